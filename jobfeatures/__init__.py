@@ -1,0 +1,8 @@
+"""What is known about jobs, and what jobs are told.
+
+`model` holds the records, `batch` asks batch systems, `features` turns records
+into keys and values, `publish` keeps them as files, `status` reads what jobs
+say of themselves, `client` is what a job imports.
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Batch systems: one file each, one line in `SOURCES` each."""

@@ -1,0 +1,120 @@
+"""The only place that starts a program: an argument list, a time limit, a size cap, a plain locale."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from jobfeatures.errors import CommandError, shown
+
+KEPT_VARIABLES = ("PATH", "HOME", "SLURM_CONF", "SGE_ROOT", "SGE_CELL", "LSF_ENVDIR", "CONDOR_CONFIG", "PBS_CONF_FILE")
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOutput:
+    """What a program printed, and its exit status (negative: the signal that ended it)."""
+
+    stdout: bytes
+    stderr: bytes
+    status: int
+
+
+def run_command(
+    argv: Sequence[str],
+    *,
+    timeout_secs: float,
+    stdin: bytes = b"",
+    max_bytes: int = 64 * 2**20,
+    environment: Mapping[str, str] | None = None,
+) -> CommandOutput:
+    """Run a program without a shell and return what it printed.
+
+    `environment` adds to a minimal one (PATH, LC_ALL=C and the batch systems'
+    own variables). The program gets a session of its own, so that a time limit
+    ends its children too. At most 64 KiB of `stdin` are passed.
+
+    Raises CommandError: "missing" if it cannot be started, "timeout", "too
+    large" past `max_bytes`. A bad exit status is the caller's to judge.
+    """
+    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    deadline = time.monotonic() + timeout_secs
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={"PATH": DEFAULT_PATH, **kept, "LC_ALL": "C", **(environment or {})},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise CommandError("missing", f"{argv[0]}: {error.strerror}") from error
+    try:
+        return _talk(process, argv[0], stdin, deadline, timeout_secs, max_bytes)
+    finally:
+        _end(process)
+
+
+def _talk(
+    process: subprocess.Popen[bytes], name: str, stdin: bytes, deadline: float, timeout_secs: float, max_bytes: int
+) -> CommandOutput:
+    assert process.stdin is not None  # noqa: S101  # for the type checker: all three were asked for
+    assert process.stdout is not None  # noqa: S101
+    assert process.stderr is not None  # noqa: S101
+    chunks: dict[object, list[bytes]] = {process.stdout: [], process.stderr: []}
+    size = 0
+    try:
+        process.stdin.write(stdin)  # 64 KiB fit into the pipe: this does not block
+        process.stdin.close()
+    except BrokenPipeError:
+        pass
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        selector.register(process.stderr, selectors.EVENT_READ)
+        while selector.get_map():
+            left = deadline - time.monotonic()
+            ready = selector.select(left) if left > 0 else []
+            if not ready:
+                raise CommandError("timeout", f"{name}: no end after {timeout_secs:g} s")
+            for key, _ in ready:
+                data = os.read(key.fd, 65536)
+                if not data:
+                    selector.unregister(key.fileobj)
+                    continue
+                size += len(data)
+                if size > max_bytes:
+                    raise CommandError("too large", f"{name}: more than {max_bytes} bytes of output")
+                chunks[key.fileobj].append(data)
+    try:
+        status = process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        raise CommandError("timeout", f"{name}: no end after {timeout_secs:g} s") from None
+    return CommandOutput(b"".join(chunks[process.stdout]), b"".join(chunks[process.stderr]), status)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except OSError:
+            process.kill()
+        # A program stuck in the kernel cannot be waited for; it is reaped later or by init.
+        try:
+            process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            pass
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def first_line(output: bytes) -> str:
+    """Return the first line of a program's complaint, fit for an error message."""
+    text = output.decode("utf-8", "replace").strip()
+    return shown(text.splitlines()[0]) if text else "no message"

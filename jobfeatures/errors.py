@@ -1,0 +1,98 @@
+"""Everything this project raises on purpose.
+
+JobfeaturesError
+├── ConfigurationError      a setting is wrong: names its key; ends the program before a port opens
+├── ParseError              a text is not what its format promises: names source, line, field
+├── UnsafePathError         a path is not what it must be (link, foreign owner, not a regular file)
+├── LockTimeoutError        somebody else holds a lock for longer than we wait
+└── SourceError             a batch system could not be asked
+    └── CommandError        … because a program is missing, failed, hung or said too much
+
+A record that is bad inside a good document is not an exception: it becomes a
+`Rejected`, is counted, and the other records live.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SHOWN_CHARACTERS = 80
+
+
+class JobfeaturesError(Exception):
+    """Base of all errors below."""
+
+
+class ConfigurationError(JobfeaturesError):
+    """A setting has a wrong value.
+
+    `key` is the setting as its user wrote it: a flag, an environment
+    variable or a dotted key of the file.
+    """
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"{key}: {reason}")
+        self.key = key
+        self.reason = reason
+
+
+class ParseError(JobfeaturesError):
+    """A text does not follow its format. `line` counts from 1; 0 means the text as a whole."""
+
+    def __init__(self, reason: str, *, source: str = "", line: int = 0, field: str = "", text: str = "") -> None:
+        place = ":".join(part for part in (source, str(line) if line else "", field) if part)
+        said = f": {shown(text)}" if text else ""
+        super().__init__(f"{place}: {reason}{said}" if place else f"{reason}{said}")
+        self.reason = reason
+        self.source = source
+        self.line = line
+        self.field = field
+        self.text = text
+
+
+class UnsafePathError(JobfeaturesError):
+    """A path leads, or could lead, to something other than what it names. Nothing was read or written."""
+
+
+class LockTimeoutError(JobfeaturesError):
+    """A lock was held by somebody else for longer than allowed."""
+
+
+class SourceError(JobfeaturesError):
+    """A batch source could not answer. The last good table stays in use."""
+
+
+class CommandError(SourceError):
+    """A program could not be run to a usable end.
+
+    `kind` is one of "missing", "timeout", "failed", "too large".
+    """
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """One record that was skipped, and why. The other records of its source live."""
+
+    source: str
+    reason: str
+    line: int = 0
+    field: str = ""
+    text: str = ""
+
+    @classmethod
+    def from_error(cls, error: ParseError) -> Rejected:
+        """Keep what a parser said about a record."""
+        return cls(error.source, error.reason, error.line, error.field, shown(error.text))
+
+    def __str__(self) -> str:
+        return str(ParseError(self.reason, source=self.source, line=self.line, field=self.field, text=self.text))
+
+
+def shown(text: str) -> str:
+    """Return foreign text as it may stand in a log line: escaped, quoted, cut at 80 characters."""
+    cut = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
+    return repr(cut)

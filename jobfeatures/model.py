@@ -1,0 +1,168 @@
+"""What is known about jobs: frozen records, no I/O, no clock.
+
+Unknown, unlimited and a number are three facts: `None`, `UNLIMITED` and an
+`int`. Times are whole seconds since the epoch, sizes are bytes.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote
+
+from jobfeatures.errors import Rejected
+
+
+class Unlimited(enum.Enum):
+    """The type of `UNLIMITED`: a limit that is known not to exist."""
+
+    UNLIMITED = "unlimited"
+
+    def __repr__(self) -> str:
+        return "UNLIMITED"
+
+
+UNLIMITED: Final = Unlimited.UNLIMITED
+Limit = int | Unlimited | None
+
+
+class JobState(enum.Enum):
+    """State of a job, in the words that Slurm's accounting made common."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    COMPLETING = "COMPLETING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    TIMEOUT = "TIMEOUT"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    NODE_FAIL = "NODE_FAIL"
+    PREEMPTED = "PREEMPTED"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def is_on_node(self) -> bool:
+        """Tell whether a job in this state occupies its node."""
+        return self in _ON_NODE
+
+    @property
+    def is_finished(self) -> bool:
+        """Tell whether a job in this state is proven to have ended. UNKNOWN proves nothing."""
+        return self in _FINISHED
+
+
+_ON_NODE = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING})
+_FINISHED = frozenset(JobState) - _ON_NODE - {JobState.PENDING, JobState.UNKNOWN}
+
+
+class JobKey(NamedTuple):
+    """Identity of a job on a node: the same number may be a job of two batch systems."""
+
+    batch_system: str
+    job_id: str
+
+    @property
+    def directory_name(self) -> str:
+        """Return one safe path component, e.g. ``slurm-1234``; never contains a slash or starts with a dot."""
+        return f"{self.batch_system}-{quote(self.job_id, safe='')}"
+
+    @classmethod
+    def from_directory_name(cls, name: str) -> JobKey | None:
+        """Return the key that `directory_name` made this name of, or None for a name of other origin."""
+        batch_system, dash, quoted = name.partition("-")
+        if not (dash and batch_system and quoted):
+            return None
+        key = cls(batch_system, unquote(quoted))
+        return key if key.directory_name == name else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a job may use on this node, and how long; see the module for None and UNLIMITED."""
+
+    wall_secs: Limit = None        # elapsed from the start, not multiplied by CPUs
+    cpu_secs: Limit = None         # total over all processes
+    memory_bytes: Limit = None     # resident, all processes
+    swap_bytes: Limit = None
+    scratch_bytes: Limit = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One job as its batch system knows it. Absent knowledge is None or empty, never zero."""
+
+    key: JobKey
+    state: JobState = JobState.UNKNOWN
+    name: str | None = None
+    user: str | None = None
+    uid: int | None = None
+    account: str | None = None
+    partition: str | None = None
+    submit_secs: int | None = None
+    start_secs: int | None = None
+    end_secs: int | None = None            # only once it has ended
+    nodes: tuple[str, ...] = ()
+    total_cpus: int | None = None          # over all nodes
+    allocated_cpus: int | None = None      # on this node
+    limits: Limits = field(default_factory=Limits)
+    array_job_id: str | None = None
+    array_task_id: str | None = None
+    het_job_id: str | None = None
+    het_offset: int | None = None
+    restarts: int | None = None
+    processes: frozenset[int] = frozenset()    # process or process-group ids, where the source names them
+    sessions: frozenset[int] = frozenset()
+
+    @property
+    def end_limit_secs(self) -> int | None:
+        """Return the time at which the wall limit ends this job; None where it is unknown or unlimited."""
+        if self.start_secs is None or not isinstance(self.limits.wall_secs, int):
+            return None
+        return self.start_secs + self.limits.wall_secs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTable:
+    """One answer of one batch source.
+
+    `complete` promises that a job of `source`, running or asked about, that is
+    not in `jobs` has ended. Without it, absence proves nothing.
+    """
+
+    source: str
+    jobs: Mapping[JobKey, Job]
+    taken_at_secs: float
+    complete: bool
+    rejected: tuple[Rejected, ...] = ()
+
+
+def merge_jobs(tables: Iterable[JobTable]) -> dict[JobKey, Job]:
+    """Return one record per job from several tables, the best informed table last.
+
+    A later table's fields win; what it does not know is filled from earlier ones.
+    """
+    merged: dict[JobKey, Job] = {}
+    for table in tables:
+        for key, job in table.jobs.items():
+            known = merged.get(key)
+            merged[key] = job if known is None else fill_unknown(job, known)
+    return merged
+
+
+def fill_unknown(job: Job, other: Job) -> Job:
+    """Return `job` with its unknown fields taken from `other`."""
+    changes: dict[str, object] = {}
+    for each in fields(Job):
+        mine, theirs = getattr(job, each.name), getattr(other, each.name)
+        if each.name == "limits":
+            mine, theirs = job.limits, other.limits
+            filled = {f.name: getattr(theirs, f.name) for f in fields(Limits) if getattr(mine, f.name) is None}
+            if filled:
+                changes["limits"] = replace(mine, **filled)
+        elif mine in (None, (), frozenset(), JobState.UNKNOWN) and theirs != mine:
+            changes[each.name] = theirs
+    return replace(job, **changes) if changes else job  # type: ignore[arg-type]  # names come from fields()

@@ -1,0 +1,63 @@
+"""Durations, sizes, counts and epochs as batch systems write them: pure functions over text."""
+
+from __future__ import annotations
+
+import re
+
+from jobfeatures.errors import ParseError
+
+MAX_SECS = 2**63 - 1
+_DIGITS = re.compile(r"[0-9]{1,19}\Z")
+_DURATION = re.compile(r"(?:(?P<days>\d{1,9})-)?(?P<a>\d{1,9})(?::(?P<b>\d{1,9}))?(?::(?P<c>\d{1,9}))?(?:\.\d{1,9})?\Z")
+_SIZE = re.compile(r"(?P<number>\d{1,18}(?:\.\d{1,9})?)(?P<unit>[A-Za-z]{0,2})\Z")
+
+
+def parse_count(text: str, *, field: str = "") -> int:
+    """Return a non-negative decimal integer of at most 19 digits, ASCII digits only.
+
+    Raises ParseError for anything else: signs, blanks, underscores, other alphabets.
+    """
+    if not _DIGITS.match(text):
+        raise ParseError("not a non-negative integer", field=field, text=text)
+    value = int(text)
+    if value > MAX_SECS:
+        raise ParseError("number too large", field=field, text=text)
+    return value
+
+
+def parse_slurm_duration(text: str, *, field: str = "", bare_unit_secs: int = 60) -> int:
+    """Return seconds of a Slurm duration; fractions of a second are dropped.
+
+    Source: sbatch(1) ``--time``: ``MM``, ``MM:SS``, ``HH:MM:SS``, ``D-HH``,
+    ``D-HH:MM``, ``D-HH:MM:SS``; sacct prints fractions in TotalCPU.
+    A bare number is in units of `bare_unit_secs` (minutes in most places).
+    """
+    match = _DURATION.match(text)
+    if match is None:
+        raise ParseError("not a duration", field=field, text=text)
+    numbers = [int(part) for part in (match["a"], match["b"], match["c"]) if part is not None]
+    if match["days"] is not None:
+        hours, minutes, seconds = (*numbers, 0, 0)[:3]
+        return int(match["days"]) * 86400 + hours * 3600 + minutes * 60 + seconds
+    if len(numbers) == 1:
+        return numbers[0] * bare_unit_secs
+    if len(numbers) == 2:
+        return numbers[0] * 60 + numbers[1]
+    return numbers[0] * 3600 + numbers[1] * 60 + numbers[2]
+
+
+_BINARY = {unit: 1024**power for power, unit in enumerate(("B", "K", "M", "G", "T", "P", "E"))}
+
+
+def parse_binary_size(text: str, *, field: str = "", bare_unit: str = "B") -> int:
+    """Return bytes of a size whose letters are powers of 1024 (``100M``, ``1.5G``, ``4GB``), rounded down.
+
+    A bare number counts in `bare_unit`. Raises ParseError for other letters.
+    """
+    match = _SIZE.match(text)
+    unit = (match["unit"].upper().removesuffix("B") or ("B" if match["unit"] else bare_unit)) if match else ""
+    if match is None or unit not in _BINARY:
+        raise ParseError("not a size", field=field, text=text)
+    whole, _, fraction = match["number"].partition(".")
+    scale = _BINARY[unit]
+    return int(whole) * scale + (int(fraction) * scale // 10 ** len(fraction) if fraction else 0)
