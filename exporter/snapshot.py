@@ -31,9 +31,9 @@ class NodeSample:
     """The node as a whole."""
 
     boot_time_secs: int | None = None
-    cpu: CpuSecs | None = None                                       # over all cores
-    cores: Mapping[int, CpuSecs] = field(default_factory=dict)       # by number; offline cores are absent
-    memory_bytes: Mapping[str, int] = field(default_factory=dict)    # by /proc/meminfo's name
+    cpu: CpuSecs | None = None  # over all cores
+    cores: Mapping[int, CpuSecs] = field(default_factory=dict)  # by number; offline cores are absent
+    memory_bytes: Mapping[str, int] = field(default_factory=dict)  # by /proc/meminfo's name
     load1: float | None = None
     load5: float | None = None
     load15: float | None = None
@@ -44,12 +44,12 @@ class MemoryBytes:
     """Memory of a job by component, meaning the same on cgroup v1, v2 and for sums over processes."""
 
     anon: int | None = None
-    file: int | None = None       # page cache, without shmem
+    file: int | None = None  # page cache, without shmem
     shmem: int | None = None
     kernel: int | None = None
     swap: int | None = None
-    charged: int | None = None    # what the kernel counts against the limit
-    limit: int | None = None      # None also where unlimited
+    charged: int | None = None  # what the kernel counts against the limit
+    limit: int | None = None  # None also where unlimited
     peak: int | None = None
 
 
@@ -97,13 +97,13 @@ class JobSample:
 
     key: JobKey | GroupKey
     accounting: Accounting
-    user_cpu_secs: float | None = None      # neither ever falls while the job lives
+    user_cpu_secs: float | None = None  # neither ever falls while the job lives
     system_cpu_secs: float | None = None
     memory: MemoryBytes = field(default_factory=MemoryBytes)
     processes: int = 0
     threads: int = 0
-    uid: int | None = None                  # of one of its processes, where readable
-    node: str | None = None                 # the node name in the control group's path, where there is one
+    uid: int | None = None  # of one of its processes, where readable
+    node: str | None = None  # the node name in the control group's path, where there is one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,5 +114,5 @@ class Snapshot:
     duration_secs: float
     node: NodeSample | None
     jobs: Mapping[JobKey | GroupKey, JobSample]
-    processes: int                              # on the node
-    unreadable: Mapping[str, int] = field(default_factory=dict)    # readings left out since start, by kind
+    processes: int  # on the node
+    unreadable: Mapping[str, int] = field(default_factory=dict)  # readings left out since start, by kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -12,7 +13,16 @@ from dataclasses import dataclass
 
 from jobfeatures.errors import CommandError, shown
 
-KEPT_VARIABLES = ("PATH", "HOME", "SLURM_CONF", "SGE_ROOT", "SGE_CELL", "LSF_ENVDIR", "CONDOR_CONFIG", "PBS_CONF_FILE")
+KEPT_VARIABLES = (
+    "PATH",
+    "HOME",
+    "SLURM_CONF",
+    "SGE_ROOT",
+    "SGE_CELL",
+    "LSF_ENVDIR",
+    "CONDOR_CONFIG",
+    "PBS_CONF_FILE",
+)
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -62,7 +72,12 @@ def run_command(
 
 
 def _talk(
-    process: subprocess.Popen[bytes], name: str, stdin: bytes, deadline: float, timeout_secs: float, max_bytes: int
+    process: subprocess.Popen[bytes],
+    name: str,
+    stdin: bytes,
+    deadline: float,
+    timeout_secs: float,
+    max_bytes: int,
 ) -> CommandOutput:
     assert process.stdin is not None  # noqa: S101  # for the type checker: all three were asked for
     assert process.stdout is not None  # noqa: S101
@@ -105,10 +120,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         except OSError:
             process.kill()
         # A program stuck in the kernel cannot be waited for; it is reaped later or by init.
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.5)
-        except subprocess.TimeoutExpired:
-            pass
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             stream.close()
@@ -118,3 +131,32 @@ def first_line(output: bytes) -> str:
     """Return the first line of a program's complaint, fit for an error message."""
     text = output.decode("utf-8", "replace").strip()
     return shown(text.splitlines()[0]) if text else "no message"
+
+
+class BackgroundProcess:
+    """A program that runs beside us in a session, and so a process group, of its own."""
+
+    def __init__(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Start it. Raises CommandError "missing"."""
+        try:
+            self._process = subprocess.Popen(
+                list(argv), stdin=subprocess.DEVNULL, env=dict(environment), start_new_session=True
+            )
+        except OSError as error:
+            raise CommandError("missing", f"{argv[0]}: {error.strerror}") from error
+        self.pid = self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether it has ended by itself or been ended."""
+        return self._process.poll() is not None
+
+    def end(self, grace_secs: float = 1.0) -> None:
+        """End it and all of its group: politely, then for sure."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(grace_secs)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()

@@ -39,7 +39,9 @@ class ConfigurationError(JobfeaturesError):
 class ParseError(JobfeaturesError):
     """A text does not follow its format. `line` counts from 1; 0 means the text as a whole."""
 
-    def __init__(self, reason: str, *, source: str = "", line: int = 0, field: str = "", text: str = "") -> None:
+    def __init__(
+        self, reason: str, *, source: str = "", line: int = 0, field: str = "", text: str = ""
+    ) -> None:
         place = ":".join(part for part in (source, str(line) if line else "", field) if part)
         said = f": {shown(text)}" if text else ""
         super().__init__(f"{place}: {reason}{said}" if place else f"{reason}{said}")
@@ -89,7 +91,9 @@ class Rejected:
         return cls(error.source, error.reason, error.line, error.field, shown(error.text))
 
     def __str__(self) -> str:
-        return str(ParseError(self.reason, source=self.source, line=self.line, field=self.field, text=self.text))
+        return str(
+            ParseError(self.reason, source=self.source, line=self.line, field=self.field, text=self.text)
+        )
 
 
 def shown(text: str) -> str:

@@ -84,9 +84,9 @@ class JobKey(NamedTuple):
 class Limits:
     """What a job may use on this node, and how long; see the module for None and UNLIMITED."""
 
-    wall_secs: Limit = None        # elapsed from the start, not multiplied by CPUs
-    cpu_secs: Limit = None         # total over all processes
-    memory_bytes: Limit = None     # resident, all processes
+    wall_secs: Limit = None  # elapsed from the start, not multiplied by CPUs
+    cpu_secs: Limit = None  # total over all processes
+    memory_bytes: Limit = None  # resident, all processes
     swap_bytes: Limit = None
     scratch_bytes: Limit = None
 
@@ -104,17 +104,17 @@ class Job:
     partition: str | None = None
     submit_secs: int | None = None
     start_secs: int | None = None
-    end_secs: int | None = None            # only once it has ended
+    end_secs: int | None = None  # only once it has ended
     nodes: tuple[str, ...] = ()
-    total_cpus: int | None = None          # over all nodes
-    allocated_cpus: int | None = None      # on this node
+    total_cpus: int | None = None  # over all nodes
+    allocated_cpus: int | None = None  # on this node
     limits: Limits = field(default_factory=Limits)
     array_job_id: str | None = None
     array_task_id: str | None = None
     het_job_id: str | None = None
     het_offset: int | None = None
     restarts: int | None = None
-    processes: frozenset[int] = frozenset()    # process or process-group ids, where the source names them
+    processes: frozenset[int] = frozenset()  # process or process-group ids, where the source names them
     sessions: frozenset[int] = frozenset()
 
     @property
@@ -160,7 +160,9 @@ def fill_unknown(job: Job, other: Job) -> Job:
         mine, theirs = getattr(job, each.name), getattr(other, each.name)
         if each.name == "limits":
             mine, theirs = job.limits, other.limits
-            filled = {f.name: getattr(theirs, f.name) for f in fields(Limits) if getattr(mine, f.name) is None}
+            filled = {
+                f.name: getattr(theirs, f.name) for f in fields(Limits) if getattr(mine, f.name) is None
+            }
             if filled:
                 changes["limits"] = replace(mine, **filled)
         elif mine in (None, (), frozenset(), JobState.UNKNOWN) and theirs != mine:

@@ -1,1 +1,31 @@
-"""Batch systems: one file each, one line in `SOURCES` each."""
+"""Batch systems: one file each, one line in `SYSTEMS` each.
+
+A file offers `make_source(config, clock, node_name) -> BatchSource`. Where the
+system runs hooks it also offers `job_from_prolog` and `ask_in_prolog` (see
+`jobfeatures.hooks.HookModule`), and its line names the variable that holds a
+job's id in the environment of jobs and hooks.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import NamedTuple
+
+
+class BatchSystem(NamedTuple):
+    """Where a batch system's file is, and how its jobs know their id."""
+
+    module: str
+    job_variable: str | None = None
+
+
+SYSTEMS = {
+    "slurm": BatchSystem("jobfeatures.batch.slurm", "SLURM_JOB_ID"),
+    "spool": BatchSystem("jobfeatures.batch.spool"),
+}
+
+
+def load_module(batch_system: str) -> ModuleType:
+    """Return the file of a batch system, imported only when it is wanted: hooks start often."""
+    return importlib.import_module(SYSTEMS[batch_system].module)

@@ -55,8 +55,8 @@ class SourceStatus:
     name: str
     table: JobTable | None = None
     failures: int = 0
-    rejected: int = 0                  # records skipped, over all polls
-    last_error: str = ""               # empty while the latest poll succeeded
+    rejected: int = 0  # records skipped, over all polls
+    last_error: str = ""  # empty while the latest poll succeeded
 
     def age_secs(self, now_secs: float) -> float | None:
         """Return the age of the table in use, None before the first one."""
@@ -114,7 +114,7 @@ class SourceKeeper:
             table = self._source.poll_jobs(self._seen())
         except SourceError as error:
             self._failed(str(error))
-        except Exception as error:  # supervised: one source must not end the daemon  # noqa: BLE001
+        except Exception as error:  # supervised: one source must not end the daemon
             log.exception("source failed unexpectedly", extra={"source": self._source.name})
             self._failed(f"{type(error).__name__}: {error}")
         else:
@@ -123,7 +123,9 @@ class SourceKeeper:
             for rejected in table.rejected:
                 log.warning("record skipped: %s", rejected, extra={"source": self._source.name})
             old = self.status
-            self.status = replace(old, table=table, rejected=old.rejected + len(table.rejected), last_error="")
+            self.status = replace(
+                old, table=table, rejected=old.rejected + len(table.rejected), last_error=""
+            )
             self._on_change()
 
     def _failed(self, reason: str) -> None:
@@ -141,6 +143,6 @@ class SourceKeeper:
                         return
                     spread = 1 + random.uniform(-self._jitter, self._jitter)  # noqa: S311  # not a secret
                     self._wake.wait(max(0.0, self._interval_secs * spread - self._min_interval_secs))
-        except Exception as error:  # supervised, as above: a watch that cannot be set up  # noqa: BLE001
+        except Exception as error:  # supervised, as above: a watch that cannot be set up
             log.exception("source stopped", extra={"source": self._source.name})
             self._failed(f"{type(error).__name__}: {error}")

@@ -1,0 +1,80 @@
+"""What each job is, and what it was given: to be set beside what it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from exporter.collectors.jobs import JOB
+from exporter.context import Context, job_labels, job_labels_with
+from exporter.exposition import Family, Metric, Number, labels
+from exporter.snapshot import JobSample
+from jobfeatures.model import UNLIMITED, Job
+
+INFO_LABELS = (
+    "user",
+    "uid",
+    "account",
+    "partition",
+    "name",
+    "array_job_id",
+    "array_task_id",
+    "het_job_id",
+    "accounting",
+)
+
+INFO = Metric(
+    "batch_job",
+    "info",
+    "Who and what the job is; accounting tells where its figures come from: cgroup or processes. "
+    "A label is empty where nothing is known.",
+    (*JOB, *INFO_LABELS),
+)
+STATE = Metric("batch_job_state", "gauge", "1 for the state that the batch system reports.", (*JOB, "state"))
+START = Metric("batch_job_start_time_seconds", "gauge", "Start of the job since the epoch.", JOB, "seconds")
+ALLOCATED = Metric("batch_job_allocated_cpus", "gauge", "CPUs allocated to the job on this node.", JOB)
+WALL = Metric(
+    "batch_job_wall_limit_seconds",
+    "gauge",
+    "Elapsed time that the job may take from its start; +Inf if known to be unlimited.",
+    JOB,
+    "seconds",
+)
+MEMORY = Metric(
+    "batch_job_allocated_memory_bytes", "gauge", "Memory that the batch system gave the job here.", JOB, "bytes"
+)
+
+METRICS = (INFO, STATE, START, ALLOCATED, WALL, MEMORY)
+
+_VALUES: dict[Metric, Callable[[Job], Number | None]] = {
+    START: lambda job: job.start_secs,
+    ALLOCATED: lambda job: job.allocated_cpus,
+    WALL: lambda job: float("inf") if job.limits.wall_secs is UNLIMITED else job.limits.wall_secs,
+    MEMORY: lambda job: job.limits.memory_bytes if isinstance(job.limits.memory_bytes, int) else None,
+}
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the families of all jobs on this node."""
+    jobs = context.jobs_here()
+    used = context.snapshot.jobs if context.snapshot is not None else {}
+    yield Family(INFO, [(f"{job_labels(key)},{_info(job, used.get(key))}", 1) for key, job in jobs.items()])
+    yield Family(STATE, [(job_labels_with(key, "state", job.state.value), 1) for key, job in jobs.items()])
+    for metric, value_of in _VALUES.items():
+        values = ((key, value_of(job)) for key, job in jobs.items())
+        yield Family(metric, [(job_labels(key), value) for key, value in values if value is not None])
+
+
+def _info(job: Job, sample: JobSample | None) -> str:
+    uid = job.uid if job.uid is not None or sample is None else sample.uid
+    values = {
+        "user": job.user,
+        "uid": uid,
+        "account": job.account,
+        "partition": job.partition,
+        "name": job.name,
+        "array_job_id": job.array_job_id,
+        "array_task_id": job.array_task_id,
+        "het_job_id": job.het_job_id,
+        "accounting": sample.accounting.value if sample is not None else None,
+    }
+    return labels(**{name: "" if value is None else str(value) for name, value in values.items()})

@@ -1,0 +1,218 @@
+"""The daemon: threads that keep the node, the batch sources and the feature directories up to date.
+
+Each thread replaces what it knows by one assignment; a scrape puts the latest
+of everything together and takes no lock that a thread at work holds.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from exporter.collectors import collect
+from exporter.config import AUTO, DaemonConfig
+from exporter.context import Context
+from exporter.exposition import render
+from exporter.sampling.sampler import Sampler
+from exporter.snapshot import Snapshot
+from jobfeatures.batch import SYSTEMS, load_module
+from jobfeatures.batch.hooks import HookSource
+from jobfeatures.batch.source import BatchSource, SourceKeeper
+from jobfeatures.clock import Clock, SystemClock
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.hooks import machine_of, node_name
+from jobfeatures.model import Job, JobKey, merge_jobs
+from jobfeatures.publish.publisher import Publisher
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.status.board import StatusBoard, StatusTarget
+
+log = logging.getLogger(__name__)
+
+FRESH_SECS = 0.5             # scrapes that come together share one look at the node
+LOCAL_MIN_INTERVAL_SECS = 0.2  # between two looks at a folder
+PUBLISH_INTERVAL_SECS = 30.0   # repairs what somebody else took away
+
+
+class Daemon:
+    """All that runs in the background, and the text that a scrape gets."""
+
+    def __init__(self, config: DaemonConfig, clock: Clock | None = None) -> None:
+        self._config = config
+        self._clock = clock or SystemClock()
+        self._name = node_name(config, {})
+        self._tree = FeatureTree(config.features_root)
+        self._machine = machine_of(config)
+        self._jobs: Mapping[JobKey, Job] = {}
+        self._snapshot: Snapshot | None = None
+        self._stopping = threading.Event()
+        self._sample_wanted = threading.Event()
+        self._sample_taken = threading.Condition()
+        self._publish_wanted = threading.Event()
+        self._sampler = Sampler(
+            procfs=config.path_procfs,
+            cgroup=config.path_cgroup,
+            clock=self._clock,
+            jobs=lambda: self._jobs,
+            node_name=config.node_name,
+        )
+        self._board = StatusBoard(self._clock)
+        self._publisher = Publisher(self._tree, self._machine, self._clock) if config.features_publish else None
+        self._keepers = [self._keep(*each) for each in self._sources()]
+        loops: list[tuple[str, Callable[[], None]]] = [("sampling", self._sample_loop), ("status", self._status_loop)]
+        if self._publisher is not None:
+            loops.append(("publishing", self._publish_loop))
+        self._threads = [threading.Thread(target=loop, name=name, daemon=True) for name, loop in loops]
+
+    # --- life -------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start all threads."""
+        if self._publisher is not None:
+            self._tree.prepare()
+        for keeper in self._keepers:
+            keeper.start()
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Stop all threads; one that hangs in the kernel is left behind."""
+        self._stopping.set()
+        self._sample_wanted.set()
+        self._publish_wanted.set()
+        for keeper in self._keepers:
+            keeper.stop()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(5.0)
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether a scrape would show the node, and every source has answered or failed."""
+        polled = all(keeper.status.table is not None or keeper.status.failures for keeper in self._keepers)
+        return self._snapshot is not None and polled
+
+    # --- what a scrape gets -------------------------------------------------------
+
+    def exposition(self, *, openmetrics: bool) -> bytes:
+        """Return the metrics as text, after a fresh look at the node if that is done within the deadline."""
+        context = self.context()
+        return render(collect(context, self._config.enabled_collectors()), openmetrics=openmetrics)
+
+    def context(self) -> Context:
+        """Return everything that is known now."""
+        self._wait_for_fresh_sample()
+        return Context(
+            now_secs=self._clock.now_secs(),
+            snapshot=self._snapshot,
+            jobs=self._jobs,
+            statuses=self._board.view,
+            status_violations=self._board.violations,
+            sources=tuple(keeper.status for keeper in self._keepers),
+            publisher=self._publisher.status if self._publisher is not None else None,
+            machine=self._machine,
+            show_groups=self._config.jobs_groups,
+        )
+
+    def _wait_for_fresh_sample(self) -> None:
+        asked_at = self._clock.now_secs()
+
+        def fresh() -> bool:
+            return self._snapshot is not None and self._snapshot.taken_at_secs >= asked_at - FRESH_SECS
+
+        self._sample_wanted.set()
+        with self._sample_taken:
+            self._sample_taken.wait_for(fresh, self._config.scrape_deadline_secs)
+
+    # --- sources --------------------------------------------------------------------
+
+    def _sources(self) -> list[tuple[BatchSource, float]]:
+        """Return the sources, the best informed last, each with the least time between two questions."""
+        config = self._config
+        names = [name for name in SYSTEMS if name in config.batch_sources]
+        if AUTO in config.batch_sources:
+            found = {"slurm": shutil.which(config.slurm_scontrol), "spool": config.spool_directory}
+            names = [name for name in SYSTEMS if name in names or found.get(name)]
+        if "spool" in names and config.spool_directory is None:
+            raise ConfigurationError("spool.directory", "is needed by the spool source")
+        made: list[tuple[BatchSource, float]] = []
+        if config.features_publish:
+            made.append((HookSource(self._tree.records_path, self._clock), LOCAL_MIN_INTERVAL_SECS))
+        for name in names:
+            source = load_module(name).make_source(config, self._clock, self._name)
+            made.append((source, LOCAL_MIN_INTERVAL_SECS if name == "spool" else config.batch_interval_secs))
+        return made
+
+    def _keep(self, source: BatchSource, min_interval_secs: float) -> SourceKeeper:
+        return SourceKeeper(
+            source,
+            self._clock,
+            interval_secs=self._config.batch_interval_secs,
+            min_interval_secs=min_interval_secs,
+            seen=self._seen_jobs,
+            on_change=self._tables_changed,
+        )
+
+    def _seen_jobs(self) -> frozenset[JobKey]:
+        """Return the jobs that this node shows: their control groups, and what is published."""
+        snapshot = self._snapshot
+        sampled = {key for key in snapshot.jobs if isinstance(key, JobKey)} if snapshot is not None else set()
+        return frozenset(sampled | self._tree.published().keys())
+
+    def _tables_changed(self) -> None:
+        tables = [keeper.status.table for keeper in self._keepers]
+        self._jobs = merge_jobs(table for table in tables if table is not None)
+        self._publish_wanted.set()
+
+    # --- loops ------------------------------------------------------------------------
+
+    def _sample_loop(self) -> None:
+        while not self._stopping.is_set():
+            self._sample_wanted.clear()
+            self._supervised("sampling", self._sample)
+            self._sample_wanted.wait(self._config.sample_interval_secs)
+        self._sampler.close()
+
+    def _sample(self) -> None:
+        snapshot = self._sampler.sample()
+        with self._sample_taken:
+            self._snapshot = snapshot
+            self._sample_taken.notify_all()
+        unknown = {key.batch_system for key in snapshot.jobs if isinstance(key, JobKey) and key not in self._jobs}
+        for keeper in self._keepers:
+            if keeper.status.name in unknown:
+                keeper.refresh()
+
+    def _status_loop(self) -> None:
+        while not self._stopping.is_set():
+            self._supervised("status", self._read_statuses)
+            self._stopping.wait(self._config.sample_interval_secs)
+
+    def _read_statuses(self) -> None:
+        self._board.refresh(
+            {
+                key: StatusTarget(self._tree.status_path(key), job.uid, job.allocated_cpus)
+                for key, job in self._jobs.items()
+                if job.state.is_on_node and job.uid is not None
+            }
+        )
+
+    def _publish_loop(self) -> None:
+        while not self._stopping.is_set():
+            self._publish_wanted.clear()
+            self._supervised("publishing", self._publish)
+            self._publish_wanted.wait(PUBLISH_INTERVAL_SECS)
+
+    def _publish(self) -> None:
+        assert self._publisher is not None  # noqa: S101  # the loop runs only then
+        tables = [keeper.status.table for keeper in self._keepers]
+        self._publisher.update([table for table in tables if table is not None])
+
+    @staticmethod
+    def _supervised(what: str, work: Callable[[], Any]) -> None:
+        try:
+            work()
+        except Exception:  # supervised: one bad round must not end the loop
+            log.exception("%s failed", what)

@@ -1,0 +1,87 @@
+"""The metrics listener: /metrics, health, and a first page."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from exporter.daemon import Daemon
+from exporter.exposition import choose_format
+from jobfeatures import __version__
+from jobfeatures.errors import ConfigurationError
+
+COMPRESS_FROM_BYTES = 32 * 1024
+DAEMON: web.AppKey[Daemon] = web.AppKey("daemon", Daemon)
+SCRAPES: web.AppKey[asyncio.Semaphore] = web.AppKey("scrapes", asyncio.Semaphore)
+MAX_SCRAPES = 4  # at once; more wait: each waits for the same look at the node
+
+
+def make_app(daemon: Daemon) -> web.Application:
+    """Return the application that serves a running daemon."""
+    app = web.Application(client_max_size=1024)
+    app[DAEMON] = daemon
+    app[SCRAPES] = asyncio.Semaphore(MAX_SCRAPES)
+    app.router.add_get("/", _index)
+    app.router.add_get("/metrics", _metrics)
+    app.router.add_get("/-/healthy", _healthy)
+    app.router.add_get("/-/ready", _ready)
+    return app
+
+
+@asynccontextmanager
+async def serving(app: web.Application, address: str) -> AsyncIterator[str]:
+    """Serve until the context is left; gives the address that is listened on as HOST:PORT.
+
+    Raises ConfigurationError if it cannot be had.
+    """
+    host, _, port = address.rpartition(":")
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host.strip("[]") or None, int(port))
+        try:
+            await site.start()
+        except OSError as error:
+            raise ConfigurationError("web.listen_address", f"cannot listen on {address}: {error.strerror}") from error
+        bound = runner.addresses[0]
+        yield f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def _metrics(request: web.Request) -> web.Response:
+    openmetrics, content_type = choose_format(request.headers.get("Accept", ""))
+    async with request.app[SCRAPES]:
+        body = await asyncio.to_thread(request.app[DAEMON].exposition, openmetrics=openmetrics)
+    headers = {"Content-Type": content_type}
+    if len(body) >= COMPRESS_FROM_BYTES and "gzip" in request.headers.get("Accept-Encoding", ""):
+        body = await asyncio.to_thread(zlib.compress, body, 1, 31)
+        headers["Content-Encoding"] = "gzip"
+    return web.Response(body=body, headers=headers)
+
+
+async def _healthy(_request: web.Request) -> web.Response:
+    return web.Response(text="healthy\n")
+
+
+async def _ready(request: web.Request) -> web.Response:
+    if request.app[DAEMON].is_ready:
+        return web.Response(text="ready\n")
+    return web.Response(status=503, text="not ready: the node or a batch source has not been read yet\n")
+
+
+async def _index(_request: web.Request) -> web.Response:
+    return web.Response(text=PAGE, content_type="text/html")
+
+
+PAGE = f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>jobfeatures-exporter</title></head>
+<body><h1>jobfeatures-exporter {html.escape(__version__)}</h1>
+<p><a href="/metrics">Metrics</a> · <a href="/-/healthy">healthy</a> · <a href="/-/ready">ready</a></p>
+</body></html>
+"""

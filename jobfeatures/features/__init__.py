@@ -1,0 +1,1 @@
+"""From records to the keys and values that jobs read: pure."""

@@ -1,0 +1,108 @@
+"""What a prolog and an epilog do: publish a job's features, and take them away.
+
+A hook must never fail or delay a job: it has a deadline, it does the most
+useful thing first, and it leaves what it cannot do to the daemon.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pwd
+import socket
+from collections.abc import Mapping
+from typing import Protocol, cast
+
+from jobfeatures.batch import load_module
+from jobfeatures.config import Config
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.features.job import job_features
+from jobfeatures.features.machine import Machine, machine_features
+from jobfeatures.model import Job, JobKey, fill_unknown
+from jobfeatures.publish.records import format_record
+from jobfeatures.publish.tree import FeatureTree
+
+log = logging.getLogger(__name__)
+
+
+class HookModule(Protocol):
+    """What a batch system's file offers to hooks."""
+
+    def job_from_prolog(self, environ: Mapping[str, str], *, node_name: str | None) -> Job:
+        """Return the job that the hook's environment describes."""
+
+    def ask_in_prolog(self, job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
+        """Ask the batch system for what the environment lacks; None if nothing is to be asked."""
+
+
+def node_name(config: Config, environ: Mapping[str, str]) -> str:
+    """Return this node's name in the batch system: configured, told by the hook's caller, or the host's."""
+    return config.node_name or environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
+
+
+def machine_of(config: Config) -> Machine:
+    """Return what is published about this machine: configured values, else what the kernel counts."""
+    total = config.machine_total_cpu if config.machine_total_cpu is not None else os.cpu_count()
+    return Machine(total_cpus=total, hs06=config.machine_hs06)
+
+
+def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *, timeout_secs: float) -> Job:
+    """Publish the features of the job that a prolog's environment describes.
+
+    What the environment tells is published first; limits that only the
+    controller knows are asked for within `timeout_secs` and added. Raises
+    JobfeaturesError or OSError if nothing could be published.
+    """
+    module = cast(HookModule, load_module(batch_system))
+    name = node_name(config, environ)
+    job = module.job_from_prolog(environ, node_name=name)
+    tree = FeatureTree(config.features_root)
+    machine = machine_of(config)
+    write_job(tree, job, machine)
+    try:
+        answer = module.ask_in_prolog(job, config, node_name=name, timeout_secs=timeout_secs)
+    except JobfeaturesError as error:
+        log.warning("job %s: limits are left to the daemon: %s", job.key.job_id, error)
+        return job
+    if answer is not None:
+        job = fill_unknown(answer, job)
+        write_job(tree, job, machine)
+    return job
+
+
+def write_job(tree: FeatureTree, job: Job, machine: Machine) -> None:
+    """Write all that a job is told, and the record that tells the daemon."""
+    tree.write_machine(machine_features(machine))
+    tree.write_job(job.key, job_features(job, machine))
+    tree.make_status(job.key, job.uid, group_of(job.uid))
+    tree.write_exports(job.key, format_exports(tree, job.key))
+    tree.write_record(job.key, format_record(job))
+
+
+def remove_job(config: Config, key: JobKey) -> bool:
+    """Take a job's directories away; True if there were any."""
+    tree = FeatureTree(config.features_root)
+    found = tree.remove_job(key)
+    tree.sweep(max_entries=1000)  # the daemon sweeps what a user has filled beyond that
+    return found
+
+
+def format_exports(tree: FeatureTree, key: JobKey) -> str:
+    """Return the lines that a Slurm TaskProlog prints, and that a shell can evaluate.
+
+    Slurm takes the value as it stands, quotes included; no path here needs any.
+    """
+    values = {
+        "MACHINEFEATURES": tree.machine_path,
+        "JOBFEATURES": tree.job_path(key),
+        "JOBSTATUS": tree.status_path(key),
+    }
+    return "".join(f"export {name}={value}\n" for name, value in values.items())
+
+
+def group_of(uid: int | None) -> int:
+    """Return the user's own group, or -1 to leave a group as it is."""
+    try:
+        return -1 if uid is None else pwd.getpwuid(uid).pw_gid
+    except KeyError:
+        return -1

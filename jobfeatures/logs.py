@@ -1,0 +1,60 @@
+"""Log lines as logfmt or JSON, on standard error."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from datetime import UTC, datetime
+
+LEVELS = ("debug", "info", "warning", "error")
+FORMATS = ("logfmt", "json")
+_PLAIN = re.compile(r"[A-Za-z0-9_./:@%+-]+\Z")
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def configure_logging(level: str, form: str) -> None:
+    """Send everything from `level` up to standard error in one of `FORMATS`."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter(form))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+class LineFormatter(logging.Formatter):
+    """One line a record: ts, level, logger, msg, then what was given as `extra`, then an exception's text."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        self._form = form
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        values: dict[str, object] = {
+            "ts": datetime.fromtimestamp(record.created, UTC)
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": record.getMessage(),
+        }
+        values.update((name, value) for name, value in vars(record).items() if name not in _STANDARD)
+        if record.exc_info:
+            values["error"] = self.formatException(record.exc_info)
+        if self._form == "json":
+            import json  # hooks log in logfmt
+
+            return json.dumps({name: _plain(value) for name, value in values.items()}, ensure_ascii=True)
+        return " ".join(f"{name}={_quoted(str(value))}" for name, value in values.items())
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, int | float | bool | None) else str(value)
+
+
+def _quoted(text: str) -> str:
+    if _PLAIN.match(text):
+        return text
+    escaped = (
+        text.encode("unicode_escape").decode().replace('"', '\\"')
+    )  # no newline or escape sequence gets through
+    return f'"{escaped}"'

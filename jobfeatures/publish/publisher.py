@@ -1,0 +1,83 @@
+"""Keeps the published directories in line with what the sources know, for as long as the daemon runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from jobfeatures.clock import Clock
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.features.job import job_features
+from jobfeatures.features.machine import Machine, machine_features
+from jobfeatures.hooks import format_exports, group_of
+from jobfeatures.model import Job, JobKey, JobTable
+from jobfeatures.publish.reconcile import plan_publication
+from jobfeatures.publish.tree import FeatureTree
+
+log = logging.getLogger(__name__)
+
+STALE_STAGING_SECS = 60.0  # a hook is bounded to seconds: what is older was left behind by one that died
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherStatus:
+    """What the publisher tells of itself; replaced as a whole."""
+
+    published: int = 0
+    failures: int = 0
+
+
+class Publisher:
+    """Applies the plan of `reconcile` to a tree. One thread calls `update`."""
+
+    def __init__(self, tree: FeatureTree, machine: Machine, clock: Clock) -> None:
+        self._tree = tree
+        self._machine = machine
+        self._clock = clock
+        self._seen: set[JobKey] = set()
+        self._withdrawn: dict[JobKey, float] = {}
+        self.status = PublisherStatus()
+
+    def update(self, tables: Collection[JobTable]) -> None:
+        """Write and remove what the tables call for. Failures are logged and counted; the other jobs are served."""
+        now = self._clock.now_secs()
+        failures = 0
+        failures += self._attempt(
+            "machine", lambda: self._tree.write_machine(machine_features(self._machine))
+        )
+        published = self._tree.published()
+        self._withdrawn.update((key, now) for key in self._seen - published.keys())
+        known = {key for table in tables for key in table.jobs}
+        self._withdrawn = {key: at for key, at in self._withdrawn.items() if key in known}
+        plan = plan_publication(tables, published, self._withdrawn)
+        present = set(published)
+        for job in plan.write:
+            if self._attempt(job.key.job_id, lambda job=job: self._write(job)):  # type: ignore[misc]
+                failures += 1
+            else:
+                present.add(job.key)
+        for key in plan.remove:
+            if self._attempt(key.job_id, lambda key=key: self._tree.remove_job(key)):  # type: ignore[misc]
+                failures += 1
+            else:
+                present.discard(key)
+                log.info("job has ended: its directories are removed", extra={"job_id": key.job_id})
+        failures += self._attempt("staging", lambda: self._tree.sweep(before_secs=now - STALE_STAGING_SECS))
+        self._seen = present
+        self.status = PublisherStatus(len(present), self.status.failures + failures)
+
+    def _write(self, job: Job) -> None:
+        self._tree.write_job(job.key, job_features(job, self._machine))
+        self._tree.make_status(job.key, job.uid, group_of(job.uid))
+        self._tree.write_exports(job.key, format_exports(self._tree, job.key))
+
+    @staticmethod
+    def _attempt(what: str, action: Callable[[], object]) -> bool:
+        """Do something that may fail by itself; True if it did fail."""
+        try:
+            action()
+        except (JobfeaturesError, OSError) as error:
+            log.error("cannot publish: %s", error, extra={"what": what})
+            return True
+        return False

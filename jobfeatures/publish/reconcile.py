@@ -1,0 +1,60 @@
+"""Which published directories are written and which removed: pure.
+
+Only proof that a job has ended removes its directory: its source says so, or a
+complete answer of its source that is newer than the directory lacks it. A
+batch system that cannot be reached removes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from jobfeatures.model import Job, JobKey, JobState, JobTable, merge_jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done, in no particular order."""
+
+    write: tuple[Job, ...]
+    remove: tuple[JobKey, ...]
+
+
+def plan_publication(
+    tables: Collection[JobTable],
+    published: Mapping[JobKey, float],
+    withdrawn: Mapping[JobKey, float],
+) -> Plan:
+    """Return what brings the published directories in line with what the sources know.
+
+    `tables` are ordered with the best informed last. `published` gives for each
+    directory the epoch seconds of its last change. `withdrawn` gives for jobs
+    whose directory somebody else removed (an epilog) when that was noticed: an
+    older answer that still calls the job running must not bring it back.
+    """
+    merged = merge_jobs(tables)
+    taken_at = {key: max(t.taken_at_secs for t in tables if key in t.jobs) for key in merged}
+    write = tuple(
+        job
+        for key, job in merged.items()
+        if job.state.is_on_node and taken_at[key] > withdrawn.get(key, float("-inf"))
+    )
+    remove = tuple(key for key, changed in published.items() if _has_ended(key, changed, merged, tables))
+    return Plan(write, remove)
+
+
+def _has_ended(
+    key: JobKey, changed_at_secs: float, merged: Mapping[JobKey, Job], tables: Collection[JobTable]
+) -> bool:
+    for table in tables:
+        if table.taken_at_secs <= changed_at_secs:
+            continue  # asked before the directory was made: it proves nothing about this run of the job
+        job = table.jobs.get(key)
+        if job is not None:
+            # A job that waits again after a requeue has left this node too.
+            if job.state.is_finished or job.state is JobState.PENDING:
+                return True
+        elif table.complete and table.source == key.batch_system:
+            return key not in merged or not merged[key].state.is_on_node
+    return False
