@@ -14,6 +14,8 @@ from jobfeatures.model import Job, JobKey
 from jobfeatures.publish.publisher import PublisherStatus
 from jobfeatures.status.board import StatusView
 
+JOB = ("batch_system", "job_id")  # the labels that every series of a job carries
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from exporter.collectors.jobs import JOB
-from exporter.context import Context, job_labels, job_labels_with
+from exporter.context import JOB, Context, job_labels, job_labels_with
 from exporter.exposition import Family, Metric, Number, labels
 from exporter.snapshot import JobSample
 from jobfeatures.model import UNLIMITED, Job

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.context import Context, job_labels, job_labels_with
+from exporter.context import JOB, Context, job_labels, job_labels_with
 from exporter.exposition import Family, Metric, Sample
 from exporter.snapshot import JobSample
 from jobfeatures.model import JobKey
 
-JOB = ("batch_system", "job_id")
 COMPONENTS = ("anon", "file", "shmem", "kernel", "swap")
 
 CPU = Metric(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import signal
 import sys
 import time
 from dataclasses import dataclass
@@ -94,7 +93,8 @@ def _start_payload() -> Payload:
     lasts_secs = random.randint(20, 60)  # noqa: S311  # for show
     pid = os.fork()
     if pid == 0:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        global PARENT  # noqa: PLW0603  # this is a new process: its parent is the pilot
+        PARENT = os.getppid()
         while time.time() < now + lasts_secs:
             _work(0.1)
             _rest(0.4)

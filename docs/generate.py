@@ -1,0 +1,83 @@
+"""Write the reference pages from the code: ``python docs/generate.py``. A test compares them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from exporter.collectors import COLLECTORS, METRICS
+from exporter.config import ExporterConfig
+from exporter.exposition import Metric
+from jobfeatures.features.keys import KEYS
+from jobfeatures.settings import FILE_FLAG, FILE_VARIABLE, display, settings_of
+
+FOLDER = Path(__file__).parent / "reference"
+NOTE = "<!-- Written by docs/generate.py from the code. -->\n"
+
+
+def metrics_page() -> str:
+    """Return the page of all metrics."""
+    parts = [
+        f"# Metrics\n\n{NOTE}\n"
+        "Every series of a job carries the labels `batch_system` and `job_id`; what describes the job stands on\n"
+        "`batch_job_info`, to be joined:\n\n"
+        "```promql\n"
+        "rate(batch_job_cpu_seconds_total[5m]) * on (batch_system, job_id, instance) group_left (user, account) "
+        "batch_job_info\n"
+        "```\n\n"
+        "A reading that could not be made has no series: nothing is shown as 0 that is not 0.\n"
+    ]
+    for name, collector in COLLECTORS.items():
+        state = "on" if collector.enabled else "off"
+        parts.append(f"\n## {name}\n\n{collector.meaning.capitalize()}. By default {state}: `--no-collector.{name}`.\n\n")
+        parts.append(_metric_table(collector.metrics))
+    parts.append("\n## On the collectors themselves\n\n" + _metric_table(METRICS))
+    return "".join(parts)
+
+
+def _metric_table(metrics: tuple[Metric, ...]) -> str:
+    rows = ["| metric | kind | labels | meaning |\n|---|---|---|---|\n"]
+    for metric in metrics:
+        names = ", ".join(f"`{label}`" for label in metric.label_names) or "–"
+        rows.append(f"| `{metric.sample_name}` | {metric.kind} | {names} | {metric.meaning} |\n")
+    return "".join(rows)
+
+
+def settings_page() -> str:
+    """Return the page of all settings."""
+    rows = [
+        f"# Settings\n\n{NOTE}\n"
+        "A flag beats the environment, the environment beats the file, the file beats the default. The file is TOML,\n"
+        f"named by `{FILE_FLAG}` or `{FILE_VARIABLE}`, else `/etc/jobfeatures/config.toml` where it exists. The flag of\n"
+        "a key is `--` and the key with dashes for underscores, its variable `JOBFEATURES_` and the key in capitals with\n"
+        "underscores for dots. Booleans also have `--no-KEY`. Durations are written `500ms`, `10s`, `2m`, `1h`.\n\n"
+        "`jobfeatures` knows those of its own (up to `spool.directory`) and passes over the rest of the file.\n\n"
+        "| key | kind | default | meaning |\n|---|---|---|---|\n"
+    ]
+    for each in settings_of(ExporterConfig):
+        default = "–" if each.default is None else f"`{display(each.default)}`"
+        kind = each.kind.name.replace("|", " \\| ")
+        rows.append(f"| `{each.key}` | {kind} | {default} | {each.meaning} |\n")
+    return "".join(rows)
+
+
+def keys_page() -> str:
+    """Return the page of all keys that jobs read."""
+    rows = [
+        f"# Keys that jobs read\n\n{NOTE}\n"
+        "Defined by HSF-TN-2016-02 (Machine/Job Features). A key whose value is unknown or unlimited is absent.\n\n"
+        "| directory | key | type | unit | changes | meaning |\n|---|---|---|---|---|---|\n"
+    ]
+    for key in KEYS:
+        rows.append(
+            f"| `${key.area.value.upper()}` | `{key.name}` | {key.value_type} | {key.unit or '–'} "
+            f"| {key.lifetime.value} | {key.meaning} |\n"
+        )
+    return "".join(rows)
+
+
+PAGES = {"metrics.md": metrics_page, "settings.md": settings_page, "keys.md": keys_page}
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for file_name, page in PAGES.items():
+        (FOLDER / file_name).write_text(page(), encoding="utf-8")

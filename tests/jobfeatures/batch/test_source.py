@@ -1,0 +1,110 @@
+import threading
+
+from jobfeatures.batch.source import PolledSource, SourceKeeper
+from jobfeatures.errors import Rejected, SourceError
+
+
+class StandIn(PolledSource):
+    """A source that answers what it is given, in turn; the last answer again and again."""
+
+    name = "slurm"
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+        self.was_asked = threading.Event()
+
+    def poll_jobs(self, seen):
+        self.asked.append(seen)
+        self.was_asked.set()
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def keep(source, clock, **settings):
+    return SourceKeeper(source, clock, interval_secs=60, min_interval_secs=60, **settings)
+
+
+def test_a_failure_keeps_the_last_good_table_and_its_age_grows(clock, make_job, make_table):
+    table = make_table(make_job(), taken_at_secs=clock.now)
+    keeper = keep(StandIn(table, SourceError("no answer"), table), clock)
+    keeper.poll_once()
+    clock.advance(30)
+    keeper.poll_once()
+    assert keeper.status.table is table
+    assert keeper.status.failures == 1
+    assert keeper.status.last_error == "no answer"
+    assert keeper.status.age_secs(clock.now) == 30
+    keeper.poll_once()
+    assert keeper.status.last_error == ""
+
+
+def test_an_unexpected_fault_is_a_failure_too(clock):
+    keeper = keep(StandIn(ZeroDivisionError("oops")), clock)
+    keeper.poll_once()
+    assert keeper.status.failures == 1
+    assert "ZeroDivisionError" in keeper.status.last_error
+    assert keeper.status.age_secs(clock.now) is None
+
+
+def test_a_clock_set_back_does_not_make_an_age_negative(clock, make_table):
+    keeper = keep(StandIn(make_table(taken_at_secs=clock.now + 100)), clock)
+    keeper.poll_once()
+    assert keeper.status.age_secs(clock.now) == 0
+
+
+def test_skipped_records_are_counted_over_all_polls(clock, make_table):
+    from dataclasses import replace
+
+    table = replace(make_table(), rejected=(Rejected("s", "bad"),))
+    keeper = keep(StandIn(table), clock)
+    keeper.poll_once()
+    keeper.poll_once()
+    assert keeper.status.rejected == 2
+
+
+def test_the_source_is_told_what_the_node_shows(clock, make_job, make_table):
+    source = StandIn(make_table())
+    keep(source, clock, seen=lambda: {make_job().key}).poll_once()
+    assert source.asked == [{make_job().key}]
+
+
+def test_a_change_is_told(clock, make_table):
+    told = []
+    keep(StandIn(make_table()), clock, on_change=lambda: told.append(1)).poll_once()
+    assert told == [1]
+
+
+def test_being_told_to_refresh_does_not_break_the_least_interval(clock, make_table):
+    source = StandIn(make_table())
+    keeper = keep(source, clock)
+    keeper.start()
+    assert source.was_asked.wait(5)
+    for _ in range(10):
+        keeper.refresh()
+    keeper.stop()
+    assert len(source.asked) == 1
+
+
+def test_a_refresh_asks_soon_where_the_least_interval_is_short(clock, make_table):
+    source = StandIn(make_table())
+    keeper = SourceKeeper(source, clock, interval_secs=600, min_interval_secs=0.01)
+    keeper.start()
+    assert source.was_asked.wait(5)
+    source.was_asked.clear()
+    keeper.refresh()
+    assert source.was_asked.wait(5)
+    keeper.stop()
+
+
+def test_a_watch_that_cannot_be_set_up_is_a_failure_not_a_silence(clock, make_table):
+    class Broken(StandIn):
+        def watch(self, notify):
+            raise OSError("no inotify")
+
+    keeper = keep(Broken(make_table()), clock)
+    keeper.start()
+    keeper.stop()
+    assert keeper.status.failures == 1

@@ -1,0 +1,254 @@
+import errno
+import os
+import stat
+import threading
+
+import pytest
+
+from jobfeatures.errors import UnsafePathError
+from jobfeatures.model import JobKey
+from jobfeatures.publish import tree as tree_module
+from jobfeatures.publish.tree import FeatureTree
+
+KEY = JobKey("slurm", "12")
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "features"
+
+
+@pytest.fixture
+def tree(root):
+    return FeatureTree(str(root))
+
+
+def contents(path):
+    return {each.name: each.read_text() for each in path.iterdir()}
+
+
+def test_a_job_directory_holds_its_keys_one_line_each(tree, root):
+    tree.write_job(KEY, {"allocated_cpu": "4", "job_id": "12"})
+    assert contents(root / "jobfeatures/slurm-12") == {"allocated_cpu": "4\n", "job_id": "12\n"}
+
+
+def test_modes_let_everybody_read_and_nobody_else_write(tree, root):
+    tree.prepare()
+    tree.write_machine({"total_cpu": "8"})
+    tree.write_job(KEY, {"job_id": "12"})
+    tree.write_record(KEY, "{}\n")
+    modes = {str(path.relative_to(root)): stat.S_IMODE(path.stat().st_mode) for path in root.rglob("*")}
+    assert modes == {
+        "machinefeatures": 0o755,
+        "machinefeatures/total_cpu": 0o644,
+        "jobfeatures": 0o755,
+        "jobfeatures/slurm-12": 0o755,
+        "jobfeatures/slurm-12/job_id": 0o644,
+        "jobstatus": 0o755,
+        "exports": 0o755,
+        "records": 0o700,
+        "records/slurm-12.json": 0o600,
+        "staging": 0o700,
+    }
+
+
+def test_the_caller_s_umask_does_not_matter(tree, root):
+    old = os.umask(0o077)
+    try:
+        tree.write_job(KEY, {"job_id": "12"})
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((root / "jobfeatures/slurm-12").stat().st_mode) == 0o755
+    assert stat.S_IMODE((root / "jobfeatures/slurm-12/job_id").stat().st_mode) == 0o644
+
+
+def test_only_what_changed_is_written_again(tree, root):
+    tree.write_job(KEY, {"a": "1", "b": "2", "c": "3"})
+    before = {name: (root / "jobfeatures/slurm-12" / name).stat().st_ino for name in "abc"}
+    tree.write_job(KEY, {"a": "1", "b": "9"})
+    after = {path.name: path.stat().st_ino for path in (root / "jobfeatures/slurm-12").iterdir()}
+    assert after.keys() == {"a", "b"}
+    assert after["a"] == before["a"]
+    assert after["b"] != before["b"]
+
+
+def test_a_reader_never_meets_an_empty_or_half_written_value(tree, root):
+    values = ["1" * 10, "2" * 2000]
+    tree.write_job(KEY, {"key": values[0]})
+    path, stop, seen = root / "jobfeatures/slurm-12/key", threading.Event(), set()
+
+    def read():
+        while not stop.is_set():
+            seen.add(path.read_text())
+            seen.update(() if os.listdir(path.parent) == ["key"] else {str(os.listdir(path.parent))})
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number in range(400):
+        tree.write_job(KEY, {"key": values[number % 2]})
+    stop.set()
+    reader.join()
+    assert seen <= {value + "\n" for value in values}
+
+
+def test_a_new_directory_appears_with_all_its_keys(tree, root):
+    wanted = {f"key{number}": "x" for number in range(50)}
+    counts, stop = set(), threading.Event()
+
+    def read():
+        while not stop.is_set():
+            try:
+                counts.add(len(os.listdir(root / "jobfeatures/slurm-12")))
+            except FileNotFoundError:
+                pass
+
+    tree.prepare()
+    reader = threading.Thread(target=read)
+    reader.start()
+    for _ in range(30):
+        tree.write_job(KEY, wanted)
+        tree.remove_job(KEY)
+    tree.write_job(KEY, wanted)
+    while 50 not in counts:
+        pass
+    stop.set()
+    reader.join()
+    assert counts == {50}
+
+
+def test_removal_takes_everything_and_says_whether_there_was_something(tree, root):
+    tree.write_job(KEY, {"job_id": "12"})
+    tree.make_status(KEY, os.getuid())
+    tree.write_exports(KEY, "export X=1\n")
+    tree.write_record(KEY, "{}")
+    assert tree.remove_job(KEY)
+    assert tree.sweep()
+    assert [path for path in root.rglob("*") if "12" in path.name] == []
+    assert not tree.remove_job(KEY)
+
+
+def test_what_a_user_put_into_jobstatus_is_removed_however_deep_and_leads_nowhere(tree, root, tmp_path):
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("keep")
+    tree.make_status(KEY, os.getuid())
+    status = root / "jobstatus/slurm-12"
+    (status / "link").symlink_to(precious)
+    os.mkfifo(status / "fifo")
+    folder = os.open(status, os.O_RDONLY)
+    for _ in range(3000):  # deeper than a path name or a recursion reaches
+        os.mkdir("deep", dir_fd=folder)
+        below = os.open("deep", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    tree.remove_job(KEY)
+    assert tree.sweep()
+    assert (precious / "file").read_text() == "keep"
+
+
+def test_a_sweep_ends_after_so_many_deletions_and_the_next_goes_on(tree, root):
+    tree.make_status(KEY, os.getuid())
+    for number in range(500):
+        (root / f"jobstatus/slurm-12/{number}").write_text("")
+    tree.remove_job(KEY)
+    assert not tree.sweep(max_entries=100)
+    assert not tree.sweep(max_entries=100)
+    assert tree.sweep(max_entries=1000)
+
+
+def test_a_sweep_spares_what_is_being_made_now(tree, root):
+    tree.prepare()
+    (root / "staging/new").write_text("")
+    assert not tree.sweep(before_secs=(root / "staging/new").stat().st_ctime - 1)
+    assert (root / "staging/new").exists()
+
+
+def test_jobstatus_belongs_to_the_job_s_user(tree, root):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a directory away")
+    tree.make_status(KEY, 12345, 54321)
+    found = (root / "jobstatus/slurm-12").stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (12345, 54321, 0o755)
+
+
+def test_jobstatus_that_exists_is_left_alone(tree, root):
+    tree.make_status(KEY, os.getuid())
+    (root / "jobstatus/slurm-12/used_CPU").write_text("3\n")
+    tree.make_status(KEY, os.getuid())
+    assert (root / "jobstatus/slurm-12/used_CPU").read_text() == "3\n"
+
+
+@pytest.mark.parametrize("name", ["jobfeatures", "staging", "machinefeatures"])
+def test_a_link_in_place_of_a_folder_is_refused(tree, root, tmp_path, name):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    root.mkdir()
+    (root / name).symlink_to(elsewhere)
+    with pytest.raises(UnsafePathError):
+        tree.prepare()
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_folder_that_others_may_write_to_is_refused(tree, root):
+    tree.prepare()
+    (root / "jobfeatures").chmod(0o777)
+    with pytest.raises(UnsafePathError, match="writable by others"):
+        tree.write_job(KEY, {"job_id": "12"})
+
+
+def test_a_root_of_another_user_is_refused(tree, root):
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a directory of another user")
+    root.mkdir()
+    os.chown(root, 12345, -1)
+    with pytest.raises(UnsafePathError, match="12345"):
+        tree.prepare()
+
+
+def test_a_link_in_place_of_a_key_is_replaced_not_followed(tree, root, tmp_path):
+    target = tmp_path / "target"
+    target.write_text("keep")
+    tree.write_job(KEY, {"a": "1"})
+    (root / "jobfeatures/slurm-12/a").unlink()
+    (root / "jobfeatures/slurm-12/a").symlink_to(target)
+    tree.write_job(KEY, {"a": "2"})
+    assert target.read_text() == "keep"
+    assert contents(root / "jobfeatures/slurm-12") == {"a": "2\n"}
+
+
+def test_a_full_disk_leaves_the_old_value_and_no_temporary(tree, root, monkeypatch):
+    tree.write_job(KEY, {"a": "old"})
+
+    def full(_file, _data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tree_module.os, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        tree.write_job(KEY, {"a": "new"})
+    with pytest.raises(OSError, match="No space"):
+        tree.write_job(JobKey("slurm", "13"), {"a": "new"})
+    assert contents(root / "jobfeatures/slurm-12") == {"a": "old\n"}
+    assert not (root / "jobfeatures/slurm-13").exists()
+    assert [path for path in (root / "staging").rglob("*") if path.is_file()] == []
+
+
+def test_two_writers_of_one_job_do_not_disturb_each_other(tree, root):
+    def write():
+        for _ in range(50):
+            FeatureTree(str(root)).write_job(KEY, {"a": "1", "b": "2"})
+
+    writers = [threading.Thread(target=write) for _ in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert contents(root / "jobfeatures/slurm-12") == {"a": "1\n", "b": "2\n"}
+
+
+def test_published_lists_jobs_and_passes_over_other_names(tree, root):
+    assert tree.published() == {}
+    tree.write_job(KEY, {"a": "1"})
+    (root / "jobfeatures/other").mkdir()
+    (root / "jobfeatures/slurm-13").write_text("a file")
+    assert tree.published() == {KEY: (root / "jobfeatures/slurm-12").stat().st_mtime}

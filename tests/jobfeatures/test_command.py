@@ -1,0 +1,58 @@
+import os
+import time
+
+import pytest
+
+from jobfeatures.command import BackgroundProcess, run_command
+from jobfeatures.errors import CommandError
+
+
+def test_a_program_gets_its_input_and_a_plain_environment(monkeypatch):
+    monkeypatch.setenv("SECRET", "x")
+    monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
+    output = run_command(["sh", "-c", "cat; env >&2; exit 3"], timeout_secs=5, stdin=b"question\n")
+    assert output.stdout == b"question\n"
+    assert output.status == 3
+    assert b"LC_ALL=C" in output.stderr
+    assert b"SLURM_CONF" in output.stderr
+    assert b"SECRET" not in output.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [
+        ("sleep 60", "timeout"),
+        ("trap '' TERM; sleep 60 & wait", "timeout"),
+        ("exec >&- 2>&-; sleep 60", "timeout"),
+        ("yes", "too large"),
+    ],
+)
+def test_a_program_that_hangs_or_floods_is_ended_with_its_children(script, kind):
+    with pytest.raises(CommandError) as caught:
+        run_command(["sh", "-c", script], timeout_secs=0.3, max_bytes=100_000)
+    assert caught.value.kind == kind
+
+
+def test_a_missing_program_is_named():
+    with pytest.raises(CommandError, match="no-such-program") as caught:
+        run_command(["/no-such-program"], timeout_secs=1)
+    assert caught.value.kind == "missing"
+
+
+def test_a_program_that_does_not_read_its_input_is_no_failure():
+    assert run_command(["true"], timeout_secs=5, stdin=b"x" * 1000).status == 0
+
+
+def test_a_background_process_is_ended_with_its_group():
+    process = BackgroundProcess(["sh", "-c", "sleep 60 & sleep 60"], os.environ)
+    assert not process.has_ended
+    process.end(grace_secs=1.0)
+    assert process.has_ended
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.01)
+    pytest.fail("the group is still there")

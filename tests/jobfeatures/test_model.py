@@ -1,0 +1,51 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.model import UNLIMITED, JobKey, JobState, Limits, fill_unknown, merge_jobs
+
+
+@given(st.sampled_from(["slurm", "spool"]), st.text(min_size=1, max_size=60))
+def test_a_directory_name_is_one_safe_path_component_and_leads_back(batch_system, job_id):
+    try:
+        key = JobKey(batch_system, job_id)
+        name = key.directory_name
+    except UnicodeEncodeError:  # lone surrogates are no text at all
+        return
+    assert "/" not in name
+    assert "\0" not in name
+    assert not name.startswith(".")
+    assert JobKey.from_directory_name(name) == key
+
+
+@pytest.mark.parametrize("name", ["", "slurm", "slurm-", "-1", "slurm-a b", "slurm-%7e", "x-%ZZ "])
+def test_names_of_other_origin_are_no_keys(name):
+    assert JobKey.from_directory_name(name) is None
+
+
+def test_a_state_is_on_the_node_or_finished_or_neither_but_never_both():
+    assert not any(state.is_on_node and state.is_finished for state in JobState)
+    assert not JobState.UNKNOWN.is_finished
+    assert not JobState.PENDING.is_on_node
+
+
+def test_the_later_table_wins_and_unknown_fields_are_filled(make_job, make_table):
+    hook = make_job(account="physics", state=JobState.RUNNING, limits=Limits(wall_secs=60, cpu_secs=None))
+    answer = make_job(account=None, state=JobState.COMPLETED, limits=Limits(wall_secs=UNLIMITED, cpu_secs=7))
+    job = merge_jobs([make_table(hook, source="hooks"), make_table(answer)])[hook.key]
+    assert job.account == "physics"
+    assert job.state is JobState.COMPLETED
+    assert job.limits == Limits(wall_secs=UNLIMITED, cpu_secs=7)
+
+
+def test_filling_takes_unknown_fields_only(make_job):
+    job = fill_unknown(make_job(uid=0, state=JobState.UNKNOWN), make_job(uid=5, nodes=("n1",)))
+    assert job.uid == 0
+    assert job.nodes == ("n1",)
+    assert job.state is JobState.RUNNING
+
+
+def test_the_end_by_the_wall_limit_is_known_only_with_start_and_limit(make_job):
+    assert make_job(start_secs=100, limits=Limits(wall_secs=60)).end_limit_secs == 160
+    assert make_job(start_secs=100, limits=Limits(wall_secs=UNLIMITED)).end_limit_secs is None
+    assert make_job(limits=Limits(wall_secs=60)).end_limit_secs is None

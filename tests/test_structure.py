@@ -1,0 +1,164 @@
+"""The rules of the house: who may import whom, and what may touch the system."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("jobfeatures", "exporter")
+
+PURE = {
+    "jobfeatures.errors",
+    "jobfeatures.model",
+    "jobfeatures.quantities",
+    "jobfeatures.features.keys",
+    "jobfeatures.features.machine",
+    "jobfeatures.features.job",
+    "jobfeatures.formats.sss.job",
+    "jobfeatures.formats.sss.vocabulary",
+    "jobfeatures.formats.sss.write",
+    "jobfeatures.publish.reconcile",
+    "jobfeatures.publish.records",
+    "jobfeatures.status.jobstatus",
+    "jobfeatures.status.waste",
+    "exporter.snapshot",
+    "exporter.context",
+    "exporter.sampling.accumulate",
+    "exporter.sampling.attribution",
+    "exporter.collectors.allocation",
+    "exporter.collectors.features",
+    "exporter.collectors.jobs",
+    "exporter.collectors.node",
+    "exporter.collectors.remaining",
+    "exporter.collectors.sources",
+    "exporter.collectors.status",
+    "exporter.collectors.waste",
+}
+IMPURE_IMPORTS = {
+    "os", "io", "time", "socket", "subprocess", "threading", "pathlib", "shutil", "tempfile", "select", "signal",
+    "fcntl", "pwd", "psutil", "watchdog", "aiohttp", "asyncio", "urllib.request", "random", "secrets",
+}  # fmt: skip
+
+ONLY_IN = {
+    "subprocess": {"jobfeatures.command"},
+    "aiohttp": {"exporter.web", "jobfeatures.publish.http"},
+    "prometheus_client": {"exporter.collectors", "exporter.exposition", "exporter.web"},
+    "watchdog": {"jobfeatures.watch"},
+    "ClusterShell": {"jobfeatures.nodelist"},
+    "defusedxml": {"jobfeatures.formats.sss.xml"},
+}
+
+SIBLINGS = {
+    "jobfeatures.batch": {"jobfeatures.batch.source"},
+    "jobfeatures.formats": set(),
+    "exporter.collectors": set(),
+}
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+MODULES = {name_of(path): imports_of(path) for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+
+
+def is_within(name: str, place: str) -> bool:
+    return name == place or name.startswith(place + ".")
+
+
+def test_jobfeatures_never_imports_exporter():
+    guilty = [
+        name
+        for name, imports in MODULES.items()
+        if is_within(name, "jobfeatures") and any(is_within(each, "exporter") for each in imports)
+    ]
+    assert guilty == []
+
+
+def test_the_list_of_pure_modules_names_modules():
+    assert PURE - MODULES.keys() == set()
+
+
+@pytest.mark.parametrize("name", sorted(PURE))
+def test_pure_modules_touch_nothing(name):
+    assert MODULES.get(name, set()) & IMPURE_IMPORTS == set()
+
+
+@pytest.mark.parametrize("library", ONLY_IN)
+def test_a_library_is_used_in_its_own_place_only(library):
+    guilty = [
+        name
+        for name, imports in MODULES.items()
+        if any(is_within(each, library) for each in imports)
+        and not any(is_within(name, place) for place in ONLY_IN[library])
+    ]
+    assert guilty == []
+
+
+@pytest.mark.parametrize("family", SIBLINGS)
+def test_siblings_never_import_each_other(family):
+    shared = SIBLINGS[family] | {family}
+    members = {name for name in MODULES if name.startswith(family + ".")} - shared
+    rooms = {name: ".".join(name.split(".")[: family.count(".") + 2]) for name in members}
+    guilty = [
+        (name, other)
+        for name in members
+        for other in MODULES[name] & members
+        if rooms[name] != rooms[other]
+    ]
+    assert guilty == []
+
+
+def test_there_are_no_import_cycles():
+    graph = {name: {each for each in imports if each in MODULES and each != name} for name, imports in MODULES.items()}
+    done, path = set(), []
+
+    def visit(name):
+        assert name not in path, " → ".join([*path[path.index(name) :], name])
+        if name in done:
+            return
+        path.append(name)
+        for other in sorted(graph[name]):
+            visit(other)
+        path.pop()
+        done.add(name)
+
+    for name in sorted(graph):
+        visit(name)
+
+
+def test_a_hook_imports_nothing_heavy():
+    """A prolog starts the command once a job: each of these costs as much as the whole of its work."""
+    heavy = {"asyncio", "xml", "xml.etree", "ClusterShell", "watchdog", "psutil", "aiohttp", "prometheus_client", "tomllib", "urllib.request", "email", "http"}
+    code = (
+        "import sys, jobfeatures.cli, jobfeatures.hooks, jobfeatures.batch.slurm, jobfeatures.publish.tree;"
+        "print(*sys.modules)"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert heavy & set(output.stdout.split()) == set()
+
+
+def test_files_can_be_read_in_one_go():
+    long = {
+        str(path.relative_to(ROOT)): count
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+        if (count := len(path.read_text().splitlines())) > 420
+    }
+    assert long == {}
