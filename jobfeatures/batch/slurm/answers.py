@@ -1,0 +1,211 @@
+"""Questions to ``scontrol`` and its answers: a conversation that users cannot forge."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+
+from jobfeatures.batch.slurm.record import NAME, SOURCE, parse_scontrol_job
+from jobfeatures.command import first_line, run_command
+from jobfeatures.errors import ParseError, Rejected, SourceError, shown
+from jobfeatures.model import Job
+
+MAX_ANSWER_BYTES = 32 * 2**20
+
+_ID = re.compile(r"[1-9][0-9]{0,9}\Z")
+_INVALID_ID = re.compile(r"(?:\w+: )*slurm_load_jobs?(?: error)?: Invalid job id specified\Z")
+
+
+def is_plain_id(text: str) -> bool:
+    """Tell whether a text is a job id as the controller counts them, fit to be asked about."""
+    return _ID.match(text) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What one scontrol said of the jobs it was asked about, by plain job id."""
+
+    jobs: Mapping[str, Job]
+    gone: frozenset[str]  # the controller knows them no more
+    rejected: Mapping[str, Rejected]
+    ask_alone: Mapping[str, str]  # answered together with others: ask again, by this name
+    complete: bool  # each question is answered, and nothing was complained of
+    complaint: str = ""  # the first foreign line on standard error
+
+
+def format_questions(questions: Collection[str], nonce: str) -> bytes:
+    """Return scontrol's standard input. ``show hostnames NONCE`` is answered locally by NONCE on a line."""
+    marker = f"show hostnames {nonce}\n"
+    return "".join([*(f"{marker}show job {each}\n" for each in questions), marker]).encode("ascii")
+
+
+def parse_answers(
+    stdout: str,
+    stderr: str,
+    nonce: str,
+    questions: Mapping[str, str],
+    *,
+    node_name: str | None,
+    tz: tzinfo | None = None,
+) -> Answers:
+    """Return the answers to `format_questions`; never raises.
+
+    `questions` maps each plain job id to the name it was asked by: itself,
+    ``ARRAY_TASK`` or ``HET+OFFSET``. Depending on its line editor scontrol
+    repeats prompt and question or the prompt alone; both are recognised.
+
+    Jobs without an answer are gone if standard error says "Invalid job id
+    specified" exactly as often, and nothing else. Absence proves nothing otherwise.
+    """
+    jobs: dict[str, Job] = {}
+    rejected: dict[str, Rejected] = {}
+    ask_alone: dict[str, str] = {}
+    missing: list[str] = []
+    frames = list(_frames(stdout, nonce))
+    if len(frames) > len(questions):  # cannot come from these questions
+        frames = []
+    for (job_id, question), frame in zip(questions.items(), frames, strict=False):
+        lines = frame[1:] if frame[:1] == [f"show job {question}"] else frame
+        try:
+            record = _single_record(lines, job_id, question)
+            if record is None:
+                missing.append(job_id)
+            elif isinstance(record, _Alone):
+                ask_alone[job_id] = record.question
+            else:
+                jobs[job_id] = parse_scontrol_job(record, node_name=node_name, tz=tz)
+        except ParseError as error:
+            rejected[job_id] = Rejected.from_error(error)
+    complaints = [line for line in stderr.splitlines() if line.strip()]
+    foreign = [line for line in complaints if not _INVALID_ID.match(line)]
+    proven = not foreign and len(complaints) == len(missing)
+    return Answers(
+        jobs=jobs,
+        gone=frozenset(missing if proven else ()),
+        rejected=rejected,
+        ask_alone=ask_alone,
+        complete=proven and len(frames) == len(questions),
+        complaint=shown(foreign[0]) if foreign else "",
+    )
+
+
+def _frames(stdout: str, nonce: str) -> Iterator[list[str]]:
+    """Yield the lines between two markers, prompts removed; what was cut off is left out."""
+    frame: list[str] | None = None
+    for raw in stdout.split("\n"):
+        line = raw
+        while line.startswith("scontrol: "):
+            line = line.removeprefix("scontrol: ")
+        if line == nonce:
+            if frame is not None:
+                yield frame
+            frame = []
+        elif frame is not None and line != f"show hostnames {nonce}":
+            frame.append(line)
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    question: str
+
+
+def _single_record(lines: Sequence[str], job_id: str, question: str) -> str | _Alone | None:
+    """Return the only record of a frame, None for an empty frame.
+
+    A frame with one line that starts like a record is one record, whatever
+    newlines it holds: an imitation inside doubles its fields. A frame with
+    more such lines is an array's or a heterogeneous job's, or somebody's name;
+    it only serves to learn how to ask for the one job.
+    """
+    while lines and not lines[-1]:
+        lines = lines[:-1]
+    if not lines:
+        return None
+    starts = [line for line in lines if line.startswith("JobId=")]
+    own = [line for line in starts if line.startswith(f"JobId={job_id} ")]
+    if len(own) != 1:
+        raise ParseError(f"not one record of job {job_id}", source=SOURCE, text=lines[0])
+    if len(starts) == 1 and lines[0] == own[0]:
+        return "\n".join(lines)
+    head = own[0].partition(" JobName=")[0]
+    for pattern, form in (
+        (r" ArrayJobId=([0-9]{1,10}) ArrayTaskId=([0-9]{1,10})(?: |\Z)", "{}_{}"),
+        (r" HetJobId=([0-9]{1,10}) HetJobOffset=([0-9]{1,10})(?: |\Z)", "{}+{}"),
+    ):
+        match = re.search(pattern, head)
+        if match and question == job_id:
+            return _Alone(form.format(match[1], match[2]))
+    raise ParseError(f"several records in the answer for job {job_id}", source=SOURCE, text=lines[0])
+
+
+def poll_answers(
+    ids: Collection[str],
+    *,
+    node_name: str | None,
+    scontrol: str = "scontrol",
+    timeout_secs: float = 10.0,
+) -> Answers:
+    """Ask the controller about jobs; one process, or two where an id names an array or a heterogeneous job.
+
+    `timeout_secs` limits each. Raises SourceError if nothing was answered,
+    CommandError if scontrol could not be run to its end.
+    """
+    questions = {job_id: job_id for job_id in ids if is_plain_id(job_id)}
+    first = _run_scontrol(questions, node_name, scontrol, timeout_secs)
+    if not first.ask_alone:
+        return first
+    second = _run_scontrol(first.ask_alone, node_name, scontrol, timeout_secs)
+    return Answers(
+        jobs={**first.jobs, **second.jobs},
+        gone=first.gone,  # a name that was wrong a moment later proves nothing
+        rejected={**first.rejected, **second.rejected},
+        ask_alone={},
+        complete=first.complete and second.complete and not second.gone,
+        complaint=first.complaint or second.complaint,
+    )
+
+
+def _run_scontrol(
+    questions: Mapping[str, str], node_name: str | None, scontrol: str, timeout_secs: float
+) -> Answers:
+    nonce = f"n{os.urandom(8).hex()}"
+    output = run_command(
+        [scontrol, "-a", "-o", "-d"],
+        stdin=format_questions(questions.values(), nonce),
+        timeout_secs=timeout_secs,
+        max_bytes=MAX_ANSWER_BYTES,
+        environment={"SLURM_TIME_FORMAT": "%s"},
+    )
+    answers = parse_answers(
+        output.stdout.decode("utf-8", "replace"),
+        output.stderr.decode("utf-8", "replace"),
+        nonce,
+        questions,
+        node_name=node_name,
+    )
+    if questions and not (answers.jobs or answers.gone or answers.rejected or answers.ask_alone):
+        reason = answers.complaint or first_line(output.stderr)
+        raise SourceError(f"{scontrol}: no answer (status {output.status}): {reason}")
+    return answers
+
+
+def ask_about_job(
+    job_id: str, *, node_name: str | None, scontrol: str = "scontrol", timeout_secs: float = 2.0
+) -> Job | None:
+    """Return one job as the controller knows it, None if it does not.
+
+    Raises SourceError if it could not be asked, ParseError if `job_id` is not
+    a plain id or its record cannot be trusted.
+    """
+    if not is_plain_id(job_id):
+        raise ParseError("not a job id", source=NAME, text=job_id)
+    answers = poll_answers([job_id], node_name=node_name, scontrol=scontrol, timeout_secs=timeout_secs)
+    if job_id in answers.rejected:
+        refused = answers.rejected[job_id]
+        raise ParseError(refused.reason, source=refused.source, field=refused.field, text=refused.text)
+    if job_id not in answers.jobs and job_id not in answers.gone:
+        raise SourceError(f"{scontrol}: no answer about job {job_id}: {answers.complaint}")
+    return answers.jobs.get(job_id)

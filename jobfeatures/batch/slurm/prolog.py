@@ -1,0 +1,118 @@
+"""What the environment of a Prolog tells of its job. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from jobfeatures.batch.slurm.answers import is_plain_id
+from jobfeatures.batch.slurm.record import NAME, NOTHING, times_cpus
+from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.nodelist import expand_nodes
+from jobfeatures.quantities import parse_count
+
+YEAR_SECS = 365 * 86400
+
+_CPU_RUN = re.compile(r"([0-9]{1,9})(?:\(x([0-9]{1,9})\))?\Z")
+T = TypeVar("T")
+
+
+def job_from_prolog(
+    environ: Mapping[str, str],
+    *,
+    node_name: str | None,
+    note: Callable[[Rejected], None] = lambda _: None,
+) -> Job:
+    """Return what the environment of a Prolog tells of its job; the state is RUNNING.
+
+    Sample: ``SLURM_JOB_ID=3 SLURM_JOB_UID=6002 SLURM_JOB_USER=bob
+    SLURM_JOB_CPUS_PER_NODE=2(x3),1 SLURM_NODELIST=n[1-4] SLURMD_NODENAME=n2``.
+    ``SLURM_JOB_START_TIME`` and ``SLURM_JOB_END_TIME`` are epoch seconds (newer
+    Slurm); Slurm 22.05 gives a Prolog no times, no limits and no array ids.
+
+    `node_name` is used where SLURMD_NODENAME is not set. A malformed value is
+    told to `note` and stays unknown. Raises ParseError without a plain
+    SLURM_JOB_ID.
+    """
+    job_id = environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID", "")
+    if not is_plain_id(job_id):
+        raise ParseError("not a job id", source="environment", field="SLURM_JOB_ID", text=job_id)
+
+    def text(*variables: str) -> str | None:
+        return next((environ[each] for each in variables if environ.get(each, "") not in NOTHING), None)
+
+    def read(parse: Callable[[str], T], *variables: str) -> T | None:
+        for variable in variables:
+            value = environ.get(variable, "")
+            if value in NOTHING:
+                continue
+            try:
+                return parse(value)
+            except ParseError as error:
+                note(Rejected("environment", error.reason, field=variable, text=shown(value)))
+        return None
+
+    nodes = read(expand_nodes, "SLURM_JOB_NODELIST", "SLURM_NODELIST") or ()
+    runs = read(_parse_cpu_runs, "SLURM_JOB_CPUS_PER_NODE") or ()
+    total_cpus = sum(count * times for count, times in runs) or None
+    start = read(parse_count, "SLURM_JOB_START_TIME")
+    end = read(parse_count, "SLURM_JOB_END_TIME")
+    wall = None
+    if start is not None and end is not None:
+        if end <= start:
+            note(Rejected("environment", "not after the start", field="SLURM_JOB_END_TIME", text=str(end)))
+        elif end - start != YEAR_SECS:  # what slurmctld writes for a job without a limit
+            wall = end - start
+    return Job(
+        key=JobKey(NAME, job_id),
+        state=JobState.RUNNING,
+        name=text("SLURM_JOB_NAME"),
+        user=text("SLURM_JOB_USER"),
+        uid=read(parse_count, "SLURM_JOB_UID", "SLURM_UID"),
+        account=text("SLURM_JOB_ACCOUNT"),
+        partition=text("SLURM_JOB_PARTITION"),
+        start_secs=start,
+        nodes=nodes,
+        total_cpus=total_cpus,
+        allocated_cpus=_share_of_runs(runs, nodes, text("SLURMD_NODENAME") or node_name),
+        limits=Limits(wall_secs=wall, cpu_secs=times_cpus(wall, total_cpus)),
+        array_job_id=read(_checked_digits, "SLURM_ARRAY_JOB_ID"),
+        array_task_id=read(_checked_digits, "SLURM_ARRAY_TASK_ID"),
+        het_job_id=read(_checked_digits, "SLURM_HET_JOB_ID"),
+        het_offset=read(parse_count, "SLURM_HET_JOB_OFFSET"),
+        restarts=read(parse_count, "SLURM_JOB_RESTART_COUNT"),
+    )
+
+
+def _checked_digits(text: str) -> str:
+    parse_count(text)
+    return text
+
+
+def _parse_cpu_runs(text: str) -> tuple[tuple[int, int], ...]:
+    """Read ``2(x3),1`` as ((2, 3), (1, 1)): CPUs, and on how many nodes in a row."""
+    runs = []
+    for part in text.split(","):
+        match = _CPU_RUN.match(part)
+        if match is None:
+            raise ParseError("not CPUs per node", text=text)
+        runs.append((int(match[1]), int(match[2] or "1")))
+    return tuple(runs)
+
+
+def _share_of_runs(
+    runs: Sequence[tuple[int, int]], nodes: Sequence[str], node_name: str | None
+) -> int | None:
+    """Return the CPUs on this node; where all nodes have as many, its place in the list does not matter."""
+    if len({count for count, _ in runs}) == 1:
+        return runs[0][0] or None
+    if node_name not in nodes or sum(times for _, times in runs) != len(nodes):
+        return None
+    place = nodes.index(node_name)
+    for count, times in runs:
+        if place < times:
+            return count or None
+        place -= times
+    return None

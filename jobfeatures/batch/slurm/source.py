@@ -1,0 +1,124 @@
+"""The source that asks the controller about the jobs of this node."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from jobfeatures.batch.slurm.answers import Answers, is_plain_id, poll_answers
+from jobfeatures.batch.slurm.record import NAME, SOURCE
+from jobfeatures.batch.source import PolledSource
+from jobfeatures.clock import Clock
+from jobfeatures.errors import Rejected
+from jobfeatures.model import Job, JobKey, JobState, JobTable
+
+MAX_QUESTIONS = 500  # of one poll: they have to fit into a pipe
+
+
+@dataclass(frozen=True, slots=True)
+class KnownJob:
+    """An answer that is kept. `job` is None once the controller has forgotten the job."""
+
+    job: Job | None
+    asked_secs: float  # monotonic
+
+
+def compute_questions(
+    known: Mapping[str, KnownJob], seen: Collection[str], now_secs: float, refresh_secs: float
+) -> tuple[str, ...]:
+    """Return the ids worth asking about: never asked ones first, then the oldest answers.
+
+    Asked at every poll: jobs that are known and no longer seen, until they are
+    proven to have ended, and jobs that are seen although their state says that
+    they are not here (they end, or they were requeued and started again).
+    """
+
+    def is_due(job_id: str) -> bool:
+        answer = known.get(job_id)
+        if answer is None or job_id not in seen:
+            return True
+        job = answer.job
+        if job is not None and (job.state.is_finished or job.state is JobState.PENDING):
+            return True
+        return now_secs - answer.asked_secs >= refresh_secs
+
+    def order(job_id: str) -> tuple[bool, float, int]:
+        answer = known.get(job_id)
+        return answer is not None, answer.asked_secs if answer else 0.0, int(job_id)
+
+    return tuple(sorted(filter(is_due, {*known, *seen}), key=order))
+
+
+class SlurmSource(PolledSource):
+    """Asks the controller about the jobs that this node sees, and keeps the answers.
+
+    A job whose record is rejected stays in the table with what was known
+    before, or as UNKNOWN: it exists, so its absence must not be concluded.
+    """
+
+    name = NAME
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        node_name: str | None,
+        scontrol: str = "scontrol",
+        timeout_secs: float = 10.0,
+        refresh_secs: float = 300.0,
+    ) -> None:
+        self._clock = clock
+        self._node_name = node_name
+        self._scontrol = scontrol
+        self._timeout_secs = timeout_secs
+        self._refresh_secs = refresh_secs
+        self._known: dict[str, KnownJob] = {}
+        self._complaint = ""
+
+    def poll_jobs(self, seen: Collection[JobKey]) -> JobTable:
+        """Return the jobs that are seen or were known; without a question nothing is started.
+
+        Raises SourceError if questions were asked and none was answered.
+        """
+        ours = [key for key in seen if key.batch_system == NAME]
+        seen_ids = {key.job_id for key in ours if is_plain_id(key.job_id)}
+        now_secs = self._clock.monotonic_secs()
+        due = compute_questions(self._known, seen_ids, now_secs, self._refresh_secs)
+        asked = due[:MAX_QUESTIONS]
+        rejected: tuple[Rejected, ...] = ()
+        complete = True
+        if asked:
+            answers = poll_answers(
+                asked, node_name=self._node_name, scontrol=self._scontrol, timeout_secs=self._timeout_secs
+            )
+            rejected = self._keep(answers, now_secs)
+            complete = answers.complete and asked == due
+        jobs = {each.job.key: each.job for each in self._known.values() if each.job is not None}
+        # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
+        jobs |= {key: Job(key=key) for key in ours if key.job_id not in seen_ids}
+        for job_id in self._known.keys() - seen_ids:
+            job = self._known[job_id].job
+            if job is None or job.state.is_finished:
+                del self._known[job_id]
+        return JobTable(
+            source=NAME,
+            jobs=jobs,
+            taken_at_secs=self._clock.now_secs(),
+            complete=complete,
+            rejected=rejected,
+        )
+
+    def _keep(self, answers: Answers, now_secs: float) -> tuple[Rejected, ...]:
+        for job_id, job in answers.jobs.items():
+            self._known[job_id] = KnownJob(job, now_secs)
+        for job_id in answers.gone:
+            self._known[job_id] = KnownJob(None, now_secs)
+        for job_id in answers.rejected:
+            old = self._known.get(job_id)
+            job = old.job if old and old.job else Job(key=JobKey(NAME, job_id))
+            self._known[job_id] = KnownJob(job, now_secs)
+        rejected = [*answers.rejected.values()]
+        if answers.complaint and answers.complaint != self._complaint:  # once, not at every poll
+            rejected.append(Rejected(SOURCE, f"standard error says {answers.complaint}"))
+        self._complaint = answers.complaint
+        return tuple(rejected)
