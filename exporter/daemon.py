@@ -19,14 +19,16 @@ from exporter.exposition import render
 from exporter.sampling.sampler import Sampler
 from exporter.snapshot import Snapshot
 from jobfeatures.batch import SYSTEMS, load_module
+from jobfeatures.batch.hooks import NAME as HOOKS
 from jobfeatures.batch.hooks import HookSource
 from jobfeatures.batch.source import BatchSource, SourceKeeper
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.hooks import machine_of, node_name
-from jobfeatures.model import Job, JobKey, merge_jobs
+from jobfeatures.model import Job, JobKey, JobTable
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.roster import Roster
 from jobfeatures.status.board import StatusBoard, StatusTarget
 
 log = logging.getLogger(__name__)
@@ -45,6 +47,8 @@ class Daemon:
         self._name = node_name(config, {})
         self._tree = FeatureTree(config.features_root)
         self._machine = machine_of(config)
+        self._roster = Roster(HOOKS)
+        self._roster_lock = threading.Lock()
         self._jobs: Mapping[JobKey, Job] = {}
         self._snapshot: Snapshot | None = None
         self._stopping = threading.Event()
@@ -161,9 +165,13 @@ class Daemon:
         sampled = {key for key in snapshot.jobs if isinstance(key, JobKey)} if snapshot is not None else set()
         return frozenset(sampled | self._tree.published().keys())
 
+    def _tables(self) -> list[JobTable]:
+        tables = (keeper.status.table for keeper in self._keepers)
+        return [table for table in tables if table is not None]
+
     def _tables_changed(self) -> None:
-        tables = [keeper.status.table for keeper in self._keepers]
-        self._jobs = merge_jobs(table for table in tables if table is not None)
+        with self._roster_lock:
+            self._jobs = self._roster.merge(self._tables())
         self._publish_wanted.set()
 
     # --- loops ------------------------------------------------------------------------
@@ -207,8 +215,7 @@ class Daemon:
 
     def _publish(self) -> None:
         assert self._publisher is not None  # noqa: S101  # the loop runs only then
-        tables = [keeper.status.table for keeper in self._keepers]
-        self._publisher.update([table for table in tables if table is not None])
+        self._publisher.update(self._jobs, self._tables())
 
     @staticmethod
     def _supervised(what: str, work: Callable[[], Any]) -> None:

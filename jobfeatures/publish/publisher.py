@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from jobfeatures.clock import Clock
@@ -35,22 +35,20 @@ class Publisher:
         self._tree = tree
         self._machine = machine
         self._clock = clock
-        self._seen: set[JobKey] = set()
-        self._withdrawn: dict[JobKey, float] = {}
         self.status = PublisherStatus()
 
-    def update(self, tables: Collection[JobTable]) -> None:
-        """Write and remove what the tables call for. Failures are logged and counted; the other jobs are served."""
+    def update(self, jobs: Mapping[JobKey, Job], tables: Collection[JobTable]) -> None:
+        """Write and remove what is called for. Failures are logged and counted; the other jobs are served.
+
+        `jobs` is merged from `tables`.
+        """
         now = self._clock.now_secs()
         failures = 0
         failures += self._attempt(
             "machine", lambda: self._tree.write_machine(machine_features(self._machine))
         )
         published = self._tree.published()
-        self._withdrawn.update((key, now) for key in self._seen - published.keys())
-        known = {key for table in tables for key in table.jobs}
-        self._withdrawn = {key: at for key, at in self._withdrawn.items() if key in known}
-        plan = plan_publication(tables, published, self._withdrawn)
+        plan = plan_publication(jobs, tables, published)
         present = set(published)
         for job in plan.write:
             if self._attempt(job.key.job_id, lambda job=job: self._write(job)):  # type: ignore[misc]
@@ -64,7 +62,6 @@ class Publisher:
                 present.discard(key)
                 log.info("job has ended: its directories are removed", extra={"job_id": key.job_id})
         failures += self._attempt("staging", lambda: self._tree.sweep(before_secs=now - STALE_STAGING_SECS))
-        self._seen = present
         self.status = PublisherStatus(len(present), self.status.failures + failures)
 
     def _write(self, job: Job) -> None:

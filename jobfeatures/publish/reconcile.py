@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from jobfeatures.model import Job, JobKey, JobState, JobTable, merge_jobs
+from jobfeatures.model import Job, JobKey, JobState, JobTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,30 +22,20 @@ class Plan:
 
 
 def plan_publication(
-    tables: Collection[JobTable],
-    published: Mapping[JobKey, float],
-    withdrawn: Mapping[JobKey, float],
+    jobs: Mapping[JobKey, Job], tables: Collection[JobTable], published: Mapping[JobKey, float]
 ) -> Plan:
-    """Return what brings the published directories in line with what the sources know.
+    """Return what brings the published directories in line with what is known.
 
-    `tables` are ordered with the best informed last. `published` gives for each
-    directory the epoch seconds of its last change. `withdrawn` gives for jobs
-    whose directory somebody else removed (an epilog) when that was noticed: an
-    older answer that still calls the job running must not bring it back.
+    `jobs` is merged from `tables`; `published` gives for each directory the
+    epoch seconds of its last change.
     """
-    merged = merge_jobs(tables)
-    taken_at = {key: max(t.taken_at_secs for t in tables if key in t.jobs) for key in merged}
-    write = tuple(
-        job
-        for key, job in merged.items()
-        if job.state.is_on_node and taken_at[key] > withdrawn.get(key, float("-inf"))
-    )
-    remove = tuple(key for key, changed in published.items() if _has_ended(key, changed, merged, tables))
+    write = tuple(job for job in jobs.values() if job.state.is_on_node)
+    remove = tuple(key for key, changed in published.items() if _has_ended(key, changed, jobs, tables))
     return Plan(write, remove)
 
 
 def _has_ended(
-    key: JobKey, changed_at_secs: float, merged: Mapping[JobKey, Job], tables: Collection[JobTable]
+    key: JobKey, changed_at_secs: float, jobs: Mapping[JobKey, Job], tables: Collection[JobTable]
 ) -> bool:
     for table in tables:
         if table.taken_at_secs <= changed_at_secs:
@@ -56,5 +46,5 @@ def _has_ended(
             if job.state.is_finished or job.state is JobState.PENDING:
                 return True
         elif table.complete and table.source == key.batch_system:
-            return key not in merged or not merged[key].state.is_on_node
+            return key not in jobs or not jobs[key].state.is_on_node
     return False

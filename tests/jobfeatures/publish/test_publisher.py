@@ -1,9 +1,13 @@
 import pytest
 
 from jobfeatures.features.machine import Machine
-from jobfeatures.model import JobState, Limits
+from jobfeatures.model import JobState, Limits, merge_jobs
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.tree import FeatureTree
+
+
+def update(publisher, tables):
+    publisher.update(merge_jobs(tables), tables)
 
 
 @pytest.fixture
@@ -18,7 +22,7 @@ def publisher(tree, clock):
 
 def test_a_job_gets_its_directories_and_loses_them_when_it_ends(publisher, tree, tmp_path, clock, make_job, make_table):
     job = make_job(allocated_cpus=4, start_secs=1, limits=Limits(wall_secs=60))
-    publisher.update([make_table(job, taken_at_secs=clock.now)])
+    update(publisher, [make_table(job, taken_at_secs=clock.now)])
     folder = tmp_path / "features"
     assert (folder / "machinefeatures/total_cpu").read_text() == "16\n"
     assert (folder / "jobfeatures/slurm-12/hs06_job").read_text() == "42.76\n"
@@ -26,7 +30,7 @@ def test_a_job_gets_its_directories_and_loses_them_when_it_ends(publisher, tree,
     assert "export JOBFEATURES=" in (folder / "exports/slurm-12").read_text()
     assert publisher.status.published == 1
     clock.now = 2e10
-    publisher.update([make_table(make_job(state=JobState.COMPLETED), taken_at_secs=clock.now)])
+    update(publisher, [make_table(make_job(state=JobState.COMPLETED), taken_at_secs=clock.now)])
     assert tree.published() == {}
     assert publisher.status.published == 0
 
@@ -35,32 +39,19 @@ def test_a_restart_keeps_the_living_and_removes_the_dead(tree, clock, make_job, 
     for job_id in ("1", "2"):
         tree.write_job(make_job(job_id).key, {"job_id": job_id})
     clock.now = 2e10
-    Publisher(tree, Machine(), clock).update([make_table(make_job("1"), taken_at_secs=clock.now)])
+    update(Publisher(tree, Machine(), clock), [make_table(make_job("1"), taken_at_secs=clock.now)])
     assert [key.job_id for key in tree.published()] == ["1"]
 
 
 def test_a_restart_without_an_answer_keeps_everything(tree, clock, make_job):
     tree.write_job(make_job().key, {"job_id": "12"})
-    Publisher(tree, Machine(), clock).update([])
+    update(Publisher(tree, Machine(), clock), [])
     assert len(tree.published()) == 1
 
 
 def test_a_job_that_cannot_be_written_does_not_cost_the_others(publisher, tree, clock, make_job, make_table, tmp_path):
     tree.prepare()
     (tmp_path / "features/jobfeatures/slurm-1").write_text("in the way")
-    publisher.update([make_table(make_job("1"), make_job("2"), taken_at_secs=clock.now)])
+    update(publisher, [make_table(make_job("1"), make_job("2"), taken_at_secs=clock.now)])
     assert [key.job_id for key in tree.published()] == ["2"]
     assert publisher.status.failures == 1
-
-
-def test_what_an_epilog_took_away_stays_away_until_a_newer_answer(publisher, tree, clock, make_job, make_table):
-    job = make_job()
-    old = make_table(job, taken_at_secs=clock.now)
-    publisher.update([old])
-    tree.remove_job(job.key)
-    clock.advance(10)
-    publisher.update([old])
-    publisher.update([old])
-    assert tree.published() == {}
-    publisher.update([make_table(job, taken_at_secs=clock.now + 1)])
-    assert job.key in tree.published()

@@ -1,0 +1,34 @@
+"""How long each job still runs, by everything that may end it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.context import JOB, Context, job_labels_with
+from exporter.exposition import Family, Metric
+from jobfeatures.status.waste import compute_remaining
+
+REMAINING = Metric(
+    "batch_job_remaining_seconds",
+    "gauge",
+    "Time until the job ends by its wall limit (wall_limit), by its own estimate (expected_end) or by its own "
+    "enforced limit (maximum_end); negative once that has passed.",
+    (*JOB, "basis"),
+    "seconds",
+)
+
+METRICS = (REMAINING,)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the family; a job has a series for each basis that is known."""
+    samples = []
+    for key, job in context.jobs_here().items():
+        view = context.statuses.get(key)
+        remaining = compute_remaining(
+            now_secs=context.now_secs,
+            end_limit_secs=job.end_limit_secs,
+            status=view.status if view is not None else None,
+        )
+        samples += [(job_labels_with(key, "basis", basis), secs) for basis, secs in remaining.items()]
+    yield Family(REMAINING, samples)

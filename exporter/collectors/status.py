@@ -1,0 +1,28 @@
+"""What jobs tell of themselves in $JOBSTATUS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from exporter.context import JOB, Context, job_labels
+from exporter.exposition import Family, Metric, labels
+
+AGE = Metric(
+    "batch_job_status_age_seconds", "gauge", "Time since the job last wrote its JOBSTATUS.", JOB, "seconds"
+)
+USED = Metric("batch_job_status_used_cpus", "gauge", "CPUs that the job says it uses.", JOB)
+VIOLATIONS = Metric(
+    "batch_jobstatus_violations", "counter", "JOBSTATUS sets refused or flagged, by reason.", ("reason",)
+)
+
+METRICS = (AGE, USED, VIOLATIONS)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the families; a job that has not written its JOBSTATUS has no series."""
+    views = [(job_labels(key), view) for key, view in context.statuses.items()]
+    ages = [(text, view.age_secs(context.now_secs)) for text, view in views]
+    yield Family(AGE, [(text, age) for text, age in ages if age is not None])
+    yield Family(USED, [(text, view.status.used_cpu) for text, view in views if view.status is not None])
+    counts = sorted(context.status_violations.items())
+    yield Family(VIOLATIONS, [(labels(reason=str(reason)), count) for reason, count in counts])

@@ -1,0 +1,123 @@
+from dataclasses import replace
+
+import pytest
+
+from exporter import collectors
+from exporter.collectors import COLLECTORS, collect
+from exporter.context import Context
+from exporter.snapshot import GroupKey
+from jobfeatures.model import JobKey, Limits
+
+
+def series(context, name):
+    """Return label text → value of one metric."""
+    families = collect(context, COLLECTORS.keys())
+    return {text: value for family in families if family.metric.sample_name == name for text, value in family.samples}
+
+
+def test_a_failing_collector_costs_its_own_series_only(context, monkeypatch):
+    def broken(_context):
+        yield from ()
+        raise ZeroDivisionError
+
+    table = {**COLLECTORS, "jobs": COLLECTORS["jobs"]._replace(families=broken)}
+    monkeypatch.setattr(collectors, "COLLECTORS", table)
+    names = {family.metric.name for family in collect(context, table.keys())}
+    assert "batch_job_cpu_seconds" not in names
+    assert "batch_node_cpu_seconds" in names
+    success = series(context, "batch_exporter_collector_success")
+    assert success['collector="jobs"'] == 0
+    assert success['collector="node"'] == 1
+
+
+def test_a_collector_that_is_switched_off_leaves_no_trace(context):
+    names = {family.metric.name for family in collect(context, {"node"})}
+    assert all(name.startswith(("batch_node_", "batch_exporter_collector_")) for name in names)
+
+
+def test_before_the_first_sample_only_what_is_known_is_shown():
+    names = {family.metric.name for family in collect(Context(now_secs=0), COLLECTORS.keys()) if family.samples}
+    assert not any(name.startswith(("batch_job", "batch_node")) for name in names)
+    assert "batch_exporter_collector_success" in names
+
+
+def test_a_reading_that_could_not_be_made_has_no_series_and_is_not_zero(context):
+    spool = 'batch_system="spool",job_id="pilot \\"7\\"\\\\\\n"'
+    cpu = series(context, "batch_job_cpu_seconds_total")
+    assert cpu[f'{spool},mode="user"'] == 0.5
+    assert f'{spool},mode="system"' not in cpu
+    assert f'{spool},component="file"' not in series(context, "batch_job_memory_bytes")
+
+
+def test_unlimited_is_infinite_and_unknown_is_absent(context):
+    limits = series(context, "batch_job_wall_limit_seconds")
+    assert sorted(limits.values()) == [3600, float("inf")]
+    assert 'batch_system="slurm",job_id="99"' not in limits
+
+
+def test_remaining_time_stands_under_its_basis(context):
+    spool = 'batch_system="spool",job_id="pilot \\"7\\"\\\\\\n"'
+    assert series(context, "batch_job_remaining_seconds") == {
+        'batch_system="slurm",job_id="12",basis="wall_limit"': 3000,
+        f'{spool},basis="expected_end"': 5000,
+        f'{spool},basis="maximum_end"': 6000,
+    }
+
+
+def test_waste_is_reported_where_the_job_tells_and_estimated_elsewhere(context):
+    spool = 'batch_system="spool",job_id="pilot \\"7\\"\\\\\\n"'
+    assert series(context, "batch_job_kill_waste_core_seconds") == {
+        'batch_system="slurm",job_id="12",basis="estimated"': 4 * 600,
+        f'{spool},basis="reported"': 500 + 5 * 600,
+    }
+    assert series(context, "batch_job_draining_waste_core_seconds") == {
+        'batch_system="slurm",job_id="12",basis="estimated"': 0,
+        f'{spool},basis="reported"': 1200,  # the first end has passed: clamped, and flagged
+    }
+    assert series(context, "batch_job_draining_waste_overdue") == {f'{spool},basis="reported"': 1}
+
+
+def test_a_job_that_no_source_knows_is_shown_with_what_the_node_knows(context):
+    assert series(context, "batch_job_processes")['batch_system="slurm",job_id="99"'] == 0
+    [info] = [text for text in series(context, "batch_job_info") if 'job_id="99"' in text]
+    assert 'user=""' in info
+    assert 'uid="6002"' in info
+
+
+def test_a_job_that_has_ended_is_not_shown(context):
+    assert not any('job_id="11"' in text for text in series(context, "batch_job_info"))
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_process_groups_are_shown_where_asked_for(context, shown):
+    found = series(replace(context, show_groups=shown), "batch_job_processes")
+    assert ('batch_system="none",job_id="321@216000000"' in found) is shown
+
+
+def test_a_job_without_figures_is_still_told_of(context):
+    jobs = {**context.jobs, JobKey("slurm", "50"): context.jobs[JobKey("slurm", "12")]}
+    assert any('job_id="50"' in text for text in series(replace(context, jobs=jobs), "batch_job_info"))
+
+
+def test_every_job_of_a_node_of_five_hundred_is_shown(context):
+    template = context.snapshot.jobs[JobKey("slurm", "12")]
+    keys = [JobKey("slurm", str(number)) for number in range(500)]
+    snapshot = replace(context.snapshot, jobs={key: replace(template, key=key) for key in keys})
+    assert len(series(replace(context, snapshot=snapshot), "batch_job_cpu_seconds_total")) == 1000
+
+
+def test_the_age_of_a_source_is_told_and_absent_before_its_first_answer(context):
+    assert series(context, "batch_exporter_source_age_seconds") == {'source="slurm"': 30}
+    assert series(context, "batch_exporter_source_up") == {'source="slurm"': 1, 'source="spool"': 0}
+
+
+def test_an_absurd_limit_does_not_end_the_page(context):
+    key = JobKey("slurm", "12")
+    job = replace(context.jobs[key], limits=Limits(wall_secs=2**62))
+    assert series(replace(context, jobs={key: job}), "batch_job_wall_limit_seconds") == {
+        'batch_system="slurm",job_id="12"': 2**62
+    }
+
+
+def test_group_keys_and_job_keys_never_meet():
+    assert GroupKey(1, 2) != JobKey("1", "2")

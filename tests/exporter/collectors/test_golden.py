@@ -1,0 +1,66 @@
+"""The whole page of one constructed context, as it stands in tests/fixtures/golden.
+
+After a change that is meant, write it anew: JOBFEATURES_WRITE_GOLDEN=1 pytest tests/exporter/collectors/test_golden.py
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+
+from exporter.collectors import COLLECTORS, METRICS, collect
+from exporter.exposition import render
+
+GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
+# What differs from run to run: how long a collector took, and the process's own figures and versions.
+VARYING = re.compile(r"^((?:batch_exporter_collector_duration_seconds|process_\w+)(?:\{.*\})?) .*$|python=\"[^\"]*\"", re.M)
+
+
+def page(context, *, openmetrics):
+    text = render(collect(context, COLLECTORS.keys()), openmetrics=openmetrics).decode()
+    return VARYING.sub(lambda match: f"{match[1]} 0" if match[1] else 'python="3"', text)
+
+
+@pytest.mark.parametrize(("name", "openmetrics"), [("metrics.txt", False), ("openmetrics.txt", True)])
+def test_the_page_is_the_golden_one(context, name, openmetrics):
+    text = page(context, openmetrics=openmetrics)
+    if os.environ.get("JOBFEATURES_WRITE_GOLDEN"):
+        (GOLDEN / name).write_text(text, encoding="utf-8")
+    assert text == (GOLDEN / name).read_text(encoding="utf-8")
+
+
+def test_every_declared_metric_is_in_the_golden_page():
+    text = (GOLDEN / "metrics.txt").read_text(encoding="utf-8")
+    declared = [*METRICS, *(metric for collector in COLLECTORS.values() for metric in collector.metrics)]
+    assert [metric.sample_name for metric in declared if f"# TYPE {metric.sample_name} " not in text] == []
+    assert len({metric.name for metric in declared}) == len(declared)
+
+
+def test_every_series_has_the_labels_that_its_metric_declares(context):
+    for family in collect(context, COLLECTORS.keys()):
+        for text, _value in family.samples:
+            assert tuple(re.findall(r'(\w+)="(?:[^"\\]|\\.)*"', text)) == family.metric.label_names
+
+
+def test_no_series_stands_there_twice(context):
+    lines = [line.rpartition(" ")[0] for line in page(context, openmetrics=False).splitlines() if line[0] != "#"]
+    assert len(set(lines)) == len(lines)
+
+
+def test_prometheus_client_takes_it_for_openmetrics(context):
+    families = list(parse_openmetrics(page(context, openmetrics=True)))
+    assert len(families) == len(collect(context, COLLECTORS.keys()))
+
+
+def test_promtool_has_nothing_to_say_about_it():
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed (Debian: prometheus)")
+    golden = (GOLDEN / "metrics.txt").read_bytes()
+    done = subprocess.run([promtool, "check", "metrics"], input=golden, capture_output=True, check=False)
+    assert done.stdout + done.stderr == b""
+    assert done.returncode == 0

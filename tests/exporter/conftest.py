@@ -1,0 +1,138 @@
+"""One context in which every metric has a sample."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.context import Context
+from exporter.snapshot import (
+    Accounting,
+    CpuSecs,
+    GroupKey,
+    JobSample,
+    MemoryBytes,
+    NodeSample,
+    Snapshot,
+)
+from jobfeatures.batch.source import SourceStatus
+from jobfeatures.features.machine import Machine
+from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limits
+from jobfeatures.publish.publisher import PublisherStatus
+from jobfeatures.status.board import StatusView
+from jobfeatures.status.jobstatus import JobStatus
+
+NOW = 1_800_000_000.0
+
+
+def make_snapshot() -> Snapshot:
+    """Return a node of two cores with a Slurm job, a spool job, one that no source knows, and a process group."""
+    core = CpuSecs(10.5, 0.25, 3, 100, 1, 0, 0.5, 0)
+    memory = {"MemTotal": 2**34, "MemFree": 2**33, "MemAvailable": 12 * 2**30, "SwapTotal": 0, "Ignored": 5}
+    samples = [
+        JobSample(
+            key=JobKey("slurm", "12"),
+            accounting=Accounting.CGROUP,
+            user_cpu_secs=1234.5,
+            system_cpu_secs=6.25,
+            memory=MemoryBytes(anon=100, file=50, shmem=0, kernel=7, swap=0, charged=157, limit=2**20, peak=200),
+            processes=5,
+            threads=9,
+            uid=6001,
+        ),
+        JobSample(
+            key=JobKey("spool", 'pilot "7"\\\n'),
+            accounting=Accounting.PROCESSES,
+            user_cpu_secs=0.5,
+            system_cpu_secs=None,
+            memory=MemoryBytes(anon=4096),
+            processes=1,
+            threads=1,
+        ),
+        JobSample(key=JobKey("slurm", "99"), accounting=Accounting.CGROUP, uid=6002),
+        JobSample(key=GroupKey(321, 216_000_000), accounting=Accounting.PROCESSES, processes=2, threads=2),
+    ]
+    return Snapshot(
+        taken_at_secs=NOW - 0.25,
+        duration_secs=0.002,
+        node=NodeSample(
+            boot_time_secs=1_799_000_000,
+            cpu=core,
+            cores={0: core, 1: CpuSecs(0, 0, 0, 200, 0, 0, 0, 0)},
+            memory_bytes=memory,
+            load1=0.5,
+            load5=0.25,
+            load15=0.125,
+        ),
+        jobs={sample.key: sample for sample in samples},
+        processes=321,
+        unreadable={"stat:EACCES": 2},
+    )
+
+
+def make_jobs() -> dict[JobKey, Job]:
+    """Return what the batch systems know: an unlimited job and one that has ended are among them."""
+    jobs = [
+        Job(
+            key=JobKey("slurm", "12"),
+            state=JobState.RUNNING,
+            name="weird | \"name\" ü",
+            user="alice",
+            uid=6001,
+            account="physics",
+            partition="batch",
+            start_secs=int(NOW) - 600,
+            allocated_cpus=4,
+            limits=Limits(wall_secs=3600, memory_bytes=2**31),
+            array_job_id="10",
+            array_task_id="2",
+        ),
+        Job(
+            key=JobKey("spool", 'pilot "7"\\\n'),
+            state=JobState.RUNNING,
+            user="bob",
+            uid=6002,
+            start_secs=int(NOW) - 1000,
+            allocated_cpus=8,
+            limits=Limits(wall_secs=UNLIMITED),
+        ),
+        Job(key=JobKey("slurm", "11"), state=JobState.COMPLETED, user="alice"),
+    ]
+    return {job.key: job for job in jobs}
+
+
+def make_context() -> Context:
+    """Return the context of a scrape at `NOW`."""
+    status = JobStatus(
+        used_cpu=5,
+        last_job_start=int(NOW) - 600,
+        first_exp_job_end=int(NOW) - 60,
+        last_exp_job_end=int(NOW) + 5000,
+        last_max_job_end=int(NOW) + 6000,
+        add_uncom_time=500,
+        add_final_exp_waste=1200,
+        can_postpone_last_job=False,
+        priority_factor=1,
+    )
+    table = JobTable(source="slurm", jobs=make_jobs(), taken_at_secs=NOW - 30, complete=True)
+    return Context(
+        now_secs=NOW,
+        snapshot=make_snapshot(),
+        jobs=make_jobs(),
+        statuses={
+            JobKey("spool", 'pilot "7"\\\n'): StatusView(status, NOW - 1, NOW - 20),
+            JobKey("slurm", "12"): StatusView(),
+        },
+        status_violations={"unsafe": 3, "lock_timeout": 0},
+        sources=(
+            SourceStatus("slurm", table, failures=1, rejected=2),
+            SourceStatus("spool", None, failures=4, last_error="no such folder"),
+        ),
+        publisher=PublisherStatus(2, 1),
+        machine=Machine(total_cpus=2, hs06="20"),
+        show_groups=True,
+    )
+
+
+@pytest.fixture
+def context() -> Context:
+    return make_context()

@@ -1,0 +1,219 @@
+"""Real servers for the tests in this folder. Each is started once, from the scripts in tests/labs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if Path(__file__).parent in Path(item.fspath).parents:
+            item.add_marker(pytest.mark.integration)
+            item.add_marker(pytest.mark.timeout(300))
+
+
+def until(condition: Callable[[], object], timeout_secs: float = 30.0, every_secs: float = 0.1):
+    """Return the first true result of `condition`; fail with its last result after the timeout."""
+    deadline = time.monotonic() + timeout_secs
+    while not (result := condition()):
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {timeout_secs:g} s: {condition}: {result!r}")
+        time.sleep(every_secs)
+    return result
+
+
+@dataclass
+class Exporter:
+    """A running `jobfeatures-exporter serve`."""
+
+    process: subprocess.Popen
+    address: str
+    log: Path
+
+    def get(self, path: str = "/metrics", accept: str = "") -> str:
+        request = urllib.request.Request(f"http://{self.address}{path}", headers={"Accept": accept})
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return response.read().decode()
+
+    def series(self, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
+        """Return label sets and values of the series with this name and these labels."""
+        found = {}
+        for line in self.get().splitlines():
+            match = re.fullmatch(re.escape(name) + r"(?:\{(.*)\})? (\S+)", line)
+            if match:
+                have = dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', match[1] or ""))
+                if labels.items() <= have.items():
+                    found[tuple(sorted(have.items()))] = float(match[2])
+        return found
+
+    def info(self, job_id: str) -> dict[str, str]:
+        """Return the labels of a job's info series; empty if it has none."""
+        found = list(self.series("batch_job_info", job_id=job_id))
+        assert len(found) <= 1
+        return dict(found[0]) if found else {}
+
+
+@pytest.fixture
+def start_exporter(tmp_path):
+    """Return a function that starts the daemon with some flags."""
+    started = []
+
+    def start(*flags: str, environ: dict[str, str] | None = None) -> Exporter:
+        log = tmp_path / f"exporter-{len(started)}.log"
+        command = [BIN / "jobfeatures-exporter", "serve", "--web.listen-address", "127.0.0.1:0", *flags]
+        with log.open("wb") as output:
+            process = subprocess.Popen(command, stderr=output, env={**os.environ, **(environ or {})})
+        exporter = Exporter(process, "", log)
+        started.append(exporter)
+
+        def address() -> str | None:
+            assert process.poll() is None, log.read_text()
+            match = re.search(r"address=(\S+)", log.read_text())
+            return match and match[1]
+
+        exporter.address = until(address)
+        until(lambda: _ready(exporter))
+        return exporter
+
+    yield start
+    for exporter in started:
+        exporter.process.terminate()
+        try:
+            exporter.process.wait(15)
+        except subprocess.TimeoutExpired:
+            exporter.process.kill()
+            pytest.fail(f"the exporter did not stop:\n{exporter.log.read_text()}")
+
+
+def _ready(exporter: Exporter) -> bool:
+    try:
+        return exporter.get("/-/ready") == "ready\n"
+    except urllib.error.HTTPError:
+        return False
+
+
+# --- Slurm ------------------------------------------------------------------------
+
+
+@dataclass
+class Slurm:
+    """A real Slurm of one node on this machine, with our hooks installed."""
+
+    environ: dict[str, str]
+    features: Path
+    lab: Path
+    node: str
+    submitted: list[str] = field(default_factory=list)
+
+    def run(self, *command: str, user: str | None = None, stdin: str | None = None) -> str:
+        """Run one of Slurm's commands, as a user with a clean environment or as root."""
+        argv = list(command)
+        environ = {**os.environ, **self.environ}
+        if user:
+            environ = {"HOME": f"/home/{user}", "USER": user, "PATH": "/usr/bin:/bin", **self.environ}
+            argv = ["runuser", "-u", user, "--", *argv]
+        done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60, cwd="/", input=stdin)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout
+
+    def submit(self, script: str, *options: str, user: str = "alice", output: Path | None = None) -> str:
+        """Submit a job and return its id."""
+        job_id = self.run(
+            "sbatch", "--parsable", "-D", f"/home/{user}", "-o", str(output or "/dev/null"), *options,
+            user=user, stdin=f"#!/bin/bash\n{script}\n",
+        ).strip()  # fmt: skip
+        self.submitted.append(job_id)
+        return job_id
+
+    def states(self, job_id: str) -> dict[str, str]:
+        """Return the state of each job with this id, by raw id."""
+        lines = self.run("squeue", "-h", "-a", "-t", "all", "-j", job_id, "-o", "%A %T").split("\n")
+        return dict(line.split() for line in lines if line)
+
+    def wait(self, job_id: str, *states: str, timeout_secs: float = 60) -> dict[str, str]:
+        """Wait until all jobs with this id are in one of these states."""
+
+        def reached():
+            found = self.states(job_id)
+            return found if found and set(found.values()) <= set(states) else None
+
+        return until(reached, timeout_secs)
+
+    def cancel_all(self) -> None:
+        """End what was submitted."""
+        for job_id in self.submitted:
+            subprocess.run(["scancel", job_id], env={**os.environ, **self.environ}, check=False)
+        self.submitted.clear()
+
+
+@pytest.fixture(scope="session")
+def slurm_lab():
+    """Start the one-node Slurm once; stop it at the end unless it was running before."""
+    if os.geteuid() != 0:
+        pytest.skip("a private Slurm needs root: slurmd starts jobs as other users")
+    if not all(shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin") for name in ("slurmctld", "slurmd", "sbatch")):
+        pytest.skip("Slurm is not installed: tests/labs/slurm/install.sh")
+    labs = ROOT / "tests/labs/slurm"
+    environ = {**os.environ, "SLURM_LAB_NODES": "1", "SLURM_LAB_CPUS": "4", "SLURM_LAB_REST": "0"}
+    up = subprocess.run([labs / "up.sh"], env=environ, capture_output=True, text=True, timeout=180)
+    assert up.returncode == 0, up.stdout + up.stderr
+    lab = Path(re.search(r"\. (\S+)/env\.sh", up.stdout)[1])
+    yield lab
+    if "already up" not in up.stdout:
+        subprocess.run([labs / "down.sh"], env=environ, capture_output=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def slurm(slurm_lab):
+    """Return the running Slurm with our prolog, task prolog and epilog in place."""
+    conf = slurm_lab / "etc/slurm.conf"
+    node = re.search(r"NodeName=(\S+)", conf.read_text())[1]
+    features = slurm_lab / "features"
+    shutil.rmtree(features, ignore_errors=True)
+    hooks = {"prolog": "prolog.sh", "taskprolog": "taskprolog.sh", "epilog": "epilog.sh"}
+    for hook, script in hooks.items():
+        target = slurm_lab / f"scripts/{hook}.d/jobfeatures"
+        target.write_text(
+            "#!/bin/bash\n"
+            f"export JOBFEATURES_COMMAND={BIN}/jobfeatures JOBFEATURES_FEATURES_ROOT={features}\n"
+            f"export JOBFEATURES_ROOT={features} JOBFEATURES_CONFIG_FILE=\n"
+            f". {slurm_lab}/hook-settings 2>/dev/null\n"
+            f"exec {ROOT}/packaging/slurm/{script}\n"
+        )
+        target.chmod(0o755)
+    found = Slurm({"SLURM_CONF": str(conf)}, features, slurm_lab, node)
+    yield found
+    found.cancel_all()
+    until(lambda: not found.run("squeue", "-h"), 60)
+    (slurm_lab / "hook-settings").unlink(missing_ok=True)
+    for hook in hooks:
+        (slurm_lab / f"scripts/{hook}.d/jobfeatures").unlink()
+
+
+@pytest.fixture
+def slurm_exporter(slurm, start_exporter):
+    """Return the daemon on the running Slurm."""
+    return start_exporter(
+        "--batch.sources", "slurm", "--features.root", str(slurm.features), "--node.name", slurm.node,
+        "--batch.interval", "2s", "--sample.interval", "1s", environ=slurm.environ,
+    )  # fmt: skip
+
+
+@pytest.fixture(name="until")
+def until_fixture():
+    """Return the function that waits for a condition."""
+    return until

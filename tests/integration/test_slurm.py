@@ -1,0 +1,225 @@
+"""The whole way with a real Slurm: published, read by the job, shown, forgotten."""
+
+import re
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+READ_FEATURES = """
+for key in total_cpu; do echo $key=$(cat $MACHINEFEATURES/$key); done
+for key in allocated_cpu job_id jobstart_secs wall_limit_secs cpu_limit_secs max_rss_bytes; do
+  echo $key=$(cat $JOBFEATURES/$key)
+done
+echo start=$(date +%s)
+echo uid=$(id -u)
+echo status_owner=$(stat -c %u $JOBSTATUS)
+echo remaining=$({command} remaining)
+echo got=$({command} get wall_limit_secs)
+sleep {secs}
+"""
+
+
+@pytest.fixture
+def read_features():
+    """Return the script of a job that reads its features, with whatever Python its user may run."""
+    command = f"{Path(sys.executable).parent}/jobfeatures"
+    tried = subprocess.run(["runuser", "-u", "alice", "--", command, "--version"], capture_output=True, check=False)
+    if tried.returncode != 0:
+        command = f"env PYTHONPATH={ROOT} /usr/bin/python3 -m jobfeatures"
+
+    def script(secs: float = 0) -> str:
+        return READ_FEATURES.format(command=command, secs=secs)
+
+    return script
+
+
+def values_of(output: Path) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in output.read_text().splitlines() if "=" in line)
+
+
+def test_a_job_reads_its_features_and_is_shown_and_is_gone_after_it_ends(
+    slurm, slurm_exporter, read_features, until, tmp_path
+):
+    output = Path("/home/alice/features.out")
+    output.unlink(missing_ok=True)
+    job_id = slurm.submit(read_features(8), "-n2", "-t", "7", "--mem=120", "-J", 'weird | "name" ü', output=output)
+    slurm.wait(job_id, "RUNNING")
+
+    info = until(lambda: slurm_exporter.info(job_id).get("name") and slurm_exporter.info(job_id))
+    assert info["user"] == "alice"
+    assert info["uid"] == "6001"
+    assert info["account"] == "physics"
+    assert info["partition"] == "batch"
+    assert info["name"] == 'weird | \\"name\\" ü'
+    assert info["batch_system"] == "slurm"
+    assert info["accounting"] == "cgroup"
+    job = {"job_id": job_id, "batch_system": "slurm"}
+    assert list(slurm_exporter.series("batch_job_allocated_cpus", **job).values()) == [2]
+    assert list(slurm_exporter.series("batch_job_wall_limit_seconds", **job).values()) == [420]
+    [remaining] = slurm_exporter.series("batch_job_remaining_seconds", basis="wall_limit", **job).values()
+    assert 380 <= remaining <= 420
+    assert len(slurm_exporter.series("batch_job_cpu_seconds_total", **job)) == 2
+    [processes] = slurm_exporter.series("batch_job_processes", **job).values()
+    assert processes >= 2  # the script and its sleep; slurmstepd and the extern step may count too
+    assert slurm_exporter.series("batch_job_memory_bytes", component="anon", **job)
+
+    slurm.wait(job_id, "COMPLETED", "COMPLETING")
+    told = until(lambda: output.exists() and values_of(output))
+    assert told["allocated_cpu"] == "2"
+    assert told["job_id"] == job_id
+    assert told["wall_limit_secs"] == told["got"] == "420"
+    assert told["cpu_limit_secs"] == "840"
+    assert told["max_rss_bytes"] == str(120 * 2**20)
+    assert told["status_owner"] == told["uid"] == "6001"
+    assert 0 <= int(told["start"]) - int(told["jobstart_secs"]) <= 10
+    assert 400 <= int(told["remaining"]) <= 420
+    assert int(told["total_cpu"]) > 0
+
+    until(lambda: not (slurm.features / f"jobfeatures/slurm-{job_id}").exists())
+    assert not (slurm.features / f"jobstatus/slurm-{job_id}").exists()
+    assert not (slurm.features / f"exports/slurm-{job_id}").exists()
+    until(lambda: not slurm_exporter.info(job_id))
+    assert not slurm_exporter.series("batch_job_cpu_seconds_total", **job)
+
+
+def test_array_tasks_and_het_components_are_jobs_of_their_own(slurm, slurm_exporter, until):
+    array = slurm.submit("sleep 30", "--array=1-2", "--mem=50", user="bob")
+    found = slurm.wait(array, "RUNNING")
+    assert len(found) == 2
+    for raw_id in found:
+        info = until(lambda raw_id=raw_id: slurm_exporter.info(raw_id).get("array_task_id") and slurm_exporter.info(raw_id))
+        assert info["array_job_id"] == array
+        assert info["user"] == "bob"
+        assert (slurm.features / f"jobfeatures/slurm-{raw_id}/job_id").read_text() == f"{raw_id}\n"
+    assert {slurm_exporter.info(raw_id)["array_task_id"] for raw_id in found} == {"1", "2"}
+    slurm.cancel_all()
+    het = slurm.run(
+        "sbatch", "--parsable", "-D", "/home/alice", "-o", "/dev/null", "-n1", "--mem=50", ":", "-n1", "--mem=70",
+        user="alice", stdin="#!/bin/bash\nsrun --het-group=0,1 sleep 30\n",
+    ).strip()  # fmt: skip
+    slurm.submitted.append(het)
+    first, second = het, str(int(het) + 1)
+    for raw_id, memory in ((first, 50), (second, 70)):
+        info = until(lambda raw_id=raw_id: slurm_exporter.info(raw_id).get("het_job_id") and slurm_exporter.info(raw_id), 60)
+        assert info["het_job_id"] == first
+        key = slurm.features / f"jobfeatures/slurm-{raw_id}/max_rss_bytes"
+        until(key.exists)
+        assert key.read_text() == f"{memory * 2**20}\n"
+
+
+def test_jobs_of_several_users_and_their_steps_are_kept_apart(slurm, slurm_exporter, until):
+    burn = "srun -n1 --overlap sh -c 'while :; do :; done' & sleep 30"
+    busy = slurm.submit(burn, "-n1", "--mem=50", user="alice")
+    idle = slurm.submit("sleep 30", "-n1", "--mem=50", user="bob")
+    slurm.wait(busy, "RUNNING")
+    slurm.wait(idle, "RUNNING")
+
+    def cpu(job_id):
+        return sum(slurm_exporter.series("batch_job_cpu_seconds_total", job_id=job_id).values())
+
+    until(lambda: cpu(busy) > 2)
+    assert cpu(idle) < 1
+    seen = [cpu(busy)]
+    for _ in range(5):
+        time.sleep(0.6)
+        seen.append(cpu(busy))
+    assert seen == sorted(seen)
+    assert seen[-1] > seen[0]
+    assert slurm_exporter.info(busy)["user"] == "alice"
+    assert slurm_exporter.info(idle)["user"] == "bob"
+    slurm.run("scancel", busy)
+    until(lambda: not slurm_exporter.info(busy))
+    assert slurm_exporter.info(idle)
+
+
+def test_a_hostile_job_name_does_not_reach_other_labels(slurm, slurm_exporter, until):
+    bad = slurm.submit("sleep 30", "--mem=50", "-J", "x\nJobId=1 JobName=y UserId=root(0) Account=root", user="bob")
+    slurm.wait(bad, "RUNNING")
+    info = until(lambda: slurm_exporter.info(bad))
+    time.sleep(3)
+    info = slurm_exporter.info(bad)
+    assert info["uid"] == "6002"
+    assert info["account"] in ("atlas", "")
+    assert info["user"] in ("bob", "")
+    assert not slurm_exporter.info("1") or slurm_exporter.info("1")["user"] != "root"
+    assert (slurm.features / f"jobfeatures/slurm-{bad}").is_dir()
+
+
+def test_published_directories_belong_to_root_and_only_jobstatus_to_the_user(slurm, until):
+    job_id = slurm.submit("sleep 20", "--mem=50", user="bob")
+    slurm.wait(job_id, "RUNNING")
+    features = slurm.features / f"jobfeatures/slurm-{job_id}"
+    until(features.is_dir)
+    for path in (features, *features.iterdir()):
+        found = path.stat()
+        assert found.st_uid == 0
+        assert stat.S_IMODE(found.st_mode) == (0o755 if path.is_dir() else 0o644)
+    assert (slurm.features / f"jobstatus/slurm-{job_id}").stat().st_uid == 6002
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "export JOBFEATURES_COMMAND=/no/such/command",
+        "export JOBFEATURES_COMMAND=/bin/false",
+        "export JOBFEATURES_COMMAND={lab}/hang",
+        "export JOBFEATURES_FEATURES_ROOT=/proc/nowhere",
+        "export JOBFEATURES_FEATURES_ROOT=/dev/full",
+        "export JOBFEATURES_SLURM_SCONTROL={lab}/hang",
+        "export JOBFEATURES_HOOK_TIMEOUT_WRONG=1 JOBFEATURES_SLURM_ASK_IN_PROLOG=sometimes",
+    ],
+)
+def test_a_prolog_never_fails_or_delays_a_job(slurm, settings):
+    hang = slurm.lab / "hang"
+    hang.write_text("#!/bin/bash\nexec sleep 60\n")
+    hang.chmod(0o755)
+    (slurm.lab / "hook-settings").write_text(settings.format(lab=slurm.lab) + "\n")
+    output = Path("/home/alice/ran.out")
+    output.unlink(missing_ok=True)
+    started = time.monotonic()
+    job_id = slurm.submit("echo ran", "--mem=50", output=output)
+    slurm.wait(job_id, "COMPLETED")
+    assert time.monotonic() - started < 20  # far below the hanging command's 60 s
+    assert output.read_text() == "ran\n"
+    assert re.search(r"State=(IDLE|MIXED|ALLOCATED)\b", slurm.run("scontrol", "-o", "show", "node", slurm.node))
+
+
+def test_a_restarted_daemon_keeps_live_jobs_and_drops_dead_ones(slurm, start_exporter, until):
+    live = slurm.submit("sleep 60", "--mem=50")
+    slurm.wait(live, "RUNNING")
+    features = slurm.features / "jobfeatures"
+    until((features / f"slurm-{live}").is_dir)
+    (features / "slurm-99999").mkdir()  # its epilog never ran
+    (features / "slurm-99999/job_id").write_text("99999\n")
+    exporter = start_exporter(
+        "--batch.sources", "slurm", "--features.root", str(slurm.features), "--node.name", slurm.node,
+        "--batch.interval", "1s", environ=slurm.environ,
+    )  # fmt: skip
+    until(lambda: not (features / "slurm-99999").exists())
+    assert (features / f"slurm-{live}").is_dir()
+    assert exporter.info(live)["user"] == "alice"
+
+
+def test_an_unreachable_controller_costs_nothing_but_its_age(slurm, start_exporter, until, tmp_path):
+    live = slurm.submit("sleep 60", "--mem=50")
+    slurm.wait(live, "RUNNING")
+    features = slurm.features / "jobfeatures"
+    until((features / f"slurm-{live}").is_dir)
+    (features / "slurm-99999").mkdir()
+    broken = tmp_path / "scontrol"
+    broken.write_text("#!/bin/sh\necho 'Unable to contact slurm controller (connect failure)' >&2; exit 1\n")
+    broken.chmod(0o755)
+    exporter = start_exporter(
+        "--batch.sources", "slurm", "--features.root", str(slurm.features), "--node.name", slurm.node,
+        "--batch.interval", "500ms", "--slurm.scontrol", str(broken), environ=slurm.environ,
+    )  # fmt: skip
+    until(lambda: exporter.series("batch_exporter_source_failures_total", source="slurm").popitem()[1] >= 2)
+    assert (features / "slurm-99999").is_dir()
+    assert exporter.info(live)["user"] == "alice"  # the prolog's record tells
+    assert exporter.series("batch_job_cpu_seconds_total", job_id=live)
