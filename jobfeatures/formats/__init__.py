@@ -1,0 +1,1 @@
+"""Documents of other people's design that describe jobs: one file, or one package, a format."""

@@ -1,0 +1,124 @@
+"""Which parts of a job object we understand, and what its awareness policy makes of the rest: pure.
+
+Source: SSS Job Object Specification 3.1.0, section 9.0. An element or an
+attribute that is not in the vocabulary, or not at this place, is not
+understood. Neither is, on an element whose value is used, an attribute value
+that the specification does not list. The attribute awarenessPolicy of the
+element itself or of the nearest element around it decides: Reject (also
+without one), Warn or Ignore. Under the latter two the element is taken out,
+an unknown attribute is passed over, and an element with a value that is not
+understood is taken out as well: its content cannot be interpreted.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.formats.sss.tree import Element, shown_name
+from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY, CONTENT, UNITS, VALUES, Slot, Type
+
+REJECT: Final = "Reject"
+Warn = Callable[[Rejected], None]
+
+# Elements of which the reader uses the value: their attribute values have to be understood.
+USED: Final = frozenset(
+    {
+        "Account", "Disk", "Duration", "Memory", "Node", "NodeCount", "Partition", "Processors",
+        "Project", "QualityOfService", "Queue", "Swap", "User",
+    }
+)  # fmt: skip
+_NOTHING: Final[Mapping[str, Slot]] = {}
+_VALUES_OF_USED: Final = ("op", "conj", "context", "aggregation")
+
+
+def policy_of(element: Element, inherited: str = REJECT) -> str:
+    """Return the awareness policy in force for an element. Raises ParseError for a word that is none."""
+    policy = element.attributes.get(AWARENESS_POLICY, inherited)
+    if policy not in VALUES[AWARENESS_POLICY]:
+        raise ParseError(
+            "not Reject, Warn or Ignore",
+            line=element.line,
+            field=f"{element.name}@{AWARENESS_POLICY}",
+            text=policy,
+        )
+    return policy
+
+
+def understood(element: Element, slot: Slot, inherited: str, warn: Warn) -> Element | None:
+    """Return an element with what is understood of it, or None if it has to be taken out.
+
+    `slot` is the element's place in the vocabulary, `inherited` the policy
+    around it; `warn` is called for what the policy Warn lets pass.
+    Raises ParseError, naming the part, for what the policy Reject refuses, and
+    for text where only elements may stand.
+    """
+    policy = policy_of(element, inherited)
+    if element.attributes and not _understands_attributes(element, slot, policy, warn):
+        return None
+    if not element.children:
+        return element  # text in a container without children is a reference, e.g. section 5.2
+    content = _NOTHING
+    if slot.term.type is Type.CONTAINER:
+        content = CONTENT[element.name]
+        if element.text and not element.text.isspace():
+            raise ParseError(
+                "text between elements", line=element.line, field=element.name, text=element.text.strip()
+            )
+    children = [
+        kept
+        for child in element.children
+        if (kept := understood_child(child, content, policy, warn)) is not None
+    ]
+    if all(map(operator.is_, children, element.children)) and len(children) == len(element.children):
+        return element
+    return replace(element, children=tuple(children))
+
+
+def understood_child(child: Element, content: Mapping[str, Slot], policy: str, warn: Warn) -> Element | None:
+    """Return what is understood of an element at a place that may hold `content`; see `understood`."""
+    slot = content.get(child.name)
+    if slot is not None:
+        return understood(child, slot, policy, warn)
+    _pass_over(child, policy, warn)
+    return None
+
+
+def _pass_over(element: Element, inherited: str, warn: Warn) -> None:
+    """Let an unknown element pass, if its policy and that of each element inside allow it."""
+    policy = policy_of(element, inherited)
+    _judge("element is not known here", element, element.name, "", policy, warn)
+    for child in element.children:
+        _pass_over(child, policy, warn)
+
+
+def _understands_attributes(element: Element, slot: Slot, policy: str, warn: Warn) -> bool:
+    understands = True
+    for name, value in element.attributes.items():
+        field = f"{element.name}@{name}"
+        if name not in slot.attributes:
+            _judge("attribute is not known here", element, field, value, policy, warn)
+        elif element.name in USED and not _understands_value(element.name, name, value):
+            _judge("attribute value is not known", element, field, value, policy, warn)
+            understands = False
+    return understands
+
+
+def _understands_value(element_name: str, name: str, value: str) -> bool:
+    if name == "units":
+        return element_name in UNITS and value in UNITS[element_name][0]
+    return name not in _VALUES_OF_USED or value in VALUES[name]
+
+
+def _judge(reason: str, element: Element, field: str, text: str, policy: str, warn: Warn) -> None:
+    if policy == REJECT:
+        raise ParseError(reason, line=element.line, field=shown_name(field), text=text)
+    if policy == "Warn":
+        warn(
+            Rejected(
+                "", f"{reason}; passed over", element.line, shown_name(field), shown(text) if text else ""
+            )
+        )

@@ -1,0 +1,165 @@
+"""XML bytes → a small tree of elements with their places. Safe for documents of hostile origin.
+
+Refused are: documents that are not UTF-8, document type declarations (and
+with them every entity but the five of XML itself), and more bytes, depth or
+elements than allowed. Nothing outside the document is ever fetched.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+from xml.sax import SAXParseException  # types only: the parser itself is defusedxml's
+from xml.sax.handler import ContentHandler
+from xml.sax.xmlreader import AttributesImpl, InputSource, Locator
+
+from defusedxml.common import DefusedXmlException
+from defusedxml.expatreader import DefusedExpatParser
+
+from jobfeatures.errors import SHOWN_CHARACTERS, ParseError, shown
+
+MAX_BYTES: Final = 2**20
+MAX_DEPTH: Final = 64
+MAX_ELEMENTS: Final = 50_000
+
+_DECLARED_ENCODING = re.compile(rb"\A(?:\xef\xbb\xbf)?<\?xml[^>]{0,200}?\sencoding\s*=\s*[\"']([^\"'>]*)")
+_UTF8_NAMES = frozenset({b"utf-8", b"utf8", b"us-ascii", b"ascii"})
+_NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One element. `text` is its own character data without that of its children; places count from 1."""
+
+    name: str
+    attributes: Mapping[str, str] = _NO_ATTRIBUTES
+    text: str = ""
+    line: int = 0
+    column: int = 0
+    children: tuple[Element, ...] = ()
+
+
+def parse_element(
+    data: bytes,
+    *,
+    source: str = "",
+    max_bytes: int = MAX_BYTES,
+    max_depth: int = MAX_DEPTH,
+    max_elements: int = MAX_ELEMENTS,
+) -> Element:
+    """Return the root element of a document.
+
+    Names are taken as they are written: a prefix is part of the name.
+    Raises ParseError, with line and column, for whatever is not such a document.
+    """
+    _check_encoding(data, source, max_bytes)
+    builder = _Builder(source, max_depth, max_elements)
+    parser = DefusedExpatParser(forbid_dtd=True)
+    parser.setContentHandler(builder)
+    document = InputSource()
+    document.setByteStream(io.BytesIO(data))
+    document.setEncoding("utf-8")  # wins over what the document declares, which was checked
+    try:
+        parser.parse(document)
+    except SAXParseException as error:
+        raise _placed(error.getMessage(), source, *_place_of(error)) from None
+    except DefusedXmlException:
+        line, column = builder.place()
+        raise _placed("document type declarations are not accepted", source, line, column) from None
+    if builder.root is None:
+        raise ParseError("no element found", source=source)
+    return builder.root
+
+
+class _Open:
+    """An element whose end has not been seen yet."""
+
+    __slots__ = ("attributes", "children", "column", "line", "name", "pieces")
+
+    def __init__(self, name: str, attributes: Mapping[str, str], line: int, column: int) -> None:
+        self.name = name
+        self.attributes = attributes
+        self.line = line
+        self.column = column
+        self.pieces: list[str] = []
+        self.children: list[Element] = []
+
+
+class _Builder(ContentHandler):
+    """Builds the tree from the parser's events."""
+
+    def __init__(self, source: str, max_depth: int, max_elements: int) -> None:
+        super().__init__()
+        self.root: Element | None = None
+        self._places: Locator | None = None
+        self._source = source
+        self._max_depth = max_depth
+        self._elements_left = max_elements
+        self._open: list[_Open] = []
+
+    def place(self) -> tuple[int, int]:
+        """Return the line and the column, both from 1, that the parser has reached."""
+        if self._places is None:
+            return 0, 0
+        return self._places.getLineNumber() or 0, (self._places.getColumnNumber() or 0) + 1
+
+    def setDocumentLocator(self, locator: Locator) -> None:  # noqa: N802  # the parser's name
+        self._places = locator
+
+    def startElement(self, name: str, attrs: AttributesImpl) -> None:  # noqa: N802  # the parser's name
+        line, column = self.place()
+        if len(self._open) >= self._max_depth:
+            raise _placed(f"elements nest deeper than {self._max_depth}", self._source, line, column, name)
+        self._elements_left -= 1
+        if self._elements_left < 0:
+            raise _placed("too many elements", self._source, line, column, name)
+        attributes = {key: attrs.getValue(key) for key in attrs.getNames()} if len(attrs) else _NO_ATTRIBUTES
+        self._open.append(_Open(name, attributes, line, column))
+
+    def characters(self, content: str) -> None:
+        self._open[-1].pieces.append(content)
+
+    def endElement(self, name: str) -> None:  # noqa: N802  # the parser's name
+        del name
+        done = self._open.pop()
+        element = Element(
+            done.name, done.attributes, "".join(done.pieces), done.line, done.column, tuple(done.children)
+        )
+        if self._open:
+            self._open[-1].children.append(element)
+        else:
+            self.root = element
+
+
+def _check_encoding(data: bytes, source: str, max_bytes: int) -> None:
+    if not data:
+        raise ParseError("empty document", source=source)
+    if len(data) > max_bytes:
+        raise ParseError(f"larger than {max_bytes} bytes", source=source)
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
+        raise _placed("not UTF-8", source, line, column) from None
+    declared = _DECLARED_ENCODING.match(data)
+    if declared is not None and declared[1].lower() not in _UTF8_NAMES:
+        encoding = declared[1].decode("utf-8", "replace")
+        raise ParseError("encoding is not UTF-8", source=source, line=1, field="encoding", text=encoding)
+
+
+def _place_of(error: SAXParseException) -> tuple[int, int]:
+    return error.getLineNumber() or 0, (error.getColumnNumber() or 0) + 1
+
+
+def _placed(reason: str, source: str, line: int, column: int, name: str = "") -> ParseError:
+    return ParseError(f"column {column}: {reason}", source=source, line=line, field=shown_name(name))
+
+
+def shown_name(name: str) -> str:
+    """Return a name out of a document as it may stand in a message: long and odd ones escaped and cut."""
+    return name if len(name) <= SHOWN_CHARACTERS and name.isprintable() else shown(name)

@@ -1,0 +1,229 @@
+"""The vocabulary of SSS job objects, in one table: every element, its type, its places and its attributes.
+
+Source: Scalable Systems Software Job Object Specification, draft 3.1.0, 26
+April 2011. Its published tables have lost the column of names; the names here
+follow the order of its rows, its examples and its prose. What else reads or
+writes the vocabulary takes it from `TABLE`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+class Type(enum.Enum):
+    """Type of an element's content (section 2.2), or that it holds other elements."""
+
+    STRING = "String"
+    INTEGER = "Integer"
+    FLOAT = "Float"
+    BOOLEAN = "Boolean"
+    DATE_TIME = "DateTime"  # seconds since the epoch
+    DURATION = "Duration"  # seconds
+    CONTAINER = "container"
+
+
+class Place(enum.Flag):
+    """What an element may stand in. The Defaults elements hold what their namesakes hold."""
+
+    DOCUMENT = enum.auto()
+    JOB_GROUP = enum.auto()
+    JOB = enum.auto()
+    TASK_GROUP = enum.auto()
+    TASK = enum.auto()
+    ENVIRONMENT = enum.auto()
+    REQUESTED = enum.auto()
+    DELIVERED = enum.auto()
+
+
+# Task groups and tasks may hold any job property: sections 6.0 and 7.0.
+_JOB_PROPERTY = Place.JOB | Place.TASK_GROUP | Place.TASK
+
+CATEGORIES: Final[Mapping[str, tuple[Place, str]]] = {
+    "R": (Place.REQUESTED, "Requested"),
+    "D": (Place.DELIVERED, "Delivered"),
+}
+
+_NAMED = ("name", "type")
+_LISTED = ("aggregation", "delimiter")
+_CONSUMABLE = ("context", "units", "metric", "duration", "consumptionRate", "dynamic")
+
+AWARENESS_POLICY: Final = "awarenessPolicy"
+EVERYWHERE: Final = (AWARENESS_POLICY,)  # section 9.0
+INHERITED: Final[Mapping[Place, tuple[str, ...]]] = {
+    Place.REQUESTED: ("op", "conj", "group", "preference", "performanceFactor"),  # section 8.1
+    Place.DELIVERED: ("group",),  # section 8.2
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One row of the vocabulary. `categories` are R, D, both or none; `section` is the specification's."""
+
+    section: str
+    name: str
+    type: Type
+    places: Place = _JOB_PROPERTY
+    categories: str = ""
+    attributes: tuple[str, ...] = ()
+
+
+_S, _I, _F, _B = Type.STRING, Type.INTEGER, Type.FLOAT, Type.BOOLEAN
+_TIME, _SECS, _HOLDS = Type.DATE_TIME, Type.DURATION, Type.CONTAINER
+
+TABLE: Final[tuple[Term, ...]] = (
+    # Containers
+    Term("4.0", "JobGroup", _HOLDS, Place.DOCUMENT),
+    Term("5.0", "Job", _HOLDS, Place.DOCUMENT | Place.JOB_GROUP),
+    Term("5.0", "JobDefaults", _HOLDS, Place.JOB_GROUP),
+    Term("6.0", "TaskGroup", _HOLDS, Place.JOB),
+    Term("6.0", "TaskGroupDefaults", _HOLDS, Place.JOB),
+    Term("7.0", "Task", _HOLDS, Place.TASK_GROUP),
+    Term("7.0", "TaskDefaults", _HOLDS, Place.TASK_GROUP),
+    Term("8.1", "Requested", _HOLDS),
+    Term("8.2", "Delivered", _HOLDS),
+    Term("5.1", "Environment", _HOLDS, attributes=("export",)),
+    Term("5.1", "Variable", _S, Place.ENVIRONMENT, attributes=("name",)),
+    # Simple job group properties
+    Term("4.1", "CreationTime", _TIME, Place.JOB_GROUP),
+    Term("4.1", "Description", _S, Place.JOB_GROUP),
+    Term("4.1", "Id", _S, Place.JOB_GROUP),
+    Term("4.1", "Name", _S, Place.JOB_GROUP),
+    Term("4.1", "State", _S, Place.JOB_GROUP),
+    # Simple job properties
+    Term("5.1", "Application", _S),
+    Term("5.1", "Architecture", _S, categories="RD"),
+    Term("5.1", "Arguments", _S),
+    Term("5.1", "Charge", _F, attributes=("units",)),  # units: as in the elaborate example
+    Term("5.1", "Checkpointable", _B),
+    Term("5.1", "CpuDuration", _SECS),
+    Term("5.1", "DeadlineTime", _TIME),
+    Term("5.1", "EligibleTime", _TIME),
+    Term("5.1", "EndTime", _TIME),
+    Term("5.1", "Executable", _S),
+    Term("5.1", "ExitCode", _I),
+    Term("5.1", "GlobalId", _S),
+    Term("5.1", "Hold", _S),
+    Term("5.1", "InitialWorkingDirectory", _S),
+    Term("5.1", "Interactive", _B),
+    Term("5.1", "Id", _S, Place.JOB),
+    Term("5.1", "Name", _S, Place.JOB | Place.TASK),
+    Term("5.1", "State", _S),
+    Term("5.1", "Type", _S),
+    Term("5.1", "Machine", _S, categories="RD"),
+    Term("5.1", "NetworkType", _S, categories="RD"),
+    Term("5.1", "NodeCount", _I, categories="RD"),
+    Term("5.1", "OperatingSystem", _S, categories="RD"),
+    Term("5.1", "Partition", _S, categories="RD"),
+    Term("5.1", "Priority", _I),
+    Term("5.1", "QualityOfService", _S, categories="RD"),
+    Term("5.1", "Queue", _S, categories="RD"),
+    Term("5.1", "Quote", _S),
+    Term("5.1", "Reservation", _S, categories="RD"),
+    Term("5.1", "ReservationTime", _TIME),
+    Term("5.1", "ResourceManagerType", _S, categories="RD"),
+    Term("5.1", "Restartable", _B),
+    Term("5.1", "Shell", _S),
+    Term("5.1", "StagedTime", _TIME),
+    Term("5.1", "StartCount", _I),
+    Term("5.1", "StartTime", _TIME),
+    Term("5.1", "StatusMessage", _S),
+    Term("5.1", "SubmitTime", _TIME),
+    Term("5.1", "SubmitHost", _S),
+    Term("5.1", "Suspendable", _B),
+    Term("5.1", "SuspendDuration", _I),
+    Term("5.1", "TimeCategory", _S),
+    Term("5.1", "Duration", _SECS, categories="RD", attributes=("units",)),  # units: an addition, see UNITS
+    # Other job properties
+    Term("5.1", "Feature", _S, categories="RD", attributes=_LISTED),
+    Term("5.1", "OutputFile", _S, attributes=("redirectList",)),
+    Term("5.1", "ErrorFile", _S, attributes=("redirectList",)),
+    Term("5.1", "InputFile", _S, attributes=("redirectList",)),
+    Term("5.1", "NotificationList", _S, attributes=("uri",)),
+    Term("5.1", "ResourceLimit", _S, attributes=_NAMED),
+    Term("5.1", "Node", _S, categories="RD", attributes=(*_LISTED, "count")),
+    Term("5.1", "TaskDistribution", _S, attributes=("type",)),
+    Term("5.1", "Dependency", _S, attributes=("condition", "code", "designator")),
+    Term("5.1", "Extension", _S, attributes=_NAMED),
+    # Credentials
+    Term("5.1", "Project", _S, categories="RD"),
+    Term("5.1", "Account", _S, categories="RD"),  # another name of Project, in the examples of section 8
+    Term("5.1", "GlobalUser", _S, categories="RD"),
+    Term("5.1", "Group", _S, categories="RD"),
+    Term("5.1", "User", _S, categories="RD"),
+    # Consumable resources
+    Term("5.1", "Disk", _F, categories="RD", attributes=_CONSUMABLE),
+    Term("5.1", "Memory", _F, categories="RD", attributes=_CONSUMABLE),
+    Term("5.1", "Network", _F, categories="RD", attributes=_CONSUMABLE),
+    Term("5.1", "Processors", _I, categories="RD", attributes=_CONSUMABLE),
+    Term("5.1", "Swap", _F, categories="RD", attributes=_CONSUMABLE),
+    Term("5.1", "Resource", _F, categories="RD", attributes=(*_NAMED, *_CONSUMABLE)),
+    # Task group properties
+    Term("6.1", "TaskCount", _I, Place.TASK_GROUP),
+    Term("6.1", "Id", _S, Place.TASK_GROUP),
+    Term("6.1", "Name", _S, Place.TASK_GROUP),
+    # Task properties
+    Term("7.1", "Session", _I),  # "session id for the task group or job": these may hold it, too
+    Term("7.1", "Id", _S, Place.TASK),
+    Term("1.3", "Process", _I, Place.TASK),  # in the elaborate example only
+)
+
+_PLACE_INSIDE: Final[Mapping[str, Place]] = {
+    "JobGroup": Place.JOB_GROUP,
+    "Job": Place.JOB,
+    "JobDefaults": Place.JOB,
+    "TaskGroup": Place.TASK_GROUP,
+    "TaskGroupDefaults": Place.TASK_GROUP,
+    "Task": Place.TASK,
+    "TaskDefaults": Place.TASK,
+    "Requested": Place.REQUESTED,
+    "Delivered": Place.DELIVERED,
+    "Environment": Place.ENVIRONMENT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An element at one of its places: its row, and all attributes that it may have there."""
+
+    term: Term
+    attributes: frozenset[str]
+
+
+def _slots(place: Place) -> Mapping[str, Slot]:
+    inherited = (*EVERYWHERE, *INHERITED.get(place, ()))
+    categories = [letter for letter, (category, _) in CATEGORIES.items() if category is place]
+    return {
+        term.name: Slot(term, frozenset((*term.attributes, *inherited)))
+        for term in TABLE
+        if place in term.places or any(letter in term.categories for letter in categories)
+    }
+
+
+CONTENT: Final[Mapping[str, Mapping[str, Slot]]] = {
+    container: _slots(place) for container, place in _PLACE_INSIDE.items()
+}
+ROOTS: Final[Mapping[str, Slot]] = _slots(Place.DOCUMENT)
+
+SIZE_UNITS: Final[Mapping[str, int]] = {  # appendix A
+    unit: 1024**power
+    for power, unit in enumerate(("B", "KB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB", "NB", "DB"))
+}
+# The text gives durations in seconds and names no units of time; these words are accepted in addition.
+TIME_UNITS: Final[Mapping[str, int]] = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86400}
+UNITS: Final[Mapping[str, tuple[Mapping[str, int], str]]] = {  # units and default unit, by element
+    "Memory": (SIZE_UNITS, "MB"),
+    "Swap": (SIZE_UNITS, "MB"),
+    "Disk": (SIZE_UNITS, "MB"),
+    "Duration": (TIME_UNITS, "seconds"),
+}
+VALUES: Final[Mapping[str, frozenset[str]]] = {  # of attributes, where the text closes the list
+    "op": frozenset({"EQ", "NE", "LT", "GT", "LE", "GE", "Match"}),
+    "conj": frozenset({"And", "Or", "Nand", "Nor"}),
+    "context": frozenset({"Configured", "Available", "Used", "Dedicated"}),
+    "aggregation": frozenset({"List", "Pattern", "Range"}),
+    AWARENESS_POLICY: frozenset({"Reject", "Warn", "Ignore"}),
+}
