@@ -51,7 +51,7 @@ _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\Z")
 def parse_scontrol_job(line: str, *, node_name: str | None, tz: tzinfo | None = None) -> Job:
     """Return one job of ``scontrol -a -o -d show job ID``.
 
-    Sample, shortened, with the record's only line break inside the name::
+    Sample, shortened; it is one line unless a name or a comment holds a newline::
 
         JobId=15 ArrayJobId=6 ArrayTaskId=1 JobName=a b UserId=alice(6001) … Account=physics …
         JobState=RUNNING … Restarts=0 … TimeLimit=00:10:00 … SubmitTime=2026-11-21T07:29:19 …
@@ -59,10 +59,11 @@ def parse_scontrol_job(line: str, *, node_name: str | None, tz: tzinfo | None = 
         Mem=100 GRES= MinCPUsNode=1 MinMemoryCPU=100M MinTmpDiskNode=0 Features=(null) …
 
     Times are local to `tz` (None: this machine's zone), or epoch seconds where
-    ``SLURM_TIME_FORMAT=%s``; Mem and bare sizes are MiB, letters powers of
-    1024 (also in NumCPUs: ``2K``). ``Unknown``, ``None``, ``N/A``, ``(null)``
-    and a size of 0 say that nothing is known. Start and end times of jobs that
-    have not got that far are the scheduler's guesses, and left out.
+    ``SLURM_TIME_FORMAT=%s``; TimeLimit is [days-]hours:minutes:seconds; Mem and
+    bare sizes are MiB, letters powers of 1024 (``1.50G``). ``Unknown``,
+    ``None``, ``N/A``, ``(null)`` and a size of 0 say that nothing is known.
+    Start and end times of jobs that have not got that far are the scheduler's
+    guesses, and left out.
 
     `node_name` is this node's NodeName: CPUs and memory are its share. With
     None they are only known for a job of one node.

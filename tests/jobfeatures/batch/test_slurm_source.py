@@ -1,0 +1,275 @@
+"""Which questions are asked when, and what is kept."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.batch.slurm import KnownJob, SlurmSource, compute_questions
+from jobfeatures.batch.slurm.source import MAX_QUESTIONS
+from jobfeatures.errors import SourceError
+from jobfeatures.model import Job, JobKey, JobState
+
+
+class HandClock:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.secs = 1000.0
+
+    def now_secs(self) -> float:
+        return 1795246000.0 + self.secs
+
+    def monotonic_secs(self) -> float:
+        return self.secs
+
+
+class Controller:
+    """A stand-in for scontrol that answers from files and writes down what it was asked."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        (path / "jobs").mkdir()
+        self.program = path / "scontrol"
+        self.program.write_text(f"""#!/bin/bash
+            cd {path} || exit 1
+            echo start >>starts
+            [ -e complaint ] && cat complaint >&2
+            while read -r _ what name; do
+              if [ "$what" = hostnames ]; then echo "$name"; continue; fi
+              echo "$name" >>asked
+              if [ -e down ]; then echo "Unable to contact slurm controller" >&2
+              elif [ -e "jobs/$name" ]; then cat "jobs/$name"
+              else echo "slurm_load_jobs error: Invalid job id specified" >&2; fi
+            done
+        """)
+        self.program.chmod(stat.S_IRWXU)
+
+    def put(self, job_id: str, state: str = "RUNNING", name: str = "x") -> None:
+        (self.path / "jobs" / job_id).write_text(
+            f"JobId={job_id} JobName={name} UserId=bob(6002) JobState={state} NumCPUs=1 Features=(null)\n"
+        )
+
+    def forget(self, job_id: str) -> None:
+        (self.path / "jobs" / job_id).unlink()
+
+    def asked(self) -> list[str]:
+        """Return what was asked since the last call."""
+        log = self.path / "asked"
+        lines = log.read_text().split() if log.exists() else []
+        log.unlink(missing_ok=True)
+        return lines
+
+    def starts(self) -> int:
+        log = self.path / "starts"
+        return len(log.read_text().split()) if log.exists() else 0
+
+
+@pytest.fixture
+def controller(tmp_path: Path) -> Controller:
+    return Controller(tmp_path)
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def source(controller: Controller, clock: HandClock) -> SlurmSource:
+    return SlurmSource(clock, node_name="n1", scontrol=str(controller.program))
+
+
+def keys(*ids: str) -> list[JobKey]:
+    return [JobKey("slurm", job_id) for job_id in ids]
+
+
+def states(source: SlurmSource, *seen: str) -> dict[str, JobState]:
+    return {key.job_id: job.state for key, job in source.poll_jobs(keys(*seen)).jobs.items()}
+
+
+def known(state: JobState | None, asked_secs: float = 0.0) -> KnownJob:
+    return KnownJob(None if state is None else Job(key=JobKey("slurm", "1"), state=state), asked_secs)
+
+
+@pytest.mark.parametrize(
+    ("answer", "seen", "now_secs", "is_asked"),
+    [
+        (None, True, 0, True),
+        (known(JobState.RUNNING), True, 299, False),
+        (known(JobState.RUNNING), True, 300, True),
+        (known(JobState.RUNNING), False, 1, True),
+        (known(JobState.UNKNOWN), True, 1, False),
+        (known(JobState.PENDING), True, 1, True),
+        (known(JobState.COMPLETED), True, 1, True),
+        (known(JobState.COMPLETING), True, 1, False),
+        (known(None), True, 1, False),
+        (known(None), True, 300, True),
+    ],
+)
+def test_what_is_worth_a_question(
+    answer: KnownJob | None, seen: bool, now_secs: float, is_asked: bool
+) -> None:
+    questions = compute_questions({"1": answer} if answer else {}, {"1"} if seen else set(), now_secs, 300)
+    assert questions == (("1",) if is_asked else ())
+
+
+def test_new_jobs_are_asked_about_first_then_the_oldest() -> None:
+    answers = {"1": known(JobState.RUNNING, 50), "2": known(JobState.RUNNING, 10)}
+    assert compute_questions(answers, {"1", "2", "10", "9"}, 1000, 300) == ("9", "10", "2", "1")
+
+
+@given(st.sets(st.integers(1, 9).map(str)), st.dictionaries(st.integers(1, 9).map(str), st.floats(0, 500)))
+def test_no_job_is_asked_about_twice_and_no_new_one_forgotten(
+    seen: set[str], asked: dict[str, float]
+) -> None:
+    answers = {job_id: known(JobState.RUNNING, secs) for job_id, secs in asked.items()}
+    questions = compute_questions(answers, seen, 500, 300)
+    assert len(questions) == len(set(questions))
+    assert seen - answers.keys() <= set(questions) <= seen | answers.keys()
+
+
+def test_without_a_question_nothing_is_started(source: SlurmSource, controller: Controller) -> None:
+    table = source.poll_jobs(keys())
+    assert (table.complete, dict(table.jobs), controller.starts()) == (True, {}, 0)
+
+
+def test_all_questions_go_through_one_process(source: SlurmSource, controller: Controller) -> None:
+    for job_id in ("1", "2", "3"):
+        controller.put(job_id)
+    table = source.poll_jobs(keys("1", "2", "3", "4"))
+    assert {key.job_id for key in table.jobs} == {"1", "2", "3"}
+    assert table.complete
+    assert controller.starts() == 1
+
+
+def test_answers_are_kept_until_they_are_old(
+    source: SlurmSource, controller: Controller, clock: HandClock
+) -> None:
+    controller.put("1")
+    source.poll_jobs(keys("1"))
+    clock.secs += 60
+    table = source.poll_jobs(keys("1"))
+    assert (set(table.jobs), table.taken_at_secs) == (set(keys("1")), clock.now_secs())
+    assert controller.starts() == 1
+    clock.secs += 240
+    source.poll_jobs(keys("1"))
+    assert controller.starts() == 2
+
+
+def test_a_finished_job_is_reported_once_and_forgotten(source: SlurmSource, controller: Controller) -> None:
+    controller.put("1")
+    assert states(source, "1") == {"1": JobState.RUNNING}
+    controller.put("1", "COMPLETED")
+    assert states(source) == {"1": JobState.COMPLETED}
+    controller.asked()
+    assert states(source) == {}
+    assert controller.asked() == []
+
+
+def test_a_job_that_the_controller_forgot_is_proven_gone(source: SlurmSource, controller: Controller) -> None:
+    controller.put("1")
+    source.poll_jobs(keys("1"))
+    controller.forget("1")
+    table = source.poll_jobs(keys())
+    assert (dict(table.jobs), table.complete) == ({}, True)
+    controller.asked()
+    source.poll_jobs(keys())
+    assert controller.asked() == []
+
+
+def test_a_finished_job_that_is_still_seen_is_asked_about_until_it_runs_again(
+    source: SlurmSource, controller: Controller
+) -> None:
+    controller.put("1", "PREEMPTED")
+    assert states(source, "1") == {"1": JobState.PREEMPTED}
+    controller.put("1", "RUNNING")
+    assert states(source, "1") == {"1": JobState.RUNNING}
+
+
+def test_a_failing_controller_loses_nothing(
+    source: SlurmSource, controller: Controller, clock: HandClock
+) -> None:
+    controller.put("1")
+    source.poll_jobs(keys("1"))
+    (controller.path / "down").touch()
+    with pytest.raises(SourceError, match="Unable to contact"):
+        source.poll_jobs(keys())
+    clock.secs += 400
+    with pytest.raises(SourceError):
+        source.poll_jobs(keys("1"))
+    (controller.path / "down").unlink()
+    assert states(source, "1") == {"1": JobState.RUNNING}
+
+
+def test_a_rejected_job_stays_as_one_of_which_nothing_is_known(
+    source: SlurmSource, controller: Controller
+) -> None:
+    controller.put("1", name="x UserId=root(0)")
+    controller.put("2")
+    table = source.poll_jobs(keys("1", "2"))
+    assert table.jobs[JobKey("slurm", "1")] == Job(key=JobKey("slurm", "1"))
+    assert table.jobs[JobKey("slurm", "2")].uid == 6002
+    assert table.complete
+    assert [each.field for each in table.rejected] == ["UserId"]
+
+
+def test_a_job_renamed_to_something_hostile_keeps_what_was_known(
+    source: SlurmSource, controller: Controller, clock: HandClock
+) -> None:
+    controller.put("1")
+    source.poll_jobs(keys("1"))
+    controller.put("1", name="x UserId=root(0)")
+    clock.secs += 300
+    table = source.poll_jobs(keys("1"))
+    assert table.jobs[JobKey("slurm", "1")].uid == 6002
+    assert len(table.rejected) == 1
+
+
+def test_complaints_forbid_conclusions_and_are_told_once(
+    source: SlurmSource, controller: Controller, clock: HandClock
+) -> None:
+    controller.put("1")
+    (controller.path / "complaint").write_text("scontrol: error: old configuration\n")
+    first = source.poll_jobs(keys("1", "2"))
+    assert (set(first.jobs), first.complete) == (set(keys("1")), False)
+    assert "old configuration" in str(first.rejected[0])
+    clock.secs += 300
+    second = source.poll_jobs(keys("1"))
+    assert (second.complete, second.rejected) == (False, ())
+
+
+def test_ids_that_cannot_be_asked_about_stay_unconcluded(source: SlurmSource, controller: Controller) -> None:
+    odd = [JobKey("slurm", "s5K1KKYAYG5D00"), JobKey("slurm", "1\nshow config"), JobKey("slurm", "")]
+    table = source.poll_jobs(odd)
+    assert dict(table.jobs) == {key: Job(key=key) for key in odd}
+    assert controller.starts() == 0
+
+
+def test_jobs_of_other_batch_systems_are_not_asked_about(source: SlurmSource, controller: Controller) -> None:
+    table = source.poll_jobs([JobKey("pbs", "1")])
+    assert (dict(table.jobs), controller.starts()) == ({}, 0)
+
+
+def test_too_many_questions_are_asked_in_turns(source: SlurmSource, controller: Controller) -> None:
+    ids = [str(number) for number in range(1, MAX_QUESTIONS + 11)]
+    first = source.poll_jobs(keys(*ids))
+    assert (len(controller.asked()), first.complete) == (MAX_QUESTIONS, False)
+    second = source.poll_jobs(keys(*ids))
+    assert (len(controller.asked()), second.complete) == (10, True)
+
+
+def test_nothing_heavy_is_imported_for_a_prolog() -> None:
+    code = (
+        "import sys, jobfeatures.batch.slurm; "
+        "bad = {'ClusterShell', 'asyncio', 'xml', 'psutil', 'watchdog', 'aiohttp'} & sys.modules.keys(); "
+        "sys.exit(' '.join(bad) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
