@@ -1,0 +1,1 @@
+"""What jobs tell of themselves in $JOBSTATUS, and what follows from it."""

@@ -1,0 +1,295 @@
+"""Reading a $JOBSTATUS directory that an untrusted user owns, from a daemon that may be root.
+
+Only the nine known names are opened, relative to the directory's descriptor,
+without following links or mount points and without waiting; the directory is
+never listed. What is not a small regular file of the job's user is refused.
+
+Locks: the draft wants used_CPU locked first, and does not say how. flock(2)
+and fcntl(2) locks do not see each other on local file systems, so both are
+taken, shared, flock first, on one descriptor: closing any descriptor of a file
+drops all fcntl locks that this process holds on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jobfeatures.clock import SystemClock
+from jobfeatures.errors import LockTimeoutError, UnsafePathError
+from jobfeatures.status.jobstatus import STATUS_KEYS, USED_CPU
+
+LOCK_TIMEOUT_SECS = 0.2
+MAX_VALUE_BYTES = 64  # a 64-bit number has 20 characters
+_ATTEMPT_INTERVAL_SECS = 0.005
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+_CLOCK = SystemClock()  # a lock is waited for in real time, whatever clock the caller lives by
+
+
+class UnreadableError(UnsafePathError):
+    """A file or directory that the kernel would not open or read for us."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusFiles:
+    """What was read under one lock: contents by name, and the newest modification time (epoch seconds)."""
+
+    values: dict[str, bytes]
+    written_at_secs: float | None = None  # None without files; the job can set it to any value
+
+
+def read_status_files(
+    path: str,
+    *,
+    owner_uid: int,
+    lock_timeout_secs: float = LOCK_TIMEOUT_SECS,
+    max_bytes: int = MAX_VALUE_BYTES,
+) -> dict[str, bytes]:
+    """Return the contents of `read_status` alone."""
+    return read_status(
+        path, owner_uid=owner_uid, lock_timeout_secs=lock_timeout_secs, max_bytes=max_bytes
+    ).values
+
+
+def read_status(
+    path: str,
+    *,
+    owner_uid: int,
+    lock_timeout_secs: float = LOCK_TIMEOUT_SECS,
+    max_bytes: int = MAX_VALUE_BYTES,
+) -> StatusFiles:
+    """Return the present files of a job's status directory, read while no writer holds used_CPU.
+
+    All but the last component of `path` must be ours. The directory may belong
+    to `owner_uid`, root or ourselves, the files to `owner_uid` only. Where
+    used_CPU is absent there is nothing to lock; the others are read all the same,
+    so that the caller sees what is there.
+
+    Raises FileNotFoundError if there is no directory; UnsafePathError, naming
+    the file, for a link, another kind of file, a foreign owner, a second hard
+    link, a mount point or more than `max_bytes`; UnreadableError, which is one
+    of these, where opening or reading fails; LockTimeoutError if a lock was
+    held for longer than `lock_timeout_secs`, which may be 0.
+    """
+    deadline = _CLOCK.monotonic_secs() + lock_timeout_secs
+    reader = _Reader(path, owner_uid, max_bytes, deadline)
+    with _opened_directory(path, owner_uid) as directory:
+        while True:
+            files = reader.read_once(directory)
+            if files is not None:
+                return files
+            reader.wait()
+
+
+@dataclass
+class _Reader:
+    path: str
+    owner_uid: int
+    max_bytes: int
+    deadline: float
+
+    def read_once(self, directory: int) -> StatusFiles | None:
+        """Return the set, or None if used_CPU came or went meanwhile and has to be locked anew."""
+        with contextlib.ExitStack() as stack:
+            used_cpu = self._open(directory, USED_CPU.name)
+            if used_cpu is not None:
+                stack.callback(os.close, used_cpu)
+                self._lock(used_cpu)
+                # A lock on a file that is no longer the named one guards nothing.
+                if not _is_still(used_cpu, directory, USED_CPU.name):
+                    return None
+            values: dict[str, bytes] = {}
+            times: list[float] = []
+            for key in STATUS_KEYS:
+                if key is USED_CPU:
+                    found = self._read(used_cpu, key.name) if used_cpu is not None else None
+                else:
+                    found = self._open_and_read(directory, key.name)
+                if found is not None:
+                    values[key.name] = found[0]
+                    times.append(found[1])
+            if used_cpu is None and values and _look(directory, USED_CPU.name) is not None:
+                return None
+            return StatusFiles(values, max(times, default=None))
+
+    def wait(self) -> None:
+        """Let somebody else finish. Raises LockTimeoutError when it has taken too long."""
+        left = self.deadline - _CLOCK.monotonic_secs()
+        if left <= 0:
+            raise LockTimeoutError(f"{self.path}/{USED_CPU.name}: locked by somebody else")
+        time.sleep(min(_ATTEMPT_INTERVAL_SECS, left))
+
+    def _lock(self, file: int) -> None:
+        for lock in (fcntl.flock, fcntl.lockf):
+            while True:
+                try:
+                    lock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    break
+                except (BlockingIOError, PermissionError):  # fcntl(2): EAGAIN or EACCES
+                    self.wait()
+                except OSError as error:
+                    raise self._unreadable(USED_CPU.name, error) from error
+
+    def _open(self, directory: int, name: str) -> int | None:
+        """Return a descriptor of a file that is safe to read, None if there is none."""
+        while True:
+            try:
+                file = _open_inside(directory, name, _FILE)
+                break
+            except FileNotFoundError:
+                return None
+            except BlockingIOError:  # the owner holds a lease on it
+                self.wait()
+            except OSError as error:
+                refusal = _REFUSALS.get(error.errno or 0)
+                if refusal is not None:
+                    raise UnsafePathError(f"{self.path}/{name}: {refusal}") from error
+                raise self._unreadable(name, error) from error
+        try:
+            links = self._check(file, name)
+        except BaseException:
+            os.close(file)
+            raise
+        if links == 0:  # removed since it was opened
+            os.close(file)
+            return None
+        return file
+
+    def _check(self, file: int, name: str) -> int:
+        found = os.fstat(file)
+        problem = ""
+        if not stat.S_ISREG(found.st_mode):
+            problem = "not a regular file"
+        elif found.st_uid != self.owner_uid:
+            problem = f"belongs to uid {found.st_uid}, not to {self.owner_uid}"
+        elif found.st_nlink > 1:  # closing a second name of used_CPU would drop its lock
+            problem = f"has {found.st_nlink} hard links"
+        elif found.st_size > self.max_bytes:
+            problem = f"{found.st_size} bytes, more than {self.max_bytes}"
+        if problem:
+            raise UnsafePathError(f"{self.path}/{name}: {problem}")
+        return found.st_nlink
+
+    def _open_and_read(self, directory: int, name: str) -> tuple[bytes, float] | None:
+        file = self._open(directory, name)
+        if file is None:
+            return None
+        try:
+            return self._read(file, name)
+        finally:
+            os.close(file)
+
+    def _read(self, file: int, name: str) -> tuple[bytes, float]:
+        try:
+            content = os.pread(file, self.max_bytes + 1, 0)
+            written_at_secs = os.fstat(file).st_mtime
+        except OSError as error:
+            raise self._unreadable(name, error) from error
+        if len(content) > self.max_bytes:  # it has grown since it was checked
+            raise UnsafePathError(f"{self.path}/{name}: more than {self.max_bytes} bytes")
+        return content, written_at_secs
+
+    def _unreadable(self, name: str, error: OSError) -> UnreadableError:
+        return UnreadableError(f"{self.path}/{name}: {error.strerror}")
+
+
+_REFUSALS = {
+    errno.ELOOP: "a symbolic link",
+    errno.EXDEV: "on another file system",
+    errno.ENXIO: "not a regular file",  # a socket
+}
+
+
+@contextlib.contextmanager
+def _opened_directory(path: str, owner_uid: int) -> Iterator[int]:
+    parent_path, name = os.path.split(path.rstrip("/"))
+    try:
+        parent = os.open(parent_path or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise UnreadableError(f"{path}: {error.strerror}") from error
+    try:
+        directory = _open_inside(parent, name, _DIRECTORY)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOTDIR, errno.ELOOP):
+            raise UnsafePathError(f"{path}: a link or not a directory") from error
+        if error.errno == errno.EXDEV:
+            raise UnsafePathError(f"{path}: on another file system") from error
+        raise UnreadableError(f"{path}: {error.strerror}") from error
+    finally:
+        os.close(parent)
+    try:
+        owner = os.fstat(directory).st_uid
+        if owner not in (owner_uid, 0, os.geteuid()):
+            raise UnsafePathError(f"{path}: belongs to uid {owner}, not to {owner_uid}")
+        yield directory
+    finally:
+        os.close(directory)
+
+
+def _is_still(file: int, directory: int, name: str) -> bool:
+    named = _look(directory, name)
+    return named is not None and os.path.samestat(os.fstat(file), named)
+
+
+def _look(directory: int, name: str) -> os.stat_result | None:
+    """Return what a name stands for, None if for nothing that could be opened."""
+    try:
+        file = _open_inside(directory, name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.fstat(file)
+    finally:
+        os.close(file)
+
+
+# --- opening without crossing a mount point -----------------------------------------
+# A user may be allowed to mount a FUSE file system of his own on what he owns.
+# Any look into it waits for his program, without limit: it must not be entered.
+
+_SYS_OPENAT2 = 437  # the same on all architectures but alpha
+_RESOLVE_NO_XDEV = 0x01  # linux/openat2.h
+_RESOLVE_NO_SYMLINKS = 0x04
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+_syscall = ctypes.CDLL(None, use_errno=True).syscall
+_syscall.restype = ctypes.c_long
+
+
+def _open_inside(directory: int, name: str, flags: int) -> int:
+    """Return a descriptor of `name`, one component. Raises OSError, EXDEV for a mount point.
+
+    Where the kernel (before 5.6) or a system call filter lacks openat2(2),
+    mount points are not noticed.
+    """
+    how = _OpenHow(flags, 0, _RESOLVE_NO_XDEV | _RESOLVE_NO_SYMLINKS)
+    descriptor: int = _syscall(
+        ctypes.c_long(_SYS_OPENAT2),
+        ctypes.c_long(directory),
+        ctypes.c_char_p(os.fsencode(name)),
+        ctypes.byref(how),
+        ctypes.c_size_t(ctypes.sizeof(how)),
+    )
+    if descriptor >= 0:
+        return descriptor
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EPERM):
+        return os.open(name, flags, dir_fd=directory)
+    raise OSError(code, os.strerror(code), name)

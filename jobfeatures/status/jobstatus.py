@@ -1,0 +1,150 @@
+"""The nine values that a job writes into $JOBSTATUS: untrusted bytes in, one consistent record out.
+
+Source: Machine/Job Features, draft 0.99 of 2014-05-15, sections "Pilot status
+information" and "Pilot status specific information" (3.1 to 3.9). The names
+are spelled here only (and in client.py, which stands alone; a test compares).
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jobfeatures.errors import ParseError
+
+MAX_INTEGER = 2**63 - 1
+MAX_EPOCH_SECS = 2**40  # in 36812: later than any job ends, earlier than milliseconds taken for seconds
+
+_INTEGER = re.compile(rb"([+-]?)0*([0-9]{1,19})\Z")
+_LONG_INTEGER = re.compile(rb"[+-]?[0-9]+\Z")
+_BOOLEANS = {b"True": True, b"False": False}
+
+
+class Reason(enum.StrEnum):
+    """Why a set of values was rejected: the closed set of a metric's label."""
+
+    MISSING_USED_CPU = "missing_used_cpu"
+    NOT_AN_INTEGER = "not_an_integer"
+    NOT_A_BOOLEAN = "not_a_boolean"
+    OUT_OF_RANGE = "out_of_range"
+    USED_EXCEEDS_ALLOCATED = "used_exceeds_allocated"
+    ENDS_OUT_OF_ORDER = "ends_out_of_order"
+
+
+class StatusViolation(ParseError):  # noqa: N818  # the field's word for it: the job breaks the draft's rules
+    """A set of values that is malformed or contradicts itself. None of it is to be used."""
+
+    def __init__(self, reason_code: Reason, reason: str, *, field: str = "", text: str = "") -> None:
+        super().__init__(reason, source="JOBSTATUS", field=field, text=text)
+        self.reason_code = reason_code
+
+
+@dataclass(frozen=True, slots=True)
+class StatusKey:
+    """One key. `value_type` is "integer" or "boolean"; integers lie within `lowest` and `highest`."""
+
+    name: str
+    field: str  # of JobStatus
+    value_type: str
+    unit: str
+    section: str  # of the draft
+    lowest: int = 0
+    highest: int = MAX_INTEGER
+
+
+USED_CPU = StatusKey("used_CPU", "used_cpu", "integer", "processors", "3.1")
+
+STATUS_KEYS = (
+    USED_CPU,
+    StatusKey("last_job_start", "last_job_start", "integer", "epoch seconds", "3.2", 0, MAX_EPOCH_SECS),
+    StatusKey("first_exp_job_end", "first_exp_job_end", "integer", "epoch seconds", "3.3", 0, MAX_EPOCH_SECS),
+    StatusKey("last_exp_job_end", "last_exp_job_end", "integer", "epoch seconds", "3.4", 0, MAX_EPOCH_SECS),
+    StatusKey("last_max_job_end", "last_max_job_end", "integer", "epoch seconds", "3.5", 0, MAX_EPOCH_SECS),
+    StatusKey("add_uncom_time", "add_uncom_time", "integer", "CPU seconds", "3.6"),
+    StatusKey("add_final_exp_waste", "add_final_exp_waste", "integer", "CPU seconds", "3.7"),
+    StatusKey("can_postpone_last_job", "can_postpone_last_job", "boolean", "", "3.8"),
+    StatusKey("priority_factor", "priority_factor", "integer", "", "3.9", -MAX_INTEGER),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """What a job says of itself. Ends and starts are epoch seconds, `add_*` CPU seconds; absent is None."""
+
+    used_cpu: int
+    last_job_start: int | None = None
+    first_exp_job_end: int | None = None
+    last_exp_job_end: int | None = None
+    last_max_job_end: int | None = None  # an enforced limit; the other ends are good faith estimates
+    add_uncom_time: int | None = None  # useful CPU time that a kill at last_job_start would have wasted
+    add_final_exp_waste: int | None = None  # idle CPU time between the first and the last expected end
+    can_postpone_last_job: bool | None = None
+    priority_factor: int | None = None  # higher is better, comparable within one user only
+
+
+def is_unwritten(values: Mapping[str, bytes]) -> bool:
+    """Tell whether the job has not written anything yet.
+
+    A writer has to create used_CPU before it can lock it: an empty used_CPU
+    alone is a writer seen between the two.
+    """
+    return not values or dict(values) == {USED_CPU.name: b""}
+
+
+def parse_job_status(values: Mapping[str, bytes], *, allocated_cpus: int | None) -> JobStatus:
+    """Return the record of one set of files, whole, or raise StatusViolation.
+
+    `values` are file contents by name, ``used_CPU`` for one; other names
+    are ignored. A value is one word on one line: ASCII digits (a sign
+    only for priority_factor), or ``True``/``False``; its newline may be
+    missing and spaces or tabs may surround it, as nothing else can be meant
+    by that. The draft promises used_CPU <= allocated_CPU (not checked where
+    `allocated_cpus` is unknown), and the first of all expected ends is by its
+    meaning not after the last. It does not promise that an estimate respects
+    last_max_job_end, so an estimate beyond it is accepted.
+    """
+    if USED_CPU.name not in values:
+        raise StatusViolation(Reason.MISSING_USED_CPU, "is missing", field=USED_CPU.name)
+    found: dict[str, int | bool] = {}
+    for key in STATUS_KEYS:
+        if key.name in values:
+            found[key.field] = _parse_value(key, values[key.name])
+    status = JobStatus(**found)  # type: ignore[arg-type]  # the table says which of them is the boolean
+    if allocated_cpus is not None and status.used_cpu > allocated_cpus:
+        raise StatusViolation(
+            Reason.USED_EXCEEDS_ALLOCATED,
+            f"more than the {allocated_cpus} allocated",
+            field=USED_CPU.name,
+            text=str(status.used_cpu),
+        )
+    first, last = status.first_exp_job_end, status.last_exp_job_end
+    if first is not None and last is not None and first > last:
+        raise StatusViolation(
+            Reason.ENDS_OUT_OF_ORDER,
+            f"after last_exp_job_end {last}",
+            field="first_exp_job_end",
+            text=str(first),
+        )
+    return status
+
+
+def _parse_value(key: StatusKey, content: bytes) -> int | bool:
+    word = content.removesuffix(b"\n").strip(b" \t")
+    text = content.decode("ascii", "backslashreplace")
+    if key.value_type == "boolean":
+        if word not in _BOOLEANS:
+            raise StatusViolation(Reason.NOT_A_BOOLEAN, "neither True nor False", field=key.name, text=text)
+        return _BOOLEANS[word]
+    match = _INTEGER.match(word)
+    if match is None and not _LONG_INTEGER.match(word):
+        raise StatusViolation(Reason.NOT_AN_INTEGER, "not an integer", field=key.name, text=text)
+    sign, digits = match.groups() if match is not None else (b"", b"9" * 20)
+    if sign == b"+" and key.lowest >= 0:
+        raise StatusViolation(Reason.NOT_AN_INTEGER, "not an integer without sign", field=key.name, text=text)
+    value = -int(digits) if sign == b"-" else int(digits)
+    if not key.lowest <= value <= key.highest:
+        allowed = f"not within {key.lowest} and {key.highest}"
+        raise StatusViolation(Reason.OUT_OF_RANGE, allowed, field=key.name, text=text)
+    return value
