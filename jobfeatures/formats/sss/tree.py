@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 from xml.sax import SAXParseException  # types only: the parser itself is defusedxml's
@@ -36,7 +36,7 @@ class Element:
     """One element. `text` is its own character data without that of its children; places count from 1."""
 
     name: str
-    attributes: Mapping[str, str] = _NO_ATTRIBUTES
+    attributes: Mapping[str, str] = field(default_factory=dict)
     text: str = ""
     line: int = 0
     column: int = 0
