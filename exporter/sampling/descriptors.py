@@ -1,0 +1,165 @@
+"""Reading small kernel files again and again: kept descriptors within a budget, failures counted by kind."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections.abc import Mapping
+
+from jobfeatures.errors import ParseError
+
+# Nothing that stands in a tree may make us wait or lead us out of it: no FIFO, no link.
+# None of these flags hurts on /proc.
+OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+VANISHED = frozenset({errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.ENOTDIR})
+NO_MORE_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+RESERVE = 256
+STEP = 256
+
+
+class Unreadable:
+    """Counts readings that were left out, by kind, such as ``process_stat_eacces``."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Return the counts since the start, as they grow."""
+        return self._counts
+
+    def add(self, what: str, error: OSError | ParseError) -> None:
+        """Count one failure; what vanished while it was read is no failure."""
+        if isinstance(error, ParseError):
+            kind = "garbage"
+        elif error.errno in VANISHED:
+            return
+        else:
+            kind = errno.errorcode.get(error.errno or 0, "unknown").lower()
+        name = f"{what}_{kind}"
+        self._counts[name] = self._counts.get(name, 0) + 1
+
+
+class DescriptorBudget:
+    """How many descriptors may be kept open, all users of this budget together.
+
+    The soft RLIMIT_NOFILE is raised as the need grows, up to the hard one, and
+    `RESERVE` descriptors (half of a limit below 512) are left to the rest of
+    the program. `max_open` bounds the budget further. See getrlimit(2).
+    """
+
+    def __init__(self, max_open: int | None = None) -> None:
+        self._max_open = max_open
+        self._may_raise = True
+        self.open = 0
+        soft, _ = _limits()
+        self._reserve = min(RESERVE, soft // 2)
+        self._allowed = self._bounded(soft - self._reserve)
+
+    def take(self) -> bool:
+        """Claim one descriptor; False where the caller has to close it after reading."""
+        if self.open >= self._allowed and not self._raise():
+            return False
+        self.open += 1
+        return True
+
+    def give(self, count: int = 1) -> None:
+        """Return descriptors that were closed."""
+        self.open -= count
+
+    def shrink(self) -> None:
+        """Settle for what is open now: the system has no more."""
+        self._allowed = self.open
+        self._may_raise = False
+
+    def _bounded(self, count: int) -> int:
+        return max(0, count if self._max_open is None else min(count, self._max_open))
+
+    def _raise(self) -> bool:
+        if not self._may_raise or (self._max_open is not None and self.open >= self._max_open):
+            return False
+        soft, hard = _limits()
+        wanted = min(hard, self.open + STEP + self._reserve)
+        if wanted > soft:
+            try:
+                resource.setrlimit(
+                    resource.RLIMIT_NOFILE, (wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+                )
+            except (OSError, ValueError):  # a sandbox may forbid it
+                self._may_raise = False
+            else:
+                soft = wanted
+        self._allowed = self._bounded(soft - self._reserve)
+        return self.open < self._allowed
+
+
+def _limits() -> tuple[int, int]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 2**31 - 1
+    return (
+        most if soft == resource.RLIM_INFINITY else soft,
+        most if hard == resource.RLIM_INFINITY else hard,
+    )
+
+
+def read_file(path: str, *, max_bytes: int = 2**22) -> bytes:
+    """Return a whole file, opened, read and closed. Raises OSError, EFBIG where it is larger than allowed."""
+    descriptor = os.open(path, OPEN_FLAGS)
+    try:
+        chunks = []
+        size = 0
+        while chunk := os.read(descriptor, 65536):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > max_bytes:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+        return b"".join(chunks)
+    finally:
+        os.close(descriptor)
+
+
+class KeptFile:
+    """One small file that is read at every sample, through one descriptor where the budget allows."""
+
+    MAX_BYTES = 65536
+    _FIRST_BYTES = 4096
+
+    def __init__(self, path: str, budget: DescriptorBudget) -> None:
+        self.path = path
+        self._budget = budget
+        self._descriptor = -1
+
+    def read(self) -> bytes:
+        """Return the content, the first 64 KiB at most. Raises OSError."""
+        if self._descriptor >= 0:
+            try:
+                return self._pread(self._descriptor)
+            except OSError as error:
+                self.close()
+                if error.errno not in VANISHED:
+                    raise
+        descriptor = os.open(self.path, OPEN_FLAGS)
+        try:
+            data = self._pread(descriptor)
+        except OSError:
+            os.close(descriptor)
+            raise
+        if self._budget.take():
+            self._descriptor = descriptor
+        else:
+            os.close(descriptor)
+        return data
+
+    def close(self) -> None:
+        """Close the descriptor; reading opens it again."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._budget.give()
+
+    def _pread(self, descriptor: int) -> bytes:
+        data = os.pread(descriptor, self._FIRST_BYTES, 0)
+        if len(data) == self._FIRST_BYTES:
+            data = os.pread(descriptor, self.MAX_BYTES, 0)
+        return data

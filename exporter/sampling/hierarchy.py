@@ -1,0 +1,110 @@
+"""Where control groups are: the hierarchies of v1, v2 or both, and the directories of jobs in them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from exporter.sampling.attribution import BATCH_HIERARCHIES, Membership, match_path
+from exporter.sampling.descriptors import VANISHED, Unreadable
+
+V1_CONTROLLERS = ("cpuacct", "memory")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hierarchies:
+    """Where the control group file systems are, None for what is not there."""
+
+    cpuacct: str | None = None
+    memory: str | None = None
+    unified: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDirectory:
+    """One job's control group, by its path from the root: the same in every hierarchy of v1."""
+
+    path: str
+    membership: Membership
+    cpuacct: str | None = None
+    memory: str | None = None
+    unified: str | None = None
+
+
+def find_hierarchies(root: str) -> Hierarchies:
+    """Find the hierarchies below `root`, by the names of its directories.
+
+    v2 shows itself by ``cgroup.controllers`` at the root; v1 has a directory
+    per controller or several (``cpu,cpuacct``), links between them aside; in
+    a hybrid layout v2 is in ``unified``. Raises OSError where `root` cannot be listed.
+    """
+    names = os.listdir(root)
+    if "cgroup.controllers" in names:
+        return Hierarchies(unified=root)
+    found: dict[str, str] = {}
+    for name in sorted(names):
+        for controller in name.split(","):
+            if controller in V1_CONTROLLERS or controller == "unified":
+                path = f"{root}/{name}"
+                try:
+                    is_directory = stat.S_ISDIR(os.lstat(path).st_mode)
+                except OSError:
+                    continue
+                if is_directory:
+                    found.setdefault(controller, path)
+    return Hierarchies(**found)
+
+
+def list_job_directories(
+    hierarchies: Hierarchies, unreadable: Unreadable, *, prefix: str = ""
+) -> tuple[list[JobDirectory], bool]:
+    """Return the control groups of jobs below `prefix` in all hierarchies, and whether these are all.
+
+    What vanishes meanwhile is left out; where a directory cannot be listed for
+    another reason, a job that is missing need not be gone.
+    """
+    memberships: dict[str, Membership] = {}
+    directories: dict[str, dict[str, str]] = {}  # by path, then by kind of hierarchy
+    failures: list[OSError] = []
+    for kind in ("cpuacct", "memory", "unified"):
+        top: str | None = getattr(hierarchies, kind)
+        if top is None:
+            continue
+        top += prefix.rstrip("/")
+        for batch in BATCH_HIERARCHIES:
+            for patterns in batch.job_directories:
+                for path in _expand(top, "", patterns, failures):
+                    membership = match_path(path)
+                    if membership is None or membership.batch_system != batch.name:
+                        continue
+                    memberships[path] = membership
+                    directories.setdefault(path, {})[kind] = top + path
+    for failure in failures:
+        unreadable.add("job_directories", failure)
+    found = [
+        JobDirectory(path=path, membership=membership, **directories[path])
+        for path, membership in memberships.items()
+    ]
+    return found, not failures
+
+
+def _expand(top: str, path: str, patterns: tuple[str, ...], failures: list[OSError]) -> Iterator[str]:
+    if not patterns:
+        yield path
+        return
+    try:
+        with os.scandir(top + path) as entries:
+            names = [
+                entry.name
+                for entry in entries
+                if fnmatchcase(entry.name, patterns[0]) and entry.is_dir(follow_symlinks=False)
+            ]
+    except OSError as error:
+        if error.errno not in VANISHED:
+            failures.append(error)
+        return
+    for name in sorted(names):
+        yield from _expand(top, f"{path}/{name}", patterns[1:], failures)

@@ -1,0 +1,124 @@
+"""From control groups, processes and accumulated times to one record a job; remembers what must not fall."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from exporter.sampling.accumulate import CpuLedger, CpuTicks, CpuTimes
+from exporter.sampling.cgroup import JobCgroup
+from exporter.sampling.cgroupfiles import compute_memory_sum
+from exporter.sampling.members import Members
+from exporter.sampling.procfs import TICKS_PER_SEC
+from exporter.snapshot import Accounting, GroupKey, JobSample, ProcessSample
+from jobfeatures.model import JobKey
+
+# Root's own processes within a Slurm job, which do not tell whose it is.
+DAEMON_COMMAND = "slurmstepd"
+EXTERN_STEP = "extern"
+
+
+class _State:
+    """What is remembered of a job."""
+
+    __slots__ = ("by_cgroup", "ledger", "told", "uid")
+
+    def __init__(self) -> None:
+        self.ledger = CpuLedger()
+        self.by_cgroup = False  # once the kernel counts for a job, it stays so
+        self.told = CpuTimes(0.0, 0.0)
+        self.uid: int | None = None
+
+
+class JobBook:
+    """Makes the records of jobs, and forgets jobs that have ended."""
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+        self._states: dict[JobKey, _State] = {}
+
+    def forget_others(self, keys: Collection[JobKey | GroupKey]) -> None:
+        """Forget all jobs but these."""
+        for ended in self._states.keys() - keys:
+            del self._states[ended]
+
+    def job(
+        self,
+        key: JobKey,
+        cgroups: Sequence[JobCgroup],
+        processes: Sequence[ProcessSample],
+        ticks: CpuTicks | None,
+    ) -> JobSample:
+        """Return the record of a job that has control groups, processes or both.
+
+        CPU time is the kernel's where it counts it for the job, else that of
+        the processes; so is memory, independently.
+        """
+        state = self._states.setdefault(key, _State())
+        figures = [(each, each.read()) for each in cgroups]
+        counted = state.ledger.update(
+            {each.directory.path: said.cpu for each, said in figures if each.counts_cpu}
+        )
+        state.by_cgroup = state.by_cgroup or any(each.counts_cpu for each in cgroups)
+        cpu = counted if state.by_cgroup else _seconds(ticks)
+        if cpu is not None:
+            state.told = cpu = CpuTimes(
+                max(cpu.user_secs, state.told.user_secs), max(cpu.system_secs, state.told.system_secs)
+            )
+        memories = [said.memory for each, said in figures if each.counts_memory]
+        nodes = {each.directory.membership.node for each in cgroups} or self._nodes(processes)
+        if state.uid is None:
+            state.uid = self._uid(cgroups, processes)
+        return JobSample(
+            key=key,
+            accounting=Accounting.CGROUP if state.by_cgroup else Accounting.PROCESSES,
+            user_cpu_secs=None if cpu is None else cpu.user_secs,
+            system_cpu_secs=None if cpu is None else cpu.system_secs,
+            memory=compute_memory_sum(memories) if memories else self._members.memory(processes),
+            processes=len(processes),
+            threads=sum(process.threads for process in processes),
+            uid=state.uid,
+            node=nodes.pop() if len(nodes) == 1 else None,
+        )
+
+    def group(self, key: GroupKey, processes: Sequence[ProcessSample], ticks: CpuTicks) -> JobSample:
+        """Return the record of a process group without a job; its user is that of its first process."""
+        return JobSample(
+            key=key,
+            accounting=Accounting.PROCESSES,
+            user_cpu_secs=ticks.user / TICKS_PER_SEC,
+            system_cpu_secs=ticks.system / TICKS_PER_SEC,
+            memory=self._members.memory(processes),
+            processes=len(processes),
+            threads=sum(process.threads for process in processes),
+            uid=self._members.uid(processes[0].pid),
+        )
+
+    def _uid(self, cgroups: Sequence[JobCgroup], processes: Sequence[ProcessSample]) -> int | None:
+        """Return whose job it is: as the control group says, else as a process of the user does."""
+        for each in cgroups:
+            if each.directory.membership.uid is not None:
+                return each.directory.membership.uid
+        owners = set()
+        for process in processes:
+            membership = self._members.attributed.get(process.pid)
+            if membership is not None and membership.uid is not None:
+                return membership.uid
+            owner = self._members.uid(process.pid)
+            if owner:  # not root: set-user-ID programs are in any job
+                return owner
+            is_daemon = process.command == DAEMON_COMMAND or (
+                membership is not None and membership.step == EXTERN_STEP
+            )
+            if not is_daemon:
+                owners.add(owner)
+        return 0 if 0 in owners else None
+
+    def _nodes(self, processes: Sequence[ProcessSample]) -> set[str | None]:
+        memberships = (self._members.attributed.get(process.pid) for process in processes)
+        return {membership.node for membership in memberships if membership is not None}
+
+
+def _seconds(ticks: CpuTicks | None) -> CpuTimes | None:
+    if ticks is None:
+        return None
+    return CpuTimes(ticks.user / TICKS_PER_SEC, ticks.system / TICKS_PER_SEC)
