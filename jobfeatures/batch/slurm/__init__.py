@@ -14,18 +14,29 @@ Asking needs root, SlurmUser or an operator: where ``PrivateData=jobs`` is set,
 others are told "Invalid job id" of jobs that live.
 """
 
-from jobfeatures.batch.slurm.answers import Answers, ask_about_job, parse_answers, poll_answers
+from jobfeatures.batch.slurm.answers import (
+    Answers,
+    ask_about_job,
+    ask_in_prolog,
+    parse_answers,
+    poll_answers,
+)
 from jobfeatures.batch.slurm.prolog import job_from_prolog
 from jobfeatures.batch.slurm.record import parse_scontrol_job
-from jobfeatures.batch.slurm.source import KnownJob, SlurmSource, compute_questions
+from jobfeatures.batch.slurm.site import ask_in_prolog, make_source
+from jobfeatures.batch.slurm.source import KnownJob, SlurmSource, compute_questions, make_source
 
 __all__ = [
     "Answers",
     "KnownJob",
     "SlurmSource",
     "ask_about_job",
+    "ask_in_prolog",
+    "ask_in_prolog",
     "compute_questions",
     "job_from_prolog",
+    "make_source",
+    "make_source",
     "parse_answers",
     "parse_scontrol_job",
     "poll_answers",

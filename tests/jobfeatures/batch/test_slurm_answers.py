@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobfeatures.batch.slurm import Answers, ask_about_job, parse_answers, poll_answers
+from jobfeatures.batch.slurm import Answers, ask_about_job, ask_in_prolog, parse_answers, poll_answers
 from jobfeatures.batch.slurm.answers import format_questions
+from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, ParseError, SourceError
+from jobfeatures.model import Job, JobKey
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm"
 NONCE = "Ncaptured00"
@@ -229,6 +231,19 @@ def test_a_record_that_cannot_be_trusted_is_an_error(program: MakeProgram) -> No
     scontrol = program(SPEAK.format(answer=f"{RECORD}; {RECORD}"))
     with pytest.raises(ParseError, match="not one record of job 5"):
         ask_about_job("5", node_name="n1", scontrol=scontrol)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "when", "is_asked"),
+    [(1, "auto", True), (32, "auto", True), (33, "auto", False), (1, "never", False)],
+)
+def test_a_prolog_asks_unless_told_not_to(
+    nodes: int, when: str, is_asked: bool, program: MakeProgram
+) -> None:
+    config = Config(slurm_scontrol=program(SPEAK.format(answer=RECORD)), slurm_ask_in_prolog=when)
+    job = Job(key=JobKey("slurm", "5"), nodes=tuple(f"n{number}" for number in range(nodes)))
+    answer = ask_in_prolog(job, config, node_name="n1", timeout_secs=5)
+    assert (answer is not None) == is_asked
 
 
 def test_an_array_is_asked_again_by_its_task(program: MakeProgram) -> None:

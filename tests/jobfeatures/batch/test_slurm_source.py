@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.slurm import KnownJob, SlurmSource, compute_questions
+from jobfeatures.batch.slurm import KnownJob, SlurmSource, compute_questions, make_source
 from jobfeatures.batch.slurm.source import MAX_QUESTIONS
+from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.model import Job, JobKey, JobState
 
@@ -255,6 +256,16 @@ def test_ids_that_cannot_be_asked_about_stay_unconcluded(source: SlurmSource, co
 def test_jobs_of_other_batch_systems_are_not_asked_about(source: SlurmSource, controller: Controller) -> None:
     table = source.poll_jobs([JobKey("pbs", "1")])
     assert (dict(table.jobs), controller.starts()) == ({}, 0)
+
+
+def test_settings_reach_the_source(controller: Controller, clock: HandClock) -> None:
+    config = Config(slurm_scontrol=str(controller.program), slurm_refresh_secs=10.0)
+    source = make_source(config, clock, "n1")
+    controller.put("1")
+    source.poll_jobs(keys("1"))
+    clock.secs += 10
+    source.poll_jobs(keys("1"))
+    assert controller.asked() == ["1", "1"]
 
 
 def test_too_many_questions_are_asked_in_turns(source: SlurmSource, controller: Controller) -> None:

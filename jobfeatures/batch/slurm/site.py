@@ -1,0 +1,41 @@
+"""What the daemon and the hooks make of Slurm with a site's settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobfeatures.batch.slurm.answers import ask_about_job
+from jobfeatures.batch.slurm.source import SlurmSource
+from jobfeatures.clock import Clock
+from jobfeatures.model import Job
+
+if TYPE_CHECKING:
+    from jobfeatures.config import Config
+
+
+def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource:
+    """Return the source of a daemon."""
+    return SlurmSource(
+        clock,
+        node_name=node_name,
+        scontrol=config.slurm_scontrol,
+        timeout_secs=config.slurm_timeout_secs,
+        refresh_secs=config.slurm_refresh_secs,
+    )
+
+
+def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
+    """Return what the controller knows of a job whose Prolog runs; None if it is not to be asked.
+
+    Newer Slurm tells a Prolog start and end; before that only the controller
+    knows the limits. A job on many nodes starts on all of them at once, and
+    its questions would reach the controller at once: its limits come with the
+    daemon's next poll. Raises SourceError or ParseError.
+    """
+    if config.slurm_ask_in_prolog == "never" or len(job.nodes) > config.slurm_ask_max_nodes:
+        return None
+    if job.start_secs is not None and job.limits.wall_secs is not None:
+        return None
+    return ask_about_job(
+        job.key.job_id, node_name=node_name, scontrol=config.slurm_scontrol, timeout_secs=timeout_secs
+    )
