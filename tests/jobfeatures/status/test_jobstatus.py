@@ -179,17 +179,18 @@ NAMES = st.sampled_from([*(key.name for key in STATUS_KEYS), "other"])
 
 
 @given(st.dictionaries(NAMES, PLAUSIBLE), st.none() | st.integers(0, 10))
-def test_any_bytes_give_a_record_or_a_violation(
-    values: dict[str, bytes], allocated_cpus: int | None
-) -> None:
+def test_any_bytes_give_a_record_or_a_violation(values: dict[str, bytes], allocated_cpus: int | None) -> None:
+    violation = None
     try:
         status = parse_job_status(values, allocated_cpus=allocated_cpus)
-    except StatusViolation as violation:
+    except StatusViolation as error:
+        violation = error
+    if violation is not None:
         assert violation.reason_code in Reason
         assert str(violation).isprintable()
-    else:
-        assert status.used_cpu >= 0
-        assert allocated_cpus is None or status.used_cpu <= allocated_cpus
+        return
+    assert status.used_cpu >= 0
+    assert allocated_cpus is None or status.used_cpu <= allocated_cpus
 
 
 @given(st.data())
