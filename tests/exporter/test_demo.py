@@ -1,0 +1,131 @@
+"""The demonstration as its user runs it: started, scraped, ended."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+
+import psutil
+import pytest
+
+
+def until(condition, timeout_secs=30.0):
+    deadline = time.monotonic() + timeout_secs
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
+        time.sleep(0.1)
+    return result
+
+
+@pytest.fixture
+def start_demo(tmp_path):
+    """Return a function that starts the demo with a folder of its own for temporary files."""
+    started = []
+
+    def start(*arguments):
+        temporary = tmp_path / "tmp"
+        temporary.mkdir(exist_ok=True)
+        command = [sys.executable, "-m", "exporter", "demo", "--web.listen-address", "127.0.0.1:0", *arguments]
+        environ = {**os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, text=True)
+        started.append(process)
+        text = ""
+        while "Ctrl-C" not in text:
+            line = process.stdout.readline()
+            assert line, process.stderr.read()
+            text += line
+        return process, re.search(r"http://(\S+)/metrics", text)[1], temporary
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def scrape(address):
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as response:
+        return response.read().decode()
+
+
+def jobs_with(page, name, *parts):
+    """Return job id → value of the series with this name whose labels contain the parts."""
+    lines = [line for line in page.splitlines() if line.startswith(name + "{") and all(part in line for part in parts)]
+    return {re.search(r'job_id="([^"]*)"', line)[1]: float(line.rpartition(" ")[2]) for line in lines}
+
+
+def test_the_demo_shows_four_jobs_and_leaves_nothing_behind(start_demo):
+    process, address, temporary = start_demo()
+    family = until(lambda: len(found := psutil.Process(process.pid).children(recursive=True)) >= 4 and found)
+
+    def complete():
+        page = scrape(address)
+        reported = jobs_with(page, "batch_job_kill_waste_core_seconds", 'basis="reported"')
+        burning = jobs_with(page, "batch_job_cpu_seconds_total", 'mode="user"')
+        return page if reported and len(burning) == 4 and max(burning.values()) > 1 else None
+
+    page = until(complete)
+    info = [line for line in page.splitlines() if line.startswith("batch_job_info")]
+    names = {re.search(r',name="([^"]*)"', line)[1] for line in info}
+    assert names == {"burns one CPU", "grows its memory", "pilot with several payloads", "near its wall limit"}
+    for series in (
+        "batch_job_processes",
+        "batch_job_threads",
+        "batch_job_allocated_cpus",
+        "batch_job_wall_limit_seconds",
+        "batch_job_start_time_seconds",
+    ):
+        assert len(jobs_with(page, series)) == 4, series
+    assert all(value > 0 for value in jobs_with(page, "batch_job_memory_bytes", 'component="anon"').values())
+    remaining = jobs_with(page, "batch_job_remaining_seconds", 'basis="wall_limit"')
+    assert len(remaining) == 4
+    assert all(0 < value <= 7200 for value in remaining.values())
+    assert min(remaining.values()) <= 90
+    for series in ("batch_job_draining_waste_core_seconds", "batch_job_kill_waste_core_seconds"):
+        assert len(jobs_with(page, series)) == 4, series
+    [pilot] = jobs_with(page, "batch_job_draining_waste_core_seconds", 'basis="reported"')
+    assert jobs_with(page, "batch_job_status_age_seconds")[pilot] < 15
+    assert 1 <= jobs_with(page, "batch_job_status_used_cpus")[pilot] <= 4
+    assert set(re.findall(r'collector_success{collector="(\w+)"} 1', page)) == set(re.findall(r'collector_success{collector="(\w+)"}', page))
+
+    features = next(temporary.glob("jobfeatures-demo-*")) / "features"
+    assert (features / f"jobfeatures/spool-{pilot}/allocated_cpu").read_text() == "4\n"
+    assert (features / f"jobfeatures/spool-{pilot}/wall_limit_secs").read_text() == "7200\n"
+    assert (features / "machinefeatures/total_cpu").read_text() == f"{os.cpu_count()}\n"
+    assert (features / f"jobstatus/spool-{pilot}/used_CPU").read_text().strip().isdigit()
+
+    family = {*family, *psutil.Process(process.pid).children(recursive=True)}
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert errors == ""
+    assert list(temporary.iterdir()) == []
+    until(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family))
+
+
+def test_the_demo_ends_by_itself_after_a_given_time(start_demo):
+    process, _, temporary = start_demo("--duration", "2")
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert errors == ""
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_payloads_end_even_when_the_demo_is_killed(start_demo):
+    process, _, _ = start_demo()
+    family = until(lambda: len(found := psutil.Process(process.pid).children(recursive=True)) >= 4 and found)
+    process.kill()
+    until(lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family))
+
+
+def test_a_wrong_setting_of_the_demo_is_named_before_anything_starts(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "exporter", "demo", "--duration", "soon"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "--duration" in done.stderr
+    assert "Traceback" not in done.stderr
+
+

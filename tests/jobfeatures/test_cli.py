@@ -1,0 +1,240 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from jobfeatures.cli import build_parser, main
+
+PROLOG = {
+    "SLURMD_NODENAME": "n1",
+    "SLURM_JOB_ID": "777",
+    "SLURM_JOB_UID": str(os.getuid()),
+    "SLURM_JOB_USER": "alice",
+    "SLURM_JOB_ACCOUNT": "physics",
+    "SLURM_JOB_PARTITION": "batch",
+    "SLURM_JOB_CPUS_PER_NODE": "2",
+    "SLURM_NODELIST": "n1",
+}
+RECORD = (
+    "JobId=777 JobName=x UserId=alice(6001) GroupId=alice(6001) MCS_label=N/A Account=physics QOS=normal "
+    "JobState=CONFIGURING Reason=None Requeue=1 Restarts=0 ExitCode=0:0 RunTime=00:00:00 TimeLimit=00:07:00 "
+    "SubmitTime=1795246159 EligibleTime=1795246159 StartTime=1795246160 EndTime=1795246580 Partition=batch "
+    "NodeList=n1 BatchHost=n1 NumNodes=1 NumCPUs=2 NumTasks=1 TRES=cpu=2 JOB_GRES=(null)   Nodes=n1 CPU_IDs=0-1 "
+    "Mem=120 GRES= MinCPUsNode=1 MinMemoryNode=120M MinTmpDiskNode=0 Features=(null) Command=(null) WorkDir=/ "
+)
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A prolog's environment, a feature root, and a controller that answers about job 777."""
+    for name, value in PROLOG.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("JOBFEATURES_FEATURES_ROOT", str(tmp_path / "features"))
+    monkeypatch.setenv("JOBFEATURES_SLURM_SCONTROL", str(tmp_path / "scontrol"))
+    monkeypatch.setenv("JOBFEATURES_MACHINE_TOTAL_CPU", "16")
+    monkeypatch.delenv("JOBFEATURES_CONFIG_FILE", raising=False)
+    for name in ("MACHINEFEATURES", "JOBFEATURES", "JOBSTATUS"):
+        monkeypatch.delenv(name, raising=False)
+
+    def controller(script):
+        path = tmp_path / "scontrol"
+        path.write_text(f"#!/bin/bash\n{script}\n")
+        path.chmod(0o755)
+
+    controller(
+        "while read -r verb what name; do case $what in"
+        f" hostnames) echo $name;; job) echo '{RECORD}';; esac; done"
+    )
+    return type("Site", (), {"features": tmp_path / "features", "controller": staticmethod(controller)})
+
+
+def job_files(site):
+    folder = site.features / "jobfeatures/slurm-777"
+    return {path.name: path.read_text() for path in folder.iterdir()} if folder.exists() else None
+
+
+def test_publish_tells_what_environment_and_controller_know(site):
+    assert main(["publish", "--batch", "slurm", "--strict"]) == 0
+    assert job_files(site) == {
+        "allocated_cpu": "2\n",
+        "job_id": "777\n",
+        "jobstart_secs": "1795246160\n",
+        "wall_limit_secs": "420\n",
+        "cpu_limit_secs": "840\n",
+        "max_rss_bytes": f"{120 * 2**20}\n",
+    }
+    assert (site.features / "machinefeatures/total_cpu").read_text() == "16\n"
+    assert (site.features / "jobstatus/slurm-777").is_dir()
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["exit 1", "echo nonsense", "echo 'Unable to contact slurm controller' >&2; exit 1", "exec sleep 60", "exec yes"],
+)
+def test_publish_tells_what_the_environment_knows_when_the_controller_does_not_answer(site, script, monkeypatch):
+    monkeypatch.setenv("JOBFEATURES_HOOK_TIMEOUT", "400ms")
+    site.controller(script)
+    assert main(["publish"]) == 0
+    assert job_files(site) == {"allocated_cpu": "2\n", "job_id": "777\n"}
+
+
+def test_publish_does_not_ask_where_it_must_not_or_need_not(site, monkeypatch, tmp_path):
+    site.controller(f"touch {tmp_path}/asked")
+    monkeypatch.setenv("JOBFEATURES_SLURM_ASK_IN_PROLOG", "never")
+    assert main(["publish", "--strict"]) == 0
+    monkeypatch.setenv("JOBFEATURES_SLURM_ASK_IN_PROLOG", "auto")
+    monkeypatch.setenv("JOBFEATURES_SLURM_ASK_MAX_NODES", "0")
+    assert main(["publish", "--strict"]) == 0
+    monkeypatch.delenv("JOBFEATURES_SLURM_ASK_MAX_NODES")
+    monkeypatch.setenv("SLURM_JOB_START_TIME", "1795246160")
+    monkeypatch.setenv("SLURM_JOB_END_TIME", "1795246580")
+    assert main(["publish", "--strict"]) == 0
+    assert not (tmp_path / "asked").exists()
+    assert job_files(site)["wall_limit_secs"] == "420\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("JOBFEATURES_FEATURES_ROOT", "/proc/no/such/place"),
+        ("JOBFEATURES_FEATURES_ROOT", "relative"),
+        ("JOBFEATURES_CONFIG_FILE", "/no/such/file"),
+        ("SLURM_JOB_ID", "not a number"),
+        ("SLURM_JOB_ID", "../../etc"),
+    ],
+)
+@pytest.mark.parametrize("command", ["publish", "remove"])
+def test_a_hook_that_cannot_work_exits_with_0_and_a_line_in_the_log(site, monkeypatch, capfd, command, name, value):
+    monkeypatch.setenv(name, value)
+    assert main([command, "--batch", "slurm"]) == 0
+    if not (command == "remove" and name == "SLURM_JOB_ID"):  # an unknown job has nothing to remove
+        assert main([command, "--batch", "slurm", "--strict"]) == 1
+        assert "level=error" in capfd.readouterr().err
+
+
+def test_a_hook_is_ended_by_its_deadline_wherever_it_hangs(site, monkeypatch, capfd):
+    def hang(*_arguments, **_keywords):
+        time.sleep(60)
+
+    monkeypatch.setattr("jobfeatures.hooks.write_job", hang)
+    monkeypatch.setenv("JOBFEATURES_HOOK_TIMEOUT", "200ms")
+    assert main(["publish", "--strict"]) == 1
+    assert "out of time" in capfd.readouterr().err
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+def test_remove_takes_everything_away_and_may_be_repeated(site):
+    main(["publish"])
+    assert main(["remove", "--strict"]) == 0
+    assert [path for path in site.features.rglob("*") if "777" in path.name] == []
+    assert main(["remove", "--strict"]) == 0
+
+
+def test_env_prints_lines_for_a_task_prolog(site, capsys):
+    main(["publish"])
+    capsys.readouterr()
+    assert main(["env"]) == 0
+    assert capsys.readouterr().out == (
+        f"export MACHINEFEATURES={site.features}/machinefeatures\n"
+        f"export JOBFEATURES={site.features}/jobfeatures/slurm-777\n"
+        f"export JOBSTATUS={site.features}/jobstatus/slurm-777\n"
+    )
+    assert (site.features / "exports/slurm-777").read_text().startswith("export MACHINEFEATURES=")
+
+
+def test_env_prints_nothing_for_a_job_without_features(site, capsys):
+    assert main(["env", "--batch", "slurm", "--job", "5"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.fixture
+def in_job(site, monkeypatch):
+    """The environment of the job that was published."""
+    main(["publish"])
+    monkeypatch.setenv("MACHINEFEATURES", f"{site.features}/machinefeatures")
+    monkeypatch.setenv("JOBFEATURES", f"{site.features}/jobfeatures/slurm-777")
+    return site.features / "jobfeatures/slurm-777"
+
+
+def test_get_prints_a_value_of_the_job_or_the_machine(in_job, capsys):
+    assert main(["get", "wall_limit_secs"]) == 0
+    assert main(["get", "total_cpu"]) == 0
+    assert capsys.readouterr().out == "420\n16\n"
+
+
+def test_get_says_where_a_value_is_not_known(in_job, capsys):
+    assert main(["get", "hs06"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "hs06" in captured.err
+
+
+def test_remaining_prints_whole_seconds_and_its_bases(in_job, capsys):
+    (in_job / "jobstart_secs").write_text(f"{int(time.time()) - 20}\n")
+    assert main(["remaining"]) == 0
+    assert 398 <= int(capsys.readouterr().out) <= 400
+    assert main(["remaining", "--explain"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert second.split()[0] == "wall_limit"
+    assert abs(int(second.split()[1]) - int(first)) <= 1
+
+
+def test_remaining_is_never_negative(in_job, capsys):
+    assert main(["remaining"]) == 0  # the record's start is long past
+    assert capsys.readouterr().out == "0\n"
+
+
+def test_remaining_says_when_nothing_is_known(in_job, capsys):
+    (in_job / "wall_limit_secs").unlink()
+    assert main(["remaining"]) == 1
+    assert "no limit" in capsys.readouterr().err
+
+
+def test_show_prints_this_job_or_any_or_all(in_job, capsys, monkeypatch):
+    assert main(["show"]) == 0
+    this_job = capsys.readouterr().out
+    assert "  wall_limit_secs 420\n" in this_job
+    assert "  total_cpu 16\n" in this_job
+    monkeypatch.delenv("JOBFEATURES")
+    assert main(["show", "777"]) == 0
+    assert capsys.readouterr().out == this_job
+    assert main(["show"]) == 0
+    assert capsys.readouterr().out == this_job
+    assert main(["show", "778"]) == 1
+    assert "778" in capsys.readouterr().err
+
+
+def test_show_escapes_what_it_prints(in_job, capsys):
+    (in_job / "job_id").write_text("x\x1b[31m\n")
+    assert main(["show"]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_without_features_get_and_remaining_say_so(monkeypatch, capsys):
+    monkeypatch.delenv("MACHINEFEATURES", raising=False)
+    monkeypatch.delenv("JOBFEATURES", raising=False)
+    assert main(["get", "job_id"]) == 1
+    assert main(["remaining"]) == 1
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["publish", "remove", "env", "show", "get", "remaining"])
+def test_help_is_everywhere(command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        build_parser().parse_args([command, "--help"])
+    assert ended.value.code == 0
+
+
+def test_the_command_also_runs_as_a_module_and_tells_its_version():
+    done = subprocess.run([sys.executable, "-m", "jobfeatures", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("jobfeatures ")
+
+
+def test_a_closed_pipe_is_no_traceback(in_job):
+    done = subprocess.run(
+        f"{sys.executable} -m jobfeatures show | true", shell=True, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in done.stderr
