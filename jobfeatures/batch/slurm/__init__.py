@@ -14,17 +14,11 @@ Asking needs root, SlurmUser or an operator: where ``PrivateData=jobs`` is set,
 others are told "Invalid job id" of jobs that live.
 """
 
-from jobfeatures.batch.slurm.answers import (
-    Answers,
-    ask_about_job,
-    ask_in_prolog,
-    parse_answers,
-    poll_answers,
-)
+from jobfeatures.batch.slurm.answers import Answers, ask_about_job, parse_answers, poll_answers
 from jobfeatures.batch.slurm.prolog import job_from_prolog
 from jobfeatures.batch.slurm.record import parse_scontrol_job
 from jobfeatures.batch.slurm.site import ask_in_prolog, make_source
-from jobfeatures.batch.slurm.source import KnownJob, SlurmSource, compute_questions, make_source
+from jobfeatures.batch.slurm.source import KnownJob, SlurmSource, compute_questions
 
 __all__ = [
     "Answers",
@@ -32,10 +26,8 @@ __all__ = [
     "SlurmSource",
     "ask_about_job",
     "ask_in_prolog",
-    "ask_in_prolog",
     "compute_questions",
     "job_from_prolog",
-    "make_source",
     "make_source",
     "parse_answers",
     "parse_scontrol_job",

@@ -7,15 +7,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
-from typing import TYPE_CHECKING
 
 from jobfeatures.batch.slurm.record import NAME, SOURCE, parse_scontrol_job
 from jobfeatures.command import first_line, run_command
 from jobfeatures.errors import ParseError, Rejected, SourceError, shown
 from jobfeatures.model import Job
-
-if TYPE_CHECKING:
-    from jobfeatures.config import Config
 
 MAX_ANSWER_BYTES = 32 * 2**20
 
@@ -213,16 +209,3 @@ def ask_about_job(
     if job_id not in answers.jobs and job_id not in answers.gone:
         raise SourceError(f"{scontrol}: no answer about job {job_id}: {answers.complaint}")
     return answers.jobs.get(job_id)
-
-
-def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
-    """Return what the controller adds to a Prolog's job: start, limits, its name.
-
-    None if it is not to be asked (all nodes of a wide job would ask at once)
-    or does not know the job. Raises SourceError and ParseError as `ask_about_job`.
-    """
-    if config.slurm_ask_in_prolog == "never" or len(job.nodes) > config.slurm_ask_max_nodes:
-        return None
-    return ask_about_job(
-        job.key.job_id, node_name=node_name, scontrol=config.slurm_scontrol, timeout_secs=timeout_secs
-    )

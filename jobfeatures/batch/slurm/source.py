@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from jobfeatures.batch.slurm.answers import Answers, is_plain_id, poll_answers
 from jobfeatures.batch.slurm.record import NAME, SOURCE
@@ -12,9 +11,6 @@ from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
 from jobfeatures.errors import Rejected
 from jobfeatures.model import Job, JobKey, JobState, JobTable
-
-if TYPE_CHECKING:
-    from jobfeatures.config import Config
 
 MAX_QUESTIONS = 500  # of one poll: they have to fit into a pipe
 
@@ -126,14 +122,3 @@ class SlurmSource(PolledSource):
             rejected.append(Rejected(SOURCE, f"standard error says {answers.complaint}"))
         self._complaint = answers.complaint
         return tuple(rejected)
-
-
-def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource:
-    """Return the source as it is configured."""
-    return SlurmSource(
-        clock,
-        node_name=node_name,
-        scontrol=config.slurm_scontrol,
-        timeout_secs=config.slurm_timeout_secs,
-        refresh_secs=config.slurm_refresh_secs,
-    )
