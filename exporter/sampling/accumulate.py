@@ -27,6 +27,9 @@ class CpuTicks:
     system: int
 
 
+_NOTHING = CpuTicks(0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class _Gone:
     """A process that is no longer there, and who may have its time now."""
@@ -63,8 +66,10 @@ class _Part(Generic[Key]):
         self._loose: dict[int, int] = {}
         self._unexplained: dict[int, int] = {}
         self.totals: dict[Key, int] = {}
+        self.touched: set[Key] = set()
 
     def advance(self, look: _Look[Key]) -> None:
+        self.touched.clear()
         claims, loose = self._claim(look.gone)
         shown = self._count_own(look)
         for pid, amount in self._claims.items():
@@ -72,8 +77,8 @@ class _Part(Generic[Key]):
         for pid, amount in claims.items():
             left = amount - _match(shown, pid, amount)
             twice = min(left, self._unexplained.get(pid, 0))
-            self._add(look, pid, -twice)
             claims[pid] = left - twice
+            self._add(look, pid, -twice)
         for pid, amount in self._loose.items():
             _match_upwards(shown, pid, amount, look.processes)
         for pid, amount in loose.items():
@@ -118,6 +123,7 @@ class _Part(Generic[Key]):
         key = look.keys.get(pid)
         if key is not None:
             self.totals[key] = self.totals.get(key, 0) + amount
+            self.touched.add(key)
 
 
 class CpuAccumulator(Generic[Key]):
@@ -145,7 +151,8 @@ class CpuAccumulator(Generic[Key]):
         """Take one look: all processes by pid, and the key of each. Return the totals by key.
 
         A process without a key is followed but counted nowhere; a key without
-        processes is forgotten. A process that moves to another key brings its
+        processes is forgotten. The totals hold until the next look, and are the
+        same objects where they have not grown. A process that moves to another key brings its
         whole life along: it was there all the time, only nobody knew.
         """
         look = _Look(processes, keys, list(self._gone(processes)), list(self._changed(processes, keys)))
@@ -153,7 +160,7 @@ class CpuAccumulator(Generic[Key]):
         self._keys = dict(keys)
         self._user.advance(look)
         self._system.advance(look)
-        self._totals = self._kept(set(keys.values()))
+        self._tell(set(keys.values()))
         return self._totals
 
     def _gone(self, processes: Mapping[int, ProcessSample]) -> Iterator[_Gone]:
@@ -193,17 +200,17 @@ class CpuAccumulator(Generic[Key]):
             else:
                 yield None, now
 
-    def _kept(self, keys: set[Key]) -> dict[Key, CpuTicks]:
-        kept = {}
-        for key in keys:
-            user, system = self._user.totals.get(key, 0), self._system.totals.get(key, 0)
-            told = self._totals.get(key)
-            if told is None or user > told.user or system > told.system:
-                told = CpuTicks(max(user, told.user if told else 0), max(system, told.system if told else 0))
-            kept[key] = told
-        for part in (self._user, self._system):
-            part.totals = {key: part.totals.get(key, 0) for key in keys}
-        return kept
+    def _tell(self, keys: set[Key]) -> None:
+        for key in self._totals.keys() - keys:
+            del self._totals[key]
+            self._user.totals.pop(key, None)
+            self._system.totals.pop(key, None)
+        for key in (self._user.touched | self._system.touched) & keys:
+            told = self._totals.get(key, _NOTHING)
+            user = max(told.user, self._user.totals.get(key, 0))
+            system = max(told.system, self._system.totals.get(key, 0))
+            if key not in self._totals or (user, system) != (told.user, told.system):
+                self._totals[key] = CpuTicks(user, system)
 
 
 def _match(shown: dict[int, int], pid: int, amount: int) -> int:

@@ -35,11 +35,14 @@ class JobBook:
     def __init__(self, members: Members) -> None:
         self._members = members
         self._states: dict[JobKey, _State] = {}
+        self._groups: dict[int, tuple[CpuTicks, JobSample, Sequence[ProcessSample]]] = {}
 
-    def forget_others(self, keys: Collection[JobKey | GroupKey]) -> None:
-        """Forget all jobs but these."""
+    def forget_others(self, keys: Collection[JobKey | int]) -> None:
+        """Forget all jobs and process groups but these."""
         for ended in self._states.keys() - keys:
             del self._states[ended]
+        for pgid in self._groups.keys() - keys:
+            del self._groups[pgid]
 
     def job(
         self,
@@ -80,18 +83,27 @@ class JobBook:
             node=nodes.pop() if len(nodes) == 1 else None,
         )
 
-    def group(self, key: GroupKey, processes: Sequence[ProcessSample], ticks: CpuTicks) -> JobSample:
-        """Return the record of a process group without a job; its user is that of its first process."""
-        return JobSample(
-            key=key,
+    def group(self, pgid: int, epoch: int, processes: Sequence[ProcessSample], ticks: CpuTicks) -> JobSample:
+        """Return the record of a process group without a job; its user is that of its first process.
+
+        Most groups sleep: one none of whose processes has changed gets its last record again.
+        """
+        uid = self._members.uid(processes[0].pid)
+        last = self._groups.get(pgid)
+        if last is not None and last[0] is ticks and last[1].uid == uid and last[2] == processes:
+            return last[1]
+        record = JobSample(
+            key=GroupKey(pgid, epoch),
             accounting=Accounting.PROCESSES,
             user_cpu_secs=ticks.user / TICKS_PER_SEC,
             system_cpu_secs=ticks.system / TICKS_PER_SEC,
             memory=self._members.memory(processes),
             processes=len(processes),
             threads=sum(process.threads for process in processes),
-            uid=self._members.uid(processes[0].pid),
+            uid=uid,
         )
+        self._groups[pgid] = (ticks, record, processes)
+        return record
 
     def _uid(self, cgroups: Sequence[JobCgroup], processes: Sequence[ProcessSample]) -> int | None:
         """Return whose job it is: as the control group says, else as a process of the user does."""

@@ -19,10 +19,7 @@ from exporter.snapshot import ProcessSample
 from jobfeatures.errors import ParseError
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-# A read of at most this size stays within Python's own small-object allocator;
-# the 22 fields that count are at the front, what follows may be cut off.
-SHORT_BYTES = 479
-LONG_BYTES = 4096
+READ_BYTES = 1024  # the 22 fields that count take 540 at most; what follows may be cut off
 RELEASED_AT_ONCE = 64
 
 # Fields behind the name, from 0: ppid pgrp session, utime stime cutime cstime, num_threads,
@@ -130,7 +127,7 @@ class ProcessScanner:
                 known[name] = entry
             else:
                 try:
-                    data = pread(entry.descriptor, SHORT_BYTES, 0)
+                    data = pread(entry.descriptor, READ_BYTES, 0)
                 except OSError as error:
                     if (entry := self._look_again(name, entry, error)) is None:
                         continue
@@ -165,11 +162,8 @@ class ProcessScanner:
             return self._left_out(name, error, last)
         keep = False
         try:
-            data = os.pread(descriptor, SHORT_BYTES, 0)
-            if last is not None and data == last.data:
-                sample = last.sample
-            else:
-                sample = self._parse(name, descriptor, data)
+            data = os.pread(descriptor, READ_BYTES, 0)
+            sample = last.sample if last is not None and data == last.data else self._parse(name, data)
             keep = self._budget.take()
             return _Entry(sample.pid, descriptor if keep else -1, data, sample)
         except (OSError, ParseError) as error:
@@ -197,7 +191,7 @@ class ProcessScanner:
 
     def _changed(self, name: str, entry: _Entry, data: bytes) -> bool:
         try:
-            entry.sample = self._parse(name, entry.descriptor, data)
+            entry.sample = self._parse(name, data)
             entry.data = data
         except (OSError, ParseError) as error:
             self._unreadable.add("process_stat", error)
@@ -206,13 +200,8 @@ class ProcessScanner:
                 return False
         return True
 
-    def _parse(self, name: str, descriptor: int, data: bytes) -> ProcessSample:
-        try:
-            sample = parse_process_stat(data)
-        except ParseError:
-            if len(data) < SHORT_BYTES:
-                raise
-            sample = parse_process_stat(os.pread(descriptor, LONG_BYTES, 0))
+    def _parse(self, name: str, data: bytes) -> ProcessSample:
+        sample = parse_process_stat(data)
         if str(sample.pid) != name:
             raise ParseError(
                 "names another process", source=f"{self._procfs}/{name}/stat", text=str(sample.pid)

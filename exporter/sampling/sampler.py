@@ -140,9 +140,9 @@ class Sampler:
             if isinstance(key, JobKey):
                 records[key] = self._book.job(key, cgroups.get(key, ()), members.get(key, ()), ticks.get(key))
             elif self._epoch is not None:
-                group = GroupKey(key, self._epoch)
-                records[group] = self._book.group(group, members[key], ticks[key])
-        self._book.forget_others(records.keys())
+                record = self._book.group(key, self._epoch, members[key], ticks[key])
+                records[record.key] = record
+        self._book.forget_others({*cgroups, *members})
         return records
 
 
