@@ -1,5 +1,6 @@
 import logging
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -23,7 +24,7 @@ from jobfeatures.status.board import (
     StatusView,
 )
 from jobfeatures.status.directory import StatusFiles, UnreadableError
-from jobfeatures.status.jobstatus import JobStatus, Reason
+from jobfeatures.status.jobstatus import STATUS_KEYS, JobStatus, Reason, is_unwritten
 
 NOW = 1_700_000_000
 KEY = JobKey("slurm", "1")
@@ -31,7 +32,7 @@ Hold = Callable[[str, Path], AbstractContextManager[None]]
 
 
 class HandClock:
-    """A clock that a test sets; waiting for a lock takes as long as `look_secs` per question."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.secs = 0.0
@@ -194,6 +195,20 @@ def test_one_bad_job_costs_the_others_nothing(board: StatusBoard, tmp_path: Path
     assert list(board.view) == list(targets)
 
 
+@given(st.dictionaries(st.sampled_from([key.name for key in STATUS_KEYS]), st.binary(max_size=80)))
+def test_whatever_a_job_writes_it_becomes_a_status_or_a_counted_problem(values: dict[str, bytes]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        for key, content in values.items():
+            Path(name, key).write_bytes(content)
+        board = StatusBoard(HandClock())
+        view = refresh(board, Path(name))
+    assert (view.problem == "") == (not counted(board))
+    assert view.problem.isprintable()
+    assert view.status is None or view.status.used_cpu >= 0
+    if is_unwritten(values):
+        assert view == StatusView()
+
+
 def test_a_view_once_taken_never_changes(board: StatusBoard, directory: Path) -> None:
     write(directory, used_CPU=5)
     refresh(board, directory)
@@ -279,6 +294,8 @@ def test_changes_soon_after_a_return_to_true_are_flagged(
     write(directory, used_CPU=5, can_postpone_last_job=False)
     refresh(board, directory)
     write(directory, can_postpone_last_job=True)
+    assert not refresh(board, directory).problems
+    clock.secs = after / 2
     assert not refresh(board, directory).problems
     clock.secs = after
     write(directory, priority_factor=3)
