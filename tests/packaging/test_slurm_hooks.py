@@ -1,0 +1,374 @@
+"""The hook scripts of Slurm, run with stand-ins for the command."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "packaging" / "slurm"
+LABS = Path(__file__).parents[1] / "labs"
+HOOKS = ["prolog.sh", "epilog.sh"]
+MakeCommand = Callable[[str], Path]
+
+pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="the hooks are bash scripts")
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> Iterator[str]:
+    """A word in the environment of everything a hook starts; what is left of it is ended afterwards."""
+    word = f"HOOK_TEST_MARK={tmp_path}"
+    yield word
+    for pid in processes_with(word):
+        os.kill(pid, 9)
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> MakeCommand:
+    def make(body: str) -> Path:
+        path = tmp_path / "jobfeatures"
+        path.write_text(f"#!/bin/bash -p\n{body}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return path
+
+    return make
+
+
+def run_hook(
+    script: str, command: Path | str, mark: str, *, limit: str = "5", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a hook as slurmd does: nearly nothing in the environment, and its streams are read to their end."""
+    name, _, value = mark.partition("=")
+    return subprocess.run(
+        [SCRIPTS / script],
+        env={
+            name: value,
+            "SLURM_JOB_ID": "7",
+            "JOBFEATURES_COMMAND": str(command),
+            "JOBFEATURES_HOOK_TIMEOUT": limit,
+            "JOBFEATURES_SETTINGS": "/nonexistent/settings",
+            **environment,
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def processes_with(mark: str) -> list[int]:
+    """Return the living processes that have the word in their environment."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            environ = Path(f"/proc/{name}/environ").read_bytes()
+            state = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if mark.encode() in environ.split(b"\0") and state != "Z":
+            found.append(int(name))
+    return found
+
+
+def wait_until_none_is_left(mark: str) -> list[int]:
+    """Return what still lives after 5 seconds: the kernel and syslog may take a moment."""
+    for _ in range(500):
+        if not (left := processes_with(mark)):
+            return []
+        time.sleep(0.01)
+    return left
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments"),
+    [("prolog.sh", "publish --batch slurm"), ("epilog.sh", "remove --batch slurm")],
+)
+def test_the_command_is_run_with_the_hooks_environment(
+    script: str, arguments: str, command: MakeCommand, mark: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    done = run_hook(script, command(f'echo "$* $SLURM_JOB_ID" >{log}'), mark)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert log.read_text() == f"{arguments} 7\n"
+
+
+@pytest.mark.parametrize("script", HOOKS)
+def test_a_failure_is_told_and_does_not_fail_the_hook(script: str, command: MakeCommand, mark: str) -> None:
+    done = run_hook(script, command("echo no space left >&2; exit 1"), mark)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "job 7" in done.stderr
+    assert "failed (1): no space left" in done.stderr
+
+
+@pytest.mark.parametrize("script", HOOKS)
+def test_a_missing_command_does_not_fail_the_hook(script: str, mark: str, tmp_path: Path) -> None:
+    for missing in (tmp_path / "absent", tmp_path):
+        done = run_hook(script, missing, mark)
+        assert (done.returncode, done.stdout) == (0, "")
+        assert f"no command {missing}" in done.stderr
+
+
+@pytest.mark.parametrize("script", HOOKS)
+def test_a_command_that_cannot_be_started_does_not_fail_the_hook(
+    script: str, command: MakeCommand, mark: str
+) -> None:
+    broken = command("")
+    broken.write_text("#!/nonexistent/interpreter\n")
+    done = run_hook(script, broken, mark)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "failed (12" in done.stderr
+
+
+@pytest.mark.parametrize("script", HOOKS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        "sleep 60",
+        "exec sleep 60",
+        "trap '' TERM INT HUP; while :; do sleep 1; done",
+        "setsid sleep 60 & sleep 60 & wait",
+        "(trap '' TERM; sleep 60) | cat",
+        "while :; do echo much; done",
+        "kill -STOP $$",
+    ],
+)
+def test_a_command_that_hangs_is_ended_with_all_it_started(
+    script: str, body: str, command: MakeCommand, mark: str
+) -> None:
+    done = run_hook(script, command(body), mark, limit="0.3")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "took longer than 0.3 s" in done.stderr
+    assert wait_until_none_is_left(mark) == []
+
+
+@pytest.mark.parametrize("script", HOOKS)
+def test_what_the_command_prints_never_reaches_standard_output(
+    script: str, command: MakeCommand, mark: str
+) -> None:
+    done = run_hook(
+        script, command("echo export LD_PRELOAD=/tmp/x; echo print hello; echo 0 fine; exit 4"), mark
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "failed (4)" in done.stderr
+    assert "LD_PRELOAD" not in done.stderr
+
+
+@pytest.mark.parametrize("script", HOOKS)
+def test_complaints_are_one_plain_line_of_bounded_length(
+    script: str, command: MakeCommand, mark: str
+) -> None:
+    done = run_hook(script, command(r"printf 'a\033[31m\nb\r%5000s' x >&2; exit 1"), mark)
+    assert len(done.stderr) < 1200
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.rstrip("\n").isprintable()
+
+
+@pytest.mark.parametrize("script", HOOKS)
+def test_a_process_left_behind_by_the_command_does_not_hold_the_hooks_streams(
+    script: str, command: MakeCommand, mark: str
+) -> None:
+    body = "setsid sleep 60 >/dev/null 2>&1 </dev/null & exit 0"
+    done = run_hook(script, command(body), mark)  # would run into its timeout
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("limit", ["", "0", "-1", "forever", "1;exit 9", "$(exit 9)", "99999"])
+def test_a_limit_that_is_no_limit_is_replaced(limit: str, command: MakeCommand, mark: str) -> None:
+    done = run_hook("prolog.sh", command("exit 0"), mark, limit=limit)
+    assert done.returncode == 0
+    assert ("2 is taken" in done.stderr) == bool(limit)
+
+
+def test_a_limit_may_carry_its_unit(command: MakeCommand, mark: str) -> None:
+    done = run_hook("prolog.sh", command("sleep 60"), mark, limit="0.2s")
+    assert "took longer than 0.2 s" in done.stderr
+
+
+@pytest.mark.parametrize("script", HOOKS)
+def test_settings_are_read_and_passed_on(
+    script: str, command: MakeCommand, mark: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    settings = tmp_path / "settings"
+    program = command(f"echo $JOBFEATURES_EXTRA >{log}")
+    settings.write_text(f"echo noise\nJOBFEATURES_COMMAND={program}\nJOBFEATURES_EXTRA=yes\n")
+    settings.chmod(0o644)
+    done = run_hook(script, "/nonexistent/command", mark, JOBFEATURES_SETTINGS=str(settings))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert log.read_text() == "yes\n"
+
+
+@pytest.mark.parametrize("text", ["exit 3", "set -e; false", "if then", "set -u; echo $nothing_of_the_kind"])
+def test_broken_settings_do_not_fail_the_hook(
+    text: str, command: MakeCommand, mark: str, tmp_path: Path
+) -> None:
+    settings = tmp_path / "settings"
+    settings.write_text(text + "\n")
+    settings.chmod(0o600)
+    done = run_hook("prolog.sh", command("exit 1"), mark, JOBFEATURES_SETTINGS=str(settings))
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o664, 0o646])
+def test_settings_that_others_can_write_are_not_read(
+    mode: int, command: MakeCommand, mark: str, tmp_path: Path
+) -> None:
+    settings = tmp_path / "settings"
+    settings.write_text(f"touch {tmp_path}/was-read\n")
+    settings.chmod(mode)
+    done = run_hook("prolog.sh", command("exit 0"), mark, JOBFEATURES_SETTINGS=str(settings))
+    assert done.returncode == 0
+    assert "is not read" in done.stderr
+    assert not (tmp_path / "was-read").exists()
+
+
+def test_settings_of_somebody_else_are_not_read(command: MakeCommand, mark: str, tmp_path: Path) -> None:
+    settings = tmp_path / "settings"
+    if os.geteuid() == 0:
+        settings.write_text(f"touch {tmp_path}/was-read\n")
+        settings.chmod(0o644)
+        os.chown(settings, 65534, 65534)
+    else:
+        settings = Path("/etc/hostname")  # root's, and not ours
+    done = run_hook("prolog.sh", command("exit 0"), mark, JOBFEATURES_SETTINGS=str(settings))
+    assert "is not read" in done.stderr
+    assert not (tmp_path / "was-read").exists()
+
+
+def test_functions_and_startup_files_of_the_environment_are_not_used(
+    command: MakeCommand, mark: str, tmp_path: Path
+) -> None:
+    startup = tmp_path / "startup"
+    startup.write_text("echo startup; exit 5\n")
+    hostile = {
+        "BASH_ENV": str(startup),
+        "ENV": str(startup),
+        "BASH_FUNC_printf%%": "() { echo function; exit 6; }",
+    }
+    done = run_hook("prolog.sh", command("exit 1"), mark, **hostile)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "failed (1)" in done.stderr
+
+
+def test_prolog_and_epilog_differ_in_their_words_only() -> None:
+    prolog, epilog = ((SCRIPTS / name).read_text().splitlines() for name in HOOKS)
+    assert len(prolog) == len(epilog)
+    different = [(a, b) for a, b in zip(prolog, epilog, strict=True) if a != b and not a.startswith("#")]
+    assert different == [("action=publish", "action=remove")]
+
+
+# ---------------------------------------------------------------- task prolog
+
+
+def run_task_prolog(
+    root: Path, job_id: str | None = "7", **environment: str
+) -> subprocess.CompletedProcess[bytes]:
+    environ = {"JOBFEATURES_ROOT": str(root), "PATH": "/nonexistent", **environment}
+    if job_id is not None:
+        environ["SLURM_JOB_ID"] = job_id
+    return subprocess.run(
+        [SCRIPTS / "taskprolog.sh"],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+
+
+@pytest.fixture
+def exports(tmp_path: Path) -> Path:
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    return folder / "slurm-7"
+
+
+def test_a_task_is_told_the_prepared_lines_without_any_program(exports: Path, tmp_path: Path) -> None:
+    lines = (
+        b"export MACHINEFEATURES=/run/jobfeatures/machinefeatures\n"
+        b"export JOBFEATURES=/run/jobfeatures/jobfeatures/slurm-7\n"
+        b"export JOBSTATUS=/run/jobfeatures/jobstatus/slurm-7\n"
+    )
+    exports.write_bytes(lines)
+    done = run_task_prolog(tmp_path)  # its PATH leads nowhere
+    assert (done.returncode, done.stdout, done.stderr) == (0, lines, b"")
+
+
+def test_a_last_line_without_its_end_counts(exports: Path, tmp_path: Path) -> None:
+    exports.write_bytes(b"export JOBFEATURES=/a")
+    assert run_task_prolog(tmp_path).stdout == b"export JOBFEATURES=/a\n"
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        b"export LD_PRELOAD=/tmp/x",
+        b"print hello",
+        b"unset PATH",
+        b" export JOBFEATURES=/x",
+        b"export  JOBFEATURES=/x",
+        b"EXPORT JOBFEATURES=/x",
+        b"export JOBFEATURES=/x\rexport LD_PRELOAD=/tmp/x",
+        b"export JOBFEATURES_X=/x",
+        b"export JOBFEATURES=/x\x1b[31m",
+        b"\xff\xfe",
+        b"$(touch was-run)",
+        b"-n",
+        b"",
+    ],
+)
+def test_other_lines_are_left_out(hostile: bytes, exports: Path, tmp_path: Path) -> None:
+    exports.write_bytes(b"export JOBSTATUS=/good\n" + hostile + b"\nexport MACHINEFEATURES=/good\n")
+    done = run_task_prolog(tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == b"export JOBSTATUS=/good\nexport MACHINEFEATURES=/good\n"
+
+
+def test_values_are_not_evaluated(exports: Path, tmp_path: Path) -> None:
+    exports.write_bytes(b"export JOBFEATURES=$(touch /tmp/x)`id`\\n%s\n")
+    assert run_task_prolog(tmp_path).stdout == b"export JOBFEATURES=$(touch /tmp/x)`id`\\n%s\n"
+
+
+def test_an_endless_file_is_read_to_its_sixteenth_line(exports: Path, tmp_path: Path) -> None:
+    exports.write_bytes(b"export JOBFEATURES=/a\n" * 1000)
+    assert run_task_prolog(tmp_path).stdout.count(b"\n") == 16
+
+
+@pytest.mark.parametrize("job_id", [None, "", "8", "7/../7", "7 ", "x", "../exports/slurm-7"])
+def test_a_job_without_prepared_lines_is_told_nothing(
+    job_id: str | None, exports: Path, tmp_path: Path
+) -> None:
+    exports.write_bytes(b"export JOBFEATURES=/a\n")
+    done = run_task_prolog(tmp_path, job_id)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_what_is_no_file_is_not_waited_for(exports: Path, tmp_path: Path) -> None:
+    os.mkfifo(exports)
+    done = run_task_prolog(tmp_path)
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+# ---------------------------------------------------------------- all scripts
+
+ALL = sorted([*SCRIPTS.glob("*.sh"), *LABS.glob("slurm/*.sh"), *LABS.glob("uml/*.sh")])
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_scripts_have_no_syntax_error_and_can_be_run(path: Path) -> None:
+    subprocess.run(["bash", "-n", path], check=True)
+    assert os.access(path, os.X_OK)
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
+@pytest.mark.parametrize("path", ALL, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_scripts_are_clean_under_shellcheck(path: Path) -> None:
+    done = subprocess.run(["shellcheck", path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
