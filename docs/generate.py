@@ -7,28 +7,61 @@ from pathlib import Path
 from exporter.collectors import COLLECTORS, METRICS
 from exporter.config import ExporterConfig
 from exporter.exposition import Metric
+from jobfeatures.config import Config
 from jobfeatures.features.keys import KEYS
-from jobfeatures.settings import FILE_FLAG, FILE_VARIABLE, display, settings_of
+from jobfeatures.settings import DEFAULT_FILE, FILE_FLAG, FILE_VARIABLE, display, settings_of
 
 FOLDER = Path(__file__).parent / "reference"
-NOTE = "<!-- Written by docs/generate.py from the code. -->\n"
+NOTE = "<!-- Written by docs/generate.py from the code. -->"
+
+METRICS_HEAD = f"""# Metrics
+
+{NOTE}
+
+Every series of a job carries the labels `batch_system` and `job_id`; what describes the job stands on
+`batch_job_info`, to be joined:
+
+```promql
+rate(batch_job_cpu_seconds_total[5m])
+  * on (instance, batch_system, job_id) group_left (user, account) batch_job_info
+```
+
+A reading that could not be made has no series: nothing is shown as 0 that is not 0.
+"""
+
+SETTINGS_HEAD = f"""# Settings
+
+{NOTE}
+
+A flag beats the environment, the environment beats the file, the file beats the default. The file is TOML, named
+by `{FILE_FLAG}` or `{FILE_VARIABLE}`, else `{DEFAULT_FILE}` where it exists. The flag of a key is `--` and the key
+with dashes for underscores, its variable `JOBFEATURES_` and the key in capitals with underscores for dots.
+Booleans also have `--no-KEY`. Durations are written `500ms`, `10s`, `2m`, `1h`.
+
+The column "for" tells which command knows a setting; `jobfeatures` passes over those of the daemon in the file.
+
+| key | for | kind | default | meaning |
+|---|---|---|---|---|
+"""
+
+KEYS_HEAD = f"""# Keys that jobs read
+
+{NOTE}
+
+Defined by HSF-TN-2016-02 (Machine/Job Features). A key whose value is unknown or unlimited is absent.
+
+| directory | key | type | unit | changes | meaning |
+|---|---|---|---|---|---|
+"""
 
 
 def metrics_page() -> str:
     """Return the page of all metrics."""
-    parts = [
-        f"# Metrics\n\n{NOTE}\n"
-        "Every series of a job carries the labels `batch_system` and `job_id`; what describes the job stands on\n"
-        "`batch_job_info`, to be joined:\n\n"
-        "```promql\n"
-        "rate(batch_job_cpu_seconds_total[5m]) * on (batch_system, job_id, instance) group_left (user, account) "
-        "batch_job_info\n"
-        "```\n\n"
-        "A reading that could not be made has no series: nothing is shown as 0 that is not 0.\n"
-    ]
+    parts = [METRICS_HEAD]
     for name, collector in COLLECTORS.items():
-        state = "on" if collector.enabled else "off"
-        parts.append(f"\n## {name}\n\n{collector.meaning.capitalize()}. By default {state}: `--no-collector.{name}`.\n\n")
+        state = "On" if collector.enabled else "Off"
+        meaning = collector.meaning[0].upper() + collector.meaning[1:]
+        parts.append(f"\n## {name}\n\n{meaning}. {state} by default; `--[no-]collector.{name}`.\n\n")
         parts.append(_metric_table(collector.metrics))
     parts.append("\n## On the collectors themselves\n\n" + _metric_table(METRICS))
     return "".join(parts)
@@ -44,35 +77,24 @@ def _metric_table(metrics: tuple[Metric, ...]) -> str:
 
 def settings_page() -> str:
     """Return the page of all settings."""
-    rows = [
-        f"# Settings\n\n{NOTE}\n"
-        "A flag beats the environment, the environment beats the file, the file beats the default. The file is TOML,\n"
-        f"named by `{FILE_FLAG}` or `{FILE_VARIABLE}`, else `/etc/jobfeatures/config.toml` where it exists. The flag of\n"
-        "a key is `--` and the key with dashes for underscores, its variable `JOBFEATURES_` and the key in capitals with\n"
-        "underscores for dots. Booleans also have `--no-KEY`. Durations are written `500ms`, `10s`, `2m`, `1h`.\n\n"
-        "`jobfeatures` knows those of its own (up to `spool.directory`) and passes over the rest of the file.\n\n"
-        "| key | kind | default | meaning |\n|---|---|---|---|\n"
-    ]
+    shared = {each.key for each in settings_of(Config)}
+    rows = [SETTINGS_HEAD]
     for each in settings_of(ExporterConfig):
         default = "–" if each.default is None else f"`{display(each.default)}`"
         kind = each.kind.name.replace("|", " \\| ")
-        rows.append(f"| `{each.key}` | {kind} | {default} | {each.meaning} |\n")
+        who = "both" if each.key in shared else "daemon"
+        rows.append(f"| `{each.key}` | {who} | {kind} | {default} | {each.meaning} |\n")
     return "".join(rows)
 
 
 def keys_page() -> str:
     """Return the page of all keys that jobs read."""
     rows = [
-        f"# Keys that jobs read\n\n{NOTE}\n"
-        "Defined by HSF-TN-2016-02 (Machine/Job Features). A key whose value is unknown or unlimited is absent.\n\n"
-        "| directory | key | type | unit | changes | meaning |\n|---|---|---|---|---|---|\n"
+        f"| `${key.area.value.upper()}` | `{key.name}` | {key.value_type} | {key.unit or '–'} "
+        f"| {key.lifetime.value} | {key.meaning} |\n"
+        for key in KEYS
     ]
-    for key in KEYS:
-        rows.append(
-            f"| `${key.area.value.upper()}` | `{key.name}` | {key.value_type} | {key.unit or '–'} "
-            f"| {key.lifetime.value} | {key.meaning} |\n"
-        )
-    return "".join(rows)
+    return KEYS_HEAD + "".join(rows)
 
 
 PAGES = {"metrics.md": metrics_page, "settings.md": settings_page, "keys.md": keys_page}

@@ -49,7 +49,9 @@ def build_parser() -> argparse.ArgumentParser:
         )
         if name == "demo":
             made.add_argument(
-                "--duration", metavar="SECONDS", help="end by itself after this time (default: run until Ctrl-C)"
+                "--duration",
+                metavar="SECONDS",
+                help="end by itself after this time (default: run until Ctrl-C)",
             )
         add_flags(made, ExporterConfig)
     return parser

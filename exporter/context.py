@@ -32,7 +32,7 @@ class Context:
     show_groups: bool = False
 
     def jobs_here(self) -> dict[JobKey, Job]:
-        """Return the jobs that occupy this node: known to run, or seen although no source has told of them."""
+        """Return the jobs that occupy this node: known to run, or seen although no source tells of them."""
         here = {key: job for key, job in self.jobs.items() if job.state.is_on_node}
         if self.snapshot is not None:
             for key in self.snapshot.jobs:
@@ -52,4 +52,4 @@ def job_labels(key: JobKey | GroupKey) -> str:
 @lru_cache(maxsize=65536)
 def job_labels_with(key: JobKey | GroupKey, name: str, value: str) -> str:
     """Return `job_labels` with one more label."""
-    return f'{job_labels(key)},{labels(**{name: value})}'
+    return f"{job_labels(key)},{labels(**{name: value})}"

@@ -33,9 +33,9 @@ from jobfeatures.status.board import StatusBoard, StatusTarget
 
 log = logging.getLogger(__name__)
 
-FRESH_SECS = 0.5             # scrapes that come together share one look at the node
+FRESH_SECS = 0.5  # scrapes that come together share one look at the node
 LOCAL_MIN_INTERVAL_SECS = 0.2  # between two looks at a folder
-PUBLISH_INTERVAL_SECS = 30.0   # repairs what somebody else took away
+PUBLISH_INTERVAL_SECS = 30.0  # repairs what somebody else took away
 
 
 class Daemon:
@@ -63,9 +63,14 @@ class Daemon:
             node_name=config.node_name,
         )
         self._board = StatusBoard(self._clock)
-        self._publisher = Publisher(self._tree, self._machine, self._clock) if config.features_publish else None
+        self._publisher = (
+            Publisher(self._tree, self._machine, self._clock) if config.features_publish else None
+        )
         self._keepers = [self._keep(*each) for each in self._sources()]
-        loops: list[tuple[str, Callable[[], None]]] = [("sampling", self._sample_loop), ("status", self._status_loop)]
+        loops: list[tuple[str, Callable[[], None]]] = [
+            ("sampling", self._sample_loop),
+            ("status", self._status_loop),
+        ]
         if self._publisher is not None:
             loops.append(("publishing", self._publish_loop))
         self._threads = [threading.Thread(target=loop, name=name, daemon=True) for name, loop in loops]
@@ -188,7 +193,9 @@ class Daemon:
         with self._sample_taken:
             self._snapshot = snapshot
             self._sample_taken.notify_all()
-        unknown = {key.batch_system for key in snapshot.jobs if isinstance(key, JobKey) and key not in self._jobs}
+        unknown = {
+            key.batch_system for key in snapshot.jobs if isinstance(key, JobKey) and key not in self._jobs
+        }
         for keeper in self._keepers:
             if keeper.status.name in unknown:
                 keeper.refresh()

@@ -73,7 +73,7 @@ class GroupKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSample:
-    """One process. (pid, start_ticks) identifies it for one boot. Times in clock ticks as the kernel has them."""
+    """One process. (pid, start_ticks) identifies it for one boot. Times are the kernel's clock ticks."""
 
     pid: int
     ppid: int

@@ -130,7 +130,7 @@ class _DeadlineError(Exception):
 
 
 def _hook(arguments: argparse.Namespace, work: Callable[[Config], None]) -> int:
-    """Run a hook's work within its deadline; its failure is logged, and an exit status only with `--strict`."""
+    """Run a hook's work within its deadline; a failure is logged, and a status only with `--strict`."""
     status = 1 if arguments.strict else 0
     try:
         config = _config(arguments, strict=False)

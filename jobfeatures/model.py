@@ -67,7 +67,7 @@ class JobKey(NamedTuple):
 
     @property
     def directory_name(self) -> str:
-        """Return one safe path component, e.g. ``slurm-1234``; never contains a slash or starts with a dot."""
+        """Return one safe path component, e.g. ``slurm-1234``; no slash, no leading dot."""
         return f"{self.batch_system}-{quote(self.job_id, safe='')}"
 
     @classmethod

@@ -51,7 +51,9 @@ def make_job():
 def make_table():
     """Return a function that makes the table of a source."""
 
-    def make(*jobs: Job, source: str = "slurm", taken_at_secs: float = 100.0, complete: bool = True) -> JobTable:
+    def make(
+        *jobs: Job, source: str = "slurm", taken_at_secs: float = 100.0, complete: bool = True
+    ) -> JobTable:
         return JobTable(
             source=source, jobs={job.key: job for job in jobs}, taken_at_secs=taken_at_secs, complete=complete
         )

@@ -117,16 +117,16 @@ def test_siblings_never_import_each_other(family):
     members = {name for name in MODULES if name.startswith(family + ".")} - shared
     rooms = {name: ".".join(name.split(".")[: family.count(".") + 2]) for name in members}
     guilty = [
-        (name, other)
-        for name in members
-        for other in MODULES[name] & members
-        if rooms[name] != rooms[other]
+        (name, other) for name in members for other in MODULES[name] & members if rooms[name] != rooms[other]
     ]
     assert guilty == []
 
 
 def test_there_are_no_import_cycles():
-    graph = {name: {each for each in imports if each in MODULES and each != name} for name, imports in MODULES.items()}
+    graph = {
+        name: {each for each in imports if each in MODULES and each != name}
+        for name, imports in MODULES.items()
+    }
     done, path = set(), []
 
     def visit(name):
@@ -145,12 +145,27 @@ def test_there_are_no_import_cycles():
 
 def test_a_hook_imports_nothing_heavy():
     """A prolog starts the command once a job: each of these costs as much as the whole of its work."""
-    heavy = {"asyncio", "xml", "xml.etree", "ClusterShell", "watchdog", "psutil", "aiohttp", "prometheus_client", "tomllib", "urllib.request", "email", "http"}
+    heavy = {
+        "asyncio",
+        "xml",
+        "xml.etree",
+        "ClusterShell",
+        "watchdog",
+        "psutil",
+        "aiohttp",
+        "prometheus_client",
+        "tomllib",
+        "urllib.request",
+        "email",
+        "http",
+    }
     code = (
         "import sys, jobfeatures.cli, jobfeatures.hooks, jobfeatures.batch.slurm, jobfeatures.publish.tree;"
         "print(*sys.modules)"
     )
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     assert heavy & set(output.stdout.split()) == set()
 
 

@@ -39,7 +39,11 @@ WALL = Metric(
     "seconds",
 )
 MEMORY = Metric(
-    "batch_job_allocated_memory_bytes", "gauge", "Memory that the batch system gave the job here.", JOB, "bytes"
+    "batch_job_allocated_memory_bytes",
+    "gauge",
+    "Memory that the batch system gave the job here.",
+    JOB,
+    "bytes",
 )
 
 METRICS = (INFO, STATE, START, ALLOCATED, WALL, MEMORY)

@@ -8,7 +8,9 @@ from exporter.context import Context
 from exporter.exposition import Family, Metric
 
 PUBLISHED = Metric("batch_features_published_jobs", "gauge", "Jobs that have a feature directory.")
-FAILURES = Metric("batch_features_write_failures", "counter", "Directories that could not be written or removed.")
+FAILURES = Metric(
+    "batch_features_write_failures", "counter", "Directories that could not be written or removed."
+)
 TOTAL_CPU = Metric("batch_node_allocatable_cpus", "gauge", "CPUs that jobs may get on this node.")
 
 METRICS = (PUBLISHED, FAILURES, TOTAL_CPU)

@@ -12,7 +12,11 @@ from jobfeatures.model import JobKey
 COMPONENTS = ("anon", "file", "shmem", "kernel", "swap")
 
 CPU = Metric(
-    "batch_job_cpu_seconds", "counter", "CPU time of the job on this node; never falls.", (*JOB, "mode"), "seconds"
+    "batch_job_cpu_seconds",
+    "counter",
+    "CPU time of the job on this node; never falls.",
+    (*JOB, "mode"),
+    "seconds",
 )
 MEMORY = Metric(
     "batch_job_memory_bytes",
@@ -22,7 +26,11 @@ MEMORY = Metric(
     "bytes",
 )
 CHARGED = Metric(
-    "batch_job_memory_charged_bytes", "gauge", "Memory that the kernel counts against the job's limit.", JOB, "bytes"
+    "batch_job_memory_charged_bytes",
+    "gauge",
+    "Memory that the kernel counts against the job's limit.",
+    JOB,
+    "bytes",
 )
 LIMIT = Metric("batch_job_memory_limit_bytes", "gauge", "The kernel's memory limit of the job.", JOB, "bytes")
 PEAK = Metric("batch_job_memory_peak_bytes", "gauge", "Highest charged memory so far.", JOB, "bytes")
@@ -64,5 +72,3 @@ def _memory(sample: JobSample) -> Iterator[Sample]:
         value = getattr(sample.memory, component)
         if value is not None:
             yield job_labels_with(sample.key, "component", component), value
-
-

@@ -12,19 +12,32 @@ from exporter.snapshot import CpuSecs
 MODES = tuple(each.name for each in fields(CpuSecs))
 
 CPU = Metric("batch_node_cpu_seconds", "counter", "CPU time over all cores since boot.", ("mode",), "seconds")
-CORE = Metric("batch_node_core_cpu_seconds", "counter", "CPU time of a core since boot.", ("core", "mode"), "seconds")
+CORE = Metric(
+    "batch_node_core_cpu_seconds", "counter", "CPU time of a core since boot.", ("core", "mode"), "seconds"
+)
 CORES = Metric("batch_node_cores", "gauge", "Logical cores that are online.")
 MEMORY = Metric(
-    "batch_node_memory_bytes", "gauge", "Memory of the node by kind, as /proc/meminfo counts it.", ("kind",), "bytes"
+    "batch_node_memory_bytes",
+    "gauge",
+    "Memory of the node by kind, as /proc/meminfo counts it.",
+    ("kind",),
+    "bytes",
 )
 LOAD = Metric("batch_node_load", "gauge", "Load average.", ("minutes",))
 BOOT = Metric("batch_node_boot_time_seconds", "gauge", "Time of boot since the epoch.", (), "seconds")
 PROCESSES = Metric("batch_node_processes", "gauge", "Processes on the node.")
 TAKEN = Metric(
-    "batch_node_sample_time_seconds", "gauge", "Time since the epoch at which the node was read.", (), "seconds"
+    "batch_node_sample_time_seconds",
+    "gauge",
+    "Time since the epoch at which the node was read.",
+    (),
+    "seconds",
 )
 UNREADABLE = Metric(
-    "batch_node_unreadable_readings", "counter", "Readings left out because they could not be made.", ("kind",)
+    "batch_node_unreadable_readings",
+    "counter",
+    "Readings left out because they could not be made.",
+    ("kind",),
 )
 
 METRICS = (CPU, CORE, CORES, MEMORY, LOAD, BOOT, PROCESSES, TAKEN, UNREADABLE)
@@ -50,7 +63,9 @@ def families(context: Context) -> Iterator[Family]:
         return
     yield Family(PROCESSES, [("", snapshot.processes)])
     yield Family(TAKEN, [("", snapshot.taken_at_secs)])
-    yield Family(UNREADABLE, [(labels(kind=kind), count) for kind, count in sorted(snapshot.unreadable.items())])
+    yield Family(
+        UNREADABLE, [(labels(kind=kind), count) for kind, count in sorted(snapshot.unreadable.items())]
+    )
     node = snapshot.node
     if node is None:
         return

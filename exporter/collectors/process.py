@@ -14,7 +14,11 @@ from jobfeatures import __version__
 
 BUILD = Metric("batch_exporter_build", "info", "Version of the exporter.", ("version", "python"))
 SAMPLE = Metric(
-    "batch_exporter_sample_duration_seconds", "gauge", "How long the latest look at the node took.", (), "seconds"
+    "batch_exporter_sample_duration_seconds",
+    "gauge",
+    "How long the latest look at the node took.",
+    (),
+    "seconds",
 )
 PROCESS = {
     metric.sample_name: metric
@@ -22,7 +26,9 @@ PROCESS = {
         Metric("process_cpu_seconds", "counter", "CPU time of the exporter.", (), "seconds"),
         Metric("process_resident_memory_bytes", "gauge", "Resident memory of the exporter.", (), "bytes"),
         Metric("process_virtual_memory_bytes", "gauge", "Virtual memory of the exporter.", (), "bytes"),
-        Metric("process_start_time_seconds", "gauge", "Start of the exporter since the epoch.", (), "seconds"),
+        Metric(
+            "process_start_time_seconds", "gauge", "Start of the exporter since the epoch.", (), "seconds"
+        ),
         Metric("process_open_fds", "gauge", "Open file descriptors of the exporter."),
         Metric("process_max_fds", "gauge", "Limit of open file descriptors."),
     )

@@ -11,8 +11,8 @@ from jobfeatures.status.waste import compute_remaining
 REMAINING = Metric(
     "batch_job_remaining_seconds",
     "gauge",
-    "Time until the job ends by its wall limit (wall_limit), by its own estimate (expected_end) or by its own "
-    "enforced limit (maximum_end); negative once that has passed.",
+    "Time until the job ends by its wall limit (wall_limit), by its own estimate (expected_end) or by "
+    "its own enforced limit (maximum_end); negative once that has passed.",
     (*JOB, "basis"),
     "seconds",
 )

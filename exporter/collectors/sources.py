@@ -18,7 +18,9 @@ UP = Metric("batch_exporter_source_up", "gauge", "1 if the latest question was a
 COMPLETE = Metric(
     "batch_exporter_source_complete", "gauge", "1 if the answer leaves out no job of this node.", ("source",)
 )
-FAILURES = Metric("batch_exporter_source_failures", "counter", "Questions that were not answered.", ("source",))
+FAILURES = Metric(
+    "batch_exporter_source_failures", "counter", "Questions that were not answered.", ("source",)
+)
 REJECTED = Metric("batch_exporter_source_rejected_records", "counter", "Records skipped as bad.", ("source",))
 JOBS = Metric("batch_exporter_source_jobs", "gauge", "Jobs in the table in use.", ("source",))
 
@@ -31,7 +33,9 @@ def families(context: Context) -> Iterator[Family]:
     ages = [(text, source.age_secs(context.now_secs)) for text, source in texts]
     tables = [(text, source.table) for text, source in texts]
     yield Family(AGE, [(text, age) for text, age in ages if age is not None])
-    yield Family(UP, [(text, int(source.table is not None and not source.last_error)) for text, source in texts])
+    yield Family(
+        UP, [(text, int(source.table is not None and not source.last_error)) for text, source in texts]
+    )
     yield Family(COMPLETE, [(text, int(table.complete)) for text, table in tables if table is not None])
     yield Family(FAILURES, [(text, source.failures) for text, source in texts])
     yield Family(REJECTED, [(text, source.rejected) for text, source in texts])

@@ -47,7 +47,9 @@ async def serving(app: web.Application, address: str) -> AsyncIterator[str]:
         try:
             await site.start()
         except OSError as error:
-            raise ConfigurationError("web.listen_address", f"cannot listen on {address}: {error.strerror}") from error
+            raise ConfigurationError(
+                "web.listen_address", f"cannot listen on {address}: {error.strerror}"
+            ) from error
         bound = runner.addresses[0]
         yield f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
     finally:

@@ -38,7 +38,7 @@ def job_features(job: Job, machine: Machine) -> Values:
 
 
 def compute_hs06_job(machine: Machine, allocated_cpus: int | None) -> str | None:
-    """Return hs06 × allocated_cpu ÷ total_cpu as a plain decimal, at most four places; None if any is missing.
+    """Return hs06 × allocated_cpu ÷ total_cpu to four places; None if any is unknown.
 
     >>> compute_hs06_job(Machine(total_cpus=16, hs06="171.04"), 4)
     '42.76'

@@ -263,7 +263,7 @@ def _create(directory: int, name: str, content: bytes, mode: int) -> None:
 
 
 def _empty(staging: int, name: str, budget: int) -> tuple[int, list[str]]:
-    """Unlink the files of a directory in staging and move its directories up; return budget left, moved names."""
+    """Unlink a directory's files and move its directories up; return the budget left and what was moved."""
     moved: list[str] = []
     with _opened(name, _DIRECTORY, staging) as directory:
         while budget > 0:

@@ -34,7 +34,9 @@ def make_snapshot() -> Snapshot:
             accounting=Accounting.CGROUP,
             user_cpu_secs=1234.5,
             system_cpu_secs=6.25,
-            memory=MemoryBytes(anon=100, file=50, shmem=0, kernel=7, swap=0, charged=157, limit=2**20, peak=200),
+            memory=MemoryBytes(
+                anon=100, file=50, shmem=0, kernel=7, swap=0, charged=157, limit=2**20, peak=200
+            ),
             processes=5,
             threads=9,
             uid=6001,
@@ -75,7 +77,7 @@ def make_jobs() -> dict[JobKey, Job]:
         Job(
             key=JobKey("slurm", "12"),
             state=JobState.RUNNING,
-            name="weird | \"name\" ü",
+            name='weird | "name" ü',
             user="alice",
             uid=6001,
             account="physics",

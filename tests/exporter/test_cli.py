@@ -38,7 +38,11 @@ def test_a_wrong_setting_ends_the_program_with_status_2_and_its_name(command, ar
 
 @pytest.mark.parametrize(
     ("text", "named"),
-    [("[web]\nlisten_addres = ':1'", "web.listen_addres"), ("[collector]\nnode = 'x'", "collector.node"), ("][", "TOML")],
+    [
+        ("[web]\nlisten_addres = ':1'", "web.listen_addres"),
+        ("[collector]\nnode = 'x'", "collector.node"),
+        ("][", "TOML"),
+    ],
 )
 def test_a_wrong_file_is_named_with_its_key(text, named, config_file, capsys):
     assert main(["check-config", "--config.file", config_file(text)]) == 2
@@ -47,7 +51,9 @@ def test_a_wrong_file_is_named_with_its_key(text, named, config_file, capsys):
 
 def test_check_config_prints_what_would_be_used(config_file, tmp_path, capsys):
     file = config_file(f"[features]\nroot = '{tmp_path}/f'\n[collector]\nnode = false\n")
-    assert main(["check-config", "--config.file", file, "--no-collector.waste", "--sample.interval", "3s"]) == 0
+    assert (
+        main(["check-config", "--config.file", file, "--no-collector.waste", "--sample.interval", "3s"]) == 0
+    )
     printed = capsys.readouterr().out.splitlines()
     assert f"features.root = {tmp_path}/f" in printed
     assert "collector.node = False" in printed
@@ -69,7 +75,9 @@ def test_every_setting_stands_in_the_help_of_serve(capsys):
     assert [each.flag for each in settings_of(ExporterConfig) if each.flag not in text] == []
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["serve", "--help"], ["demo", "--help"], ["check-config", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["serve", "--help"], ["demo", "--help"], ["check-config", "--help"]]
+)
 def test_help_is_everywhere(arguments, capsys):
     with pytest.raises(SystemExit) as ended:
         build_parser().parse_args(arguments)
@@ -78,5 +86,7 @@ def test_help_is_everywhere(arguments, capsys):
 
 
 def test_the_command_also_runs_as_a_module():
-    done = subprocess.run([sys.executable, "-m", "exporter", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "exporter", "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("jobfeatures-exporter ")

@@ -28,9 +28,19 @@ def start_demo(tmp_path):
     def start(*arguments):
         temporary = tmp_path / "tmp"
         temporary.mkdir(exist_ok=True)
-        command = [sys.executable, "-m", "exporter", "demo", "--web.listen-address", "127.0.0.1:0", *arguments]
+        command = [
+            sys.executable,
+            "-m",
+            "exporter",
+            "demo",
+            "--web.listen-address",
+            "127.0.0.1:0",
+            *arguments,
+        ]
         environ = {**os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, text=True
+        )
         started.append(process)
         text = ""
         while "Ctrl-C" not in text:
@@ -52,7 +62,11 @@ def scrape(address):
 
 def jobs_with(page, name, *parts):
     """Return job id → value of the series with this name whose labels contain the parts."""
-    lines = [line for line in page.splitlines() if line.startswith(name + "{") and all(part in line for part in parts)]
+    lines = [
+        line
+        for line in page.splitlines()
+        if line.startswith(name + "{") and all(part in line for part in parts)
+    ]
     return {re.search(r'job_id="([^"]*)"', line)[1]: float(line.rpartition(" ")[2]) for line in lines}
 
 
@@ -69,7 +83,12 @@ def test_the_demo_shows_four_jobs_and_leaves_nothing_behind(start_demo):
     page = until(complete)
     info = [line for line in page.splitlines() if line.startswith("batch_job_info")]
     names = {re.search(r',name="([^"]*)"', line)[1] for line in info}
-    assert names == {"burns one CPU", "grows its memory", "pilot with several payloads", "near its wall limit"}
+    assert names == {
+        "burns one CPU",
+        "grows its memory",
+        "pilot with several payloads",
+        "near its wall limit",
+    }
     for series in (
         "batch_job_processes",
         "batch_job_threads",
@@ -88,7 +107,9 @@ def test_the_demo_shows_four_jobs_and_leaves_nothing_behind(start_demo):
     [pilot] = jobs_with(page, "batch_job_draining_waste_core_seconds", 'basis="reported"')
     assert jobs_with(page, "batch_job_status_age_seconds")[pilot] < 15
     assert 1 <= jobs_with(page, "batch_job_status_used_cpus")[pilot] <= 4
-    assert set(re.findall(r'collector_success{collector="(\w+)"} 1', page)) == set(re.findall(r'collector_success{collector="(\w+)"}', page))
+    assert set(re.findall(r'collector_success{collector="(\w+)"} 1', page)) == set(
+        re.findall(r'collector_success{collector="(\w+)"}', page)
+    )
 
     features = next(temporary.glob("jobfeatures-demo-*")) / "features"
     assert (features / f"jobfeatures/spool-{pilot}/allocated_cpu").read_text() == "4\n"
@@ -122,10 +143,11 @@ def test_the_payloads_end_even_when_the_demo_is_killed(start_demo):
 
 def test_a_wrong_setting_of_the_demo_is_named_before_anything_starts(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "exporter", "demo", "--duration", "soon"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "exporter", "demo", "--duration", "soon"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 2
     assert "--duration" in done.stderr
     assert "Traceback" not in done.stderr
-
-

@@ -9,7 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from exporter.exposition import Family, Metric, choose_format, escape, format_value, labels, render
 
 GAUGE = Metric("batch_job_processes", "gauge", "Processes of the job.", ("job_id",))
-COUNTER = Metric("batch_job_cpu_seconds", "counter", 'CPU "time"\nof \\ the job.', ("job_id", "mode"), "seconds")
+COUNTER = Metric(
+    "batch_job_cpu_seconds", "counter", 'CPU "time"\nof \\ the job.', ("job_id", "mode"), "seconds"
+)
 INFO = Metric("batch_job", "info", "Who.", ("name",))
 
 FAMILIES = [
@@ -89,7 +91,15 @@ def test_bytes_that_are_no_text_are_shown_as_such():
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (1.5, "1.5"), (2**70, str(2**70)), (math.inf, "+Inf"), (-math.inf, "-Inf"), (math.nan, "NaN"), (1e300, "1e+300")],
+    [
+        (0, "0"),
+        (1.5, "1.5"),
+        (2**70, str(2**70)),
+        (math.inf, "+Inf"),
+        (-math.inf, "-Inf"),
+        (math.nan, "NaN"),
+        (1e300, "1e+300"),
+    ],
 )
 def test_numbers_are_written_as_both_formats_read_them(value, text):
     assert format_value(value) == text

@@ -126,7 +126,9 @@ class Slurm:
         if user:
             environ = {"HOME": f"/home/{user}", "USER": user, "PATH": "/usr/bin:/bin", **self.environ}
             argv = ["runuser", "-u", user, "--", *argv]
-        done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60, cwd="/", input=stdin)
+        done = subprocess.run(
+            argv, env=environ, capture_output=True, text=True, timeout=60, cwd="/", input=stdin
+        )
         assert done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
 
@@ -165,7 +167,10 @@ def slurm_lab():
     """Start the one-node Slurm once; stop it at the end unless it was running before."""
     if os.geteuid() != 0:
         pytest.skip("a private Slurm needs root: slurmd starts jobs as other users")
-    if not all(shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin") for name in ("slurmctld", "slurmd", "sbatch")):
+    if not all(
+        shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin")
+        for name in ("slurmctld", "slurmd", "sbatch")
+    ):
         pytest.skip("Slurm is not installed: tests/labs/slurm/install.sh")
     labs = ROOT / "tests/labs/slurm"
     environ = {**os.environ, "SLURM_LAB_NODES": "1", "SLURM_LAB_CPUS": "4", "SLURM_LAB_REST": "0"}

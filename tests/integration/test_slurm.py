@@ -29,7 +29,9 @@ sleep {secs}
 def read_features():
     """Return the script of a job that reads its features, with whatever Python its user may run."""
     command = f"{Path(sys.executable).parent}/jobfeatures"
-    tried = subprocess.run(["runuser", "-u", "alice", "--", command, "--version"], capture_output=True, check=False)
+    tried = subprocess.run(
+        ["runuser", "-u", "alice", "--", command, "--version"], capture_output=True, check=False
+    )
     if tried.returncode != 0:
         command = f"env PYTHONPATH={ROOT} /usr/bin/python3 -m jobfeatures"
 
@@ -48,7 +50,9 @@ def test_a_job_reads_its_features_and_is_shown_and_is_gone_after_it_ends(
 ):
     output = Path("/home/alice/features.out")
     output.unlink(missing_ok=True)
-    job_id = slurm.submit(read_features(8), "-n2", "-t", "7", "--mem=120", "-J", 'weird | "name" ü', output=output)
+    job_id = slurm.submit(
+        read_features(8), "-n2", "-t", "7", "--mem=120", "-J", 'weird | "name" ü', output=output
+    )
     slurm.wait(job_id, "RUNNING")
 
     info = until(lambda: slurm_exporter.info(job_id).get("name") and slurm_exporter.info(job_id))
@@ -93,7 +97,11 @@ def test_array_tasks_and_het_components_are_jobs_of_their_own(slurm, slurm_expor
     found = slurm.wait(array, "RUNNING")
     assert len(found) == 2
     for raw_id in found:
-        info = until(lambda raw_id=raw_id: slurm_exporter.info(raw_id).get("array_task_id") and slurm_exporter.info(raw_id))
+        info = until(
+            lambda raw_id=raw_id: (
+                slurm_exporter.info(raw_id).get("array_task_id") and slurm_exporter.info(raw_id)
+            )
+        )
         assert info["array_job_id"] == array
         assert info["user"] == "bob"
         assert (slurm.features / f"jobfeatures/slurm-{raw_id}/job_id").read_text() == f"{raw_id}\n"
@@ -106,7 +114,12 @@ def test_array_tasks_and_het_components_are_jobs_of_their_own(slurm, slurm_expor
     slurm.submitted.append(het)
     first, second = het, str(int(het) + 1)
     for raw_id, memory in ((first, 50), (second, 70)):
-        info = until(lambda raw_id=raw_id: slurm_exporter.info(raw_id).get("het_job_id") and slurm_exporter.info(raw_id), 60)
+        info = until(
+            lambda raw_id=raw_id: (
+                slurm_exporter.info(raw_id).get("het_job_id") and slurm_exporter.info(raw_id)
+            ),
+            60,
+        )
         assert info["het_job_id"] == first
         key = slurm.features / f"jobfeatures/slurm-{raw_id}/max_rss_bytes"
         until(key.exists)
@@ -139,7 +152,9 @@ def test_jobs_of_several_users_and_their_steps_are_kept_apart(slurm, slurm_expor
 
 
 def test_a_hostile_job_name_does_not_reach_other_labels(slurm, slurm_exporter, until):
-    bad = slurm.submit("sleep 30", "--mem=50", "-J", "x\nJobId=1 JobName=y UserId=root(0) Account=root", user="bob")
+    bad = slurm.submit(
+        "sleep 30", "--mem=50", "-J", "x\nJobId=1 JobName=y UserId=root(0) Account=root", user="bob"
+    )
     slurm.wait(bad, "RUNNING")
     info = until(lambda: slurm_exporter.info(bad))
     time.sleep(3)
@@ -187,7 +202,9 @@ def test_a_prolog_never_fails_or_delays_a_job(slurm, settings):
     slurm.wait(job_id, "COMPLETED")
     assert time.monotonic() - started < 20  # far below the hanging command's 60 s
     assert output.read_text() == "ran\n"
-    assert re.search(r"State=(IDLE|MIXED|ALLOCATED)\b", slurm.run("scontrol", "-o", "show", "node", slurm.node))
+    assert re.search(
+        r"State=(IDLE|MIXED|ALLOCATED)\b", slurm.run("scontrol", "-o", "show", "node", slurm.node)
+    )
 
 
 def test_a_restarted_daemon_keeps_live_jobs_and_drops_dead_ones(slurm, start_exporter, until):

@@ -72,9 +72,17 @@ def test_publish_tells_what_environment_and_controller_know(site):
 
 @pytest.mark.parametrize(
     "script",
-    ["exit 1", "echo nonsense", "echo 'Unable to contact slurm controller' >&2; exit 1", "exec sleep 60", "exec yes"],
+    [
+        "exit 1",
+        "echo nonsense",
+        "echo 'Unable to contact slurm controller' >&2; exit 1",
+        "exec sleep 60",
+        "exec yes",
+    ],
 )
-def test_publish_tells_what_the_environment_knows_when_the_controller_does_not_answer(site, script, monkeypatch):
+def test_publish_tells_what_the_environment_knows_when_the_controller_does_not_answer(
+    site, script, monkeypatch
+):
     monkeypatch.setenv("JOBFEATURES_HOOK_TIMEOUT", "400ms")
     site.controller(script)
     assert main(["publish"]) == 0
@@ -107,7 +115,9 @@ def test_publish_does_not_ask_where_it_must_not_or_need_not(site, monkeypatch, t
     ],
 )
 @pytest.mark.parametrize("command", ["publish", "remove"])
-def test_a_hook_that_cannot_work_exits_with_0_and_a_line_in_the_log(site, monkeypatch, capfd, command, name, value):
+def test_a_hook_that_cannot_work_exits_with_0_and_a_line_in_the_log(
+    site, monkeypatch, capfd, command, name, value
+):
     monkeypatch.setenv(name, value)
     assert main([command, "--batch", "slurm"]) == 0
     if not (command == "remove" and name == "SLURM_JOB_ID"):  # an unknown job has nothing to remove
@@ -229,12 +239,18 @@ def test_help_is_everywhere(command, capsys):
 
 
 def test_the_command_also_runs_as_a_module_and_tells_its_version():
-    done = subprocess.run([sys.executable, "-m", "jobfeatures", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "jobfeatures", "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("jobfeatures ")
 
 
 def test_a_closed_pipe_is_no_traceback(in_job):
     done = subprocess.run(
-        f"{sys.executable} -m jobfeatures show | true", shell=True, capture_output=True, text=True, check=False
+        f"{sys.executable} -m jobfeatures show | true",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert "Traceback" not in done.stderr

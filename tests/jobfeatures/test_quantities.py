@@ -28,7 +28,9 @@ def test_a_bare_number_counts_in_the_unit_of_its_place():
     assert parse_slurm_duration("90", bare_unit_secs=1) == 90
 
 
-@pytest.mark.parametrize("text", ["", "UNLIMITED", "-1", "1:2:3:4", "1-", "٣", "1 ", "99999999999-0", "INVALID"])
+@pytest.mark.parametrize(
+    "text", ["", "UNLIMITED", "-1", "1:2:3:4", "1-", "٣", "1 ", "99999999999-0", "INVALID"]
+)
 def test_what_is_not_a_duration_is_refused_with_its_text(text):
     with pytest.raises(ParseError) as caught:
         parse_slurm_duration(text, field="TimeLimit")

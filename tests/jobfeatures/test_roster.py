@@ -15,7 +15,9 @@ def test_a_job_is_put_together_from_all_sources(roster, make_job, make_table):
     assert (job.account, job.name) == ("physics", "x")
 
 
-def test_a_job_whose_epilog_has_run_is_forgotten_although_the_last_answer_calls_it_running(roster, make_job, make_table):
+def test_a_job_whose_epilog_has_run_is_forgotten_although_the_last_answer_calls_it_running(
+    roster, make_job, make_table
+):
     job = make_job()
     answer = make_table(job, taken_at_secs=100)
     assert roster.merge([make_table(job, source="hooks", taken_at_secs=101), answer])
@@ -41,4 +43,6 @@ def test_a_requeued_job_is_back_with_its_new_record(roster, make_job, make_table
 
 def test_a_job_without_a_record_is_not_doubted(roster, make_job, make_table):
     roster.merge([make_table(source="hooks", taken_at_secs=101)])
-    assert roster.merge([make_table(source="hooks", taken_at_secs=110), make_table(make_job(), taken_at_secs=1)])
+    assert roster.merge(
+        [make_table(source="hooks", taken_at_secs=110), make_table(make_job(), taken_at_secs=1)]
+    )

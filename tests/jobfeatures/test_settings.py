@@ -77,7 +77,7 @@ def test_an_absent_file_is_an_error_only_where_it_was_named(tmp_path):
 
 
 def test_a_wrong_flag_and_a_wrong_variable_are_named_as_written():
-    with pytest.raises(ConfigurationError, match="--hook.timeout"):
+    with pytest.raises(ConfigurationError, match=r"--hook\.timeout"):
         load_config(Config, flags={"hook.timeout": "x"}, environ={})
     with pytest.raises(ConfigurationError, match="JOBFEATURES_HOOK_TIMEOUT"):
         load_config(Config, environ={"JOBFEATURES_HOOK_TIMEOUT": "x"})

@@ -1,6 +1,6 @@
 """SSS job objects: the XML documents of the Scalable Systems Software Job Object Specification 3.1.0.
 
-tree.py         bytes → elements, safely; knows XML and nothing of jobs
+xml.py          bytes → elements, safely; knows XML and nothing of jobs
 vocabulary.py   the one table of elements, attributes and units
 awareness.py    which parts of a document we understand, and what its awareness policy makes of the rest
 job.py          elements → Job, pure

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Final
 
 from jobfeatures.errors import ParseError, Rejected, shown
-from jobfeatures.formats.sss.tree import Element, shown_name
+from jobfeatures.formats.sss.xml import Element, shown_name
 from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY, CONTENT, UNITS, VALUES, Slot, Type
 
 REJECT: Final = "Reject"

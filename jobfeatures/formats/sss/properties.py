@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from jobfeatures.formats.sss.tree import Element
+from jobfeatures.formats.sss.xml import Element
 from jobfeatures.formats.sss.values import error_at
 
 DIRECT: Final = ""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from jobfeatures.formats.sss import values
 from jobfeatures.formats.sss.properties import DELIVERED, Properties
-from jobfeatures.formats.sss.tree import Element
+from jobfeatures.formats.sss.xml import Element
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.sss.tree import Element
+from jobfeatures.formats.sss.xml import Element
 from jobfeatures.formats.sss.vocabulary import UNITS
 from jobfeatures.quantities import MAX_SECS, parse_count
 

@@ -12,7 +12,12 @@ from jobfeatures.model import JobKey, Limits
 def series(context, name):
     """Return label text → value of one metric."""
     families = collect(context, COLLECTORS.keys())
-    return {text: value for family in families if family.metric.sample_name == name for text, value in family.samples}
+    return {
+        text: value
+        for family in families
+        if family.metric.sample_name == name
+        for text, value in family.samples
+    }
 
 
 def test_a_failing_collector_costs_its_own_series_only(context, monkeypatch):
@@ -36,7 +41,9 @@ def test_a_collector_that_is_switched_off_leaves_no_trace(context):
 
 
 def test_before_the_first_sample_only_what_is_known_is_shown():
-    names = {family.metric.name for family in collect(Context(now_secs=0), COLLECTORS.keys()) if family.samples}
+    names = {
+        family.metric.name for family in collect(Context(now_secs=0), COLLECTORS.keys()) if family.samples
+    }
     assert not any(name.startswith(("batch_job", "batch_node")) for name in names)
     assert "batch_exporter_collector_success" in names
 

@@ -17,7 +17,10 @@ from exporter.exposition import render
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
 # What differs from run to run: how long a collector took, and the process's own figures and versions.
-VARYING = re.compile(r"^((?:batch_exporter_collector_duration_seconds|process_\w+)(?:\{.*\})?) .*$|python=\"[^\"]*\"", re.M)
+VARYING = re.compile(
+    r"^((?:batch_exporter_collector_duration_seconds|process_\w+)(?:\{.*\})?) .*$|python=\"[^\"]*\"",
+    re.MULTILINE,
+)
 
 
 def page(context, *, openmetrics):
@@ -47,7 +50,9 @@ def test_every_series_has_the_labels_that_its_metric_declares(context):
 
 
 def test_no_series_stands_there_twice(context):
-    lines = [line.rpartition(" ")[0] for line in page(context, openmetrics=False).splitlines() if line[0] != "#"]
+    lines = [
+        line.rpartition(" ")[0] for line in page(context, openmetrics=False).splitlines() if line[0] != "#"
+    ]
     assert len(set(lines)) == len(lines)
 
 

@@ -63,12 +63,17 @@ def test_a_machine_tells_what_it_knows():
 numbers = st.none() | st.integers(0, 2**63 - 1) | st.just(UNLIMITED)
 
 
-@given(st.builds(Limits, wall_secs=numbers, cpu_secs=numbers, memory_bytes=numbers), st.none() | st.integers(0, 9999))
+@given(
+    st.builds(Limits, wall_secs=numbers, cpu_secs=numbers, memory_bytes=numbers),
+    st.none() | st.integers(0, 9999),
+)
 def test_every_value_is_one_line_of_a_known_key(limits, cpus):
     known = {key.name: key for key in KEYS if key.area is Area.JOB}
     job = Job(key=JobKey("slurm", "1"), limits=limits, allocated_cpus=cpus)
     for name, value in job_features(job, Machine(total_cpus=7, hs06="10.5")).items():
-        form = {"integer": r"[0-9]+", "decimal": r"[0-9]+(\.[0-9]+)?", "text": r"[!-~]+"}[known[name].value_type]
+        form = {"integer": r"[0-9]+", "decimal": r"[0-9]+(\.[0-9]+)?", "text": r"[!-~]+"}[
+            known[name].value_type
+        ]
         assert re.fullmatch(form, value)
 
 

@@ -20,7 +20,9 @@ def publisher(tree, clock):
     return Publisher(tree, Machine(total_cpus=16, hs06="171.04"), clock)
 
 
-def test_a_job_gets_its_directories_and_loses_them_when_it_ends(publisher, tree, tmp_path, clock, make_job, make_table):
+def test_a_job_gets_its_directories_and_loses_them_when_it_ends(
+    publisher, tree, tmp_path, clock, make_job, make_table
+):
     job = make_job(allocated_cpus=4, start_secs=1, limits=Limits(wall_secs=60))
     update(publisher, [make_table(job, taken_at_secs=clock.now)])
     folder = tmp_path / "features"
@@ -49,7 +51,9 @@ def test_a_restart_without_an_answer_keeps_everything(tree, clock, make_job):
     assert len(tree.published()) == 1
 
 
-def test_a_job_that_cannot_be_written_does_not_cost_the_others(publisher, tree, clock, make_job, make_table, tmp_path):
+def test_a_job_that_cannot_be_written_does_not_cost_the_others(
+    publisher, tree, clock, make_job, make_table, tmp_path
+):
     tree.prepare()
     (tmp_path / "features/jobfeatures/slurm-1").write_text("in the way")
     update(publisher, [make_table(make_job("1"), make_job("2"), taken_at_secs=clock.now)])

@@ -38,13 +38,18 @@ def test_a_record_comes_back(job):
     assert parse_record(format_record(job)) == job
 
 
-@given(st.text() | st.recursive(st.none() | st.integers() | st.text(), lambda x: st.lists(x)).map(json.dumps))
+@given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
 def test_any_text_is_a_job_or_a_parse_error(text):
     with pytest.raises(ParseError):
         parse_record(text)
 
 
-@given(st.dictionaries(st.sampled_from(["batch_system", "job_id", "uid", "limits", "nodes", "state", "user"]), st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers())))
+@given(
+    st.dictionaries(
+        st.sampled_from(["batch_system", "job_id", "uid", "limits", "nodes", "state", "user"]),
+        st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers()),
+    )
+)
 def test_any_object_is_a_job_or_a_parse_error(document):
     try:
         assert isinstance(parse_record(json.dumps(document)), Job)
