@@ -3,11 +3,9 @@
 xml.py          bytes → elements, safely; knows XML and nothing of jobs
 vocabulary.py   the one table of elements, attributes and units
 awareness.py    which parts of a document we understand, and what its awareness policy makes of the rest
+values.py       contents → values, within bounds
+properties.py   which of several values counts
+tasks.py        where a job runs
 job.py          elements → Job, pure
 write.py        Job → document
 """
-
-from jobfeatures.formats.sss.job import Document, parse_document, parse_jobs
-from jobfeatures.formats.sss.write import format_job
-
-__all__ = ["Document", "format_job", "parse_document", "parse_jobs"]

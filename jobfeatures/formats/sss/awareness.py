@@ -18,8 +18,8 @@ from dataclasses import replace
 from typing import Final
 
 from jobfeatures.errors import ParseError, Rejected, shown
-from jobfeatures.formats.sss.xml import Element, shown_name
 from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY, CONTENT, UNITS, VALUES, Slot, Type
+from jobfeatures.formats.sss.xml import Element, shown_name
 
 REJECT: Final = "Reject"
 Warn = Callable[[Rejected], None]

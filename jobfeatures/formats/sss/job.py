@@ -23,8 +23,8 @@ from jobfeatures.formats.sss import values
 from jobfeatures.formats.sss.awareness import REJECT, policy_of, understood, understood_child
 from jobfeatures.formats.sss.properties import Properties
 from jobfeatures.formats.sss.tasks import read_places
-from jobfeatures.formats.sss.xml import MAX_BYTES, Element, parse_element
 from jobfeatures.formats.sss.vocabulary import CONTENT, ROOTS
+from jobfeatures.formats.sss.xml import MAX_BYTES, Element, parse_element
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limit, Limits
 
 T = TypeVar("T")

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from jobfeatures.formats.sss.xml import Element
 from jobfeatures.formats.sss.values import error_at
+from jobfeatures.formats.sss.xml import Element
 
 DIRECT: Final = ""
 REQUESTED: Final = "Requested"

@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.sss.xml import Element
 from jobfeatures.formats.sss.vocabulary import UNITS
+from jobfeatures.formats.sss.xml import Element
 from jobfeatures.quantities import MAX_SECS, parse_count
 
 MAX_NUMBER: Final = MAX_SECS  # 63 bits
