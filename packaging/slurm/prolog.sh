@@ -68,12 +68,16 @@ end() { # end PID: kill it and all that descend from it; stopped first, it start
   done 2>/dev/null
   kill -KILL "$1" 2>/dev/null
 }
-exec {answer}<> <(:)
 set -m
-run </dev/null 1>&"$answer" 2>/dev/null &
-runner=$!
+coproc ANSWER { # the word to go: until then we take over its pipe, which ends with it
+  read -r _
+  run </dev/null
+} 2>/dev/null
+runner=$ANSWER_PID
+exec {answer}<&"${ANSWER[0]}" {go}>&"${ANSWER[1]}"
 disown
 set +m
+echo go >&"$go"
 if read -r -t "$limit" -u "$answer" status said; then
   if [ "$status" != 0 ]; then
     say err "job ${SLURM_JOB_ID:-?}: $action failed ($status): $said"

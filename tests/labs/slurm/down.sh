@@ -21,8 +21,7 @@ stop() { # stop PIDFILE: TERM, then KILL after 5 s
   kill -9 "$pid" 2>/dev/null
 }
 if timeout 5 scontrol ping 2>/dev/null | grep -q ' is UP'; then
-  mapfile -t jobs < <(squeue -h -o %A 2>/dev/null | sort -u)
-  [ ${#jobs[@]} = 0 ] || timeout 20 scancel -Q "${jobs[@]}" 2>/dev/null
+  squeue -h -o %A 2>/dev/null | sort -u | xargs -r timeout 20 scancel -Q 2>/dev/null
   for _ in $(seq 60); do [ -z "$(timeout 5 squeue -h 2>/dev/null)" ] && break; sleep 0.1; done
 fi
 for f in "$L"/run/slurmd.*.pid "$L/run/slurmctld.pid" "$L/run/slurmdbd.pid" "$L/run/mysqld.pid" "$L/munge/munged.pid"; do
