@@ -1,0 +1,316 @@
+"""A folder of SSS job objects, one file a job: for sites without a batch system that can be asked.
+
+A site's scripts write ``NAME.xml`` when a job starts or changes (aside, then
+renamed into the folder), and remove it or write State Completed when the job
+ends. Names that start with a dot or end otherwise are not looked at.
+
+The scripts may have fewer rights than the reader: nothing but regular files of
+the folder itself are opened, and none is read beyond its limit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import stat
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from jobfeatures.clock import Clock
+from jobfeatures.config import Config
+from jobfeatures.errors import ConfigurationError, ParseError, Rejected, SourceError, shown
+from jobfeatures.model import Job, JobKey, JobTable
+
+NAME: Final = "spool"
+SUFFIX: Final = ".xml"
+MAX_JOBS: Final = 100_000
+MAX_BYTES_PER_POLL: Final = 64 * 2**20
+MAX_USERS: Final = 10_000
+MAX_TOLD: Final = 100  # problems in one table, each of which becomes a line in the log
+MAX_NOTES: Final = 20  # problems of one file
+UNSETTLED_SECS: Final = 2.0  # a file may change again within the same tick of its file system's clock
+UNKNOWN_USER_SECS: Final = 300.0  # until a user that was not found is looked up again
+
+_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Version(NamedTuple):
+    """What of a file changes when its content does."""
+
+    inode: int
+    modified_ns: int
+    changed_ns: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What is known of one file.
+
+    `jobs` are the last good ones. `is_whole` promises that none is missing:
+    everything in the file was understood, now or before.
+    """
+
+    version: Version | None = None  # None: to be read at the next poll
+    jobs: tuple[Job, ...] = ()
+    notes: tuple[Rejected, ...] = ()
+    is_whole: bool = False
+
+
+@dataclass(slots=True)
+class _Budget:
+    """What one poll may still take in."""
+
+    bytes_left: int = MAX_BYTES_PER_POLL
+    jobs_left: int = MAX_JOBS
+
+
+class SpoolSource:
+    """The jobs of a spool folder.
+
+    A file that is unreadable or malformed keeps the jobs that it had, for as
+    long as it exists: a broken rewrite ends no job. A table is complete unless
+    there is a file of which the jobs were never known. A job in two files is
+    taken from the one whose name sorts last. A problem is in
+    `JobTable.rejected` when it appears and not again while it lasts: the same
+    line in the log at every poll helps nobody.
+
+    `lookup_uid` finds the numeric user of a name, None for an unknown one.
+    `node_name` is this node's name in the documents; without it, the process
+    ids of all nodes count.
+    """
+
+    name = NAME
+
+    def __init__(
+        self,
+        directory: str,
+        clock: Clock,
+        *,
+        max_bytes: int = 2**20,
+        max_files: int = 20_000,
+        lookup_uid: Callable[[str], int | None] | None = None,
+        node_name: str | None = None,
+    ) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._max_bytes = max_bytes
+        self._max_files = max_files
+        self._lookup_uid = read_uid if lookup_uid is None else lookup_uid
+        self._node_name = node_name
+        self._files: dict[str, _File] = {}
+        self._uids: dict[str, tuple[int | None, float]] = {}  # by user, with the time of asking
+        self._told: frozenset[Rejected] = frozenset()
+
+    def poll_jobs(self, seen: Collection[JobKey]) -> JobTable:
+        """Return the jobs of all files; only new and changed ones are read.
+
+        Raises SourceError if the folder cannot be listed; what was known before stays known.
+        """
+        del seen
+        taken_at = self._clock.now_secs()
+        try:
+            folder = os.open(self._directory, _FOLDER_FLAGS)
+        except OSError as error:
+            raise SourceError(f"{self._directory}: {error.strerror}") from error
+        try:
+            entries, notes = self._list(folder)
+            self._files = self._read_files(folder, entries, taken_at)
+        except OSError as error:
+            raise SourceError(f"{self._directory}: {error.strerror}") from error
+        finally:
+            os.close(folder)
+        is_complete = not notes and all(file.is_whole for file in self._files.values())
+        jobs = self._merge(notes)
+        return JobTable(
+            source=NAME,
+            jobs=jobs,
+            taken_at_secs=taken_at,
+            complete=is_complete,
+            rejected=self._untold(notes),
+        )
+
+    def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
+        """Notify when a document comes, changes or goes."""
+        from jobfeatures.watch import watch_directory  # only the daemon watches
+
+        return watch_directory(self._directory, notify, is_wanted=is_document_name)
+
+    def _list(self, folder: int) -> tuple[dict[str, os.stat_result], list[Rejected]]:
+        """Return the documents by name, and a note if they are not all."""
+        listed: dict[str, os.stat_result] = {}
+        notes: list[Rejected] = []
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if not is_document_name(entry.name):
+                    continue
+                if len(listed) >= self._max_files:
+                    notes.append(
+                        Rejected(self._directory, f"more than {self._max_files} files: not all are read")
+                    )
+                    break
+                with contextlib.suppress(FileNotFoundError):
+                    listed[entry.name] = entry.stat(follow_symlinks=False)
+        # Known files come first if there are too many. One that was not listed may still be
+        # there: a rename during the listing can hide the name that it replaces.
+        kept: dict[str, os.stat_result] = {}
+        for name in self._files:
+            if name in listed:
+                kept[name] = listed.pop(name)
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                kept[name] = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        new = sorted(listed)[: max(0, self._max_files - len(kept))]
+        kept.update((name, listed[name]) for name in new)
+        return kept, notes
+
+    def _read_files(
+        self, folder: int, entries: Mapping[str, os.stat_result], now_secs: float
+    ) -> dict[str, _File]:
+        files: dict[str, _File] = {}
+        budget = _Budget()
+        for name in sorted(entries):
+            file = self._files.get(name, _File())
+            if file.version is None or file.version != _version_of(entries[name]):
+                try:
+                    file = self._read_file(folder, name, entries[name], file, now_secs, budget)
+                except FileNotFoundError:
+                    continue  # it went between listing and reading
+            budget.jobs_left -= len(file.jobs)
+            files[name] = file
+        return files
+
+    def _read_file(
+        self, folder: int, name: str, status: os.stat_result, known: _File, now_secs: float, budget: _Budget
+    ) -> _File:
+        """Return what is known of a file after looking at it. Raises FileNotFoundError."""
+        from jobfeatures.formats.sss.job import parse_document  # XML is for those who have a spool
+
+        path = os.path.join(self._directory, name if name.isprintable() else shown(name))
+        try:
+            self._check_status(status)
+            if status.st_size > budget.bytes_left:
+                reason = f"left for the next poll, after {MAX_BYTES_PER_POLL} bytes"
+                return replace(known, version=None, notes=(Rejected(path, reason),))
+            status, data = read_document(folder, name, self._max_bytes, self._check_status)
+            budget.bytes_left -= len(data)
+            document = parse_document(data, source=path, node=self._node_name, max_bytes=self._max_bytes)
+            if len(document.jobs) > budget.jobs_left:
+                return replace(known, version=None, notes=(Rejected(path, f"more than {MAX_JOBS} jobs"),))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            return replace(known, version=None, notes=(Rejected(path, error.strerror or "cannot be read"),))
+        except ParseError as error:
+            note = replace(Rejected.from_error(error), source=path)
+            return replace(known, version=_settled_version(status, now_secs), notes=(note,))
+        jobs = document.jobs
+        if document.rejected:  # a job that we knew may be among them
+            keys = {job.key for job in jobs}
+            jobs += tuple(job for job in known.jobs if job.key not in keys)
+        return _File(
+            version=_settled_version(status, now_secs),
+            jobs=tuple(self._with_uid(job) for job in jobs),
+            notes=_cut((*document.rejected, *document.warnings), MAX_NOTES, path),
+            is_whole=not document.rejected or known.is_whole,
+        )
+
+    def _check_status(self, status: os.stat_result) -> None:
+        """Raise ParseError unless this is a regular file within the limit."""
+        if not stat.S_ISREG(status.st_mode):
+            raise ParseError("not a regular file")
+        if status.st_size > self._max_bytes:
+            raise ParseError(f"larger than {self._max_bytes} bytes")
+
+    def _merge(self, notes: list[Rejected]) -> dict[JobKey, Job]:
+        """Return the jobs of all files; add the files' problems, and those between them, to `notes`."""
+        jobs: dict[JobKey, Job] = {}
+        for name, file in self._files.items():
+            notes.extend(file.notes)
+            for job in file.jobs:
+                if job.key in jobs:
+                    reason = f"also described in {shown(name)} or twice in it: the last one counts"
+                    notes.append(Rejected(self._directory, reason, field="Id", text=shown(job.key.job_id)))
+                jobs[job.key] = self._with_uid(job)
+        return jobs
+
+    def _with_uid(self, job: Job) -> Job:
+        if job.uid is not None or job.user is None:
+            return job
+        uid = self._uid_of(job.user)
+        return job if uid is None else replace(job, uid=uid)
+
+    def _uid_of(self, user: str) -> int | None:
+        now = self._clock.monotonic_secs()
+        uid, asked_at = self._uids.get(user, (None, None))
+        if asked_at is None or (uid is None and now - asked_at >= UNKNOWN_USER_SECS):
+            if len(self._uids) >= MAX_USERS:
+                self._uids.clear()
+            uid = self._lookup_uid(user)
+            self._uids[user] = (uid, now)
+        return uid
+
+    def _untold(self, notes: Sequence[Rejected]) -> tuple[Rejected, ...]:
+        told, self._told = self._told, frozenset(notes)
+        return _cut([note for note in notes if note not in told], MAX_TOLD, self._directory)
+
+
+def make_source(config: Config, clock: Clock, node_name: str) -> SpoolSource:
+    """Return the source that the configuration describes. Raises ConfigurationError without a folder."""
+    if config.spool_directory is None:
+        raise ConfigurationError("spool.directory", "is needed by the spool source")
+    return SpoolSource(config.spool_directory, clock, node_name=node_name)
+
+
+def is_document_name(name: str) -> bool:
+    """Tell whether a file of this name in a spool folder is to be read."""
+    return name.endswith(SUFFIX) and not name.startswith(".")
+
+
+def read_document(
+    folder: int, name: str, max_bytes: int, check: Callable[[os.stat_result], None]
+) -> tuple[os.stat_result, bytes]:
+    """Read a file of a folder once `check` has not objected to what was opened.
+
+    The status is from before reading, so that a later change differs from it.
+    Raises OSError, what `check` raises, and ParseError if the file has grown past `max_bytes`.
+    """
+    descriptor = os.open(name, _FILE_FLAGS, dir_fd=folder)
+    try:
+        status = os.fstat(descriptor)
+        check(status)
+        data = bytearray()
+        while chunk := os.read(descriptor, max_bytes + 1 - len(data)):
+            data += chunk
+            if len(data) > max_bytes:
+                raise ParseError(f"larger than {max_bytes} bytes")
+    finally:
+        os.close(descriptor)
+    return status, bytes(data)
+
+
+def read_uid(user: str) -> int | None:
+    """Return the numeric user of a name from the system's user database, None if it has none."""
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except (KeyError, ValueError, OSError):
+        return None
+
+
+def _version_of(status: os.stat_result) -> Version:
+    return Version(status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+
+
+def _settled_version(status: os.stat_result, now_secs: float) -> Version | None:
+    """Return a file's version, None if it may still change without a change of its times."""
+    return _version_of(status) if now_secs - status.st_ctime >= UNSETTLED_SECS else None
+
+
+def _cut(notes: Sequence[Rejected], limit: int, source: str) -> tuple[Rejected, ...]:
+    if len(notes) <= limit:
+        return tuple(notes)
+    return (*notes[:limit], Rejected(source, f"{len(notes) - limit} more problems"))
