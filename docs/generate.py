@@ -33,12 +33,12 @@ SETTINGS_HEAD = f"""# Settings
 
 {NOTE}
 
-A flag beats the environment, the environment beats the file, the file beats the default. The file is TOML, named
-by `{FILE_FLAG}` or `{FILE_VARIABLE}`, else `{DEFAULT_FILE}` where it exists. The flag of a key is `--` and the key
-with dashes for underscores, its variable `JOBFEATURES_` and the key in capitals with underscores for dots.
-Booleans also have `--no-KEY`. Durations are written `500ms`, `10s`, `2m`, `1h`.
+A flag beats the environment, the environment beats the file, the file beats the default. The file is TOML,
+named by `{FILE_FLAG}` or `{FILE_VARIABLE}`, else `{DEFAULT_FILE}` where it exists.
+The flag of a key is `--` and the key with dashes for underscores, its variable `JOBFEATURES_` and the key in
+capitals with underscores for dots. Booleans also have `--no-KEY`. Durations are written `500ms`, `10s`, `2m`.
 
-The column "for" tells which command knows a setting; `jobfeatures` passes over those of the daemon in the file.
+The column "for" tells which command knows a setting; `jobfeatures` passes over the daemon's in the file.
 
 | key | for | kind | default | meaning |
 |---|---|---|---|---|

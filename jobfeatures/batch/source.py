@@ -11,7 +11,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Collection
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -134,15 +134,15 @@ class SourceKeeper:
         self.status = replace(self.status, failures=self.status.failures + 1, last_error=reason)
 
     def _run(self) -> None:
-        try:
-            with self._source.watch(self._wake.set):
-                while not self._stopping.is_set():
-                    self._wake.clear()
-                    self.poll_once()
-                    if self._stopping.wait(self._min_interval_secs):
-                        return
-                    spread = 1 + random.uniform(-self._jitter, self._jitter)  # noqa: S311  # not a secret
-                    self._wake.wait(max(0.0, self._interval_secs * spread - self._min_interval_secs))
-        except Exception as error:  # supervised, as above: a watch that cannot be set up
-            log.exception("source stopped", extra={"source": self._source.name})
-            self._failed(f"{type(error).__name__}: {error}")
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self._source.watch(self._wake.set))
+            except Exception:  # supervised: without a watch there are still polls
+                log.exception("cannot watch for changes", extra={"source": self._source.name})
+            while not self._stopping.is_set():
+                self._wake.clear()
+                self.poll_once()
+                if self._stopping.wait(self._min_interval_secs):
+                    return
+                spread = 1 + random.uniform(-self._jitter, self._jitter)  # noqa: S311  # not a secret
+                self._wake.wait(max(0.0, self._interval_secs * spread - self._min_interval_secs))

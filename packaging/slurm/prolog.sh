@@ -1,8 +1,12 @@
 #!/bin/bash -p
-# Slurm Prolog: publishes the features of the job that starts here.
-# slurmd runs it as root, with a bare environment. A Prolog that fails drains its node
-# and one that hangs delays its job: this one ends with 0 and within a time limit, always.
-action=publish
+# Slurm Prolog and Epilog in one: publishes the features of the job that starts here, and takes
+# away those of the job that ended here. Which of the two it is, slurmd tells, else its own name.
+# slurmd runs it as root, with a bare environment. A hook that fails drains its node and one
+# that hangs delays its job or the next: this one ends with 0 and within a time limit, always.
+case ${SLURM_SCRIPT_CONTEXT:-${0##*/}} in
+*epilog*) action=remove ;;
+*) action=publish ;;
+esac
 
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
 trap 'exit 0' EXIT HUP INT TERM

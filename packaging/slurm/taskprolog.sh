@@ -7,7 +7,7 @@ LC_ALL=C
 case ${SLURM_JOB_ID:-} in
 '' | *[!0-9]*) exit 0 ;;
 esac
-exports=${JOBFEATURES_ROOT:-/run/jobfeatures}/exports/slurm-$SLURM_JOB_ID
+exports=${JOBFEATURES_FEATURES_ROOT:-/run/jobfeatures}/exports/slurm-$SLURM_JOB_ID
 if [ -f "$exports" ] && [ -r "$exports" ]; then
   lines=0
   while [ "$lines" -lt 16 ] && { IFS= read -r line || [ -n "$line" ]; }; do

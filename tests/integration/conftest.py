@@ -195,7 +195,6 @@ def slurm(slurm_lab):
         target.write_text(
             "#!/bin/bash\n"
             f"export JOBFEATURES_COMMAND={BIN}/jobfeatures JOBFEATURES_FEATURES_ROOT={features}\n"
-            f"export JOBFEATURES_ROOT={features} JOBFEATURES_CONFIG_FILE=\n"
             f". {slurm_lab}/hook-settings 2>/dev/null\n"
             f"exec {ROOT}/packaging/slurm/{script}\n"
         )

@@ -257,11 +257,22 @@ def test_functions_and_startup_files_of_the_environment_are_not_used(
     assert "failed (1)" in done.stderr
 
 
-def test_prolog_and_epilog_differ_in_their_words_only() -> None:
-    prolog, epilog = ((SCRIPTS / name).read_text().splitlines() for name in HOOKS)
-    assert len(prolog) == len(epilog)
-    different = [(a, b) for a, b in zip(prolog, epilog, strict=True) if a != b and not a.startswith("#")]
-    assert different == [("action=publish", "action=remove")]
+@pytest.mark.parametrize(
+    ("context", "script", "action"),
+    [
+        ("prolog_slurmd", "epilog.sh", "publish"),
+        ("epilog_slurmd", "prolog.sh", "remove"),
+        ("", "prolog.sh", "publish"),
+        ("", "epilog.sh", "remove"),
+    ],
+)
+def test_slurmd_tells_which_hook_it_runs_and_else_the_script_s_name_does(
+    context: str, script: str, action: str, command: MakeCommand, mark: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    environ = {"SLURM_SCRIPT_CONTEXT": context} if context else {}
+    run_hook(script, command(f"echo $1 >{log}"), mark, **environ)
+    assert log.read_text() == f"{action}\n"
 
 
 # ---------------------------------------------------------------- task prolog
@@ -270,7 +281,7 @@ def test_prolog_and_epilog_differ_in_their_words_only() -> None:
 def run_task_prolog(
     root: Path, job_id: str | None = "7", **environment: str
 ) -> subprocess.CompletedProcess[bytes]:
-    environ = {"JOBFEATURES_ROOT": str(root), "PATH": "/nonexistent", **environment}
+    environ = {"JOBFEATURES_FEATURES_ROOT": str(root), "PATH": "/nonexistent", **environment}
     if job_id is not None:
         environ["SLURM_JOB_ID"] = job_id
     return subprocess.run(
