@@ -161,14 +161,17 @@ class Daemon:
             interval_secs=self._config.batch_interval_secs,
             min_interval_secs=min_interval_secs,
             seen=self._seen_jobs,
+            claimed=lambda: self._tree.published().keys(),
             on_change=self._tables_changed,
         )
 
     def _seen_jobs(self) -> frozenset[JobKey]:
-        """Return the jobs that this node shows: their control groups, and what is published."""
+        """Return the jobs that the latest sample shows, but for those whose epilog has run since."""
         snapshot = self._snapshot
-        sampled = {key for key in snapshot.jobs if isinstance(key, JobKey)} if snapshot is not None else set()
-        return frozenset(sampled | self._tree.published().keys())
+        if snapshot is None:
+            return frozenset()
+        sampled = (key for key in snapshot.jobs if isinstance(key, JobKey))
+        return frozenset(key for key in sampled if not self._roster.has_left(key, snapshot.taken_at_secs))
 
     def _tables(self) -> list[JobTable]:
         tables = (keeper.status.table for keeper in self._keepers)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from jobfeatures.model import Job, JobKey, JobTable, merge_jobs
+from jobfeatures.model import Job, JobKey, JobState, JobTable, merge_jobs
 
 
 class Roster:
     """Merges tables, and forgets at once a job whose epilog has run.
 
     A prolog's record that was there and is gone proves that the job has left
-    this node; answers from before that still call it running are not believed.
+    this node: answers from before that still call it running are corrected.
     """
 
     def __init__(self, hook_source: str) -> None:
@@ -33,10 +33,18 @@ class Roster:
                     self._withdrawn.pop(key, None)
         told = {key for table in known for key in table.jobs}
         self._withdrawn = {key: at for key, at in self._withdrawn.items() if key in told}
-        return merge_jobs(self._believed(table) for table in known)
+        return merge_jobs(self._corrected(table) for table in known)
 
-    def _believed(self, table: JobTable) -> JobTable:
-        doubted = {key for key, at in self._withdrawn.items() if table.taken_at_secs <= at}
-        if not doubted & table.jobs.keys():
+    def has_left(self, key: JobKey, known_at_secs: float) -> bool:
+        """Tell whether the job has left this node since it was known to be here."""
+        return self._withdrawn.get(key, float("-inf")) >= known_at_secs
+
+    def _corrected(self, table: JobTable) -> JobTable:
+        left = {key: job for key, job in table.jobs.items() if self.has_left(key, table.taken_at_secs)}
+        if not left:
             return table
-        return replace(table, jobs={key: job for key, job in table.jobs.items() if key not in doubted})
+        ended = {
+            key: job if job.state.is_finished else replace(job, state=JobState.COMPLETED)
+            for key, job in left.items()
+        }
+        return replace(table, jobs={**table.jobs, **ended})

@@ -28,9 +28,9 @@ class HookSource:
         self._directory = directory
         self._clock = clock
 
-    def poll_jobs(self, seen: Collection[JobKey]) -> JobTable:
+    def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs that have a record. Raises SourceError if the folder cannot be listed."""
-        del seen
+        del seen, claimed
         taken_at = self._clock.now_secs()
         try:
             names = sorted(name for name in os.listdir(self._directory) if name.endswith(".json"))

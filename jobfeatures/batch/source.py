@@ -27,12 +27,14 @@ class BatchSource(Protocol):
 
     name: str
 
-    def poll_jobs(self, seen: Collection[JobKey]) -> JobTable:
+    def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return what is known now.
 
-        `seen` are jobs that the node itself shows (control groups, published
-        directories); a source that is asked job by job asks about these.
-        Raises SourceError; bad records go into `JobTable.rejected`.
+        A source that is asked job by job asks about these: `seen` are jobs that
+        live on the node, by their control groups; `claimed` are jobs that have
+        published directories, which proves nothing. `taken_at_secs` is the time
+        before asking. Raises SourceError; bad records go into
+        `JobTable.rejected`.
         """
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
@@ -79,6 +81,7 @@ class SourceKeeper:
         min_interval_secs: float,
         jitter: float = 0.1,
         seen: Callable[[], Collection[JobKey]] = frozenset,
+        claimed: Callable[[], Collection[JobKey]] = frozenset,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._source = source
@@ -87,6 +90,7 @@ class SourceKeeper:
         self._min_interval_secs = min_interval_secs
         self._jitter = jitter
         self._seen = seen
+        self._claimed = claimed
         self._on_change = on_change
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -111,7 +115,7 @@ class SourceKeeper:
     def poll_once(self) -> None:
         """Ask now, in this thread, and keep the answer or the failure."""
         try:
-            table = self._source.poll_jobs(self._seen())
+            table = self._source.poll_jobs(self._seen(), self._claimed())
         except SourceError as error:
             self._failed(str(error))
         except Exception as error:  # supervised: one source must not end the daemon

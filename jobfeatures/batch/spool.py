@@ -106,12 +106,12 @@ class SpoolSource:
         self._uids: dict[str, tuple[int | None, float]] = {}  # by user, with the time of asking
         self._told: frozenset[Rejected] = frozenset()
 
-    def poll_jobs(self, seen: Collection[JobKey]) -> JobTable:
+    def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs of all files; only new and changed ones are read.
 
         Raises SourceError if the folder cannot be listed; what was known before stays known.
         """
-        del seen
+        del seen, claimed
         taken_at = self._clock.now_secs()
         try:
             folder = os.open(self._directory, _FOLDER_FLAGS)

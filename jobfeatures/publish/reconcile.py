@@ -29,7 +29,12 @@ def plan_publication(
     `jobs` is merged from `tables`; `published` gives for each directory the
     epoch seconds of its last change.
     """
-    write = tuple(job for job in jobs.values() if job.state.is_on_node)
+    # A job that is completing may have lost its directory to its epilog already: it gets no new one.
+    write = tuple(
+        job
+        for job in jobs.values()
+        if job.state.is_on_node and (job.state is not JobState.COMPLETING or job.key in published)
+    )
     remove = tuple(key for key, changed in published.items() if _has_ended(key, changed, jobs, tables))
     return Plan(write, remove)
 

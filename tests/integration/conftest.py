@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SYSTEM_PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 BIN = Path(sys.executable).parent
 
 
@@ -125,7 +126,7 @@ class Slurm:
         environ = {**os.environ, **self.environ}
         if user:
             environ = {"HOME": f"/home/{user}", "USER": user, "PATH": "/usr/bin:/bin", **self.environ}
-            argv = ["runuser", "-u", user, "--", *argv]
+            argv = [shutil.which("runuser", path=SYSTEM_PATH), "-u", user, "--", *argv]
         done = subprocess.run(
             argv, env=environ, capture_output=True, text=True, timeout=60, cwd="/", input=stdin
         )
@@ -168,7 +169,7 @@ def slurm_lab():
     if os.geteuid() != 0:
         pytest.skip("a private Slurm needs root: slurmd starts jobs as other users")
     if not all(
-        shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin")
+        shutil.which(name, path=SYSTEM_PATH)
         for name in ("slurmctld", "slurmd", "sbatch")
     ):
         pytest.skip("Slurm is not installed: tests/labs/slurm/install.sh")

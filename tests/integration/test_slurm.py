@@ -30,7 +30,7 @@ def read_features():
     """Return the script of a job that reads its features, with whatever Python its user may run."""
     command = f"{Path(sys.executable).parent}/jobfeatures"
     tried = subprocess.run(
-        ["runuser", "-u", "alice", "--", command, "--version"], capture_output=True, check=False
+        ["/usr/sbin/runuser", "-u", "alice", "--", command, "--version"], capture_output=True, check=False
     )
     if tried.returncode != 0:
         command = f"env PYTHONPATH={ROOT} /usr/bin/python3 -m jobfeatures"

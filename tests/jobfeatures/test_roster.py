@@ -1,5 +1,6 @@
 import pytest
 
+from jobfeatures.model import JobState
 from jobfeatures.roster import Roster
 
 
@@ -15,22 +16,27 @@ def test_a_job_is_put_together_from_all_sources(roster, make_job, make_table):
     assert (job.account, job.name) == ("physics", "x")
 
 
-def test_a_job_whose_epilog_has_run_is_forgotten_although_the_last_answer_calls_it_running(
+def test_a_job_whose_epilog_has_run_has_ended_although_the_last_answer_calls_it_running(
     roster, make_job, make_table
 ):
     job = make_job()
     answer = make_table(job, taken_at_secs=100)
     assert roster.merge([make_table(job, source="hooks", taken_at_secs=101), answer])
     empty = make_table(source="hooks", taken_at_secs=110)
-    assert roster.merge([empty, answer]) == {}
-    assert roster.merge([make_table(source="hooks", taken_at_secs=120), answer]) == {}
+    [left] = roster.merge([empty, answer]).values()
+    assert left.state is JobState.COMPLETED
+    [left] = roster.merge([make_table(source="hooks", taken_at_secs=120), answer]).values()
+    assert left.state is JobState.COMPLETED
+    assert roster.has_left(job.key, 105)
+    assert not roster.has_left(job.key, 115)
 
 
 def test_a_newer_answer_is_believed_again(roster, make_job, make_table):
     job = make_job()
     roster.merge([make_table(job, source="hooks", taken_at_secs=101)])
     empty = make_table(source="hooks", taken_at_secs=110)
-    assert roster.merge([empty, make_table(job, taken_at_secs=111)])
+    [back] = roster.merge([empty, make_table(job, taken_at_secs=111)]).values()
+    assert back.state is JobState.RUNNING
 
 
 def test_a_requeued_job_is_back_with_its_new_record(roster, make_job, make_table):
@@ -38,11 +44,11 @@ def test_a_requeued_job_is_back_with_its_new_record(roster, make_job, make_table
     answer = make_table(job, taken_at_secs=100)
     roster.merge([make_table(job, source="hooks", taken_at_secs=101), answer])
     roster.merge([make_table(source="hooks", taken_at_secs=110), answer])
-    assert roster.merge([make_table(job, source="hooks", taken_at_secs=120), answer])
+    [back] = roster.merge([make_table(job, source="hooks", taken_at_secs=120), answer]).values()
+    assert back.state is JobState.RUNNING
 
 
 def test_a_job_without_a_record_is_not_doubted(roster, make_job, make_table):
     roster.merge([make_table(source="hooks", taken_at_secs=101)])
-    assert roster.merge(
-        [make_table(source="hooks", taken_at_secs=110), make_table(make_job(), taken_at_secs=1)]
-    )
+    tables = [make_table(source="hooks", taken_at_secs=110), make_table(make_job(), taken_at_secs=1)]
+    assert roster.merge(tables)[make_job().key].state is JobState.RUNNING

@@ -24,12 +24,16 @@ class KnownJob:
 
 
 def compute_questions(
-    known: Mapping[str, KnownJob], seen: Collection[str], now_secs: float, refresh_secs: float
+    known: Mapping[str, KnownJob],
+    seen: Collection[str],
+    claimed: Collection[str],
+    now_secs: float,
+    refresh_secs: float,
 ) -> tuple[str, ...]:
     """Return the ids worth asking about: never asked ones first, then the oldest answers.
 
-    Asked at every poll: jobs that are known and no longer seen, until they are
-    proven to have ended, and jobs that are seen although their state says that
+    Asked at every poll: jobs that are known or claimed and not seen, until they
+    are proven to have ended, and jobs that are seen although their state says that
     they are not here (they end, or they were requeued and started again).
     """
 
@@ -46,7 +50,7 @@ def compute_questions(
         answer = known.get(job_id)
         return answer is not None, answer.asked_secs if answer else 0.0, int(job_id)
 
-    return tuple(sorted(filter(is_due, {*known, *seen}), key=order))
+    return tuple(sorted(filter(is_due, {*known, *seen, *claimed}), key=order))
 
 
 class SlurmSource(PolledSource):
@@ -75,15 +79,16 @@ class SlurmSource(PolledSource):
         self._known: dict[str, KnownJob] = {}
         self._complaint = ""
 
-    def poll_jobs(self, seen: Collection[JobKey]) -> JobTable:
-        """Return the jobs that are seen or were known; without a question nothing is started.
+    def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
+        """Return the jobs that are seen, claimed or were known; without a question nothing is started.
 
         Raises SourceError if questions were asked and none was answered.
         """
-        ours = [key for key in seen if key.batch_system == NAME]
-        seen_ids = {key.job_id for key in ours if is_plain_id(key.job_id)}
-        now_secs = self._clock.monotonic_secs()
-        due = compute_questions(self._known, seen_ids, now_secs, self._refresh_secs)
+        taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
+        ours = {key for key in (*seen, *claimed) if key.batch_system == NAME}
+        plain = {key.job_id for key in ours if is_plain_id(key.job_id)}
+        seen_ids = {key.job_id for key in seen if key in ours} & plain
+        due = compute_questions(self._known, seen_ids, plain, now_secs, self._refresh_secs)
         asked = due[:MAX_QUESTIONS]
         rejected: tuple[Rejected, ...] = ()
         complete = True
@@ -95,15 +100,15 @@ class SlurmSource(PolledSource):
             complete = answers.complete and asked == due
         jobs = {each.job.key: each.job for each in self._known.values() if each.job is not None}
         # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
-        jobs |= {key: Job(key=key) for key in ours if key.job_id not in seen_ids}
-        for job_id in self._known.keys() - seen_ids:
+        jobs |= {key: Job(key=key) for key in ours if key.job_id not in plain}
+        for job_id in self._known.keys() - plain:
             job = self._known[job_id].job
             if job is None or job.state.is_finished:
                 del self._known[job_id]
         return JobTable(
             source=NAME,
             jobs=jobs,
-            taken_at_secs=self._clock.now_secs(),
+            taken_at_secs=taken_at_secs,
             complete=complete,
             rejected=rejected,
         )

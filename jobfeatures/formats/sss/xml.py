@@ -142,10 +142,13 @@ def _check_encoding(data: bytes, source: str, max_bytes: int) -> None:
         raise ParseError(f"larger than {max_bytes} bytes", source=source)
     try:
         data.decode("utf-8")
+        bad = data.find(b"\0")  # the parser would take some documents with it for UTF-16
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
-        raise _placed("not UTF-8", source, line, column) from None
+        bad = error.start
+    if bad >= 0:
+        line = data.count(b"\n", 0, bad) + 1
+        column = bad - (data.rfind(b"\n", 0, bad) + 1) + 1
+        raise _placed("not UTF-8 text", source, line, column)
     declared = _DECLARED_ENCODING.match(data)
     if declared is not None and declared[1].lower() not in _UTF8_NAMES:
         encoding = declared[1].decode("utf-8", "replace")

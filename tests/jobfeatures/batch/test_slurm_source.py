@@ -117,13 +117,15 @@ def known(state: JobState | None, asked_secs: float = 0.0) -> KnownJob:
 def test_what_is_worth_a_question(
     answer: KnownJob | None, seen: bool, now_secs: float, is_asked: bool
 ) -> None:
-    questions = compute_questions({"1": answer} if answer else {}, {"1"} if seen else set(), now_secs, 300)
+    questions = compute_questions(
+        {"1": answer} if answer else {}, {"1"} if seen else set(), set(), now_secs, 300
+    )
     assert questions == (("1",) if is_asked else ())
 
 
 def test_new_jobs_are_asked_about_first_then_the_oldest() -> None:
     answers = {"1": known(JobState.RUNNING, 50), "2": known(JobState.RUNNING, 10)}
-    assert compute_questions(answers, {"1", "2", "10", "9"}, 1000, 300) == ("9", "10", "2", "1")
+    assert compute_questions(answers, {"1", "2", "10", "9"}, set(), 1000, 300) == ("9", "10", "2", "1")
 
 
 @given(st.sets(st.integers(1, 9).map(str)), st.dictionaries(st.integers(1, 9).map(str), st.floats(0, 500)))
@@ -131,7 +133,7 @@ def test_no_job_is_asked_about_twice_and_no_new_one_forgotten(
     seen: set[str], asked: dict[str, float]
 ) -> None:
     answers = {job_id: known(JobState.RUNNING, secs) for job_id, secs in asked.items()}
-    questions = compute_questions(answers, seen, 500, 300)
+    questions = compute_questions(answers, seen, set(), 500, 300)
     assert len(questions) == len(set(questions))
     assert seen - answers.keys() <= set(questions) <= seen | answers.keys()
 
@@ -284,3 +286,11 @@ def test_nothing_heavy_is_imported_for_a_prolog() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_claimed_job_that_does_not_live_here_is_asked_about_at_every_poll() -> None:
+    """A directory that outlived its job must not keep the job alive in our eyes."""
+    answer = KnownJob(Job(key=JobKey("slurm", "1"), state=JobState.RUNNING), asked_secs=0)
+    assert compute_questions({"1": answer}, set(), {"1"}, 1, 300) == ("1",)
+    assert compute_questions({"1": answer}, {"1"}, {"1"}, 1, 300) == ()
+    assert compute_questions({}, set(), {"1"}, 1, 300) == ("1",)

@@ -14,7 +14,7 @@ class StandIn(PolledSource):
         self.asked = []
         self.was_asked = threading.Event()
 
-    def poll_jobs(self, seen):
+    def poll_jobs(self, seen, claimed=()):
         self.asked.append(seen)
         self.was_asked.set()
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]

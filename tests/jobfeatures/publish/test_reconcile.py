@@ -67,3 +67,9 @@ def test_a_prolog_s_record_does_not_outlive_the_controller_s_proof(make_job, mak
     found = plan([record, answer], {key: 50})
     assert found.remove == (key,)
     assert found.write == ()
+
+
+def test_a_completing_job_keeps_its_directory_and_gets_no_new_one(make_job, make_table):
+    job = make_job(state=JobState.COMPLETING)
+    assert plan([make_table(job)], {}).write == ()
+    assert plan([make_table(job)], {job.key: 200}).write == (job,)
