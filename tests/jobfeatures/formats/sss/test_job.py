@@ -1,0 +1,577 @@
+"""Elements to jobs. Expected values are counted by hand from the documents."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.formats.sss.job import parse_document, parse_jobs
+from jobfeatures.formats.sss.vocabulary import CATEGORIES, TABLE, Place, Type
+from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
+
+MIB, GIB = 2**20, 2**30
+
+
+def test_the_very_simple_example(sss_fixtures):
+    jobs, rejected = parse_jobs((sss_fixtures / "very_simple.xml").read_bytes(), source="s")
+    assert rejected == []
+    assert jobs == [
+        Job(
+            key=JobKey("spool", "demo.17.0"),
+            state=JobState.PENDING,
+            user="ada",
+            total_cpus=8,
+            allocated_cpus=8,
+            limits=Limits(wall_secs=7200),
+        )
+    ]
+
+
+def test_the_moderate_example(sss_fixtures):
+    jobs, rejected = parse_jobs((sss_fixtures / "moderate.xml").read_bytes(), source="s")
+    assert rejected == []
+    assert jobs == [
+        Job(
+            key=JobKey("spool", "demo.18.0"),
+            state=JobState.COMPLETED,
+            name="Light Ice",
+            user="grace",
+            account="glaciology",
+            partition="night",
+            start_secs=1700000000,
+            end_secs=1700000900,
+            total_cpus=16,
+            allocated_cpus=16,
+            limits=Limits(wall_secs=3600, memory_bytes=2 * GIB),
+        )
+    ]
+
+
+def test_a_group_with_defaults_on_one_of_its_nodes(sss_fixtures):
+    document = parse_document(
+        (sss_fixtures / "job_group.xml").read_bytes(), source="s", node="node12.site.org"
+    )
+    assert document.jobs == (
+        Job(
+            key=JobKey("spool", "voyage.0"),
+            state=JobState.RUNNING,
+            name="chart the course",
+            user="keiko",
+            account="Exploration",
+            partition="batch",
+            submit_secs=1690000000,
+            start_secs=1690000100,
+            nodes=("node1", "node12"),
+            total_cpus=2,
+            limits=Limits(wall_secs=3600, cpu_secs=UNLIMITED, memory_bytes=1024 * MIB),
+            processes=frozenset({80209}),
+        ),
+        Job(
+            key=JobKey("spool", "voyage.1"),
+            state=JobState.PENDING,
+            user="sulu",
+            account="Exploration",
+            submit_secs=1690000000,
+            limits=Limits(wall_secs=12 * 3600, cpu_secs=UNLIMITED, memory_bytes=512 * MIB),
+        ),
+    )
+    assert document.rejected == (Rejected("s", "element is not known here", 57, "Telescope"),)
+    assert document.warnings == ()
+
+
+def test_typographic_quotes_are_refused_at_their_line_and_column(sss_fixtures):
+    with pytest.raises(ParseError) as caught:
+        parse_jobs((sss_fixtures / "typographic_quotes.xml").read_bytes(), source="f.xml")
+    assert str(caught.value) == "f.xml:4: column 20: not well-formed (invalid token)"
+
+
+def test_ids_keep_the_batch_system_that_the_caller_gives_them():
+    jobs, _ = parse_jobs(b"<Job><Id> a/b </Id></Job>", source="s", batch_system="other")
+    assert jobs == [Job(key=JobKey("other", "a/b"))]
+
+
+@pytest.mark.parametrize(
+    ("word", "state"),
+    [
+        ("Idle", JobState.PENDING),
+        ("Hold", JobState.PENDING),
+        ("NotQueued", JobState.PENDING),
+        ("Unstarted", JobState.PENDING),
+        ("Running", JobState.RUNNING),
+        ("Active", JobState.RUNNING),
+        ("Suspended", JobState.SUSPENDED),
+        ("Completed", JobState.COMPLETED),
+        ("", JobState.UNKNOWN),
+    ],
+)
+def test_states(read_one, word, state):
+    assert read_one(f"<State>{word}</State>").state is state
+
+
+def test_an_unknown_state_is_a_warning_and_the_job_lives():
+    document = parse_document(b"<Job><Id>1</Id>\n<State>running</State></Job>", source="s")
+    assert [job.state for job in document.jobs] == [JobState.UNKNOWN]
+    assert document.rejected == ()
+    assert [(note.line, note.field, note.text) for note in document.warnings] == [(2, "State", "'running'")]
+
+
+def test_an_end_time_counts_only_for_a_job_that_has_ended(read_one):
+    assert read_one("<State>Running</State><EndTime>5</EndTime>").end_secs is None
+    assert read_one("<State>Completed</State><EndTime>5</EndTime>").end_secs == 5
+
+
+# --- which value counts -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "processors"),
+    [
+        ("<Processors>3</Processors>", 3),
+        ("<Requested><Processors>3</Processors></Requested>", 3),
+        ('<Requested><Processors op="EQ">3</Processors></Requested>', 3),
+        ('<Requested><Processors op="GE">3</Processors></Requested>', None),
+        ('<Requested><Processors op="LE">3</Processors></Requested>', None),
+        ("<Requested><Processors>3</Processors></Requested><Processors>4</Processors>", 4),
+        ("<Delivered><Processors>5</Processors></Delivered><Processors>4</Processors>", 5),
+        ("<Delivered><Processors>5</Processors><Processors>6</Processors></Delivered>", None),
+        ("<Requested><Processors>3</Processors><Processors>4</Processors></Requested>", None),
+        ('<Requested><Processors>3</Processors><Processors conj="Or">4</Processors></Requested>', None),
+        ('<Requested><Processors preference="1">3</Processors></Requested>', None),
+        ('<Requested><Memory>1</Memory><Processors conj="Or">4</Processors></Requested>', None),
+        ("<Processors>0</Processors>", 0),
+    ],
+)
+def test_processors(read_one, content, processors):
+    job = read_one(content)
+    assert (job.total_cpus, job.allocated_cpus) == (processors, processors)
+
+
+@pytest.mark.parametrize(
+    ("content", "memory_bytes"),
+    [
+        ("<Memory>1</Memory>", MIB),
+        ('<Memory units="B">1000.9</Memory>', 1000),
+        ('<Memory units="KB">1.5</Memory>', 1536),
+        ('<Memory units="GB">1e1</Memory>', 10 * GIB),
+        ('<Memory units="TB">.5</Memory>', 2**39),
+        ('<Memory units="EB">7.9</Memory>', 9108079886394091110),
+        ('<Memory units="NB">1E-27</Memory>', 1),
+        ('<Memory units="DB">0</Memory>', 0),
+        ('<Memory context="Dedicated">2</Memory>', 2 * MIB),
+        ('<Memory context="Used">2</Memory>', None),
+        ('<Memory metric="Average">2</Memory>', None),
+        ("<Delivered><Memory>2</Memory></Delivered>", None),
+        ("<Requested><Memory>2</Memory></Requested><Memory>1</Memory>", 2 * MIB),
+        ('<Requested><Memory op="LE">2</Memory></Requested>', 2 * MIB),
+        ('<Requested><Memory op="LT">2</Memory></Requested>', 2 * MIB),
+        ('<Requested><Memory op="GE">2</Memory></Requested>', None),
+        ('<Requested><Memory op="GT">2</Memory></Requested>', None),
+        ('<Requested><Memory op="NE">2</Memory></Requested>', None),
+        ('<Requested><Memory op="Match">2</Memory></Requested>', None),
+        ('<Requested><Memory op="GE">1</Memory><Memory op="LE">4</Memory></Requested>', 4 * MIB),
+        ('<Requested><Memory op="LE">4</Memory><Memory op="LE">3</Memory></Requested>', 3 * MIB),
+        ('<Requested><Memory preference="2">4</Memory><Memory preference="1">3</Memory></Requested>', None),
+        ('<ResourceLimit name="MaxMemory">3</ResourceLimit><Memory>1</Memory>', 3 * MIB),
+        ('<ResourceLimit name="MaxMemorySize">3</ResourceLimit>', 3 * MIB),
+        ('<ResourceLimit name="MaxMemory">Unlimited</ResourceLimit><Memory>1</Memory>', UNLIMITED),
+        (
+            (
+                '<ResourceLimit name="MaxMemory" type="Soft">3</ResourceLimit>'
+                '<ResourceLimit name="MaxMemory" type="Hard">4</ResourceLimit>'
+            ),
+            4 * MIB,
+        ),
+        ('<ResourceLimit name="MaxMemory" type="Soft">3</ResourceLimit>', 3 * MIB),
+        ('<ResourceLimit name="OpenFiles">many</ResourceLimit>', None),
+    ],
+)
+def test_memory_limits(read_one, content, memory_bytes):
+    assert read_one(content).limits == Limits(memory_bytes=memory_bytes)
+
+
+@pytest.mark.parametrize(
+    ("content", "wall_secs"),
+    [
+        ("<Duration>60</Duration>", 60),
+        ("<State>Running</State><Duration>60</Duration>", 60),
+        ("<State>Completed</State><Duration>60</Duration>", None),
+        ("<State>Completed</State><Requested><Duration>90</Duration></Requested><Duration>60</Duration>", 90),
+        ("<Delivered><Duration>60</Duration></Delivered>", None),
+        ('<Duration units="minutes">2</Duration>', 120),
+        ('<Requested><Duration units="days">1</Duration></Requested>', 86400),
+    ],
+)
+def test_wall_limits(read_one, content, wall_secs):
+    assert read_one(content).limits.wall_secs == wall_secs
+
+
+def test_the_other_limits(read_one):
+    job = read_one('<Swap>2</Swap><Disk units="GB">3</Disk><ResourceLimit name="CPUTime">100</ResourceLimit>')
+    assert job.limits == Limits(cpu_secs=100, swap_bytes=2 * MIB, scratch_bytes=3 * GIB)
+    job = read_one('<Disk units="GB">3</Disk><ResourceLimit name="MaxDisk">unlimited</ResourceLimit>')
+    assert job.limits.scratch_bytes is UNLIMITED
+
+
+@pytest.mark.parametrize(
+    ("content", "account", "partition"),
+    [
+        ("<Account>a</Account><Queue>q</Queue>", "a", "q"),
+        ("<Project>p</Project><Account>a</Account><Partition>z</Partition><Queue>q</Queue>", "p", "z"),
+        ("<Requested><Account>a</Account></Requested><Delivered><Account>b</Account></Delivered>", "b", None),
+        ('<Requested><Queue op="Match">q.*</Queue></Requested><Project/>', None, None),
+    ],
+)
+def test_accounts_and_partitions(read_one, content, account, partition):
+    job = read_one(content)
+    assert (job.account, job.partition) == (account, partition)
+
+
+# --- defaults ------------------------------------------------------------------------
+
+
+def read_group(defaults: str, job: str) -> Job:
+    data = f"<JobGroup><JobDefaults>{defaults}</JobDefaults><Job><Id>1</Id>{job}</Job></JobGroup>"
+    jobs, notes = parse_jobs(data.encode(), source="s")
+    assert notes == []
+    return jobs[0]
+
+
+def test_a_default_holds_unless_the_job_says_otherwise():
+    defaults = (
+        "<User>a</User><State>Running</State><Requested><Duration>5</Duration><Memory>1</Memory></Requested>"
+    )
+    job = read_group(defaults, "<User>b</User><Requested><Memory>2</Memory></Requested>")
+    assert (job.user, job.state, job.limits) == (
+        "b",
+        JobState.RUNNING,
+        Limits(wall_secs=5, memory_bytes=2 * MIB),
+    )
+
+
+def test_resource_limits_are_inherited_by_name():
+    limits = '<ResourceLimit name="CPUTime">9</ResourceLimit><ResourceLimit name="MaxDisk">1</ResourceLimit>'
+    job = read_group(limits, '<ResourceLimit name="MaxDisk">2</ResourceLimit>')
+    assert job.limits == Limits(cpu_secs=9, scratch_bytes=2 * MIB)
+
+
+def test_an_id_is_not_inherited():
+    data = b"<JobGroup><JobDefaults><Id>1</Id></JobDefaults><Job><Name>n</Name></Job></JobGroup>"
+    jobs, rejected = parse_jobs(data, source="s")
+    assert jobs == []
+    assert [(each.reason, each.field) for each in rejected] == [("no Id in it", "Job")]
+
+
+# --- nodes and processes -------------------------------------------------------------
+
+
+def tasks(*contents: str) -> str:
+    return "<TaskGroup>" + "".join(f"<Task>{content}</Task>" for content in contents) + "</TaskGroup>"
+
+
+@pytest.mark.parametrize(
+    ("content", "nodes", "allocated"),
+    [
+        ("<Node>n1</Node>", ("n1",), 4),
+        ('<Node aggregation="List">n1, n2,n1</Node>', ("n1", "n2"), None),
+        ('<Node aggregation="List" delimiter=";">n1;n2</Node>', ("n1", "n2"), None),
+        ('<Node aggregation="Pattern">n.*</Node>', (), None),
+        ('<Node aggregation="Range">n[1-9]</Node>', (), None),
+        ('<Node aggregation="Pattern">n.*</Node><NodeCount>1</NodeCount>', (), 4),
+        ('<Node count="2">n</Node>', (), None),
+        ("<NodeCount>2</NodeCount>", (), None),
+        ("<Delivered><Node>n1</Node><Node>n2</Node></Delivered>", ("n1", "n2"), None),
+        ("<Requested><Node>n1</Node></Requested>", (), 4),
+        (tasks("<Node>n1</Node>", "<Node>n1</Node>"), ("n1",), 4),
+        (tasks("<Node>n1</Node>", "<Node>n2</Node>"), ("n1", "n2"), None),
+        ("<TaskGroup><TaskDefaults><Node>n1</Node></TaskDefaults><Task><Id>1</Id></Task></TaskGroup>", ("n1",), 4),
+    ],
+)  # fmt: skip
+def test_processors_of_this_node_are_known_only_for_jobs_on_one_node(read_one, content, nodes, allocated):
+    job = read_one(f"<Processors>4</Processors>{content}")
+    assert (job.nodes, job.total_cpus, job.allocated_cpus) == (nodes, 4, allocated)
+
+
+def test_processes_and_sessions(read_one):
+    job = read_one(
+        "<Session>70</Session>"
+        + tasks("<Process>81</Process><Process>82</Process><Session>80</Session>", "<Process>91</Process>")
+    )
+    assert job.processes == {81, 82, 91}
+    assert job.sessions == {70, 80}
+
+
+def test_the_id_of_a_task_is_not_a_process(read_one):
+    assert read_one(tasks("<Id>1234</Id><Node>n1</Node>")).processes == frozenset()
+
+
+def test_references_to_task_groups_and_tasks_are_accepted(read_one):
+    assert (
+        read_one("<TaskGroup> tg1</TaskGroup><TaskGroup><Task>1</Task></TaskGroup>").processes == frozenset()
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "processes", "sessions"),
+    [
+        (tasks("<Node>n1</Node><Process>11</Process>", "<Node>n2</Node><Process>12</Process>"), {11}, set()),
+        (tasks("<Node>N1.site</Node><Process>11</Process>"), {11}, set()),
+        (tasks("<Node>n10</Node><Process>11</Process>"), set(), set()),
+        (tasks("<Process>11</Process>"), {11}, set()),
+        ("<Node>n2</Node><Session>20</Session>" + tasks("<Process>11</Process>"), set(), set()),
+        ('<Node aggregation="List">n1,n2</Node><Session>20</Session>', set(), set()),
+        ("<Node>n1</Node><Session>20</Session>", set(), {20}),
+    ],
+)
+def test_only_ids_of_this_node_count(content, processes, sessions):
+    data = f"<Job><Id>1</Id>{content}</Job>".encode()
+    job = parse_document(data, source="s", node="n1").jobs[0]
+    assert (job.processes, job.sessions) == (processes, sessions)
+
+
+def test_full_host_names_of_different_domains_are_different_nodes():
+    data = f"<Job><Id>1</Id>{tasks('<Node>n1.a.org</Node><Process>11</Process>')}</Job>".encode()
+    assert parse_document(data, source="s", node="n1.b.org").jobs[0].processes == frozenset()
+
+
+# --- awareness -------------------------------------------------------------------------
+
+
+CATEGORIZED = [term for term in TABLE if Place.JOB in term.places and term.type is not Type.CONTAINER]
+
+
+def unknown(data: str) -> list[str]:
+    return [note.field for note in parse_jobs(data.encode(), source="s")[1] if "not known" in note.reason]
+
+
+@pytest.mark.parametrize("term", CATEGORIZED, ids=lambda term: term.name)
+def test_a_property_may_stand_in_a_job_and_in_its_categories_only(term):
+    assert unknown(f"<Job><Id>1</Id><{term.name}/></Job>") == []
+    for letter, (_, category) in CATEGORIES.items():
+        data = f"<Job><Id>1</Id><{category}><{term.name}/></{category}></Job>"
+        assert unknown(data) == ([] if letter in term.categories else [term.name])
+
+
+@pytest.mark.parametrize(
+    ("content", "field"),
+    [
+        ("<Telescope/>", "Telescope"),
+        ("<sss:User>a</sss:User>", "sss:User"),
+        ("<user>a</user>", "user"),
+        ('<User colour="red">a</User>', "User@colour"),
+        ('<Memory units="MiB">1</Memory>', "Memory@units"),
+        ('<Duration units="fortnights">1</Duration>', "Duration@units"),
+        ('<Processors units="MB">1</Processors>', "Processors@units"),
+        ('<Requested><Memory op="eq">1</Memory></Requested>', "Memory@op"),
+        ('<Memory op="EQ">1</Memory>', "Memory@op"),
+        ('<Delivered><Memory op="EQ">1</Memory></Delivered>', "Memory@op"),
+        ("<Requested><Name>a</Name></Requested>", "Name"),
+        ("<TaskCount>1</TaskCount>", "TaskCount"),
+        ("<Job/>", "Job"),
+        ("<Environment><Path/></Environment>", "Path"),
+        ("<Name>a<b/></Name>", "b"),
+        ('<Hold xmlns="http://example.org/"/>', "Hold@xmlns"),
+    ],
+)
+def test_what_is_not_understood_is_refused_by_name_or_as_the_policy_says(refuse_one, content, field):
+    rejected = refuse_one(content)
+    assert (rejected.line, rejected.field) == (2, field)
+    assert refuse_one(content, ' awarenessPolicy="Reject"') == rejected
+
+    data = f'<Job awarenessPolicy="Warn"><Id>1</Id>\n{content}</Job>'.encode()
+    warned = parse_document(data, source="s")
+    assert (len(warned.jobs), warned.rejected) == (1, ())
+    assert [(note.source, note.line, note.field) for note in warned.warnings] == [("s", 2, field)]
+
+    data = f'<Job awarenessPolicy="Ignore"><Id>1</Id>\n{content}</Job>'.encode()
+    ignored = parse_document(data, source="s")
+    assert (ignored.jobs, ignored.rejected, ignored.warnings) == (warned.jobs, (), ())
+
+
+def test_a_value_with_an_attribute_that_is_not_understood_is_not_used():
+    data = b'<Job awarenessPolicy="Ignore"><Id>1</Id><Memory units="MiB">1</Memory><User x="1">a</User></Job>'
+    jobs, _ = parse_jobs(data, source="s")
+    assert jobs[0].limits.memory_bytes is None
+    assert jobs[0].user == "a"
+
+
+def test_an_attribute_value_of_an_element_that_is_not_read_does_not_matter(read_one):
+    assert read_one('<TaskDistribution type="Odd">1</TaskDistribution><Network units="Erlang">1</Network>')
+
+
+def test_the_nearest_policy_decides(refuse_one, read_one):
+    assert read_one('<Telescope awarenessPolicy="Ignore"><Lens/></Telescope>')
+    assert (
+        refuse_one('<Telescope awarenessPolicy="Ignore"><Lens awarenessPolicy="Reject"/></Telescope>').field
+        == "Lens"
+    )
+    assert (
+        refuse_one('<Telescope awarenessPolicy="Reject"/>', ' awarenessPolicy="Ignore"').field == "Telescope"
+    )
+    assert (
+        refuse_one("<Requested awarenessPolicy='Reject'><X/></Requested>", ' awarenessPolicy="Ignore"').field
+        == "X"
+    )
+
+
+def test_a_policy_that_is_none_is_refused_even_where_all_else_is_ignored(refuse_one):
+    rejected = refuse_one('<Hold awarenessPolicy="Maybe"/>', ' awarenessPolicy="Ignore"')
+    assert (rejected.field, rejected.text) == ("Hold@awarenessPolicy", "'Maybe'")
+
+
+def test_the_policy_of_a_group_holds_for_its_jobs():
+    data = b"""<JobGroup awarenessPolicy="Ignore"><Moon/><JobDefaults><Sun/><User>a</User></JobDefaults>
+    <Job><Id>1</Id><Star/></Job><Job awarenessPolicy="Reject"><Id>2</Id><Star/></Job></JobGroup>"""
+    jobs, rejected = parse_jobs(data, source="s")
+    assert [(job.key.job_id, job.user) for job in jobs] == [("1", "a")]
+    assert [(each.line, each.field) for each in rejected] == [(2, "Star")]
+
+
+@pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        ("<JobGroup><Moon/><Job><Id>1</Id></Job></JobGroup>", "Moon"),
+        ('<JobGroup moon="1"><Job><Id>1</Id></Job></JobGroup>', "JobGroup@moon"),
+        ("<JobGroup><JobDefaults><Moon/></JobDefaults><Job><Id>1</Id></Job></JobGroup>", "Moon"),
+        ("<JobGroup><JobDefaults/><JobDefaults/><Job><Id>1</Id></Job></JobGroup>", "JobDefaults"),
+        ("<JobGroup>text<Id>1</Id><Job><Id>1</Id></Job></JobGroup>", "JobGroup"),
+        ("<JobGroup><Id>1</Id></JobGroup>", "JobGroup"),
+        ("<JobGroup>workflow1</JobGroup>", "JobGroup"),
+        ('<JobGroup awarenessPolicy="no"><Job><Id>1</Id></Job></JobGroup>', "JobGroup@awarenessPolicy"),
+        ("<JobDefaults><User>a</User></JobDefaults>", "JobDefaults"),
+        ("<html><body/></html>", "html"),
+    ],
+)
+def test_a_document_that_is_unusable_as_a_whole_is_an_error(data, field):
+    with pytest.raises(ParseError) as caught:
+        parse_jobs(data.encode(), source="s")
+    assert (caught.value.source, caught.value.line, caught.value.field) == ("s", 1, field)
+
+
+def test_many_warnings_are_bounded():
+    data = b'<Job awarenessPolicy="Warn"><Id>1</Id>' + b"<X/>" * 5000 + b"</Job>"
+    assert len(parse_document(data, source="s").warnings) == 100
+
+
+# --- bad values --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "field", "reason"),
+    [
+        ("<Processors>four</Processors>", "Processors", "not a non-negative integer"),
+        ("<Processors>-1</Processors>", "Processors", "not a non-negative integer"),
+        ("<Processors>1.5</Processors>", "Processors", "not a non-negative integer"),
+        ("<Processors>٣</Processors>", "Processors", "not a non-negative integer"),
+        ("<Processors/>", "Processors", "not a non-negative integer"),
+        ("<StartTime>9223372036854775808</StartTime>", "StartTime", "number too large"),
+        ("<StartTime>2023-11-14T22:13:20</StartTime>", "StartTime", "not a non-negative integer"),
+        ("<Duration>unlimited</Duration>", "Duration", "not a non-negative integer"),
+        ('<Duration units="days">106751991167301</Duration>', "Duration", "number too large"),
+        ("<Memory>NaN</Memory>", "Memory", "not a non-negative number"),
+        ("<Memory>INF</Memory>", "Memory", "not a non-negative number"),
+        ("<Memory>-1</Memory>", "Memory", "not a non-negative number"),
+        ("<Memory>.</Memory>", "Memory", "not a non-negative number"),
+        ("<Memory>1e999999999</Memory>", "Memory", "not a non-negative number"),
+        ("<Memory>1e99</Memory>", "Memory", "number too large"),
+        ('<Memory units="NB">1</Memory>', "Memory", "number too large"),
+        ('<Memory units="DB">1</Memory>', "Memory", "number too large"),
+        ('<ResourceLimit name="CPUTime">some</ResourceLimit>', "ResourceLimit", "not a non-negative integer"),
+        (
+            '<ResourceLimit name="CPUTime">1</ResourceLimit><ResourceLimit name="CPUTime">2</ResourceLimit>',
+            "ResourceLimit",
+            "stands here twice",
+        ),
+        ("<User>a</User><User>b</User>", "User", "stands here twice"),
+        ("<Id>2</Id>", "Id", "stands here twice"),
+        ("<User>a\tb</User>", "User", "unprintable character"),
+        ("<User>a\u202eb</User>", "User", "unprintable character"),
+        ("<Name>" + "n" * 1025 + "</Name>", "Name", "longer than 1024 characters"),
+        ("<Session>1</Session>", "Session", "not the id of a job's process"),
+        (tasks("<Process>0</Process>"), "Process", "not the id of a job's process"),
+        (tasks("<Process>4194305</Process>"), "Process", "not the id of a job's process"),
+        ("<Requested>words<Duration>1</Duration></Requested>", "Requested", "text between elements"),
+        ("words", "Job", "text between elements"),
+    ],
+)  # fmt: skip
+def test_a_bad_value_is_refused_by_name(refuse_one, content, field, reason):
+    rejected = refuse_one(content)
+    assert (rejected.field, rejected.reason) == (field, reason)
+    assert rejected.line in (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("job", "field", "reason"),
+    [
+        ("<Job/>", "Job", "a reference to a job, or nothing: no Id in it"),
+        ("<Job> job123</Job>", "Job", "a reference to a job, or nothing: no Id in it"),
+        ("<Job><Name>n</Name></Job>", "Job", "no Id in it"),
+        ("<Job><Id> </Id></Job>", "Id", "empty"),
+        ("<Job><Id>a b</Id></Job>", "Id", "blank or unprintable character in a job id"),
+        ("<Job><Id>a\nb</Id></Job>", "Id", "blank or unprintable character in a job id"),
+        ("<Job><Id>a\u200bb</Id></Job>", "Id", "blank or unprintable character in a job id"),
+        ("<Job><Id>" + "9" * 256 + "</Id></Job>", "Id", "longer than 255 characters"),
+    ],
+)
+def test_a_bad_job_costs_its_group_nothing_else(job, field, reason):
+    data = f"<JobGroup><Job><Id>1</Id></Job>\n{job}<Job><Id>3</Id></Job></JobGroup>"
+    jobs, rejected = parse_jobs(data.encode(), source="s")
+    assert [each.key.job_id for each in jobs] == ["1", "3"]
+    assert [(each.source, each.line, each.field, each.reason) for each in rejected] == [
+        ("s", 2, field, reason)
+    ]
+
+
+def test_an_id_of_255_characters_is_accepted():
+    assert parse_jobs(b"<Job><Id>" + b"9" * 255 + b"</Id></Job>", source="s")[1] == []
+
+
+# --- anything at all ----------------------------------------------------------------------
+
+NAMES = st.sampled_from(
+    sorted({"Odd", *(term.name for term in TABLE)})
+)  # fmt: skip
+VALUES = st.one_of(
+    st.sampled_from(["", "1", "12", "unlimited", "Running", "1e5", "a,b", "-1", "99999999999999999999"]),
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8).map(
+        lambda text: text.replace("&", "").replace("<", "").replace('"', "").replace("\ufffe", "").replace("\uffff", "")
+    ),
+)  # fmt: skip
+ATTRIBUTES = st.dictionaries(
+    st.sampled_from(["op", "conj", "units", "name", "type", "aggregation", "delimiter", "count", "metric", "awarenessPolicy"]),
+    st.one_of(st.sampled_from(["GE", "Or", "MB", "CPUTime", "List", "Range", "Warn", "Ignore", ""]), VALUES),
+    max_size=2,
+)  # fmt: skip
+
+
+def written(name: str, attributes: dict[str, str], content: str) -> str:
+    return f"<{name}{''.join(f' {key}={chr(34)}{value}{chr(34)}' for key, value in attributes.items())}>{content}</{name}>"
+
+
+LEAVES = st.builds(written, NAMES, ATTRIBUTES, VALUES)
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: st.builds(written, NAMES, ATTRIBUTES, st.lists(inner, max_size=4).map("".join)),
+    max_leaves=12,
+)
+
+
+@given(st.lists(TREES, max_size=5), ATTRIBUTES, st.sampled_from(["Job", "JobGroup"]))
+def test_any_tree_gives_jobs_and_rejections_or_a_parse_error(parts, attributes, root):
+    data = written(root, attributes, "<Id>1</Id>" + "".join(parts)).encode()
+    try:
+        jobs, rejected = parse_jobs(data, source="s")
+    except ParseError:
+        return
+    assert jobs or rejected
+    assert all(each.source == "s" for each in rejected)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_give_jobs_or_a_parse_error(data):
+    try:
+        jobs, rejected = parse_jobs(data, source="s")
+    except ParseError:
+        return
+    assert jobs or rejected
