@@ -1,0 +1,567 @@
+"""A spool folder, from its first document to its last, and what can be wrong with its files."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+
+import pytest
+
+from jobfeatures.batch import spool
+from jobfeatures.batch.spool import SpoolSource, is_document_name, make_source, read_uid
+from jobfeatures.config import Config
+from jobfeatures.errors import ConfigurationError, SourceError
+from jobfeatures.model import JobKey, JobState
+
+IS_ROOT = os.geteuid() == 0
+
+
+def document(job_id: str, state: str = "Running", more: str = "") -> str:
+    return f"<Job><Id>{job_id}</Id><State>{state}</State>{more}</Job>\n"
+
+
+def key(job_id: str) -> JobKey:
+    return JobKey("spool", job_id)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "spool"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def put(folder):
+    """Return a function that writes a file aside and renames it into the folder."""
+
+    def write(name: str, content: str | bytes) -> None:
+        data = content.encode() if isinstance(content, str) else content
+        (folder / ".aside").write_bytes(data)
+        os.rename(folder / ".aside", folder / name)
+
+    return write
+
+
+@pytest.fixture
+def source(folder, clock):
+    return SpoolSource(str(folder), clock, lookup_uid={"ada": 6001}.get)
+
+
+@pytest.fixture
+def count_parses(monkeypatch):
+    """Return a list that gets the name of each file that is parsed."""
+    from jobfeatures.formats.sss import job
+
+    parsed: list[str] = []
+    original = job.parse_document
+
+    def counting(data, *, source, **options):
+        parsed.append(os.path.basename(source))
+        return original(data, source=source, **options)
+
+    monkeypatch.setattr(job, "parse_document", counting)
+    return parsed
+
+
+def poll(source):
+    return source.poll_jobs(frozenset())
+
+
+def reasons(table) -> list[str]:
+    return [rejected.reason for rejected in table.rejected]
+
+
+# --- the life of a job ---------------------------------------------------------------
+
+
+def test_an_empty_folder_is_a_complete_table_without_jobs(source, clock):
+    table = poll(source)
+    assert (table.source, dict(table.jobs), table.complete, table.rejected) == ("spool", {}, True, ())
+    assert table.taken_at_secs == clock.now_secs()
+
+
+def test_a_job_comes_changes_ends_and_goes(source, put, folder):
+    put("7.xml", document("7", "Idle", "<User>ada</User>"))
+    job = poll(source).jobs[key("7")]
+    assert (job.state, job.user, job.uid) == (JobState.PENDING, "ada", 6001)
+    put("7.xml", document("7", "Running", "<StartTime>5</StartTime>"))
+    job = poll(source).jobs[key("7")]
+    assert (job.state, job.start_secs, job.user) == (JobState.RUNNING, 5, None)
+    put("7.xml", document("7", "Completed", "<EndTime>9</EndTime>"))
+    job = poll(source).jobs[key("7")]
+    assert (job.state, job.end_secs) == (JobState.COMPLETED, 9)
+    (folder / "7.xml").unlink()
+    table = poll(source)
+    assert (dict(table.jobs), table.complete) == ({}, True)
+
+
+def test_a_file_may_hold_a_group_of_jobs(source, put):
+    put("all.xml", f"<JobGroup><Id>g</Id>{document('1')}{document('2')}</JobGroup>")
+    table = poll(source)
+    assert (set(table.jobs), table.complete) == ({key("1"), key("2")}, True)
+
+
+def test_only_files_with_the_right_names_are_looked_at(source, put, folder):
+    for name in (".7.xml", "7.xml.new", "7.txt", "xml"):
+        (folder / name).write_text(document("7"))
+    table = poll(source)
+    assert (dict(table.jobs), table.complete, table.rejected) == ({}, True, ())
+    assert is_document_name("7.xml")
+    assert not is_document_name(".xml")
+
+
+def test_only_new_and_changed_files_are_parsed(source, put, count_parses):
+    for number in range(5):
+        put(f"{number}.xml", document(str(number)))
+    poll(source)
+    assert count_parses == [f"{number}.xml" for number in range(5)]
+    count_parses.clear()
+    put("3.xml", document("3", "Suspended"))
+    table = poll(source)
+    assert count_parses == ["3.xml"]
+    assert len(table.jobs) == 5
+    assert table.jobs[key("3")].state is JobState.SUSPENDED
+
+
+def test_a_file_that_has_just_changed_is_read_again(source, put, clock, folder, count_parses):
+    """It may change once more within the same tick of the file system's clock."""
+    put("7.xml", document("7"))
+    clock.now = os.stat(folder / "7.xml").st_ctime + 0.5
+    poll(source)
+    poll(source)
+    assert count_parses == ["7.xml", "7.xml"]
+    clock.advance(10)
+    poll(source)
+    poll(source)
+    assert count_parses == ["7.xml"] * 3
+
+
+def test_a_change_that_keeps_size_and_modification_time_is_seen(source, put, folder):
+    put("7.xml", document("7", "Running"))
+    poll(source)
+    status = os.stat(folder / "7.xml")
+    put("7.xml", document("8", "Running"))
+    os.utime(folder / "7.xml", ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert set(poll(source).jobs) == {key("8")}
+
+
+def test_the_same_job_in_two_files_is_that_of_the_last_name(source, put):
+    put("b.xml", document("7", "Suspended"))
+    put("a.xml", document("7", "Running"))
+    table = poll(source)
+    assert table.jobs[key("7")].state is JobState.SUSPENDED
+    assert [(note.field, note.text) for note in table.rejected] == [("Id", "'7'")]
+    assert "'b.xml'" in table.rejected[0].reason
+    assert table.complete
+
+
+# --- users -----------------------------------------------------------------------------
+
+
+def test_each_user_is_looked_up_once(folder, clock, put):
+    asked = []
+
+    def lookup(user):
+        asked.append(user)
+        return 6001
+
+    source = SpoolSource(str(folder), clock, lookup_uid=lookup)
+    for number in range(3):
+        put(f"{number}.xml", document(str(number), more="<User>ada</User>"))
+    put("3.xml", document("3"))
+    poll(source)
+    table = poll(source)
+    assert asked == ["ada"]
+    assert [table.jobs[key(str(number))].uid for number in range(4)] == [6001, 6001, 6001, None]
+
+
+def test_an_unknown_user_is_looked_up_again_after_a_while(folder, clock, put):
+    users: dict[str, int] = {}
+    source = SpoolSource(str(folder), clock, lookup_uid=users.get)
+    put("7.xml", document("7", more="<User>new</User>"))
+    assert poll(source).jobs[key("7")].uid is None
+    users["new"] = 6002
+    clock.advance(10)
+    assert poll(source).jobs[key("7")].uid is None
+    clock.advance(300)
+    assert poll(source).jobs[key("7")].uid == 6002
+
+
+def test_the_systems_users_are_the_default():
+    assert read_uid("root") == 0
+    assert read_uid("no such user at all") is None
+    assert read_uid("a\0b") is None
+
+
+# --- bad content -------------------------------------------------------------------------
+
+
+def test_a_broken_rewrite_keeps_the_job_for_as_long_as_the_file_exists(source, put, folder):
+    put("7.xml", document("7"))
+    before = poll(source).jobs
+    put("7.xml", "<Job><Id>7</Id>\n<State>Compl")
+    table = poll(source)
+    assert (table.jobs, table.complete) == (before, True)
+    assert [(note.source, note.line) for note in table.rejected] == [(str(folder / "7.xml"), 2)]
+    put("7.xml", "")
+    assert poll(source).jobs == before
+    put("7.xml", document("7", "Completed"))
+    table = poll(source)
+    assert (table.jobs[key("7")].state, table.complete, table.rejected) == (JobState.COMPLETED, True, ())
+    (folder / "7.xml").unlink()
+    assert dict(poll(source).jobs) == {}
+
+
+def test_a_refused_rewrite_keeps_the_job_too(source, put):
+    put("7.xml", document("7"))
+    before = poll(source).jobs
+    put("7.xml", document("7", more="<Memory>much</Memory>"))
+    table = poll(source)
+    assert (table.jobs, table.complete) == (before, True)
+    assert [note.field for note in table.rejected] == ["Memory"]
+
+
+def test_a_refused_job_of_a_group_keeps_what_was_known_and_the_others_change(source, put):
+    put("all.xml", f"<JobGroup>{document('1')}{document('2')}</JobGroup>")
+    poll(source)
+    put("all.xml", f"<JobGroup>{document('1', 'Suspended')}{document('2', more='<Odd/>')}</JobGroup>")
+    table = poll(source)
+    assert {each.job_id: job.state for each, job in table.jobs.items()} == {
+        "1": JobState.SUSPENDED,
+        "2": JobState.RUNNING,
+    }
+    assert table.complete
+
+
+@pytest.mark.parametrize("content", ["", "<Job><Id>7</Id>", "\x00\x01", "<Job><Name>n</Name></Job>"])
+def test_without_a_good_version_absence_proves_nothing(source, put, content):
+    put("6.xml", document("6"))
+    put("7.xml", content)
+    table = poll(source)
+    assert (set(table.jobs), table.complete, len(table.rejected)) == ({key("6")}, False, 1)
+
+
+def test_a_warning_leaves_the_table_complete(source, put):
+    put("7.xml", '<Job awarenessPolicy="Warn"><Id>7</Id><Odd/></Job>')
+    table = poll(source)
+    assert (set(table.jobs), table.complete, len(table.rejected)) == ({key("7")}, True, 1)
+
+
+def test_a_problem_is_told_when_it_appears_and_not_again_while_it_lasts(source, put):
+    put("7.xml", "<Job>")
+    assert len(poll(source).rejected) == 1
+    table = poll(source)
+    assert (table.rejected, table.complete) == ((), False)
+    put("7.xml", document("7"))
+    assert poll(source).complete
+    put("7.xml", "<Job>")
+    assert len(poll(source).rejected) == 1
+
+
+def test_a_bad_file_is_not_parsed_again_before_it_changes(source, put, count_parses):
+    put("7.xml", "<Job>")
+    poll(source)
+    poll(source)
+    assert count_parses == ["7.xml"]
+
+
+def test_many_problems_are_summed_up(source, put, monkeypatch):
+    monkeypatch.setattr(spool, "MAX_TOLD", 3)
+    for number in range(5):
+        put(f"{number}.xml", "<Job>")
+    told = reasons(poll(source))
+    assert len(told) == 4
+    assert told[-1] == "2 more problems"
+
+
+def test_problems_of_one_file_are_summed_up(source, put):
+    put("all.xml", "<JobGroup>" + "<Job/>" * 500 + "</JobGroup>")
+    told = reasons(poll(source))
+    assert len(told) == 21
+    assert told[-1] == "480 more problems"
+
+
+def test_process_ids_are_those_of_this_node(folder, clock, put):
+    source = SpoolSource(str(folder), clock, node_name="n1")
+    tasks = "".join(f"<Task><Node>n{n}</Node><Process>1{n}</Process></Task>" for n in (1, 2))
+    put("7.xml", document("7", more=f"<TaskGroup>{tasks}</TaskGroup>"))
+    assert poll(source).jobs[key("7")].processes == {11}
+
+
+# --- bad files -----------------------------------------------------------------------------
+
+
+def make_fifo(path):
+    os.mkfifo(path)
+
+
+def make_link(path):
+    target = path.parent / "target.txt"
+    target.write_text(document("7"))
+    path.symlink_to(target)
+
+
+def make_dangling_link(path):
+    path.symlink_to("/does/not/exist")
+
+
+def make_endless_link(path):
+    path.symlink_to("/dev/zero")
+
+
+def make_folder(path):
+    path.mkdir()
+
+
+def make_socket(path):
+    with socket.socket(socket.AF_UNIX) as listener:
+        here = os.getcwd()
+        os.chdir(path.parent)  # the path of a socket is limited to 108 bytes
+        try:
+            listener.bind(path.name)
+        finally:
+            os.chdir(here)
+
+
+def make_sparse(path):
+    with open(path, "wb") as file:
+        file.truncate(10 * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (make_fifo, "not a regular file"),
+        (make_link, "not a regular file"),
+        (make_dangling_link, "not a regular file"),
+        (make_endless_link, "not a regular file"),
+        (make_folder, "not a regular file"),
+        (make_socket, "not a regular file"),
+        (make_sparse, "larger than 1048576 bytes"),
+    ],
+)
+def test_what_is_not_a_small_regular_file_is_rejected_and_nothing_hangs(source, put, folder, make, reason):
+    put("6.xml", document("6"))
+    make(folder / "7.xml")
+    table = poll(source)
+    assert (set(table.jobs), table.complete) == ({key("6")}, False)
+    assert [(note.source, note.reason) for note in table.rejected] == [(str(folder / "7.xml"), reason)]
+
+
+@pytest.mark.parametrize("make", [make_fifo, make_link, make_folder, make_sparse])
+def test_what_takes_the_place_of_a_good_file_ends_no_job(source, put, folder, make):
+    put("7.xml", document("7"))
+    before = poll(source).jobs
+    (folder / "7.xml").unlink()
+    make(folder / "7.xml")
+    table = poll(source)
+    assert (table.jobs, table.complete, len(table.rejected)) == (before, True, 1)
+
+
+def test_a_file_that_turns_into_a_fifo_after_listing_does_not_hang(folder, source, put, monkeypatch):
+    put("7.xml", document("7"))
+    regular = os.stat(folder / "7.xml")
+    (folder / "7.xml").unlink()
+    os.mkfifo(folder / "7.xml")
+    monkeypatch.setattr(source, "_list", lambda descriptor: ({"7.xml": regular}, []))
+    assert reasons(poll(source)) == ["not a regular file"]
+
+
+def test_a_file_that_turns_into_a_link_after_listing_is_not_followed(folder, source, put, monkeypatch):
+    put("7.xml", document("7"))
+    regular = os.stat(folder / "7.xml")
+    (folder / "7.xml").unlink()
+    make_link(folder / "7.xml")
+    monkeypatch.setattr(source, "_list", lambda descriptor: ({"7.xml": regular}, []))
+    table = poll(source)
+    assert (dict(table.jobs), table.complete, len(table.rejected)) == ({}, False, 1)
+
+
+def test_a_file_that_goes_after_listing_is_gone(folder, source, put, monkeypatch):
+    put("7.xml", document("7"))
+    regular = os.stat(folder / "7.xml")
+    (folder / "7.xml").unlink()
+    monkeypatch.setattr(source, "_list", lambda descriptor: ({"7.xml": regular}, []))
+    table = poll(source)
+    assert (dict(table.jobs), table.complete, table.rejected) == ({}, True, ())
+
+
+@pytest.mark.skipif(IS_ROOT, reason="root reads everything; the next test has a variant for root")
+def test_an_unreadable_file_is_rejected_until_it_can_be_read(source, put, folder):
+    put("7.xml", document("7"))
+    (folder / "7.xml").chmod(0)
+    table = poll(source)
+    assert (dict(table.jobs), table.complete, reasons(table)) == ({}, False, ["Permission denied"])
+    (folder / "7.xml").chmod(0o644)
+    assert set(poll(source).jobs) == {key("7")}
+
+
+def test_a_file_that_the_system_refuses_is_asked_for_again(source, put, monkeypatch):
+    put("7.xml", document("7"))
+    read = spool.read_document
+
+    def fail(*arguments):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(spool, "read_document", fail)
+    table = poll(source)
+    assert (dict(table.jobs), table.complete, reasons(table)) == ({}, False, ["Permission denied"])
+    monkeypatch.setattr(spool, "read_document", read)
+    table = poll(source)
+    assert (set(table.jobs), table.complete) == ({key("7")}, True)
+
+
+def test_a_file_that_grows_while_it_is_read_is_not_read_beyond_the_limit(folder, put):
+    put("7.xml", "x" * 100)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with pytest.raises(Exception, match="larger than 99 bytes"):
+            spool.read_document(descriptor, "7.xml", 99, lambda status: None)
+        assert spool.read_document(descriptor, "7.xml", 100, lambda status: None)[1] == b"x" * 100
+    finally:
+        os.close(descriptor)
+
+
+def test_odd_file_names_cannot_forge_a_line_of_the_log(source, folder):
+    (folder / "a\nb\x1b[2J.xml").write_text("<Job>")
+    os.close(os.open(os.fsencode(str(folder)) + b"/\xff.xml", os.O_CREAT | os.O_WRONLY))
+    table = poll(source)
+    assert len(table.rejected) == 2
+    for rejected in table.rejected:
+        assert str(rejected).isprintable()
+        str(rejected).encode()
+
+
+# --- the folder ------------------------------------------------------------------------------
+
+
+def test_a_missing_folder_is_an_error_of_the_source_and_what_was_known_stays_known(source, put, folder):
+    put("7.xml", document("7"))
+    before = poll(source).jobs
+    folder.rename(folder.parent / "away")
+    with pytest.raises(SourceError, match="No such file"):
+        poll(source)
+    (folder.parent / "away").rename(folder)
+    put("7.xml", "<Job>")
+    assert poll(source).jobs == before
+
+
+def test_a_file_in_place_of_the_folder_is_an_error_of_the_source(clock, tmp_path):
+    (tmp_path / "spool").write_text("")
+    with pytest.raises(SourceError, match="Not a directory"):
+        poll(SpoolSource(str(tmp_path / "spool"), clock))
+
+
+@pytest.mark.skipif(IS_ROOT, reason="root lists everything; the next test has a variant for root")
+def test_an_unlistable_folder_is_an_error_of_the_source(source, folder):
+    folder.chmod(0o300)
+    try:
+        with pytest.raises(SourceError, match="Permission denied"):
+            poll(source)
+    finally:
+        folder.chmod(0o700)
+
+
+def test_a_listing_that_fails_is_an_error_of_the_source(source, monkeypatch):
+    def fail(descriptor):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "scandir", fail)
+    with pytest.raises(SourceError, match="Permission denied"):
+        poll(source)
+
+
+def test_a_known_file_that_the_listing_missed_is_still_there(source, put, folder, monkeypatch):
+    """A rename during a listing can hide the name that it replaces."""
+    put("6.xml", document("6"))
+    put("7.xml", document("7"))
+    poll(source)
+    listed = os.scandir(folder)
+    entries = [entry for entry in listed if entry.name != "7.xml"]
+    listed.close()
+
+    class Listing(list):
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            return None
+
+    monkeypatch.setattr(os, "scandir", lambda descriptor: Listing(entries))
+    table = poll(source)
+    assert (set(table.jobs), table.complete) == ({key("6"), key("7")}, True)
+
+
+def test_too_many_files_keep_the_known_ones_and_are_never_complete(folder, clock, put):
+    source = SpoolSource(str(folder), clock, max_files=3)
+    for name in ("x", "y", "z"):
+        put(f"{name}.xml", document(name))
+    assert poll(source).complete
+    for name in ("a", "b"):
+        put(f"{name}.xml", document(name))
+    table = poll(source)
+    assert (set(table.jobs), table.complete) == ({key("x"), key("y"), key("z")}, False)
+    assert reasons(table) == ["more than 3 files: not all are read"]
+    (folder / "x.xml").unlink()
+    (folder / "y.xml").unlink()
+    table = poll(source)
+    assert (set(table.jobs), table.complete) == ({key("a"), key("b"), key("z")}, True)
+
+
+def test_too_many_bytes_are_left_for_the_next_poll(source, put, monkeypatch):
+    for name in ("a", "b"):
+        put(f"{name}.xml", document(name))
+    budget = spool._Budget
+    monkeypatch.setattr(spool, "_Budget", lambda: budget(bytes_left=60))
+    table = poll(source)
+    assert (set(table.jobs), table.complete) == ({key("a")}, False)
+    table = poll(source)
+    assert (set(table.jobs), table.complete) == ({key("a"), key("b")}, True)
+
+
+def test_too_many_jobs_leave_files_out(source, put, monkeypatch):
+    budget = spool._Budget
+    monkeypatch.setattr(spool, "_Budget", lambda: budget(jobs_left=2))
+    put("a.xml", f"<JobGroup>{document('1')}{document('2')}</JobGroup>")
+    put("b.xml", document("3"))
+    table = poll(source)
+    assert (set(table.jobs), table.complete) == ({key("1"), key("2")}, False)
+    put("a.xml", document("1"))
+    table = poll(source)
+    assert (set(table.jobs), table.complete) == ({key("1"), key("3")}, True)
+
+
+def test_no_descriptor_is_left_open(source, put, folder):
+    put("6.xml", document("6"))
+    put("7.xml", "<Job>")
+    make_fifo(folder / "8.xml")
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        poll(source)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+# --- in the daemon -----------------------------------------------------------------------------
+
+
+def test_a_source_is_made_from_the_configuration(folder, clock, put):
+    put("7.xml", document("7"))
+    source = make_source(Config(spool_directory=str(folder)), clock, "n1")
+    assert (source.name, set(poll(source).jobs)) == ("spool", {key("7")})
+    with pytest.raises(ConfigurationError, match=r"spool\.directory"):
+        make_source(Config(), clock, "n1")
+
+
+def test_a_new_document_is_noticed_and_polling_is_not(source, put):
+    """Polls come before the last document, whose notification is the only one."""
+    noticed = threading.Semaphore(0)
+    put("6.xml", document("6"))
+    with source.watch(noticed.release):
+        for _ in range(5):
+            poll(source)
+        put("7.xml", document("7"))
+        assert noticed.acquire(timeout=20)
+        assert set(poll(source).jobs) == {key("6"), key("7")}
+    assert not noticed.acquire(blocking=False)
