@@ -27,6 +27,7 @@ class CpuTicks:
     system: int
 
 
+DYING = frozenset("ZX")
 _NOTHING = CpuTicks(0, 0)
 
 
@@ -35,8 +36,8 @@ class _Gone:
     """A process that is no longer there, and who may have its time now."""
 
     process: ProcessSample
-    parent: int | None  # who must have it: its last known parent lives
-    ancestor: int | None  # else who may have it, this one or one above
+    parent: int | None  # who must have it: its last known parent lives on
+    ancestor: int | None  # else who may have it, this one or one above: children of the dead are adopted
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class _Part(Generic[Key]):
 
     `claims` is time that was counted of children that vanished and whose
     parent has not shown it yet, by parent; `loose` is the same where the
-    parent vanished too, by the next living ancestor. `unexplained` is what a
+    parent ended too, by the next ancestor still there. `unexplained` is what a
     parent showed at the last look without any claim to it: perhaps of a child
     that was read first, then ended, then was read again within its parent.
     """
@@ -169,7 +170,7 @@ class CpuAccumulator(Generic[Key]):
             if now is process or (now is not None and now.start_ticks == process.start_ticks):
                 continue
             parent = process.ppid
-            if self._lives(parent, processes):
+            if self._lives(parent, processes) and processes[parent].state not in DYING:
                 yield _Gone(process, parent, None)
                 continue
             ancestor = parent

@@ -1,0 +1,365 @@
+"""The rules are checked against a small simulated kernel, which knows the truth."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporter.sampling.accumulate import CpuAccumulator, CpuLedger, CpuTicks, CpuTimes
+from exporter.snapshot import ProcessSample
+
+
+@dataclass
+class Task:
+    pid: int
+    parent: Task | None
+    start: int
+    key: str
+    user: int = 0
+    system: int = 0
+    children_user: int = 0
+    children_system: int = 0
+    zombie: bool = False
+    subreaper: bool = False
+    ignores_children: bool = False
+    children: list[Task] = field(default_factory=list)
+
+
+class Kernel:
+    """Processes that fork, run, exit, are reaped or reparented, as wait(2) and prctl(2) have it."""
+
+    def __init__(self) -> None:
+        self._starts = itertools.count(1)
+        self.tasks: dict[int, Task] = {}
+        self.truth: dict[str, list[int]] = {}
+        self.init = self._make(1, None, "system")
+        self.init.subreaper = True
+
+    def _make(self, pid: int, parent: Task | None, key: str) -> Task:
+        task = Task(pid, parent, next(self._starts), key)
+        self.tasks[pid] = task
+        self.truth.setdefault(key, [0, 0])
+        if parent is not None:
+            parent.children.append(task)
+        return task
+
+    def fork(self, parent: Task, pid: int, key: str | None = None) -> Task:
+        return self._make(pid, parent, key or parent.key)
+
+    def run(self, task: Task, user: int, system: int) -> None:
+        task.user += user
+        task.system += system
+        self.truth[task.key][0] += user
+        self.truth[task.key][1] += system
+
+    def exit(self, task: Task) -> None:
+        task.zombie = True
+        heir = task.parent
+        while not heir.subreaper:
+            heir = heir.parent
+        for child in task.children:
+            child.parent = heir
+            heir.children.append(child)
+        orphans, task.children = task.children, []
+        if task.parent.ignores_children:
+            self._release(task)
+        for child in orphans:
+            if child.zombie and heir is self.init:
+                self.reap(child)
+
+    def reap(self, task: Task) -> None:
+        task.parent.children_user += task.user + task.children_user
+        task.parent.children_system += task.system + task.children_system
+        self._release(task)
+
+    def _release(self, task: Task) -> None:
+        task.parent.children.remove(task)
+        del self.tasks[task.pid]
+
+    def look(self) -> tuple[dict[int, ProcessSample], dict[int, str]]:
+        samples = {
+            pid: ProcessSample(
+                pid=pid, ppid=task.parent.pid if task.parent else 0, pgid=pid, session=pid, start_ticks=task.start,
+                command="x", state="Z" if task.zombie else "S", user_ticks=task.user, system_ticks=task.system,
+                children_user_ticks=task.children_user, children_system_ticks=task.children_system, threads=1,
+                resident_bytes=0, virtual_bytes=0,
+            )
+            for pid, task in self.tasks.items()
+        }  # fmt: skip
+        return samples, {pid: task.key for pid, task in self.tasks.items()}
+
+
+class Life:
+    """What happens by chance to the processes of a kernel: 150 steps, a look about every eighth."""
+
+    def __init__(self, seed: int, *, orderly: bool) -> None:
+        self._random = random.Random(seed)
+        self._orderly = orderly  # every exit is reaped at once by a parent that lives on
+        self.kernel = Kernel()
+        self.kernel.fork(self.kernel.init, 2, "job")
+
+    def looks(self) -> Iterator[None]:
+        """Stop wherever somebody looks."""
+        for _ in range(150):
+            tasks = [task for task in self.kernel.tasks.values() if task is not self.kernel.init]
+            if self._random.random() < 0.12:
+                yield
+            elif tasks:
+                self._step(self._random.choice(tasks))
+
+    def _step(self, task: Task) -> None:
+        kernel, chance = self.kernel, self._random.random()
+        if task.zombie:
+            kernel.reap(task)
+        elif chance < 0.3:
+            pid = self._random.randrange(3, 12)
+            if pid not in kernel.tasks:
+                other = not self._orderly and self._random.random() < 0.2
+                kernel.fork(task, pid, "job2" if other else None)
+        elif chance < 0.65:
+            kernel.run(task, self._random.randrange(50), self._random.randrange(50))
+        elif chance < 0.95:
+            if not self._orderly:
+                kernel.exit(task)
+            elif task.parent is not kernel.init and not task.children:
+                kernel.exit(task)
+                kernel.reap(task)
+        elif not self._orderly:
+            setattr(task, self._random.choice(["ignores_children", "subreaper"]), True)
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 2**32))
+def test_totals_never_fall_and_never_exceed_the_truth(seed):
+    life = Life(seed, orderly=False)
+    accumulator = CpuAccumulator[str]()
+    last: dict[str, CpuTicks] = {}
+    ended = CpuTicks(0, 0)
+    for _ in life.looks():
+        now = dict(accumulator.update(*life.kernel.look()))
+        for key in last.keys() - now.keys():
+            ended = CpuTicks(ended.user + last[key].user, ended.system + last[key].system)
+        for key, ticks in now.items():
+            before = last.get(key, CpuTicks(0, 0))
+            assert ticks.user >= before.user
+            assert ticks.system >= before.system
+        truth = life.kernel.truth.values()
+        assert ended.user + sum(each.user for each in now.values()) <= sum(user for user, _ in truth)
+        assert ended.system + sum(each.system for each in now.values()) <= sum(system for _, system in truth)
+        last = now
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 2**32))
+def test_a_job_in_which_every_exit_is_reaped_is_counted_exactly(seed):
+    life = Life(seed, orderly=True)
+    accumulator = CpuAccumulator[str]()
+    for _ in life.looks():
+        total = accumulator.update(*life.kernel.look())["job"]
+        assert [total.user, total.system] == life.kernel.truth["job"]
+
+
+def small_tree() -> tuple[Kernel, Task, Task, CpuAccumulator[str]]:
+    kernel = Kernel()
+    shell = kernel.fork(kernel.init, 2, "job")
+    worker = kernel.fork(shell, 3)
+    return kernel, shell, worker, CpuAccumulator[str]()
+
+
+def test_a_child_that_was_seen_is_not_counted_again_with_its_parent():
+    kernel, _, worker, accumulator = small_tree()
+    kernel.run(worker, 100, 10)
+    assert accumulator.update(*kernel.look())["job"] == CpuTicks(100, 10)
+    kernel.run(worker, 5, 5)
+    kernel.exit(worker)
+    kernel.reap(worker)
+    assert accumulator.update(*kernel.look())["job"] == CpuTicks(105, 15)
+
+
+def test_a_child_that_nobody_waits_for_keeps_what_it_used():
+    kernel, shell, worker, accumulator = small_tree()
+    shell.ignores_children = True
+    kernel.run(worker, 100, 10)
+    accumulator.update(*kernel.look())
+    kernel.exit(worker)
+    assert accumulator.update(*kernel.look())["job"] == CpuTicks(100, 10)
+
+
+def test_the_reaper_outside_the_job_is_not_charged_for_what_the_job_was():
+    kernel, shell, worker, accumulator = small_tree()
+    kernel.run(worker, 100, 10)
+    accumulator.update(*kernel.look())
+    kernel.exit(shell)
+    kernel.reap(shell)
+    total = accumulator.update(*kernel.look())
+    assert total["job"] == CpuTicks(100, 10)
+    kernel.exit(worker)
+    kernel.reap(worker)
+    assert accumulator.update(*kernel.look()) == {"system": CpuTicks(0, 0)}
+
+
+def test_parent_and_child_that_end_between_two_looks_are_not_counted_twice():
+    kernel, shell, worker, accumulator = small_tree()
+    grandchild = kernel.fork(worker, 4)
+    kernel.run(grandchild, 100, 10)
+    accumulator.update(*kernel.look())
+    kernel.exit(grandchild)
+    kernel.reap(grandchild)
+    kernel.exit(worker)
+    kernel.reap(worker)
+    assert accumulator.update(*kernel.look())["job"] == CpuTicks(100, 10)
+    kernel.run(shell, 1, 1)
+    assert accumulator.update(*kernel.look())["job"] == CpuTicks(101, 11)
+
+
+def test_a_child_read_after_its_parent_in_one_look_is_not_counted_twice():
+    kernel, _, worker, accumulator = small_tree()
+    kernel.run(worker, 100, 10)
+    accumulator.update(*kernel.look())
+    early, keys = kernel.look()
+    kernel.exit(worker)
+    kernel.reap(worker)
+    late, _ = kernel.look()
+    # The shell was read before the worker ended, the worker's own line after it had gone …
+    assert accumulator.update({1: early[1], 2: early[2]}, keys)["job"] == CpuTicks(100, 10)
+    assert accumulator.update(late, keys)["job"] == CpuTicks(100, 10)
+
+
+def test_a_child_read_before_it_ended_and_again_within_its_parent_is_set_right():
+    kernel, shell, worker, accumulator = small_tree()
+    kernel.run(worker, 100, 10)
+    accumulator.update(*kernel.look())
+    early, keys = kernel.look()
+    kernel.exit(worker)
+    kernel.reap(worker)
+    late, _ = kernel.look()
+    # … or the other way round: for one look the time is there twice, then the total waits until it is true.
+    high = accumulator.update({**late, 3: early[3]}, keys)["job"]
+    assert accumulator.update(late, keys)["job"] == high
+    kernel.run(shell, 150, 20)
+    assert accumulator.update(*kernel.look())["job"] == CpuTicks(250, 30)
+
+
+@pytest.mark.parametrize("reaped", [True, False])
+def test_a_claim_that_was_not_met_yet_goes_up_with_its_parent(reaped):
+    kernel, _, worker, accumulator = small_tree()
+    grandchild = kernel.fork(worker, 4)
+    great_grandchild = kernel.fork(grandchild, 5)
+    kernel.run(great_grandchild if not reaped else grandchild, 100, 10)
+    accumulator.update(*kernel.look())
+    early, keys = kernel.look()
+    kernel.exit(great_grandchild)
+    kernel.reap(great_grandchild)
+    kernel.exit(grandchild)
+    kernel.reap(grandchild)
+    accumulator.update({pid: early[pid] for pid in (1, 2, 3)}, keys)  # the rest ended after these were read
+    kernel.exit(worker)
+    kernel.reap(worker)
+    assert accumulator.update(*kernel.look())["job"] == CpuTicks(100, 10)
+
+
+def test_a_reused_number_is_a_new_process():
+    kernel, shell, worker, accumulator = small_tree()
+    kernel.run(worker, 100, 10)
+    accumulator.update(*kernel.look())
+    kernel.exit(worker)
+    kernel.reap(worker)
+    kernel.run(kernel.fork(shell, 3), 7, 1)
+    assert accumulator.update(*kernel.look())["job"] == CpuTicks(107, 11)
+
+
+def test_a_process_brings_its_life_along_to_the_job_that_is_learnt_later():
+    kernel, _, worker, accumulator = small_tree()
+    kernel.run(worker, 100, 10)
+    samples, keys = kernel.look()
+    accumulator.update(samples, {**keys, 3: "group"})
+    assert accumulator.update(samples, keys)["job"] == CpuTicks(100, 10)
+
+
+def test_a_process_without_a_key_is_counted_nowhere_until_it_has_one():
+    kernel, _, worker, accumulator = small_tree()
+    kernel.run(worker, 100, 10)
+    samples, keys = kernel.look()
+    assert accumulator.update(samples, {1: "system", 2: "job"}) == {
+        "system": CpuTicks(0, 0),
+        "job": CpuTicks(0, 0),
+    }
+    assert accumulator.update(samples, keys)["job"] == CpuTicks(100, 10)
+
+
+def test_a_job_without_processes_is_forgotten():
+    kernel, shell, worker, accumulator = small_tree()
+    accumulator.update(*kernel.look())
+    for task in (worker, shell):
+        kernel.exit(task)
+        kernel.reap(task)
+    assert accumulator.update(*kernel.look()) == {"system": CpuTicks(0, 0)}
+    assert accumulator.update({}, {}) == {}
+
+
+def test_parents_in_a_circle_end_too():
+    kernel, _, _, accumulator = small_tree()
+    samples, keys = kernel.look()
+    one, other = samples[2], samples[3]
+    circle = {
+        4: _changed(one, pid=4, ppid=5),
+        5: _changed(other, pid=5, ppid=4),
+        6: _changed(other, pid=6, ppid=5),
+    }
+    accumulator.update(circle, dict.fromkeys(circle, "job"))
+    assert accumulator.update({}, {}) == {}
+    assert keys
+
+
+def _changed(sample: ProcessSample, **changes) -> ProcessSample:
+    from dataclasses import replace
+
+    return replace(sample, **changes)
+
+
+def test_a_ledger_never_falls_and_keeps_groups_that_went():
+    ledger = CpuLedger()
+    assert ledger.update({"a": CpuTimes(1.0, 2.0), "b": CpuTimes(3.0, 4.0)}) == CpuTimes(4.0, 6.0)
+    assert ledger.update({"b": CpuTimes(2.0, 5.0)}) == CpuTimes(4.0, 7.0)
+    assert ledger.update({}) == CpuTimes(4.0, 7.0)
+
+
+def test_a_ledger_with_an_unreadable_group_says_nothing_this_time():
+    ledger = CpuLedger()
+    assert ledger.update({"a": CpuTimes(1.0, 2.0), "b": None}) is None
+    assert ledger.update({"a": None}) is None
+    assert ledger.update({"a": CpuTimes(1.5, 2.0)}) == CpuTimes(1.5, 2.0)
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from("abc"), st.tuples(st.floats(0, 1e9), st.floats(0, 1e9)), max_size=3),
+        max_size=8,
+    )
+)
+def test_a_ledger_never_falls_whatever_it_is_told(readings):
+    ledger = CpuLedger()
+    last = CpuTimes(0.0, 0.0)
+    for each in readings:
+        now = ledger.update({name: CpuTimes(*times) for name, times in each.items()})
+        assert now.user_secs >= last.user_secs * (1 - 1e-12)
+        assert now.system_secs >= last.system_secs * (1 - 1e-12)
+        last = now
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_order_of_processes_does_not_matter(order):
+    kernel, _, worker, accumulator = small_tree()
+    kernel.run(worker, 9, 9)
+    samples, keys = kernel.look()
+    pids = [2, 3]
+    accumulator.update({pids[i]: samples[pids[i]] for i in order}, keys)
+    kernel.exit(worker)
+    kernel.reap(worker)
+    assert accumulator.update(*kernel.look())["job"] == CpuTicks(9, 9)

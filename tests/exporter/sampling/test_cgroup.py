@@ -1,0 +1,227 @@
+import errno
+import os
+import shutil
+
+import pytest
+
+from exporter.sampling.accumulate import CpuTimes
+from exporter.sampling.cgroup import JobCgroup, JobCgroups, JobFigures
+from exporter.sampling.descriptors import DescriptorBudget, Unreadable
+from exporter.sampling.hierarchy import Hierarchies, JobDirectory, find_hierarchies, list_job_directories
+from exporter.snapshot import MemoryBytes
+
+
+@pytest.fixture
+def unreadable():
+    return Unreadable()
+
+
+@pytest.fixture
+def budget():
+    return DescriptorBudget()
+
+
+def listed(root, unreadable, **more) -> list[JobDirectory]:
+    found, complete = list_job_directories(find_hierarchies(str(root)), unreadable, **more)
+    assert complete
+    return found
+
+
+def test_separate_hierarchies_of_v1_are_found(fixtures):
+    root = str(fixtures / "cgroup-v1")
+    assert find_hierarchies(root) == Hierarchies(cpuacct=f"{root}/cpuacct", memory=f"{root}/memory")
+
+
+def test_hierarchies_mounted_together_are_found_behind_no_link(tmp_path):
+    for name in ("cpu,cpuacct", "memory", "unified", "systemd"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "cpuacct").symlink_to("cpu,cpuacct")
+    assert find_hierarchies(str(tmp_path)) == Hierarchies(
+        cpuacct=f"{tmp_path}/cpu,cpuacct", memory=f"{tmp_path}/memory", unified=f"{tmp_path}/unified"
+    )
+
+
+def test_v2_is_found(fixtures):
+    root = str(fixtures / "cgroup-v2")
+    assert find_hierarchies(root) == Hierarchies(unified=root)
+
+
+def test_no_hierarchy_is_found_where_there_is_none(tmp_path):
+    assert find_hierarchies(str(tmp_path)) == Hierarchies()
+    with pytest.raises(FileNotFoundError):
+        find_hierarchies(str(tmp_path / "nothing"))
+
+
+def test_a_captured_job_of_v1_is_read(fixtures, budget, unreadable):
+    (directory,) = listed(fixtures / "cgroup-v1", unreadable)
+    assert directory.path == "/slurm_n1/uid_6001/job_10"
+    assert (directory.membership.job_id, directory.membership.uid, directory.membership.node) == (
+        "10",
+        6001,
+        "n1",
+    )
+    group = JobCgroup(directory, budget, unreadable)
+    for _ in range(2):  # opened, then read through the kept descriptors
+        assert group.read() == JobFigures(
+            cpu=CpuTimes(pytest.approx(4.8), pytest.approx(1.2)),
+            memory=MemoryBytes(
+                anon=593920, file=131072, shmem=4096, kernel=348160, swap=8192, charged=2277376, limit=104857600,
+                peak=3502080,
+            ),
+        )  # fmt: skip
+    assert unreadable.counts == {}
+    assert budget.open == 7
+    group.close()
+    assert budget.open == 0
+
+
+def test_jobs_of_v2_are_read_by_number_and_by_sluid(fixtures, budget, unreadable):
+    directories = {each.path.rpartition("/")[2]: each for each in listed(fixtures / "cgroup-v2", unreadable)}
+    assert sorted(directories) == ["job_4", "s5K1KKYAYG5D00"]
+    job = JobCgroup(directories["job_4"], budget, unreadable)
+    assert job.read() == JobFigures(
+        cpu=CpuTimes(0.049043, 0.077643),
+        memory=MemoryBytes(
+            anon=2260992,
+            file=499712,
+            shmem=16384,
+            kernel=2756608,
+            swap=4096,
+            charged=5533696,
+            limit=None,
+            peak=6533120,
+        ),
+    )
+    old = JobCgroup(directories["s5K1KKYAYG5D00"], budget, unreadable)
+    assert old.read() == JobFigures(
+        cpu=CpuTimes(2.0, 1.0), memory=MemoryBytes(anon=1000, file=200, shmem=100, kernel=100, charged=1500)
+    )
+    assert directories["s5K1KKYAYG5D00"].membership.sluid == "s5K1KKYAYG5D00"
+    assert unreadable.counts == {}  # a file that a kernel does not have is no failure
+    job.close()
+    old.close()
+
+
+def test_a_hybrid_layout_is_read_from_v1(node, budget, unreadable):
+    node.job_v1("slurm/uid_1/job_2", usage_secs=5, user=1, system=0)
+    (node.cgroup / "unified/system.slice").mkdir(parents=True)
+    (directory,) = listed(node.cgroup, unreadable)
+    assert JobCgroup(directory, budget, unreadable).read().cpu == CpuTimes(5.0, 0.0)
+
+
+def test_a_job_below_a_prefix_is_found_with_that_prefix_only(node, unreadable):
+    node.job_v1("docker/abc/slurm/uid_1/job_2")
+    assert listed(node.cgroup, unreadable) == []
+    (directory,) = listed(node.cgroup, unreadable, prefix="/docker/abc")
+    assert directory.memory == f"{node.cgroup}/memory/docker/abc/slurm/uid_1/job_2"
+
+
+def test_what_users_and_others_make_is_no_job(node, unreadable):
+    node.job_v2("user.slice/user-1.slice/slurmstepd.scope/job_99")
+    node.job_v2("job_2")
+    node.job_v2("job_2/step_0/user/task_0/job_98")
+    node.job_v2("system")
+    node.job_v2("job_x")
+    (node.cgroup / "system.slice/slurmstepd.scope/job_7").write_text("a file")
+    (node.cgroup / "system.slice/slurmstepd.scope/job_8").symlink_to("job_2")
+    assert [each.path for each in listed(node.cgroup, unreadable)] == ["/system.slice/slurmstepd.scope/job_2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [
+        ("memory.stat", {"anon", "file", "shmem", "swap"}),
+        ("memory.usage_in_bytes", {"charged"}),
+        ("memory.limit_in_bytes", set()),
+        ("memory.kmem.usage_in_bytes", {"kernel"}),
+        ("memory.max_usage_in_bytes", {"peak"}),
+    ],
+)
+@pytest.mark.parametrize("failure", [errno.EACCES, errno.EIO, errno.ENODEV, "garbage"])
+def test_a_file_that_cannot_be_read_costs_its_own_figures_only(
+    node, budget, unreadable, fail_opening, name, lost, failure
+):
+    node.job_v1("slurm/uid_1/job_2", usage_secs=1)
+    whole = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable).read()
+    if failure == "garbage":
+        (node.cgroup / "memory/slurm/uid_1/job_2" / name).write_text("\xff-1\n")
+    else:
+        fail_opening(name, failure)
+    broken = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable).read()
+    assert broken.cpu == whole.cpu
+    for field in ("anon", "file", "shmem", "swap", "kernel", "charged", "peak"):
+        assert getattr(broken.memory, field) == (None if field in lost else getattr(whole.memory, field))
+    kind = failure if failure == "garbage" else errno.errorcode[failure].lower()
+    expected = {} if failure == errno.ENODEV else {f"job_{name.replace('.', '_')}_{kind}": 1}
+    assert unreadable.counts == expected
+
+
+def test_without_the_precise_total_the_sampled_times_count(node, budget, unreadable):
+    node.job_v1("slurm/uid_1/job_2", user=300, system=100)
+    (node.cgroup / "cpu,cpuacct/slurm/uid_1/job_2/cpuacct.usage").unlink()
+    assert JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable).read().cpu == CpuTimes(3.0, 1.0)
+    (node.cgroup / "cpu,cpuacct/slurm/uid_1/job_2/cpuacct.stat").write_text("")
+    assert JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable).read().cpu is None
+
+
+def test_a_directory_that_vanished_is_not_an_error(node, budget, unreadable):
+    node.job_v1("slurm/uid_1/job_2")
+    group = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable)
+    node.end_job("slurm/uid_1/job_2")
+    assert group.read() == JobFigures(cpu=None, memory=MemoryBytes())
+    assert unreadable.counts == {}
+
+
+def test_groups_come_and_go_with_their_directories(node, budget, unreadable):
+    groups = JobCgroups(str(node.cgroup), budget, unreadable)
+    node.job_v2("job_1")
+    node.job_v2("job_2")
+    groups.update(lambda _: True)
+    first = {each.directory.membership.job_id: each for each in groups}
+    for each in groups:
+        each.read()
+    node.end_job("job_1")
+    groups.update(lambda _: True)
+    assert list(groups) == [first["2"]]
+    groups.update(lambda membership: membership.job_id == "3")
+    assert list(groups) == []
+    assert budget.open == 0
+    groups.close()
+
+
+def test_a_listing_that_fails_ends_no_job(node, budget, unreadable, monkeypatch):
+    groups = JobCgroups(str(node.cgroup), budget, unreadable)
+    node.job_v2("job_1")
+    node.job_v2("job_2")
+    groups.update(lambda _: True)
+    before = list(groups)
+    real = os.scandir
+
+    def fake(path):
+        if str(path).endswith("slurmstepd.scope"):
+            raise OSError(errno.EIO, "x")
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", fake)
+    groups.update(lambda _: True)
+    assert list(groups) == before
+    assert unreadable.counts == {"job_directories_eio": 1}
+    shutil.rmtree(node.cgroup / "system.slice/slurmstepd.scope/job_1")
+    groups.update(lambda _: True)
+    assert [each.directory.membership.job_id for each in groups] == ["2"]
+    groups.close()
+
+
+def test_a_node_without_control_groups_has_no_jobs(tmp_path, budget, unreadable):
+    groups = JobCgroups(str(tmp_path / "nothing"), budget, unreadable)
+    groups.update(lambda _: True)
+    assert list(groups) == []
+    assert unreadable.counts == {}
+
+
+def test_a_pipe_in_place_of_a_file_does_not_hang(node, budget, unreadable):
+    group = node.job_v2("job_1")
+    (group / "cpu.stat").unlink()
+    os.mkfifo(group / "cpu.stat")
+    assert JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable).read().cpu is None
+    assert unreadable.counts == {"job_cpu_stat_espipe": 1}

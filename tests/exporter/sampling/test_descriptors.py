@@ -1,0 +1,148 @@
+import errno
+import os
+import resource
+
+import pytest
+
+from exporter.sampling.descriptors import RESERVE, DescriptorBudget, KeptFile, Unreadable, read_file
+from jobfeatures.errors import ParseError
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    """Return the limits [soft, hard], which setrlimit changes instead of the real ones."""
+    state = [1024, 4096]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: tuple(state))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: state.__setitem__(slice(None), list(new)))
+    return state
+
+
+def taken(budget: DescriptorBudget, most: int = 10_000) -> int:
+    count = 0
+    while count < most and budget.take():
+        count += 1
+    return count
+
+
+def test_the_soft_limit_is_raised_no_further_than_needed(limits):
+    budget = DescriptorBudget()
+    assert taken(budget, 1024 - RESERVE) == 1024 - RESERVE
+    assert limits == [1024, 4096]
+    assert budget.take()
+    assert 1024 < limits[0] <= 2048
+
+
+def test_a_reserve_is_left_below_the_hard_limit(limits):
+    assert taken(DescriptorBudget()) == 4096 - RESERVE
+    assert limits == [4096, 4096]
+
+
+def test_a_small_limit_is_shared_by_halves(limits):
+    limits[:] = [64, 64]
+    assert taken(DescriptorBudget()) == 32
+
+
+def test_an_unlimited_hard_limit_is_no_number(limits):
+    limits[1] = resource.RLIM_INFINITY
+    assert taken(DescriptorBudget()) == 10_000
+    assert limits[1] == resource.RLIM_INFINITY
+
+
+def test_max_open_bounds_and_raises_nothing(limits):
+    budget = DescriptorBudget(5)
+    assert taken(budget) == 5
+    budget.give(2)
+    assert taken(budget) == 2
+    assert limits == [1024, 4096]
+
+
+def test_where_raising_is_forbidden_the_soft_limit_counts(limits, monkeypatch):
+    def forbidden(*_):
+        raise ValueError
+
+    monkeypatch.setattr(resource, "setrlimit", forbidden)
+    assert taken(DescriptorBudget()) == 1024 - RESERVE
+
+
+def test_a_shrunk_budget_stays_small(limits):
+    budget = DescriptorBudget()
+    assert taken(budget, 10) == 10
+    budget.shrink()
+    assert not budget.take()
+    budget.give()
+    assert budget.take()
+
+
+def test_failures_are_counted_by_kind_and_vanishing_is_none():
+    unreadable = Unreadable()
+    for number in (errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.EACCES, errno.EIO, errno.EIO):
+        unreadable.add("thing", OSError(number, "x"))
+    unreadable.add("thing", ParseError("x"))
+    assert unreadable.counts == {"thing_eacces": 1, "thing_eio": 2, "thing_garbage": 1}
+
+
+def test_a_kept_file_shows_its_changes_and_survives_replacement(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"one")
+    budget = DescriptorBudget()
+    kept = KeptFile(str(path), budget)
+    assert kept.read() == b"one"
+    assert budget.open == 1
+    path.write_bytes(b"two")
+    assert kept.read() == b"two"
+    kept.close()
+    kept.close()
+    assert budget.open == 0
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        kept.read()
+
+
+def test_a_kept_file_may_be_longer_than_its_first_read(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 10_000)
+    assert KeptFile(str(path), DescriptorBudget(0)).read() == b"x" * 10_000
+
+
+def test_a_kept_file_whose_group_was_made_anew_is_opened_again(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_bytes(b"one")
+    kept = KeptFile(str(path), DescriptorBudget())
+    kept.read()
+    real, dead = os.pread, os.open(path, os.O_RDONLY)
+    os.dup2(dead, kept._descriptor)
+    gone = kept._descriptor
+
+    def fake(descriptor, *rest):
+        if descriptor == gone:
+            monkeypatch.setattr(os, "pread", real)
+            raise OSError(errno.ENODEV, "gone")
+        return real(descriptor, *rest)
+
+    monkeypatch.setattr(os, "pread", fake)
+    assert kept.read() == b"one"
+    kept.close()
+    os.close(dead)
+
+
+def test_beyond_the_budget_nothing_stays_open(tmp_path, open_descriptors):
+    path = tmp_path / "file"
+    path.write_bytes(b"one")
+    before = open_descriptors()
+    assert KeptFile(str(path), DescriptorBudget(0)).read() == b"one"
+    assert open_descriptors() == before
+
+
+def test_pipes_links_directories_and_giants_are_errors_and_nothing_hangs(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "target").write_bytes(b"secret")
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "giant").write_bytes(b"x" * 100)
+    assert read_file(str(tmp_path / "pipe")) == b""
+    for name, number in (("link", errno.ELOOP), ("directory", errno.EISDIR), ("giant", errno.EFBIG)):
+        with pytest.raises(OSError) as error:  # noqa: PT011  # the number is checked below
+            read_file(str(tmp_path / name), max_bytes=99)
+        assert error.value.errno == number
+    with pytest.raises(OSError, match="seek"):
+        KeptFile(str(tmp_path / "pipe"), DescriptorBudget()).read()

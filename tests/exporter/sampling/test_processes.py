@@ -1,0 +1,252 @@
+import errno
+import os
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.sampling.descriptors import DescriptorBudget
+from exporter.sampling.processes import ProcessScanner, parse_process_stat
+from jobfeatures.errors import ParseError
+
+
+@pytest.fixture
+def scanner(node):
+    scanner = ProcessScanner(str(node.proc))
+    yield scanner
+    scanner.close()
+
+
+def test_a_line_is_read_field_by_field(fixtures):
+    process = parse_process_stat((fixtures / "proc/6664/stat").read_bytes(), page_bytes=4096)
+    assert (process.pid, process.ppid, process.pgid, process.session) == (6664, 6663, 6663, 6663)
+    assert process.command == "a) R\n(b\N{REPLACEMENT CHARACTER}"
+    assert (process.state, process.start_ticks, process.threads) == ("R", 176920, 2)
+    assert (process.user_ticks, process.system_ticks) == (250, 50)
+    assert (process.resident_bytes, process.virtual_bytes) == (1423 * 4096, 9133440)
+    parent = parse_process_stat((fixtures / "proc/6663/stat").read_bytes())
+    assert (parent.children_user_ticks, parent.children_system_ticks) == (40, 10)
+
+
+@given(st.binary(max_size=15))
+def test_a_name_may_hold_any_bytes(name):
+    line = b"7 (" + name + b") S 1 2 3 0 -1 0 0 0 0 0 4 5 6 7 20 0 8 0 9 10 11 0 0\n"
+    process = parse_process_stat(line)
+    assert (process.pid, process.ppid, process.start_ticks) == (7, 1, 9)
+    assert process.command == name.decode("utf-8", "replace")
+    process.command.encode()
+
+
+@given(st.binary(max_size=200) | st.text(alphabet="0123456789 ()S-_", max_size=120).map(str.encode))
+def test_any_bytes_give_a_process_or_the_error(data):
+    try:
+        parse_process_stat(data)
+    except ParseError:
+        pass
+
+
+@pytest.mark.parametrize(
+    "change", [(b"7 (", b"-7 ("), (b" S ", b" SS "), (b" 9 ", b" -9 "), (b" 9 ", b" 9_0 "), (b" 11 0", b"")]
+)
+def test_garbage_is_an_error(change):
+    line = b"7 (x) S 1 2 3 0 -1 0 0 0 0 0 4 5 6 7 20 0 8 0 9 10 11 0"
+    parse_process_stat(line + b" 0\n")
+    with pytest.raises(ParseError):
+        parse_process_stat(line.replace(*change))
+
+
+def test_a_tree_of_processes_is_scanned(fixtures):
+    scanner = ProcessScanner(str(fixtures / "proc"))
+    assert sorted(scanner.scan()) == [1, 2, 6659, 6663, 6664]
+    assert scanner.unreadable == {}
+    scanner.close()
+
+
+def test_the_real_proc_is_scanned():
+    scanner = ProcessScanner("/proc")
+    process = scanner.scan()[os.getpid()]
+    assert process.ppid == os.getppid()
+    assert process.pgid == os.getpgid(0)
+    assert process.resident_bytes > 2**20
+    scanner.close()
+
+
+def test_an_unchanged_process_is_the_same_object(node, scanner):
+    node.process(10)
+    node.process(11)
+    before = scanner.scan()
+    node.process(11, user=5)
+    after = scanner.scan()
+    assert after[10] is before[10]
+    assert after[11].user_ticks == 5
+
+
+def test_a_vanished_process_is_not_an_error(node, scanner, open_descriptors):
+    node.process(10)
+    node.process(11)
+    scanner.scan()
+    before = open_descriptors()
+    node.end(10)
+    assert list(scanner.scan()) == [11]
+    assert scanner.unreadable == {}
+    assert open_descriptors() == before - 1
+
+
+@pytest.mark.parametrize("number", [errno.ESRCH, errno.ENOENT])
+def test_a_process_that_vanishes_while_it_is_read_is_not_an_error(node, scanner, fail_opening, number):
+    node.process(10)
+    fail_opening("/10/stat", number)
+    assert scanner.scan() == {}
+    assert scanner.unreadable == {}
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_an_unreadable_process_is_counted_by_kind_and_costs_no_other(node, scanner, fail_opening, number):
+    node.process(10)
+    node.process(11)
+    fail_opening("/10/stat", number)
+    assert list(scanner.scan()) == [11]
+    assert scanner.unreadable == {f"process_stat_{errno.errorcode[number].lower()}": 1}
+
+
+def test_a_forbidden_file_is_counted(node, scanner):
+    if os.geteuid() == 0:
+        pytest.skip("root may read everything; the fake failure above stands in for this")
+    (node.process(10) / "stat").chmod(0)
+    assert scanner.scan() == {}
+    assert scanner.unreadable == {"process_stat_eacces": 1}
+
+
+def fail_reading(monkeypatch, number, times=1):
+    real = os.pread
+    left = [times]
+
+    def fake(*arguments):
+        if left[0]:
+            left[0] -= 1
+            raise OSError(number, os.strerror(number))
+        return real(*arguments)
+
+    monkeypatch.setattr(os, "pread", fake)
+
+
+def test_a_number_that_is_another_process_by_now_is_read_anew(node, scanner, monkeypatch):
+    node.process(10, start=100)
+    scanner.scan()
+    node.end(10)
+    node.process(10, start=200)
+    fail_reading(monkeypatch, errno.ESRCH)  # as the old descriptor answers on the real /proc
+    assert scanner.scan()[10].start_ticks == 200
+    assert scanner.unreadable == {}
+
+
+def test_a_process_that_cannot_be_read_this_time_is_not_taken_for_dead(node, scanner, monkeypatch):
+    node.process(10, user=1)
+    before = scanner.scan()
+    node.process(10, user=2)
+    fail_reading(monkeypatch, errno.EIO)
+    assert scanner.scan()[10] is before[10]
+    assert scanner.unreadable == {"process_stat_eio": 1}
+    assert scanner.scan()[10].user_ticks == 2
+
+
+def test_garbage_is_counted_and_keeps_what_was_known(node, scanner):
+    path = node.process(10)
+    node.process(11)
+    before = scanner.scan()
+    (path / "stat").write_bytes(b"\xff")
+    assert scanner.scan()[10] is before[10]
+    (node.process(12) / "stat").write_bytes(b"")
+    (node.process(13) / "stat").write_bytes(node.stat_line(99))
+    assert sorted(scanner.scan()) == [10, 11]
+    assert scanner.unreadable == {"process_stat_garbage": 4}
+
+
+def test_pipes_and_links_and_odd_names_neither_hang_nor_deceive(node, scanner, tmp_path):
+    node.process(10)
+    os.mkfifo(node.process(11) / "stat2")
+    (node.proc / "11/stat").unlink()
+    (node.proc / "11/stat2").rename(node.proc / "11/stat")
+    (node.proc / "12").mkdir()
+    (node.proc / "12/stat").symlink_to(node.proc / "10/stat")
+    for name in ("self", "٣", "1e3", "-1", "9" * 30, "013"):
+        (node.proc / name).mkdir()
+    (node.proc / "013/stat").write_bytes(node.stat_line(13))
+    (node.proc / "14").write_text("a file")
+    assert list(scanner.scan()) == [10]
+    assert scanner.unreadable == {
+        "process_stat_espipe": 1,
+        "process_stat_eloop": 1,
+        "process_stat_garbage": 1,
+    }
+
+
+@pytest.mark.parametrize("max_open", [0, 1, 2])
+def test_beyond_the_limit_processes_are_opened_read_and_closed(node, open_descriptors, max_open):
+    for pid in (10, 11, 12):
+        node.process(pid)
+    before = open_descriptors()
+    scanner = ProcessScanner(str(node.proc), max_open=max_open)
+    first = scanner.scan()
+    assert open_descriptors() == before + max_open
+    node.process(12, user=9)
+    node.end(11)
+    second = scanner.scan()
+    assert second[10] is first[10]
+    assert second[12].user_ticks == 9
+    assert 11 not in second
+    assert scanner.scan()[12] is second[12]
+    scanner.close()
+    assert open_descriptors() == before
+
+
+def test_a_process_that_is_not_kept_and_cannot_be_opened_keeps_its_sample(node, fail_opening):
+    node.process(10)
+    scanner = ProcessScanner(str(node.proc), max_open=0)
+    before = scanner.scan()
+    fail_opening("/10/stat", errno.EACCES)
+    assert scanner.scan()[10] is before[10]
+    assert scanner.scan()[10] is before[10]
+    assert scanner.unreadable == {"process_stat_eacces": 2}
+    fail_opening("/10/stat", errno.ENOENT)
+    assert scanner.scan() == {}
+
+
+def test_when_the_system_has_no_more_files_some_are_given_back(node, monkeypatch):
+    for pid in (10, 11):
+        node.process(pid)
+    budget = DescriptorBudget()
+    scanner = ProcessScanner(str(node.proc), budget=budget)
+    scanner.scan()
+    assert budget.open == 2
+    node.process(12)
+    real, left = os.open, [1]
+
+    def fake(path, *rest):
+        if left[0]:
+            left[0] -= 1
+            raise OSError(errno.EMFILE, "too many")
+        return real(path, *rest)
+
+    monkeypatch.setattr(os, "open", fake)
+    assert sorted(scanner.scan()) == [10, 11, 12]
+    assert scanner.unreadable == {}
+    assert budget.open == 0
+    assert sorted(scanner.scan()) == [10, 11, 12]
+    scanner.close()
+
+
+def test_a_missing_proc_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        ProcessScanner(str(tmp_path / "nothing")).scan()
+
+
+def test_the_children_of_this_process_come_and_go():
+    scanner = ProcessScanner("/proc")
+    scanner.scan()
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
+        assert scanner.scan()[child.pid].ppid == os.getpid()
+    assert child.pid not in scanner.scan()
+    assert scanner.unreadable == {}
+    scanner.close()

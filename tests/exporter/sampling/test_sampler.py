@@ -1,0 +1,341 @@
+import errno
+import gc
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from exporter.sampling.sampler import Sampler
+from exporter.snapshot import Accounting, GroupKey, MemoryBytes
+from jobfeatures.model import Job, JobKey
+
+EPOCH = 1795247965 - 1577836800
+V2 = "0::/system.slice/slurmstepd.scope"
+SLUID = "s5K1KKYAYG5D00"
+
+
+def slurm(job_id: str) -> JobKey:
+    return JobKey("slurm", job_id)
+
+
+def v1(path: str) -> str:
+    return f"9:memory:{path}\n8:cpu,cpuacct:{path}\n0::/\n"
+
+
+@pytest.fixture
+def make(node, clock):
+    """Return a function that makes a sampler of the made-up node."""
+    made = []
+
+    def make(jobs=dict, **more) -> Sampler:
+        made.append(Sampler(procfs=str(node.proc), cgroup=str(node.cgroup), clock=clock, jobs=jobs, **more))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_a_captured_node_with_a_job_on_v1(fixtures, clock):
+    sampler = Sampler(
+        procfs=str(fixtures / "proc"), cgroup=str(fixtures / "cgroup-v1"), clock=clock, jobs=dict
+    )
+    snapshot = sampler.sample()
+    sampler.close()
+    assert snapshot.taken_at_secs == clock.now_secs()
+    assert snapshot.processes == 5
+    assert snapshot.unreadable == {}
+    assert snapshot.node.load1 == 0.35
+    job = snapshot.jobs[slurm("10")]
+    assert job.accounting is Accounting.CGROUP
+    assert (job.user_cpu_secs, job.system_cpu_secs) == (pytest.approx(4.8), pytest.approx(1.2))
+    assert (job.processes, job.threads, job.uid, job.node) == (3, 7, 6001, "n1")
+    assert (job.memory.anon, job.memory.limit) == (593920, 104857600)
+    groups = {key: each for key, each in snapshot.jobs.items() if isinstance(key, GroupKey)}
+    assert groups.keys() == {GroupKey(1, EPOCH), GroupKey(0, EPOCH)}
+    init = groups[GroupKey(1, EPOCH)]
+    assert (init.user_cpu_secs, init.system_cpu_secs) == (28.2, 20.31)
+    assert init.memory == MemoryBytes(anon=5000 * 1024, file=9000 * 1024, shmem=0, swap=0)
+    assert groups[GroupKey(0, EPOCH)].memory == MemoryBytes()
+
+
+def test_a_job_on_v2_with_its_user_from_a_process(node, make):
+    node.job_v2("job_4", user_usec=1_500_000, system_usec=500_000, memory=7)
+    node.process(10, cgroup=f"{V2}/job_4/step_0/user/task_0\n", threads=3)
+    job = make().sample().jobs[slurm("4")]
+    assert (job.user_cpu_secs, job.system_cpu_secs, job.memory.anon) == (1.5, 0.5, 7)
+    assert (job.processes, job.threads, job.node) == (1, 3, None)
+    assert job.uid == os.stat(node.proc / "10").st_uid
+
+
+@pytest.mark.parametrize("step", ["extern/user/task_0", "0/slurm"])
+def test_roots_own_processes_do_not_make_the_job_roots(node, make, monkeypatch, step):
+    node.job_v2("job_4")
+    node.process(10, name=b"slurmstepd", cgroup=f"{V2}/job_4/step_0/slurm\n")
+    node.process(11, name=b"sleep" if "extern" in step else b"slurmstepd", cgroup=f"{V2}/job_4/step_{step}\n")
+    owners = {10: 0, 11: 0, 12: 0, 13: 6001}
+    real = os.stat
+    monkeypatch.setattr(
+        os,
+        "stat",
+        lambda path, *rest, **more: (
+            os.stat_result([0, 0, 0, 0, owners[int(str(path).rpartition("/")[2])], *[0] * 5])
+            if str(path).rpartition("/")[2].isdigit()
+            else real(path, *rest, **more)
+        ),
+    )
+    sampler = make()
+    assert sampler.sample().jobs[slurm("4")].uid is None
+    node.process(12, name=b"ping", cgroup=f"{V2}/job_4/step_0/user/task_0\n")
+    node.process(13, cgroup=f"{V2}/job_4/step_0/user/task_0\n")
+    assert sampler.sample().jobs[slurm("4")].uid == 6001
+
+
+def test_a_job_shows_before_its_processes_are_known(node, make):
+    node.job_v1("slurm/uid_6001/job_2", usage_secs=1)
+    job = make().sample().jobs[slurm("2")]
+    assert (job.processes, job.threads, job.uid, job.accounting) == (0, 0, 6001, Accounting.CGROUP)
+
+
+def test_a_job_whose_cpu_time_the_kernel_does_not_count_is_accumulated(node, make):
+    node.process(10, cgroup="6:freezer:/slurm/uid_6001/job_2/step_0\n0::/\n", user=150, rss_kib=8)
+    sampler = make()
+    job = sampler.sample().jobs[slurm("2")]
+    assert (job.accounting, job.user_cpu_secs, job.uid) == (Accounting.PROCESSES, 1.5, 6001)
+    assert job.memory == MemoryBytes(anon=8192, file=1024, shmem=0, swap=2048)
+    node.job_v1("slurm/uid_6001/job_2", usage_secs=1)
+    job = sampler.sample().jobs[slurm("2")]
+    assert (job.accounting, job.user_cpu_secs) == (Accounting.CGROUP, 1.5)  # never falls
+    assert job.memory.charged == 4096
+
+
+def test_a_job_by_processes(node, make):
+    key = JobKey("gridengine", "7")
+    jobs = {key: Job(key=key, processes=frozenset({10}))}
+    node.process(10, user=100, children_user=50)
+    node.process(11, ppid=10, user=30, system=20, threads=2)
+    node.process(12, user=1)
+    sampler = make(lambda: jobs)
+    job = sampler.sample().jobs[key]
+    assert (job.accounting, job.user_cpu_secs, job.system_cpu_secs) == (Accounting.PROCESSES, 1.8, 0.2)
+    assert (job.processes, job.threads) == (2, 3)
+    node.end(11)
+    node.process(10, user=100, children_user=90, children_system=25)
+    assert sampler.sample().jobs[key].user_cpu_secs == pytest.approx(1.9)
+    node.end(10)
+    assert key not in sampler.sample().jobs
+
+
+def test_a_control_group_is_a_better_witness_than_a_list(node, make):
+    key = JobKey("gridengine", "7")
+    node.job_v2("job_4")
+    node.process(10, cgroup=f"{V2}/job_4/step_0/user\n")
+    jobs = make(lambda: {key: Job(key=key, processes=frozenset({10}))}).sample().jobs
+    assert jobs[slurm("4")].processes == 1
+    assert key not in jobs
+
+
+def test_process_groups_without_a_job_are_told_by_group_and_boot(node, make):
+    node.process(10, user=100)
+    node.process(11, pgid=10, user=20)
+    node.process(12)
+    sampler = make()
+    jobs = sampler.sample().jobs
+    assert jobs.keys() == {GroupKey(10, EPOCH), GroupKey(12, EPOCH)}
+    assert (jobs[GroupKey(10, EPOCH)].user_cpu_secs, jobs[GroupKey(10, EPOCH)].processes) == (1.2, 2)
+    (node.proc / "stat").write_text("btime 1795247966\n")  # the clock was set
+    again = sampler.sample().jobs
+    assert again[GroupKey(10, EPOCH)] is jobs[GroupKey(10, EPOCH)]
+    node.process(12, user=5)
+    assert sampler.sample().jobs[GroupKey(12, EPOCH)].user_cpu_secs == 0.05
+
+
+def test_without_a_boot_time_groups_have_no_name_but_jobs_do(node, make):
+    (node.proc / "stat").unlink()
+    node.job_v2("job_4")
+    node.process(10)
+    node.process(11, cgroup=f"{V2}/job_4/step_0/user\n")
+    assert make().sample().jobs.keys() == {slurm("4")}
+
+
+def test_emulated_nodes_are_told_apart_or_summed(node, make):
+    for name, pid, usage in (("n1", 10, 1), ("n2", 20, 2)):
+        node.job_v1(f"slurm_{name}/uid_6001/job_2", usage_secs=usage, memory=100 * pid)
+        node.process(pid, cgroup=v1(f"/slurm_{name}/uid_6001/job_2/step_0/task_0"))
+    both = make().sample().jobs
+    assert (both[slurm("2")].user_cpu_secs, both[slurm("2")].memory.anon) == (3.0, 3000)
+    assert (both[slurm("2")].processes, both[slurm("2")].node) == (2, None)
+    one = make(node_name="n2").sample().jobs
+    assert (one[slurm("2")].user_cpu_secs, one[slurm("2")].memory.anon) == (2.0, 2000)
+    assert (one[slurm("2")].processes, one[slurm("2")].node) == (1, "n2")
+    assert one[GroupKey(10, EPOCH)].processes == 1
+    assert slurm("2") not in make(node_name="n3").sample().jobs
+
+
+def test_a_path_that_names_no_node_is_everybodys(node, make):
+    node.job_v1("slurm/uid_6001/job_2")
+    assert slurm("2") in make(node_name="n1").sample().jobs
+
+
+def test_cpu_time_does_not_fall_when_one_emulated_node_is_done(node, make):
+    node.job_v1("slurm_n1/uid_1/job_2", usage_secs=1)
+    node.job_v1("slurm_n2/uid_1/job_2", usage_secs=2)
+    sampler = make()
+    sampler.sample()
+    node.end_job("slurm_n1/uid_1/job_2")
+    node.job_v1("slurm_n2/uid_1/job_2", usage_secs=2.5)
+    assert sampler.sample().jobs[slurm("2")].user_cpu_secs == 3.5
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_cpu_time_that_cannot_be_read_is_none_for_a_while(node, make, fail_opening, number):
+    path = node.job_v2("job_4", user_usec=2_000_000)
+    fail_opening("/cpu.stat", number)
+    sampler = make()
+    snapshot = sampler.sample()
+    assert snapshot.jobs[slurm("4")].user_cpu_secs is None
+    assert snapshot.jobs[slurm("4")].accounting is Accounting.CGROUP
+    assert snapshot.unreadable == {f"job_cpu_stat_{errno.errorcode[number].lower()}": 1}
+    fail_opening("/cpu.stat", None)
+    assert sampler.sample().jobs[slurm("4")].user_cpu_secs == 2.0
+    (path / "cpu.stat").write_text("user_usec 1000000\nsystem_usec 0\n")
+    assert sampler.sample().jobs[slurm("4")].user_cpu_secs == 2.0
+
+
+def test_a_job_is_named_by_sluid_until_its_number_is_known(node, make):
+    node.job_v2(SLUID, user_usec=1_000_000)
+    sampler = make()
+    assert sampler.sample().jobs.keys() == {slurm(SLUID)}
+    node.process(10, cgroup=f"{V2}/{SLUID}/step_0/user/task_0\n", environ=b"SLURM_JOB_ID=3385\0")
+    for _ in range(3):
+        jobs = sampler.sample().jobs
+    assert jobs.keys() == {slurm("3385")}
+    assert (jobs[slurm("3385")].user_cpu_secs, jobs[slurm("3385")].processes) == (1.0, 1)
+
+
+def test_a_user_cannot_pass_for_a_job(node, make):
+    node.process(10, cgroup="0::/user.slice/user-1000.slice/slurmstepd.scope/job_99/step_0\n")
+    node.job_v2("user.slice/user-1000.slice/slurmstepd.scope/job_99")
+    assert make().sample().jobs.keys() == {GroupKey(10, EPOCH)}
+
+
+def test_a_node_that_is_a_container_names_its_own_prefix(node, make):
+    node.job_v1("docker/abc/slurm/uid_6001/job_2", usage_secs=1)
+    node.process(10, cgroup=v1("/docker/abc/slurm/uid_6001/job_2/step_0"))
+    assert make().sample().jobs.keys() == {GroupKey(10, EPOCH)}
+    assert make(cgroup_root="/docker/abc").sample().jobs[slurm("2")].processes == 1
+
+
+def test_a_process_list_that_cannot_be_read_ends_nothing(node, make, monkeypatch):
+    node.process(10, user=100)
+    sampler = make()
+    before = sampler.sample()
+    real = os.listdir
+
+    def fake(path="."):
+        if str(path) == str(node.proc):
+            raise OSError(errno.EMFILE, "x")
+        return real(path)
+
+    monkeypatch.setattr(os, "listdir", fake)
+    after = sampler.sample()
+    assert after.jobs == before.jobs
+    assert after.unreadable == {"process_list_emfile": 1}
+
+
+def test_a_snapshot_does_not_change_afterwards(node, make):
+    node.process(10)
+    sampler = make()
+    before = sampler.sample()
+    jobs, unreadable = dict(before.jobs), dict(before.unreadable)
+    (node.proc / "loadavg").write_text("")
+    node.end(10)
+    assert sampler.sample().jobs != jobs
+    assert (before.jobs, before.unreadable) == (jobs, unreadable)
+
+
+def test_an_empty_node_has_an_empty_snapshot(tmp_path, clock):
+    sampler = Sampler(procfs=str(tmp_path), cgroup=str(tmp_path / "none"), clock=clock, jobs=dict)
+    snapshot = sampler.sample()
+    assert (snapshot.jobs, snapshot.processes, snapshot.unreadable) == ({}, 0, {})
+    assert snapshot.node.cpu is None
+    sampler.close()
+
+
+def test_closing_gives_all_descriptors_back(node, make, open_descriptors):
+    node.job_v1("slurm/uid_1/job_2")
+    node.process(10, cgroup=v1("/slurm/uid_1/job_2/step_0"))
+    before = open_descriptors()
+    sampler = make()
+    sampler.sample()
+    assert open_descriptors() == before + 8
+    sampler.close()
+    assert open_descriptors() == before
+
+
+def size_of(root: object) -> int:
+    """Return how many objects hang on this one, modules and classes aside."""
+    seen: set[int] = set()
+    todo = [root]
+    while todo:
+        each = todo.pop()
+        if id(each) in seen or isinstance(each, type) or type(each).__name__ in {"module", "function"}:
+            continue
+        seen.add(id(each))
+        todo.extend(gc.get_referents(each))
+    return len(seen)
+
+
+def test_ten_thousand_ended_jobs_leave_nothing_behind(node, make, open_descriptors):
+    """100 jobs at a time, 99 by number and one by SLUID, which are renamed to be the next 100."""
+    names = [f"job_{number + 1}" for number in range(99)] + [f"s{0:013d}"]
+    for name in names:
+        node.job_v2(name)
+    scope = node.cgroup / "system.slice/slurmstepd.scope"
+    listed = JobKey("gridengine", "0")
+    jobs = {listed: Job(key=listed, processes=frozenset({12}))}
+    sampler = make(lambda: jobs)
+    seen, sizes, descriptors = set(), [], []
+    for look in range(101):
+        node.process(10, start=look, cgroup=f"{V2}/{names[0]}/step_0/user\n")
+        node.process(
+            11,
+            start=look,
+            cgroup=f"{V2}/{names[99]}/step_0/user\n",
+            environ=b"SLURM_JOB_ID=%d" % (10**6 + look),
+        )
+        node.process(12, start=look, ppid=10, pgid=1000 + look, user=look, children_user=look)
+        seen |= sampler.sample().jobs.keys()
+        if look in {50, 100}:
+            gc.collect()
+            sizes.append(size_of(sampler))
+            descriptors.append(open_descriptors())
+        following = [f"job_{(look + 1) * 100 + number + 1}" for number in range(99)] + [f"s{look + 1:013d}"]
+        for old, new in zip(names, following, strict=True):
+            (scope / old).rename(scope / new)
+        names = following
+        jobs = {
+            listed: jobs[listed],
+            JobKey("gridengine", str(look)): Job(key=listed, sessions=frozenset({look})),
+        }
+    assert sum(isinstance(key, JobKey) for key in seen) >= 10_000
+    assert sizes[1] == pytest.approx(sizes[0], abs=50)
+    assert descriptors[1] == descriptors[0]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@given(
+    files=st.dictionaries(
+        st.sampled_from(["stat", "status", "cgroup", "cmdline", "environ"]), st.binary(max_size=80)
+    )
+)
+def test_any_bytes_in_any_file_cost_nobody_else(node, make, files):
+    node.process(10)
+    path = node.process(11)
+    for name, data in files.items():
+        (path / name).write_bytes(data)
+    sampler = make()
+    for _ in range(2):
+        assert sampler.sample().jobs[GroupKey(10, EPOCH)].processes == 1
+    sampler.close()
