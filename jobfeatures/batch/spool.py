@@ -180,7 +180,7 @@ class SpoolSource:
                     file = self._read_file(folder, name, entries[name], file, now_secs, budget)
                 except FileNotFoundError:
                     continue  # it went between listing and reading
-            budget.jobs_left -= len(file.jobs)
+            budget.jobs_left -= _weight(file.jobs)
             files[name] = file
         return files
 
@@ -199,8 +199,9 @@ class SpoolSource:
             status, data = read_document(folder, name, self._max_bytes, self._check_status)
             budget.bytes_left -= len(data)
             document = parse_document(data, source=path, node=self._node_name, max_bytes=self._max_bytes)
-            if len(document.jobs) > budget.jobs_left:
-                return replace(known, version=None, notes=(Rejected(path, f"more than {MAX_JOBS} jobs"),))
+            if _weight(document.jobs) > budget.jobs_left:
+                reason = f"more than {MAX_JOBS} jobs, or jobs on very many nodes, in the folder"
+                return replace(known, version=None, notes=(Rejected(path, reason),))
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -299,6 +300,11 @@ def read_uid(user: str) -> int | None:
         return pwd.getpwnam(user).pw_uid
     except (KeyError, ValueError, OSError):
         return None
+
+
+def _weight(jobs: Sequence[Job]) -> int:
+    """Return how much memory jobs take, in ordinary jobs."""
+    return sum(1 + (len(job.nodes) + len(job.processes) + len(job.sessions)) // 16 for job in jobs)
 
 
 def _version_of(status: os.stat_result) -> Version:

@@ -29,6 +29,7 @@ from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limit, Limits
 
 T = TypeVar("T")
 MAX_NOTES: Final = 100
+MAX_INHERITED: Final = 2**20  # elements and characters that all jobs of a group inherit together
 
 # Section 5.1 for jobs, section 4.1 for job groups, whose words are accepted of jobs, too.
 STATES: Final[Mapping[str, JobState]] = {
@@ -115,6 +116,8 @@ class _Reader:
         defaults = [child for child in kept.children if child.name == "JobDefaults"] if kept else []
         if len(defaults) > 1:
             raise values.error_at(defaults[1], "stands here twice")
+        if defaults and _weight(defaults[0]) * len(jobs) > MAX_INHERITED:
+            raise values.error_at(defaults[0], f"too large for {len(jobs)} jobs")
         for job in jobs:
             self.read_job(job, policy, defaults[0] if defaults else None)
 
@@ -179,6 +182,11 @@ class _Reader:
     def _warn(self, note: Rejected) -> None:
         if len(self.warnings) < MAX_NOTES:
             self.warnings.append(Rejected(self._source, note.reason, note.line, note.field, note.text))
+
+
+def _weight(element: Element) -> int:
+    """Return the work and the memory that an element costs, counted in elements and characters."""
+    return 1 + len(element.text) + sum(map(_weight, element.children))
 
 
 def _read(read: Callable[[Element], T], element: Element | None) -> T | None:

@@ -536,6 +536,17 @@ def test_too_many_jobs_leave_files_out(source, put, monkeypatch):
     assert (set(table.jobs), table.complete) == ({key("1"), key("3")}, True)
 
 
+def test_a_job_on_very_many_nodes_counts_as_many(source, put, monkeypatch):
+    budget = spool._Budget
+    monkeypatch.setattr(spool, "_Budget", lambda: budget(jobs_left=9))
+    nodes = ",".join(f"n{number}" for number in range(160))
+    put("a.xml", document("1", more=f'<Node aggregation="List">{nodes}</Node>'))
+    put("b.xml", document("2"))
+    table = poll(source)
+    assert (set(table.jobs), table.complete) == ({key("2")}, False)
+    assert "very many nodes" in table.rejected[0].reason
+
+
 def test_no_descriptor_is_left_open(source, put, folder):
     put("6.xml", document("6"))
     put("7.xml", "<Job>")

@@ -256,6 +256,14 @@ def test_resource_limits_are_inherited_by_name():
     assert job.limits == Limits(cpu_secs=9, scratch_bytes=2 * MIB)
 
 
+def test_large_defaults_are_not_multiplied_by_many_jobs():
+    defaults = "<JobDefaults>" + tasks(*["<Process>77</Process>"] * 1000) + "</JobDefaults>"
+    few, many = ("<Job><Id>1</Id></Job>" * count for count in (10, 10_000))
+    assert len(parse_jobs(f"<JobGroup>{defaults}{few}</JobGroup>".encode(), source="s")[0]) == 10
+    with pytest.raises(ParseError, match="JobDefaults: too large for 10000 jobs"):
+        parse_jobs(f"<JobGroup>{defaults}{many}</JobGroup>".encode(), source="s")
+
+
 def test_an_id_is_not_inherited():
     data = b"<JobGroup><JobDefaults><Id>1</Id></JobDefaults><Job><Name>n</Name></Job></JobGroup>"
     jobs, rejected = parse_jobs(data, source="s")
