@@ -54,7 +54,7 @@ def parse_number(text: str, *, source: str) -> int:
 
 def parse_limit(text: str, *, source: str) -> int | None:
     """Return a limit in bytes, None for none: ``max`` on v2, 2**62 and more on v1. Raises ParseError."""
-    if text == "max\n":
+    if text.removesuffix("\n") == "max":
         return None
     limit = parse_number(text, source=source)
     return None if limit >= NO_LIMIT else limit
