@@ -112,7 +112,7 @@ def _ready(exporter: Exporter) -> bool:
 
 @dataclass
 class Slurm:
-    """A real Slurm of one node on this machine, with our hooks installed."""
+    """A real Slurm with our hooks: two emulated nodes on this machine, of which `node` is ours."""
 
     environ: dict[str, str]
     features: Path
@@ -136,7 +136,7 @@ class Slurm:
     def submit(self, script: str, *options: str, user: str = "alice", output: Path | None = None) -> str:
         """Submit a job and return its id."""
         job_id = self.run(
-            "sbatch", "--parsable", "-D", f"/home/{user}", "-o", str(output or "/dev/null"), *options,
+            "sbatch", "--parsable", "-w", self.node, "-D", f"/home/{user}", "-o", str(output or "/dev/null"), *options,
             user=user, stdin=f"#!/bin/bash\n{script}\n",
         ).strip()  # fmt: skip
         self.submitted.append(job_id)
@@ -165,16 +165,13 @@ class Slurm:
 
 @pytest.fixture(scope="session")
 def slurm_lab():
-    """Start the one-node Slurm once; stop it at the end unless it was running before."""
+    """Start Slurm once; stop it at the end unless it was running before."""
     if os.geteuid() != 0:
         pytest.skip("a private Slurm needs root: slurmd starts jobs as other users")
-    if not all(
-        shutil.which(name, path=SYSTEM_PATH)
-        for name in ("slurmctld", "slurmd", "sbatch")
-    ):
+    if not all(shutil.which(name, path=SYSTEM_PATH) for name in ("slurmctld", "slurmd", "sbatch")):
         pytest.skip("Slurm is not installed: tests/labs/slurm/install.sh")
     labs = ROOT / "tests/labs/slurm"
-    environ = {**os.environ, "SLURM_LAB_NODES": "1", "SLURM_LAB_CPUS": "4", "SLURM_LAB_REST": "0"}
+    environ = {**os.environ, "SLURM_LAB_NODES": "2", "SLURM_LAB_CPUS": "4", "SLURM_LAB_REST": "0"}
     up = subprocess.run([labs / "up.sh"], env=environ, capture_output=True, text=True, timeout=180)
     assert up.returncode == 0, up.stdout + up.stderr
     lab = Path(re.search(r"\. (\S+)/env\.sh", up.stdout)[1])

@@ -92,7 +92,7 @@ def test_a_job_reads_its_features_and_is_shown_and_is_gone_after_it_ends(
     assert not slurm_exporter.series("batch_job_cpu_seconds_total", **job)
 
 
-def test_array_tasks_and_het_components_are_jobs_of_their_own(slurm, slurm_exporter, until):
+def test_array_tasks_are_jobs_of_their_own(slurm, slurm_exporter, until):
     array = slurm.submit("sleep 30", "--array=1-2", "--mem=50", user="bob")
     found = slurm.wait(array, "RUNNING")
     assert len(found) == 2
@@ -106,7 +106,14 @@ def test_array_tasks_and_het_components_are_jobs_of_their_own(slurm, slurm_expor
         assert info["user"] == "bob"
         assert (slurm.features / f"jobfeatures/slurm-{raw_id}/job_id").read_text() == f"{raw_id}\n"
     assert {slurm_exporter.info(raw_id)["array_task_id"] for raw_id in found} == {"1", "2"}
-    slurm.cancel_all()
+
+
+def test_the_components_of_a_het_job_are_jobs_of_their_own(slurm, start_exporter, until):
+    """Slurm starts them on different nodes; this exporter looks at both of the emulated ones."""
+    exporter = start_exporter(
+        "--batch.sources", "slurm", "--features.root", str(slurm.features),
+        "--batch.interval", "2s", "--sample.interval", "1s", environ=slurm.environ,
+    )  # fmt: skip
     het = slurm.run(
         "sbatch", "--parsable", "-D", "/home/alice", "-o", "/dev/null", "-n1", "--mem=50", ":", "-n1", "--mem=70",
         user="alice", stdin="#!/bin/bash\nsrun --het-group=0,1 sleep 30\n",
@@ -115,9 +122,7 @@ def test_array_tasks_and_het_components_are_jobs_of_their_own(slurm, slurm_expor
     first, second = het, str(int(het) + 1)
     for raw_id, memory in ((first, 50), (second, 70)):
         info = until(
-            lambda raw_id=raw_id: (
-                slurm_exporter.info(raw_id).get("het_job_id") and slurm_exporter.info(raw_id)
-            ),
+            lambda raw_id=raw_id: exporter.info(raw_id).get("het_job_id") and exporter.info(raw_id),
             60,
         )
         assert info["het_job_id"] == first

@@ -1,0 +1,99 @@
+"""A real Prometheus takes what the daemon serves, in both formats."""
+
+import json
+import os
+import shutil
+import subprocess
+import urllib.parse
+import urllib.request
+
+import pytest
+
+PORT = 17909
+
+
+@pytest.fixture
+def prometheus(tmp_path, until):
+    """Return a function that starts Prometheus on some targets, and one that queries it."""
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("Prometheus is not installed (Debian: prometheus)")
+    started = []
+
+    def query(expression: str) -> dict[str, float]:
+        url = f"http://127.0.0.1:{PORT}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
+        with urllib.request.urlopen(url, timeout=5) as response:
+            answer = json.load(response)
+        return {
+            json.dumps(each["metric"], sort_keys=True): float(each["value"][1])
+            for each in answer["data"]["result"]
+        }
+
+    def start(*targets: str):
+        config = {
+            "global": {"scrape_interval": "1s"},
+            "scrape_configs": [
+                {"job_name": "batch_nodes", "static_configs": [{"targets": list(targets)}]},
+            ],
+        }
+        file = tmp_path / "prometheus.yml"
+        file.write_text(json.dumps(config))  # JSON is YAML
+        log = (tmp_path / "prometheus.log").open("wb")
+        command = [
+            program, f"--config.file={file}", f"--storage.tsdb.path={tmp_path}/data",
+            f"--web.listen-address=127.0.0.1:{PORT}",
+        ]  # fmt: skip
+        started.append(subprocess.Popen(command, stdout=log, stderr=log))
+
+        def answers():
+            try:
+                return query("up")
+            except OSError:
+                return None
+
+        until(answers)
+        return query
+
+    yield start
+    for process in started:
+        process.terminate()
+        process.wait(20)
+
+
+def test_prometheus_scrapes_a_running_daemon_and_takes_every_sample(
+    prometheus, start_exporter, tmp_path, until
+):
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    (spool / "job.xml").write_text(
+        "<Job><Id>j.1</Id><State>Running</State><User>root</User><StartTime>1795246160</StartTime>"
+        f"<Processors>1</Processors><TaskGroup><Task><Process>{os.getpid()}</Process></Task></TaskGroup></Job>"
+    )
+    exporter = start_exporter(
+        "--batch.sources",
+        "spool",
+        "--spool.directory",
+        str(spool),
+        "--features.root",
+        str(tmp_path / "features"),
+    )
+    query = prometheus(exporter.address)
+    until(lambda: 1.0 in query('up{job="batch_nodes"}').values())
+    served = until(lambda: query('batch_job_cpu_seconds_total{job_id="j.1"}'))
+    assert len(served) == 2
+    assert query("rate(batch_node_cpu_seconds_total[1m])") is not None
+    lines = [line for line in exporter.get().splitlines() if line and not line.startswith("#")]
+    [scraped] = query('scrape_samples_scraped{job="batch_nodes"}').values()
+    assert abs(scraped - len(lines)) <= 2  # a core or a kind of reading may come and go
+
+
+def test_promtool_has_nothing_to_say_about_a_live_page(start_exporter, tmp_path):
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed (Debian: prometheus)")
+    exporter = start_exporter(
+        "--batch.sources", "", "--features.root", str(tmp_path / "features"), "--jobs.groups"
+    )
+    done = subprocess.run([promtool, "check", "metrics"], input=exporter.get().encode(), capture_output=True)
+    assert done.stdout + done.stderr == b""
+    assert done.returncode == 0
