@@ -63,5 +63,5 @@ def parse_binary_size(text: str, *, field: str = "", bare_unit: str = "B") -> in
         raise ParseError("not a size", field=field, text=text)
     whole, _, fraction = match["number"].partition(".")
     scale = _BINARY[unit]
-    below: int = int(fraction) * scale // 10 ** len(fraction) if fraction else 0
+    below = int(int(fraction) * scale // 10 ** len(fraction)) if fraction else 0
     return int(whole) * scale + below

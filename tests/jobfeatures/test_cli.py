@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from jobfeatures.cli import build_parser, main
+from jobfeatures.cli import COMMANDS, main
 
 PROLOG = {
     "SLURMD_NODENAME": "n1",
@@ -231,11 +231,12 @@ def test_without_features_get_and_remaining_say_so(monkeypatch, capsys):
     assert "Traceback" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["publish", "remove", "env", "show", "get", "remaining"])
-def test_help_is_everywhere(command, capsys):
+@pytest.mark.parametrize("arguments", [[], *([name] for name in COMMANDS)])
+def test_help_is_everywhere(arguments, capsys):
     with pytest.raises(SystemExit) as ended:
-        build_parser().parse_args([command, "--help"])
+        main([*arguments, "--help"])
     assert ended.value.code == 0
+    assert "usage:" in capsys.readouterr().out
 
 
 def test_the_command_also_runs_as_a_module_and_tells_its_version():

@@ -1,15 +1,30 @@
-"""What `jobfeatures show` and `jobfeatures remaining` print."""
+"""`jobfeatures show`."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
-import time
 from collections.abc import Iterator, Mapping
 
+from jobfeatures.batch import SYSTEMS
 from jobfeatures.client import Features, FeaturesError
+from jobfeatures.commands.common import read_config
 from jobfeatures.config import Config
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.settings import add_flags
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    add_flags(parser, Config)
+    parser.add_argument("job", nargs="?", metavar="JOB", help="id (default: this job, else all jobs)")
+    parser.add_argument("--batch", choices=sorted(SYSTEMS), help="batch system, if the id is not unique")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print features."""
+    return show_jobs(read_config(arguments), arguments.job, arguments.batch, os.environ)
 
 
 def show_jobs(
@@ -53,22 +68,3 @@ def _entries(directory: str) -> Iterator[tuple[str, str]]:
         value = features.get("machine", name)
         if value is not None:
             yield name, value.encode("unicode_escape").decode()
-
-
-def show_remaining(environ: Mapping[str, str], *, explain: bool) -> int:
-    """Print whole seconds; with `explain` also each basis. Exit status 1 if nothing is known."""
-    try:
-        remaining = Features.from_environment(environ).remaining(time.time())
-    except FeaturesError as error:
-        print(f"jobfeatures: {error}", file=sys.stderr)
-        return 1
-    for note in remaining.notes:
-        print(f"jobfeatures: {note}", file=sys.stderr)
-    if remaining.seconds is None:
-        print("jobfeatures: no limit is known for this job", file=sys.stderr)
-        return 1
-    print(remaining.seconds)
-    if explain:
-        for basis, secs in sorted(remaining.bases.items(), key=lambda item: item[1]):
-            print(f"{basis} {secs:.0f}")
-    return 0

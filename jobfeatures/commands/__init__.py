@@ -1,0 +1,1 @@
+"""The commands of `jobfeatures`, one file each; `jobfeatures.cli` has the table."""

@@ -1,0 +1,39 @@
+"""What several commands need: settings, and which job is meant."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.config import Config
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.settings import load_config, settings_of
+
+JOB_VARIABLES = {name: each.job_variable for name, each in SYSTEMS.items() if each.job_variable}
+
+
+def read_config(arguments: argparse.Namespace) -> Config:
+    """Return the settings; those of the daemon in the file are passed over."""
+    given = vars(arguments)
+    flags = {each.key: given.get(each.key) for each in settings_of(Config)}
+    return load_config(Config, flags=flags, file=given.get("config.file"), strict=False)
+
+
+def which_batch_system(named: str | None) -> str:
+    """Return the batch system that was named, else the one whose variable is set."""
+    if named is not None:
+        return named
+    for batch_system, variable in JOB_VARIABLES.items():
+        if variable in os.environ:
+            return batch_system
+    raise ConfigurationError("--batch", f"is needed: none of {', '.join(JOB_VARIABLES.values())} is set")
+
+
+def which_job(batch_system: str) -> str:
+    """Return the job id of the environment."""
+    variable = JOB_VARIABLES.get(batch_system, "")
+    job_id = os.environ.get(variable, "")
+    if not job_id:
+        raise ConfigurationError(variable or "--job", "the job's id is not known")
+    return job_id
