@@ -49,7 +49,7 @@ def parse_slurm_duration(text: str, *, field: str = "", bare_unit_secs: int = 60
     return numbers[0] * 3600 + numbers[1] * 60 + numbers[2]
 
 
-_BINARY = {unit: 1024**power for power, unit in enumerate(("B", "K", "M", "G", "T", "P", "E"))}
+_BINARY: dict[str, int] = {unit: 1024**power for power, unit in enumerate(("B", "K", "M", "G", "T", "P", "E"))}
 
 
 def parse_binary_size(text: str, *, field: str = "", bare_unit: str = "B") -> int:
@@ -63,5 +63,5 @@ def parse_binary_size(text: str, *, field: str = "", bare_unit: str = "B") -> in
         raise ParseError("not a size", field=field, text=text)
     whole, _, fraction = match["number"].partition(".")
     scale = _BINARY[unit]
-    below = int(int(fraction) * scale // 10 ** len(fraction)) if fraction else 0
+    below: int = int(fraction) * scale // 10 ** len(fraction) if fraction else 0
     return int(whole) * scale + below
