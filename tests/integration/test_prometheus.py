@@ -38,12 +38,12 @@ def prometheus(tmp_path, until):
         }
         file = tmp_path / "prometheus.yml"
         file.write_text(json.dumps(config))  # JSON is YAML
-        log = (tmp_path / "prometheus.log").open("wb")
         command = [
             program, f"--config.file={file}", f"--storage.tsdb.path={tmp_path}/data",
             f"--web.listen-address=127.0.0.1:{PORT}",
         ]  # fmt: skip
-        started.append(subprocess.Popen(command, stdout=log, stderr=log))
+        with (tmp_path / "prometheus.log").open("wb") as log:
+            started.append(subprocess.Popen(command, stdout=log, stderr=log))
 
         def answers():
             try:
