@@ -105,6 +105,7 @@ class SpoolSource:
         self._files: dict[str, _File] = {}
         self._uids: dict[str, tuple[int | None, float]] = {}  # by user, with the time of asking
         self._told: frozenset[Rejected] = frozenset()
+        self._identity: tuple[int, int] | None = None
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs of all files; only new and changed ones are read.
@@ -119,6 +120,7 @@ class SpoolSource:
             raise SourceError(f"{self._directory}: {error.strerror}") from error
         try:
             entries, notes = self._list(folder)
+            self._refuse_another_folder(folder, entries)
             self._files = self._read_files(folder, entries, taken_at)
         except OSError as error:
             raise SourceError(f"{self._directory}: {error.strerror}") from error
@@ -139,6 +141,18 @@ class SpoolSource:
         from jobfeatures.watch import watch_directory  # only the daemon watches
 
         return watch_directory(self._directory, notify, is_wanted=is_document_name)
+
+    def _refuse_another_folder(self, folder: int, entries: Collection[str]) -> None:
+        """Raise SourceError where an empty folder has taken the place of one with jobs.
+
+        That is what an unmounted file system looks like: it ends no job. Once
+        there is a document in it, or the old folder is back, it is believed.
+        """
+        found = os.fstat(folder)
+        identity = (found.st_dev, found.st_ino)
+        if self._files and not entries and self._identity != identity:
+            raise SourceError(f"{self._directory}: replaced by an empty folder")
+        self._identity = identity
 
     def _list(self, folder: int) -> tuple[dict[str, os.stat_result], list[Rejected]]:
         """Return the documents by name, and a note if they are not all."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import quote
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.vocabulary import UNITS
@@ -11,7 +12,7 @@ from jobfeatures.formats.sss.xml import Element
 from jobfeatures.quantities import MAX_SECS, parse_count
 
 MAX_NUMBER: Final = MAX_SECS  # 63 bits
-MAX_ID_CHARACTERS: Final = 255
+MAX_ID_CHARACTERS: Final = 180  # percent-encoded: it names a folder
 MAX_TEXT_CHARACTERS: Final = 1024
 MIN_PROCESS: Final = 2  # 0 is the kernel's, 1 is init: no job's
 MAX_PROCESS: Final = 2**22  # proc(5), /proc/sys/kernel/pid_max
@@ -32,17 +33,19 @@ def read_id(element: Element) -> str:
 
 
 def checked_id(text: str, line: int = 0) -> str:
-    """Return `text` if it can be a job id: printable, without blanks, 1 to 255 characters.
+    """Return `text` if it can be a job id: printable, without blanks, 1 to 180 characters.
+
+    It names a folder, where characters outside ASCII count as they are encoded.
 
     Raises ParseError otherwise.
     """
     reason = ""
     if not text:
         reason = "empty"
-    elif len(text) > MAX_ID_CHARACTERS:
-        reason = f"longer than {MAX_ID_CHARACTERS} characters"
     elif " " in text or not text.isprintable():
         reason = "blank or unprintable character in a job id"
+    elif len(quote(text, safe="")) > MAX_ID_CHARACTERS:
+        reason = f"longer than {MAX_ID_CHARACTERS} characters"
     if reason:
         raise ParseError(reason, line=line, field="Id", text=text)
     return text

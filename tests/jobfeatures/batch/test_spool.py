@@ -579,3 +579,26 @@ def test_a_new_document_is_noticed_and_polling_is_not(source, put):
         assert noticed.acquire(timeout=20)
         assert set(poll(source).jobs) == {key("6"), key("7")}
     assert not noticed.acquire(blocking=False)
+
+
+def test_an_empty_folder_in_the_place_of_one_with_jobs_ends_none(source, put, folder):
+    """That is what an unmounted file system looks like."""
+    put("7.xml", document("7"))
+    poll(source)
+    folder.rename(folder.with_name("mounted"))
+    folder.mkdir()
+    for _ in range(2):
+        with pytest.raises(SourceError, match="empty folder"):
+            poll(source)
+    folder.rmdir()
+    folder.with_name("mounted").rename(folder)
+    assert key("7") in poll(source).jobs
+
+
+def test_another_folder_with_documents_is_believed(source, put, folder):
+    put("7.xml", document("7"))
+    poll(source)
+    folder.rename(folder.with_name("old"))
+    folder.mkdir()
+    put("8.xml", document("8"))
+    assert list(poll(source).jobs) == [key("8")]

@@ -519,7 +519,7 @@ def test_a_bad_value_is_refused_by_name(refuse_one, content, field, reason):
         ("<Job><Id>a b</Id></Job>", "Id", "blank or unprintable character in a job id"),
         ("<Job><Id>a\nb</Id></Job>", "Id", "blank or unprintable character in a job id"),
         ("<Job><Id>a\u200bb</Id></Job>", "Id", "blank or unprintable character in a job id"),
-        ("<Job><Id>" + "9" * 256 + "</Id></Job>", "Id", "longer than 255 characters"),
+        ("<Job><Id>" + "9" * 256 + "</Id></Job>", "Id", "longer than 180 characters"),
     ],
 )
 def test_a_bad_job_costs_its_group_nothing_else(job, field, reason):
@@ -531,8 +531,12 @@ def test_a_bad_job_costs_its_group_nothing_else(job, field, reason):
     ]
 
 
-def test_an_id_of_255_characters_is_accepted():
-    assert parse_jobs(b"<Job><Id>" + b"9" * 255 + b"</Id></Job>", source="s")[1] == []
+@pytest.mark.parametrize(("job_id", "accepted"), [("9" * 180, True), ("9" * 181, False), ("é" * 40, False)])
+def test_an_id_is_as_long_as_a_folder_can_be_named(job_id, accepted):
+    jobs, rejected = parse_jobs(f"<Job><Id>{job_id}</Id></Job>".encode(), source="s")
+    assert bool(jobs) is accepted
+    assert all("180" in each.reason for each in rejected)
+    assert all(len(each.key.directory_name) < 200 for each in jobs)
 
 
 # --- anything at all ----------------------------------------------------------------------
