@@ -49,7 +49,7 @@ def parse_slurm_duration(text: str, *, field: str = "", bare_unit_secs: int = 60
     return numbers[0] * 3600 + numbers[1] * 60 + numbers[2]
 
 
-_BINARY: dict[str, int] = {unit: 1024**power for power, unit in enumerate(("B", "K", "M", "G", "T", "P", "E"))}
+_BINARY: dict[str, int] = {unit: 1024**power for power, unit in enumerate("BKMGTPE")}
 
 
 def parse_binary_size(text: str, *, field: str = "", bare_unit: str = "B") -> int:
