@@ -3,38 +3,84 @@
 from __future__ import annotations
 
 import re
-from decimal import ROUND_HALF_EVEN, Decimal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from jobfeatures.features import keys
+from jobfeatures.features.keys import Area, Profile
 from jobfeatures.features.machine import Machine, Values
-from jobfeatures.model import Job
+from jobfeatures.model import Job, Limit
 
 _PRINTABLE = re.compile(r"[!-~]+\Z")
+MB_BYTES = 10**6  # "Count with 1000 not 1024": draft 0.99 of 2014, 1.6
+GB_BYTES = 10**9
 
 
-def job_features(job: Job, machine: Machine) -> Values:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What the site, not the batch system, says of a job. `origins` as in `Machine`."""
+
+    grace_secs: int | None = None
+    cpu_factor: str | None = None  # decimal; above 1 for a machine faster than the reference
+    scratch_bytes_per_cpu: int | None = None
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_TERMS = Terms()
+
+
+def job_features(
+    job: Job,
+    machine: Machine,
+    *,
+    profile: Profile = Profile.OF_2016,
+    terms: Terms = NO_TERMS,
+    shutdown_secs: int | None = None,
+) -> Values:
     """Return key → value of one job on this machine.
 
     Unknown and unlimited values have no key: readers take any number for a
-    limit, 0 and −1 included. Source: HSF-TN-2016-02, "$JOBFEATURES".
+    limit, 0 and −1 included. `shutdown_secs` (epoch) is the time by which this
+    job has to have finished; it stays in either profile when it has come, as
+    only the machine's has to be removed (2.2, not 1.8, of the draft).
+
+    Sources: HSF-TN-2016-02, "$JOBFEATURES"; draft 0.99 of 2014, 1.1 to 1.8.
     """
     limits = job.limits
-    known = {
+    scratch = scratch_limit(job, terms)
+    known: dict[str, Limit | str] = {
         keys.ALLOCATED_CPU.name: job.allocated_cpus,
+        keys.HS06_JOB.name: compute_hs06_job(machine, job.allocated_cpus),
+        keys.SHUTDOWNTIME_JOB.name: shutdown_secs,
+        keys.GRACE_SECS_JOB.name: terms.grace_secs,
         keys.JOBSTART_SECS.name: job.start_secs,
+        keys.JOB_ID.name: job.key.job_id if _PRINTABLE.match(job.key.job_id) else None,
         keys.WALL_LIMIT_SECS.name: limits.wall_secs,
         keys.CPU_LIMIT_SECS.name: limits.cpu_secs,
         keys.MAX_RSS_BYTES.name: limits.memory_bytes,
         keys.MAX_SWAP_BYTES.name: limits.swap_bytes,
-        keys.SCRATCH_LIMIT_BYTES.name: limits.scratch_bytes,
+        keys.SCRATCH_LIMIT_BYTES.name: scratch,
+        keys.CPUFACTOR_LRMS.name: terms.cpu_factor,
+        keys.CPU_LIMIT_SECS_LRMS.name: compute_normalized(limits.cpu_secs, terms.cpu_factor),
+        keys.WALL_LIMIT_SECS_LRMS.name: compute_normalized(limits.wall_secs, terms.cpu_factor),
+        keys.DISK_LIMIT_GB.name: _in_units(scratch, GB_BYTES),
+        keys.MEM_LIMIT_MB.name: _in_units(limits.memory_bytes, MB_BYTES),
+        keys.ALLOCATED_CPU_2014.name: job.allocated_cpus,
+        keys.HS23_JOB.name: compute_share(machine.hs23, machine.total_cpus, job.allocated_cpus),
     }
-    values = {name: str(value) for name, value in known.items() if isinstance(value, int)}
-    if _PRINTABLE.match(job.key.job_id):  # "printable non-whitespace ASCII characters"
-        values[keys.JOB_ID.name] = job.key.job_id
-    hs06_job = compute_hs06_job(machine, job.allocated_cpus)
-    if hs06_job is not None:
-        values[keys.HS06_JOB.name] = hs06_job
-    return values
+    told = keys.names_in(Area.JOB, profile)
+    return {
+        name: str(value) for name, value in known.items() if isinstance(value, int | str) and name in told
+    }
+
+
+def scratch_limit(job: Job, terms: Terms) -> Limit:
+    """Return the batch system's limit, else what the site gives to each of the job's processors."""
+    if job.limits.scratch_bytes is not None:
+        return job.limits.scratch_bytes
+    if terms.scratch_bytes_per_cpu is None or job.allocated_cpus is None:
+        return None
+    return terms.scratch_bytes_per_cpu * job.allocated_cpus
 
 
 def compute_hs06_job(machine: Machine, allocated_cpus: int | None) -> str | None:
@@ -43,8 +89,42 @@ def compute_hs06_job(machine: Machine, allocated_cpus: int | None) -> str | None
     >>> compute_hs06_job(Machine(total_cpus=16, hs06="171.04"), 4)
     '42.76'
     """
-    if machine.hs06 is None or not machine.total_cpus or allocated_cpus is None:
+    return compute_share(machine.hs06, machine.total_cpus, allocated_cpus)
+
+
+def compute_share(rating: str | None, total_cpus: int | None, allocated_cpus: int | None) -> str | None:
+    """Return rating × allocated ÷ total to four places, without trailing zeros; None if any is unknown."""
+    if rating is None or not total_cpus or allocated_cpus is None:
         return None
-    share = Decimal(machine.hs06) * allocated_cpus / machine.total_cpus
-    text = format(share.quantize(Decimal("0.0001"), ROUND_HALF_EVEN), "f")
-    return text.rstrip("0").rstrip(".")
+    numerator, denominator = _fraction(rating)
+    share, rest = divmod(numerator * allocated_cpus * 10**4, denominator * total_cpus)
+    doubled, whole = 2 * rest, denominator * total_cpus
+    share += doubled > whole or (doubled == whole and share % 2)  # half to even
+    return f"{share // 10**4}.{share % 10**4:04}".rstrip("0").rstrip(".")
+
+
+def compute_normalized(limit: Limit, cpu_factor: str | None) -> int | None:
+    """Return a limit in normalized seconds: real seconds × CPU factor, rounded down.
+
+    Source: draft 0.99 of 2014, 1.2.1: dividing by cpufactor_lrms gives the real time.
+
+    >>> compute_normalized(17280, "2.5")
+    43200
+    """
+    if cpu_factor is None or not isinstance(limit, int):
+        return None
+    numerator, denominator = _fraction(cpu_factor)
+    return limit * numerator // denominator
+
+
+def _fraction(decimal: str) -> tuple[int, int]:
+    """Return a plain decimal as a fraction: exact at any size, and nothing to import in a hook."""
+    whole, _, digits = decimal.partition(".")
+    return int(whole + digits), 10 ** len(digits)
+
+
+def _in_units(limit: Limit, unit_bytes: int) -> int | None:
+    """Round down; less than one unit is not told, as 0 would be taken for no limit or for nothing."""
+    if not isinstance(limit, int):
+        return None
+    return limit // unit_bytes or (0 if limit == 0 else None)

@@ -1,13 +1,16 @@
-"""Every key that is published: its name, area, type, unit, and the text that defines it.
+"""Every key that is published: its name, area, type, unit, profiles, and the text that defines it.
 
-The names are those of HSF-TN-2016-02 (Machine/Job Features, 4 February 2016),
-sections "$MACHINEFEATURES" and "$JOBFEATURES". They are spelled here only.
+Two texts define them: HSF-TN-2016-02 (Machine/Job Features, 4 February 2016)
+and its draft 0.99 of 15 May 2014, whose numbers stand in `section`. The names
+are spelled here only; those of $JOBSTATUS, which jobs write and nobody
+publishes, in `jobfeatures.status.jobstatus`.
 """
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
 
 class Area(enum.Enum):
@@ -24,46 +27,131 @@ class Lifetime(enum.Enum):
     DYNAMIC = "dynamic"
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One key. `value_type` is "integer", "decimal" or "text"."""
+class Profile(enum.Enum):
+    """Which text's keys are published. The text of 2016 forbids capitals in names."""
+
+    OF_2016 = "2016"
+    OF_2014 = "2014"
+    BOTH = "both"
+
+
+class Key(NamedTuple):
+    """One key. `value_type` is "integer", "decimal" or "text".
+
+    `texts` are the years of the texts that have it; an extension, in neither,
+    is published in every profile once it is switched on. `section` is of 2016
+    and of 2014, the number in the latter where there is one.
+    """
 
     name: str
     area: Area
     value_type: str
     unit: str
     lifetime: Lifetime
+    texts: tuple[str, ...]
+    section: str
     meaning: str
 
+    def is_in(self, profile: Profile) -> bool:
+        """Tell whether the key is published in a profile."""
+        return not self.texts or profile is Profile.BOTH or profile.value in self.texts
 
-TOTAL_CPU = Key("total_cpu", Area.MACHINE, "integer", "processors", Lifetime.STATIC, "processors for jobs")
-HS06 = Key("hs06", Area.MACHINE, "decimal", "HS06", Lifetime.STATIC, "rating of the whole machine")
 
-ALLOCATED_CPU = Key(
-    "allocated_cpu", Area.JOB, "integer", "processors", Lifetime.STATIC, "processors of this job"
+_STATIC, _DYNAMIC = Lifetime.STATIC, Lifetime.DYNAMIC
+_2016, _2014, _EITHER, _NEITHER = ("2016",), ("2014",), ("2016", "2014"), ()
+_INTEGER, _DECIMAL, _TEXT = "integer", "decimal", "text"
+_EPOCH = "epoch seconds"
+
+
+def _machine(name: str, kind: str, unit: str, life: Lifetime, texts: tuple[str, ...], *rest: str) -> Key:
+    return Key(name, Area.MACHINE, kind, unit, life, texts, *rest)
+
+
+def _job(name: str, kind: str, unit: str, life: Lifetime, texts: tuple[str, ...], *rest: str) -> Key:
+    return Key(name, Area.JOB, kind, unit, life, texts, *rest)
+
+
+TOTAL_CPU = _machine("total_cpu", _INTEGER, "processors", _STATIC, _2016, "", "processors for jobs")
+HS06 = _machine("hs06", _DECIMAL, "HS06", _STATIC, _EITHER, "2.1", "rating of the whole machine")
+SHUTDOWNTIME = _machine(
+    "shutdowntime", _INTEGER, _EPOCH, _DYNAMIC, _EITHER, "2.2", "when the machine goes away"
 )
-HS06_JOB = Key("hs06_job", Area.JOB, "decimal", "HS06", Lifetime.STATIC, "rating of the job's processors")
-JOBSTART_SECS = Key(
-    "jobstart_secs", Area.JOB, "integer", "epoch seconds", Lifetime.STATIC, "start of the job"
+GRACE_SECS = _machine(
+    "grace_secs", _INTEGER, "seconds", _STATIC, _2016, "", "least notice of a shutdown of the machine"
 )
-JOB_ID = Key("job_id", Area.JOB, "text", "", Lifetime.STATIC, "the batch system's id")
-WALL_LIMIT_SECS = Key(
-    "wall_limit_secs", Area.JOB, "integer", "seconds", Lifetime.STATIC, "elapsed time limit"
+JOBSLOTS = _machine("jobslots", _INTEGER, "slots", _DYNAMIC, _2014, "2.3", "job slots of the machine")
+PHYS_CORES = _machine("phys_cores", _INTEGER, "cores", _STATIC, _2014, "2.4", "physical cores")
+LOG_CORES = _machine(
+    "log_cores", _INTEGER, "cores", _STATIC, _2014, "2.5", "logical cores; 0 where hyper-threading is off"
 )
-CPU_LIMIT_SECS = Key(
-    "cpu_limit_secs", Area.JOB, "integer", "seconds", Lifetime.STATIC, "CPU time limit, in total"
+SHUTDOWN_COMMAND = _machine(
+    "shutdown_command",
+    _TEXT,
+    "path",
+    _STATIC,
+    _2014,
+    "2.6",
+    "what a job calls to destroy its virtual machine",
 )
-MAX_RSS_BYTES = Key("max_rss_bytes", Area.JOB, "integer", "bytes", Lifetime.STATIC, "resident memory limit")
-MAX_SWAP_BYTES = Key("max_swap_bytes", Area.JOB, "integer", "bytes", Lifetime.STATIC, "swap limit")
-SCRATCH_LIMIT_BYTES = Key(
-    "scratch_limit_bytes", Area.JOB, "integer", "bytes", Lifetime.STATIC, "scratch limit"
+HS23 = _machine(
+    "hs23", _DECIMAL, "HS23", _STATIC, _NEITHER, "", "HEPScore23 rating of the whole machine; an extension"
+)
+
+ALLOCATED_CPU = _job("allocated_cpu", _INTEGER, "processors", _STATIC, _2016, "", "processors of this job")
+HS06_JOB = _job("hs06_job", _DECIMAL, "HS06", _STATIC, _2016, "", "rating of the job's processors")
+SHUTDOWNTIME_JOB = _job(
+    "shutdowntime_job", _INTEGER, _EPOCH, _DYNAMIC, _EITHER, "1.8", "when this job has to have finished"
+)
+GRACE_SECS_JOB = _job(
+    "grace_secs_job", _INTEGER, "seconds", _STATIC, _2016, "", "least notice of a shutdown of this job"
+)
+JOBSTART_SECS = _job("jobstart_secs", _INTEGER, _EPOCH, _STATIC, _EITHER, "1.5", "start of the job")
+JOB_ID = _job("job_id", _TEXT, "", _STATIC, _2016, "", "the batch system's id")
+WALL_LIMIT_SECS = _job(
+    "wall_limit_secs", _INTEGER, "seconds", _STATIC, _EITHER, "1.3.2", "elapsed time limit"
+)
+CPU_LIMIT_SECS = _job(
+    "cpu_limit_secs", _INTEGER, "seconds", _STATIC, _EITHER, "1.2.2", "CPU time limit, in total"
+)
+MAX_RSS_BYTES = _job("max_rss_bytes", _INTEGER, "bytes", _STATIC, _2016, "", "resident memory limit")
+MAX_SWAP_BYTES = _job("max_swap_bytes", _INTEGER, "bytes", _STATIC, _2016, "", "swap limit")
+SCRATCH_LIMIT_BYTES = _job("scratch_limit_bytes", _INTEGER, "bytes", _STATIC, _2016, "", "scratch limit")
+CPUFACTOR_LRMS = _job(
+    "cpufactor_lrms", _DECIMAL, "", _STATIC, _2014, "1.1", "normalization factor of the batch system"
+)
+CPU_LIMIT_SECS_LRMS = _job(
+    "cpu_limit_secs_lrms", _INTEGER, "seconds", _STATIC, _2014, "1.2.1", "CPU time limit, normalized"
+)
+WALL_LIMIT_SECS_LRMS = _job(
+    "wall_limit_secs_lrms", _INTEGER, "seconds", _STATIC, _2014, "1.3.1", "elapsed time limit, normalized"
+)
+DISK_LIMIT_GB = _job(
+    "disk_limit_GB", _INTEGER, "10⁹ bytes", _STATIC, _2014, "1.4", "scratch limit, rounded down"
+)
+MEM_LIMIT_MB = _job(
+    "mem_limit_MB", _INTEGER, "10⁶ bytes", _STATIC, _2014, "1.6", "memory limit, rounded down"
+)
+ALLOCATED_CPU_2014 = _job(
+    "allocated_CPU", _INTEGER, "cores", _STATIC, _2014, "1.7", "cores allocated to this job"
+)
+HS23_JOB = _job(
+    "hs23_job", _DECIMAL, "HS23", _STATIC, _NEITHER, "", "rating of the job's processors; an extension"
 )
 
 KEYS = (
     TOTAL_CPU,
     HS06,
+    SHUTDOWNTIME,
+    GRACE_SECS,
+    JOBSLOTS,
+    PHYS_CORES,
+    LOG_CORES,
+    SHUTDOWN_COMMAND,
+    HS23,
     ALLOCATED_CPU,
     HS06_JOB,
+    SHUTDOWNTIME_JOB,
+    GRACE_SECS_JOB,
     JOBSTART_SECS,
     JOB_ID,
     WALL_LIMIT_SECS,
@@ -71,4 +159,17 @@ KEYS = (
     MAX_RSS_BYTES,
     MAX_SWAP_BYTES,
     SCRATCH_LIMIT_BYTES,
+    CPUFACTOR_LRMS,
+    CPU_LIMIT_SECS_LRMS,
+    WALL_LIMIT_SECS_LRMS,
+    DISK_LIMIT_GB,
+    MEM_LIMIT_MB,
+    ALLOCATED_CPU_2014,
+    HS23_JOB,
 )
+
+
+@cache
+def names_in(area: Area, profile: Profile) -> frozenset[str]:
+    """Return the names of an area's keys in a profile."""
+    return frozenset(key.name for key in KEYS if key.area is area and key.is_in(profile))

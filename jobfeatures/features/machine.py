@@ -2,29 +2,63 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from jobfeatures.features import keys
+from jobfeatures.features.keys import Area, Profile
 
 Values = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What is published about a machine. `hs06` keeps the digits that the site wrote."""
+    """What is published about a machine. Decimals keep the digits that the site wrote; unknown is None.
+
+    `origins` says of keys (by name) where their values come from.
+    """
 
     total_cpus: int | None = None
     hs06: str | None = None
+    hs23: str | None = None
+    shutdown_secs: int | None = None  # epoch seconds; dynamic
+    grace_secs: int | None = None
+    jobslots: int | None = None
+    physical_cores: int | None = None
+    logical_cores: int | None = None  # 0 where hyper-threading is off
+    shutdown_command: str | None = None
+    origins: Mapping[str, str] = field(default_factory=dict)
 
 
-def machine_features(machine: Machine) -> Values:
-    """Return key → value; unknown values have no key.
+def machine_features(
+    machine: Machine, *, profile: Profile = Profile.OF_2016, now_secs: float | None = None
+) -> Values:
+    """Return key → value; unknown values have no key, nor have keys outside the profile.
 
-    Source: HSF-TN-2016-02, "$MACHINEFEATURES".
+    In the profile of 2014 a shutdown time that has come is not told: it "must
+    be removed if the shutdowntime has arrived". In the others it stays, as
+    readers rely on it. None for `now_secs` leaves it.
+
+    Sources: HSF-TN-2016-02, "$MACHINEFEATURES"; draft 0.99 of 2014, 2.1 to 2.6.
     """
-    values: Values = {}
-    if machine.total_cpus is not None:
-        values[keys.TOTAL_CPU.name] = str(machine.total_cpus)
-    if machine.hs06 is not None:
-        values[keys.HS06.name] = machine.hs06
-    return values
+    shutdown_secs = machine.shutdown_secs
+    if (
+        profile is Profile.OF_2014
+        and shutdown_secs is not None
+        and now_secs is not None
+        and shutdown_secs <= now_secs
+    ):
+        shutdown_secs = None
+    known = {
+        keys.TOTAL_CPU.name: machine.total_cpus,
+        keys.HS06.name: machine.hs06,
+        keys.SHUTDOWNTIME.name: shutdown_secs,
+        keys.GRACE_SECS.name: machine.grace_secs,
+        keys.JOBSLOTS.name: machine.jobslots,
+        keys.PHYS_CORES.name: machine.physical_cores,
+        keys.LOG_CORES.name: machine.logical_cores,
+        keys.SHUTDOWN_COMMAND.name: machine.shutdown_command,
+        keys.HS23.name: machine.hs23,
+    }
+    told = keys.names_in(Area.MACHINE, profile)
+    return {name: str(value) for name, value in known.items() if value is not None and name in told}

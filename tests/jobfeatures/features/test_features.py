@@ -1,11 +1,18 @@
 import re
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.features.job import compute_hs06_job, job_features
-from jobfeatures.features.keys import KEYS, Area
+from jobfeatures.features.job import (
+    Terms,
+    compute_hs06_job,
+    compute_normalized,
+    compute_share,
+    job_features,
+)
+from jobfeatures.features.keys import KEYS, Area, Profile, names_in
 from jobfeatures.features.machine import Machine, machine_features
 from jobfeatures.model import UNLIMITED, Job, JobKey, Limits
 
@@ -78,5 +85,112 @@ def test_every_value_is_one_line_of_a_known_key(limits, cpus):
 
 
 def test_names_are_legal_in_the_text_of_2016():
-    assert all(re.fullmatch(r"[a-z0-9_]+", key.name) for key in KEYS)
-    assert len({key.name for key in KEYS}) == len(KEYS)
+    for area in Area:
+        assert all(re.fullmatch(r"[a-z0-9_]+", name) for name in names_in(area, Profile.OF_2016))
+    assert len({(key.area, key.name) for key in KEYS}) == len(KEYS)
+
+
+MACHINE_2016 = {"total_cpu", "hs06", "shutdowntime", "grace_secs"}
+MACHINE_2014 = {"hs06", "shutdowntime", "jobslots", "phys_cores", "log_cores", "shutdown_command"}
+JOB_2016 = {
+    *("allocated_cpu", "hs06_job", "shutdowntime_job", "grace_secs_job", "jobstart_secs", "job_id"),
+    *("wall_limit_secs", "cpu_limit_secs", "max_rss_bytes", "max_swap_bytes", "scratch_limit_bytes"),
+}
+JOB_2014 = {
+    *("cpufactor_lrms", "cpu_limit_secs_lrms", "cpu_limit_secs", "wall_limit_secs_lrms", "wall_limit_secs"),
+    *("disk_limit_GB", "jobstart_secs", "mem_limit_MB", "allocated_CPU", "shutdowntime_job"),
+}
+FULL_MACHINE = Machine(
+    total_cpus=16,
+    hs06="171.04",
+    shutdown_secs=1_900_000_000,
+    grace_secs=7200,
+    jobslots=16,
+    physical_cores=8,
+    logical_cores=0,
+    shutdown_command="/usr/sbin/away",
+)
+FULL_TERMS = Terms(grace_secs=600, cpu_factor="2.5", scratch_bytes_per_cpu=10**10)
+
+
+@pytest.mark.parametrize(
+    ("profile", "machine_keys", "job_keys"),
+    [
+        (Profile.OF_2016, MACHINE_2016, JOB_2016),
+        (Profile.OF_2014, MACHINE_2014, JOB_2014),
+        (Profile.BOTH, MACHINE_2016 | MACHINE_2014, JOB_2016 | JOB_2014),
+    ],
+)
+def test_a_profile_publishes_every_key_of_its_text_and_no_other(make_job, profile, machine_keys, job_keys):
+    limits = Limits(wall_secs=34560, cpu_secs=17280, memory_bytes=2**31, swap_bytes=1)
+    job = make_job(allocated_cpus=4, start_secs=1, limits=limits)
+    assert machine_features(FULL_MACHINE, profile=profile).keys() == machine_keys
+    told = job_features(job, FULL_MACHINE, profile=profile, terms=FULL_TERMS, shutdown_secs=2_000_000_000)
+    assert told.keys() == job_keys
+
+
+def test_values_of_2014_are_in_its_units(make_job):
+    limits = Limits(wall_secs=34560, cpu_secs=17280, memory_bytes=4_000_999_999, scratch_bytes=29_999_999_999)
+    job = make_job(allocated_cpus=4, start_secs=1, limits=limits)
+    assert job_features(job, FULL_MACHINE, profile=Profile.OF_2014, terms=FULL_TERMS) == {
+        "cpufactor_lrms": "2.5",
+        "cpu_limit_secs_lrms": "43200",
+        "cpu_limit_secs": "17280",
+        "wall_limit_secs_lrms": "86400",
+        "wall_limit_secs": "34560",
+        "disk_limit_GB": "29",
+        "mem_limit_MB": "4000",
+        "allocated_CPU": "4",
+        "jobstart_secs": "1",
+    }
+
+
+def test_less_than_a_unit_of_2014_is_not_told_as_nothing(make_job):
+    job = make_job(limits=Limits(memory_bytes=999_999, scratch_bytes=1))
+    assert job_features(job, Machine(), profile=Profile.OF_2014) == {}
+
+
+def test_cores_are_told_as_they_are_counted():
+    told = machine_features(FULL_MACHINE, profile=Profile.OF_2014)
+    assert (told["phys_cores"], told["log_cores"]) == ("8", "0")
+
+
+def test_hs23_is_told_in_every_profile_once_it_is_stated(make_job):
+    machine = Machine(total_cpus=16, hs23="200")
+    for profile in Profile:
+        assert machine_features(machine, profile=profile)["hs23"] == "200"
+        assert job_features(make_job(allocated_cpus=4), machine, profile=profile)["hs23_job"] == "50"
+
+
+@pytest.mark.parametrize("profile", Profile)
+def test_a_shutdown_time_that_has_come_is_removed_by_the_rule_of_2014_only(make_job, profile):
+    machine = Machine(shutdown_secs=1000)
+    before = machine_features(machine, profile=profile, now_secs=999.9)
+    after = machine_features(machine, profile=profile, now_secs=1000.0)
+    assert before == {"shutdowntime": "1000"}
+    assert after == ({} if profile is Profile.OF_2014 else before)
+    assert job_features(make_job(), machine, profile=profile, shutdown_secs=5)["shutdowntime_job"] == "5"
+
+
+def test_a_batch_system_s_scratch_limit_beats_the_site_s(make_job):
+    told = job_features(make_job(allocated_cpus=4), Machine(), terms=FULL_TERMS)
+    assert told["scratch_limit_bytes"] == str(4 * 10**10)
+    for limit, text in ((7, "7"), (UNLIMITED, None)):
+        job = make_job(allocated_cpus=4, limits=Limits(scratch_bytes=limit))
+        assert job_features(job, Machine(), terms=FULL_TERMS).get("scratch_limit_bytes") == text
+
+
+decimals = st.decimals(0, 10**11, places=4).map(lambda number: format(number, "f"))
+
+
+@given(decimals, st.integers(1, 10**9), st.integers(0, 2**63 - 1))
+def test_a_share_is_rounded_half_to_even_at_any_size(rating, total, allocated):
+    exact = Fraction(rating) * allocated / total
+    share = compute_share(rating, total, allocated)
+    assert Fraction(share) == round(exact, 4)
+    assert not share.endswith(".")
+
+
+@given(st.integers(0, 2**63 - 1), decimals)
+def test_a_normalized_limit_is_rounded_down_at_any_size(limit, factor):
+    assert compute_normalized(limit, factor) == Fraction(factor) * limit // 1
