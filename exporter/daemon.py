@@ -23,13 +23,14 @@ from jobfeatures.batch.hooks import NAME as HOOKS
 from jobfeatures.batch.hooks import HookSource
 from jobfeatures.batch.source import BatchSource, SourceKeeper
 from jobfeatures.clock import Clock, SystemClock
-from jobfeatures.errors import ConfigurationError
+from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.hooks import machine_of, node_name
 from jobfeatures.model import Job, JobKey, JobTable
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.roster import Roster
 from jobfeatures.status.board import StatusBoard, StatusTarget
+from jobfeatures.status.keeper import StatusKeeper
 
 log = logging.getLogger(__name__)
 
@@ -59,17 +60,20 @@ class Daemon:
             procfs=config.path_procfs,
             cgroup=config.path_cgroup,
             clock=self._clock,
-            jobs=lambda: self._jobs,
+            jobs=self._jobs_on_node,
             node_name=config.node_name,
         )
         self._board = StatusBoard(self._clock)
+        self._statuses = StatusKeeper(
+            self._board, self._status_targets, self._clock, interval_secs=config.sample_interval_secs
+        )
         self._publisher = (
             Publisher(self._tree, self._machine, self._clock) if config.features_publish else None
         )
         self._keepers = [self._keep(*each) for each in self._sources()]
         loops: list[tuple[str, Callable[[], None]]] = [
             ("sampling", self._sample_loop),
-            ("status", self._status_loop),
+            ("status", self._statuses.run),
         ]
         if self._publisher is not None:
             loops.append(("publishing", self._publish_loop))
@@ -80,7 +84,10 @@ class Daemon:
     def start(self) -> None:
         """Start all threads."""
         if self._publisher is not None:
-            self._tree.prepare()
+            try:
+                self._tree.prepare()
+            except (JobfeaturesError, OSError) as error:  # the publisher tries again and counts
+                log.error("cannot keep feature directories: %s", error)
         for keeper in self._keepers:
             keeper.start()
         for thread in self._threads:
@@ -91,6 +98,7 @@ class Daemon:
         self._stopping.set()
         self._sample_wanted.set()
         self._publish_wanted.set()
+        self._statuses.stop()
         for keeper in self._keepers:
             keeper.stop()
         for thread in self._threads:
@@ -165,6 +173,10 @@ class Daemon:
             on_change=self._tables_changed,
         )
 
+    def _jobs_on_node(self) -> Mapping[JobKey, Job]:
+        """Return the jobs whose processes are looked for: what a finished job left behind is not its own."""
+        return {key: job for key, job in self._jobs.items() if job.state.is_on_node}
+
     def _seen_jobs(self) -> frozenset[JobKey]:
         """Return the jobs that the latest sample shows, but for those whose epilog has run since."""
         snapshot = self._snapshot
@@ -181,6 +193,7 @@ class Daemon:
         with self._roster_lock:
             self._jobs = self._roster.merge(self._tables())
         self._publish_wanted.set()
+        self._statuses.refresh()
 
     # --- loops ------------------------------------------------------------------------
 
@@ -203,19 +216,12 @@ class Daemon:
             if keeper.status.name in unknown:
                 keeper.refresh()
 
-    def _status_loop(self) -> None:
-        while not self._stopping.is_set():
-            self._supervised("status", self._read_statuses)
-            self._stopping.wait(self._config.sample_interval_secs)
-
-    def _read_statuses(self) -> None:
-        self._board.refresh(
-            {
-                key: StatusTarget(self._tree.status_path(key), job.uid, job.allocated_cpus)
-                for key, job in self._jobs.items()
-                if job.state.is_on_node and job.uid is not None
-            }
-        )
+    def _status_targets(self) -> dict[JobKey, StatusTarget]:
+        return {
+            key: StatusTarget(self._tree.status_path(key), job.uid, job.allocated_cpus)
+            for key, job in self._jobs.items()
+            if job.state.is_on_node and job.uid is not None
+        }
 
     def _publish_loop(self) -> None:
         while not self._stopping.is_set():
@@ -226,6 +232,7 @@ class Daemon:
     def _publish(self) -> None:
         assert self._publisher is not None  # noqa: S101  # the loop runs only then
         self._publisher.update(self._jobs, self._tables())
+        self._statuses.refresh()  # directories may have been made
 
     @staticmethod
     def _supervised(what: str, work: Callable[[], Any]) -> None:

@@ -152,8 +152,8 @@ class ProcessJobs:
 
     A process belongs to a job if its pid or process group is in
     `Job.processes`, its session in `Job.sessions`, or its parent belongs; it
-    then belongs for its whole life, reparented or not. A number that has come
-    to mean another process no longer counts.
+    then belongs for its whole life or the job's, reparented or not. A number
+    that has come to mean another process no longer counts.
     """
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ class ProcessJobs:
         found: dict[int, JobKey | None] = {}
         for pid, (start_ticks, key) in self._members.items():
             process = processes.get(pid)
-            if process is not None and process.start_ticks == start_ticks:
+            if key in jobs and process is not None and process.start_ticks == start_ticks:
                 found[pid] = key
         for pid in processes:
             if pid not in found:

@@ -156,7 +156,13 @@ def test_who_belongs_once_stays_when_its_parent_ends():
     jobs.update(table(process(10), process(11, 10)), job(processes=(10,)))
     orphan = process(11, 1)
     assert jobs.update(table(process(1), orphan), job(processes=(10,))) == {11: A}
-    assert jobs.update(table(process(1), orphan, process(12, 11)), {}) == {11: A, 12: A}
+    assert jobs.update(table(process(1), orphan, process(12, 11)), job(processes=(10,))) == {11: A, 12: A}
+
+
+def test_what_a_job_leaves_behind_is_not_its_own():
+    jobs = ProcessJobs()
+    assert jobs.update(table(process(10)), job(processes=(10,))) == {10: A}
+    assert jobs.update(table(process(10)), {}) == {}
 
 
 def test_an_orphans_reused_number_belongs_to_nobody():

@@ -1,0 +1,220 @@
+"""The daemon as one object: what a scrape gets while parts of it fail."""
+
+import os
+import threading
+import time
+
+import pytest
+
+from exporter.config import ExporterConfig
+from exporter.daemon import Daemon
+from jobfeatures import command
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.model import JobKey
+from jobfeatures.settings import load_config
+
+KEY = JobKey("spool", "j.1")
+
+
+def document(state="Running", pid=None):
+    return (
+        f"<Job><Id>j.1</Id><State>{state}</State><User>root</User><StartTime>1795246160</StartTime>"
+        f"<Processors>2</Processors><Requested><Duration>600</Duration></Requested>"
+        f"<TaskGroup><Task><Process>{pid or os.getpid()}</Process></Task></TaskGroup></Job>"
+    )
+
+
+def until(condition, timeout_secs=15.0):
+    deadline = time.monotonic() + timeout_secs
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
+        time.sleep(0.02)
+    return result
+
+
+@pytest.fixture
+def spool(tmp_path):
+    folder = tmp_path / "spool"
+    folder.mkdir()
+
+    def put(text, name="job.xml"):
+        (folder / ".new").write_text(text)
+        os.rename(folder / ".new", folder / name)
+
+    put.folder = folder
+    return put
+
+
+@pytest.fixture
+def make_daemon(tmp_path, spool):
+    """Return a function that makes a daemon on the spool folder with some settings; it is stopped at the end."""
+    made = []
+
+    def make(**settings) -> Daemon:
+        flags = {
+            "features.root": str(tmp_path / "features"),
+            "batch.sources": "spool",
+            "spool.directory": str(spool.folder),
+            "sample.interval": "100ms",
+            "scrape.deadline": "2s",
+            **{name.replace("__", "."): value for name, value in settings.items()},
+        }
+        made.append(Daemon(load_config(ExporterConfig, flags=flags, environ={})))
+        return made[-1]
+
+    yield make
+    for daemon in made:
+        daemon.stop()
+
+
+def text_of(daemon):
+    return daemon.exposition(openmetrics=False).decode()
+
+
+def test_a_job_comes_is_told_and_goes(make_daemon, spool, tmp_path):
+    daemon = make_daemon()
+    daemon.start()
+    until(lambda: daemon.is_ready)
+    assert "batch_job_info" not in text_of(daemon)
+    spool(document())
+    until(lambda: 'job_id="j.1"' in text_of(daemon))
+    folder = tmp_path / "features/jobfeatures/spool-j.1"
+    until(folder.is_dir)
+    assert (folder / "wall_limit_secs").read_text() == "600\n"
+    spool(document("Completed"))
+    until(lambda: 'job_id="j.1"' not in text_of(daemon))
+    until(lambda: not folder.exists())
+
+
+def test_a_scrape_starts_no_program(make_daemon, spool, monkeypatch, tmp_path):
+    """Batch commands run in the background only, however often somebody scrapes."""
+    asked = []
+
+    def popen(argv, **_):
+        asked.append(threading.current_thread().name)
+        raise OSError(2, "stands in for a missing program")
+
+    monkeypatch.setattr(command.subprocess, "Popen", popen)
+    daemon = make_daemon(batch__sources="slurm,spool", batch__interval="60s")
+    (tmp_path / "features/jobfeatures/slurm-5").mkdir(parents=True)  # a job to ask about
+    spool(document())
+    daemon.start()
+    until(lambda: asked)
+    for _ in range(10):
+        text_of(daemon)
+    assert asked == ["source-slurm"]
+
+
+def test_a_look_at_the_node_that_hangs_costs_a_scrape_its_deadline_and_nothing_more(make_daemon, spool):
+    daemon = make_daemon(scrape__deadline="300ms")
+    spool(document())
+    daemon.start()
+    until(lambda: "batch_job_cpu_seconds_total" in text_of(daemon))
+    release = threading.Event()
+    original = daemon._sampler.sample
+
+    def hang():
+        release.wait(20)
+        return original()
+
+    daemon._sampler.sample = hang
+    try:
+        time.sleep(0.2)
+        started = time.monotonic()
+        text = text_of(daemon)
+        assert time.monotonic() - started < 5  # far below the 20 s of the hanging look
+        assert 'batch_job_info{batch_system="spool",job_id="j.1"' in text
+        assert "batch_node_sample_time_seconds" in text
+    finally:
+        release.set()
+
+
+def test_a_fault_in_one_look_does_not_end_the_looking(make_daemon, caplog):
+    daemon = make_daemon()
+    original, calls = daemon._sampler.sample, []
+
+    def faulty():
+        calls.append(1)
+        if len(calls) < 3:
+            raise ZeroDivisionError
+        return original()
+
+    daemon._sampler.sample = faulty
+    daemon.start()
+    until(lambda: daemon.is_ready)
+    assert "sampling failed" in caplog.text
+
+
+def test_a_spool_folder_that_vanishes_takes_nothing_away(make_daemon, spool, tmp_path):
+    daemon = make_daemon(batch__interval="300ms")
+    spool(document())
+    daemon.start()
+    until(lambda: 'job_id="j.1"' in text_of(daemon))
+    folder = tmp_path / "features/jobfeatures/spool-j.1"
+    until(folder.is_dir)
+    spool.folder.rename(tmp_path / "elsewhere")
+    until(lambda: 'batch_exporter_source_up{source="spool"} 0' in text_of(daemon))
+    assert 'job_id="j.1"' in text_of(daemon)
+    assert folder.is_dir()
+
+
+def test_feature_directories_that_cannot_be_kept_do_not_cost_the_metrics(make_daemon, spool, caplog):
+    daemon = make_daemon(features__root="/proc/no/such/place")
+    spool(document())
+    daemon.start()
+    until(lambda: 'batch_job_info{batch_system="spool",job_id="j.1"' in text_of(daemon))
+    until(lambda: "batch_features_write_failures_total 0" not in text_of(daemon))
+    assert "cannot keep feature directories" in caplog.text
+
+
+def test_without_publishing_nothing_is_written(make_daemon, spool, tmp_path):
+    daemon = make_daemon(features__publish="false")
+    spool(document())
+    daemon.start()
+    until(lambda: 'job_id="j.1"' in text_of(daemon))
+    assert not (tmp_path / "features").exists()
+
+
+def test_a_restart_reconciles(make_daemon, spool, tmp_path):
+    for name in ("spool-j.1", "spool-dead", "slurm-7"):
+        (tmp_path / "features/jobfeatures" / name).mkdir(parents=True)
+    spool(document())
+    make_daemon().start()
+    jobs = tmp_path / "features/jobfeatures"
+    until(
+        lambda: {each.name for each in jobs.iterdir()} == {"spool-j.1", "slurm-7"}
+    )  # nobody speaks for Slurm here
+
+
+def test_a_source_without_its_folder_is_a_wrong_setting(make_daemon):
+    config = load_config(ExporterConfig, flags={"batch.sources": "spool"}, environ={})
+    with pytest.raises(ConfigurationError, match=r"spool\.directory"):
+        Daemon(config)
+
+
+def test_stopping_leaves_no_thread(make_daemon):
+    before = set(threading.enumerate())
+    daemon = make_daemon()
+    daemon.start()
+    until(lambda: daemon.is_ready)
+    daemon.stop()
+    until(lambda: not {thread for thread in set(threading.enumerate()) - before if thread.is_alive()})
+
+
+def test_many_scrapes_at_once_share_a_look(make_daemon):
+    daemon = make_daemon(sample__interval="60s")
+    daemon.start()
+    until(lambda: daemon.is_ready)
+    original, looks = daemon._sampler.sample, []
+
+    def counting():
+        looks.append(1)
+        return original()
+
+    daemon._sampler.sample = counting
+    scrapes = [threading.Thread(target=text_of, args=(daemon,)) for _ in range(8)]
+    for scrape in scrapes:
+        scrape.start()
+    for scrape in scrapes:
+        scrape.join()
+    assert 0 <= len(looks) <= 8
