@@ -7,7 +7,7 @@ assignment, so that readers take no lock.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from jobfeatures.clock import Clock
@@ -84,8 +84,11 @@ class StatusBoard:
         # Looks with a problem since the start, by reason, over all jobs, also those that have ended.
         self.violations: Mapping[str, int] = dict.fromkeys(REASONS, 0)
 
-    def refresh(self, jobs: Mapping[JobKey, StatusTarget]) -> None:
+    def refresh(self, jobs: Mapping[JobKey, StatusTarget], *, only: Collection[JobKey] | None = None) -> None:
         """Look at the status of these jobs, and forget all others.
+
+        With `only`, just these are looked at, and those that are new; of the
+        others is kept what is known.
 
         Jobs whose lock was held the last time are asked last. Once the
         refresh has lasted as long as the budget, a job is still tried, but
@@ -97,6 +100,9 @@ class StatusBoard:
         kept: dict[JobKey, _Kept] = {}
         for key in sorted(jobs, key=self._was_stuck):
             old = self._kept.get(key, _Kept())
+            if only is not None and key not in only and key in self._kept:
+                kept[key] = old
+                continue
             left = max(0.0, deadline - self._clock.monotonic_secs())
             new = self._look(jobs[key], old, min(self._lock_timeout_secs, left))
             if new.reason != old.reason:  # once per kind of problem, not once per refresh

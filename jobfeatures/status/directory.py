@@ -82,7 +82,7 @@ def read_status(
     """
     deadline = _CLOCK.monotonic_secs() + lock_timeout_secs
     reader = _Reader(path, owner_uid, max_bytes, deadline)
-    with _opened_directory(path, owner_uid) as directory:
+    with opened_directory(path, owner_uid) as directory:
         while True:
             files = reader.read_once(directory)
             if files is not None:
@@ -210,7 +210,8 @@ _REFUSALS = {
 
 
 @contextlib.contextmanager
-def _opened_directory(path: str, owner_uid: int) -> Iterator[int]:
+def opened_directory(path: str, owner_uid: int) -> Iterator[int]:
+    """Open a job's status directory for a while, as `read_status` does, and raise what it raises."""
     parent_path, name = os.path.split(path.rstrip("/"))
     try:
         parent = os.open(parent_path or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
