@@ -9,7 +9,7 @@ from exporter.config import ExporterConfig
 from exporter.exposition import Metric
 from jobfeatures.config import Config
 from jobfeatures.features.keys import KEYS
-from jobfeatures.settings import DEFAULT_FILE, FILE_FLAG, FILE_VARIABLE, display, settings_of
+from jobfeatures.settings import DEFAULT_FILE, FILE_FLAG, FILE_VARIABLE, display, settings_of, tables_of
 
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate.py from the code. -->"
@@ -39,9 +39,27 @@ The flag of a key is `--` and the key with dashes for underscores, its variable 
 capitals with underscores for dots. Booleans also have `--no-KEY`. Durations are written `500ms`, `10s`, `2m`.
 
 The column "for" tells which command knows a setting; `jobfeatures` passes over the daemon's in the file.
+What holds for some machines or jobs only stands in [tables](#tables) of the file.
 
 | key | for | kind | default | meaning |
 |---|---|---|---|---|
+"""
+
+TABLES_HEAD = """
+## Tables
+
+Values for some, in the file only:
+
+```toml
+[partition.long]
+grace_secs = 7200
+
+[cpu_model."AMD EPYC 7.*"]
+hs06 = 171.04
+```
+
+A flag or a variable beats the table of a job's partition, which beats the table of the machine's CPU model,
+which beats the plain setting. An unknown name in a table ends the daemon; hooks pass over it.
 """
 
 KEYS_HEAD = f"""# Keys that jobs read
@@ -84,6 +102,10 @@ def settings_page() -> str:
         kind = each.kind.name.replace("|", " \\| ")
         who = "both" if each.key in shared else "daemon"
         rows.append(f"| `{each.key}` | {who} | {kind} | {default} | {each.meaning} |\n")
+    rows.append(TABLES_HEAD)
+    for group in tables_of(ExporterConfig):
+        rows.append(f"\n`[{group.name}.NAME]`, NAME a {group.label.name}, {group.meaning}:\n\n")
+        rows += [f"- `{name}` ({kind.name})\n" for name, kind in group.values.items()]
     return "".join(rows)
 
 

@@ -24,11 +24,12 @@ from jobfeatures.batch.hooks import HookSource
 from jobfeatures.batch.source import BatchSource, SourceKeeper
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
-from jobfeatures.hooks import machine_of, node_name
+from jobfeatures.hooks import node_name
 from jobfeatures.model import Job, JobKey, JobTable
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.roster import Roster
+from jobfeatures.site import Site
 from jobfeatures.status.board import StatusBoard, StatusTarget
 from jobfeatures.status.keeper import StatusKeeper
 
@@ -47,7 +48,8 @@ class Daemon:
         self._clock = clock or SystemClock()
         self._name = node_name(config, {})
         self._tree = FeatureTree(config.features_root)
-        self._machine = machine_of(config)
+        self._site = Site(config)
+        self._machine = self._site.machine
         self._roster = Roster(HOOKS)
         self._roster_lock = threading.Lock()
         self._jobs: Mapping[JobKey, Job] = {}
@@ -68,7 +70,7 @@ class Daemon:
             self._board, self._status_targets, self._clock, interval_secs=config.sample_interval_secs
         )
         self._publisher = (
-            Publisher(self._tree, self._machine, self._clock) if config.features_publish else None
+            Publisher(self._tree, self._site, self._clock) if config.features_publish else None
         )
         self._keepers = [self._keep(*each) for each in self._sources()]
         loops: list[tuple[str, Callable[[], None]]] = [

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from jobfeatures.settings import COUNT, DECIMAL, PATH, PLAIN_PATH, POSITIVE_DURATION, TEXT, choice, setting
+from jobfeatures.settings import (
+    BOOLEAN,
+    COUNT,
+    DECIMAL,
+    FACTOR,
+    PATH,
+    PATTERN,
+    PLAIN_PATH,
+    POSITIVE_DURATION,
+    SECONDS,
+    SIZE,
+    TEXT,
+    Table,
+    choice,
+    setting,
+    tables,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +31,16 @@ class Config:
     features_root: str = setting(
         "features.root", PLAIN_PATH, "/run/jobfeatures", "folder that holds the published directories"
     )
+    features_profile: str = setting(
+        "features.profile",
+        choice("2016", "2014", "both"),
+        "2016",
+        "whose keys are published: of HSF-TN-2016-02, of the draft of 2014 (files of a job are then its"
+        " user's own), or of both",
+    )
+    features_hs23: bool = setting(
+        "features.hs23", BOOLEAN, False, "also publish hs23 and hs23_job, which neither text has"
+    )
     machine_total_cpu: int | None = setting(
         "machine.total_cpu",
         COUNT,
@@ -21,6 +48,31 @@ class Config:
         "processors that jobs may get on this machine, if not all that it has",
     )
     machine_hs06: str | None = setting("machine.hs06", DECIMAL, None, "HS06 rating of the whole machine")
+    machine_hs23: str | None = setting(
+        "machine.hs23", DECIMAL, None, "HEPScore23 rating of the whole machine, for features.hs23"
+    )
+    machine_cpu_factor: str | None = setting(
+        "machine.cpu_factor", FACTOR, None, "factor by which this machine is faster than the reference"
+    )
+    machine_grace_secs: int | None = setting(
+        "machine.grace_secs", SECONDS, None, "least notice that jobs get of a shutdown of the machine"
+    )
+    machine_jobslots: int | None = setting("machine.jobslots", COUNT, None, "job slots of the machine")
+    machine_shutdown_command: str | None = setting(
+        "machine.shutdown_command", PATH, None, "command by which a job ends its virtual machine"
+    )
+    machine_cpu_model: str | None = setting(
+        "machine.cpu_model", TEXT, None, "CPU model that picks a table, if not that of /proc/cpuinfo"
+    )
+    job_grace_secs: int | None = setting(
+        "job.grace_secs", SECONDS, None, "least notice that a job gets of its own shutdown"
+    )
+    job_scratch_bytes_per_cpu: int | None = setting(
+        "job.scratch_bytes_per_cpu",
+        SIZE,
+        None,
+        "scratch space of a job for each of its processors, where the batch system sets no limit",
+    )
     node_name: str | None = setting(
         "node.name",
         TEXT,
@@ -37,6 +89,12 @@ class Config:
     slurm_refresh_secs: float = setting(
         "slurm.refresh", POSITIVE_DURATION, 300.0, "how often the daemon asks again about a job it knows"
     )
+    slurm_node_refresh_secs: float = setting(
+        "slurm.node_refresh",
+        POSITIVE_DURATION,
+        300.0,
+        "how often the daemon asks whether the node drains and when maintenance begins",
+    )
     slurm_ask_in_prolog: str = setting(
         "slurm.ask_in_prolog",
         choice("auto", "never"),
@@ -52,3 +110,25 @@ class Config:
     spool_directory: str | None = setting(
         "spool.directory", PATH, None, "folder of SSS job objects, one file a job, for the spool source"
     )
+    cpu_model: tuple[Table, ...] = tables(
+        "cpu_model",
+        PATTERN,
+        {
+            "total_cpu": COUNT,
+            "hs06": DECIMAL,
+            "hs23": DECIMAL,
+            "cpu_factor": FACTOR,
+            "grace_secs": SECONDS,
+            "jobslots": COUNT,
+            "shutdown_command": PATH,
+            "scratch_bytes_per_cpu": SIZE,
+        },
+        "for machines whose whole CPU model matches; of several that match the first one counts",
+    )
+    partition: tuple[Table, ...] = tables(
+        "partition",
+        TEXT,
+        {"cpu_factor": FACTOR, "grace_secs": SECONDS, "scratch_bytes_per_cpu": SIZE},
+        "for jobs of a partition or queue; grace_secs is the job's",
+    )
+    origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)

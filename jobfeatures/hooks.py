@@ -7,8 +7,6 @@ useful thing first, and it leaves what it cannot do to the daemon.
 from __future__ import annotations
 
 import logging
-import os
-import pwd
 import socket
 from collections.abc import Mapping
 from typing import Protocol, cast
@@ -16,11 +14,12 @@ from typing import Protocol, cast
 from jobfeatures.batch import load_module
 from jobfeatures.config import Config
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures.features.job import job_features
-from jobfeatures.features.machine import Machine, machine_features
+from jobfeatures.features.machine import Machine
 from jobfeatures.model import Job, JobKey, fill_unknown
 from jobfeatures.publish.records import format_record
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.publish.writing import write_job, write_machine
+from jobfeatures.site import Site
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +40,8 @@ def node_name(config: Config, environ: Mapping[str, str]) -> str:
 
 
 def machine_of(config: Config) -> Machine:
-    """Return what is published about this machine: configured values, else what the kernel counts."""
-    total = config.machine_total_cpu if config.machine_total_cpu is not None else os.cpu_count()
-    return Machine(total_cpus=total, hs06=config.machine_hs06)
+    """Return what is published about this machine: stated values, else what the system shows."""
+    return Site(config).machine
 
 
 def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *, timeout_secs: float) -> Job:
@@ -57,8 +55,8 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
     name = node_name(config, environ)
     job = module.job_from_prolog(environ, node_name=name)
     tree = FeatureTree(config.features_root)
-    machine = machine_of(config)
-    write_job(tree, job, machine)
+    site = Site(config)
+    write(tree, job, site)
     try:
         answer = module.ask_in_prolog(job, config, node_name=name, timeout_secs=timeout_secs)
     except JobfeaturesError as error:
@@ -66,16 +64,14 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
         return job
     if answer is not None:
         job = fill_unknown(answer, job)
-        write_job(tree, job, machine)
+        write(tree, job, site)
     return job
 
 
-def write_job(tree: FeatureTree, job: Job, machine: Machine) -> None:
+def write(tree: FeatureTree, job: Job, site: Site) -> None:
     """Write all that a job is told, and the record that tells the daemon."""
-    tree.write_machine(machine_features(machine))
-    tree.write_job(job.key, job_features(job, machine))
-    tree.make_status(job.key, job.uid, group_of(job.uid))
-    tree.write_exports(job.key, format_exports(tree, job.key))
+    write_machine(tree, site, site.machine)
+    write_job(tree, job, site, site.machine)
     tree.write_record(job.key, format_record(job))
 
 
@@ -85,24 +81,3 @@ def remove_job(config: Config, key: JobKey) -> bool:
     found = tree.remove_job(key)
     tree.sweep(max_entries=1000)  # the daemon sweeps what a user has filled beyond that
     return found
-
-
-def format_exports(tree: FeatureTree, key: JobKey) -> str:
-    """Return the lines that a Slurm TaskProlog prints, and that a shell can evaluate.
-
-    Slurm takes the value as it stands, quotes included; no path here needs any.
-    """
-    values = {
-        "MACHINEFEATURES": tree.machine_path,
-        "JOBFEATURES": tree.job_path(key),
-        "JOBSTATUS": tree.status_path(key),
-    }
-    return "".join(f"export {name}={value}\n" for name, value in values.items())
-
-
-def group_of(uid: int | None) -> int:
-    """Return the user's own group, or -1 to leave a group as it is."""
-    try:
-        return -1 if uid is None else pwd.getpwuid(uid).pw_gid
-    except KeyError:
-        return -1

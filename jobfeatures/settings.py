@@ -5,6 +5,10 @@ class is the one place that names each setting, its default and its meaning.
 From its dotted key follow the flag (``web.listen_address`` →
 ``--web.listen-address``), the variable (``JOBFEATURES_WEB_LISTEN_ADDRESS``) and
 the place in the TOML file (``[web] listen_address``).
+
+What holds for some only stands in tables of the file, declared by `tables()`:
+``[partition.long] grace_secs = 7200``. They have neither flag nor variable.
+A class with a field `origins` learns there where its values come from.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from jobfeatures.errors import ConfigurationError, shown
@@ -52,6 +56,43 @@ class Setting:
     def variable(self) -> str:
         """Return the environment variable."""
         return "JOBFEATURES_" + self.key.replace(".", "_").upper()
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Tables of the file that state values for some: ``[partition.long]``.
+
+    `label` is the kind of their names, `values` the names and kinds that may stand in one.
+    """
+
+    name: str
+    label: Kind
+    values: Mapping[str, Kind]
+    meaning: str
+    field_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One such table: `label` is "long" of ``[partition.long]``, `origin` file and table."""
+
+    label: str
+    values: Mapping[str, Any]
+    origin: str
+
+
+def tables(name: str, label: Kind, values: Mapping[str, Kind], meaning: str) -> Any:
+    """Declare a dataclass field as the tables ``[name.LABEL]``, in the file's order."""
+    return field(default=(), metadata={"tables": Tables(name, label, values, meaning)})
+
+
+def tables_of(config: type[Any]) -> tuple[Tables, ...]:
+    """Return the groups of tables that a configuration class declares, in order."""
+    return tuple(
+        replace(each.metadata["tables"], field_name=each.name)
+        for each in fields(config)
+        if "tables" in each.metadata
+    )
 
 
 def setting(key: str, kind: Kind, default: Any, meaning: str) -> Any:
@@ -133,6 +174,42 @@ def _positive_duration(value: Any) -> float:
     return secs
 
 
+def _whole_secs(value: Any) -> int:
+    secs = _duration(value)
+    if secs != int(secs):
+        raise ValueError("must be whole seconds")
+    return int(secs)
+
+
+_SIZE_UNITS = {
+    "": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+    "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
+}  # fmt: skip
+
+
+def _size(value: Any) -> int:
+    match = re.fullmatch(r"([0-9]{1,18}) ?([A-Za-z]{0,3})", str(value))
+    if isinstance(value, bool) or match is None or match[2] not in _SIZE_UNITS:
+        raise ValueError("must be bytes such as 20000000000, 20GB (powers of 1000) or 20GiB (of 1024)")
+    return int(match[1]) * _SIZE_UNITS[match[2]]
+
+
+def _factor(value: Any) -> str:
+    factor = _decimal(value)
+    if not factor.strip("0."):
+        raise ValueError("must be more than 0")
+    return factor
+
+
+def _pattern(value: Any) -> str:
+    pattern = _text(value)
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"must be a regular expression ({error})") from None
+    return pattern
+
+
 def _address(value: Any) -> str:
     text = _text(value)
     match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]*):([0-9]{1,5})", text)
@@ -149,6 +226,10 @@ COUNT = Kind("count", _count)
 DECIMAL = Kind("decimal", _decimal)
 DURATION = Kind("duration", _duration)
 POSITIVE_DURATION = Kind("duration", _positive_duration)
+SECONDS = Kind("duration", _whole_secs)
+SIZE = Kind("size", _size)
+FACTOR = Kind("decimal", _factor)
+PATTERN = Kind("regular expression", _pattern)
 ADDRESS = Kind("address", _address)
 
 
@@ -237,29 +318,69 @@ def load_config(
     """
     flags, environ = flags or {}, os.environ if environ is None else environ
     path = file or environ.get(FILE_VARIABLE)
+    chosen: dict[str, Any] = {}
     values: dict[str, Any] = {}
     if path is not None or os.path.exists(DEFAULT_FILE):
-        values = _read_file(path or DEFAULT_FILE)
+        document = _read_file(path or DEFAULT_FILE)
+        for group in tables_of(config):
+            found = document.pop(group.name, {})
+            chosen[group.field_name] = _parse_tables(group, found, path or DEFAULT_FILE, strict)
+        values = dict(_flatten(document, ""))
     known = settings_of(config)
     if strict:
         unknown = sorted(set(values) - {each.key for each in known})
         if unknown:
             raise ConfigurationError(f"{path or DEFAULT_FILE}: {unknown[0]}", "there is no such setting")
-    chosen: dict[str, Any] = {}
+    origins: dict[str, str] = {}
     for each in known:
         flag_value = flags.get(each.key)
         if flag_value is not None:
-            chosen[each.field_name] = _parse(each, each.flag, flag_value)
+            origin, value = each.flag, flag_value
         elif each.variable in environ:
-            chosen[each.field_name] = _parse(each, each.variable, environ[each.variable])
+            origin, value = each.variable, environ[each.variable]
         elif each.key in values:
-            chosen[each.field_name] = _parse(each, f"{path or DEFAULT_FILE}: {each.key}", values[each.key])
+            origin, value = f"{path or DEFAULT_FILE}: {each.key}", values[each.key]
+        else:
+            continue
+        chosen[each.field_name] = _parse(each.kind, origin, value)
+        origins[each.key] = origin
+    if any(each.name == "origins" for each in fields(config)):  # type: ignore[arg-type]  # a dataclass
+        chosen["origins"] = origins
     return config(**chosen)
 
 
-def _parse(each: Setting, origin: str, value: Any) -> Any:
+def _parse_tables(declared: Tables, found: Any, path: str, strict: bool) -> tuple[Table, ...]:
+    """Return the tables of one group; names that are not declared are an error where `strict`."""
+    if not isinstance(found, dict):
+        raise ConfigurationError(f"{path}: {declared.name}", "must be a table of tables")
+    made: list[Table] = []
+    for label, content in found.items():
+        origin = f"{path}: {declared.name}.{_toml_key(label)}"
+        if not isinstance(content, dict):
+            raise ConfigurationError(origin, f"must be a table, not {shown(str(content))}")
+        _parse(declared.label, origin, label)
+        unknown = [name for name in content if name not in declared.values]
+        if unknown and strict:
+            allowed = ", ".join(declared.values)
+            raise ConfigurationError(
+                f"{origin}.{unknown[0]}", f"there is no such setting here, only {allowed}"
+            )
+        values = {
+            name: _parse(kind, f"{origin}.{name}", content[name])
+            for name, kind in declared.values.items()
+            if name in content
+        }
+        made.append(Table(label, values, origin))
+    return tuple(made)
+
+
+def _toml_key(text: str) -> str:
+    return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else '"' + shown(text)[1:-1] + '"'
+
+
+def _parse(kind: Kind, origin: str, value: Any) -> Any:
     try:
-        return each.kind.parse(value)
+        return kind.parse(value)
     except ValueError as error:
         raise ConfigurationError(origin, f"{error}, not {shown(str(value))}") from None
 
@@ -274,7 +395,7 @@ def _read_file(path: str) -> dict[str, Any]:
         raise ConfigurationError(path, f"cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(path, f"is not TOML: {error}") from error
-    return dict(_flatten(document, ""))
+    return document
 
 
 def _flatten(table: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:

@@ -9,9 +9,9 @@ import os
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.commands.common import read_config, which_batch_system, which_job
 from jobfeatures.config import Config
-from jobfeatures.hooks import format_exports
 from jobfeatures.model import JobKey
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.publish.writing import format_exports
 from jobfeatures.settings import add_flags
 
 log = logging.getLogger(__name__)

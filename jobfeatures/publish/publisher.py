@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from jobfeatures.clock import Clock
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures.features.job import job_features
-from jobfeatures.features.machine import Machine, machine_features
-from jobfeatures.hooks import format_exports, group_of
+from jobfeatures.features.machine import Machine
 from jobfeatures.model import Job, JobKey, JobTable
 from jobfeatures.publish.reconcile import plan_publication
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.publish.writing import write_job, write_machine
+from jobfeatures.site import Site
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +31,9 @@ class PublisherStatus:
 class Publisher:
     """Applies the plan of `reconcile` to a tree. One thread calls `update`."""
 
-    def __init__(self, tree: FeatureTree, machine: Machine, clock: Clock) -> None:
+    def __init__(self, tree: FeatureTree, site: Site, clock: Clock) -> None:
         self._tree = tree
-        self._machine = machine
+        self._site = site
         self._clock = clock
         self.status = PublisherStatus()
 
@@ -43,15 +43,16 @@ class Publisher:
         `jobs` is merged from `tables`.
         """
         now = self._clock.now_secs()
+        machine = self._site.machine
         failures = 0
         failures += self._attempt(
-            "machine", lambda: self._tree.write_machine(machine_features(self._machine))
+            "machine", lambda: write_machine(self._tree, self._site, machine, now_secs=now)
         )
         published = self._tree.published()
         plan = plan_publication(jobs, tables, published)
         present = set(published)
         for job in plan.write:
-            if self._attempt(job.key.job_id, lambda job=job: self._write(job)):  # type: ignore[misc]
+            if self._attempt(job.key.job_id, lambda job=job: self._write(job, machine)):  # type: ignore[misc]
                 failures += 1
             else:
                 present.add(job.key)
@@ -64,10 +65,8 @@ class Publisher:
         failures += self._attempt("staging", lambda: self._tree.sweep(before_secs=now - STALE_STAGING_SECS))
         self.status = PublisherStatus(len(present), self.status.failures + failures)
 
-    def _write(self, job: Job) -> None:
-        self._tree.write_job(job.key, job_features(job, self._machine))
-        self._tree.make_status(job.key, job.uid, group_of(job.uid))
-        self._tree.write_exports(job.key, format_exports(self._tree, job.key))
+    def _write(self, job: Job, machine: Machine) -> None:
+        write_job(self._tree, job, self._site, machine)
 
     @staticmethod
     def _attempt(what: str, action: Callable[[], object]) -> bool:

@@ -1,9 +1,10 @@
 import pytest
 
-from jobfeatures.features.machine import Machine
+from jobfeatures.config import Config
 from jobfeatures.model import JobState, Limits, merge_jobs
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.site import Site
 
 
 def update(publisher, tables):
@@ -17,7 +18,7 @@ def tree(tmp_path):
 
 @pytest.fixture
 def publisher(tree, clock):
-    return Publisher(tree, Machine(total_cpus=16, hs06="171.04"), clock)
+    return Publisher(tree, Site(Config(machine_total_cpu=16, machine_hs06="171.04")), clock)
 
 
 def test_a_job_gets_its_directories_and_loses_them_when_it_ends(
@@ -41,13 +42,13 @@ def test_a_restart_keeps_the_living_and_removes_the_dead(tree, clock, make_job, 
     for job_id in ("1", "2"):
         tree.write_job(make_job(job_id).key, {"job_id": job_id})
     clock.now = 2e10
-    update(Publisher(tree, Machine(), clock), [make_table(make_job("1"), taken_at_secs=clock.now)])
+    update(Publisher(tree, Site(Config()), clock), [make_table(make_job("1"), taken_at_secs=clock.now)])
     assert [key.job_id for key in tree.published()] == ["1"]
 
 
 def test_a_restart_without_an_answer_keeps_everything(tree, clock, make_job):
     tree.write_job(make_job().key, {"job_id": "12"})
-    update(Publisher(tree, Machine(), clock), [])
+    update(Publisher(tree, Site(Config()), clock), [])
     assert len(tree.published()) == 1
 
 

@@ -1,0 +1,68 @@
+"""Where each published value comes from, in words: pure.
+
+A value from the batch system beats the site's statement, which beats a
+default. The words are made together with the values and kept beside them, so
+that they tell of what is published, not of what the settings are today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from jobfeatures.errors import ParseError
+from jobfeatures.features import keys
+from jobfeatures.features.job import Terms
+from jobfeatures.features.machine import Machine
+from jobfeatures.model import Job
+
+DERIVED: Mapping[str, str] = {
+    keys.HS06_JOB.name: "hs06 × allocated_cpu ÷ total_cpu",
+    keys.HS23_JOB.name: "hs23 × allocated_cpu ÷ total_cpu",
+    keys.CPU_LIMIT_SECS_LRMS.name: "cpu_limit_secs × cpufactor_lrms",
+    keys.WALL_LIMIT_SECS_LRMS.name: "wall_limit_secs × cpufactor_lrms",
+    keys.DISK_LIMIT_GB.name: "scratch_limit_bytes ÷ 10⁹",
+    keys.MEM_LIMIT_MB.name: "max_rss_bytes ÷ 10⁶",
+    keys.ALLOCATED_CPU_2014.name: "allocated_cpu",
+}
+DRAIN = "drain"
+UNKNOWN = "not recorded"
+
+
+def machine_origins(names: Iterable[str], machine: Machine) -> dict[str, str]:
+    """Return the origin of each of these machine keys."""
+    known = {keys.SHUTDOWNTIME.name: DRAIN, **machine.origins}
+    return {name: known.get(name, UNKNOWN) for name in names}
+
+
+def job_origins(names: Iterable[str], job: Job, terms: Terms, fields: Mapping[str, str]) -> dict[str, str]:
+    """Return the origin of each of these keys of a job.
+
+    `fields` maps keys to the batch system's own words for them (its
+    `KEY_SOURCES`).
+    """
+    system = job.key.batch_system
+    known = {keys.SHUTDOWNTIME_JOB.name: DRAIN}
+    known |= {name: f"{system}: {field}" for name, field in fields.items()}
+    known |= {name: f"derived: {formula}" for name, formula in DERIVED.items()}
+    known |= {name: origin for name, origin in terms.origins.items() if name != keys.SCRATCH_LIMIT_BYTES.name}
+    if job.limits.scratch_bytes is None and terms.scratch_bytes_per_cpu is not None:
+        origin = terms.origins.get(keys.SCRATCH_LIMIT_BYTES.name, UNKNOWN)
+        known[keys.SCRATCH_LIMIT_BYTES.name] = f"{origin} × allocated_cpu"
+    return {name: known.get(name, UNKNOWN) for name in names}
+
+
+def format_origins(origins: Mapping[str, str]) -> str:
+    """Return one line a key: name, tab, origin."""
+    return "".join(f"{name}\t{origin}\n" for name, origin in origins.items())
+
+
+def parse_origins(text: str, *, source: str = "") -> dict[str, str]:
+    """Return what `format_origins` wrote. Raises ParseError naming the line."""
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        name, tab, origin = line.partition("\t")
+        if tab:
+            found[name] = origin
+        elif line:
+            raise ParseError("no tab in it", source=source, line=number, text=line)
+    return found

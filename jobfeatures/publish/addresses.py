@@ -1,0 +1,99 @@
+"""What an address of the features' listener means, and how long its answer may be kept: pure.
+
+    /machinefeatures/KEY
+    /jobfeatures/TOKEN/KEY
+    /jobstatus/TOKEN/KEY
+
+A directory is named by the same without KEY. No name of a key and no token
+holds anything but letters, digits and underscores, so that a path with
+anything else names nothing: dots, escapes and the like need not be understood.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from jobfeatures.features.keys import KEYS, Lifetime
+
+MACHINE = "machinefeatures"
+JOB = "jobfeatures"
+STATUS = "jobstatus"
+
+MAX_PATH_CHARACTERS = 512
+# A drain has to be seen soon; what is static changes only while a job's limits are being learnt.
+DYNAMIC_CACHE_SECS = 1
+STATIC_CACHE_SECS = 3600
+
+_PART = re.compile(r"[A-Za-z0-9_]{1,128}\Z")
+_STATIC = frozenset(key.name for key in KEYS if key.lifetime is Lifetime.STATIC)
+_KNOWN = frozenset(key.name for key in KEYS)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What an address names. Without a key it is the directory; a machine's has no token."""
+
+    area: str
+    token: str = ""
+    key: str = ""
+
+
+def parse_target(path: str) -> Target | None:
+    """Return what a request's raw path names, None if it can name nothing.
+
+    Double and trailing slashes count for one and for none; a query is passed over.
+    """
+    if len(path) > MAX_PATH_CHARACTERS or not path.startswith("/"):
+        return None
+    parts = [part for part in path.partition("?")[0].split("/") if part]
+    if not all(map(_PART.match, parts)):
+        return None
+    match parts:
+        case ["machinefeatures"]:
+            return Target(MACHINE)
+        case ["machinefeatures", key]:
+            return Target(MACHINE, key=key)
+        case ["jobfeatures" | "jobstatus" as area, token]:
+            return Target(area, token)
+        case ["jobfeatures" | "jobstatus" as area, token, key]:
+            return Target(area, token, key)
+    return None
+
+
+def cache_control(target: Target) -> str:
+    """Return the header that says how long an answer may be kept; what a job writes is never kept."""
+    if target.area == STATUS:
+        return "no-store"
+    secs = STATIC_CACHE_SECS if target.key in _STATIC else DYNAMIC_CACHE_SECS
+    return f"max-age={secs}" if target.area == MACHINE else f"private, max-age={secs}"
+
+
+def is_feature(name: str) -> bool:
+    """Tell whether a name is a key's of either text or extension."""
+    return name in _KNOWN
+
+
+def public_url(listen_address: str, *, tls: bool) -> str:
+    """Return the address that jobs on this node are told, without a slash at its end.
+
+    A wildcard is loopback to a job: ``:9820`` → ``http://127.0.0.1:9820``.
+    """
+    host, _, port = listen_address.rpartition(":")
+    if host in ("", "0.0.0.0"):  # noqa: S104  # compared with, not bound to
+        host = "127.0.0.1"
+    elif host == "[::]":
+        host = "[::1]"
+    return f"{'https' if tls else 'http'}://{host}:{port}"
+
+
+def is_public_url(text: str) -> bool:
+    """Tell whether jobs can be told this address: http(s), a host, and nothing that a shell would change."""
+    if not re.fullmatch(r"https?://[A-Za-z0-9._~:/\[\]-]+", text) or len(text) > MAX_PATH_CHARACTERS:
+        return False
+    try:
+        parts = urlsplit(text)
+        return bool(parts.hostname) and (parts.port is None or parts.port > 0) and not text.endswith("/")
+    except ValueError:
+        return False

@@ -1,0 +1,186 @@
+"""Files below a directory descriptor: made whole, replaced by renames, never followed.
+
+Everything here may meet a directory that its user changes between any two calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from jobfeatures.errors import UnsafePathError
+
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OLD_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+MAX_VALUE_BYTES = 4096
+MAX_FOREIGN = 1000  # names that one update takes out of a job's directory; its user may make more
+_ATTEMPTS = 5  # against a user who puts directories in the way of a key
+
+
+class Owner(NamedTuple):
+    """Whom a job's directory is given to; group -1 stays as it is."""
+
+    uid: int
+    gid: int = -1
+
+
+def update_directory(
+    directory: int, staging: int, values: Mapping[str, str], owner: Owner | None = None
+) -> None:
+    """Make a directory hold exactly these keys, touching only what differs."""
+    with os.scandir(directory) as entries:
+        foreign = [each.name for each in itertools.islice(entries, MAX_FOREIGN) if each.name not in values]
+    for name in foreign:
+        _evict(directory, staging, name)
+    uids = {owner.uid} if owner else {os.geteuid(), 0}
+    for key, value in values.items():
+        wanted = f"{value}\n".encode()
+        if _content(directory, key, uids) != wanted:
+            replace_file(directory, staging, key, wanted, 0o644, owner)
+
+
+def _evict(directory: int, staging: int, name: str) -> None:
+    """Take away whatever has this name; a directory is left to a later sweep."""
+    with contextlib.suppress(FileNotFoundError):
+        try:
+            os.unlink(name, dir_fd=directory)
+        except (IsADirectoryError, PermissionError):
+            os.rename(name, unique_name(name), src_dir_fd=directory, dst_dir_fd=staging)
+
+
+def _content(directory: int, name: str, uids: set[int]) -> bytes | None:
+    """Return what a value's file holds, None if it is absent or not as we would have made it."""
+    try:
+        with opened(name, _OLD_FILE, directory) as file:
+            found = os.fstat(file)
+            # A second name would let somebody else's file pass for ours.
+            is_ours = stat.S_ISREG(found.st_mode) and found.st_uid in uids and found.st_nlink == 1
+            if not is_ours or stat.S_IMODE(found.st_mode) != 0o644:
+                return None
+            return os.read(file, MAX_VALUE_BYTES)
+    except OSError:
+        return None  # absent or odd: it is replaced
+
+
+def write_if_changed(folder: int, staging: int, name: str, content: bytes) -> None:
+    """Make a file of ours hold this."""
+    if _content(folder, name, {os.geteuid(), 0}) != content:
+        replace_file(folder, staging, name, content, 0o644)
+
+
+def replace_file(
+    directory: int, staging: int, name: str, content: bytes, mode: int, owner: Owner | None = None
+) -> None:
+    """Put a new file in the place of whatever has this name; raises OSError and leaves the old one."""
+    temporary = unique_name(name)
+    create_file(staging, temporary, content, mode, owner)
+    try:
+        for _ in range(_ATTEMPTS):
+            with contextlib.suppress(IsADirectoryError):
+                os.rename(temporary, name, src_dir_fd=staging, dst_dir_fd=directory)
+                return
+            _evict(directory, staging, name)
+        os.rename(temporary, name, src_dir_fd=staging, dst_dir_fd=directory)
+    except OSError:
+        os.unlink(temporary, dir_fd=staging)
+        raise
+
+
+def create_file(directory: int, name: str, content: bytes, mode: int, owner: Owner | None = None) -> None:
+    """Make a file that is not there yet; on failure nothing stays."""
+    with opened(name, _NEW_FILE, directory, 0o600) as file:
+        try:
+            os.fchmod(file, mode)
+            written = 0
+            while written < len(content):
+                written += os.write(file, content[written:])
+            if owner:
+                os.fchown(file, owner.uid, owner.gid)
+        except OSError:
+            os.unlink(name, dir_fd=directory)  # a full disk must not leave an empty file
+            raise
+
+
+def empty_directory(staging: int, name: str, budget: int) -> tuple[int, list[str]]:
+    """Unlink a directory's files and move its directories up; return the budget left and what was moved."""
+    moved: list[str] = []
+    with opened(name, DIRECTORY, staging) as directory:
+        while budget > 0:
+            with os.scandir(directory) as entries:
+                batch = [
+                    (each.name, each.is_dir(follow_symlinks=False)) for each in itertools.islice(entries, 256)
+                ]
+            if not batch:
+                break
+            for entry, is_directory in batch:
+                budget -= 1
+                if is_directory:
+                    moved.append(unique_name("nested"))
+                    os.rename(entry, moved[-1], src_dir_fd=directory, dst_dir_fd=staging)
+                else:
+                    os.unlink(entry, dir_fd=directory)
+    return budget, moved
+
+
+def unique_name(name: str) -> str:
+    """Return a name for `staging` that nothing has."""
+    return f"{name[:160]}.{os.urandom(8).hex()}"
+
+
+def exists(folder: int, name: str) -> bool:
+    """Tell whether there is anything of this name."""
+    return owner_of(folder, name) is not None
+
+
+def owner_of(folder: int, name: str) -> int | None:
+    """Return the uid that owns a name, None if there is nothing."""
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
+    except FileNotFoundError:
+        return None
+
+
+def is_directory(folder: int, name: str) -> bool:
+    """Tell whether this is a directory, not a link to one."""
+    return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+
+
+def is_untouched(folder: int, name: str, before_secs: float | None) -> bool:
+    """Tell whether nothing was done to this since a time (epoch); None for any time."""
+    if before_secs is None:
+        return True
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_ctime < before_secs
+    except OSError:
+        return False
+
+
+def must_be_ours(descriptor: int, path: str) -> None:
+    """Raise UnsafePathError if somebody else could write here."""
+    found = os.fstat(descriptor)
+    if found.st_uid not in (0, os.geteuid()):
+        raise UnsafePathError(f"{path}: belongs to uid {found.st_uid}")
+    if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
+        raise UnsafePathError(f"{path}: writable by others (mode {stat.S_IMODE(found.st_mode):o})")
+
+
+@contextlib.contextmanager
+def opened(name: str, flags: int, folder: int | None = None, mode: int = 0o777) -> Iterator[int]:
+    """Open, and close."""
+    descriptor = os.open(name, flags, mode, dir_fd=folder)
+    with closing(descriptor):
+        yield descriptor
+
+
+@contextlib.contextmanager
+def closing(descriptor: int) -> Iterator[None]:
+    """Close a descriptor at the end."""
+    try:
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,182 @@
+"""What a site states about its machines and jobs: the settings, resolved for this machine.
+
+For each value the most particular statement counts: a flag or a variable, the
+table of the job's partition, the first table whose pattern is the machine's
+CPU model, the plain setting of the file, a default.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from jobfeatures.config import Config
+from jobfeatures.features import keys
+from jobfeatures.features.job import Terms
+from jobfeatures.features.keys import Profile
+from jobfeatures.features.machine import Machine
+from jobfeatures.model import Job
+from jobfeatures.settings import Table, settings_of
+
+CPUINFO = "/proc/cpuinfo"
+CPU_FOLDER = "/sys/devices/system/cpu"
+_MODEL = re.compile(r"^(?:model name|cpu model|cpu)\s*: *(.*?)\s*$", re.MULTILINE | re.IGNORECASE)
+
+
+class Cores(NamedTuple):
+    """Cores that are online. `logical` is what the system calls processors."""
+
+    physical: int
+    logical: int
+
+
+def parse_cpu_model(text: str) -> str | None:
+    """Return the first model in /proc/cpuinfo, e.g. of ``model name : AMD EPYC 7763 64-Core Processor``."""
+    match = _MODEL.search(text)
+    return match[1] if match and match[1] else None
+
+
+def read_cpu_model(path: str = CPUINFO) -> str | None:
+    """Return the CPU model; the start of the file is enough, and the kernel makes no more of it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return parse_cpu_model(os.read(descriptor, 4096).decode("utf-8", "replace"))
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return None
+
+
+def read_cores(folder: str = CPU_FOLDER) -> Cores | None:
+    """Count the online cores, None where the system does not tell.
+
+    Source: Linux, Documentation/ABI/stable/sysfs-devices-system-cpu:
+    ``cpuN/topology/thread_siblings_list`` lists the processors of N's core;
+    processors that are offline have no such file.
+    """
+    cores: set[str] = set()
+    logical = 0
+    try:
+        for name in os.listdir(folder):
+            if name[:3] == "cpu" and name[3:].isdigit():
+                try:
+                    with open(f"{folder}/{name}/topology/thread_siblings_list", encoding="ascii") as file:
+                        cores.add(file.read(4096).strip())
+                except FileNotFoundError:
+                    continue
+                logical += 1
+    except (OSError, UnicodeDecodeError):
+        return None
+    return Cores(len(cores), logical) if logical else None
+
+
+class Site:
+    """The settings, and what depends on them for this machine and its jobs."""
+
+    def __init__(self, config: Config, *, cpu_model: str | None = None, cores: Cores | None = None) -> None:
+        """`cpu_model` and `cores` are read from the system where they are needed and not given."""
+        self._config = config
+        self._cpu_model = cpu_model
+        self._cores = cores
+        self.profile = Profile(config.features_profile)
+
+    @cached_property
+    def machine(self) -> Machine:
+        """What is published about this machine."""
+        stated = {
+            keys.TOTAL_CPU.name: self._stated("total_cpu", "machine.total_cpu"),
+            keys.HS06.name: self._stated("hs06", "machine.hs06"),
+            keys.HS23.name: self._stated("hs23", "machine.hs23"),
+            keys.GRACE_SECS.name: self._stated("grace_secs", "machine.grace_secs"),
+            keys.JOBSLOTS.name: self._stated("jobslots", "machine.jobslots"),
+            keys.SHUTDOWN_COMMAND.name: self._stated("shutdown_command", "machine.shutdown_command"),
+        }
+        values = {name: value for name, (value, _) in stated.items()}
+        origins = {name: origin for name, (_, origin) in stated.items() if origin}
+        total = values[keys.TOTAL_CPU.name]
+        if total is None:
+            total = os.cpu_count()
+            origins[keys.TOTAL_CPU.name] = "default: processors that the system shows"
+        cores = None
+        if self.profile is not Profile.OF_2016:
+            cores = self._cores or read_cores()
+            origins |= dict.fromkeys((keys.PHYS_CORES.name, keys.LOG_CORES.name), f"default: {CPU_FOLDER}")
+        return Machine(
+            total_cpus=total,
+            hs06=values[keys.HS06.name],
+            hs23=values[keys.HS23.name] if self._config.features_hs23 else None,
+            grace_secs=values[keys.GRACE_SECS.name],
+            jobslots=values[keys.JOBSLOTS.name],
+            physical_cores=cores.physical if cores else None,
+            logical_cores=cores.logical if cores else None,
+            shutdown_command=values[keys.SHUTDOWN_COMMAND.name],
+            origins=origins,
+        )
+
+    def terms(self, job: Job) -> Terms:
+        """Return what the site says of a job."""
+        found = self._terms.get(job.partition)
+        if found is None:
+            found = self._terms[job.partition] = self._make_terms(job.partition)
+            if len(self._terms) > 1000:  # partitions are few; names in foreign documents may be many
+                self._terms.clear()
+        return found
+
+    def _make_terms(self, partition: str | None) -> Terms:
+        grace, grace_origin = self._stated("grace_secs", "job.grace_secs", partition, by_model=False)
+        factor, factor_origin = self._stated("cpu_factor", "machine.cpu_factor", partition)
+        scratch, scratch_origin = self._stated(
+            "scratch_bytes_per_cpu", "job.scratch_bytes_per_cpu", partition
+        )
+        origins = {
+            keys.GRACE_SECS_JOB.name: grace_origin,
+            keys.CPUFACTOR_LRMS.name: factor_origin,
+            keys.SCRATCH_LIMIT_BYTES.name: scratch_origin,
+        }
+        return Terms(
+            grace_secs=grace,
+            cpu_factor=factor,
+            scratch_bytes_per_cpu=scratch,
+            origins={name: origin for name, origin in origins.items() if origin},
+        )
+
+    @cached_property
+    def _terms(self) -> dict[str | None, Terms]:
+        return {}
+
+    def _stated(
+        self, name: str, key: str, partition: str | None = None, *, by_model: bool = True
+    ) -> tuple[Any, str]:
+        """Return a value and its origin; None and nothing where nobody states one.
+
+        `key` is the plain setting, `name` what it is called in tables.
+        """
+        setting = self._settings[key]
+        plain = getattr(self._config, setting.field_name)
+        origin = self._config.origins.get(key, "")
+        if origin in (setting.flag, setting.variable):
+            return plain, origin
+        tables: list[Table] = [each for each in self._config.partition if each.label == partition]
+        if by_model:
+            tables += self._model_tables
+        for table in tables:
+            if name in table.values:
+                return table.values[name], f"{table.origin}.{name}"
+        return plain, (origin or key) if plain is not None else ""
+
+    @cached_property
+    def _settings(self) -> Mapping[str, Any]:
+        return {each.key: each for each in settings_of(type(self._config))}
+
+    @cached_property
+    def _model_tables(self) -> tuple[Table, ...]:
+        if not self._config.cpu_model:
+            return ()
+        model = self._cpu_model or self._config.machine_cpu_model or read_cpu_model()
+        if model is None:
+            return ()
+        return tuple(each for each in self._config.cpu_model if re.fullmatch(each.label, model))
