@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -26,7 +27,8 @@ def mark(tmp_path: Path) -> Iterator[str]:
     word = f"HOOK_TEST_MARK={tmp_path}"
     yield word
     for pid in processes_with(word):
-        os.kill(pid, 9)
+        with contextlib.suppress(ProcessLookupError):  # it ends by itself just now
+            os.kill(pid, 9)
 
 
 @pytest.fixture
