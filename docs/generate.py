@@ -7,9 +7,12 @@ from pathlib import Path
 from exporter.collectors import COLLECTORS, METRICS
 from exporter.config import ExporterConfig
 from exporter.exposition import Metric
+from jobfeatures.batch import SYSTEMS, load_module
 from jobfeatures.config import Config
-from jobfeatures.features.keys import KEYS
+from jobfeatures.features.keys import KEYS, SHUTDOWNTIME, SHUTDOWNTIME_JOB, Area, Key, Profile
+from jobfeatures.features.origin import DEFAULTS, DERIVED, SETTINGS
 from jobfeatures.settings import DEFAULT_FILE, FILE_FLAG, FILE_VARIABLE, display, settings_of, tables_of
+from jobfeatures.status.jobstatus import STATUS_KEYS
 
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate.py from the code. -->"
@@ -62,14 +65,28 @@ A flag or a variable beats the table of a job's partition, which beats the table
 which beats the plain setting. An unknown name in a table ends the daemon; hooks pass over it.
 """
 
-KEYS_HEAD = f"""# Keys that jobs read
+KEYS_HEAD = f"""# Keys that jobs read, and write
 
 {NOTE}
 
-Defined by HSF-TN-2016-02 (Machine/Job Features). A key whose value is unknown or unlimited is absent.
+Two texts define them: [HSF-TN-2016-02](https://doi.org/10.5281/zenodo.1469629) (Machine/Job Features) and
+its draft 0.99 of 15 May 2014. `features.profile` says whose keys are published: `2016` (the default),
+`2014`, or `both`. In the profile of 2016 a name has small letters, digits and underscores only; in that of
+2014 a job's directory and files belong to its user. Keys of neither text are extensions: they are published
+in each profile once `features.hs23` is on.
 
-| directory | key | type | unit | changes | meaning |
-|---|---|---|---|---|---|
+A key whose value is unknown or unlimited is absent: there is no 0, no -1 and no empty file in its place.
+Integers are whole, decimals plain; a value is one line.
+
+A value from the batch system beats one that the site states, which beats a default; `jobfeatures show
+--origin` tells where each came from when it was written. [Settings](settings.md#tables) may differ by
+partition and by CPU model.
+"""
+
+KEYS_RULES = """
+`shutdowntime` and `shutdowntime_job` come and go while jobs run. When the time has come the machine's is
+removed in the profile of 2014, which asks for that, and stays in the others, whose readers rely on it; a
+job's own stays in all.
 """
 
 
@@ -110,13 +127,61 @@ def settings_page() -> str:
 
 
 def keys_page() -> str:
-    """Return the page of all keys that jobs read."""
-    rows = [
-        f"| `${key.area.value.upper()}` | `{key.name}` | {key.value_type} | {key.unit or '–'} "
-        f"| {key.lifetime.value} | {key.meaning} |\n"
-        for key in KEYS
+    """Return the page of all keys, with the source of each in every batch system."""
+    parts = [KEYS_HEAD]
+    for area in Area:
+        parts.append(f"\n## ${area.value.upper()}\n\n")
+        parts.append(
+            "| key | type | unit | texts | section | changes | meaning |\n|---|---|---|---|---|---|---|\n"
+        )
+        parts += [
+            f"| `{key.name}` | {key.value_type} | {key.unit or '–'} | {_texts(key)} | {_section(key)} "
+            f"| {key.lifetime.value} | {key.meaning} |\n"
+            for key in KEYS
+            if key.area is area
+        ]
+    parts.append(KEYS_RULES)
+    systems = {name: load_module(name).KEY_SOURCES for name in SYSTEMS}
+    heads = " | ".join(systems)
+    parts.append(f"\n## Where the values come from\n\n| key | {heads} | elsewhere |\n")
+    parts.append("|---" * (len(systems) + 2) + "|\n")
+    for key in KEYS:
+        cells = [sources.get(key.name, "–") for sources in systems.values()]
+        parts.append(f"| `{key.name}` | {' | '.join(cells)} | {_elsewhere(key.name)} |\n")
+    parts.append(
+        "\n## $JOBSTATUS\n\nWritten by the job, read by the site; defined by the draft of 2014 only.\n\n"
+    )
+    parts.append("| key | type | unit | section |\n|---|---|---|---|\n")
+    parts += [
+        f"| `{status.name}` | {status.value_type} | {status.unit or '–'} | {status.section} |\n"
+        for status in STATUS_KEYS
     ]
-    return KEYS_HEAD + "".join(rows)
+    return "".join(parts)
+
+
+def _texts(key: Key) -> str:
+    return ", ".join(key.texts) or "extension"
+
+
+def _section(key: Key) -> str:
+    return (
+        ", ".join(
+            f"${key.area.value.upper()}" if text == Profile.OF_2016.value else key.section
+            for text in key.texts
+        )
+        or "–"
+    )
+
+
+def _elsewhere(name: str) -> str:
+    """Return what a value comes from beside the batch system."""
+    if name in (SHUTDOWNTIME.name, SHUTDOWNTIME_JOB.name):
+        return "a drain"
+    if name in DERIVED:
+        return f"derived: {DERIVED[name]}"
+    found = [f"`{SETTINGS[name]}`"] if name in SETTINGS else []
+    found += [f"default: {DEFAULTS[name]}"] if name in DEFAULTS else []
+    return ", ".join(found) or "–"
 
 
 PAGES = {"metrics.md": metrics_page, "settings.md": settings_page, "keys.md": keys_page}

@@ -12,14 +12,17 @@ from collections.abc import Mapping
 from typing import Protocol, cast
 
 from jobfeatures.batch import load_module
+from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
 from jobfeatures.errors import JobfeaturesError
+from jobfeatures.features.keys import LOG_CORES, PHYS_CORES
 from jobfeatures.features.machine import Machine
 from jobfeatures.model import Job, JobKey, fill_unknown
+from jobfeatures.publish.drainstore import read_for_hook
 from jobfeatures.publish.records import format_record
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job, write_machine
-from jobfeatures.site import Site
+from jobfeatures.site import Cores, Site
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +58,7 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
     name = node_name(config, environ)
     job = module.job_from_prolog(environ, node_name=name)
     tree = FeatureTree(config.features_root)
-    site = Site(config)
+    site = Site(config, cores=published_cores(tree))
     write(tree, job, site)
     try:
         answer = module.ask_in_prolog(job, config, node_name=name, timeout_secs=timeout_secs)
@@ -68,10 +71,24 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
     return job
 
 
+def published_cores(tree: FeatureTree) -> Cores | None:
+    """Return the cores that are published already: counting them anew costs a hook milliseconds."""
+    counts: list[int] = []
+    for key in (PHYS_CORES, LOG_CORES):
+        try:
+            with open(f"{tree.machine_path}/{key.name}", encoding="ascii") as file:
+                counts.append(int(file.read(32)))
+        except (OSError, ValueError):
+            return None
+    return Cores(*counts)
+
+
 def write(tree: FeatureTree, job: Job, site: Site) -> None:
     """Write all that a job is told, and the record that tells the daemon."""
-    write_machine(tree, site, site.machine)
-    write_job(tree, job, site, site.machine)
+    machine, drains = read_for_hook(tree, site.machine)
+    write_machine(tree, site, machine, now_secs=SystemClock().now_secs())
+    drain = drains.of_job(job.key, job.start_secs)
+    write_job(tree, job, site, machine, shutdown_secs=drain.at_secs if drain else None)
     tree.write_record(job.key, format_record(job))
 
 

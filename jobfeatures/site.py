@@ -18,12 +18,21 @@ from jobfeatures.features import keys
 from jobfeatures.features.job import Terms
 from jobfeatures.features.keys import Profile
 from jobfeatures.features.machine import Machine
+from jobfeatures.features.origin import SETTINGS
 from jobfeatures.model import Job
 from jobfeatures.settings import Table, settings_of
 
 CPUINFO = "/proc/cpuinfo"
 CPU_FOLDER = "/sys/devices/system/cpu"
 _MODEL = re.compile(r"^(?:model name|cpu model|cpu)\s*: *(.*?)\s*$", re.MULTILINE | re.IGNORECASE)
+_MACHINE_KEYS = (
+    keys.TOTAL_CPU,
+    keys.HS06,
+    keys.HS23,
+    keys.GRACE_SECS,
+    keys.JOBSLOTS,
+    keys.SHUTDOWN_COMMAND,
+)
 
 
 class Cores(NamedTuple):
@@ -87,26 +96,13 @@ class Site:
     @cached_property
     def machine(self) -> Machine:
         """What is published about this machine."""
-        stated = {
-            keys.TOTAL_CPU.name: self._stated("total_cpu", "machine.total_cpu"),
-            keys.HS06.name: self._stated("hs06", "machine.hs06"),
-            keys.HS23.name: self._stated("hs23", "machine.hs23"),
-            keys.GRACE_SECS.name: self._stated("grace_secs", "machine.grace_secs"),
-            keys.JOBSLOTS.name: self._stated("jobslots", "machine.jobslots"),
-            keys.SHUTDOWN_COMMAND.name: self._stated("shutdown_command", "machine.shutdown_command"),
-        }
+        stated = {key.name: self._stated(SETTINGS[key.name]) for key in _MACHINE_KEYS}
         values = {name: value for name, (value, _) in stated.items()}
         origins = {name: origin for name, (_, origin) in stated.items() if origin}
         total = values[keys.TOTAL_CPU.name]
-        if total is None:
-            total = os.cpu_count()
-            origins[keys.TOTAL_CPU.name] = "default: processors that the system shows"
-        cores = None
-        if self.profile is not Profile.OF_2016:
-            cores = self._cores or read_cores()
-            origins |= dict.fromkeys((keys.PHYS_CORES.name, keys.LOG_CORES.name), f"default: {CPU_FOLDER}")
+        cores = None if self.profile is Profile.OF_2016 else self._cores or read_cores()
         return Machine(
-            total_cpus=total,
+            total_cpus=os.cpu_count() if total is None else total,
             hs06=values[keys.HS06.name],
             hs23=values[keys.HS23.name] if self._config.features_hs23 else None,
             grace_secs=values[keys.GRACE_SECS.name],
@@ -127,11 +123,9 @@ class Site:
         return found
 
     def _make_terms(self, partition: str | None) -> Terms:
-        grace, grace_origin = self._stated("grace_secs", "job.grace_secs", partition, by_model=False)
-        factor, factor_origin = self._stated("cpu_factor", "machine.cpu_factor", partition)
-        scratch, scratch_origin = self._stated(
-            "scratch_bytes_per_cpu", "job.scratch_bytes_per_cpu", partition
-        )
+        grace, grace_origin = self._stated(SETTINGS[keys.GRACE_SECS_JOB.name], partition)
+        factor, factor_origin = self._stated(SETTINGS[keys.CPUFACTOR_LRMS.name], partition)
+        scratch, scratch_origin = self._stated(SETTINGS[keys.SCRATCH_LIMIT_BYTES.name], partition)
         origins = {
             keys.GRACE_SECS_JOB.name: grace_origin,
             keys.CPUFACTOR_LRMS.name: factor_origin,
@@ -148,20 +142,16 @@ class Site:
     def _terms(self) -> dict[str | None, Terms]:
         return {}
 
-    def _stated(
-        self, name: str, key: str, partition: str | None = None, *, by_model: bool = True
-    ) -> tuple[Any, str]:
-        """Return a value and its origin; None and nothing where nobody states one.
-
-        `key` is the plain setting, `name` what it is called in tables.
-        """
+    def _stated(self, key: str, partition: str | None = None) -> tuple[Any, str]:
+        """Return the value of a setting and its origin; None and nothing where nobody states it."""
         setting = self._settings[key]
         plain = getattr(self._config, setting.field_name)
         origin = self._config.origins.get(key, "")
         if origin in (setting.flag, setting.variable):
             return plain, origin
+        name = key.rpartition(".")[2]
         tables: list[Table] = [each for each in self._config.partition if each.label == partition]
-        if by_model:
+        if key != "job.grace_secs":  # in tables of CPU models it is the machine's
             tables += self._model_tables
         for table in tables:
             if name in table.values:

@@ -34,6 +34,18 @@ MAX_NOTES: Final = 20  # problems of one file
 UNSETTLED_SECS: Final = 2.0  # a file may change again within the same tick of its file system's clock
 UNKNOWN_USER_SECS: Final = 300.0  # until a user that was not found is looked up again
 
+# The elements of a job object, by key; see the module `formats.sss.job`.
+KEY_SOURCES: Final = {
+    "allocated_cpu": "Processors, of a job on one node",
+    "jobstart_secs": "StartTime",
+    "job_id": "Id",
+    "wall_limit_secs": "Duration: ResourceLimit, else Requested, else uncategorized",
+    "cpu_limit_secs": "ResourceLimit CPUTime",
+    "max_rss_bytes": "ResourceLimit MaxMemory or MaxMemorySize, else Memory",
+    "max_swap_bytes": "Swap",
+    "scratch_limit_bytes": "ResourceLimit MaxDisk, else Disk",
+}
+
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 

@@ -11,24 +11,36 @@ from jobfeatures.batch import SYSTEMS
 from jobfeatures.client import Features, FeaturesError
 from jobfeatures.commands.common import read_config
 from jobfeatures.config import Config
+from jobfeatures.errors import ParseError
+from jobfeatures.features.origin import UNKNOWN, parse_origins
+from jobfeatures.model import JobKey
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.settings import add_flags
+
+MAX_ORIGINS_CHARACTERS = 2**16
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_flags(parser, Config)
     parser.add_argument("job", nargs="?", metavar="JOB", help="id (default: this job, else all jobs)")
+    parser.add_argument("--origin", action="store_true", help="also say where each value comes from")
     parser.add_argument("--batch", choices=sorted(SYSTEMS), help="batch system, if the id is not unique")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print features."""
-    return show_jobs(read_config(arguments), arguments.job, arguments.batch, os.environ)
+    config = read_config(arguments)
+    return show_jobs(config, arguments.job, arguments.batch, os.environ, with_origin=arguments.origin)
 
 
 def show_jobs(
-    config: Config, job_id: str | None, batch_system: str | None, environ: Mapping[str, str]
+    config: Config,
+    job_id: str | None,
+    batch_system: str | None,
+    environ: Mapping[str, str],
+    *,
+    with_origin: bool = False,
 ) -> int:
     """Print the machine's features and those of one job, of this job, or of all jobs published here."""
     tree = FeatureTree(config.features_root)
@@ -47,9 +59,11 @@ def show_jobs(
     try:
         for directory in directories:
             print(directory)
+            origins = _origins(tree, directory) if with_origin else {}
             for name, value in _entries(directory):
-                print(f"  {name} {value}")
-    except (FeaturesError, OSError) as error:
+                origin = f"  ({_escaped(origins.get(name, UNKNOWN))})" if with_origin else ""
+                print(f"  {name} {value}{origin}")
+    except (FeaturesError, ParseError, OSError) as error:
         print(f"jobfeatures: {error}", file=sys.stderr)
         return 1
     return 0
@@ -67,4 +81,25 @@ def _entries(directory: str) -> Iterator[tuple[str, str]]:
     for name in names:
         value = features.get("machine", name)
         if value is not None:
-            yield name, value.encode("unicode_escape").decode()
+            yield name, _escaped(value)
+
+
+def _origins(tree: FeatureTree, directory: str) -> Mapping[str, str]:
+    """Return what was noted when a directory of this tree was written; nothing about any other."""
+    if directory.rstrip("/") == tree.machine_path:
+        path = tree.origins_path()
+    else:
+        key = JobKey.from_directory_name(os.path.basename(directory.rstrip("/")))
+        if key is None or tree.job_path(key) != directory.rstrip("/"):
+            return {}
+        path = tree.origins_path(key)
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return parse_origins(file.read(MAX_ORIGINS_CHARACTERS), source=path)
+    except FileNotFoundError:
+        return {}
+
+
+def _escaped(text: str) -> str:
+    """Return a text as it may go to a terminal."""
+    return text.encode("unicode_escape").decode()

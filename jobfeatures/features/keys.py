@@ -81,9 +81,7 @@ GRACE_SECS = _machine(
 )
 JOBSLOTS = _machine("jobslots", _INTEGER, "slots", _DYNAMIC, _2014, "2.3", "job slots of the machine")
 PHYS_CORES = _machine("phys_cores", _INTEGER, "cores", _STATIC, _2014, "2.4", "physical cores")
-LOG_CORES = _machine(
-    "log_cores", _INTEGER, "cores", _STATIC, _2014, "2.5", "logical cores; 0 where hyper-threading is off"
-)
+LOG_CORES = _machine("log_cores", _INTEGER, "cores", _STATIC, _2014, "2.5", "logical cores")
 SHUTDOWN_COMMAND = _machine(
     "shutdown_command",
     _TEXT,
@@ -93,9 +91,7 @@ SHUTDOWN_COMMAND = _machine(
     "2.6",
     "what a job calls to destroy its virtual machine",
 )
-HS23 = _machine(
-    "hs23", _DECIMAL, "HS23", _STATIC, _NEITHER, "", "HEPScore23 rating of the whole machine; an extension"
-)
+HS23 = _machine("hs23", _DECIMAL, "HS23", _STATIC, _NEITHER, "", "HEPScore23 rating of the whole machine")
 
 ALLOCATED_CPU = _job("allocated_cpu", _INTEGER, "processors", _STATIC, _2016, "", "processors of this job")
 HS06_JOB = _job("hs06_job", _DECIMAL, "HS06", _STATIC, _2016, "", "rating of the job's processors")
@@ -135,7 +131,7 @@ ALLOCATED_CPU_2014 = _job(
     "allocated_CPU", _INTEGER, "cores", _STATIC, _2014, "1.7", "cores allocated to this job"
 )
 HS23_JOB = _job(
-    "hs23_job", _DECIMAL, "HS23", _STATIC, _NEITHER, "", "rating of the job's processors; an extension"
+    "hs23_job", _DECIMAL, "HS23", _STATIC, _NEITHER, "", "HEPScore23 rating of the job's processors"
 )
 
 KEYS = (

@@ -25,7 +25,7 @@ class Machine:
     grace_secs: int | None = None
     jobslots: int | None = None
     physical_cores: int | None = None
-    logical_cores: int | None = None  # 0 where hyper-threading is off
+    logical_cores: int | None = None
     shutdown_command: str | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
 

@@ -16,13 +16,29 @@ from jobfeatures.features.machine import Machine
 from jobfeatures.model import Job
 
 DERIVED: Mapping[str, str] = {
-    keys.HS06_JOB.name: "hs06 × allocated_cpu ÷ total_cpu",
-    keys.HS23_JOB.name: "hs23 × allocated_cpu ÷ total_cpu",
-    keys.CPU_LIMIT_SECS_LRMS.name: "cpu_limit_secs × cpufactor_lrms",
-    keys.WALL_LIMIT_SECS_LRMS.name: "wall_limit_secs × cpufactor_lrms",
-    keys.DISK_LIMIT_GB.name: "scratch_limit_bytes ÷ 10⁹",
-    keys.MEM_LIMIT_MB.name: "max_rss_bytes ÷ 10⁶",
+    keys.HS06_JOB.name: "hs06 * allocated_cpu / total_cpu",
+    keys.HS23_JOB.name: "hs23 * allocated_cpu / total_cpu",
+    keys.CPU_LIMIT_SECS_LRMS.name: "cpu_limit_secs * cpufactor_lrms",
+    keys.WALL_LIMIT_SECS_LRMS.name: "wall_limit_secs * cpufactor_lrms",
+    keys.DISK_LIMIT_GB.name: "scratch_limit_bytes / 10^9",
+    keys.MEM_LIMIT_MB.name: "max_rss_bytes / 10^6",
     keys.ALLOCATED_CPU_2014.name: "allocated_cpu",
+}
+SETTINGS: Mapping[str, str] = {
+    keys.TOTAL_CPU.name: "machine.total_cpu",
+    keys.HS06.name: "machine.hs06",
+    keys.GRACE_SECS.name: "machine.grace_secs",
+    keys.JOBSLOTS.name: "machine.jobslots",
+    keys.SHUTDOWN_COMMAND.name: "machine.shutdown_command",
+    keys.HS23.name: "machine.hs23",
+    keys.GRACE_SECS_JOB.name: "job.grace_secs",
+    keys.CPUFACTOR_LRMS.name: "machine.cpu_factor",
+    keys.SCRATCH_LIMIT_BYTES.name: "job.scratch_bytes_per_cpu",
+}
+DEFAULTS: Mapping[str, str] = {
+    keys.TOTAL_CPU.name: "processors that the system shows",
+    keys.PHYS_CORES.name: "/sys/devices/system/cpu",
+    keys.LOG_CORES.name: "/sys/devices/system/cpu",
 }
 DRAIN = "drain"
 UNKNOWN = "not recorded"
@@ -30,7 +46,9 @@ UNKNOWN = "not recorded"
 
 def machine_origins(names: Iterable[str], machine: Machine) -> dict[str, str]:
     """Return the origin of each of these machine keys."""
-    known = {keys.SHUTDOWNTIME.name: DRAIN, **machine.origins}
+    known = {keys.SHUTDOWNTIME.name: DRAIN}
+    known |= {name: f"default: {default}" for name, default in DEFAULTS.items()}
+    known |= machine.origins
     return {name: known.get(name, UNKNOWN) for name in names}
 
 
@@ -47,7 +65,7 @@ def job_origins(names: Iterable[str], job: Job, terms: Terms, fields: Mapping[st
     known |= {name: origin for name, origin in terms.origins.items() if name != keys.SCRATCH_LIMIT_BYTES.name}
     if job.limits.scratch_bytes is None and terms.scratch_bytes_per_cpu is not None:
         origin = terms.origins.get(keys.SCRATCH_LIMIT_BYTES.name, UNKNOWN)
-        known[keys.SCRATCH_LIMIT_BYTES.name] = f"{origin} × allocated_cpu"
+        known[keys.SCRATCH_LIMIT_BYTES.name] = f"{origin} * allocated_cpu"
     return {name: known.get(name, UNKNOWN) for name in names}
 
 

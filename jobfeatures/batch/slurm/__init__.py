@@ -15,12 +15,14 @@ others are told "Invalid job id" of jobs that live.
 """
 
 from jobfeatures.batch.slurm.answers import Answers, ask_about_job, parse_answers, poll_answers
+from jobfeatures.batch.slurm.keys import KEY_SOURCES
 from jobfeatures.batch.slurm.prolog import job_from_prolog
 from jobfeatures.batch.slurm.record import parse_scontrol_job
 from jobfeatures.batch.slurm.site import ask_in_prolog, make_source
 from jobfeatures.batch.slurm.source import KnownJob, SlurmSource, compute_questions
 
 __all__ = [
+    "KEY_SOURCES",
     "Answers",
     "KnownJob",
     "SlurmSource",
