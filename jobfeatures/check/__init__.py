@@ -1,0 +1,1 @@
+"""Judging directories of features, whoever provides them: reading apart from rules."""

@@ -1,0 +1,160 @@
+# ruff: noqa: D401  # a rule's docstring says what breaks it
+"""Rules about values that belong together: pure. Each yields (key, text) for what breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from jobfeatures.check.listing import Case, Kind
+from jobfeatures.errors import shown
+from jobfeatures.features import keys
+from jobfeatures.status.jobstatus import STATUS_KEYS, StatusViolation, is_unwritten, parse_job_status
+
+Said = Iterator[tuple[str, str]]
+
+CLOCK_SKEW_SECS = 60
+SHARE_TOLERANCE = Decimal("0.001")
+NORMALIZED_TOLERANCE = Decimal("0.01")
+
+# Two names of one thing: of 2014, of 2016, and how many of the latter make one of the former.
+TWINS = (
+    (keys.MEM_LIMIT_MB.name, keys.MAX_RSS_BYTES.name, 10**6),
+    (keys.DISK_LIMIT_GB.name, keys.SCRATCH_LIMIT_BYTES.name, 10**9),
+    (keys.ALLOCATED_CPU_2014.name, keys.ALLOCATED_CPU.name, 1),
+)
+NORMALIZED = (
+    (keys.CPU_LIMIT_SECS_LRMS.name, keys.CPU_LIMIT_SECS.name),
+    (keys.WALL_LIMIT_SECS_LRMS.name, keys.WALL_LIMIT_SECS.name),
+)
+SHUTDOWNS = {
+    Kind.MACHINE: (keys.SHUTDOWNTIME.name, keys.GRACE_SECS.name),
+    Kind.JOB: (keys.SHUTDOWNTIME_JOB.name, keys.GRACE_SECS_JOB.name),
+}
+
+
+def allocated_exceeds_total(case: Case) -> Said:
+    """A job has more processors than its machine gives to jobs."""
+    total = case.number(keys.TOTAL_CPU.name)
+    for key in (keys.ALLOCATED_CPU, keys.ALLOCATED_CPU_2014):
+        allocated = case.listing.numbers.get(key.name)
+        if allocated is not None and total is not None and allocated > total:
+            yield key.name, f"{allocated} is more than {keys.TOTAL_CPU.name} {total}"
+
+
+def hs06_share(case: Case) -> Said:
+    """hs06_job is not hs06 × allocated_cpu ÷ total_cpu, to a thousandth or its last digit."""
+    share = case.listing.numbers.get(keys.HS06_JOB.name)
+    allocated = case.listing.numbers.get(keys.ALLOCATED_CPU.name)
+    whole, total = case.number(keys.HS06.name), case.number(keys.TOTAL_CPU.name)
+    if share is None or allocated is None or whole is None or not total:
+        return
+    expected = whole * allocated / total
+    exponent = share.as_tuple().exponent
+    last_digit = Decimal(1).scaleb(exponent if isinstance(exponent, int) else 0)
+    if abs(share - expected) > max(last_digit, expected * SHARE_TOLERANCE):
+        yield keys.HS06_JOB.name, f"{share} is not {whole} × {allocated} ÷ {total} = {expected:.4f}"
+
+
+def cpu_limit_unreachable(case: Case) -> Said:
+    """All processors busy for all of the wall limit use less CPU time than the limit allows."""
+    cpu, wall, processors = _limits(case)
+    if cpu is not None and wall and processors and cpu > wall * processors:
+        yield keys.CPU_LIMIT_SECS.name, f"{cpu} is more than {wall} s on {processors} processors can use"
+
+
+def cpu_limit_not_total(case: Case) -> Said:
+    """A limit for several processors that not even one of them could use for all of the wall limit."""
+    cpu, wall, processors = _limits(case)
+    if cpu is not None and wall and processors and processors > 1 and cpu <= wall:
+        text = f"{cpu} is the total of {processors} processors over {wall} s: is it meant for one?"
+        yield keys.CPU_LIMIT_SECS.name, text
+
+
+def _limits(case: Case) -> tuple[Decimal | None, Decimal | None, Decimal | None]:
+    numbers = case.listing.numbers
+    return (
+        numbers.get(keys.CPU_LIMIT_SECS.name),
+        numbers.get(keys.WALL_LIMIT_SECS.name),
+        numbers.get(keys.ALLOCATED_CPU.name),
+    )
+
+
+def start_in_future(case: Case) -> Said:
+    """A job that is there has started."""
+    start = case.listing.numbers.get(keys.JOBSTART_SECS.name)
+    if start is not None and start > case.now_secs + CLOCK_SKEW_SECS:
+        yield keys.JOBSTART_SECS.name, f"{start} is in the future"
+
+
+def shutdown_without_grace(case: Case) -> Said:
+    """A shutdown is announced without having said how much notice there will be."""
+    shutdown, grace = SHUTDOWNS[case.listing.kind]
+    entries = case.listing.entries
+    if shutdown in entries and grace not in entries:
+        yield grace, f"is required where {shutdown} may be set"
+
+
+def short_notice(case: Case) -> Said:
+    """A shutdown was announced with less notice than promised; a site may have forced it."""
+    shutdown, grace = SHUTDOWNS[case.listing.kind]
+    when, notice = case.listing.numbers.get(shutdown), case.listing.numbers.get(grace)
+    written_at = case.listing.entries[shutdown].written_at_secs if when is not None else None
+    if when is not None and notice is not None and written_at is not None and when < int(written_at) + notice:
+        given = int(when - int(written_at))
+        yield shutdown, f"was announced {given} s ahead, and {grace} promises {notice}"
+
+
+def shutdown_passed(case: Case) -> Said:
+    """A shutdown time that has come: the texts' readers differ about it."""
+    shutdown, _ = SHUTDOWNS[case.listing.kind]
+    when = case.listing.numbers.get(shutdown)
+    if when is not None and when <= case.now_secs:
+        yield shutdown, f"{when} has passed"
+
+
+def twins_differ(case: Case) -> Said:
+    """The name of 2014 and the name of 2016 tell different things; the former is rounded down."""
+    for old, new, scale in TWINS:
+        mine, other = case.listing.numbers.get(old), case.listing.numbers.get(new)
+        if mine is not None and other is not None and abs(mine - other / scale) >= 1:
+            yield old, f"{mine} is not {new} {other}{f' ÷ {scale}' if scale > 1 else ''}"
+
+
+def normalized_differs(case: Case) -> Said:
+    """The normalized limit is not the real one times the factor."""
+    factor = case.listing.numbers.get(keys.CPUFACTOR_LRMS.name)
+    for normalized, real in NORMALIZED:
+        mine, other = case.listing.numbers.get(normalized), case.listing.numbers.get(real)
+        if not factor or mine is None or other is None:
+            continue
+        expected = mine / factor
+        if abs(expected - other) > max(Decimal(1), expected * NORMALIZED_TOLERANCE):
+            yield real, f"{other} is not {normalized} {mine} ÷ {keys.CPUFACTOR_LRMS.name} {factor}"
+
+
+def status_rejected(case: Case) -> Said:
+    """The set that the job wrote is malformed or contradicts itself: readers use none of it."""
+    known = {key.name for key in STATUS_KEYS}
+    values = {
+        name: entry.content
+        for name, entry in case.listing.entries.items()
+        if name in known and entry.content is not None
+    }
+    troubled = known & case.listing.entries.keys() - values.keys()
+    if is_unwritten(values) or troubled:
+        return
+    allocated = case.number(keys.ALLOCATED_CPU.name)
+    if allocated is None:
+        allocated = case.number(keys.ALLOCATED_CPU_2014.name)
+    try:
+        parse_job_status(values, allocated_cpus=None if allocated is None else int(allocated))
+    except StatusViolation as violation:
+        told = f": {shown(violation.text)}" if violation.text else ""
+        yield violation.field, f"{violation.reason}{told}"
+
+
+def status_empty(case: Case) -> Said:
+    """The job has not said anything."""
+    if not case.listing.entries:
+        yield "", "the job has not reported anything"

@@ -1,0 +1,280 @@
+# ruff: noqa: D401  # a rule's docstring says what breaks it
+"""Rules about names, files and single values: pure. Each yields (key, text) for what breaks it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from jobfeatures.check.listing import KINDS, MAX_SHOWN_NAMES, TYPES, Case, Entry, Kind, Trouble, parse_number
+from jobfeatures.errors import shown
+from jobfeatures.features import keys
+
+Said = Iterator[tuple[str, str]]
+
+REQUIRED = {
+    Kind.MACHINE: (keys.TOTAL_CPU,),
+    Kind.JOB: (
+        keys.ALLOCATED_CPU, keys.JOBSTART_SECS, keys.JOB_ID, keys.WALL_LIMIT_SECS, keys.CPU_LIMIT_SECS,
+    ),
+}  # fmt: skip
+RECOMMENDED = {
+    Kind.MACHINE: (keys.HS06,),
+    Kind.JOB: (keys.HS06_JOB, keys.MAX_RSS_BYTES, keys.MAX_SWAP_BYTES, keys.SCRATCH_LIMIT_BYTES),
+}
+OPTIONAL = {
+    Kind.MACHINE: (keys.SHUTDOWNTIME, keys.GRACE_SECS),
+    Kind.JOB: (keys.SHUTDOWNTIME_JOB, keys.GRACE_SECS_JOB),
+}
+
+EPOCHS = tuple(key.name for key in keys.KEYS if key.unit == keys.JOBSTART_SECS.unit)
+DURATIONS = tuple(key.name for key in keys.KEYS if key.unit == "seconds")
+# What must not be 0 where it is there at all. Without swap a limit of 0 is meant.
+POSITIVE = (
+    keys.TOTAL_CPU, keys.HS06, keys.HS23, keys.ALLOCATED_CPU, keys.HS06_JOB, keys.HS23_JOB,
+    keys.WALL_LIMIT_SECS, keys.CPU_LIMIT_SECS, keys.MAX_RSS_BYTES, keys.SCRATCH_LIMIT_BYTES,
+    keys.CPUFACTOR_LRMS, keys.CPU_LIMIT_SECS_LRMS,
+    keys.WALL_LIMIT_SECS_LRMS, keys.DISK_LIMIT_GB, keys.MEM_LIMIT_MB, keys.ALLOCATED_CPU_2014,
+)  # fmt: skip
+
+EARLIEST_EPOCH = 946_684_800  # 2000-01-01: before the first of these files was written
+LATEST_EPOCH = 10**10  # in 2286: milliseconds lie far beyond
+LONGEST_SECS = 946_684_800  # thirty years: more than a limit, and less than any time stamp since 2000
+LEAST_BYTES = 2**20
+MOST_PROCESSORS = 2**16
+
+_LEGAL_NAME = re.compile(r"[a-z0-9_]+\Z")
+_JOB_ID = re.compile(rb"[!-~]+\Z")
+_WORDS = (b"unlimited", b"unknown", b"none", b"infinity", b"inf", b"nan", b"n/a", b"null", b"undefined")
+
+
+# --- the directory ---------------------------------------------------------------
+
+
+def trailing_slash(case: Case) -> Said:
+    """The value of the variable ends with a slash."""
+    if case.listing.location.endswith("/"):
+        yield "", "the name of the directory ends with a slash"
+
+
+def too_many_names(case: Case) -> Said:
+    """There are more names than were looked at."""
+    if case.listing.is_cut:
+        yield "", f"more than {MAX_SHOWN_NAMES} names; the others were not looked at"
+
+
+def missing_required(case: Case) -> Said:
+    """A key is missing without which jobs cannot plan."""
+    yield from _missing(case, REQUIRED)
+
+
+def missing_recommended(case: Case) -> Said:
+    """A key is missing that a site should be able to tell."""
+    yield from _missing(case, RECOMMENDED)
+
+
+def missing_optional(case: Case) -> Said:
+    """A key is missing that is there only when there is something to tell."""
+    yield from _missing(case, OPTIONAL)
+
+
+def _missing(case: Case, wanted: Mapping[Kind, tuple[keys.Key, ...]]) -> Said:
+    for key in wanted[case.listing.kind]:
+        if key.name not in case.listing.entries:
+            same = next((name for name in case.listing.entries if name.lower() == key.name), "")
+            yield key.name, f"is missing; there is {same}" if same else "is missing"
+
+
+# --- names -------------------------------------------------------------------------
+
+
+def illegal_name(case: Case) -> Said:
+    """A name has other characters than lower-case letters, digits and underscores, and is not one of 2014."""
+    for name in case.listing.entries:
+        if not _LEGAL_NAME.match(name) and name not in KINDS:
+            yield name, "a name has lower-case letters, digits and underscores only"
+
+
+def name_of_2014(case: Case) -> Said:
+    """A name of the draft that the text of 2016 does not allow."""
+    for name in _own_keys(case):
+        if not _LEGAL_NAME.match(name):
+            yield name, "a name of the 2014 draft, which the text of 2016 forbids"
+
+
+def misplaced_key(case: Case) -> Said:
+    """A key of another directory."""
+    for name in case.listing.entries:
+        kind = KINDS.get(name)
+        if kind is not None and kind is not case.listing.kind:
+            yield name, f"belongs into the {kind.value} directory"
+
+
+def unknown_key(case: Case) -> Said:
+    """A key that no text defines: extensions are allowed."""
+    for name in case.listing.entries:
+        if name not in KINDS and (_LEGAL_NAME.match(name) or case.listing.kind is Kind.STATUS):
+            yield name, "no text defines this key"
+
+
+# --- files ---------------------------------------------------------------------------
+
+
+def not_a_file(case: Case) -> Said:
+    """Something other than a regular file: reading it could wait for ever."""
+    yield from _troubled(case, Trouble.NOT_A_FILE)
+
+
+def too_large(case: Case) -> Said:
+    """More than a value can have."""
+    yield from _troubled(case, Trouble.TOO_LARGE)
+
+
+def unreadable(case: Case) -> Said:
+    """The file is there and cannot be read."""
+    yield from _troubled(case, Trouble.UNREADABLE)
+
+
+def link(case: Case) -> Said:
+    """A symbolic link; one of another user was not followed."""
+    for name, entry in case.listing.entries.items():
+        if entry.is_link:
+            unread = " of another user: not followed" if entry.trouble is Trouble.FOREIGN_LINK else ""
+            yield name, f"a symbolic link{unread}"
+
+
+def _troubled(case: Case, trouble: Trouble) -> Said:
+    for name, entry in case.listing.entries.items():
+        if entry.trouble is trouble:
+            yield name, entry.detail
+
+
+# --- the form of a value ---------------------------------------------------------------
+
+
+def empty(case: Case) -> Said:
+    """There is nothing in the file, or a newline alone."""
+    for name, _, content in _contents(case):
+        if content in {b"", b"\n"}:
+            yield name, "is empty; what is not known has no file"
+
+
+def not_text(case: Case) -> Said:
+    """Neither ASCII nor any other UTF-8, or with control characters."""
+    for name, _, content in _contents(case):
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            yield name, f"is not text: {_shown(content)}"
+            continue
+        if any(ord(character) < 32 and character not in "\t\r\n" for character in text) or "\x7f" in text:
+            yield name, f"has control characters: {_shown(content)}"
+
+
+def several_lines(case: Case) -> Said:
+    """More than one line."""
+    for name, _, content in _contents(case):
+        if b"\n" in content[:-1]:
+            yield name, f"has more than one line: {_shown(content)}"
+
+
+def no_newline(case: Case) -> Said:
+    """The newline at the end is missing: `read` of a shell fails then."""
+    for name, _, content in _contents(case):
+        if content and not content.endswith(b"\n"):
+            yield name, f"has no newline at its end: {_shown(content)}"
+
+
+def blanks(case: Case) -> Said:
+    """A blank, tab or carriage return before or after the value."""
+    for name, _, content in _contents(case):
+        line = content.split(b"\n", 1)[0]
+        if line != line.strip(b" \t\r\v\f"):
+            yield name, f"has blanks around its value: {_shown(content)}"
+
+
+def not_an_integer(case: Case) -> Said:
+    """A value that is to be an integer and is not one of ASCII digits."""
+    yield from _malformed(case, "integer", "not a non-negative integer")
+
+
+def not_a_decimal(case: Case) -> Said:
+    """A value that is to be a plain decimal and is not: exponents, signs, commas."""
+    yield from _malformed(case, "decimal", "not a plain decimal")
+
+
+def _malformed(case: Case, value_type: str, text: str) -> Said:
+    for name, entry in _own_keys(case).items():
+        content = entry.content
+        if TYPES[name] != value_type or not content or content == b"\n" or b"\n" in content[:-1]:
+            continue  # empty and long ones have been told
+        if parse_number(content.strip(), value_type) is None:
+            word = content.strip().lower()
+            also = "; what is unlimited or unknown has no file" if word in _WORDS or word[:1] == b"-" else ""
+            yield name, f"{text}: {_shown(content)}{also}"
+
+
+def bad_job_id(case: Case) -> Said:
+    """An id that is not one word of printable ASCII."""
+    entry = case.listing.entries.get(keys.JOB_ID.name)
+    if entry is not None and entry.content not in {None, b"", b"\n"}:
+        assert entry.content is not None  # noqa: S101  # for the type checker
+        if not _JOB_ID.match(entry.content.removesuffix(b"\n")):
+            yield keys.JOB_ID.name, f"not printable ASCII without blanks: {_shown(entry.content)}"
+
+
+# --- plausible values --------------------------------------------------------------------
+
+
+def stand_in(case: Case) -> Said:
+    """A 0 where nothing is known or limited."""
+    for key in POSITIVE:
+        if case.listing.numbers.get(key.name) == 0:
+            yield key.name, "is 0; what is unlimited or unknown has no file"
+
+
+def not_an_epoch(case: Case) -> Said:
+    """A time stamp before 2000 or after 2286: not seconds since 1970."""
+    for name in EPOCHS:
+        value = case.listing.numbers.get(name)
+        if value is not None and not EARLIEST_EPOCH <= value < LATEST_EPOCH:
+            yield name, f"not a time since the epoch in seconds: {value}"
+
+
+def not_a_duration(case: Case) -> Said:
+    """A limit of thirty years and more: a time stamp, or another unit."""
+    for name in DURATIONS:
+        value = case.listing.numbers.get(name)
+        if value is not None and value >= LONGEST_SECS:
+            yield name, f"a number of seconds, not a time: {value}"
+
+
+def small_size(case: Case) -> Said:
+    """Less than a mebibyte: probably another unit."""
+    for key in (keys.MAX_RSS_BYTES, keys.MAX_SWAP_BYTES, keys.SCRATCH_LIMIT_BYTES):
+        value = case.listing.numbers.get(key.name)
+        if value is not None and 0 < value < LEAST_BYTES:
+            yield key.name, f"less than a mebibyte: {value}; counts in bytes"
+
+
+def many_processors(case: Case) -> Said:
+    """More processors than machines have."""
+    for key in (keys.TOTAL_CPU, keys.ALLOCATED_CPU, keys.ALLOCATED_CPU_2014, keys.JOBSLOTS):
+        value = case.listing.numbers.get(key.name)
+        if value is not None and value > MOST_PROCESSORS:
+            yield key.name, f"more than any machine has: {value}"
+
+
+def _own_keys(case: Case) -> dict[str, Entry]:
+    entries = case.listing.entries
+    return {name: entries[name] for name in entries if KINDS.get(name) is case.listing.kind}
+
+
+def _contents(case: Case) -> Iterator[tuple[str, Entry, bytes]]:
+    for name, entry in case.listing.entries.items():
+        if entry.content is not None:
+            yield name, entry, entry.content
+
+
+def _shown(content: bytes) -> str:
+    return shown(content.decode("utf-8", "backslashreplace"))

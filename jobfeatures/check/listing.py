@@ -1,0 +1,176 @@
+"""What a checker has seen of one directory, and what it says about it: records, and their values."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+
+from jobfeatures.features.keys import KEYS, Area
+from jobfeatures.status.jobstatus import STATUS_KEYS
+
+MAX_SHOWN_NAMES = 1000  # of one directory
+
+
+class Kind(enum.Enum):
+    """Which of the three directories it is."""
+
+    MACHINE = "machine"
+    JOB = "job"
+    STATUS = "status"
+
+
+VARIABLES = {
+    "MACHINEFEATURES": Kind.MACHINE,
+    "JOBFEATURES": Kind.JOB,
+    "JOBSTATUS": Kind.STATUS,
+}
+_AREAS = {Area.MACHINE: Kind.MACHINE, Area.JOB: Kind.JOB}
+
+# Every known key: the directory it belongs to and "integer", "decimal", "boolean" or "text".
+KINDS = {key.name: _AREAS[key.area] for key in KEYS} | {key.name: Kind.STATUS for key in STATUS_KEYS}
+TYPES = {key.name: key.value_type for key in KEYS} | {key.name: key.value_type for key in STATUS_KEYS}
+
+
+class Severity(enum.StrEnum):
+    """How bad a finding is, in the words of the WLCG probe."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFORMATION = "information"
+
+
+class Trouble(enum.Enum):
+    """Why an entry of a directory gave no value."""
+
+    NOT_A_FILE = "not a file"
+    TOO_LARGE = "too large"
+    UNREADABLE = "unreadable"
+    FOREIGN_LINK = "a link of another user"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The head of an HTTP answer. Headers are None where absent; `body_bytes` counts up to the limit."""
+
+    status: int
+    content_type: str | None = None
+    content_length: str | None = None
+    cache_control: str | None = None
+    expires: str | None = None
+    etag: str | None = None
+    last_modified: str | None = None
+    body_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One name in a directory: its content, or why there is none."""
+
+    content: bytes | None = None
+    trouble: Trouble | None = None
+    detail: str = ""  # of the trouble
+    is_link: bool = False
+    written_at_secs: float | None = None  # epoch
+    answer: Answer | None = None  # over HTTP
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One directory, as far as it could be seen.
+
+    `missing` is what a server answers for a name that cannot be there.
+    """
+
+    location: str
+    entries: Mapping[str, Entry]
+    kind: Kind
+    is_cut: bool = False  # there were too many names
+    missing: Answer | None = None
+
+    @property
+    def is_remote(self) -> bool:
+        """Tell whether it is read over HTTP."""
+        return not self.location.startswith("/")
+
+    @cached_property
+    def numbers(self) -> Mapping[str, Decimal]:
+        """Return the well-formed values of the known numeric keys of this kind, by name."""
+        found = {}
+        for name, entry in self.entries.items():
+            if KINDS.get(name) is self.kind and entry.content is not None:
+                value = parse_number(entry.content, TYPES[name])
+                if value is not None:
+                    found[name] = value
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A directory to be judged, with the others that belong to it and the time (epoch seconds)."""
+
+    listing: Listing
+    now_secs: float
+    machine: Listing | None = None
+    job: Listing | None = None
+
+    def number(self, name: str) -> Decimal | None:
+        """Return a key's value from the directory that it belongs to, None if absent or malformed."""
+        for listing in (self.listing, self.machine, self.job):
+            if listing is not None and name in listing.numbers:
+                return listing.numbers[name]
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to say. `key` is empty where it concerns the directory; `source` is who asks for it."""
+
+    severity: Severity
+    rule: str
+    key: str
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """All findings about one location; `problem` tells why there is nothing to judge, else it is empty."""
+
+    location: str
+    kind: Kind | None = None
+    findings: tuple[Finding, ...] = field(default=())
+    problem: str = ""
+
+    def count(self, severity: Severity) -> int:
+        """Return how many findings are of a severity."""
+        return sum(finding.severity is severity for finding in self.findings)
+
+
+_INTEGER = re.compile(rb"[0-9]{1,19}\Z")
+_SIGNED = re.compile(rb"-?[0-9]{1,19}\Z")
+_DECIMAL = re.compile(rb"[0-9]{1,19}(?:\.[0-9]{1,19})?\Z")
+
+
+def parse_number(content: bytes, value_type: str) -> Decimal | None:
+    """Return the number in a file, None if it is not one plain number; one newline may follow."""
+    text = content.removesuffix(b"\n")
+    pattern = {"integer": _INTEGER, "signed": _SIGNED, "decimal": _DECIMAL}.get(value_type)
+    return Decimal(text.decode()) if pattern is not None and pattern.match(text) else None
+
+
+def guess_kind(location: str, names: Mapping[str, object]) -> Kind | None:
+    """Return what a directory is by the keys in it, else by its path; None if neither tells."""
+    counts = {kind: sum(KINDS.get(name) is kind for name in names) for kind in Kind}
+    best = max(counts.values())
+    likely = [kind for kind, count in counts.items() if count == best]
+    if best and len(likely) == 1:
+        return likely[0]
+    for part in reversed(location.rstrip("/").split("/")):
+        kind = VARIABLES.get(part.upper())
+        if kind is not None:
+            return kind
+    return None

@@ -1,0 +1,171 @@
+"""`jobfeatures check`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import signal
+import time
+from collections.abc import Iterable, Mapping
+from types import FrameType
+from typing import NoReturn
+
+from jobfeatures.check.listing import VARIABLES, Case, Kind, Listing, Severity, Verdict
+from jobfeatures.check.reading import CannotCheckError, read_listing
+from jobfeatures.check.rules import judge
+from jobfeatures.errors import ConfigurationError, shown
+
+DEFAULT_TIMEOUT_SECS = 30.0
+DONE, ERRORS, UNREADABLE = 0, 1, 2
+_MARKS = {Severity.ERROR: "error  ", Severity.WARNING: "warning", Severity.INFORMATION: "info   "}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "locations",
+        nargs="*",
+        metavar="DIR-or-URL",
+        help="directories to judge (default: those of $MACHINEFEATURES, $JOBFEATURES, $JOBSTATUS)",
+    )
+    parser.add_argument(
+        "--kind",
+        choices=[kind.value for kind in Kind],
+        help="what they are (default: by their keys and names)",
+    )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=DEFAULT_TIMEOUT_SECS,
+        metavar="SECONDS",
+        help=f"end of all waiting (default: {DEFAULT_TIMEOUT_SECS:g})",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Judge; exit status 0 without errors, 1 with errors, 2 where something could not be read."""
+    wanted = _wanted(arguments.locations, arguments.kind and Kind(arguments.kind), os.environ)
+    if not 0 < arguments.timeout < 10**6:
+        raise ConfigurationError("--timeout", "has to be above 0")
+    verdicts = check(wanted, arguments.timeout)
+    print(format_json(verdicts) if arguments.format == "json" else format_text(verdicts))
+    if any(verdict.problem for verdict in verdicts):
+        return UNREADABLE
+    return ERRORS if any(verdict.count(Severity.ERROR) for verdict in verdicts) else DONE
+
+
+def _wanted(
+    locations: Iterable[str], kind: Kind | None, environ: Mapping[str, str]
+) -> list[tuple[str, Kind | None]]:
+    """Return what to look at; a relative path on the command line is meant from here."""
+    given = list(locations)
+    if given:
+        return [(each if "://" in each else _absolute(each), kind) for each in given]
+    found = [(environ[name], each) for name, each in VARIABLES.items() if environ.get(name)]
+    wanted: list[tuple[str, Kind | None]] = [each for each in found if kind in {None, each[1]}]
+    if not wanted:
+        names = ", ".join(f"${name}" for name in VARIABLES)
+        raise ConfigurationError("DIR-or-URL", f"is needed: none of {names} is set")
+    return wanted
+
+
+def _absolute(path: str) -> str:
+    return path if path.startswith("/") else os.path.join(os.getcwd(), path)
+
+
+class _TimeIsUpError(Exception):
+    """Nothing is waited for any longer."""
+
+
+def check(wanted: Iterable[tuple[str, Kind | None]], timeout_secs: float) -> list[Verdict]:
+    """Read and judge; what cannot be read within the time is among the verdicts, with its problem."""
+    listings: list[Listing] = []
+    verdicts: list[Verdict] = []
+    previous = signal.signal(signal.SIGALRM, _time_is_up)
+    # Again and again: the first one may fall where an exception is lost.
+    signal.setitimer(signal.ITIMER_REAL, timeout_secs, 1.0)
+    try:
+        for location, kind in wanted:
+            try:
+                listings.append(read_listing(location, kind))
+            except CannotCheckError as error:
+                verdicts.append(Verdict(location, kind, problem=str(error)))
+            except _TimeIsUpError:
+                verdicts.append(Verdict(location, kind, problem=f"no end after {timeout_secs:g} s"))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    now = time.time()
+    return [_verdict(listing, listings, now) for listing in listings] + verdicts
+
+
+def _time_is_up(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise _TimeIsUpError
+
+
+def _verdict(listing: Listing, listings: list[Listing], now_secs: float) -> Verdict:
+    case = Case(
+        listing, now_secs, _other(listing, listings, Kind.MACHINE), _other(listing, listings, Kind.JOB)
+    )
+    return Verdict(listing.location, listing.kind, judge(case))
+
+
+def _other(listing: Listing, listings: list[Listing], kind: Kind) -> Listing | None:
+    """Return the directory of another kind that belongs to this one: of the same name, or the only one."""
+    others = [each for each in listings if each.kind is kind and each is not listing]
+    name = os.path.basename(listing.location.rstrip("/"))
+    same = [each for each in others if os.path.basename(each.location.rstrip("/")) == name]
+    if len(same) == 1:
+        return same[0]
+    return others[0] if len(others) == 1 else None
+
+
+def format_text(verdicts: Iterable[Verdict]) -> str:
+    """Return the verdicts for people. What others wrote stands escaped."""
+    lines: list[str] = []
+    for verdict in verdicts:
+        what = f" ({verdict.kind.value})" if verdict.kind is not None else ""
+        lines.append(f"{_plain(verdict.location)}{what}")
+        if verdict.problem:
+            lines.append(f"  cannot be read: {_plain(verdict.problem)}")
+            continue
+        for finding in verdict.findings:
+            key = f"{_plain(finding.key)}: " if finding.key else ""
+            source = f"[{finding.rule}; {finding.source}]"
+            lines.append(f"  {_MARKS[finding.severity]} {key}{finding.text} {source}")
+        errors, warnings = verdict.count(Severity.ERROR), verdict.count(Severity.WARNING)
+        lines.append(f"  {errors} errors, {warnings} warnings, {verdict.count(Severity.INFORMATION)} notes")
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    return text if text.isascii() and text.isprintable() and len(text) <= 200 else shown(text)
+
+
+def format_json(verdicts: Iterable[Verdict]) -> str:
+    """Return the verdicts for programs; docs/check.md describes the form."""
+    verdicts = list(verdicts)
+    document = {
+        "locations": [
+            {
+                "location": verdict.location,
+                "kind": verdict.kind.value if verdict.kind is not None else None,
+                "problem": verdict.problem or None,
+                "findings": [dataclasses.asdict(finding) for finding in verdict.findings],
+            }
+            for verdict in verdicts
+        ],
+        **{
+            name: sum(verdict.count(severity) for verdict in verdicts)
+            for name, severity in (
+                ("errors", Severity.ERROR),
+                ("warnings", Severity.WARNING),
+                ("information", Severity.INFORMATION),
+            )
+        },
+        "unreadable": sum(bool(verdict.problem) for verdict in verdicts),
+    }
+    return json.dumps(document, indent=2)
