@@ -217,6 +217,42 @@ def test_show_prints_this_job_or_any_or_all(in_job, capsys, monkeypatch):
     assert "778" in capsys.readouterr().err
 
 
+def test_show_tells_where_each_value_came_from(site, capsys, monkeypatch, tmp_path):
+    file = tmp_path / "config.toml"
+    file.write_text("machine.hs06 = 160\n[partition.batch]\nscratch_bytes_per_cpu = '10GB'\n")
+    monkeypatch.setenv("JOBFEATURES_CONFIG_FILE", str(file))
+    main(["publish", "--strict"])
+    capsys.readouterr()
+    assert main(["show", "777", "--origin"]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert "total_cpu 16  (JOBFEATURES_MACHINE_TOTAL_CPU)" in lines
+    assert f"hs06 160  ({file}: machine.hs06)" in lines
+    assert "hs06_job 20  (derived: hs06 * allocated_cpu / total_cpu)" in lines
+    scratch = f"({file}: partition.batch.scratch_bytes_per_cpu * allocated_cpu)"
+    assert f"scratch_limit_bytes 20000000000  {scratch}" in lines
+    assert any(line.startswith("wall_limit_secs 420  (slurm: TimeLimit (scontrol)") for line in lines)
+
+
+def test_show_says_so_where_an_origin_was_not_recorded(in_job, site, capsys):
+    (site.features / "origins/slurm-777").unlink()
+    assert main(["show", "777", "--origin"]) == 0
+    assert "wall_limit_secs 420  (not recorded)" in capsys.readouterr().out
+    (site.features / "origins/slurm-777").write_text("nonsense")
+    assert main(["show", "777", "--origin"]) == 1
+    assert "no tab" in capsys.readouterr().err
+
+
+def test_a_hook_takes_the_cores_that_the_daemon_has_counted(site, monkeypatch):
+    monkeypatch.setenv("JOBFEATURES_FEATURES_PROFILE", "both")
+    main(["publish", "--strict"])
+    (site.features / "machinefeatures/phys_cores").write_text("3\n")
+    (site.features / "machinefeatures/log_cores").write_text("5\n")
+    main(["publish", "--strict"])
+    assert (site.features / "machinefeatures/phys_cores").read_text() == "3\n"
+    assert (site.features / "machinefeatures/log_cores").read_text() == "5\n"
+    assert "allocated_CPU" in job_files(site)
+
+
 def test_show_escapes_what_it_prints(in_job, capsys):
     (in_job / "job_id").write_text("x\x1b[31m\n")
     assert main(["show"]) == 0
