@@ -9,7 +9,7 @@ from exporter.collectors import COLLECTORS
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.config import Config
 from jobfeatures.logs import FORMATS, LEVELS
-from jobfeatures.settings import ADDRESS, BOOLEAN, PATH, POSITIVE_DURATION, choice, setting, words
+from jobfeatures.settings import ADDRESS, BOOLEAN, COUNT, PATH, POSITIVE_DURATION, choice, setting, words
 
 AUTO = "auto"
 
@@ -44,6 +44,15 @@ class DaemonConfig(Config):
     )
     features_publish: bool = setting(
         "features.publish", BOOLEAN, True, "keep the feature directories of the jobs on this node"
+    )
+    features_max_connections: int = setting(
+        "features.max_connections", COUNT, 256, "connections of the features' listener at once"
+    )
+    features_rate: int = setting(
+        "features.rate", COUNT, 20_000, "requests a second that the features' listener answers"
+    )
+    features_job_rate: int = setting(
+        "features.job_rate", COUNT, 100, "requests a second that it answers to one job; a write counts as 10"
     )
     jobs_groups: bool = setting(
         "jobs.groups", BOOLEAN, False, "also show process groups that belong to no job, as batch_system none"

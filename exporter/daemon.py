@@ -113,6 +113,10 @@ class Daemon:
         polled = all(keeper.status.table is not None or keeper.status.failures for keeper in self._keepers)
         return self._snapshot is not None and polled
 
+    def job(self, key: JobKey) -> Job | None:
+        """Return what is known about a job."""
+        return self._jobs.get(key)
+
     # --- what a scrape gets -------------------------------------------------------
 
     def exposition(self, *, openmetrics: bool) -> bytes:

@@ -6,11 +6,15 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 from exporter.config import DaemonConfig
 from exporter.daemon import Daemon
 from exporter.web.app import make_app, serving
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.publish.http import FeatureServer, ServerLimits, listening
+from jobfeatures.publish.tls import TlsFiles
+from jobfeatures.publish.tree import FeatureTree
 
 log = logging.getLogger(__name__)
 
@@ -32,12 +36,16 @@ def serve(
 async def _serve(
     config: DaemonConfig, duration_secs: float | None, on_listening: Callable[[str], None]
 ) -> None:
+    check_listener(config)
     daemon = Daemon(config)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
-    async with serving(make_app(daemon), config.web_listen_address) as address:
+    async with (
+        serving(make_app(daemon), config.web_listen_address) as address,
+        _serving_features(config, daemon),
+    ):
         try:
             daemon.start()
             log.info("listening", extra={"address": address})
@@ -47,3 +55,40 @@ async def _serve(
         finally:
             await asyncio.to_thread(daemon.stop)
     log.info("stopped")
+
+
+def check_listener(config: DaemonConfig) -> None:
+    """Raise ConfigurationError if the settings of the features' listener contradict each other."""
+    if config.features_listen_address is None:
+        if config.features_form != "local":
+            raise ConfigurationError("features.form", "needs features.listen_address")
+        return
+    if (config.features_tls_certificate is None) != (config.features_tls_key is None):
+        raise ConfigurationError(
+            "features.tls_certificate", "certificate and key are needed both, or neither of them"
+        )
+    if config.features_listen_address.endswith(":0") and config.features_url is None:
+        raise ConfigurationError("features.listen_address", "needs a port that jobs can be told")
+    for key in ("max_connections", "rate", "job_rate"):
+        if getattr(config, f"features_{key}") == 0:
+            raise ConfigurationError(f"features.{key}", "must be 1 or more")
+
+
+@contextlib.asynccontextmanager
+async def _serving_features(config: DaemonConfig, daemon: Daemon) -> AsyncIterator[None]:
+    """Serve the features as well, where that is asked for."""
+    if config.features_listen_address is None:
+        yield
+        return
+    tls = None
+    if config.features_tls_certificate is not None and config.features_tls_key is not None:
+        tls = TlsFiles(config.features_tls_certificate, config.features_tls_key)
+    limits = ServerLimits(
+        connections=config.features_max_connections,
+        rate=config.features_rate,
+        job_rate=config.features_job_rate,
+    )
+    server = FeatureServer(FeatureTree(config.features_root), job_of=daemon.job, limits=limits)
+    async with listening(server, config.features_listen_address, tls) as address:
+        log.info("serving features", extra={"address": address, "tls": str(tls is not None).lower()})
+        yield

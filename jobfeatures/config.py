@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jobfeatures.settings import (
+    ADDRESS,
     BOOLEAN,
     COUNT,
     DECIMAL,
@@ -17,6 +18,7 @@ from jobfeatures.settings import (
     SECONDS,
     SIZE,
     TEXT,
+    URL,
     Table,
     choice,
     setting,
@@ -40,6 +42,31 @@ class Config:
     )
     features_hs23: bool = setting(
         "features.hs23", BOOLEAN, False, "also publish hs23 and hs23_job, which neither text has"
+    )
+    features_listen_address: str | None = setting(
+        "features.listen_address",
+        ADDRESS,
+        None,
+        "where the daemon serves features and job status over HTTP, e.g. 127.0.0.1:9820; off if not set",
+    )
+    features_tls_certificate: str | None = setting(
+        "features.tls_certificate",
+        PATH,
+        None,
+        "certificate chain (PEM) of that listener, which then speaks HTTPS; read again when it changes",
+    )
+    features_tls_key: str | None = setting(
+        "features.tls_key", PATH, None, "private key (PEM) of that certificate"
+    )
+    features_url: str | None = setting(
+        "features.url", URL, None, "address of that listener as jobs are told it, if not the one listened on"
+    )
+    features_form: str = setting(
+        "features.form",
+        choice("local", "http", "both"),
+        "local",
+        "what jobs find in their variables: paths, HTTP addresses, or paths and beside them addresses in"
+        " MACHINEFEATURES_URL, JOBFEATURES_URL and JOBSTATUS_URL",
     )
     machine_total_cpu: int | None = setting(
         "machine.total_cpu",
@@ -128,7 +155,12 @@ class Config:
     partition: tuple[Table, ...] = tables(
         "partition",
         TEXT,
-        {"cpu_factor": FACTOR, "grace_secs": SECONDS, "scratch_bytes_per_cpu": SIZE},
+        {
+            "cpu_factor": FACTOR,
+            "grace_secs": SECONDS,
+            "scratch_bytes_per_cpu": SIZE,
+            "form": choice("local", "http", "both"),
+        },
         "for jobs of a partition or queue; grace_secs is the job's",
     )
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)

@@ -218,6 +218,14 @@ def _address(value: Any) -> str:
     return text
 
 
+def _url(value: Any) -> str:
+    text = _text(value).rstrip("/")
+    match = re.fullmatch(r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::([0-9]{1,5}))?(/[A-Za-z0-9._~/-]*)?", text)
+    if match is None or len(text) > 256 or not 0 < int(match[2] or "80") <= 65535:
+        raise ValueError("must be an address such as http://node1:9820")
+    return text
+
+
 TEXT = Kind("text", _text)
 PATH = Kind("path", _path)
 PLAIN_PATH = Kind("path", _plain_path)
@@ -231,6 +239,7 @@ SIZE = Kind("size", _size)
 FACTOR = Kind("decimal", _factor)
 PATTERN = Kind("regular expression", _pattern)
 ADDRESS = Kind("address", _address)
+URL = Kind("address", _url)
 
 
 def choice(*allowed: str) -> Kind:

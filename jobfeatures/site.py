@@ -20,6 +20,8 @@ from jobfeatures.features.keys import Profile
 from jobfeatures.features.machine import Machine
 from jobfeatures.features.origin import SETTINGS
 from jobfeatures.model import Job
+from jobfeatures.publish.addresses import public_url
+from jobfeatures.publish.exports import Access
 from jobfeatures.settings import Table, settings_of
 
 CPUINFO = "/proc/cpuinfo"
@@ -121,6 +123,21 @@ class Site:
             if len(self._terms) > 1000:  # partitions are few; names in foreign documents may be many
                 self._terms.clear()
         return found
+
+    def access(self, partition: str | None) -> Access:
+        """Return how jobs of a partition get at their features. Without a listener that is by paths."""
+        config = self._config
+        url = config.features_url
+        if config.features_listen_address is None:
+            return Access()
+        if url is None:
+            if config.features_listen_address.endswith(":0"):
+                return Access()  # only the daemon knows its port then
+            url = public_url(
+                config.features_listen_address, tls=config.features_tls_certificate is not None
+            )
+        form, _ = self._stated("features.form", partition)
+        return Access(url, form)
 
     def _make_terms(self, partition: str | None) -> Terms:
         grace, grace_origin = self._stated(SETTINGS[keys.GRACE_SECS_JOB.name], partition)

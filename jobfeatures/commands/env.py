@@ -10,11 +10,13 @@ from jobfeatures.batch import SYSTEMS
 from jobfeatures.commands.common import read_config, which_batch_system, which_job
 from jobfeatures.config import Config
 from jobfeatures.model import JobKey
+from jobfeatures.publish.exports import format_exports
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.publish.writing import format_exports
 from jobfeatures.settings import add_flags
 
 log = logging.getLogger(__name__)
+
+MAX_LINES_BYTES = 4096
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,16 +24,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flags(parser, Config)
     parser.add_argument("--batch", choices=sorted(SYSTEMS), help="batch system (default: by the environment)")
     parser.add_argument("--job", metavar="ID", help="job (default: by the environment)")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--http", action="store_true", help="HTTP addresses; for the job's user and root alone")
+    form.add_argument("--local", action="store_true", help="paths (default: as features.form says)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the lines; nothing for a job without features, which runs all the same."""
+    """Print the lines; nothing for a job without features, which runs all the same.
+
+    Exit status 1 if the addresses are asked for and there are none, or they are somebody else's.
+    """
     config = read_config(arguments)
     batch_system = which_batch_system(arguments.batch)
     key = JobKey(batch_system, arguments.job or which_job(batch_system))
     tree = FeatureTree(config.features_root)
+    if arguments.http:
+        return _print(tree.urls_path(key))
     if os.path.isdir(tree.job_path(key)):
-        print(format_exports(tree, key), end="")
+        if arguments.local or _print(tree.exports_path(key)) != 0:
+            print(format_exports(tree, key), end="")
     else:
         log.warning("nothing is published for this job", extra={"job_id": key.job_id})
+    return 0
+
+
+def _print(path: str) -> int:
+    """Print the lines of a file that the publisher has written for this job."""
+    try:
+        with open(path, encoding="ascii") as file:
+            print(file.read(MAX_LINES_BYTES), end="")
+    except FileNotFoundError:
+        log.warning("there are no such lines for this job", extra={"file": path})
+        return 1
+    except OSError as error:
+        log.warning("%s: %s", path, error.strerror)
+        return 1
     return 0

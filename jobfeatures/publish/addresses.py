@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from jobfeatures.features.keys import KEYS, Lifetime
 
@@ -86,14 +85,3 @@ def public_url(listen_address: str, *, tls: bool) -> str:
     elif host == "[::]":
         host = "[::1]"
     return f"{'https' if tls else 'http'}://{host}:{port}"
-
-
-def is_public_url(text: str) -> bool:
-    """Tell whether jobs can be told this address: http(s), a host, and nothing that a shell would change."""
-    if not re.fullmatch(r"https?://[A-Za-z0-9._~:/\[\]-]+", text) or len(text) > MAX_PATH_CHARACTERS:
-        return False
-    try:
-        parts = urlsplit(text)
-        return bool(parts.hostname) and (parts.port is None or parts.port > 0) and not text.endswith("/")
-    except ValueError:
-        return False

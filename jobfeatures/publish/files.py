@@ -17,7 +17,7 @@ from jobfeatures.errors import UnsafePathError
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-MAX_VALUE_BYTES = 4096
+MAX_VALUE_BYTES = 2**14
 MAX_FOREIGN = 1000  # names that one update takes out of a job's directory; its user may make more
 _ATTEMPTS = 5  # against a user who puts directories in the way of a key
 
@@ -53,24 +53,32 @@ def _evict(directory: int, staging: int, name: str) -> None:
             os.rename(name, unique_name(name), src_dir_fd=directory, dst_dir_fd=staging)
 
 
-def _content(directory: int, name: str, uids: set[int]) -> bytes | None:
+def _content(directory: int, name: str, uids: set[int], mode: int = 0o644) -> bytes | None:
     """Return what a value's file holds, None if it is absent or not as we would have made it."""
     try:
         with opened(name, _OLD_FILE, directory) as file:
             found = os.fstat(file)
             # A second name would let somebody else's file pass for ours.
             is_ours = stat.S_ISREG(found.st_mode) and found.st_uid in uids and found.st_nlink == 1
-            if not is_ours or stat.S_IMODE(found.st_mode) != 0o644:
+            if not is_ours or stat.S_IMODE(found.st_mode) != mode:
                 return None
             return os.read(file, MAX_VALUE_BYTES)
     except OSError:
         return None  # absent or odd: it is replaced
 
 
-def write_if_changed(folder: int, staging: int, name: str, content: bytes) -> None:
-    """Make a file of ours hold this."""
-    if _content(folder, name, {os.geteuid(), 0}) != content:
-        replace_file(folder, staging, name, content, 0o644)
+def write_if_changed(
+    folder: int, staging: int, name: str, content: bytes, mode: int = 0o644, owner: Owner | None = None
+) -> None:
+    """Make a file, ours or its owner's, hold this."""
+    uids = {owner.uid} if owner else {os.geteuid(), 0}
+    if _content(folder, name, uids, mode) != content:
+        replace_file(folder, staging, name, content, mode, owner)
+
+
+def read_private(folder: int, name: str) -> bytes | None:
+    """Return what a file of ours that nobody else may read holds, None if there is no such file."""
+    return _content(folder, name, {os.geteuid(), 0}, 0o600)
 
 
 def replace_file(

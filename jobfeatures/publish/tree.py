@@ -5,7 +5,10 @@
     ROOT/jobstatus/slurm-1234/          owned by the job's user, who fills it
     ROOT/exports/slurm-1234             lines for a task prolog
     ROOT/origins/slurm-1234             where the values come from; ROOT/origins/machine
+    ROOT/drains/                        requests to shut down (private); see drainstore.py
     ROOT/records/slurm-1234.json        what a prolog knew of the job (private)
+    ROOT/tokens/slurm-1234              the secret of the job's HTTP addresses (private)
+    ROOT/urls/slurm-1234                export lines with them, for the job's user alone
     ROOT/staging/                       half-made and half-removed things (private)
 
 A job's directory appears at once with all its keys, a changed key is replaced
@@ -38,18 +41,23 @@ from jobfeatures.publish.files import (
     must_be_ours,
     opened,
     owner_of,
+    read_private,
     replace_file,
     unique_name,
     update_directory,
     write_if_changed,
 )
+from jobfeatures.publish.tokens import new_token, parse_token
 
 MACHINE = "machinefeatures"
 JOBS = "jobfeatures"
 STATUS = "jobstatus"
 EXPORTS = "exports"
 ORIGINS = "origins"
+DRAINS = "drains"
 RECORDS = "records"
+TOKENS = "tokens"
+URLS = "urls"
 STAGING = "staging"
 
 _MODES = {
@@ -58,7 +66,10 @@ _MODES = {
     STATUS: 0o755,
     EXPORTS: 0o755,
     ORIGINS: 0o755,
+    DRAINS: 0o700,
     RECORDS: 0o700,
+    TOKENS: 0o700,
+    URLS: 0o755,
     STAGING: 0o700,
 }
 SWEEP_ENTRIES = 10_000
@@ -93,6 +104,20 @@ class FeatureTree:
         """Return the file that says where the values of a job, or of the machine, come from."""
         return f"{self.root}/{ORIGINS}/{_origins_name(key)}"
 
+    def urls_path(self, key: JobKey) -> str:
+        """Return the file with the lines of a job's HTTP addresses."""
+        return f"{self.root}/{URLS}/{key.directory_name}"
+
+    @property
+    def tokens_path(self) -> str:
+        """Return the folder of the secrets."""
+        return f"{self.root}/{TOKENS}"
+
+    @property
+    def drains_path(self) -> str:
+        """Return the folder of requests to shut down."""
+        return f"{self.root}/{DRAINS}"
+
     @property
     def records_path(self) -> str:
         """Return the folder of what prologs knew."""
@@ -105,6 +130,10 @@ class FeatureTree:
         with self._folder(MACHINE), self._folder(JOBS), self._folder(STATUS):
             pass
         with self._folder(EXPORTS), self._folder(ORIGINS), self._folder(RECORDS), self._folder(STAGING):
+            pass
+        with self._folder(DRAINS):
+            pass
+        with self._folder(TOKENS), self._folder(URLS):
             pass
 
     def write_machine(self, values: Mapping[str, str]) -> None:
@@ -142,15 +171,66 @@ class FeatureTree:
                 os.fchmod(made, 0o755)
             self._into_place(temporary, name, folder, staging)
 
-    def write_exports(self, key: JobKey, text: str) -> None:
-        """Write the lines of the job's task prolog."""
-        with self._folder(EXPORTS) as folder, self._folder(STAGING) as staging:
-            write_if_changed(folder, staging, key.directory_name, text.encode())
+    def write_exports(self, key: JobKey, text: str, reader: Owner | None = None) -> None:
+        """Write the lines of the job's task prolog; with a `reader` they are his alone."""
+        self._write_lines(EXPORTS, key, text, reader)
+
+    def write_urls(self, key: JobKey, text: str, reader: Owner) -> None:
+        """Write the lines with the job's HTTP addresses, for its user alone."""
+        self._write_lines(URLS, key, text, reader)
+
+    def make_token(self, key: JobKey) -> str:
+        """Return the secret of a job's HTTP addresses; the first call for a job makes it."""
+        name = key.directory_name
+        with self._folder(TOKENS) as folder, self._folder(STAGING) as staging:
+            for _ in range(2):
+                token = parse_token(read_private(folder, name))
+                if token is not None:
+                    return token
+                temporary = unique_name(name)
+                create_file(staging, temporary, f"{new_token()}\n".encode(), 0o600)
+                try:
+                    # Prolog and daemon may both be here: a link is made by one of them only.
+                    os.link(temporary, name, src_dir_fd=staging, dst_dir_fd=folder)
+                except FileExistsError:
+                    if parse_token(read_private(folder, name)) is None:
+                        os.rename(temporary, name, src_dir_fd=staging, dst_dir_fd=folder)
+                finally:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(temporary, dir_fd=staging)
+        raise UnsafePathError(f"{self.tokens_path}/{name}: somebody else writes here")
+
+    def _write_lines(self, folder_name: str, key: JobKey, text: str, reader: Owner | None) -> None:
+        mode, owner = (0o644, None) if reader is None else (0o400, reader if os.geteuid() == 0 else None)
+        with self._folder(folder_name) as folder, self._folder(STAGING) as staging:
+            write_if_changed(folder, staging, key.directory_name, text.encode(), mode, owner)
 
     def write_origins(self, key: JobKey | None, text: str) -> None:
         """Write where the values of a job, or of the machine, come from."""
         with self._folder(ORIGINS) as folder, self._folder(STAGING) as staging:
             write_if_changed(folder, staging, _origins_name(key), text.encode())
+
+    def put_machine_value(self, name: str, value: str | None) -> None:
+        """Write one key of $MACHINEFEATURES, or take it away; the others stay."""
+        with self._folder(MACHINE) as folder, self._folder(STAGING) as staging:
+            _put(folder, staging, name, value, None)
+
+    def put_job_value(self, key: JobKey, name: str, value: str | None) -> None:
+        """Write one key of a job's directory, or take it away. FileNotFoundError without a directory."""
+        with (
+            self._folder(JOBS) as folder,
+            self._folder(STAGING) as staging,
+            opened(key.directory_name, DIRECTORY, folder) as directory,
+        ):
+            found = os.fstat(directory)
+            is_given = os.geteuid() == 0 and found.st_uid != 0
+            _put(directory, staging, name, value, Owner(found.st_uid, found.st_gid) if is_given else None)
+
+    @contextlib.contextmanager
+    def drains(self) -> Iterator[tuple[int, int]]:
+        """Open the private folder of drains and `staging`."""
+        with self._folder(DRAINS) as folder, self._folder(STAGING) as staging:
+            yield folder, staging
 
     def write_record(self, key: JobKey, text: str) -> None:
         """Write what a prolog knows about the job."""
@@ -162,8 +242,10 @@ class FeatureTree:
     def remove_job(self, key: JobKey) -> bool:
         """Take everything about a job away; True if there was something. Emptying is left to `sweep`."""
         name, found = key.directory_name, False
+        with self._folder(TOKENS) as folder, contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
         with self._folder(STAGING) as staging:
-            for each in (EXPORTS, JOBS, STATUS, ORIGINS):
+            for each in (EXPORTS, URLS, JOBS, STATUS, ORIGINS):
                 with self._folder(each) as folder, contextlib.suppress(FileNotFoundError):
                     os.rename(name, unique_name(name), src_dir_fd=folder, dst_dir_fd=staging)
                     found = True
@@ -270,6 +352,14 @@ class FeatureTree:
                 raise
             return False  # the loser stays in staging until the next sweep
         return True
+
+
+def _put(directory: int, staging: int, name: str, value: str | None, owner: Owner | None) -> None:
+    if value is not None:
+        replace_file(directory, staging, name, f"{value}\n".encode(), 0o644, owner)
+        return
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=directory)
 
 
 def _origins_name(key: JobKey | None) -> str:

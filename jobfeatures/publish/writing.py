@@ -11,7 +11,8 @@ from jobfeatures.features.job import job_features
 from jobfeatures.features.keys import Profile
 from jobfeatures.features.machine import Machine, machine_features
 from jobfeatures.features.origin import format_origins, job_origins, machine_origins
-from jobfeatures.model import Job, JobKey
+from jobfeatures.model import Job
+from jobfeatures.publish.exports import write_exports
 from jobfeatures.publish.files import Owner
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.site import Site
@@ -37,22 +38,9 @@ def write_job(
         owner = Owner(job.uid, gid)
     tree.write_job(job.key, values, owner)
     tree.make_status(job.key, job.uid, gid)
-    tree.write_exports(job.key, format_exports(tree, job.key))
+    write_exports(tree, job.key, job.uid, gid, site.access(job.partition))
     origins = job_origins(values, job, terms, key_sources(job.key.batch_system))
     tree.write_origins(job.key, format_origins(origins))
-
-
-def format_exports(tree: FeatureTree, key: JobKey) -> str:
-    """Return the lines that a Slurm TaskProlog prints, and that a shell can evaluate.
-
-    Slurm takes the value as it stands, quotes included; no path here needs any.
-    """
-    values = {
-        "MACHINEFEATURES": tree.machine_path,
-        "JOBFEATURES": tree.job_path(key),
-        "JOBSTATUS": tree.status_path(key),
-    }
-    return "".join(f"export {name}={value}\n" for name, value in values.items())
 
 
 @functools.cache

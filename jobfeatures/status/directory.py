@@ -105,7 +105,7 @@ class _Reader:
                 stack.callback(os.close, used_cpu)
                 self._lock(used_cpu)
                 # A lock on a file that is no longer the named one guards nothing.
-                if not _is_still(used_cpu, directory, USED_CPU.name):
+                if not is_still(used_cpu, directory, USED_CPU.name):
                     return None
             values: dict[str, bytes] = {}
             times: list[float] = []
@@ -143,7 +143,7 @@ class _Reader:
         """Return a descriptor of a file that is safe to read, None if there is none."""
         while True:
             try:
-                file = _open_inside(directory, name, _FILE)
+                file = open_inside(directory, name, _FILE)
                 break
             except FileNotFoundError:
                 return None
@@ -220,7 +220,7 @@ def opened_directory(path: str, owner_uid: int) -> Iterator[int]:
     except OSError as error:
         raise UnreadableError(f"{path}: {error.strerror}") from error
     try:
-        directory = _open_inside(parent, name, _DIRECTORY)
+        directory = open_inside(parent, name, _DIRECTORY)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -240,7 +240,8 @@ def opened_directory(path: str, owner_uid: int) -> Iterator[int]:
         os.close(directory)
 
 
-def _is_still(file: int, directory: int, name: str) -> bool:
+def is_still(file: int, directory: int, name: str) -> bool:
+    """Tell whether an open file is the one that a name stands for."""
     named = _look(directory, name)
     return named is not None and os.path.samestat(os.fstat(file), named)
 
@@ -248,7 +249,7 @@ def _is_still(file: int, directory: int, name: str) -> bool:
 def _look(directory: int, name: str) -> os.stat_result | None:
     """Return what a name stands for, None if for nothing that could be opened."""
     try:
-        file = _open_inside(directory, name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        file = open_inside(directory, name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
     try:
@@ -274,13 +275,13 @@ _syscall = ctypes.CDLL(None, use_errno=True).syscall
 _syscall.restype = ctypes.c_long
 
 
-def _open_inside(directory: int, name: str, flags: int) -> int:
+def open_inside(directory: int, name: str, flags: int, mode: int = 0) -> int:
     """Return a descriptor of `name`, one component. Raises OSError, EXDEV for a mount point.
 
     Where the kernel (before 5.6) or a system call filter lacks openat2(2),
     mount points are not noticed.
     """
-    how = _OpenHow(flags, 0, _RESOLVE_NO_XDEV | _RESOLVE_NO_SYMLINKS)
+    how = _OpenHow(flags, mode, _RESOLVE_NO_XDEV | _RESOLVE_NO_SYMLINKS)
     descriptor: int = _syscall(
         ctypes.c_long(_SYS_OPENAT2),
         ctypes.c_long(directory),
@@ -292,5 +293,5 @@ def _open_inside(directory: int, name: str, flags: int) -> int:
         return descriptor
     code = ctypes.get_errno()
     if code in (errno.ENOSYS, errno.EPERM):
-        return os.open(name, flags, dir_fd=directory)
+        return os.open(name, flags, mode, dir_fd=directory)
     raise OSError(code, os.strerror(code), name)

@@ -14,7 +14,8 @@ if [ -f "$exports" ] && [ -r "$exports" ]; then
     lines=$((lines + 1))
     case $line in
     *[[:cntrl:]]*) ;;
-    'export MACHINEFEATURES='* | 'export JOBFEATURES='* | 'export JOBSTATUS='*) printf '%s\n' "$line" ;;
+    'export MACHINEFEATURES='* | 'export JOBFEATURES='* | 'export JOBSTATUS='* | \
+      'export MACHINEFEATURES_URL='* | 'export JOBFEATURES_URL='* | 'export JOBSTATUS_URL='*) printf '%s\n' "$line" ;;
     esac
   done 2>/dev/null <"$exports"
 fi

@@ -1,13 +1,17 @@
 import errno
 import os
+import shutil
 import stat
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from jobfeatures.errors import UnsafePathError
 from jobfeatures.model import JobKey
-from jobfeatures.publish import tree as tree_module
+from jobfeatures.publish import files as files_module
+from jobfeatures.publish.files import Owner
 from jobfeatures.publish.tree import FeatureTree
 
 KEY = JobKey("slurm", "12")
@@ -46,10 +50,13 @@ def test_modes_let_everybody_read_and_nobody_else_write(tree, root):
         "jobfeatures/slurm-12/job_id": 0o644,
         "jobstatus": 0o755,
         "exports": 0o755,
+        "drains": 0o700,
         "origins": 0o755,
         "records": 0o700,
         "records/slurm-12.json": 0o600,
         "staging": 0o700,
+        "tokens": 0o700,
+        "urls": 0o755,
     }
 
 
@@ -224,7 +231,7 @@ def test_a_full_disk_leaves_the_old_value_and_no_temporary(tree, root, monkeypat
     def full(_file, _data):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(tree_module.os, "write", full)
+    monkeypatch.setattr(files_module.os, "write", full)
     with pytest.raises(OSError, match="No space"):
         tree.write_job(KEY, {"a": "new"})
     with pytest.raises(OSError, match="No space"):
@@ -253,3 +260,277 @@ def test_published_lists_jobs_and_passes_over_other_names(tree, root):
     (root / "jobfeatures/other").mkdir()
     (root / "jobfeatures/slurm-13").write_text("a file")
     assert tree.published() == {KEY: (root / "jobfeatures/slurm-12").stat().st_mtime}
+
+
+# --- a job's directory that belongs to its user (the profile of 2014) ------------
+
+OWNER = Owner(os.geteuid() or 12345)
+FOLDER = "jobfeatures/slurm-12"
+
+
+def owners(path):
+    return {each.lstat().st_uid for each in (path, *path.iterdir())}
+
+
+def test_a_job_s_files_belong_to_its_user_where_they_are_given_away(tree, root):
+    tree.write_job(KEY, {"a": "1", "b": "2"}, OWNER)
+    tree.write_job(KEY, {"a": "1", "b": "3", "c": "4"}, OWNER)
+    assert owners(root / FOLDER) == {OWNER.uid}
+    assert contents(root / FOLDER) == {"a": "1\n", "b": "3\n", "c": "4\n"}
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (root / FOLDER).iterdir()}
+    assert (modes, stat.S_IMODE((root / FOLDER).stat().st_mode)) == ({0o644}, 0o755)
+
+
+def test_a_group_is_given_too(tree, root):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a directory away")
+    tree.write_job(KEY, {"a": "1"}, Owner(12345, 54321))
+    assert {(root / FOLDER).stat().st_gid, (root / FOLDER / "a").stat().st_gid} == {54321}
+
+
+def test_a_change_of_profile_makes_the_directory_anew(tree, root):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a directory away")
+    for owner in (None, OWNER, None):
+        tree.write_job(KEY, {"a": "1"}, owner)
+        assert owners(root / FOLDER) == {owner.uid if owner else 0}
+        assert contents(root / FOLDER) == {"a": "1\n"}
+    assert tree.sweep()
+
+
+def test_only_what_changed_is_written_again_for_a_user_too(tree, root):
+    tree.write_job(KEY, {"a": "1", "b": "2"}, OWNER)
+    before = {path.name: path.stat().st_ino for path in (root / FOLDER).iterdir()}
+    tree.write_job(KEY, {"a": "1", "b": "9"}, OWNER)
+    after = {path.name: path.stat().st_ino for path in (root / FOLDER).iterdir()}
+    assert (after["a"] == before["a"], after["b"] == before["b"]) == (True, False)
+
+
+def put_link(path, precious):
+    path.symlink_to(precious / "file")
+
+
+def put_dangling_link(path, precious):
+    path.symlink_to(precious / "new")
+
+
+def put_hard_link(path, precious):
+    os.link(precious / "file", path)
+
+
+def put_fifo(path, _precious):
+    os.mkfifo(path)
+
+
+def put_directory(path, _precious):
+    (path / "deep/deeper").mkdir(parents=True)
+    (path / "file").write_text("x")
+
+
+def put_link_to_directory(path, precious):
+    path.symlink_to(precious)
+
+
+def put_sparse_file(path, _precious):
+    with path.open("wb") as file:
+        file.truncate(10 * 2**30)
+
+
+def put_unreadable_file(path, _precious):
+    path.write_text("1\n")
+    path.chmod(0)
+
+
+def put_bytes(path, _precious):
+    path.write_bytes(b"\xff\xfe\0")
+
+
+SWAPS = [
+    put_link,
+    put_dangling_link,
+    put_hard_link,
+    put_fifo,
+    put_directory,
+    put_link_to_directory,
+    put_sparse_file,
+    put_unreadable_file,
+    put_bytes,
+]
+
+
+@pytest.fixture
+def precious(tmp_path):
+    folder = tmp_path / "precious"
+    folder.mkdir()
+    (folder / "file").write_text("1\n")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["a", "foreign"])
+@pytest.mark.parametrize("swap", SWAPS)
+@pytest.mark.parametrize("owner", [None, OWNER])
+def test_whatever_a_user_puts_there_is_replaced_and_leads_nowhere(tree, root, precious, swap, name, owner):
+    tree.write_job(KEY, {"a": "1"}, owner)
+    (root / FOLDER / name).unlink(missing_ok=True)
+    swap(root / FOLDER / name, precious)
+    tree.write_job(KEY, {"a": "1"}, owner)
+    assert contents(root / FOLDER) == {"a": "1\n"}
+    assert owners(root / FOLDER) == {owner.uid if owner else os.geteuid()}
+    assert (root / FOLDER / "a").stat().st_nlink == 1
+    assert contents(precious) == {"file": "1\n"}
+    assert tree.sweep()
+
+
+def test_a_user_s_million_files_cost_one_update_no_more_than_its_share(tree, root, monkeypatch):
+    monkeypatch.setattr(files_module, "MAX_FOREIGN", 10)
+    tree.write_job(KEY, {"a": "1"}, OWNER)
+    for number in range(25):
+        (root / FOLDER / f"x{number}").write_text("")
+    for most in (16, 7, 1):
+        tree.write_job(KEY, {"a": "2"}, OWNER)
+        assert 1 <= len(os.listdir(root / FOLDER)) <= most + 1
+    assert (root / FOLDER / "a").read_text() == "2\n"
+
+
+SWAPPER = """
+import itertools, os, sys
+folder, precious, uid = sys.argv[1:]
+os.chdir(folder)
+if int(uid):
+    os.setgid(int(uid))
+    os.setuid(int(uid))
+print("ready", flush=True)
+for number in itertools.count():
+    for name in ("a", "b", "other"):
+        try:
+            os.rename(name, f"x{number}")
+        except OSError:
+            pass
+        try:
+            match number % 5:
+                case 0: os.symlink(precious + "/file", name)
+                case 1: os.symlink(precious + "/new", name)
+                case 2: os.mkfifo(name)
+                case 3: os.makedirs(name + "/deep")
+                case 4: os.symlink(precious, name)
+        except OSError:
+            pass
+"""
+
+
+def test_a_user_who_swaps_without_end_neither_reaches_out_nor_stops_the_others(tree, root, precious):
+    tree.write_job(KEY, {"a": "1", "b": "2"}, OWNER)
+    precious.chmod(0o777)
+    (precious / "file").chmod(0o666)
+    uid = str(OWNER.uid if os.geteuid() == 0 else 0)
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", SWAPPER, str(root / FOLDER), str(precious), uid], stdout=subprocess.PIPE
+    ) as swapper:
+        try:
+            assert swapper.stdout.readline() == b"ready\n"
+            for number in range(300):
+                try:
+                    tree.write_job(KEY, {"a": str(number), "b": "x" * number}, OWNER)
+                except OSError:
+                    pass  # a directory was in the way at every attempt: told, and tried again later
+                tree.write_job(JobKey("slurm", "13"), {"a": str(number)}, OWNER)
+                tree.sweep(max_entries=1000)
+            assert swapper.poll() is None
+        finally:
+            swapper.kill()
+    assert contents(precious) == {"file": "1\n"}
+    assert contents(root / "jobfeatures/slurm-13") == {"a": "299\n"}
+    tree.write_job(KEY, {"a": "1", "b": "2"}, OWNER)
+    assert (root / FOLDER / "a").read_text() == "1\n"
+    tree.remove_job(KEY)
+    while not tree.sweep():
+        pass
+    assert contents(precious) == {"file": "1\n"}
+
+
+# --- what the system refuses ------------------------------------------------------
+
+
+def test_on_a_read_only_file_system_reading_goes_on_and_writing_says_so(tree, root, monkeypatch):
+    tree.write_job(KEY, {"a": "1"})
+    real = os.open
+
+    def read_only(path, flags, *arguments, **keywords):
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return real(path, flags, *arguments, **keywords)
+
+    monkeypatch.setattr(files_module.os, "open", read_only)
+    tree.write_job(KEY, {"a": "1"})  # nothing has changed: nothing is written
+    with pytest.raises(OSError, match="Read-only"):
+        tree.write_job(KEY, {"a": "2"})
+    assert list(tree.published()) == [KEY]
+    assert contents(root / FOLDER) == {"a": "1\n"}
+
+
+def test_a_really_full_disk_leaves_old_values_and_no_empty_file(tmp_path):
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        pytest.skip("only root can mount a small file system")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        tree = FeatureTree(str(disk / "features"))
+        tree.write_job(KEY, {"a": "1"})
+        with (disk / "filler").open("wb", buffering=0) as filler, pytest.raises(OSError, match="No space"):
+            while True:
+                filler.write(b"x" * 4096)
+        with pytest.raises(OSError, match="No space"):
+            tree.write_job(KEY, {"a": "2", "b": "3"})
+        with pytest.raises(OSError, match="No space"):
+            tree.write_job(JobKey("slurm", "13"), {"a": "1"})
+        assert contents(disk / "features/jobfeatures/slurm-12") == {"a": "1\n"}
+        assert list(tree.published()) == [KEY]
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+# --- a crash between any two steps ------------------------------------------------
+
+
+@pytest.mark.parametrize("owner", [None, OWNER])
+@pytest.mark.parametrize("call", ["mkdir", "open", "write", "fchmod", "rename"])
+@pytest.mark.parametrize("number", range(4))
+def test_after_a_crash_the_next_writer_puts_everything_right(tree, root, monkeypatch, call, number, owner):
+    class Crash(BaseException):
+        """What no handler catches."""
+
+    tree.prepare()
+    tree.write_job(KEY, {"a": "1"}, owner)
+    real, count = getattr(os, call), iter(range(10**6))
+
+    def dying(*arguments, **keywords):
+        if next(count) >= number:
+            raise Crash
+        return real(*arguments, **keywords)
+
+    for key in (KEY, JobKey("slurm", "13")):
+        monkeypatch.setattr(os, call, dying)
+        try:
+            tree.write_job(key, {"a": "2", "b": "3"}, owner)
+        except Crash:
+            pass
+        finally:
+            monkeypatch.setattr(os, call, real)
+        for path in (root / "jobfeatures").iterdir():
+            assert set(contents(path).items()) <= {("a", "1\n"), ("a", "2\n"), ("b", "3\n")}
+            assert owners(path) == {owner.uid if owner else os.geteuid()}
+        tree.write_job(key, {"a": "2", "b": "3"}, owner)
+        assert contents(root / "jobfeatures" / key.directory_name) == {"a": "2\n", "b": "3\n"}
+    assert tree.sweep()
+
+
+def test_a_file_of_ours_is_written_again_only_when_it_changed(tree):
+    tree.write_origins(KEY, "a\tb\n")
+    before = os.stat(tree.origins_path(KEY)).st_ino
+    tree.write_origins(KEY, "a\tb\n")
+    assert os.stat(tree.origins_path(KEY)).st_ino == before
+    tree.write_origins(KEY, "a\tc\n")
+    assert os.stat(tree.origins_path(KEY)).st_ino != before

@@ -203,7 +203,7 @@ def test_a_directory_swapped_for_a_link_after_it_was_opened_does_no_harm(
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "used_CPU").write_bytes(b"secret\n")
-    real = module._open_inside
+    real = module.open_inside
 
     def swap_after_open(folder: int, name: str, flags: int) -> int:
         opened = real(folder, name, flags)
@@ -212,7 +212,7 @@ def test_a_directory_swapped_for_a_link_after_it_was_opened_does_no_harm(
             directory.symlink_to(elsewhere)
         return opened
 
-    monkeypatch.setattr(module, "_open_inside", swap_after_open)
+    monkeypatch.setattr(module, "open_inside", swap_after_open)
     assert read(directory) == {"used_CPU": b"5\n"}
     with pytest.raises(UnsafePathError):
         read(directory)
@@ -232,14 +232,14 @@ def test_a_file_that_the_kernel_refuses_is_unreadable(
 ) -> None:
     (directory / "used_CPU").write_bytes(b"5\n")
     (directory / "last_job_start").write_bytes(b"5\n")
-    real = module._open_inside
+    real = module.open_inside
 
     def refuse(folder: int, name: str, flags: int) -> int:
         if name == "last_job_start":
             raise error
         return real(folder, name, flags)
 
-    monkeypatch.setattr(module, "_open_inside", refuse)
+    monkeypatch.setattr(module, "open_inside", refuse)
     before = open_descriptors()
     with pytest.raises(UnreadableError, match="last_job_start"):
         read(directory)
@@ -387,7 +387,7 @@ def test_a_used_cpu_that_appears_while_the_others_are_read_is_locked(
 
 def test_a_used_cpu_that_keeps_changing_is_given_up(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (directory / "used_CPU").write_bytes(b"5\n")
-    monkeypatch.setattr(module, "_is_still", lambda *_arguments: False)
+    monkeypatch.setattr(module, "is_still", lambda *_arguments: False)
     with pytest.raises(LockTimeoutError):
         read(directory)
 

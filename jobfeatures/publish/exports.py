@@ -1,0 +1,65 @@
+"""The lines that set a job's variables, as paths or as HTTP addresses.
+
+Whoever reads a job's addresses can use them: lines that hold any are written
+for the job's user alone, and where nobody can be made their only reader, the
+job gets paths.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from jobfeatures.model import JobKey
+from jobfeatures.publish.files import Owner
+from jobfeatures.publish.tree import FeatureTree
+
+LOCAL = "local"
+HTTP = "http"
+BOTH = "both"
+
+
+class Access(NamedTuple):
+    """How a job gets at its features. `url` is the listener's address, None without one."""
+
+    url: str | None = None
+    form: str = LOCAL
+
+
+def format_exports(tree: FeatureTree, key: JobKey) -> str:
+    """Return the lines that a Slurm TaskProlog prints, and that a shell can evaluate, with paths.
+
+    Slurm takes the value as it stands, quotes included; no path here needs any.
+    """
+    return _lines(tree.machine_path, tree.job_path(key), tree.status_path(key))
+
+
+def format_urls(url: str, token: str, suffix: str = "") -> str:
+    """Return the same with HTTP addresses; `suffix` is added to the variables' names."""
+    return _lines(f"{url}/machinefeatures", f"{url}/jobfeatures/{token}", f"{url}/jobstatus/{token}", suffix)
+
+
+def _lines(machine: str, job: str, status: str, suffix: str = "") -> str:
+    return (
+        f"export MACHINEFEATURES{suffix}={machine}\n"
+        f"export JOBFEATURES{suffix}={job}\n"
+        f"export JOBSTATUS{suffix}={status}\n"
+    )
+
+
+def write_exports(tree: FeatureTree, key: JobKey, uid: int | None, gid: int, access: Access) -> None:
+    """Write the job's lines in the form that is its own, and its addresses where it has any."""
+    local = format_exports(tree, key)
+    if access.url is None or uid is None or os.geteuid() not in (0, uid):
+        tree.write_exports(key, local)
+        return
+    reader = Owner(uid, gid)
+    token = tree.make_token(key)
+    urls = format_urls(access.url, token)
+    tree.write_urls(key, urls, reader)
+    if access.form == HTTP:
+        tree.write_exports(key, urls, reader)
+    elif access.form == BOTH:
+        tree.write_exports(key, local + format_urls(access.url, token, "_URL"), reader)
+    else:
+        tree.write_exports(key, local)

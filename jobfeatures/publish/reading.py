@@ -1,0 +1,99 @@
+"""Reading published values for somebody who asks from afar.
+
+Directories of the profile of 2014 belong to users: nothing is followed, no
+mount point is entered, and only a small regular file that is ours or the
+directory's owner's, under this name only, is read.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import os
+import stat
+import time
+from dataclasses import dataclass
+
+from jobfeatures.errors import UnsafePathError
+from jobfeatures.publish.addresses import JOB, MACHINE, is_feature
+from jobfeatures.publish.files import DIRECTORY, MAX_VALUE_BYTES
+from jobfeatures.status.directory import open_inside
+
+MAX_LISTED = 1000  # entries that are looked at; their user may make more
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """What an address answers with. `modified_secs` is None for what has no one time."""
+
+    content: bytes
+    etag: str
+    modified_secs: int | None = None
+
+    @property
+    def last_modified(self) -> str:
+        """Return the time as HTTP writes it (RFC 9110, 5.6.7), or nothing."""
+        return "" if self.modified_secs is None else _http_date(self.modified_secs)
+
+
+def read_feature(root: str, job_name: str | None, key: str) -> Feature:
+    """Return a value of a job, or of the machine where `job_name` is None.
+
+    Raises OSError if there is none, UnsafePathError for what is not a value.
+    """
+    directory = _open_directory(root, job_name)
+    try:
+        file = open_inside(directory, key, _FILE)
+        try:
+            found = os.fstat(file)
+            owners = (0, os.geteuid(), os.fstat(directory).st_uid)
+            is_value = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid in owners
+            content = os.read(file, MAX_VALUE_BYTES + 1) if is_value else b""
+        finally:
+            os.close(file)
+    finally:
+        os.close(directory)
+    if not is_value or len(content) > MAX_VALUE_BYTES:
+        raise UnsafePathError(f"{job_name or MACHINE}/{key}: not the file of a value")
+    return Feature(content, _etag(content), int(found.st_mtime))
+
+
+def list_features(root: str, job_name: str | None) -> Feature:
+    """Return the names of the keys that are there, one a line. Raises OSError if there is no directory."""
+    directory = _open_directory(root, job_name)
+    try:
+        with os.scandir(directory) as entries:
+            names = sorted(
+                each.name for each in itertools.islice(entries, MAX_LISTED) if is_feature(each.name)
+            )
+    finally:
+        os.close(directory)
+    content = "".join(f"{name}\n" for name in names).encode()
+    return Feature(content, _etag(content))
+
+
+def _open_directory(root: str, job_name: str | None) -> int:
+    if job_name is None:
+        return os.open(f"{root}/{MACHINE}", DIRECTORY)
+    folder = os.open(f"{root}/{JOB}", DIRECTORY)
+    try:
+        return open_inside(folder, job_name, DIRECTORY)
+    finally:
+        os.close(folder)
+
+
+def _etag(content: bytes) -> str:
+    return f'"{hashlib.blake2b(content, digest_size=12).hexdigest()}"'
+
+
+@functools.lru_cache(maxsize=4096)
+def _http_date(secs: int) -> str:
+    t = time.gmtime(max(0, min(secs, 2**37)))  # the owner of a file can set any time
+    return (
+        f"{_DAYS[t.tm_wday]}, {t.tm_mday:02} {_MONTHS[t.tm_mon - 1]} {t.tm_year:04}"
+        f" {t.tm_hour:02}:{t.tm_min:02}:{t.tm_sec:02} GMT"
+    )

@@ -1,0 +1,106 @@
+"""The secrets by which jobs are told apart over HTTP: one a job, made when it is published.
+
+Whoever knows a job's token reads its features and writes its status. Tokens lie
+in a folder that only its owner, root, can read; they live as long as the job's
+directories, through restarts of the daemon.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+from jobfeatures.model import JobKey
+
+TOKEN_BYTES = 24  # 192 bits
+_TOKEN = re.compile(rb"[0-9a-f]{48}\Z")
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# File systems stamp times of the kernel's tick: a folder that changed less than
+# this ago may change again without its stamp telling.
+_TICK_NS = 20_000_000
+_LOOK_AGAIN_NS = 2_000_000
+
+
+def new_token() -> str:
+    """Return a token that nobody can guess, fit for an address."""
+    return os.urandom(TOKEN_BYTES).hex()
+
+
+def parse_token(content: bytes | None) -> str | None:
+    """Return the token that a file holds, None where it holds something else."""
+    word = content.removesuffix(b"\n") if content is not None else b""
+    return word.decode("ascii") if _TOKEN.match(word) else None
+
+
+class TokenTable:
+    """Which job a token belongs to, as the folder says now. Used by one thread.
+
+    Tokens are found by a keyed digest, so that the time that a search takes says
+    nothing about how much of a guess is right.
+    """
+
+    def __init__(self, path: str) -> None:
+        """`path` is the folder of tokens."""
+        self._path = path
+        self._pepper = os.urandom(16)
+        self._jobs: dict[bytes, JobKey] = {}
+        self._files: dict[str, tuple[tuple[int, int], bytes]] = {}  # by name: its stamp, its token's digest
+        self._stamp: tuple[int, int] | None = None
+        self._looked_at_ns = 0
+
+    def find(self, token: str) -> JobKey | None:
+        """Return the job of a token, None if there is none."""
+        self._refresh()
+        return self._jobs.get(self._digest(token.encode("ascii", "replace")))
+
+    def _digest(self, token: bytes) -> bytes:
+        import hashlib  # the daemon's alone: a hook makes tokens and searches none
+
+        return hashlib.blake2b(token, key=self._pepper, digest_size=32).digest()
+
+    def _refresh(self) -> None:
+        try:
+            found = os.stat(self._path, follow_symlinks=False)
+        except OSError:
+            self._jobs, self._files, self._stamp = {}, {}, None
+            return
+        stamp = (found.st_ino, found.st_mtime_ns)
+        if stamp == self._stamp:
+            settled = self._looked_at_ns - found.st_mtime_ns > _TICK_NS
+            if settled or 0 <= time.time_ns() - self._looked_at_ns < _LOOK_AGAIN_NS:
+                return
+        self._looked_at_ns = time.time_ns()
+        self._stamp = stamp
+        self._read()
+
+    def _read(self) -> None:
+        files: dict[str, tuple[tuple[int, int], bytes]] = {}
+        jobs: dict[bytes, JobKey] = {}
+        with os.scandir(self._path) as entries:
+            for entry in entries:
+                key = JobKey.from_directory_name(entry.name)
+                if key is None:
+                    continue
+                try:
+                    found = entry.stat(follow_symlinks=False)
+                    stamp = (found.st_ino, found.st_ctime_ns)
+                    known = self._files.get(entry.name)
+                    if known is None or known[0] != stamp:
+                        token = _read_token(entry.path)
+                        if token is None:
+                            continue
+                        known = (stamp, self._digest(token.encode("ascii")))
+                except OSError:
+                    continue  # its job ended meanwhile
+                files[entry.name] = known
+                jobs[known[1]] = key
+        self._files, self._jobs = files, jobs
+
+
+def _read_token(path: str) -> str | None:
+    file = os.open(path, _FILE)
+    try:
+        return parse_token(os.read(file, 128))
+    finally:
+        os.close(file)

@@ -1,0 +1,42 @@
+"""Conditional requests: pure. Source: RFC 9110, 8.8 and 13."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+
+from jobfeatures.publish.reading import Feature
+
+MAX_HEADER_CHARACTERS = 1024
+
+
+def has_changed(headers: Mapping[str, str], found: Feature) -> bool:
+    """Tell whether somebody who asks with these headers lacks what was found, so that 304 will not do."""
+    tags = headers.get("If-None-Match")
+    if tags is not None:
+        return not _is_listed(found.etag, tags, weakly=True)
+    since = headers.get("If-Modified-Since")
+    if since is None or found.modified_secs is None or len(since) > MAX_HEADER_CHARACTERS:
+        return True
+    try:
+        return found.modified_secs > parsedate_to_datetime(since).timestamp()
+    except (ValueError, OverflowError, TypeError, IndexError):
+        return True  # not a date: the header does not count
+
+
+def may_write(headers: Mapping[str, str], etag: str, *, exists: bool) -> bool:
+    """Tell whether what is there is what the writer has seen: If-Match, and If-None-Match: *."""
+    wanted = headers.get("If-Match")
+    if wanted is not None and not (exists and _is_listed(etag, wanted, weakly=False)):
+        return False
+    unwanted = headers.get("If-None-Match")
+    return unwanted is None or not (exists and _is_listed(etag, unwanted, weakly=True))
+
+
+def _is_listed(etag: str, tags: str, *, weakly: bool) -> bool:
+    if tags.strip() == "*":
+        return True
+    listed = [tag.strip() for tag in tags[:MAX_HEADER_CHARACTERS].split(",")]
+    if weakly:
+        listed = [tag.removeprefix("W/") for tag in listed]
+    return etag in listed

@@ -1,0 +1,174 @@
+"""Writing a $JOBSTATUS directory for its job, from a daemon that may be root.
+
+The discipline is that of `jobfeatures.client.StatusWriter`: used_CPU locked
+first, with flock(2) and fcntl(2) both, everything written in place, used_CPU
+last. The directory belongs to an untrusted user, who may swap anything in it at
+any time: see `jobfeatures.status.directory` for what is refused. Only files that
+were made here are given away.
+
+The fcntl lock is one of an open file description (F_OFD_SETLK, fcntl(2)): it
+shuts out the ordinary ones, and a reader in another thread of this process
+does not drop it by closing the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+import struct
+from collections.abc import Callable, Mapping
+
+from jobfeatures.errors import LockTimeoutError, UnsafePathError
+from jobfeatures.status.directory import MAX_VALUE_BYTES, is_still, open_inside, opened_directory
+from jobfeatures.status.jobstatus import STATUS_KEYS, USED_CPU, parse_job_status
+
+_OLD = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_WHOLE_FILE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)  # struct flock on 64-bit Linux
+_UNFINISHED = b"\n"  # no reader takes this for a number
+
+Values = dict[str, bytes]
+Change = Callable[[Mapping[str, bytes]], Mapping[str, bytes]]
+
+
+def status_etag(values: Mapping[str, bytes]) -> str:
+    """Return a strong entity tag of a set of values."""
+    digest = hashlib.blake2b(digest_size=12)
+    for key in STATUS_KEYS:
+        if key.name in values:
+            digest.update(f"{key.name}={len(values[key.name])}:".encode() + values[key.name])
+    return f'"{digest.hexdigest()}"'
+
+
+def write_status(
+    path: str, change: Change, *, owner_uid: int, allocated_cpus: int | None, max_bytes: int = MAX_VALUE_BYTES
+) -> Values:
+    """Replace the set of values by what `change` makes of it, under both locks; return the new set.
+
+    `change` gets the present contents by name and returns those to be; what it
+    raises is passed on. Nothing is waited for: LockTimeoutError says that
+    somebody holds a lock (the caller may try again). Raises StatusViolation,
+    before anything is touched, for a set that is malformed or contradicts
+    itself; FileNotFoundError without the directory; UnsafePathError; OSError
+    where writing fails, e.g. ENOSPC: the old set is then put back as far as
+    that is possible, else readers refuse what is there.
+    """
+    with opened_directory(path, owner_uid) as directory, contextlib.ExitStack() as stack:
+        folder = _Folder(path, directory, owner_uid, max_bytes)
+        used_cpu = folder.open_old(USED_CPU.name)
+        if used_cpu is None:
+            _checked(change({}), allocated_cpus)
+            used_cpu = folder.make(USED_CPU.name)
+        stack.callback(os.close, used_cpu)
+        folder.lock(used_cpu)
+        files = {USED_CPU.name: used_cpu}
+        for key in STATUS_KEYS[1:]:
+            file = folder.open_old(key.name)
+            if file is not None:
+                stack.callback(os.close, file)
+                files[key.name] = file
+        old = {name: folder.read(file, name) for name, file in files.items()}
+        if old == {USED_CPU.name: b""}:  # made by somebody, or just now, to be locked
+            old = {}
+        new = _checked(change(old), allocated_cpus)
+        if new == old:
+            return new
+        try:
+            folder.write(files, new, stack)
+        except OSError:
+            with contextlib.suppress(OSError):
+                folder.write(files, old, stack)
+            raise
+        return new
+
+
+def _checked(values: Mapping[str, bytes], allocated_cpus: int | None) -> Values:
+    """Return the set as it is written: plain numbers and words, each with its newline."""
+    status = parse_job_status(values, allocated_cpus=allocated_cpus)
+    fields = ((key.name, getattr(status, key.field)) for key in STATUS_KEYS)
+    return {name: f"{value}\n".encode("ascii") for name, value in fields if value is not None}
+
+
+class _Folder:
+    """One status directory, opened."""
+
+    def __init__(self, path: str, directory: int, owner_uid: int, max_bytes: int) -> None:
+        self._path = path
+        self._directory = directory
+        self._owner_uid = owner_uid
+        self._max_bytes = max_bytes
+
+    def open_old(self, name: str) -> int | None:
+        """Return a descriptor of a file that the job owns, None if there is none."""
+        try:
+            file = open_inside(self._directory, name, _OLD)
+        except FileNotFoundError:
+            return None
+        except BlockingIOError:  # the owner holds a lease on it
+            raise LockTimeoutError(f"{self._path}/{name}: leased by somebody else") from None
+        except OSError as error:
+            raise UnsafePathError(f"{self._path}/{name}: {error.strerror}") from error
+        found = os.fstat(file)
+        if stat.S_ISREG(found.st_mode) and found.st_uid == self._owner_uid and found.st_nlink == 1:
+            return file
+        os.close(file)
+        raise UnsafePathError(f"{self._path}/{name}: not a regular file of uid {self._owner_uid} alone")
+
+    def make(self, name: str) -> int:
+        """Make an empty file and give it to the job."""
+        try:
+            file = open_inside(self._directory, name, _NEW, 0o600)
+        except FileExistsError:  # the job was faster, or plays with us
+            raise LockTimeoutError(f"{self._path}/{name}: made by somebody else") from None
+        try:
+            if self._owner_uid != os.geteuid() and os.geteuid() == 0:
+                os.fchown(file, self._owner_uid, os.fstat(self._directory).st_gid)
+            os.fchmod(file, 0o644)
+        except OSError:
+            os.close(file)
+            raise
+        return file
+
+    def lock(self, file: int) -> None:
+        """Take both locks on used_CPU. Raises LockTimeoutError if either cannot be had at once."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, _WHOLE_FILE)
+            locked = is_still(file, self._directory, USED_CPU.name)
+        except (BlockingIOError, PermissionError):  # fcntl(2): EAGAIN or EACCES
+            locked = False
+        if not locked:
+            raise LockTimeoutError(f"{self._path}/{USED_CPU.name}: locked by somebody else")
+
+    def read(self, file: int, name: str) -> bytes:
+        """Return a file's content. Raises UnsafePathError if it is too long."""
+        content = os.pread(file, self._max_bytes + 1, 0)
+        if len(content) > self._max_bytes:
+            raise UnsafePathError(f"{self._path}/{name}: more than {self._max_bytes} bytes")
+        return content
+
+    def write(self, files: dict[str, int], values: Mapping[str, bytes], stack: contextlib.ExitStack) -> None:
+        """Write all values in place, used_CPU last: what is left of a writer that dies is refused."""
+        _overwrite(files[USED_CPU.name], _UNFINISHED if values else b"")
+        for key in STATUS_KEYS[1:]:
+            if key.name in values:
+                if key.name not in files:
+                    files[key.name] = self.make(key.name)
+                    stack.callback(os.close, files[key.name])
+                _overwrite(files[key.name], values[key.name])
+            elif files.pop(key.name, None) is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(key.name, dir_fd=self._directory)
+        if values:
+            _overwrite(files[USED_CPU.name], values[USED_CPU.name])
+
+
+def _overwrite(file: int, content: bytes) -> None:
+    # Not emptied first: on a full disk the space that a file has is the space that it can keep.
+    if content and os.pwrite(file, content, 0) != len(content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    os.ftruncate(file, len(content))
