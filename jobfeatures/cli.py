@@ -28,6 +28,7 @@ COMMANDS = {
     "show": "print the features of a job, or of all jobs published here",
     "get": "print the value of one key of this job or this machine",
     "remaining": "print how many seconds this job may still run",
+    "report": "tell the site what this job is doing; for pilots",
     "check": "judge feature directories, of any provider",
 }
 

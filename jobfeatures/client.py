@@ -276,18 +276,31 @@ class StatusWriter:
         Raises TimeoutError if others hold a lock for too long, OSError if
         writing fails: readers then refuse the set until the next update.
         """
+        self._change(values, self._known)
+
+    def amend(self, **values: int | bool | None) -> None:
+        """Write these values into the set that is in the directory, whoever wrote it, under its lock.
+
+        A set with a malformed value is replaced whole. Raises as `update` does.
+        """
+        self._change(values, None)
+
+    def _change(
+        self, values: Mapping[str, int | bool | None], start: Mapping[str, int | bool] | None
+    ) -> None:
         if not self._mutex.acquire(timeout=self._lock_timeout_secs):
             raise TimeoutError(f"{self._path}: another thread is writing")
         try:
-            merged = {**self._known, **values}
-            known = {name: value for name, value in merged.items() if value is not None}
-            self._check(merged, known)
-            self._write(known)
-            self._known = known
+            self._check_values(values)
+            if start is None and USED_CPU not in os.listdir(self._directory):
+                start = {}
+            if start is not None:
+                self._merge(start, values)  # refuses a bad set before a file is made
+            self._write(values, start)
         finally:
             self._mutex.release()
 
-    def _check(self, given: Mapping[str, object], known: Mapping[str, int | bool]) -> None:
+    def _check_values(self, given: Mapping[str, object]) -> None:
         if self._directory < 0:
             raise ValueError(f"{self._path}: the writer is closed")
         for name, value in given.items():
@@ -303,6 +316,11 @@ class StatusWriter:
                 raise ValueError(f"{name}: not an integer: {value!r}")
             elif not limits[0] <= value <= limits[1]:
                 raise ValueError(f"{name}: not within {limits[0]} and {limits[1]}: {value}")
+
+    def _merge(
+        self, old: Mapping[str, int | bool], new: Mapping[str, int | bool | None]
+    ) -> dict[str, int | bool]:
+        known = {name: value for name, value in {**old, **new}.items() if value is not None}
         if USED_CPU not in known:
             raise ValueError(f"{USED_CPU} has to be given")
         if self._allocated_cpu is not None and known[USED_CPU] > self._allocated_cpu:
@@ -312,14 +330,16 @@ class StatusWriter:
         first, last = known.get("first_exp_job_end"), known.get("last_exp_job_end")
         if first is not None and last is not None and first > last:
             raise ValueError(f"first_exp_job_end: {first} is after last_exp_job_end {last}")
+        return known
 
-    def _write(self, known: Mapping[str, int | bool]) -> None:
+    def _write(self, values: Mapping[str, int | bool | None], start: Mapping[str, int | bool] | None) -> None:
         # In place, as a rename would leave the lock on a file that is no longer there. used_CPU
         # is empty until all others are written: a writer that dies on the way leaves a set that
         # readers refuse, not a mixed one.
         used_cpu = self._open(USED_CPU)
         try:
             self._lock(used_cpu)
+            known = self._merge(self._read(used_cpu) if start is None else start, values)
             os.ftruncate(used_cpu, 0)
             for name in STATUS_KEYS:
                 if name == USED_CPU:
@@ -337,8 +357,30 @@ class StatusWriter:
                     except FileNotFoundError:
                         pass
             _write_all(used_cpu, known[USED_CPU])
+            self._known = known
         finally:
             os.close(used_cpu)  # and so both locks are gone
+
+    def _read(self, used_cpu: int) -> dict[str, int | bool]:
+        """Return the set that is there, empty if any of it is malformed."""
+        found: dict[str, int | bool] = {}
+        for name in STATUS_KEYS:
+            try:
+                file = used_cpu
+                if name != USED_CPU:
+                    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                    file = os.open(name, flags, dir_fd=self._directory)
+            except FileNotFoundError:
+                continue
+            try:
+                value = _parse(name, os.pread(file, 65, 0))
+            finally:
+                if name != USED_CPU:
+                    os.close(file)
+            if value is None:
+                return {}
+            found[name] = value
+        return found
 
     def _open(self, name: str) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -358,6 +400,18 @@ class StatusWriter:
                     if time.monotonic() >= deadline:
                         raise TimeoutError(f"{self._path}/{USED_CPU}: locked by somebody else") from None
                     time.sleep(_ATTEMPT_INTERVAL_SECS)
+
+
+def _parse(name: str, content: bytes) -> int | bool | None:
+    """Return the value in a file of the directory, None if it is malformed."""
+    text = content.decode("ascii", "replace").strip()
+    limits = STATUS_KEYS[name]
+    if limits is None:
+        return {"True": True, "False": False}.get(text)
+    digits = text.lstrip("-")
+    if not digits or len(text) > 20 or len(text) - len(digits) > 1 or not _DIGITS.issuperset(digits):
+        return None
+    return int(text) if limits[0] <= int(text) <= limits[1] else None
 
 
 def _write_all(file: int, value: int | bool) -> None:

@@ -524,3 +524,73 @@ def test_threads_of_one_job_may_share_a_writer(job: Path) -> None:
     values = content(job)
     assert values["used_CPU"] == values["last_job_start"]
     writer.close()
+
+
+# --- amending ------------------------------------------------------------------------
+
+
+def test_an_amendment_keeps_what_another_writer_wrote(job: Path) -> None:
+    with StatusWriter(str(job)) as first:
+        first.update(used_CPU=5, last_job_start=NOW, can_postpone_last_job=True, priority_factor=-3)
+    with StatusWriter(str(job), allocated_cpu=8) as second:
+        second.amend(used_CPU=6, can_postpone_last_job=None)
+        assert content(job) == {
+            "used_CPU": b"6\n",
+            "last_job_start": f"{NOW}\n".encode(),
+            "priority_factor": b"-3\n",
+        }
+        second.update(last_job_start=None)
+    assert content(job) == {"used_CPU": b"6\n", "priority_factor": b"-3\n"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("used_CPU", ""),
+        ("priority_factor", "many"),
+        ("priority_factor", "--1"),
+        ("last_job_start", "-1"),
+        ("add_uncom_time", "9" * 30),
+        ("can_postpone_last_job", "true"),
+    ],
+)
+def test_an_amendment_replaces_a_broken_set_whole(job: Path, name: str, text: str) -> None:
+    fill(job, **{"used_CPU": 5, "last_exp_job_end": NOW, name: text})
+    with StatusWriter(str(job)) as writer:
+        writer.amend(used_CPU=2)
+    assert content(job) == {"used_CPU": b"2\n"}
+
+
+@pytest.mark.parametrize("values", BAD, ids=str)
+def test_a_bad_amendment_is_refused_before_anything_is_touched(
+    job: Path, values: Mapping[str, object]
+) -> None:
+    with StatusWriter(str(job), allocated_cpu=8) as writer, pytest.raises(ValueError, match=r"."):
+        writer.amend(**values)
+    assert content(job) == {}
+
+
+def test_an_amendment_that_contradicts_what_is_there_changes_nothing(job: Path) -> None:
+    fill(job, used_CPU=5, last_exp_job_end=NOW)
+    before = content(job)
+    with StatusWriter(str(job)) as writer, pytest.raises(ValueError, match="first_exp_job_end"):
+        writer.amend(first_exp_job_end=NOW + 1)
+    assert content(job) == before
+
+
+AMENDER = """
+import sys
+from jobfeatures.client import StatusWriter
+for _ in range(30):
+    with StatusWriter(sys.argv[1]) as writer:
+        writer.amend(**{sys.argv[2]: 7, "used_CPU": 1})
+        writer.amend(**{sys.argv[2]: None})
+        writer.amend(**{sys.argv[2]: 8})
+"""
+
+
+def test_amendments_of_several_processes_are_not_lost(job: Path) -> None:
+    names = ["last_job_start", "add_uncom_time", "priority_factor"]
+    processes = [subprocess.Popen([sys.executable, "-c", AMENDER, str(job), name]) for name in names]
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    assert content(job) == {"used_CPU": b"1\n", **dict.fromkeys(names, b"8\n")}

@@ -1,0 +1,153 @@
+"""`jobfeatures report`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping
+
+from jobfeatures.client import JOB, STATUS_KEYS, USED_CPU, Features, FeaturesError, StatusWriter
+from jobfeatures.errors import ConfigurationError, shown
+
+VARIABLE = "JOBSTATUS"
+NONE = "none"
+TIMEOUT_SECS = 10.0  # of a lock, or of a server's answer
+MAX_ANSWER_BYTES = 1024
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z", re.ASCII)
+_RELATIVE = re.compile(r"[+-][0-9]{1,12}\Z", re.ASCII)
+_BOOLEANS = {"true": True, "false": False}
+_TIMES = ("last_job_start", "first_exp_job_end", "last_exp_job_end", "last_max_job_end")
+_MEANINGS = {
+    USED_CPU: "processors in use",
+    "last_job_start": "when the last payload started",
+    "first_exp_job_end": "when the first payload is expected to end",
+    "last_exp_job_end": "when the last payload is expected to end",
+    "last_max_job_end": "when the last payload is ended at the latest",
+    "add_uncom_time": "CPU seconds that a kill at the start of the last payload would have wasted",
+    "add_final_exp_waste": "CPU seconds that idle between the first and the last expected end",
+    "can_postpone_last_job": "whether the last payload can be postponed",
+    "priority_factor": "worth among this user's jobs; higher is better",
+}
+
+Value = int | bool | None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add an option for each of the nine keys."""
+    parser.epilog = (
+        "TIME is epoch seconds, 'now', or seconds from now, such as +3600 or -60. What is not "
+        f"named stays as reported before; '{NONE}' takes a value away. Exit status: 0 reported, "
+        "1 not reported, 2 wrong usage."
+    )
+    for name, meaning in _MEANINGS.items():
+        metavar = "TIME" if name in _TIMES else "true|false" if STATUS_KEYS[name] is None else "N"
+        parser.add_argument(_option(name), dest=name, metavar=metavar, help=meaning)
+    parser.add_argument("--directory", metavar="DIR-or-URL", help=f"where to report (default: ${VARIABLE})")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write what was named into the job's status."""
+    location = arguments.directory or os.environ.get(VARIABLE, "")
+    if not location:
+        raise ConfigurationError(f"${VARIABLE}", "is not set: this job has no status directory")
+    values = parse_values(vars(arguments), int(time.time()))
+    if not values:
+        raise ConfigurationError(_option(USED_CPU), "or another value is needed")
+    if location.startswith(("http://", "https://")):
+        return _report(lambda: send(location, values))
+    if not location.startswith("/"):
+        raise ConfigurationError(
+            f"${VARIABLE}", f"neither an absolute path nor an address: {shown(location)}"
+        )
+    return _report(lambda: write(location, values, read_allocated_cpu(Features.from_environment())))
+
+
+def _report(work: Callable[[], None]) -> int:
+    try:
+        work()
+    except ValueError as error:  # the set contradicts itself
+        print(f"jobfeatures: {error}", file=sys.stderr)
+        return 2
+    except TimeoutError as error:
+        print(f"jobfeatures: not reported: {error.strerror or error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"jobfeatures: not reported: {place}{error.strerror or error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _option(name: str) -> str:
+    return "--" + name.lower().replace("_", "-")
+
+
+def parse_values(given: Mapping[str, object], now_secs: int) -> dict[str, Value]:
+    """Return the values of the given options by key, None to take one away. Raises ConfigurationError."""
+    return {
+        name: _parse(name, text, now_secs)
+        for name, text in given.items()
+        if name in STATUS_KEYS and isinstance(text, str)
+    }
+
+
+def _parse(name: str, text: str, now_secs: int) -> Value:
+    if text == NONE:
+        return None
+    if STATUS_KEYS[name] is None:
+        if text.lower() not in _BOOLEANS:
+            raise ConfigurationError(_option(name), f"neither true nor false: {shown(text)}")
+        return _BOOLEANS[text.lower()]
+    if name in _TIMES and text == "now":
+        return now_secs
+    if name in _TIMES and _RELATIVE.match(text):
+        return now_secs + int(text)
+    if not _INTEGER.match(text):
+        raise ConfigurationError(_option(name), f"not an integer: {shown(text)}")
+    return int(text)
+
+
+def read_allocated_cpu(features: Features) -> int | None:
+    """Return how many processors the job has, None where that is not known."""
+    for key in ("allocated_cpu", "allocated_CPU"):
+        try:
+            text = features.get(JOB, key)
+        except FeaturesError:
+            return None
+        if text is not None and text.isascii() and text.isdigit() and len(text) < 19:
+            return int(text)
+    return None
+
+
+def write(path: str, values: Mapping[str, Value], allocated_cpu: int | None) -> None:
+    """Write into a local directory. Raises ValueError for a contradictory set, TimeoutError, OSError."""
+    with StatusWriter(path, allocated_cpu, lock_timeout_secs=TIMEOUT_SECS) as writer:
+        writer.amend(**values)
+
+
+def send(url: str, values: Mapping[str, Value]) -> None:
+    """Send to a server, which merges them. Raises ValueError for what it refuses as wrong, else OSError."""
+    import json
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.request import ProxyHandler, Request, build_opener
+
+    request = Request(  # noqa: S310  # the caller has seen that it is http(s)
+        url, json.dumps(values).encode(), {"Content-Type": "application/json"}, method="POST"
+    )
+    try:
+        # No proxy: the address is this node's, and would mean another machine to a proxy.
+        with build_opener(ProxyHandler({})).open(request, timeout=TIMEOUT_SECS):
+            pass
+    except HTTPError as error:
+        with error:
+            reason = error.read(MAX_ANSWER_BYTES).decode("utf-8", "backslashreplace").strip()
+        if error.code == 422:
+            raise ValueError(f"refused: {shown(reason)}") from error
+        raise ConnectionError(f"{url}: {error.code} {error.reason}") from error
+    except HTTPException as error:
+        raise ConnectionError(f"{url}: {error}") from error
