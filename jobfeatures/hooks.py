@@ -7,7 +7,7 @@ useful thing first, and it leaves what it cannot do to the daemon.
 from __future__ import annotations
 
 import logging
-import socket
+import os
 from collections.abc import Mapping
 from typing import Protocol, cast
 
@@ -37,7 +37,7 @@ class HookModule(Protocol):
 
 def node_name(config: Config, environ: Mapping[str, str]) -> str:
     """Return this node's name in the batch system: configured, told by the hook's caller, or the host's."""
-    return config.node_name or environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
+    return config.node_name or environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
 
 
 def machine_of(config: Config) -> Machine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from datetime import UTC, datetime
+import time
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("logfmt", "json")
@@ -30,9 +30,7 @@ class LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         values: dict[str, object] = {
-            "ts": datetime.fromtimestamp(record.created, UTC)
-            .isoformat(timespec="milliseconds")
-            .replace("+00:00", "Z"),
+            "ts": _timestamp(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "msg": record.getMessage(),
@@ -45,6 +43,12 @@ class LineFormatter(logging.Formatter):
 
             return json.dumps({name: _plain(value) for name, value in values.items()}, ensure_ascii=True)
         return " ".join(f"{name}={_quoted(str(value))}" for name, value in values.items())
+
+
+def _timestamp(epoch_secs: float) -> str:
+    """Return ``2026-11-21T09:24:47.123Z``; datetime would cost a hook two milliseconds."""
+    whole, millis = divmod(int(epoch_secs * 1000), 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(whole))}.{millis:03}Z"
 
 
 def _plain(value: object) -> object:

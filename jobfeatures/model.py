@@ -10,7 +10,6 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Final, NamedTuple
-from urllib.parse import quote, unquote
 
 from jobfeatures.errors import Rejected
 
@@ -59,6 +58,25 @@ _ON_NODE = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING}
 _FINISHED = frozenset(JobState) - _ON_NODE - {JobState.PENDING, JobState.UNKNOWN}
 
 
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
+
+
+def _quoted(text: str) -> str:
+    if _UNRESERVED.issuperset(text):
+        return text
+    from urllib.parse import quote  # costs a hook three milliseconds, and most ids need none of it
+
+    return quote(text, safe="")
+
+
+def _unquoted(text: str) -> str:
+    if "%" not in text:
+        return text
+    from urllib.parse import unquote
+
+    return unquote(text)
+
+
 class JobKey(NamedTuple):
     """Identity of a job on a node: the same number may be a job of two batch systems."""
 
@@ -68,7 +86,7 @@ class JobKey(NamedTuple):
     @property
     def directory_name(self) -> str:
         """Return one safe path component, e.g. ``slurm-1234``; no slash, no leading dot."""
-        return f"{self.batch_system}-{quote(self.job_id, safe='')}"
+        return f"{self.batch_system}-{_quoted(self.job_id)}"
 
     @classmethod
     def from_directory_name(cls, name: str) -> JobKey | None:
@@ -76,7 +94,7 @@ class JobKey(NamedTuple):
         batch_system, dash, quoted = name.partition("-")
         if not (dash and batch_system and quoted):
             return None
-        key = cls(batch_system, unquote(quoted))
+        key = cls(batch_system, _unquoted(quoted))
         return key if key.directory_name == name else None
 
 

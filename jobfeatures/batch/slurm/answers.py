@@ -8,20 +8,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from jobfeatures.batch.slurm.record import NAME, SOURCE, parse_scontrol_job
+from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
+from jobfeatures.batch.slurm.record import parse_scontrol_job
 from jobfeatures.command import first_line, run_command
 from jobfeatures.errors import ParseError, Rejected, SourceError, shown
 from jobfeatures.model import Job
 
 MAX_ANSWER_BYTES = 32 * 2**20
 
-_ID = re.compile(r"[1-9][0-9]{0,9}\Z")
 _INVALID_ID = re.compile(r"(?:\w+: )*slurm_load_jobs?(?: error)?: Invalid job id specified\Z")
-
-
-def is_plain_id(text: str) -> bool:
-    """Tell whether a text is a job id as the controller counts them, fit to be asked about."""
-    return _ID.match(text) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from jobfeatures.batch.slurm.answers import is_plain_id
-from jobfeatures.batch.slurm.record import NAME, NOTHING, times_cpus
+from jobfeatures.batch.slurm.basics import NAME, NOTHING, is_plain_id, times_cpus
 from jobfeatures.errors import ParseError, Rejected, shown
 from jobfeatures.model import Job, JobKey, JobState, Limits
 from jobfeatures.nodelist import expand_nodes

@@ -6,14 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 
+from jobfeatures.batch.slurm.basics import NAME, NOTHING, SOURCE, times_cpus
 from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limit, Limits
 from jobfeatures.nodelist import expand_nodes
 from jobfeatures.quantities import parse_binary_size, parse_count, parse_slurm_duration
-
-NAME = "slurm"
-SOURCE = "scontrol show job"
-NOTHING = frozenset({"", "Unknown", "None", "N/A", "(null)"})
 
 STATES: Mapping[str, JobState] = {
     **{state.value: state for state in JobState if state is not JobState.UNKNOWN},
@@ -232,10 +229,3 @@ def _count_ids(text: str) -> int:
             raise ParseError("range runs backwards", field="CPU_IDs", text=text)
         count += last - first + 1
     return count
-
-
-def times_cpus(wall: Limit, cpus: int | None) -> Limit:
-    """Return the CPU time limit that follows from a wall limit."""
-    if not isinstance(wall, int):
-        return wall
-    return None if cpus is None else wall * cpus

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobfeatures.batch.slurm.answers import ask_about_job
-from jobfeatures.batch.slurm.source import SlurmSource
 from jobfeatures.clock import Clock
 from jobfeatures.model import Job
 
 if TYPE_CHECKING:
+    from jobfeatures.batch.slurm.source import SlurmSource
     from jobfeatures.config import Config
 
 
 def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource:
     """Return the source of a daemon."""
+    from jobfeatures.batch.slurm.source import SlurmSource  # a prolog has no use for it
+
     return SlurmSource(
         clock,
         node_name=node_name,
@@ -36,6 +37,8 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
         return None
     if job.start_secs is not None and job.limits.wall_secs is not None:
         return None
+    from jobfeatures.batch.slurm.answers import ask_about_job  # only where there is something to ask
+
     return ask_about_job(
         job.key.job_id, node_name=node_name, scontrol=config.slurm_scontrol, timeout_secs=timeout_secs
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from jobfeatures.batch.slurm.answers import Answers, is_plain_id, poll_answers
-from jobfeatures.batch.slurm.record import NAME, SOURCE
+from jobfeatures.batch.slurm.answers import Answers, poll_answers
+from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
 from jobfeatures.errors import Rejected
