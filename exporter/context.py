@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from exporter.exposition import labels
+from exporter.rates import cpu_secs_of
 from exporter.snapshot import GroupKey, Snapshot
 from jobfeatures.batch.source import SourceStatus
+from jobfeatures.drain import machine_shutdown
 from jobfeatures.features.machine import Machine
 from jobfeatures.model import Job, JobKey
+from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.publish.publisher import PublisherStatus
 from jobfeatures.status.board import StatusView
+from jobfeatures.status.waste import compute_cpu_limit_secs
 
 JOB = ("batch_system", "job_id")  # the labels that every series of a job carries
 
@@ -30,6 +34,8 @@ class Context:
     publisher: PublisherStatus | None = None
     machine: Machine = field(default_factory=Machine)
     show_groups: bool = False
+    drains: DrainView | None = None
+    cpu_rates: Mapping[JobKey, float] = field(default_factory=dict)  # CPU seconds a second
 
     def jobs_here(self) -> dict[JobKey, Job]:
         """Return the jobs that occupy this node: known to run, or seen although no source tells of them."""
@@ -39,6 +45,32 @@ class Context:
                 if isinstance(key, JobKey) and key not in here:
                     here[key] = self.jobs.get(key) or Job(key=key)
         return here
+
+    def cpu_remaining_secs(self, key: JobKey) -> float | None:
+        """Return the seconds until a job has used up its CPU limit; None where that is not known.
+
+        Of a job on several nodes only a part of its use is seen here.
+        """
+        job = self.jobs.get(key)
+        sample = self.snapshot.jobs.get(key) if self.snapshot is not None else None
+        if job is None or sample is None or len(job.nodes) > 1:
+            return None
+        used_secs = cpu_secs_of(sample)
+        if used_secs is None or not isinstance(job.limits.cpu_secs, int):
+            return None
+        return compute_cpu_limit_secs(
+            limit_secs=job.limits.cpu_secs,
+            used_secs=used_secs,
+            rate_cpus=self.cpu_rates.get(key),
+            allocated_cpus=job.allocated_cpus,
+        )
+
+    def shutdown_secs(self, job: Job) -> int | None:
+        """Return when the node or the job has to end (epoch seconds), whichever comes first."""
+        if self.drains is None:
+            return None
+        times = (machine_shutdown(self.drains.drains, self.drains.announced), self.drains.job_shutdown(job))
+        return min((each for each in times if each is not None), default=None)
 
 
 @lru_cache(maxsize=65536)

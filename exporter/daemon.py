@@ -16,6 +16,7 @@ from exporter.collectors import collect
 from exporter.config import AUTO, DaemonConfig
 from exporter.context import Context
 from exporter.exposition import render
+from exporter.rates import CpuRates
 from exporter.sampling.sampler import Sampler
 from exporter.snapshot import Snapshot
 from jobfeatures.batch import SYSTEMS, load_module
@@ -23,15 +24,19 @@ from jobfeatures.batch.hooks import NAME as HOOKS
 from jobfeatures.batch.hooks import HookSource
 from jobfeatures.batch.source import BatchSource, SourceKeeper
 from jobfeatures.clock import Clock, SystemClock
+from jobfeatures.drain import machine_shutdown
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.hooks import node_name
 from jobfeatures.model import Job, JobKey, JobTable
+from jobfeatures.publish.drainbook import DrainBook
+from jobfeatures.publish.drainstore import DrainStore
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.roster import Roster
 from jobfeatures.site import Site
 from jobfeatures.status.board import StatusBoard, StatusTarget
 from jobfeatures.status.keeper import StatusKeeper
+from jobfeatures.watch import watch_directory
 
 log = logging.getLogger(__name__)
 
@@ -65,13 +70,14 @@ class Daemon:
             jobs=self._jobs_on_node,
             node_name=config.node_name,
         )
+        self._rates = CpuRates()
+        self._cpu_rates: Mapping[JobKey, float] = {}
+        self._drains = DrainBook(DrainStore(self._tree) if config.features_publish else None, self._clock)
         self._board = StatusBoard(self._clock)
         self._statuses = StatusKeeper(
             self._board, self._status_targets, self._clock, interval_secs=config.sample_interval_secs
         )
-        self._publisher = (
-            Publisher(self._tree, self._site, self._clock) if config.features_publish else None
-        )
+        self._publisher = Publisher(self._tree, self._site, self._clock) if config.features_publish else None
         self._keepers = [self._keep(*each) for each in self._sources()]
         loops: list[tuple[str, Callable[[], None]]] = [
             ("sampling", self._sample_loop),
@@ -137,6 +143,8 @@ class Daemon:
             publisher=self._publisher.status if self._publisher is not None else None,
             machine=self._machine,
             show_groups=self._config.jobs_groups,
+            drains=self._drains.view,
+            cpu_rates=self._cpu_rates,
         )
 
     def _wait_for_fresh_sample(self) -> None:
@@ -198,6 +206,9 @@ class Daemon:
     def _tables_changed(self) -> None:
         with self._roster_lock:
             self._jobs = self._roster.merge(self._tables())
+        if self._publisher is None:
+            with self._roster_lock:
+                self._drains.refresh(self._tables())
         self._publish_wanted.set()
         self._statuses.refresh()
 
@@ -212,6 +223,7 @@ class Daemon:
 
     def _sample(self) -> None:
         snapshot = self._sampler.sample()
+        self._cpu_rates = self._rates.update(snapshot, self._clock.monotonic_secs())
         with self._sample_taken:
             self._snapshot = snapshot
             self._sample_taken.notify_all()
@@ -230,14 +242,25 @@ class Daemon:
         }
 
     def _publish_loop(self) -> None:
-        while not self._stopping.is_set():
-            self._publish_wanted.clear()
-            self._supervised("publishing", self._publish)
-            self._publish_wanted.wait(PUBLISH_INTERVAL_SECS)
+        with watch_directory(self._tree.drains_path, self._publish_wanted.set):
+            while not self._stopping.is_set():
+                self._publish_wanted.clear()
+                self._supervised("publishing", self._publish)
+                self._publish_wanted.wait(self._until_next_publish())
+
+    def _until_next_publish(self) -> float:
+        """Return seconds, none beyond the machine's shutdown: one profile takes it back when it has come."""
+        view = self._drains.view
+        shutdown = machine_shutdown(view.drains, view.announced)
+        left = PUBLISH_INTERVAL_SECS if shutdown is None else shutdown - self._clock.now_secs()
+        return min(left, PUBLISH_INTERVAL_SECS) if left > 0 else PUBLISH_INTERVAL_SECS
 
     def _publish(self) -> None:
         assert self._publisher is not None  # noqa: S101  # the loop runs only then
-        self._publisher.update(self._jobs, self._tables())
+        tables = self._tables()
+        self._drains.refresh(tables)
+        self._publisher.update(self._jobs, tables, self._drains.view)
+        self._drains.forget_ended(self._jobs, self._tree.published())
         self._statuses.refresh()  # directories may have been made
 
     @staticmethod

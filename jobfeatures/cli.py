@@ -28,6 +28,8 @@ COMMANDS = {
     "show": "print the features of a job, or of all jobs published here",
     "get": "print the value of one key of this job or this machine",
     "remaining": "print how many seconds this job may still run",
+    "drain": "set, cancel, show and plan shutdowns of this node and of its jobs",
+    "victims": "rank the jobs of this node by what giving them up would waste",
     "report": "tell the site what this job is doing; for pilots",
     "check": "judge feature directories, of any provider",
 }

@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from typing import Protocol, cast
 
 from jobfeatures.batch import load_module
+from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.features.keys import LOG_CORES, PHYS_CORES
 from jobfeatures.features.machine import Machine
 from jobfeatures.model import Job, JobKey, fill_unknown
+from jobfeatures.publish.drainstore import read_for_hook
 from jobfeatures.publish.records import format_record
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job, write_machine
@@ -83,8 +85,10 @@ def published_cores(tree: FeatureTree) -> Cores | None:
 
 def write(tree: FeatureTree, job: Job, site: Site) -> None:
     """Write all that a job is told, and the record that tells the daemon."""
-    write_machine(tree, site, site.machine)
-    write_job(tree, job, site, site.machine)
+    machine, drains = read_for_hook(tree, site.machine)
+    write_machine(tree, site, machine, now_secs=SystemClock().now_secs())
+    drain = drains.of_job(job.key, job.start_secs)
+    write_job(tree, job, site, machine, shutdown_secs=drain.at_secs if drain else None)
     tree.write_record(job.key, format_record(job))
 
 

@@ -143,12 +143,25 @@ class Job:
         return self.start_secs + self.limits.wall_secs
 
 
+@dataclass(frozen=True, slots=True)
+class NodeNotice:
+    """What a batch system announces of this node.
+
+    `draining`: it starts no more jobs here. `shutdowns`: epoch seconds at which
+    the node is to be taken, past ones included while they are in force.
+    """
+
+    draining: bool = False
+    shutdowns: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTable:
     """One answer of one batch source.
 
     `complete` promises that a job of `source`, running or asked about, that is
-    not in `jobs` has ended. Without it, absence proves nothing.
+    not in `jobs` has ended. Without it, absence proves nothing. `node` is None
+    where the source tells nothing of the node.
     """
 
     source: str
@@ -156,6 +169,7 @@ class JobTable:
     taken_at_secs: float
     complete: bool
     rejected: tuple[Rejected, ...] = ()
+    node: NodeNotice | None = None
 
 
 def merge_jobs(tables: Iterable[JobTable]) -> dict[JobKey, Job]:

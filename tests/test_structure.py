@@ -13,6 +13,12 @@ PACKAGES = ("jobfeatures", "exporter")
 PURE = {
     "jobfeatures.errors",
     "jobfeatures.model",
+    "jobfeatures.drain",
+    "jobfeatures.drainplan",
+    "jobfeatures.drainreport",
+    "jobfeatures.nodemetrics",
+    "jobfeatures.victims",
+    "jobfeatures.batch.slurm.node",
     "jobfeatures.quantities",
     "jobfeatures.check.consistency",
     "jobfeatures.check.forms",
@@ -38,7 +44,9 @@ PURE = {
     "exporter.sampling.attribution",
     "exporter.sampling.cgroupfiles",
     "exporter.sampling.status",
+    "exporter.rates",
     "exporter.collectors.allocation",
+    "exporter.collectors.drains",
     "exporter.collectors.features",
     "exporter.collectors.jobs",
     "exporter.collectors.node",
@@ -58,6 +66,7 @@ ONLY_IN = {
     "prometheus_client": {"exporter.collectors", "exporter.exposition", "exporter.web"},
     "watchdog": {"jobfeatures.watch"},
     "ClusterShell": {"jobfeatures.nodelist"},
+    "matplotlib": {"jobfeatures.drainplot"},
     "defusedxml": {"jobfeatures.formats.sss.xml"},
 }
 
@@ -167,6 +176,7 @@ def test_a_hook_imports_nothing_heavy():
         "prometheus_client",
         "tomllib",
         "urllib.request",
+        "matplotlib",
         "email",
         "http",
     }

@@ -12,7 +12,18 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
-from exporter.collectors import allocation, features, jobs, node, process, remaining, sources, status, waste
+from exporter.collectors import (
+    allocation,
+    drains,
+    features,
+    jobs,
+    node,
+    process,
+    remaining,
+    sources,
+    status,
+    waste,
+)
 from exporter.context import Context
 from exporter.exposition import Family, Metric, labels
 
@@ -34,6 +45,7 @@ COLLECTORS: dict[str, Collector] = {
     "allocation": Collector("what each job is and was given", allocation.METRICS, allocation.families),
     "remaining": Collector("how long each job still runs", remaining.METRICS, remaining.families),
     "waste": Collector("what draining or killing each job would waste", waste.METRICS, waste.families),
+    "drains": Collector("drains, and what they would waste now", drains.METRICS, drains.families),
     "status": Collector("what jobs tell of themselves in JOBSTATUS", status.METRICS, status.families),
     "features": Collector("published feature directories", features.METRICS, features.families),
     "sources": Collector("batch sources", sources.METRICS, sources.families),

@@ -11,8 +11,9 @@ from jobfeatures.status.waste import compute_remaining
 REMAINING = Metric(
     "batch_job_remaining_seconds",
     "gauge",
-    "Time until the job ends by its wall limit (wall_limit), by its own estimate (expected_end) or by "
-    "its own enforced limit (maximum_end); negative once that has passed.",
+    "Time until the job ends by its wall limit (wall_limit), by its CPU limit at its present CPU rate "
+    "(cpu_limit), by the shutdown of its node or its own (shutdown), by its own estimate (expected_end) or "
+    "by its own enforced limit (maximum_end); negative once that has passed. The least of them counts.",
     (*JOB, "basis"),
     "seconds",
 )
@@ -28,6 +29,8 @@ def families(context: Context) -> Iterator[Family]:
         remaining = compute_remaining(
             now_secs=context.now_secs,
             end_limit_secs=job.end_limit_secs,
+            cpu_secs=context.cpu_remaining_secs(key),
+            shutdown_secs=context.shutdown_secs(job),
             status=view.status if view is not None else None,
         )
         samples += [(job_labels_with(key, "basis", basis), secs) for basis, secs in remaining.items()]

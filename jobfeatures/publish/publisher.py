@@ -10,6 +10,8 @@ from jobfeatures.clock import Clock
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.features.machine import Machine
 from jobfeatures.model import Job, JobKey, JobTable
+from jobfeatures.publish.drainbook import NO_VIEW, DrainView
+from jobfeatures.publish.drainstore import with_shutdown
 from jobfeatures.publish.reconcile import plan_publication
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job, write_machine
@@ -37,13 +39,15 @@ class Publisher:
         self._clock = clock
         self.status = PublisherStatus()
 
-    def update(self, jobs: Mapping[JobKey, Job], tables: Collection[JobTable]) -> None:
+    def update(
+        self, jobs: Mapping[JobKey, Job], tables: Collection[JobTable], drains: DrainView = NO_VIEW
+    ) -> None:
         """Write and remove what is called for. Failures are logged and counted; the other jobs are served.
 
         `jobs` is merged from `tables`.
         """
         now = self._clock.now_secs()
-        machine = self._site.machine
+        machine = with_shutdown(self._site.machine, drains.drains, drains.announced)
         failures = 0
         failures += self._attempt(
             "machine", lambda: write_machine(self._tree, self._site, machine, now_secs=now)
@@ -52,7 +56,7 @@ class Publisher:
         plan = plan_publication(jobs, tables, published)
         present = set(published)
         for job in plan.write:
-            if self._attempt(job.key.job_id, lambda job=job: self._write(job, machine)):  # type: ignore[misc]
+            if self._attempt(job.key.job_id, lambda job=job: self._write(job, machine, drains)):  # type: ignore[misc]
                 failures += 1
             else:
                 present.add(job.key)
@@ -65,8 +69,8 @@ class Publisher:
         failures += self._attempt("staging", lambda: self._tree.sweep(before_secs=now - STALE_STAGING_SECS))
         self.status = PublisherStatus(len(present), self.status.failures + failures)
 
-    def _write(self, job: Job, machine: Machine) -> None:
-        write_job(self._tree, job, self._site, machine)
+    def _write(self, job: Job, machine: Machine, drains: DrainView) -> None:
+        write_job(self._tree, job, self._site, machine, shutdown_secs=drains.job_shutdown(job))
 
     @staticmethod
     def _attempt(what: str, action: Callable[[], object]) -> bool:

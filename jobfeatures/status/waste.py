@@ -10,6 +10,7 @@ of a formula is missing, its result is unknown (None), not a smaller figure.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jobfeatures.status.jobstatus import JobStatus
@@ -20,12 +21,14 @@ class Basis(enum.StrEnum):
 
     REPORTED = "reported"  # the job's own JOBSTATUS
     ESTIMATED = "estimated"  # the batch system's data, for a job without JOBSTATUS
+    MIXED = "mixed"  # a sum of both
 
 
 class RemainingBasis(enum.StrEnum):
     """What ends a job."""
 
     WALL_LIMIT = "wall_limit"
+    CPU_LIMIT = "cpu_limit"
     SHUTDOWN = "shutdown"
     EXPECTED_END = "expected_end"
     MAXIMUM_END = "maximum_end"
@@ -92,12 +95,15 @@ def compute_remaining(
     end_limit_secs: float | None = None,
     shutdown_secs: float | None = None,
     status: JobStatus | None = None,
+    cpu_secs: float | None = None,
 ) -> dict[RemainingBasis, float]:
     """Return the seconds until each known end of the job, negative where it has passed. Use case 9.
 
     `end_limit_secs` is start plus wall limit (`Job.end_limit_secs`),
-    `shutdown_secs` the earliest announced shutdown, both epoch seconds. An end
-    that is unknown, or that nothing limits, has no entry.
+    `shutdown_secs` the earliest announced shutdown, both epoch seconds;
+    `cpu_secs` is the time until the CPU limit is used up, see
+    `compute_cpu_limit_secs`. An end that is unknown, or that nothing limits,
+    has no entry.
     """
     ends = {
         RemainingBasis.WALL_LIMIT: end_limit_secs,
@@ -105,4 +111,100 @@ def compute_remaining(
         RemainingBasis.EXPECTED_END: status.last_exp_job_end if status is not None else None,
         RemainingBasis.MAXIMUM_END: status.last_max_job_end if status is not None else None,
     }
-    return {basis: end - now_secs for basis, end in ends.items() if end is not None}
+    remaining = {basis: end - now_secs for basis, end in ends.items() if end is not None}
+    if cpu_secs is not None:
+        remaining[RemainingBasis.CPU_LIMIT] = cpu_secs
+    return remaining
+
+
+def compute_cpu_limit_secs(
+    *,
+    limit_secs: float,
+    used_secs: float,
+    rate_cpus: float | None,
+    allocated_cpus: int | None,
+) -> float | None:
+    """Return the seconds until a job has used up its CPU limit, negative once it is overdrawn by that much.
+
+        (limit − used) ÷ rate
+
+    `rate_cpus` is the CPU seconds that the job uses in a second. Where it is
+    unknown or 0 the job is taken to use all its `allocated_cpus`, the soonest
+    end that it can bring about; None where these are unknown too.
+    """
+    rate = rate_cpus if rate_cpus is not None and rate_cpus > 0 else allocated_cpus
+    return None if not rate else (limit_secs - used_secs) / rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeJob:
+    """What the node's waste needs to know of one job. `end_secs` (epoch) is its expected end."""
+
+    allocated_cpus: int | None
+    end_secs: float | None = None
+    end_basis: Basis = Basis.ESTIMATED
+    draining: Waste | None = None
+    kill: Waste | None = None
+
+
+def compute_expected_end(
+    status: JobStatus | None, *, limit_ends_secs: Iterable[float | None]
+) -> tuple[float | None, Basis]:
+    """Return when a job is expected to end (epoch seconds), and who says so.
+
+    The job's own estimate, else its own enforced limit, unless one of
+    `limit_ends_secs` comes before; without them the first of the limits.
+    """
+    limits = [each for each in limit_ends_secs if each is not None]
+    own = None
+    if status is not None:
+        own = status.last_exp_job_end if status.last_exp_job_end is not None else status.last_max_job_end
+    if own is not None and all(own <= limit for limit in limits):
+        return own, Basis.REPORTED
+    return min(limits, default=None), Basis.ESTIMATED
+
+
+def compute_node_draining_waste(
+    jobs: Sequence[NodeJob], *, total_cpus: int | None, now_secs: float
+) -> Waste | None:
+    """Return the CPU seconds that would stay idle if the node drained from now to its last job's end.
+
+        Σ waste_j + Σ allocated_j × (last_end − end_j) + (total − Σ allocated_j) × (last_end − now)
+
+    waste_j is each job's own draining waste. An end in the past counts as now
+    and marks the result overdue. Where jobs share CPUs nothing is unallocated.
+    None where a job's end, allocation or own waste is unknown, or `total_cpus` is.
+    """
+    if total_cpus is None:
+        return None
+    ends: list[tuple[int, float]] = []
+    wastes: list[Waste] = []
+    bases: list[Basis] = []
+    overdue = False
+    for job in jobs:
+        if job.end_secs is None or job.allocated_cpus is None or job.draining is None:
+            return None
+        ends.append((job.allocated_cpus, max(now_secs, job.end_secs)))
+        wastes.append(job.draining)
+        bases += [job.draining.basis, job.end_basis]
+        overdue = overdue or job.end_secs < now_secs or job.draining.overdue
+    last_end = max((end for _, end in ends), default=now_secs)
+    unallocated = max(0, total_cpus - sum(cpus for cpus, _ in ends))
+    idle = sum(cpus * (last_end - end) for cpus, end in ends) + unallocated * (last_end - now_secs)
+    return Waste(sum(each.core_secs for each in wastes) + idle, combine_bases(bases), overdue)
+
+
+def compute_node_kill_waste(jobs: Sequence[NodeJob]) -> Waste | None:
+    """Return the CPU seconds that would be lost if every job was killed now; None where one is unknown."""
+    wastes = [job.kill for job in jobs if job.kill is not None]
+    if len(wastes) < len(jobs):
+        return None
+    return Waste(sum(each.core_secs for each in wastes), combine_bases(each.basis for each in wastes))
+
+
+def combine_bases(bases: Iterable[Basis]) -> Basis:
+    """Return the basis of a sum: mixed where its parts differ; estimated where it has none."""
+    found = set(bases)
+    if len(found) > 1:
+        return Basis.MIXED
+    return found.pop() if found else Basis.ESTIMATED

@@ -15,8 +15,10 @@ from exporter.snapshot import (
     Snapshot,
 )
 from jobfeatures.batch.source import SourceStatus
+from jobfeatures.drain import Announced, Drain, Drains
 from jobfeatures.features.machine import Machine
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limits
+from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.publish.publisher import PublisherStatus
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
@@ -84,7 +86,7 @@ def make_jobs() -> dict[JobKey, Job]:
             partition="batch",
             start_secs=int(NOW) - 600,
             allocated_cpus=4,
-            limits=Limits(wall_secs=3600, memory_bytes=2**31),
+            limits=Limits(wall_secs=3600, cpu_secs=14_400, memory_bytes=2**31),
             array_job_id="10",
             array_task_id="2",
         ),
@@ -131,6 +133,14 @@ def make_context() -> Context:
         ),
         publisher=PublisherStatus(2, 1),
         machine=Machine(total_cpus=2, hs06="20"),
+        drains=DrainView(
+            Drains(
+                Drain(int(NOW) + 7200, int(NOW) - 50, "root"),
+                {JobKey("slurm", "12"): Drain(int(NOW) + 1800, int(NOW) - 40, "root")},
+            ),
+            Announced({"slurm": True}, {"slurm": int(NOW) + 3600}),
+        ),
+        cpu_rates={JobKey("slurm", "12"): 2.5},
         show_groups=True,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import tzinfo
 
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
@@ -16,6 +16,8 @@ from jobfeatures.model import Job
 
 MAX_ANSWER_BYTES = 32 * 2**20
 
+# The node and the reservations are asked about in passing: what goes wrong there says nothing of jobs.
+_ELSEWHERE = re.compile(r"(?:\w+: )*slurm_load_(?:node|reservation)s?(?: error)?: ")
 _INVALID_ID = re.compile(r"(?:\w+: )*slurm_load_jobs?(?: error)?: Invalid job id specified\Z")
 
 
@@ -29,12 +31,17 @@ class Answers:
     ask_alone: Mapping[str, str]  # answered together with others: ask again, by this name
     complete: bool  # each question is answered, and nothing was complained of
     complaint: str = ""  # the first foreign line on standard error
+    extra: Mapping[str, Sequence[str]] = field(default_factory=dict)  # lines, by further question
 
 
-def format_questions(questions: Collection[str], nonce: str) -> bytes:
-    """Return scontrol's standard input. ``show hostnames NONCE`` is answered locally by NONCE on a line."""
+def format_questions(questions: Collection[str], nonce: str, extra: Sequence[str] = ()) -> bytes:
+    """Return scontrol's standard input: questions about jobs, then the lines `extra`.
+
+    ``show hostnames NONCE`` is answered locally by NONCE on a line.
+    """
     marker = f"show hostnames {nonce}\n"
-    return "".join([*(f"{marker}show job {each}\n" for each in questions), marker]).encode("ascii")
+    lines = [*(f"show job {each}" for each in questions), *extra]
+    return "".join([*(f"{marker}{line}\n" for line in lines), marker]).encode("ascii")
 
 
 def parse_answers(
@@ -45,6 +52,7 @@ def parse_answers(
     *,
     node_name: str | None,
     tz: tzinfo | None = None,
+    extra: Sequence[str] = (),
 ) -> Answers:
     """Return the answers to `format_questions`; never raises.
 
@@ -60,7 +68,7 @@ def parse_answers(
     ask_alone: dict[str, str] = {}
     missing: list[str] = []
     frames = list(_frames(stdout, nonce))
-    if len(frames) > len(questions):  # cannot come from these questions
+    if len(frames) > len(questions) + len(extra):  # cannot come from these questions
         frames = []
     for (job_id, question), frame in zip(questions.items(), frames, strict=False):
         lines = frame[1:] if frame[:1] == [f"show job {question}"] else frame
@@ -74,7 +82,11 @@ def parse_answers(
                 jobs[job_id] = parse_scontrol_job(record, node_name=node_name, tz=tz)
         except ParseError as error:
             rejected[job_id] = Rejected.from_error(error)
-    complaints = [line for line in stderr.splitlines() if line.strip()]
+    further = {
+        line: frame[1:] if frame[:1] == [line] else frame
+        for line, frame in zip(extra, frames[len(questions) :], strict=False)
+    }
+    complaints = [line for line in stderr.splitlines() if line.strip() and not _ELSEWHERE.match(line)]
     foreign = [line for line in complaints if not _INVALID_ID.match(line)]
     proven = not foreign and len(complaints) == len(missing)
     return Answers(
@@ -82,8 +94,9 @@ def parse_answers(
         gone=frozenset(missing if proven else ()),
         rejected=rejected,
         ask_alone=ask_alone,
-        complete=proven and len(frames) == len(questions),
+        complete=proven and len(frames) >= len(questions),
         complaint=shown(foreign[0]) if foreign else "",
+        extra=further,
     )
 
 
@@ -142,14 +155,16 @@ def poll_answers(
     node_name: str | None,
     scontrol: str = "scontrol",
     timeout_secs: float = 10.0,
+    extra: Sequence[str] = (),
 ) -> Answers:
     """Ask the controller about jobs; one process, or two where an id names an array or a heterogeneous job.
 
-    `timeout_secs` limits each. Raises SourceError if nothing was answered,
-    CommandError if scontrol could not be run to its end.
+    `extra` are lines to ask in the same process. `timeout_secs` limits each.
+    Raises SourceError if nothing was answered, CommandError if scontrol could
+    not be run to its end.
     """
     questions = {job_id: job_id for job_id in ids if is_plain_id(job_id)}
-    first = _run_scontrol(questions, node_name, scontrol, timeout_secs)
+    first = _run_scontrol(questions, node_name, scontrol, timeout_secs, extra)
     if not first.ask_alone:
         return first
     second = _run_scontrol(first.ask_alone, node_name, scontrol, timeout_secs)
@@ -160,16 +175,21 @@ def poll_answers(
         ask_alone={},
         complete=first.complete and second.complete and not second.gone,
         complaint=first.complaint or second.complaint,
+        extra=first.extra,
     )
 
 
 def _run_scontrol(
-    questions: Mapping[str, str], node_name: str | None, scontrol: str, timeout_secs: float
+    questions: Mapping[str, str],
+    node_name: str | None,
+    scontrol: str,
+    timeout_secs: float,
+    extra: Sequence[str] = (),
 ) -> Answers:
     nonce = f"n{os.urandom(8).hex()}"
     output = run_command(
         [scontrol, "-a", "-o", "-d"],
-        stdin=format_questions(questions.values(), nonce),
+        stdin=format_questions(questions.values(), nonce, extra),
         timeout_secs=timeout_secs,
         max_bytes=MAX_ANSWER_BYTES,
         environment={"SLURM_TIME_FORMAT": "%s"},
@@ -180,8 +200,10 @@ def _run_scontrol(
         nonce,
         questions,
         node_name=node_name,
+        extra=extra,
     )
-    if questions and not (answers.jobs or answers.gone or answers.rejected or answers.ask_alone):
+    told = answers.jobs or answers.gone or answers.rejected or answers.ask_alone
+    if not told and (questions or not any(answers.extra.values())):
         reason = answers.complaint or first_line(output.stderr)
         raise SourceError(f"{scontrol}: no answer (status {output.status}): {reason}")
     return answers

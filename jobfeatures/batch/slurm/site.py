@@ -22,6 +22,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource:
         scontrol=config.slurm_scontrol,
         timeout_secs=config.slurm_timeout_secs,
         refresh_secs=config.slurm_refresh_secs,
+        node_refresh_secs=config.slurm_node_refresh_secs,
     )
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from jobfeatures.batch.slurm.answers import Answers, poll_answers
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
+from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, node_questions, parse_node_answer
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
 from jobfeatures.errors import Rejected
-from jobfeatures.model import Job, JobKey, JobState, JobTable
+from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
 
 MAX_QUESTIONS = 500  # of one poll: they have to fit into a pipe
 
@@ -70,7 +71,9 @@ class SlurmSource(PolledSource):
         scontrol: str = "scontrol",
         timeout_secs: float = 10.0,
         refresh_secs: float = 300.0,
+        node_refresh_secs: float | None = None,
     ) -> None:
+        """`node_refresh_secs` separates two questions about the node itself; None: it is not asked about."""
         self._clock = clock
         self._node_name = node_name
         self._scontrol = scontrol
@@ -78,6 +81,10 @@ class SlurmSource(PolledSource):
         self._refresh_secs = refresh_secs
         self._known: dict[str, KnownJob] = {}
         self._complaint = ""
+        self._node_refresh_secs = node_refresh_secs
+        self._node_asked_secs: float | None = None  # monotonic
+        self._node: NodeNotice | None = None
+        self._node_problem: tuple[Rejected, ...] = ()
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs that are seen, claimed or were known; without a question nothing is started.
@@ -92,11 +99,18 @@ class SlurmSource(PolledSource):
         asked = due[:MAX_QUESTIONS]
         rejected: tuple[Rejected, ...] = ()
         complete = True
-        if asked:
+        extra = self._node_questions(now_secs)
+        if asked or extra:
             answers = poll_answers(
-                asked, node_name=self._node_name, scontrol=self._scontrol, timeout_secs=self._timeout_secs
+                asked,
+                node_name=self._node_name,
+                scontrol=self._scontrol,
+                timeout_secs=self._timeout_secs,
+                extra=extra,
             )
             rejected = self._keep(answers, now_secs)
+            if extra:
+                rejected += self._keep_node(answers, extra, taken_at_secs, now_secs)
             complete = answers.complete and asked == due
         jobs = {each.job.key: each.job for each in self._known.values() if each.job is not None}
         # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
@@ -111,7 +125,32 @@ class SlurmSource(PolledSource):
             taken_at_secs=taken_at_secs,
             complete=complete,
             rejected=rejected,
+            node=self._node,
         )
+
+    def _node_questions(self, now_secs: float) -> tuple[str, ...]:
+        """Return what is to be asked about the node, nothing before its time."""
+        if self._node_refresh_secs is None:
+            return ()
+        asked = self._node_asked_secs
+        if asked is not None and now_secs - asked < self._node_refresh_secs:
+            return ()
+        return node_questions(self._node_name)
+
+    def _keep_node(
+        self, answers: Answers, extra: tuple[str, ...], taken_at_secs: float, now_secs: float
+    ) -> tuple[Rejected, ...]:
+        """Keep what is said of the node; without an answer the last one stays. A problem is told once."""
+        about_node, reservations = (answers.extra.get(line) for line in (extra[0], SHOW_RESERVATIONS))
+        if not about_node or not reservations or self._node_name is None:
+            return ()
+        self._node_asked_secs = now_secs
+        found = parse_node_answer(about_node, reservations, node_name=self._node_name, now_secs=taken_at_secs)
+        if found.notice is not None:
+            self._node = found.notice
+        news = tuple(each for each in found.rejected if each not in self._node_problem)
+        self._node_problem = found.rejected
+        return news
 
     def _keep(self, answers: Answers, now_secs: float) -> tuple[Rejected, ...]:
         for job_id, job in answers.jobs.items():

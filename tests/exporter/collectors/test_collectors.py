@@ -66,6 +66,10 @@ def test_remaining_time_stands_under_its_basis(context):
     spool = 'batch_system="spool",job_id="pilot \\"7\\"\\\\\\n"'
     assert series(context, "batch_job_remaining_seconds") == {
         'batch_system="slurm",job_id="12",basis="wall_limit"': 3000,
+        'batch_system="slurm",job_id="12",basis="cpu_limit"': (14_400 - 1240.75) / 2.5,
+        'batch_system="slurm",job_id="12",basis="shutdown"': 1800,
+        'batch_system="slurm",job_id="99",basis="shutdown"': 3600,
+        f'{spool},basis="shutdown"': 3600,
         f'{spool},basis="expected_end"': 5000,
         f'{spool},basis="maximum_end"': 6000,
     }

@@ -44,6 +44,8 @@ class Controller:
             [ -e complaint ] && cat complaint >&2
             while read -r _ what name; do
               if [ "$what" = hostnames ]; then echo "$name"; continue; fi
+              if [ "$what" = node ]; then echo "$name" >>nodes; cat node; continue; fi
+              if [ "$what" = reservation ]; then cat reservations; continue; fi
               echo "$name" >>asked
               if [ -e down ]; then echo "Unable to contact slurm controller" >&2
               elif [ -e "jobs/$name" ]; then cat "jobs/$name"
@@ -51,6 +53,8 @@ class Controller:
             done
         """)
         self.program.chmod(stat.S_IRWXU)
+        (path / "node").write_text("NodeName=n1 Arch=x86_64 State=IDLE ThreadsPerCore=1\n")
+        (path / "reservations").write_text("No reservations in the system\n")
 
     def put(self, job_id: str, state: str = "RUNNING", name: str = "x") -> None:
         (self.path / "jobs" / job_id).write_text(

@@ -1,0 +1,125 @@
+"""What the controller announces of this node: its drain state and its maintenance reservations. Pure.
+
+Reasons, comments and reservation names are written by administrators and are
+not escaped: fields are read only where no such text stands before them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.model import NodeNotice
+from jobfeatures.nodelist import expand_nodes
+from jobfeatures.quantities import parse_count
+
+NODE_SOURCE = "scontrol show node"
+RESERVATION_SOURCE = "scontrol show reservation"
+SHOW_RESERVATIONS = "show reservation"
+
+# sinfo(1), "NODE STATE CODES". A failing node is "unavailable for use per system administrator request".
+DRAIN_STATES = frozenset({"DRAIN", "DRAINING", "DRAINED", "MAINT", "FAIL", "FAILING"})
+_STATE = re.compile(r" State=(\S*)")
+_FLAG = re.compile(r"[A-Z_]+")
+_NODE_FREE_TEXT = re.compile(r" (?:Reason|Comment|Extra)=")
+_NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}\Z")
+_RESERVATION = re.compile(
+    r"ReservationName=.* StartTime=(\S+) EndTime=(\S+) Duration=\S* Nodes=(\S*) NodeCnt=[0-9]+ "
+    r".*? Flags=(\S*)"
+)
+_RESERVATION_FREE_TEXT = re.compile(r" (?:Users|Groups|Accounts|Comment)=")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAnswer:
+    """What was said of the node; `notice` is None where its state is not told."""
+
+    notice: NodeNotice | None
+    rejected: tuple[Rejected, ...] = ()
+
+
+def node_questions(node_name: str | None) -> tuple[str, ...]:
+    """Return what scontrol is to be asked about a node; nothing about a name that is none."""
+    if node_name is None or not _NODE_NAME.match(node_name):
+        return ()
+    return f"show node {node_name}", SHOW_RESERVATIONS
+
+
+def parse_node_answer(
+    node_lines: Sequence[str], reservation_lines: Sequence[str], *, node_name: str, now_secs: float
+) -> NodeAnswer:
+    """Return what ``scontrol -o show node NAME`` and ``show reservation`` say; never raises.
+
+    A reservation that is over by `now_secs` announces nothing, nor does one
+    without the flag MAINT or of other nodes. A bad one costs itself only.
+    """
+    rejected: list[Rejected] = []
+    try:
+        draining = parse_node_state(node_lines, node_name)
+    except ParseError as error:
+        return NodeAnswer(None, (Rejected.from_error(error),))
+    shutdowns: set[int] = set()
+    for line in reservation_lines:
+        if not line.startswith("ReservationName="):
+            continue  # "No reservations in the system", or what is left of a name with a newline
+        try:
+            found = parse_maintenance(line)
+            if found is not None and node_name in expand_nodes(found.nodes) and found.end_secs > now_secs:
+                shutdowns.add(found.start_secs)
+        except ParseError as error:
+            rejected.append(
+                Rejected(RESERVATION_SOURCE, error.reason, field=error.field, text=error.text or line)
+            )
+    return NodeAnswer(NodeNotice(draining, tuple(sorted(shutdowns))), tuple(rejected))
+
+
+def parse_node_state(lines: Sequence[str], node_name: str) -> bool:
+    """Tell from a node's record whether it starts no more jobs.
+
+    Sample: ``NodeName=n1 Arch=x86_64 … State=MIXED+DRAIN ThreadsPerCore=1 …
+    Reason=kernel update [root@2026-11-21T07:32:21]``. A state is a word and
+    flags, joined by ``+``, with marks such as ``*`` (does not respond).
+
+    Raises ParseError where the record is not the node's or State is not there once.
+    """
+    line = lines[0] if lines else ""
+    if not line.startswith(f"NodeName={node_name} "):
+        raise ParseError("not the record of this node", source=NODE_SOURCE, field=node_name, text=line)
+    free_text = _NODE_FREE_TEXT.search(line)
+    states: list[str] = _STATE.findall(line[: free_text.start()] if free_text else line)
+    if len(states) != 1:
+        raise ParseError("not one State", source=NODE_SOURCE, field="State", text=line)
+    return not DRAIN_STATES.isdisjoint(_FLAG.findall(states[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Maintenance:
+    """A maintenance reservation. Times are epoch seconds, `nodes` a compressed list."""
+
+    start_secs: int
+    end_secs: int
+    nodes: str
+
+
+def parse_maintenance(line: str) -> Maintenance | None:
+    """Return a reservation with the flag MAINT, None for one without.
+
+    Sample (``SLURM_TIME_FORMAT=%s``): ``ReservationName=maint StartTime=1795257191
+    EndTime=1795260791 Duration=01:00:00 Nodes=n1 NodeCnt=1 CoreCnt=2 Features=(null)
+    PartitionName=(null) Flags=MAINT,SPEC_NODES TRES=cpu=2 Users=root …``
+
+    Raises ParseError, also where the name imitates fields.
+    """
+    free_text = _RESERVATION_FREE_TEXT.search(line)
+    head = line[: free_text.start()] if free_text else line
+    match = _RESERVATION.match(head)
+    if match is None:
+        raise ParseError("not a reservation", source=RESERVATION_SOURCE, text=line)
+    if head.count(" StartTime=") != 1 or head.count(" Flags=") != 1:
+        raise ParseError("field occurs twice", source=RESERVATION_SOURCE, text=line)
+    if "MAINT" not in match[4].split(","):
+        return None
+    start = parse_count(match[1], field="StartTime")
+    return Maintenance(start, parse_count(match[2], field="EndTime"), match[3])

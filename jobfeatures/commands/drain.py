@@ -1,0 +1,312 @@
+"""`jobfeatures drain`: set, cancel, show and plan shutdowns of this node and of its jobs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pwd
+import sys
+from collections.abc import Mapping
+
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.client import Features, FeaturesError
+from jobfeatures.clock import SystemClock
+from jobfeatures.commands.common import read_config
+from jobfeatures.config import Config
+from jobfeatures.drain import (
+    Announced,
+    Drain,
+    Drains,
+    GraceError,
+    check_grace,
+    machine_shutdown,
+    machine_shutdowns,
+    parse_when,
+)
+from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError
+from jobfeatures.features import keys
+from jobfeatures.features.keys import Profile
+from jobfeatures.model import Job, JobKey
+from jobfeatures.publish.drainstore import DrainStore
+from jobfeatures.publish.records import MAX_RECORD_BYTES, parse_record
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.settings import add_flags
+from jobfeatures.site import Site
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    made = {
+        name: actions.add_parser(
+            name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False
+        )
+        for name, text in (
+            ("set", "announce a shutdown of this node or of one job, or move the one that is announced"),
+            ("cancel", "take back what was set"),
+            ("show", "print all shutdowns that are announced here, and by whom"),
+            ("plan", "print what draining would waste by shutdown time, and the cheapest time"),
+        )
+    }
+    for each in made.values():
+        add_flags(each, Config)
+    for name in ("set", "cancel"):
+        made[name].add_argument("--job", metavar="ID", help="a job instead of the whole node")
+        made[name].add_argument("--batch", choices=sorted(SYSTEMS), help="its system, if ids are not unique")
+    made["set"].add_argument(
+        "--at",
+        required=True,
+        metavar="TIME",
+        help="epoch seconds, +3600, +2h, or ISO 8601 (local, or a zone)",
+    )
+    made["set"].add_argument(
+        "--force", action="store_true", help="even in the past, or sooner than grace_secs promises"
+    )
+    made["plan"].add_argument(
+        "--before", metavar="TIME", help="the latest shutdown that will do (default: the end of the last job)"
+    )
+    made["plan"].add_argument("--plot", metavar="FILE", help="also draw it: png, svg or pdf")
+    made["plan"].add_argument(
+        "--metrics", metavar="URL", help="this node's daemon (default: http://127.0.0.1:9819/metrics)"
+    )
+    made["plan"].add_argument("--prometheus", metavar="URL", help="many nodes, from a Prometheus server")
+    made["plan"].add_argument(
+        "--nodes", metavar="REGEX", help="with --prometheus: the instances to look at (default: all)"
+    )
+    for name in ("show", "plan"):
+        made[name].add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the action. Exit status 1 where it is refused or cannot be done."""
+    config = read_config(arguments)
+    now_secs = SystemClock().now_secs()
+    try:
+        if arguments.action == "set":
+            return _set(arguments, config, now_secs)
+        if arguments.action == "cancel":
+            return _cancel(arguments, config, now_secs)
+        if arguments.action == "show":
+            return _show(arguments, config, now_secs)
+        return _plan(arguments, config, now_secs)
+    except ConfigurationError:
+        raise
+    except GraceError as error:
+        _complain(f"refused: {error}; --force sets it all the same")
+    except JobfeaturesError as error:
+        _complain(str(error))
+    except OSError as error:
+        _complain(f"{error.filename or config.features_root}: {error.strerror}")
+    return 1
+
+
+# --- set and cancel -------------------------------------------------------------
+
+
+def _set(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
+    at_secs = _time(arguments.at, "--at", now_secs)
+    tree, site = FeatureTree(config.features_root), Site(config)
+    key = _job_key(tree, arguments)
+    name, promised = _promise(tree, site, key)
+    if not arguments.force:
+        check_grace(at_secs, now_secs=now_secs, grace_secs=promised, key=name)
+    drain = Drain(at_secs, int(now_secs), _who(os.environ))
+    store = DrainStore(tree)
+    drains = store.change(lambda old: old.with_machine(drain) if key is None else old.with_job(key, drain))
+    _publish(tree, site, drains, store.read_announced(), key, now_secs)
+    from jobfeatures.drainreport import format_span, format_time
+
+    what = "this node" if key is None else f"job {key.job_id}"
+    print(f"{what} shuts down at {format_time(at_secs)}, in {format_span(at_secs - now_secs)}")
+    if promised is None:
+        _complain(f"no {name} is configured: jobs were promised no notice")
+    return 0
+
+
+def _cancel(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
+    tree, site = FeatureTree(config.features_root), Site(config)
+    store = DrainStore(tree)
+    known = store.read()
+    key = _job_key(tree, arguments, known)
+    if (known.machine if key is None else known.jobs.get(key)) is None:
+        _complain("nothing is set for " + ("this node" if key is None else f"job {key.job_id}"))
+        return 1
+    drains = store.change(lambda old: old.with_machine(None) if key is None else old.with_job(key, None))
+    announced = store.read_announced()
+    _publish(tree, site, drains, announced, key, now_secs)
+    if key is None and announced.shutdowns:
+        _complain(f"{', '.join(announced.shutdowns)} announces a shutdown of its own, which stays")
+    return 0
+
+
+def _publish(
+    tree: FeatureTree, site: Site, drains: Drains, announced: Announced, key: JobKey | None, now_secs: float
+) -> None:
+    """Tell the jobs at once; the daemon, which watches the store, comes to the same."""
+    if key is not None:
+        drain = drains.jobs.get(key)
+        value = None if drain is None else str(drain.at_secs)
+        try:
+            tree.put_job_value(key, keys.SHUTDOWNTIME_JOB.name, value)
+        except FileNotFoundError:
+            if drain is not None:
+                raise
+        return
+    at_secs = machine_shutdown(drains, announced)
+    if site.profile is Profile.OF_2014 and at_secs is not None and at_secs <= now_secs:
+        at_secs = None  # "must be removed if the shutdowntime has arrived"
+    tree.put_machine_value(keys.SHUTDOWNTIME.name, None if at_secs is None else str(at_secs))
+
+
+def _promise(tree: FeatureTree, site: Site, key: JobKey | None) -> tuple[str, int | None]:
+    """Return the key of the promise and its seconds: the longer one of what is configured and published."""
+    name = keys.GRACE_SECS.name if key is None else keys.GRACE_SECS_JOB.name
+    configured = site.machine.grace_secs if key is None else site.terms(_job(tree, key)).grace_secs
+    known = [] if configured is None else [configured]
+    if key is None or site.profile is not Profile.OF_2014:  # there a job's directory is its user's
+        area = "machine" if key is None else "job"
+        try:
+            told = Features(tree.machine_path, None if key is None else tree.job_path(key)).get(area, name)
+        except FeaturesError:
+            told = None
+        if told is not None and told.isascii() and told.isdigit() and len(told) < 12:
+            known.append(int(told))
+    return name, max(known, default=None)
+
+
+def _job(tree: FeatureTree, key: JobKey) -> Job:
+    """Return what the prolog knew of a job, its partition for one; else its key alone."""
+    try:
+        with open(f"{tree.records_path}/{key.directory_name}.json", encoding="utf-8") as file:
+            return parse_record(file.read(MAX_RECORD_BYTES))
+    except (OSError, ValueError, ParseError):
+        return Job(key=key)
+
+
+def _job_key(tree: FeatureTree, arguments: argparse.Namespace, known: Drains | None = None) -> JobKey | None:
+    """Return the job that is meant: one that has a directory here, or a drain in `known`."""
+    if arguments.job is None:
+        if arguments.batch is not None:
+            raise ConfigurationError("--batch", "needs --job")
+        return None
+    candidates = {*tree.published(), *(known.jobs if known is not None else ())}
+    found: list[JobKey] = sorted(
+        key
+        for key in candidates
+        if key.job_id == arguments.job and arguments.batch in (None, key.batch_system)
+    )
+    if not found:
+        raise ParseError("nothing is published here for this job", source="--job", text=arguments.job)
+    if len(found) > 1:
+        raise ConfigurationError("--batch", f"is needed: {', '.join(key.batch_system for key in found)}")
+    return found[0]
+
+
+def _who(environ: Mapping[str, str]) -> str:
+    """Return who asks: behind sudo the user who called it."""
+    try:
+        own = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        own = str(os.getuid())
+    return environ.get("SUDO_USER") or own
+
+
+# --- show and plan ------------------------------------------------------------------
+
+
+def _show(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
+    from jobfeatures.drainreport import format_span, format_table, format_time
+
+    store = DrainStore(FeatureTree(config.features_root))
+    drains, announced = store.read(), store.read_announced()
+    found = [
+        {"scope": "node", "shutdown_secs": at, "source": source, "set_by": None, "set_at_secs": None}
+        for source, at in sorted(machine_shutdowns(drains, announced).items())
+    ]
+    if drains.machine is not None:
+        for each in found:
+            if each["source"] == "operator":
+                each.update(set_by=drains.machine.set_by, set_at_secs=drains.machine.set_at_secs)
+    found += [
+        {
+            "scope": f"{key.batch_system} {key.job_id}",
+            "shutdown_secs": drain.at_secs,
+            "source": "operator",
+            "set_by": drain.set_by,
+            "set_at_secs": drain.set_at_secs,
+        }
+        for key, drain in sorted(drains.jobs.items())
+    ]
+    if arguments.format == "json":
+        document = {"now_secs": now_secs, "shutdowns": found, "draining": dict(announced.draining)}
+        print(json.dumps(document, indent=1))
+        return 0
+    rows = [
+        (
+            str(each["scope"]),
+            format_time(float(str(each["shutdown_secs"]))),
+            format_span(float(str(each["shutdown_secs"])) - now_secs),
+            str(each["source"]),
+            "" if each["set_by"] is None else f"{each['set_by']}",
+            "" if each["set_at_secs"] is None else format_time(float(str(each["set_at_secs"]))),
+        )
+        for each in found
+    ]
+    if rows:
+        head = ("what", "shutdown at", "in", "source", "set by", "set at")
+        print(format_table(head, rows, frozenset({0, 1, 3, 4, 5})), end="")
+    for name, flag in sorted(announced.draining.items()):
+        if flag:
+            print(f"{name} drains this node")
+    if not rows and not any(announced.draining.values()):
+        print("no shutdown is announced")
+    return 0
+
+
+def _plan(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
+    from jobfeatures.drainplan import order_nodes, plan_drain
+    from jobfeatures.drainreport import format_order, format_plan, plans_document
+    from jobfeatures.metricsource import DAEMON_URL, read_daemon, read_prometheus
+    from jobfeatures.nodemetrics import gather_nodes
+
+    if arguments.nodes is not None and arguments.prometheus is None:
+        raise ConfigurationError("--nodes", "needs --prometheus")
+    before = None if arguments.before is None else _time(arguments.before, "--before", now_secs) - now_secs
+    earliest = float(Site(config).machine.grace_secs or 0)
+    if before is not None and before < earliest:
+        raise ConfigurationError("--before", f"leaves {before:.0f} s, and jobs are promised {earliest:.0f}")
+    if arguments.prometheus is not None:
+        nodes = gather_nodes(read_prometheus(arguments.prometheus, arguments.nodes))
+    else:
+        nodes = gather_nodes(read_daemon(arguments.metrics or DAEMON_URL))
+    plans = [(node, plan_drain(node, earliest_secs=earliest, before_secs=before)) for node in nodes]
+    for node, plan in plans:
+        if plan is None:
+            _complain(f"{node.name}: left out, batch_node_allocatable_cpus is not known")
+    ordered = order_nodes([plan for _, plan in plans if plan is not None])
+    if not ordered:
+        _complain("there is no node to plan for")
+        return 1
+    if arguments.format == "json":
+        print(plans_document(ordered, now_secs=now_secs), end="")
+    else:
+        if arguments.prometheus is not None:
+            print(format_order(ordered, now_secs=now_secs))
+        print("\n".join(format_plan(plan, now_secs=now_secs) for plan in ordered), end="")
+    if arguments.plot is not None:
+        from jobfeatures.drainplot import plot_plans
+
+        plot_plans(ordered, nodes, arguments.plot)
+    return 0
+
+
+def _time(text: str, flag: str, now_secs: float) -> int:
+    try:
+        return parse_when(text, now_secs=now_secs)
+    except ParseError as error:
+        raise ConfigurationError(flag, str(error)) from error
+
+
+def _complain(text: str) -> None:
+    print(f"jobfeatures: {text}", file=sys.stderr)

@@ -1,0 +1,260 @@
+"""Requests that a machine or a job has to end by a time: pure.
+
+A shutdown time comes from an operator (`jobfeatures drain set`) or from the
+batch system (a maintenance reservation). The earlier one counts.
+
+Sources: HSF-TN-2016-02, shutdowntime, grace_secs, shutdowntime_job and
+grace_secs_job; draft 0.99 of 2014, 1.8 and 2.2.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from jobfeatures.errors import JobfeaturesError, ParseError
+from jobfeatures.model import JobKey, JobTable
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+# json and datetime are imported where they are used: every prolog imports this file.
+OPERATOR = "operator"
+MAX_EPOCH_SECS = 2**40  # in 36812; milliseconds taken for seconds are beyond it
+MAX_DOCUMENT_BYTES = 2**20
+CLOCK_SKEW_SECS = 300  # between the batch system's server, which tells a job's start, and this machine
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_RELATIVE = re.compile(r"\+([0-9]{1,12})([smhd]?)\Z")
+_EPOCH = re.compile(r"[0-9]{1,13}\Z")
+_ISO = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
+    r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?\Z"
+)
+
+
+class GraceError(JobfeaturesError):
+    """A shutdown would come sooner than jobs have been promised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """An operator's request. Times are epoch seconds, `set_by` is a user's name."""
+
+    at_secs: int
+    set_at_secs: int
+    set_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drains:
+    """All requests of operators on one node."""
+
+    machine: Drain | None = None
+    jobs: Mapping[JobKey, Drain] = field(default_factory=dict)
+
+    def with_machine(self, drain: Drain | None) -> Drains:
+        """Return these, with another request for the machine, or none."""
+        return replace(self, machine=drain)
+
+    def with_job(self, key: JobKey, drain: Drain | None) -> Drains:
+        """Return these, with another request for a job, or none."""
+        others = {known: each for known, each in self.jobs.items() if known != key}
+        return replace(self, jobs=others if drain is None else {**others, key: drain})
+
+    def of_job(self, key: JobKey, start_secs: int | None) -> Drain | None:
+        """Return the request for a job; one from before its start was for an earlier run of the same id."""
+        drain = self.jobs.get(key)
+        if drain is None or start_secs is None or start_secs <= drain.set_at_secs + CLOCK_SKEW_SECS:
+            return drain
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """What batch systems announce: draining or not by system, and the shutdown (epoch seconds) by system."""
+
+    draining: Mapping[str, bool] = field(default_factory=dict)
+    shutdowns: Mapping[str, int] = field(default_factory=dict)
+
+
+NO_DRAINS = Drains()
+NOT_ANNOUNCED = Announced()
+
+
+def parse_when(text: str, *, now_secs: float, tz: tzinfo | None = None) -> int:
+    """Return epoch seconds of ``1800000000``, ``+3600``, ``+2h`` (s, m, h, d) or ISO 8601.
+
+    ISO times without a zone are local to `tz` (None: this machine's zone).
+    Fractions of a second are dropped. Raises ParseError.
+    """
+    relative = _RELATIVE.match(text)
+    if relative is not None:
+        at_secs = math.floor(now_secs) + int(relative[1]) * _UNITS[relative[2]]
+    elif _EPOCH.match(text):
+        at_secs = int(text)
+    elif _ISO.match(text):
+        from datetime import datetime
+
+        try:
+            when = datetime.fromisoformat(text)
+            at_secs = math.floor((when if when.tzinfo else when.replace(tzinfo=tz)).timestamp())
+        except (ValueError, OverflowError, OSError) as error:
+            raise ParseError("not a time", source="TIME", text=text) from error
+    else:
+        raise ParseError(
+            "not a time: epoch seconds, +3600, +2h or 2027-01-15T08:00:00+01:00", source="TIME", text=text
+        )
+    if not 0 <= at_secs <= MAX_EPOCH_SECS:
+        raise ParseError("a time out of range; are these milliseconds?", source="TIME", text=text)
+    return at_secs
+
+
+def check_grace(at_secs: int, *, now_secs: float, grace_secs: int | None, key: str) -> None:
+    """Raise GraceError where a shutdown is in the past or sooner than promised. Holds for moving one too.
+
+    Source: HSF-TN-2016-02: the time "will not be less than grace_secs seconds
+    after the moment the shutdown time is set". `key` names the promise.
+    """
+    left = at_secs - now_secs
+    if left < 0:
+        raise GraceError(f"the time is {-left:.0f} s in the past")
+    if grace_secs is not None and left < grace_secs:
+        earliest = math.ceil(now_secs + grace_secs)
+        raise GraceError(
+            f"{left:.0f} s from now is less than {key} = {grace_secs} promises; the earliest is {earliest}"
+        )
+
+
+def compute_announced(previous: Announced, tables: Collection[JobTable], *, now_secs: float) -> Announced:
+    """Return what the batch systems announce now.
+
+    Of a system's shutdowns the first that is still to come counts. One that
+    has come stays while it is in force, if it was announced before: a job must
+    not be told of a time that had passed when it was set. A system that tells
+    nothing of the node announces nothing.
+    """
+    draining: dict[str, bool] = {}
+    shutdowns: dict[str, int] = {}
+    for table in tables:
+        if table.node is None:
+            continue
+        draining[table.source] = table.node.draining
+        known = previous.shutdowns.get(table.source)
+        coming = [at for at in table.node.shutdowns if at > now_secs]
+        if known is not None and known <= now_secs and known in table.node.shutdowns:
+            shutdowns[table.source] = known
+        elif coming:
+            shutdowns[table.source] = min(coming)
+    return Announced(draining, shutdowns)
+
+
+def machine_shutdowns(drains: Drains, announced: Announced) -> dict[str, int]:
+    """Return the machine's shutdown times (epoch seconds) by who asks for them."""
+    own = {} if drains.machine is None else {OPERATOR: drains.machine.at_secs}
+    return {**own, **announced.shutdowns}
+
+
+def machine_shutdown(drains: Drains, announced: Announced) -> int | None:
+    """Return the machine's shutdown time that counts, the earliest; None without one."""
+    return min(machine_shutdowns(drains, announced).values(), default=None)
+
+
+# --- documents --------------------------------------------------------------------
+
+
+def format_drains(drains: Drains) -> str:
+    """Return the document that `parse_drains` reads."""
+    document: dict[str, Any] = {
+        "jobs": [
+            {"batch_system": key.batch_system, "job_id": key.job_id, **_drain_fields(drain)}
+            for key, drain in sorted(drains.jobs.items())
+        ]
+    }
+    if drains.machine is not None:
+        document["machine"] = _drain_fields(drains.machine)
+    return _dump(document)
+
+
+def parse_drains(text: str, *, source: str = "") -> Drains:
+    """Return the requests of a document. Raises ParseError naming the field: one bad request spoils it."""
+    document = _load(text, source)
+    machine = document.get("machine")
+    jobs = document.get("jobs", [])
+    if not isinstance(jobs, list):
+        raise ParseError("not a list", source=source, field="jobs", text=str(jobs))
+    found: dict[JobKey, Drain] = {}
+    for each in jobs:
+        if not isinstance(each, dict):
+            raise ParseError("not an object", source=source, field="jobs", text=str(each))
+        key = JobKey(_text(each, "batch_system", source), _text(each, "job_id", source))
+        found[key] = _parse_drain(each, source)
+    return Drains(None if machine is None else _parse_drain(machine, source), found)
+
+
+def format_announced(announced: Announced) -> str:
+    """Return the document that `parse_announced` reads."""
+    document: dict[str, Any] = {
+        "draining": dict(announced.draining),
+        "shutdowns": dict(announced.shutdowns),
+    }
+    return _dump(document)
+
+
+def parse_announced(text: str, *, source: str = "") -> Announced:
+    """Return what batch systems announced. Raises ParseError naming the field."""
+    document = _load(text, source)
+    draining, shutdowns = document.get("draining", {}), document.get("shutdowns", {})
+    if not isinstance(draining, dict) or not all(isinstance(each, bool) for each in draining.values()):
+        raise ParseError("not an object of booleans", source=source, field="draining", text=str(draining))
+    if not isinstance(shutdowns, dict):
+        raise ParseError("not an object", source=source, field="shutdowns", text=str(shutdowns))
+    return Announced(draining, {name: _epoch(shutdowns, name, source) for name in shutdowns})
+
+
+def _dump(document: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(document, indent=1, sort_keys=True) + "\n"
+
+
+def _load(text: str, source: str) -> dict[str, Any]:
+    import json
+
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ParseError("not JSON", source=source, text=str(error)) from error
+    if not isinstance(document, dict):
+        raise ParseError("not a JSON object", source=source, text=text)
+    return document
+
+
+def _drain_fields(drain: Drain) -> dict[str, object]:
+    return {"at_secs": drain.at_secs, "set_at_secs": drain.set_at_secs, "set_by": drain.set_by}
+
+
+def _parse_drain(document: Any, source: str) -> Drain:
+    if not isinstance(document, dict):
+        raise ParseError("not an object", source=source, field="machine", text=str(document))
+    return Drain(
+        _epoch(document, "at_secs", source),
+        _epoch(document, "set_at_secs", source),
+        _text(document, "set_by", source),
+    )
+
+
+def _epoch(document: dict[str, Any], name: str, source: str) -> int:
+    value = document.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_EPOCH_SECS:
+        raise ParseError("not a time in epoch seconds", source=source, field=name, text=str(value))
+    return value
+
+
+def _text(document: dict[str, Any], name: str, source: str) -> str:
+    value = document.get(name)
+    if not isinstance(value, str) or not value:
+        raise ParseError("not a text", source=source, field=name, text=str(value))
+    return value

@@ -1,0 +1,226 @@
+"""What plans need, from a page of metrics or from a Prometheus server: series, and jobs made of them. Pure.
+
+The daemon has done the arithmetic: job by job it exposes end, waste and basis.
+Reading these works for one node and for a thousand, and needs no rights on them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobfeatures.errors import ParseError, shown
+from jobfeatures.status.waste import Basis
+
+ALLOCATED = "batch_job_allocated_cpus"
+INFO = "batch_job_info"
+REMAINING = "batch_job_remaining_seconds"
+DRAINING = "batch_job_draining_waste_core_seconds"
+KILL = "batch_job_kill_waste_core_seconds"
+USED = "batch_job_status_used_cpus"
+PRIORITY = "batch_job_status_priority_factor"
+POSTPONABLE = "batch_job_status_can_postpone"
+NODE_CPUS = "batch_node_allocatable_cpus"
+NAMES = (ALLOCATED, INFO, REMAINING, DRAINING, KILL, USED, PRIORITY, POSTPONABLE, NODE_CPUS)
+MAX_SERIES = 1_000_000
+
+_LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"(?:,|\Z)')
+_LINE = re.compile(r'([A-Za-z_:][A-Za-z0-9_:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})? (\S+)(?: \S+)?\Z')
+_ESCAPE = re.compile(r"\\(.)")
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One series: its name, its other labels, its value."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenJob:
+    """One job as a node's metrics show it. What is not shown is None; ends count in seconds from now."""
+
+    batch_system: str
+    job_id: str
+    user: str | None = None
+    allocated_cpus: int | None = None
+    end_secs: float | None = None  # from now on
+    end_basis: Basis = Basis.ESTIMATED
+    draining_core_secs: float | None = None
+    kill_core_secs: float | None = None
+    kill_basis: Basis = Basis.ESTIMATED
+    kill_rate_cpus: float | None = None  # core seconds that a second more adds to the kill waste
+    priority_factor: int | None = None
+    can_postpone: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """Return how the job is called in a table."""
+        return f"{self.batch_system} {self.job_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenNode:
+    """One node with its jobs; `name` is its instance on a Prometheus server."""
+
+    name: str
+    total_cpus: int | None
+    jobs: tuple[SeenJob, ...] = ()
+
+
+def parse_page(text: str, *, source: str = "") -> list[Series]:
+    """Return the series of a page in the text format of Prometheus 0.0.4 that are among `NAMES`.
+
+    Raises ParseError naming the line of one that cannot be read.
+    """
+    found: list[Series] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.startswith(NAMES):
+            continue
+        match = _LINE.match(line)
+        if match is None:
+            raise ParseError("not a series", source=source, line=number, text=line)
+        if match[1] in NAMES:
+            value = _number(match[3], source, number)
+            found.append(Series(match[1], _parse_labels(match[2] or "", source, number), value))
+    return found
+
+
+def _parse_labels(text: str, source: str, line: int) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    at = 0
+    while at < len(text):
+        match = _LABEL.match(text, at)
+        if match is None:
+            raise ParseError("not labels", source=source, line=line, text=text[at:])
+        labels[match[1]] = _ESCAPE.sub(lambda each: "\n" if each[1] == "n" else each[1], match[2])
+        at = match.end()
+    return labels
+
+
+def _number(text: Any, source: str, line: int) -> float:
+    try:
+        value = float(text)
+    except (TypeError, ValueError) as error:
+        raise ParseError("not a number", source=source, line=line, text=str(text)) from error
+    if not math.isfinite(value):
+        raise ParseError("not a finite number", source=source, line=line, text=str(text))
+    return value
+
+
+def parse_answer(text: str, *, source: str = "") -> list[Series]:
+    """Return the series of an answer of ``/api/v1/query`` to an instant query.
+
+    Source: https://prometheus.io/docs/prometheus/latest/querying/api/: ``{"status":"success","data":
+    {"resultType":"vector","result":[{"metric":{"__name__":…,…},"value":[1435781451.781,"1"]},…]}}``.
+    Raises ParseError, with the server's words where it refused.
+    """
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ParseError("not JSON", source=source, text=text) from error
+    if not isinstance(document, dict):
+        raise ParseError("not a JSON object", source=source, text=text)
+    if document.get("status") != "success":
+        raise ParseError("the server refused", source=source, text=str(document.get("error", text)))
+    data = document.get("data")
+    result = data.get("result") if isinstance(data, dict) and data.get("resultType") == "vector" else None
+    if not isinstance(result, list):
+        raise ParseError("not a vector", source=source, field="data", text=str(data))
+    if len(result) > MAX_SERIES:
+        raise ParseError(f"more than {MAX_SERIES} series", source=source, field="result")
+    return [_series_of(each, source) for each in result]
+
+
+def _series_of(each: Any, source: str) -> Series:
+    metric = each.get("metric") if isinstance(each, dict) else None
+    value = each.get("value") if isinstance(each, dict) else None
+    if not isinstance(metric, dict) or not isinstance(value, list) or len(value) != 2:
+        raise ParseError("not a series", source=source, field="result", text=str(each))
+    labels = {name: text for name, text in metric.items() if isinstance(text, str)}
+    return Series(labels.pop("__name__", ""), labels, _number(value[1], source, 0))
+
+
+@dataclass(slots=True)
+class _Gathered:
+    total_cpus: int | None = None
+    jobs: dict[tuple[str, str], list[Series]] = field(default_factory=dict)
+
+
+def gather_nodes(series: Iterable[Series], *, default_name: str = "this node") -> tuple[SeenNode, ...]:
+    """Return the nodes of some series, in the order of their names."""
+    nodes: dict[str, _Gathered] = {}
+    for each in series:
+        node = nodes.setdefault(each.labels.get("instance", default_name), _Gathered())
+        if each.name == NODE_CPUS:
+            node.total_cpus = _whole(each.value)
+        elif "job_id" in each.labels and each.labels.get("batch_system") != "none":
+            key = each.labels.get("batch_system", ""), each.labels["job_id"]
+            node.jobs.setdefault(key, []).append(each)
+    return tuple(
+        SeenNode(name, node.total_cpus, tuple(_job_of(key, node.jobs[key]) for key in sorted(node.jobs)))
+        for name, node in sorted(nodes.items())
+    )
+
+
+def _job_of(key: tuple[str, str], series: Iterable[Series]) -> SeenJob:
+    values: dict[tuple[str, str], float] = {}
+    user = None
+    for each in series:
+        values[each.name, each.labels.get("basis", "")] = each.value
+        if each.name == INFO:
+            user = each.labels.get("user") or None
+
+    def waste(name: str) -> tuple[float | None, Basis]:
+        for basis in (Basis.REPORTED, Basis.ESTIMATED):
+            if (name, str(basis)) in values:
+                return values[name, str(basis)], basis
+        return None, Basis.ESTIMATED
+
+    def shown_as(name: str, convert: Callable[[float], Any]) -> Any:
+        return convert(values[name, ""]) if (name, "") in values else None
+
+    allocated = shown_as(ALLOCATED, _whole)
+    kill, kill_basis = waste(KILL)
+    end, end_basis = _end_of(values)
+    return SeenJob(
+        batch_system=key[0],
+        job_id=key[1],
+        user=user,
+        allocated_cpus=allocated,
+        end_secs=end,
+        end_basis=end_basis,
+        draining_core_secs=waste(DRAINING)[0],
+        kill_core_secs=kill,
+        kill_basis=kill_basis,
+        kill_rate_cpus=shown_as(USED, float) if kill_basis is Basis.REPORTED else allocated,
+        priority_factor=shown_as(PRIORITY, _whole),
+        can_postpone=shown_as(POSTPONABLE, bool),
+    )
+
+
+def _end_of(values: Mapping[tuple[str, str], float]) -> tuple[float | None, Basis]:
+    """Return seconds to the end: the job's own estimate or limit, unless the batch system's comes before."""
+    limits = [
+        values[REMAINING, basis] for basis in ("wall_limit", "cpu_limit") if (REMAINING, basis) in values
+    ]
+    for basis in ("expected_end", "maximum_end"):
+        own = values.get((REMAINING, basis))
+        if own is not None:
+            return (
+                (own, Basis.REPORTED) if own <= min(limits, default=own) else (min(limits), Basis.ESTIMATED)
+            )
+    return min(limits, default=None), Basis.ESTIMATED
+
+
+def _whole(value: float) -> int:
+    """Return a whole number; raises ParseError for what is none."""
+    if abs(value) > 2**63 or value != int(value):
+        raise ParseError("not a whole number", source="metrics", text=shown(str(value)))
+    return int(value)

@@ -1,0 +1,101 @@
+"""What the daemon knows of drains: the last good store, and what the batch systems announce."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from jobfeatures.clock import Clock
+from jobfeatures.drain import NO_DRAINS, NOT_ANNOUNCED, Announced, Drains, compute_announced
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.model import Job, JobKey, JobTable
+from jobfeatures.publish.drainstore import DrainStore
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DrainView:
+    """All drains of this node; replaced as a whole. `problem` says what is wrong with the store."""
+
+    drains: Drains = NO_DRAINS
+    announced: Announced = NOT_ANNOUNCED
+    problem: str = ""
+
+    def job_shutdown(self, job: Job) -> int | None:
+        """Return a job's own shutdown time (epoch seconds), None without one."""
+        drain = self.drains.of_job(job.key, job.start_secs)
+        return None if drain is None else drain.at_secs
+
+
+NO_VIEW = DrainView()
+
+
+class DrainBook:
+    """Keeps a view up to date. One thread calls `refresh` and `forget_ended`."""
+
+    def __init__(self, store: DrainStore | None, clock: Clock) -> None:
+        """Without a store there are only announcements, and they do not outlive the daemon."""
+        self._store = store
+        self._clock = clock
+        self._has_started = False
+        self.view = NO_VIEW
+
+    def refresh(self, tables: Collection[JobTable]) -> None:
+        """Look at the store and at what the sources say. A broken store is named, and the old view stays."""
+        old = self.view
+        drains, before, problem = old.drains, old.announced, ""
+        if self._store is not None:
+            try:
+                drains = self._store.read()
+                if not self._has_started:
+                    before = self._store.read_announced()
+            except (JobfeaturesError, OSError) as error:
+                problem = str(error)
+        announced = compute_announced(before, tables, now_secs=self._clock.now_secs())
+        asked = {table.source for table in tables if table.node is not None}
+        # Until a system has answered, what it said before the daemon started stays.
+        kept = {name: at for name, at in before.shutdowns.items() if name not in asked}
+        flags = {name: flag for name, flag in before.draining.items() if name not in asked}
+        announced = Announced({**flags, **announced.draining}, {**kept, **announced.shutdowns})
+        if self._store is not None and announced != before and not problem:
+            try:
+                self._store.write_announced(announced)
+            except (JobfeaturesError, OSError) as error:
+                problem = str(error)
+        self._has_started = self._has_started or not problem
+        if problem and problem != old.problem:  # once per kind of problem
+            log.error("drains: %s; what was known stays in force", problem)
+        if announced != old.announced or drains != old.drains:
+            log.info("drains have changed", extra={"drains": describe(drains, announced)})
+        self.view = DrainView(drains, announced, problem)
+
+    def forget_ended(self, jobs: Mapping[JobKey, Job], published: Collection[JobKey]) -> None:
+        """Drop the requests for jobs that have ended and have no directory any more."""
+        ended = [
+            key
+            for key in self.view.drains.jobs
+            if key not in published and (key not in jobs or jobs[key].state.is_finished)
+        ]
+        if not ended or self._store is None or self.view.problem:
+            return
+
+        def without_ended(drains: Drains) -> Drains:
+            for key in ended:
+                drains = drains.with_job(key, None)
+            return drains
+
+        try:
+            self.view = replace(self.view, drains=self._store.change(without_ended))
+        except (JobfeaturesError, OSError) as error:
+            log.warning("drains of ended jobs are not forgotten yet: %s", error)
+
+
+def describe(drains: Drains, announced: Announced) -> str:
+    """Return all shutdown times for a log line."""
+    parts = [f"machine={drains.machine.at_secs} by {drains.machine.set_by}"] if drains.machine else []
+    parts += [f"{key.directory_name}={drain.at_secs} by {drain.set_by}" for key, drain in drains.jobs.items()]
+    parts += [f"machine={at} by {name}" for name, at in announced.shutdowns.items()]
+    parts += [f"{name} drains" for name, flag in announced.draining.items() if flag]
+    return ", ".join(parts) or "none"

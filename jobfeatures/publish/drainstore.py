@@ -1,0 +1,156 @@
+"""Where requests to shut down are kept: two documents below the features' root, for root alone.
+
+    ROOT/drains/operator.json     what `jobfeatures drain` was told
+    ROOT/drains/announced.json    what the daemon knows from batch systems, for prologs and its next start
+
+Both are replaced by renames. A lock on the folder keeps two commands apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from jobfeatures.drain import (
+    MAX_DOCUMENT_BYTES,
+    NO_DRAINS,
+    NOT_ANNOUNCED,
+    Announced,
+    Drains,
+    format_announced,
+    format_drains,
+    machine_shutdowns,
+    parse_announced,
+    parse_drains,
+)
+from jobfeatures.errors import JobfeaturesError, LockTimeoutError, ParseError, UnsafePathError
+from jobfeatures.features import keys
+from jobfeatures.features.machine import Machine
+from jobfeatures.publish.files import DIRECTORY, must_be_ours, opened, replace_file
+from jobfeatures.publish.tree import DRAINS, FeatureTree
+
+log = logging.getLogger(__name__)
+
+OPERATOR_FILE = "operator.json"
+ANNOUNCED_FILE = "announced.json"
+LOCK_TIMEOUT_SECS = 5.0
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class DrainStore:
+    """The documents below one tree. Instances keep nothing and may be used by several processes.
+
+    All methods raise OSError, and UnsafePathError where somebody else could
+    have written; reading raises ParseError for a document that is broken.
+    """
+
+    def __init__(self, tree: FeatureTree) -> None:
+        self._tree = tree
+
+    def read(self) -> Drains:
+        """Return what operators asked for."""
+        text = self._read(OPERATOR_FILE)
+        return NO_DRAINS if text is None else parse_drains(text, source=self._path(OPERATOR_FILE))
+
+    def read_announced(self) -> Announced:
+        """Return what batch systems announced when the daemon last looked."""
+        text = self._read(ANNOUNCED_FILE)
+        return NOT_ANNOUNCED if text is None else parse_announced(text, source=self._path(ANNOUNCED_FILE))
+
+    def change(self, change: Callable[[Drains], Drains]) -> Drains:
+        """Replace what operators asked for by what `change` makes of it; nobody else changes it meanwhile.
+
+        What `change` raises leaves all as it is. Raises LockTimeoutError.
+        """
+        with self._tree.drains() as (folder, staging), _locked(folder, self._tree.drains_path):
+            old = self.read()
+            new = change(old)
+            if new != old:
+                replace_file(folder, staging, OPERATOR_FILE, format_drains(new).encode(), 0o600)
+            return new
+
+    def write_announced(self, announced: Announced) -> None:
+        """Keep what batch systems announce."""
+        with self._tree.drains() as (folder, staging):
+            replace_file(folder, staging, ANNOUNCED_FILE, format_announced(announced).encode(), 0o600)
+
+    def _path(self, name: str) -> str:
+        return f"{self._tree.drains_path}/{name}"
+
+    def _read(self, name: str) -> str | None:
+        """Return a document, None where there is none; nothing is made."""
+        try:
+            with opened(self._tree.root, DIRECTORY) as root:
+                must_be_ours(root, self._tree.root)
+                with opened(DRAINS, DIRECTORY, root) as folder:
+                    must_be_ours(folder, self._tree.drains_path)
+                    with opened(name, _READ, folder) as file:
+                        return _read_private(file, self._path(name))
+        except FileNotFoundError:
+            return None
+
+
+def _read_private(file: int, path: str) -> str:
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode):
+        raise UnsafePathError(f"{path}: not a regular file")
+    if found.st_uid not in (0, os.geteuid()) or found.st_nlink != 1:
+        raise UnsafePathError(f"{path}: belongs to uid {found.st_uid}, or has several names")
+    if found.st_mode & 0o022:
+        raise UnsafePathError(f"{path}: writable by others (mode {stat.S_IMODE(found.st_mode):o})")
+    content = b""
+    while chunk := os.read(file, 65536):
+        content += chunk
+        if len(content) > MAX_DOCUMENT_BYTES:
+            raise ParseError(f"more than {MAX_DOCUMENT_BYTES} bytes", source=path)
+    return content.decode("utf-8", "replace")
+
+
+@contextlib.contextmanager
+def _locked(folder: int, path: str) -> Iterator[None]:
+    """Hold the folder's lock; it ends with the descriptor."""
+    deadline = time.monotonic() + LOCK_TIMEOUT_SECS
+    while True:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise LockTimeoutError(f"{path}: locked for more than {LOCK_TIMEOUT_SECS:g} s") from None
+            time.sleep(0.02)
+    yield
+
+
+def with_shutdown(machine: Machine, drains: Drains, announced: Announced) -> Machine:
+    """Return the machine with the shutdown time that counts, and who asked for it."""
+    shutdowns = machine_shutdowns(drains, announced)
+    if not shutdowns:
+        return machine
+    source = min(shutdowns, key=lambda name: (shutdowns[name], name))
+    origins = {**machine.origins, keys.SHUTDOWNTIME.name: f"drain: {source}"}
+    return replace(machine, shutdown_secs=shutdowns[source], origins=origins)
+
+
+def read_for_hook(tree: FeatureTree, machine: Machine) -> tuple[Machine, Drains]:
+    """Return the machine with its shutdown time, and the requests for jobs. Never raises.
+
+    A hook writes all keys of the machine, and must not take a shutdown time
+    away because the store is broken: then the one that is published stays.
+    """
+    store = DrainStore(tree)
+    try:
+        drains = store.read()
+        return with_shutdown(machine, drains, store.read_announced()), drains
+    except (JobfeaturesError, OSError) as error:
+        log.warning("drains are left to the daemon: %s", error)
+    try:
+        with opened(f"{tree.machine_path}/{keys.SHUTDOWNTIME.name}", _READ) as file:
+            return replace(machine, shutdown_secs=int(os.read(file, 32))), NO_DRAINS
+    except (OSError, ValueError):
+        return machine, NO_DRAINS

@@ -1,0 +1,49 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.rates import CpuRates
+from exporter.snapshot import Accounting, JobSample, Snapshot
+from jobfeatures.model import JobKey
+
+KEY = JobKey("slurm", "1")
+
+
+def look(used: float | None) -> Snapshot:
+    jobs = {}
+    if used is not None:
+        jobs[KEY] = JobSample(key=KEY, accounting=Accounting.CGROUP, user_cpu_secs=used, system_cpu_secs=0.0)
+    return Snapshot(taken_at_secs=0, duration_secs=0, node=None, jobs=jobs, processes=0)
+
+
+def test_a_rate_is_cpu_seconds_a_second_over_two_looks():
+    rates = CpuRates()
+    assert rates.update(look(100.0), 0.0) == {}
+    assert rates.update(look(120.0), 10.0) == {KEY: 2.0}
+    assert rates.update(look(125.0), 20.0) == {KEY: 0.5}
+
+
+def test_looks_that_are_close_together_are_not_compared():
+    rates = CpuRates()
+    rates.update(look(100.0), 0.0)
+    assert rates.update(look(100.5), 0.5) == {}
+    assert rates.update(look(110.0), 10.0) == {KEY: 1.0}
+
+
+def test_a_job_that_came_later_or_whose_counter_fell_has_no_rate_yet():
+    rates = CpuRates()
+    rates.update(look(None), 0.0)
+    assert rates.update(look(5.0), 10.0) == {}
+    assert rates.update(look(1.0), 20.0) == {}
+    assert rates.update(look(11.0), 30.0) == {KEY: 1.0}
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0.01, 50)), max_size=30))
+def test_a_rate_never_exceeds_the_fastest_use_and_is_never_negative(steps):
+    rates = CpuRates()
+    at, used, fastest = 0.0, 0.0, 0.0
+    rates.update(look(used), at)
+    for more, elapsed in steps:
+        at, used = at + elapsed, used + more
+        fastest = max(fastest, more / elapsed)
+        for rate in rates.update(look(used), at).values():
+            assert 0 <= rate <= fastest * 1.000001
