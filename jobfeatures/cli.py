@@ -9,6 +9,7 @@ takes its node out of service.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import os
 import sys
@@ -34,12 +35,16 @@ COMMANDS = {
     "check": "judge feature directories, of any provider",
 }
 
+HELP = frozenset({"-h", "--help"})
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     given = sys.argv[1:] if argv is None else list(argv)
     called = next((word for word in given if word in COMMANDS), None)
-    arguments = build_parser(called).parse_args(given)
+    arguments = build_parser(called, in_haste=given[:1] == [called] and not HELP & set(given)).parse_args(
+        given
+    )
     configure_logging(arguments.log_level, arguments.log_format)
     try:
         status: int = _module(arguments.command).run(arguments)
@@ -52,10 +57,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def build_parser(called: str | None) -> argparse.ArgumentParser:
-    """Return the command line's grammar, complete for the command that is called."""
+def build_parser(called: str | None, *, in_haste: bool = False) -> argparse.ArgumentParser:
+    """Return the command line's grammar, complete for the command that is called.
+
+    `in_haste` leaves the other commands out, and the width of the terminal,
+    which argparse asks shutil for: half of what a prolog would spend here.
+    """
+    form = functools.partial(argparse.HelpFormatter, width=80) if in_haste else argparse.HelpFormatter
     parser = argparse.ArgumentParser(
-        prog="jobfeatures", description="Machine/job features: publish them for jobs, and read them in a job."
+        prog="jobfeatures",
+        description="Machine/job features: publish them for jobs, and read them in a job.",
+        formatter_class=form,
     )
     parser.add_argument("--version", action="version", version=f"jobfeatures {__version__}")
     parser.add_argument(
@@ -66,8 +78,12 @@ def build_parser(called: str | None) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, meaning in COMMANDS.items():
+        if in_haste and name != called:
+            continue
         description = meaning[0].upper() + meaning[1:] + "."
-        made = commands.add_parser(name, help=meaning, description=description, allow_abbrev=False)
+        made = commands.add_parser(
+            name, help=meaning, description=description, allow_abbrev=False, formatter_class=form
+        )
         if name == called:
             _module(name).add_arguments(made)
     return parser

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from jobfeatures.cli import COMMANDS, main
+from jobfeatures.cli import COMMANDS, build_parser, main
 
 PROLOG = {
     "SLURMD_NODENAME": "n1",
@@ -280,6 +280,25 @@ def test_the_command_also_runs_as_a_module_and_tells_its_version():
         [sys.executable, "-m", "jobfeatures", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("jobfeatures ")
+
+
+@pytest.mark.parametrize("called", COMMANDS)
+def test_a_command_in_haste_is_parsed_like_any_other(called):
+    hasty, whole = (build_parser(called, in_haste=each) for each in (True, False))
+    words = {"get": [called, "x"]}.get(called, [called])
+    outcomes = []
+    for parser in (hasty, whole):
+        try:
+            outcomes.append(vars(parser.parse_args(words)))
+        except SystemExit as ended:  # it needs more words
+            outcomes.append(ended.code)
+    assert outcomes[0] == outcomes[1]
+
+
+def test_the_process_ends_with_the_command_s_status_and_all_it_printed(in_job):
+    for words, status, text in ((["get", "job_id"], 0, "777\n"), (["get", "absent"], 1, ""), ([], 2, "")):
+        done = subprocess.run([sys.executable, "-m", "jobfeatures", *words], capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (status, text)
 
 
 def test_a_closed_pipe_is_no_traceback(in_job):

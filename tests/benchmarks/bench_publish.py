@@ -1,0 +1,206 @@
+"""What publishing costs: the hook command from fork to exit, and the daemon with many jobs.
+
+The hook, medians of wall time, in turn so that all meet the same machine:
+
+python -c pass        the interpreter alone
+python -I -c pass     the same without site packages' own start-up files
+imports               what `jobfeatures publish` imports, and nothing done
+publish, first        a job that has no directory yet; its environment tells all, nobody is asked
+publish, again        the same job, nothing changed
+remove                its removal
+
+The daemon, with `--jobs` jobs:
+
+plain files           the same files by open() and write(): no staging, no rename, no checks
+first                 Publisher.update() of jobs without directories
+unchanged             the same update again
+one key changed       each job's limit is another
+gone                  all have ended
+
+Usage: python tests/benchmarks/bench_publish.py [--rounds 40] [--jobs 1000] [--folder /dev/shm]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from jobfeatures.clock import SystemClock
+from jobfeatures.config import Config
+from jobfeatures.model import Job, JobKey, JobState, JobTable, Limits
+from jobfeatures.publish.publisher import Publisher
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.site import Site
+
+ROOT = Path(__file__).parents[2]
+START = 1_795_246_160
+IMPORTS = "import jobfeatures.cli, jobfeatures.commands.publish, jobfeatures.batch.slurm"
+
+
+def hook_environment(folder: str) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    return {
+        **kept,  # and not PYTHONDONTWRITEBYTECODE: a site's installation has its bytecode
+        "PYTHONPATH": str(ROOT),
+        "PYTHONPYCACHEPREFIX": f"{folder}/bytecode",
+        "JOBFEATURES_FEATURES_ROOT": f"{folder}/features",
+        "JOBFEATURES_SLURM_ASK_IN_PROLOG": "never",
+        "SLURM_JOB_ID": "777",
+        "SLURM_JOB_UID": str(os.getuid()),
+        "SLURM_JOB_USER": "alice",
+        "SLURM_JOB_PARTITION": "batch",
+        "SLURM_JOB_CPUS_PER_NODE": "2",
+        "SLURM_NODELIST": "n1",
+        "SLURMD_NODENAME": "n1",
+        "SLURM_JOB_START_TIME": str(START),
+        "SLURM_JOB_END_TIME": str(START + 420),
+    }
+
+
+def run_secs(argv: list[str], environment: dict[str, str]) -> float:
+    started = time.perf_counter()
+    subprocess.run(argv, env=environment, check=True, stderr=subprocess.DEVNULL, cwd="/")
+    return time.perf_counter() - started
+
+
+def bench_hook(rounds: int, folder: str) -> None:
+    # A bare virtual environment: an editable installation would add its import hook to every start.
+    venv.create(f"{folder}/venv")
+    python, environment = f"{folder}/venv/bin/python", hook_environment(folder)
+    hook = [python, "-m", "jobfeatures"]
+    commands = {
+        "python -c pass": [python, "-c", "pass"],
+        "python -I -c pass": [python, "-I", "-c", "pass"],
+        "imports": [python, "-c", IMPORTS],
+        "publish, first": [*hook, "publish", "--strict"],
+        "publish, again": [*hook, "publish", "--strict"],
+        "remove": [*hook, "remove", "--strict"],
+    }
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for number in range(rounds + 1):  # the first fills the bytecode cache
+        for name, argv in commands.items():
+            secs = run_secs(argv, environment)
+            if number:
+                times[name].append(secs)
+    base = statistics.median(times["python -c pass"])
+    print(f"hook, {rounds} rounds            median ms   least ms   ratio to python -c pass")
+    for name, values in times.items():
+        median = statistics.median(values)
+        print(f"  {name:24} {median * 1e3:9.1f}  {min(values) * 1e3:9.1f}   {median / base:6.2f}")
+    told = subprocess.run(
+        [python, "-X", "importtime", "-c", IMPORTS],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd="/",
+    ).stderr
+    rows = [line.removeprefix("import time:").split("|") for line in told.splitlines()[1:]]
+    alone = sorted(((int(own), name.strip()) for own, _, name in rows), reverse=True)
+    print(f"  imports that take longest of {sum(own for own, _ in alone) / 1e3:.1f} ms (own time):")
+    for own, name in alone[:12]:
+        print(f"    {own / 1e3:6.2f} ms  {name}")
+
+
+def make_jobs(count: int) -> dict[JobKey, Job]:
+    limits = Limits(wall_secs=420, cpu_secs=840, memory_bytes=2**31, scratch_bytes=10**10)
+    keys = [JobKey("slurm", str(number)) for number in range(1, count + 1)]
+    return {
+        key: Job(
+            key=key,
+            state=JobState.RUNNING,
+            uid=os.getuid(),
+            start_secs=START,
+            allocated_cpus=2,
+            limits=limits,
+        )
+        for key in keys
+    }
+
+
+def read_tree(source: str) -> dict[str, dict[str, bytes]]:
+    return {
+        path.removeprefix(source): {name: Path(path, name).read_bytes() for name in names}
+        for path, _, names in os.walk(source)
+    }
+
+
+def write_plainly(wanted: dict[str, dict[str, bytes]], target: str) -> None:
+    for path, contents in ((target + below, contents) for below, contents in wanted.items()):
+        os.makedirs(path, exist_ok=True)
+        for name, content in contents.items():
+            with open(f"{path}/{name}", "wb", buffering=0) as file:
+                file.write(content)
+
+
+def timed(action: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def bench_daemon(count: int, rounds: int, folder: str) -> None:
+    names = ("plain files", "first", "unchanged", "one key changed", "gone")
+    times: dict[str, list[float]] = {name: [] for name in names}
+    clock = SystemClock()
+    config = Config(machine_hs06="171.04")
+    for number in range(rounds):
+        root = f"{folder}/tree{number}"
+        publisher = Publisher(FeatureTree(root), Site(config), clock)
+        jobs = make_jobs(count)
+        changed = {key: replace(job, limits=replace(job.limits, wall_secs=421)) for key, job in jobs.items()}
+
+        def update(known: dict[JobKey, Job], publisher: Publisher = publisher) -> None:
+            table = JobTable(source="slurm", jobs=known, taken_at_secs=clock.now_secs() + 60, complete=True)
+            publisher.update(known, [table])
+
+        times["first"].append(timed(lambda jobs=jobs: update(jobs)))
+        files = sum(len(found) for _, _, found in os.walk(root))
+        wanted = read_tree(root)
+        times["plain files"].append(
+            timed(lambda wanted=wanted, root=root: write_plainly(wanted, f"{root}.plain"))
+        )
+        times["unchanged"].append(timed(lambda jobs=jobs: update(jobs)))
+        times["one key changed"].append(timed(lambda changed=changed: update(changed)))
+        times["gone"].append(timed(lambda: update({})))
+        if publisher.status.failures or publisher.status.published:
+            raise SystemExit(f"something went wrong: {publisher.status}")
+        shutil.rmtree(root)
+        shutil.rmtree(f"{root}.plain")
+    base = statistics.median(times["plain files"])
+    print(f"daemon, {count} jobs, {files} files, {rounds} rounds   median ms   jobs/s   ratio to plain files")
+    for name, values in times.items():
+        median = statistics.median(values)
+        print(f"  {name:38} {median * 1e3:9.1f}  {count / median:7.0f}   {median / base:6.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--folder", default="/dev/shm", help="where to write; /run is such a file system")
+    arguments = parser.parse_args()
+    folder = tempfile.mkdtemp(prefix="bench-publish-", dir=arguments.folder)
+    try:
+        bench_hook(arguments.rounds, folder)
+        bench_daemon(arguments.jobs, max(3, arguments.rounds // 8), folder)
+    finally:
+        with contextlib.suppress(OSError):
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
