@@ -84,7 +84,9 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _check_config(arguments: argparse.Namespace) -> int:
     config = _config(arguments)
     from exporter.daemon import Daemon
+    from exporter.serve import check_listener
 
+    check_listener(config)
     Daemon(config)  # finds what the settings contradict in one another
     for each in settings_of(ExporterConfig):
         value = getattr(config, each.field_name)

@@ -32,6 +32,7 @@ class Context:
     status_violations: Mapping[str, int] = field(default_factory=dict)
     sources: tuple[SourceStatus, ...] = ()
     publisher: PublisherStatus | None = None
+    feature_answers: Mapping[int, int] = field(default_factory=dict)  # over HTTP, by status
     machine: Machine = field(default_factory=Machine)
     show_groups: bool = False
     drains: DrainView | None = None

@@ -70,6 +70,7 @@ class Daemon:
             jobs=self._jobs_on_node,
             node_name=config.node_name,
         )
+        self.feature_answers: Mapping[int, int] = {}  # over HTTP, by status
         self._rates = CpuRates()
         self._cpu_rates: Mapping[JobKey, float] = {}
         self._drains = DrainBook(DrainStore(self._tree) if config.features_publish else None, self._clock)
@@ -145,6 +146,7 @@ class Daemon:
             show_groups=self._config.jobs_groups,
             drains=self._drains.view,
             cpu_rates=self._cpu_rates,
+            feature_answers=dict(self.feature_answers),
         )
 
     def _wait_for_fresh_sample(self) -> None:

@@ -89,6 +89,7 @@ async def _serving_features(config: DaemonConfig, daemon: Daemon) -> AsyncIterat
         job_rate=config.features_job_rate,
     )
     server = FeatureServer(FeatureTree(config.features_root), job_of=daemon.job, limits=limits)
+    daemon.feature_answers = server.counts
     async with listening(server, config.features_listen_address, tls) as address:
         log.info("serving features", extra={"address": address, "tls": str(tls is not None).lower()})
         yield

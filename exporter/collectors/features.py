@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporter.context import Context
-from exporter.exposition import Family, Metric
+from exporter.exposition import Family, Metric, labels
 
 PUBLISHED = Metric("batch_features_published_jobs", "gauge", "Jobs that have a feature directory.")
 FAILURES = Metric(
@@ -13,7 +13,14 @@ FAILURES = Metric(
 )
 TOTAL_CPU = Metric("batch_node_allocatable_cpus", "gauge", "CPUs that jobs may get on this node.")
 
-METRICS = (PUBLISHED, FAILURES, TOTAL_CPU)
+ANSWERS = Metric(
+    "batch_features_http_answers",
+    "counter",
+    "Requests to the features' listener that were answered, by HTTP status.",
+    ("status",),
+)
+
+METRICS = (PUBLISHED, FAILURES, TOTAL_CPU, ANSWERS)
 
 
 def families(context: Context) -> Iterator[Family]:
@@ -21,5 +28,13 @@ def families(context: Context) -> Iterator[Family]:
     if context.publisher is not None:
         yield Family(PUBLISHED, [("", context.publisher.published)])
         yield Family(FAILURES, [("", context.publisher.failures)])
+    if context.feature_answers:
+        yield Family(
+            ANSWERS,
+            [
+                (labels(status=str(status)), count)
+                for status, count in sorted(context.feature_answers.items())
+            ],
+        )
     if context.machine.total_cpus is not None:
         yield Family(TOTAL_CPU, [("", context.machine.total_cpus)])

@@ -132,6 +132,7 @@ def make_context() -> Context:
             SourceStatus("spool", None, failures=4, last_error="no such folder"),
         ),
         publisher=PublisherStatus(2, 1),
+        feature_answers={200: 41, 404: 2},
         machine=Machine(total_cpus=2, hs06="20"),
         drains=DrainView(
             Drains(

@@ -27,7 +27,7 @@ from aiohttp import web
 from jobfeatures.errors import ConfigurationError, LockTimeoutError, ParseError, UnsafePathError
 from jobfeatures.model import Job, JobKey
 from jobfeatures.publish.addresses import MACHINE, STATUS, Target, cache_control, parse_target
-from jobfeatures.publish.http.connections import Server
+from jobfeatures.publish.http.connections import IDLE_SECS, Server
 from jobfeatures.publish.rates import Rates
 from jobfeatures.publish.reading import Feature, list_features, read_feature
 from jobfeatures.publish.tls import TlsFiles
@@ -63,6 +63,7 @@ class ServerLimits:
     connections: int = 256
     rate: float = 20_000.0
     job_rate: float = 100.0
+    idle_secs: float = IDLE_SECS
 
 
 class _Refusal(Exception):  # noqa: N818  # an answer, not a failure
@@ -317,7 +318,8 @@ async def listening(server: FeatureServer, address: str, tls: TlsFiles | None = 
     """
     loop = asyncio.get_running_loop()
     host, _, port = address.rpartition(":")
-    connections = Server(server.handle, server.limits.connections)
+    limits = server.limits
+    connections = Server(server.handle, limits.connections, idle_secs=limits.idle_secs)
     try:
         listener = await loop.create_server(
             connections,

@@ -1,0 +1,139 @@
+"""Clients that are slow, silent, huge or many cost nobody else anything."""
+
+import asyncio
+import socket
+
+import pytest
+
+
+async def opened(site):
+    return await asyncio.open_connection(site.host, site.port)
+
+
+async def closed_by_server(reader):
+    try:
+        return await asyncio.wait_for(reader.read(), 20)
+    except ConnectionError:
+        return b""
+
+
+async def test_a_client_that_never_ends_its_header_is_cut_off(serve):
+    async with serve(idle_secs=0.3) as site:
+        reader, writer = await opened(site)
+        writer.write(b"GET /machinefeatures/total_cpu HTTP/1.1\r\nHost: x\r\n")
+        drip = asyncio.create_task(closed_by_server(reader))
+        while not drip.done():
+            assert (await site.get("/machinefeatures/total_cpu")).status == 200
+            writer.write(b"X: y\r\n")
+            await asyncio.sleep(0.05)
+        assert drip.result() == b""
+        writer.close()
+
+
+async def test_a_silent_client_is_cut_off(serve):
+    async with serve(idle_secs=0.3) as site:
+        reader, writer = await opened(site)
+        assert await closed_by_server(reader) == b""
+        writer.close()
+
+
+async def test_a_body_that_never_comes_ends_with_408(serve, monkeypatch):
+    from jobfeatures.publish import http as module
+
+    monkeypatch.setattr(module, "BODY_WAIT_SECS", 0.2)
+    async with serve() as site:
+        reader, writer = await opened(site)
+        writer.write(f"PUT {site.status}/used_CPU HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n1".encode())
+        assert (await asyncio.wait_for(reader.readline(), 20)).split()[1] == b"408"
+        writer.close()
+
+
+async def test_a_client_that_hangs_up_amid_its_body_costs_nothing(serve):
+    async with serve() as site:
+        for _ in range(5):
+            _reader, writer = await opened(site)
+            writer.write(
+                f"PUT {site.status}/used_CPU HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n1".encode()
+            )
+            await writer.drain()
+            writer.transport.abort()
+        assert (await site.ask("PUT", f"{site.status}/used_CPU", b"1")).status == 204
+        assert site.server.counts[500] == 0
+
+
+async def test_a_half_closed_client_gets_its_answer_or_its_end(serve):
+    async with serve() as site:
+        reader, writer = await opened(site)
+        writer.write(b"GET /machinefeatures/total_cpu HTTP/1.1\r\nHost: x\r\n\r\n")
+        writer.write_eof()
+        answer = await closed_by_server(reader)
+        assert answer == b"" or answer.endswith(b"8\n")
+        writer.close()
+        assert (await site.get("/machinefeatures/total_cpu")).status == 200
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"".join(b"X%d: y\r\n" % n for n in range(50_000)) + b"\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"NONSENSE\r\n\r\n",
+        b"GET /machinefeatures/total_cpu\x00 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nx",
+    ],
+)
+async def test_nonsense_and_huge_headers_get_an_empty_answer(serve, request_bytes):
+    async with serve(idle_secs=1.0) as site:
+        reader, writer = await opened(site)
+        writer.write(request_bytes)
+        answer = await closed_by_server(reader)
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert body == b""
+        assert head == b"" or head.split()[1] in (b"400", b"404")
+        writer.close()
+        assert (await site.get("/machinefeatures/total_cpu")).status == 200
+
+
+async def test_a_client_who_reads_nothing_is_cut_off(serve):
+    async with serve(idle_secs=0.3) as site:
+        sock = socket.create_connection((site.host, site.port))
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        loop = asyncio.get_running_loop()
+        request = b"GET /machinefeatures/total_cpu HTTP/1.1\r\nHost: x\r\n\r\n" * 500
+
+        async def flood():
+            while True:
+                await loop.sock_sendall(sock, request)
+
+        with pytest.raises(ConnectionError):
+            await asyncio.wait_for(flood(), 20)
+        sock.close()
+        assert (await site.get("/machinefeatures/total_cpu")).status == 200
+
+
+async def test_too_many_connections_end_the_stalest_not_the_new(serve):
+    async with serve(connections=8) as site:
+        crowd = [await opened(site) for _ in range(30)]
+        for _ in range(5):
+            assert (await site.get("/machinefeatures/total_cpu")).body == b"8\n"
+        ended = [asyncio.create_task(closed_by_server(reader)) for reader, _ in crowd]
+        await asyncio.wait(ended, timeout=0.5)
+        assert sum(task.done() for task in ended) >= 22
+        for task in ended:
+            task.cancel()
+        for _, writer in crowd:
+            writer.close()
+
+
+async def test_an_address_in_use_is_a_wrong_setting(serve, tree):
+    from jobfeatures.errors import ConfigurationError
+    from jobfeatures.publish.http import FeatureServer, listening
+
+    async with serve() as site:
+        with pytest.raises(ConfigurationError, match=r"features\.listen_address"):
+            async with listening(FeatureServer(tree), site.address):
+                pass
