@@ -4,7 +4,7 @@ The hook, medians of wall time, in turn so that all meet the same machine:
 
 python -c pass        the interpreter alone
 python -I -c pass     the same without site packages' own start-up files
-imports               what `jobfeatures publish` imports, and nothing done
+imports               what `jobfeatures publish` imports, and an end with all of Python's tidying up
 publish, first        a job that has no directory yet; its environment tells all, nobody is asked
 publish, again        the same job, nothing changed
 remove                its removal

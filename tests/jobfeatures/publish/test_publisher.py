@@ -1,3 +1,6 @@
+import os
+import re
+
 import pytest
 
 from jobfeatures.config import Config
@@ -60,3 +63,47 @@ def test_a_job_that_cannot_be_written_does_not_cost_the_others(
     update(publisher, [make_table(make_job("1"), make_job("2"), taken_at_secs=clock.now)])
     assert [key.job_id for key in tree.published()] == ["2"]
     assert publisher.status.failures == 1
+
+
+@pytest.mark.parametrize("profile", ["2016", "2014", "both"])
+def test_job_files_belong_to_the_job_s_user_in_the_profile_of_2014_only(
+    tree, clock, make_job, make_table, tmp_path, profile
+):
+    job = make_job(uid=6001, allocated_cpus=4)
+    site = Site(Config(features_profile=profile))
+    update(Publisher(tree, site, clock), [make_table(job, taken_at_secs=clock.now)])
+    folder = tmp_path / "features/jobfeatures/slurm-12"
+    given = profile == "2014" and os.geteuid() == 0
+    assert {path.stat().st_uid for path in (folder, *folder.iterdir())} == {6001 if given else os.geteuid()}
+    names = {path.name for path in folder.iterdir()}
+    assert ("allocated_CPU" in names, "allocated_cpu" in names) == (profile != "2016", profile != "2014")
+    machine = {path.stat().st_uid for path in (tmp_path / "features/machinefeatures").iterdir()}
+    assert machine == {os.geteuid()}
+
+
+def test_no_key_of_a_site_in_the_profile_of_2016_has_a_name_that_it_forbids(
+    tree, clock, make_job, make_table, tmp_path
+):
+    config = Config(
+        machine_hs06="1", machine_hs23="2", features_hs23=True, machine_jobslots=3, job_grace_secs=4
+    )
+    job = make_job(allocated_cpus=4, limits=Limits(wall_secs=60, memory_bytes=2**31, scratch_bytes=10**10))
+    update(Publisher(tree, Site(config), clock), [make_table(job, taken_at_secs=clock.now)])
+    folders = (tmp_path / "features/machinefeatures", tmp_path / "features/jobfeatures/slurm-12")
+    names = [path.name for folder in folders for path in folder.iterdir()]
+    assert {"hs23", "hs23_job", "grace_secs_job"} <= set(names)
+    assert [name for name in names if not re.fullmatch("[a-z0-9_]+", name)] == []
+
+
+def test_an_update_that_changes_nothing_writes_nothing(tree, clock, make_job, make_table, tmp_path):
+    publisher = Publisher(tree, Site(Config(features_profile="both")), clock)
+    tables = [make_table(make_job(uid=os.getuid(), allocated_cpus=4), taken_at_secs=clock.now)]
+    update(publisher, tables)
+
+    def look():
+        paths = [path for path in (tmp_path / "features").rglob("*") if "staging" not in path.parts]
+        return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in paths}
+
+    before = look()
+    update(publisher, tables)
+    assert look() == before
