@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from jobfeatures.features.keys import KEYS, Lifetime
 
@@ -39,6 +40,7 @@ class Target:
     key: str = ""
 
 
+@lru_cache(maxsize=2048)  # jobs ask for the same again and again
 def parse_target(path: str) -> Target | None:
     """Return what a request's raw path names, None if it can name nothing.
 
