@@ -31,7 +31,7 @@ def plot_plans(plans: Sequence[NodePlan], nodes: Sequence[SeenNode], path: str) 
     drawn = plans[:MAX_NODES]
     for number, plan in enumerate(drawn):
         first, last = plan.choices[0].after_secs, plan.choices[-1].after_secs
-        span = max(last - first, 60.0)
+        span = max((last - first) * 1.03, 60.0)  # the step at the last end shows, too
         # Each end twice: the loss falls there in a step.
         steps = [choice.after_secs for choice in plan.choices]
         times = sorted(
@@ -67,7 +67,7 @@ def plot_plans(plans: Sequence[NodePlan], nodes: Sequence[SeenNode], path: str) 
     axes.margins(x=0.01)
     axes.grid(visible=True, alpha=0.3)
     more = f" (the first {len(drawn)} of {len(plans)} nodes)" if len(plans) > len(drawn) else ""
-    basis = f", {drawn[0].best.basis}" if len(drawn) == 1 else ""
+    basis = f" (basis: {drawn[0].best.basis})" if len(drawn) == 1 else ""
     name = _label(drawn[0].node) if len(drawn) == 1 else "nodes"
     axes.set_title(f"What draining {name} wastes, by shutdown time{basis}{more}", parse_math=False)
     figure.legend(loc="outside right upper")

@@ -1,0 +1,211 @@
+"""The commands, called as an administrator calls them."""
+
+import functools
+import http.server
+import importlib.util
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from jobfeatures.cli import main
+from jobfeatures.model import JobKey
+from jobfeatures.nodemetrics import parse_page
+from jobfeatures.publish.tree import FeatureTree
+
+PAGE = (Path(__file__).parents[2] / "fixtures/golden/metrics.txt").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def tree(tmp_path):
+    made = FeatureTree(str(tmp_path / "features"))
+    made.prepare()
+    made.write_job(JobKey("slurm", "12"), {"job_id": "12", "grace_secs_job": "600"})
+    made.write_machine({"total_cpu": "4", "grace_secs": "60"})
+    return made
+
+
+@pytest.fixture
+def drain(tree, capsys):
+    def run(*arguments):
+        action, *rest = arguments
+        status = main(["drain", action, "--features.root", tree.root, *rest])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def value(path):
+    return Path(path).read_text() if os.path.exists(path) else None
+
+
+def test_a_drain_is_set_moved_shown_and_cancelled_and_other_keys_stay(tree, drain):
+    shutdown = f"{tree.machine_path}/shutdowntime"
+    status, out, _ = drain("set", "--at", "+2h")
+    assert status == 0
+    assert "this node shuts down at" in out
+    first = int(value(shutdown))
+    assert drain("set", "--at", str(first + 60))[0] == 0
+    assert value(shutdown) == f"{first + 60}\n"
+    [shown] = json.loads(drain("show", "--format", "json")[1])["shutdowns"]
+    assert (shown["scope"], shown["shutdown_secs"], shown["source"]) == ("node", first + 60, "operator")
+    assert shown["set_by"]
+    assert "node" in drain("show")[1]
+    assert drain("cancel")[0] == 0
+    assert value(shutdown) is None
+    assert value(f"{tree.machine_path}/total_cpu") == "4\n"
+    assert drain("show")[1] == "no shutdown is announced\n"
+    assert drain("cancel")[0] == 1
+
+
+def test_a_drain_of_one_job_stands_in_its_directory_only(tree, drain):
+    own = f"{tree.job_path(JobKey('slurm', '12'))}/shutdowntime_job"
+    assert drain("set", "--job", "12", "--at", "+1h")[0] == 0
+    assert value(own) is not None
+    assert value(f"{tree.machine_path}/shutdowntime") is None
+    assert drain("cancel", "--job", "12", "--batch", "slurm")[0] == 0
+    assert value(own) is None
+
+
+def test_the_promise_that_was_published_is_kept(tree, drain):
+    assert drain("set", "--at", "+61")[0] == 0
+    status, _, err = drain("set", "--at", "+30")
+    assert status == 1
+    assert "grace_secs = 60" in err
+    assert drain("set", "--job", "12", "--at", "+300")[0] == 1
+    assert drain("set", "--job", "12", "--at", "+300", "--force")[0] == 0
+    assert drain("set", "--at", "1000")[0] == 1  # in the past
+
+
+def test_without_a_promise_the_operator_is_told(tree, drain):
+    tree.write_machine({"total_cpu": "4"})
+    status, _, err = drain("set", "--at", "+30")
+    assert status == 0
+    assert "no grace_secs is configured" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (("set", "--at", "tomorrow"), 2, "--at"),
+        (("set", "--at", "+1h", "--job", "77"), 1, "nothing is published here"),
+        (("set", "--at", "+1h", "--batch", "slurm"), 2, "needs --job"),
+        (("plan", "--nodes", "x"), 2, "needs --prometheus"),
+        (("plan", "--metrics", "file:///etc/passwd"), 1, "not an http or https address"),
+        (("plan", "--metrics", "http://127.0.0.1:1/metrics"), 1, "127.0.0.1:1"),
+        (("plan", "--before", "1000"), 2, "--before"),
+    ],
+)
+def test_what_cannot_be_done_is_said(drain, arguments, status, said):
+    found, _, err = drain(*arguments)
+    assert found == status
+    assert said in err
+
+
+def test_an_id_of_two_batch_systems_has_to_be_told_apart(tree, drain):
+    tree.write_job(JobKey("spool", "12"), {"job_id": "12"})
+    assert drain("set", "--job", "12", "--at", "+1h")[0] == 2
+    assert drain("set", "--job", "12", "--batch", "spool", "--at", "+1h")[0] == 0
+
+
+def test_a_broken_store_is_named_and_nothing_is_published(tree, drain):
+    path = Path(tree.drains_path) / "operator.json"
+    path.write_text("{")
+    path.chmod(0o600)
+    status, _, err = drain("set", "--at", "+2h")
+    assert status == 1
+    assert str(path) in err
+    assert value(f"{tree.machine_path}/shutdowntime") is None
+
+
+# --- plan and victims ---------------------------------------------------------------------
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path == "/metrics":
+            body = PAGE
+        elif self.path.startswith("/api/v1/query?query=%7B__name__"):
+            result = [
+                {
+                    "metric": {"__name__": each.name, "instance": name, **each.labels},
+                    "value": [0, str(each.value)],
+                }
+                for each in parse_page(PAGE)
+                for name in ("n2:9819", "n1:9819")
+            ]
+            body = json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}})
+        else:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def url():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=functools.partial(server.serve_forever, 0.01))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_the_plan_of_this_node_comes_from_its_daemon(drain, url):
+    status, out, _ = drain("plan", "--metrics", f"{url}/metrics", "--format", "json")
+    assert status == 0
+    [node] = json.loads(out)["nodes"]
+    assert [choice["after_secs"] for choice in node["choices"]] == [0, 3000, 5000]
+    # Now both are killed: 2400 + 3500. At 3000 s the pilot is: 3500 + 5 × 3000, and 1200 × 3/5 drained.
+    # At 5000 s the 4 CPUs of the other were idle for 2000 s, and the pilot has drained: 1200.
+    assert [choice["waste_core_secs"] for choice in node["choices"]] == [5900, 18_500 + 720, 8000 + 1200]
+    assert node["best"]["after_secs"] == 0
+    text = drain("plan", "--metrics", f"{url}/metrics")[1]
+    assert "best: " in text
+    assert "wastes 1.64 core hours (mixed)" in text
+
+
+def test_the_plan_of_many_nodes_comes_from_prometheus_and_names_the_order(drain, url):
+    status, out, _ = drain(
+        "plan", "--prometheus", url, "--nodes", 'n.*"', "--before", "+4h", "--format", "json"
+    )
+    assert status == 0
+    assert [node["node"] for node in json.loads(out)["nodes"]] == ["n1:9819", "n2:9819"]
+    assert "order of draining" in drain("plan", "--prometheus", url)[1]
+    assert drain("plan", "--prometheus", f"{url}/wrong")[0] == 1
+
+
+def test_victims_are_ranked_and_too_few_cores_are_an_exit_status(url, capsys):
+    assert main(["victims", "--cores", "9", "--metrics", f"{url}/metrics", "--format", "json"]) == 0
+    jobs = json.loads(capsys.readouterr().out)["jobs"]
+    assert [(each["cores"], each["needed"]) for each in jobs] == [(8, True), (4, True)]
+    assert main(["victims", "--cores", "100", "--metrics", f"{url}/metrics"]) == 1
+    assert "12 of 100 cores" in capsys.readouterr().out
+    assert main(["victims", "--cores", "0"]) == 2
+
+
+def test_a_plot_needs_matplotlib_and_says_so(drain, url, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    status, _, err = drain("plan", "--metrics", f"{url}/metrics", "--plot", str(tmp_path / "x.png"))
+    assert status == 2
+    assert "jobfeatures-exporter[analysis]" in err
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_plan_is_drawn(drain, url, tmp_path):
+    one, many = tmp_path / "one.png", tmp_path / "many.svg"
+    assert drain("plan", "--metrics", f"{url}/metrics", "--plot", str(one))[0] == 0
+    assert one.read_bytes().startswith(b"\x89PNG")
+    assert drain("plan", "--prometheus", url, "--plot", str(many))[0] == 0
+    assert b"<svg" in many.read_bytes()
+    assert drain("plan", "--metrics", f"{url}/metrics", "--plot", str(tmp_path / "x.wrong"))[0] == 2

@@ -1,0 +1,111 @@
+"""When to drain: worked examples by hand, and the claim that no time between the choices is cheaper."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.drainplan import NodePlan, compute_choice, order_nodes, plan_drain
+from jobfeatures.nodemetrics import SeenJob, SeenNode
+from jobfeatures.status.waste import Basis
+
+
+def job(job_id, cpus, end=None, kill=0.0, **more):
+    values = {"kill_rate_cpus": cpus, "draining_core_secs": 0.0, **more}
+    return SeenJob(
+        batch_system="slurm", job_id=job_id, allocated_cpus=cpus, end_secs=end, kill_core_secs=kill, **values
+    )
+
+
+# 16 CPUs: job 1 has 8, ran 100 s and ends in 1000 s; job 2 has 4, ran 5000 s and ends in 3000 s; 4 are free.
+NODE = SeenNode("n1", 16, (job("1", 8, 1000, 800), job("2", 4, 3000, 20_000)))
+
+
+def test_at_once_everything_that_was_done_is_lost_and_nothing_is_idle():
+    choice = compute_choice(NODE, 0)
+    assert (choice.idle_core_secs, choice.draining_core_secs, choice.kill_core_secs) == (0, 0, 20_800)
+    assert choice.killed == ("slurm 1", "slurm 2")
+
+
+def test_at_the_end_of_the_first_job_it_is_whole_and_the_other_has_lost_more():
+    choice = compute_choice(NODE, 1000)
+    assert choice.idle_core_secs == 4 * 1000
+    assert choice.kill_core_secs == 20_000 + 4 * 1000
+    assert choice.killed == ("slurm 2",)
+
+
+def test_at_the_end_of_the_last_job_only_idle_cpus_are_lost():
+    choice = compute_choice(NODE, 3000)
+    assert choice.core_secs == choice.idle_core_secs == 4 * 3000 + 8 * 2000
+    assert choice.killed == ()
+
+
+def test_the_cheapest_time_is_named():
+    plan = plan_drain(NODE)
+    assert [each.after_secs for each in plan.choices] == [0, 1000, 3000]
+    assert [each.core_secs for each in plan.choices] == [20_800, 28_000, 28_000]
+    assert plan.best.after_secs == 0
+
+
+def test_a_promise_and_a_last_time_bound_the_choices():
+    plan = plan_drain(NODE, earliest_secs=500, before_secs=2000)
+    assert [each.after_secs for each in plan.choices] == [500, 1000, 2000]
+    assert plan.choices[0].core_secs == 4 * 500 + (800 + 8 * 500) + (20_000 + 4 * 500)
+    with pytest.raises(ValueError, match="no time is left"):
+        plan_drain(NODE, earliest_secs=500, before_secs=499)
+
+
+def test_a_pilot_wastes_its_draining_share_evenly_until_it_ends():
+    pilot = job(
+        "7", 8, 2000, 3500, kill_rate_cpus=5.0, draining_core_secs=12_000.0, kill_basis=Basis.REPORTED
+    )
+    node = SeenNode("n1", 8, (pilot,))
+    half = compute_choice(node, 1000)
+    assert (half.draining_core_secs, half.kill_core_secs) == (6000, 3500 + 5 * 1000)
+    assert half.basis is Basis.REPORTED
+    assert compute_choice(node, 2000).core_secs == 12_000
+    assert compute_choice(node, 2000).basis is Basis.MIXED  # its end is the batch system's word
+
+
+def test_a_job_without_an_end_is_killed_at_every_time():
+    plan = plan_drain(SeenNode("n1", 4, (job("1", 4, None, 100),)), before_secs=1000)
+    assert [each.kill_core_secs for each in plan.choices] == [100, 4100]
+
+
+def test_a_job_of_which_too_little_is_known_is_named_and_not_counted():
+    node = SeenNode("n1", 4, (job("1", 4, 50, None), job("2", None, 50, 10)))
+    plan = plan_drain(node)
+    assert plan.unknown_jobs == ("slurm 1", "slurm 2")
+    assert plan.best.core_secs == 0
+
+
+def test_a_node_whose_cpus_are_not_known_has_no_plan_and_an_empty_one_wastes_nothing_now():
+    assert plan_drain(SeenNode("n1", None)) is None
+    assert plan_drain(SeenNode("n1", 8)).best.core_secs == 0
+
+
+def test_nodes_are_drained_in_the_order_of_loss_per_cpu_and_uncertain_ones_last():
+    def plan(name, cpus, kill, unknown=()):
+        return NodePlan(
+            name, cpus, (compute_choice(SeenNode(name, cpus, (job("1", 1, None, kill),)), 0),), unknown
+        )
+
+    plans = [plan("a", 4, 400), plan("b", 64, 3200), plan("c", 4, 0, ("x",)), plan("d", 4, 100)]
+    assert [each.node for each in order_nodes(plans)] == ["d", "b", "a", "c"]
+
+
+jobs = st.builds(
+    job,
+    st.text("0123456789", min_size=1, max_size=3),
+    st.integers(1, 8),
+    st.none() | st.integers(-100, 5000),
+    st.integers(0, 100_000),
+)
+
+
+@given(st.lists(jobs, max_size=6), st.integers(0, 3000), st.integers(0, 3000), st.data())
+def test_no_time_within_the_bounds_is_cheaper_than_the_best_choice(found, earliest, more, data):
+    node = SeenNode("n1", max(48, sum(each.allocated_cpus for each in found)), tuple(found))
+    plan = plan_drain(node, earliest_secs=earliest, before_secs=earliest + more)
+    other = data.draw(st.integers(earliest, earliest + more))
+    assert plan.best.core_secs <= compute_choice(node, other).core_secs
+    assert all(choice.core_secs >= 0 for choice in plan.choices)

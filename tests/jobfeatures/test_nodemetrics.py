@@ -1,0 +1,98 @@
+"""From series to jobs: the daemon's page and a Prometheus server's answer give the same."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.errors import ParseError
+from jobfeatures.nodemetrics import NAMES, Series, gather_nodes, parse_answer, parse_page
+from jobfeatures.status.waste import Basis
+
+GOLDEN = Path(__file__).parents[1] / "fixtures/golden/metrics.txt"
+
+
+def test_the_daemons_page_is_understood():
+    [node] = gather_nodes(parse_page(GOLDEN.read_text(encoding="utf-8")))
+    assert (node.name, node.total_cpus) == ("this node", 2)
+    batch, pilot = node.jobs
+    assert (batch.user, batch.allocated_cpus, batch.end_secs, batch.end_basis) == (
+        "alice",
+        4,
+        3000,
+        Basis.ESTIMATED,
+    )
+    assert (batch.kill_core_secs, batch.kill_basis, batch.kill_rate_cpus) == (2400, Basis.ESTIMATED, 4)
+    assert pilot.job_id == 'pilot "7"\\\n'
+    assert (pilot.end_secs, pilot.end_basis) == (5000, Basis.REPORTED)
+    assert (pilot.kill_core_secs, pilot.kill_basis, pilot.kill_rate_cpus) == (3500, Basis.REPORTED, 5)
+    assert (pilot.draining_core_secs, pilot.priority_factor, pilot.can_postpone) == (1200, 1, False)
+
+
+def test_a_prometheus_server_gives_the_nodes_by_instance():
+    page = parse_page(GOLDEN.read_text(encoding="utf-8"))
+    result = [
+        {"metric": {"__name__": each.name, "instance": name, **each.labels}, "value": [1.5, str(each.value)]}
+        for each in page
+        for name in ("b:9819", "a:9819")
+    ]
+    text = json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}})
+    nodes = gather_nodes(parse_answer(text))
+    assert [node.name for node in nodes] == ["a:9819", "b:9819"]
+    assert nodes[0].jobs == gather_nodes(page)[0].jobs
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"status":"error","error":"parse error"}', "refused: 'parse error'"),
+        ('{"status":"success","data":{"resultType":"matrix","result":[]}}', "not a vector"),
+        ('{"status":"success","data":{"resultType":"vector","result":[7]}}', "not a series"),
+        (
+            '{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"NaN"]}]}}',
+            "finite",
+        ),
+        ("<html>", "not JSON"),
+        ("[]", "not a JSON object"),
+    ],
+)
+def test_an_answer_that_is_none_is_named(text, reason):
+    with pytest.raises(ParseError, match=reason):
+        parse_answer(text, source="http://p")
+
+
+def test_a_line_that_cannot_be_read_is_named_and_foreign_lines_are_passed_over():
+    assert parse_page('# HELP x\nother{a="b"} 1\nbatch_job_infox 7\n') == []
+    with pytest.raises(ParseError, match="page:2"):
+        parse_page("\nbatch_job_allocated_cpus{job_id=} 1", source="page")
+
+
+def test_process_groups_are_no_jobs_and_an_end_by_the_batch_system_beats_a_later_estimate():
+    labels = {"batch_system": "slurm", "job_id": "1"}
+    series = [
+        Series("batch_job_allocated_cpus", {"batch_system": "none", "job_id": "3@4"}, 1),
+        Series("batch_job_remaining_seconds", {**labels, "basis": "expected_end"}, 500),
+        Series("batch_job_remaining_seconds", {**labels, "basis": "wall_limit"}, 400),
+        Series("batch_job_remaining_seconds", {**labels, "basis": "shutdown"}, 10),
+    ]
+    [node] = gather_nodes(series)
+    [job] = node.jobs
+    assert (job.end_secs, job.end_basis) == (400, Basis.ESTIMATED)
+
+
+lines = st.text(max_size=60) | st.builds(
+    lambda name, labels, value: f"{name}{{{labels}}} {value}",
+    st.sampled_from(NAMES),
+    st.text('abc="\\,\n ', max_size=20),
+    st.text("0123456789.eE+-naif", max_size=8),
+)
+
+
+@given(st.lists(lines, max_size=5).map("\n".join))
+def test_any_page_gives_nodes_or_a_parse_error(text):
+    try:
+        gather_nodes(parse_page(text))
+    except ParseError:
+        pass
