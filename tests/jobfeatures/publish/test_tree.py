@@ -341,6 +341,13 @@ def put_unreadable_file(path, _precious):
     path.chmod(0)
 
 
+def put_device(path, _precious):
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 5))  # /dev/zero: reading it has no end
+    except PermissionError:
+        pytest.skip("devices cannot be made here")
+
+
 def put_bytes(path, _precious):
     path.write_bytes(b"\xff\xfe\0")
 
@@ -354,6 +361,7 @@ SWAPS = [
     put_link_to_directory,
     put_sparse_file,
     put_unreadable_file,
+    put_device,
     put_bytes,
 ]
 
