@@ -314,6 +314,16 @@ def test_a_task_is_told_the_prepared_lines_without_any_program(exports: Path, tm
     assert (done.returncode, done.stdout, done.stderr) == (0, lines, b"")
 
 
+def test_paths_and_addresses_may_come_together(exports: Path, tmp_path: Path) -> None:
+    lines = b"".join(
+        b"export %s%s=/x\n" % (name, suffix)
+        for suffix in (b"", b"_URL")
+        for name in (b"MACHINEFEATURES", b"JOBFEATURES", b"JOBSTATUS")
+    )
+    exports.write_bytes(lines)
+    assert run_task_prolog(tmp_path).stdout == lines
+
+
 def test_a_last_line_without_its_end_counts(exports: Path, tmp_path: Path) -> None:
     exports.write_bytes(b"export JOBFEATURES=/a")
     assert run_task_prolog(tmp_path).stdout == b"export JOBFEATURES=/a\n"
