@@ -75,7 +75,7 @@ def test_a_job_comes_is_told_and_goes(make_daemon, spool, tmp_path):
     daemon = make_daemon()
     daemon.start()
     until(lambda: daemon.is_ready)
-    assert "batch_job_info" not in text_of(daemon)
+    assert 'job_id="j.1"' not in text_of(daemon)
     spool(document())
     until(lambda: 'job_id="j.1"' in text_of(daemon))
     folder = tmp_path / "features/jobfeatures/spool-j.1"
