@@ -27,9 +27,9 @@ MAX_EPOCH_SECS = 2**40  # in 36812; milliseconds taken for seconds are beyond it
 MAX_DOCUMENT_BYTES = 2**20
 CLOCK_SKEW_SECS = 300  # between the batch system's server, which tells a job's start, and this machine
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_RELATIVE = re.compile(r"\+([0-9]{1,12})([smhd]?)\Z")
-_EPOCH = re.compile(r"[0-9]{1,13}\Z")
-_ISO = re.compile(
+_RELATIVE = r"\+([0-9]{1,12})([smhd]?)\Z"  # compiled where they are used, too
+_EPOCH = r"[0-9]{1,13}\Z"
+_ISO = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
     r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?\Z"
 )
@@ -90,12 +90,12 @@ def parse_when(text: str, *, now_secs: float, tz: tzinfo | None = None) -> int:
     ISO times without a zone are local to `tz` (None: this machine's zone).
     Fractions of a second are dropped. Raises ParseError.
     """
-    relative = _RELATIVE.match(text)
+    relative = re.match(_RELATIVE, text)
     if relative is not None:
         at_secs = math.floor(now_secs) + int(relative[1]) * _UNITS[relative[2]]
-    elif _EPOCH.match(text):
+    elif re.match(_EPOCH, text):
         at_secs = int(text)
-    elif _ISO.match(text):
+    elif re.match(_ISO, text):
         from datetime import datetime
 
         try:
