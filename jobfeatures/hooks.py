@@ -18,7 +18,6 @@ from jobfeatures.errors import JobfeaturesError
 from jobfeatures.features.keys import LOG_CORES, PHYS_CORES
 from jobfeatures.features.machine import Machine
 from jobfeatures.model import Job, JobKey, fill_unknown
-from jobfeatures.publish.drainstore import read_for_hook
 from jobfeatures.publish.records import format_record
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job, write_machine
@@ -85,11 +84,26 @@ def published_cores(tree: FeatureTree) -> Cores | None:
 
 def write(tree: FeatureTree, job: Job, site: Site) -> None:
     """Write all that a job is told, and the record that tells the daemon."""
-    machine, drains = read_for_hook(tree, site.machine)
+    machine, shutdown_secs = site.machine, None
+    if has_drains(tree):  # seldom: reading them costs a hook milliseconds of imports
+        from jobfeatures.publish.drainstore import read_for_hook
+
+        machine, drains = read_for_hook(tree, machine)
+        drain = drains.of_job(job.key, job.start_secs)
+        shutdown_secs = drain.at_secs if drain else None
     write_machine(tree, site, machine, now_secs=SystemClock().now_secs())
-    drain = drains.of_job(job.key, job.start_secs)
-    write_job(tree, job, site, machine, shutdown_secs=drain.at_secs if drain else None)
+    write_job(tree, job, site, machine, shutdown_secs=shutdown_secs)
     tree.write_record(job.key, format_record(job))
+
+
+def has_drains(tree: FeatureTree) -> bool:
+    """Tell whether anything is asked for or announced; a folder that cannot be listed may hold something."""
+    try:
+        return bool(os.listdir(tree.drains_path))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def remove_job(config: Config, key: JobKey) -> bool:

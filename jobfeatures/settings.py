@@ -220,7 +220,9 @@ def _address(value: Any) -> str:
 
 def _url(value: Any) -> str:
     text = _text(value).rstrip("/")
-    match = re.fullmatch(r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::([0-9]{1,5}))?(/[A-Za-z0-9._~/-]*)?", text)
+    match = re.fullmatch(
+        r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::([0-9]{1,5}))?(/[A-Za-z0-9._~/-]*)?", text
+    )
     if match is None or len(text) > 256 or not 0 < int(match[2] or "80") <= 65535:
         raise ValueError("must be an address such as http://node1:9820")
     return text

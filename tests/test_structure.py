@@ -179,6 +179,7 @@ def test_a_hook_imports_nothing_heavy():
         "matplotlib",
         "email",
         "http",
+        "jobfeatures.drain",
         "subprocess",
         "socket",
         "selectors",

@@ -72,13 +72,14 @@ class DrainStore:
             old = self.read()
             new = change(old)
             if new != old:
-                replace_file(folder, staging, OPERATOR_FILE, format_drains(new).encode(), 0o600)
+                _keep(folder, staging, OPERATOR_FILE, format_drains(new) if new != NO_DRAINS else None)
             return new
 
     def write_announced(self, announced: Announced) -> None:
         """Keep what batch systems announce."""
         with self._tree.drains() as (folder, staging):
-            replace_file(folder, staging, ANNOUNCED_FILE, format_announced(announced).encode(), 0o600)
+            is_said = announced.shutdowns or any(announced.draining.values())
+            _keep(folder, staging, ANNOUNCED_FILE, format_announced(announced) if is_said else None)
 
     def _path(self, name: str) -> str:
         return f"{self._tree.drains_path}/{name}"
@@ -94,6 +95,15 @@ class DrainStore:
                         return _read_private(file, self._path(name))
         except FileNotFoundError:
             return None
+
+
+def _keep(folder: int, staging: int, name: str, text: str | None) -> None:
+    """Write a document, or remove it: without one a hook has nothing to read."""
+    if text is not None:
+        replace_file(folder, staging, name, text.encode(), 0o600)
+        return
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
 
 
 def _read_private(file: int, path: str) -> str:

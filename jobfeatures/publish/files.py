@@ -53,13 +53,15 @@ def _evict(directory: int, staging: int, name: str) -> None:
             os.rename(name, unique_name(name), src_dir_fd=directory, dst_dir_fd=staging)
 
 
-def _content(directory: int, name: str, uids: set[int], mode: int = 0o644) -> bytes | None:
+def _content(
+    directory: int, name: str, uids: set[int], mode: int = 0o644, max_names: int = 1
+) -> bytes | None:
     """Return what a value's file holds, None if it is absent or not as we would have made it."""
     try:
         with opened(name, _OLD_FILE, directory) as file:
             found = os.fstat(file)
             # A second name would let somebody else's file pass for ours.
-            is_ours = stat.S_ISREG(found.st_mode) and found.st_uid in uids and found.st_nlink == 1
+            is_ours = stat.S_ISREG(found.st_mode) and found.st_uid in uids and found.st_nlink <= max_names
             if not is_ours or stat.S_IMODE(found.st_mode) != mode:
                 return None
             return os.read(file, MAX_VALUE_BYTES)
@@ -77,8 +79,11 @@ def write_if_changed(
 
 
 def read_private(folder: int, name: str) -> bytes | None:
-    """Return what a file of ours that nobody else may read holds, None if there is no such file."""
-    return _content(folder, name, {os.geteuid(), 0}, 0o600)
+    """Return what a file of ours that nobody else may read holds, None if there is no such file.
+
+    It may have a second name: that of `make_token`, while another process makes it.
+    """
+    return _content(folder, name, {os.geteuid(), 0}, 0o600, max_names=2)
 
 
 def replace_file(

@@ -175,7 +175,7 @@ def test_announcements_outlive_a_restart_until_the_batch_system_says_otherwise(s
     assert book.view.announced.shutdowns == {"slurm": at}
     book.refresh([replace(told, node=NodeNotice())])
     assert book.view.announced == Announced({"slurm": False}, {})
-    assert store.read_announced() == Announced({"slurm": False}, {})
+    assert store.read_announced() == NOT_ANNOUNCED  # nothing is said: there is no document to read
 
 
 def test_requests_for_jobs_that_have_ended_are_forgotten(store, clock, make_job):
