@@ -13,16 +13,17 @@ REMAINING = Metric(
     "gauge",
     "Time until the job ends by its wall limit (wall_limit), by its CPU limit at its present CPU rate "
     "(cpu_limit), by the shutdown of its node or its own (shutdown), by its own estimate (expected_end) or "
-    "by its own enforced limit (maximum_end); negative once that has passed. The least of them counts.",
+    "by its own enforced limit (maximum_end), and the least of these (minimum); negative once it has passed.",
     (*JOB, "basis"),
     "seconds",
 )
 
 METRICS = (REMAINING,)
+MINIMUM = "minimum"
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the family; a job has a series for each basis that is known."""
+    """Yield the family; a job has a series for each basis that is known, and one for the least."""
     samples = []
     for key, job in context.jobs_here().items():
         view = context.statuses.get(key)
@@ -34,4 +35,6 @@ def families(context: Context) -> Iterator[Family]:
             status=view.status if view is not None else None,
         )
         samples += [(job_labels_with(key, "basis", basis), secs) for basis, secs in remaining.items()]
+        if remaining:
+            samples.append((job_labels_with(key, "basis", MINIMUM), min(remaining.values())))
     yield Family(REMAINING, samples)

@@ -4,12 +4,16 @@ import json
 import os
 import shutil
 import subprocess
+import sys
+import time
 import urllib.parse
 import urllib.request
+from pathlib import Path
 
 import pytest
 
 PORT = 17909
+BIN = Path(sys.executable).parent
 
 
 @pytest.fixture
@@ -97,3 +101,47 @@ def test_promtool_has_nothing_to_say_about_a_live_page(start_exporter, tmp_path)
     done = subprocess.run([promtool, "check", "metrics"], input=exporter.get().encode(), capture_output=True)
     assert done.stdout + done.stderr == b""
     assert done.returncode == 0
+
+
+def test_a_drain_of_several_nodes_is_planned_from_a_real_prometheus(
+    prometheus, start_exporter, tmp_path, until
+):
+    """Two nodes with a job each: the order of nodes and the cheapest time come from what Prometheus has scraped."""
+    now = int(time.time())
+    exporters = []
+    for name, elapsed, limit in (("a", 3000, 3600), ("b", 10, 7200)):
+        spool = tmp_path / f"spool-{name}"
+        spool.mkdir()
+        (spool / "job.xml").write_text(
+            f"<Job><Id>{name}.1</Id><State>Running</State><User>root</User><StartTime>{now - elapsed}</StartTime>"
+            f"<Processors>1</Processors><Requested><Duration>{limit}</Duration></Requested></Job>"
+        )
+        flags = {
+            "--batch.sources": "spool",
+            "--spool.directory": spool,
+            "--features.root": tmp_path / f"features-{name}",
+            "--path.cgroup": tmp_path,  # no real job of this machine
+            "--machine.total-cpu": 2,
+        }
+        exporters.append(start_exporter(*(str(word) for pair in flags.items() for word in pair)))
+    query = prometheus(*(exporter.address for exporter in exporters))
+    until(lambda: len(query('batch_job_kill_waste_core_seconds{job_id=~"[ab].1"}')) == 2)
+    command = [
+        BIN / "jobfeatures",
+        "drain",
+        "plan",
+        "--prometheus",
+        f"http://127.0.0.1:{PORT}",
+        "--format",
+        "json",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    best = {node["node"]: node["best"] for node in plan["nodes"]}
+    nearly_done, just_begun = (best[exporter.address] for exporter in exporters)
+    assert nearly_done["killed"] == []  # 10 minutes of an idle CPU are less than 50 minutes of work
+    assert 500 <= nearly_done["after_secs"] <= 600
+    assert len(just_begun["killed"]) == 1  # a few seconds of work are less than two hours of an idle CPU
+    assert just_begun["waste_core_secs"] < nearly_done["waste_core_secs"]
+    assert plan["nodes"][0]["node"] == exporters[1].address  # the cheapest goes first

@@ -72,6 +72,9 @@ def test_remaining_time_stands_under_its_basis(context):
         f'{spool},basis="shutdown"': 3600,
         f'{spool},basis="expected_end"': 5000,
         f'{spool},basis="maximum_end"': 6000,
+        'batch_system="slurm",job_id="12",basis="minimum"': 1800,
+        'batch_system="slurm",job_id="99",basis="minimum"': 3600,
+        f'{spool},basis="minimum"': 3600,
     }
 
 
