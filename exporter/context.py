@@ -10,7 +10,7 @@ from exporter.exposition import labels
 from exporter.rates import cpu_secs_of
 from exporter.snapshot import GroupKey, Snapshot
 from jobfeatures.batch.source import SourceStatus
-from jobfeatures.drain import machine_shutdown
+from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.features.machine import Machine
 from jobfeatures.model import Job, JobKey
 from jobfeatures.publish.drainbook import DrainView

@@ -24,7 +24,7 @@ from jobfeatures.batch.hooks import NAME as HOOKS
 from jobfeatures.batch.hooks import HookSource
 from jobfeatures.batch.source import BatchSource, SourceKeeper
 from jobfeatures.clock import Clock, SystemClock
-from jobfeatures.drain import machine_shutdown
+from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.hooks import node_name
 from jobfeatures.model import Job, JobKey, JobTable

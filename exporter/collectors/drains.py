@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from exporter.context import JOB, Context, job_labels_with
 from exporter.exposition import Family, Metric, labels
-from jobfeatures.drain import OPERATOR, machine_shutdowns
+from jobfeatures.drains.drain import OPERATOR, machine_shutdowns
 from jobfeatures.status.waste import (
     NodeJob,
     Waste,

@@ -14,7 +14,7 @@ from jobfeatures.client import Features, FeaturesError
 from jobfeatures.clock import SystemClock
 from jobfeatures.commands.common import read_config
 from jobfeatures.config import Config
-from jobfeatures.drain import (
+from jobfeatures.drains.drain import (
     Announced,
     Drain,
     Drains,
@@ -115,7 +115,7 @@ def _set(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
     store = DrainStore(tree)
     drains = store.change(lambda old: old.with_machine(drain) if key is None else old.with_job(key, drain))
     _publish(tree, site, drains, store.read_announced(), key, now_secs)
-    from jobfeatures.drainreport import format_span, format_time
+    from jobfeatures.drains.report import format_span, format_time
 
     what = "this node" if key is None else f"job {key.job_id}"
     print(f"{what} shuts down at {format_time(at_secs)}, in {format_span(at_secs - now_secs)}")
@@ -216,7 +216,7 @@ def _who(environ: Mapping[str, str]) -> str:
 
 
 def _show(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
-    from jobfeatures.drainreport import format_span, format_table, format_time
+    from jobfeatures.drains.report import format_span, format_table, format_time
 
     store = DrainStore(FeatureTree(config.features_root))
     drains, announced = store.read(), store.read_announced()
@@ -265,10 +265,10 @@ def _show(arguments: argparse.Namespace, config: Config, now_secs: float) -> int
 
 
 def _plan(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
-    from jobfeatures.drainplan import order_nodes, plan_drain
-    from jobfeatures.drainreport import format_order, format_plan, plans_document
-    from jobfeatures.metricsource import DAEMON_URL, read_daemon, read_prometheus
-    from jobfeatures.nodemetrics import gather_nodes
+    from jobfeatures.drains.metricsource import DAEMON_URL, read_daemon, read_prometheus
+    from jobfeatures.drains.nodemetrics import gather_nodes
+    from jobfeatures.drains.plan import order_nodes, plan_drain
+    from jobfeatures.drains.report import format_order, format_plan, plans_document
 
     if arguments.nodes is not None and arguments.prometheus is None:
         raise ConfigurationError("--nodes", "needs --prometheus")
@@ -295,7 +295,7 @@ def _plan(arguments: argparse.Namespace, config: Config, now_secs: float) -> int
             print(format_order(ordered, now_secs=now_secs))
         print("\n".join(format_plan(plan, now_secs=now_secs) for plan in ordered), end="")
     if arguments.plot is not None:
-        from jobfeatures.drainplot import plot_plans
+        from jobfeatures.drains.plot import plot_plans
 
         plot_plans(ordered, nodes, arguments.plot)
     return 0

@@ -20,10 +20,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the jobs in the order of giving up; exit status 1 if they do not free that many cores."""
-    from jobfeatures.drainreport import format_victims, victims_document
-    from jobfeatures.metricsource import DAEMON_URL, read_daemon
-    from jobfeatures.nodemetrics import gather_nodes
-    from jobfeatures.victims import cores_found, rank_victims
+    from jobfeatures.drains.metricsource import DAEMON_URL, read_daemon
+    from jobfeatures.drains.nodemetrics import gather_nodes
+    from jobfeatures.drains.report import format_victims, victims_document
+    from jobfeatures.drains.victims import cores_found, rank_victims
 
     try:
         cores = COUNT.parse(arguments.cores)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from jobfeatures.clock import Clock
-from jobfeatures.drain import NO_DRAINS, NOT_ANNOUNCED, Announced, Drains, compute_announced
+from jobfeatures.drains.drain import NO_DRAINS, NOT_ANNOUNCED, Announced, Drains, compute_announced
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.model import Job, JobKey, JobTable
 from jobfeatures.publish.drainstore import DrainStore

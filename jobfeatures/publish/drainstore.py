@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from jobfeatures.drain import (
+from jobfeatures.drains.drain import (
     MAX_DOCUMENT_BYTES,
     NO_DRAINS,
     NOT_ANNOUNCED,

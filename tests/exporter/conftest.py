@@ -15,7 +15,7 @@ from exporter.snapshot import (
     Snapshot,
 )
 from jobfeatures.batch.source import SourceStatus
-from jobfeatures.drain import Announced, Drain, Drains
+from jobfeatures.drains.drain import Announced, Drain, Drains
 from jobfeatures.features.machine import Machine
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limits
 from jobfeatures.publish.drainbook import DrainView

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.cli import main
+from jobfeatures.drains.nodemetrics import parse_page
 from jobfeatures.model import JobKey
-from jobfeatures.nodemetrics import parse_page
 from jobfeatures.publish.tree import FeatureTree
 
 PAGE = (Path(__file__).parents[2] / "fixtures/golden/metrics.txt").read_text(encoding="utf-8")

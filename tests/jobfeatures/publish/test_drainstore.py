@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.config import Config
-from jobfeatures.drain import NO_DRAINS, NOT_ANNOUNCED, Announced, Drain, Drains
+from jobfeatures.drains.drain import NO_DRAINS, NOT_ANNOUNCED, Announced, Drain, Drains
 from jobfeatures.errors import LockTimeoutError, ParseError, UnsafePathError
 from jobfeatures.features.keys import Profile
 from jobfeatures.features.machine import Machine

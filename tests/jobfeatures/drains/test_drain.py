@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.drain import (
+from jobfeatures.drains.drain import (
     MAX_EPOCH_SECS,
     NO_DRAINS,
     NOT_ANNOUNCED,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
-from jobfeatures.drainplan import Choice, NodePlan
-from jobfeatures.victims import Victim, cores_found
+from jobfeatures.drains.plan import Choice, NodePlan
+from jobfeatures.drains.victims import Victim, cores_found
 
 SHOWN_KILLED = 3
 

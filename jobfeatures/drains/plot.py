@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobfeatures.drainplan import NodePlan, compute_choice
+from jobfeatures.drains.nodemetrics import SeenNode
+from jobfeatures.drains.plan import NodePlan, compute_choice
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.nodemetrics import SeenNode
 
 MAX_NODES = 12  # curves that can be told apart
 POINTS = 400

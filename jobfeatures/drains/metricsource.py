@@ -9,8 +9,8 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import ProxyHandler, build_opener
 
+from jobfeatures.drains.nodemetrics import NAMES, Series, parse_answer, parse_page
 from jobfeatures.errors import SourceError, shown
-from jobfeatures.nodemetrics import NAMES, Series, parse_answer, parse_page
 
 DAEMON_URL = "http://127.0.0.1:9819/metrics"
 TIMEOUT_SECS = 30.0

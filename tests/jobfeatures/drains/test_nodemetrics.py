@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.drains.nodemetrics import NAMES, Series, gather_nodes, parse_answer, parse_page
 from jobfeatures.errors import ParseError
-from jobfeatures.nodemetrics import NAMES, Series, gather_nodes, parse_answer, parse_page
 from jobfeatures.status.waste import Basis
 
-GOLDEN = Path(__file__).parents[1] / "fixtures/golden/metrics.txt"
+GOLDEN = Path(__file__).parents[2] / "fixtures/golden/metrics.txt"
 
 
 def test_the_daemons_page_is_understood():

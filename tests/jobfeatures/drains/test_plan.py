@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.drainplan import NodePlan, compute_choice, order_nodes, plan_drain
-from jobfeatures.nodemetrics import SeenJob, SeenNode
+from jobfeatures.drains.nodemetrics import SeenJob, SeenNode
+from jobfeatures.drains.plan import NodePlan, compute_choice, order_nodes, plan_drain
 from jobfeatures.status.waste import Basis
 
 

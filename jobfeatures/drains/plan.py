@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobfeatures.nodemetrics import SeenJob, SeenNode
+from jobfeatures.drains.nodemetrics import SeenJob, SeenNode
 from jobfeatures.status.waste import Basis, combine_bases
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from jobfeatures.nodemetrics import SeenJob
+from jobfeatures.drains.nodemetrics import SeenJob
 
 
 @dataclass(frozen=True, slots=True)

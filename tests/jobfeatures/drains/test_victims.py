@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.nodemetrics import SeenJob
-from jobfeatures.victims import cores_found, rank_victims
+from jobfeatures.drains.nodemetrics import SeenJob
+from jobfeatures.drains.victims import cores_found, rank_victims
 
 
 def job(job_id, cores, waste, user="alice", priority=None, **more):
