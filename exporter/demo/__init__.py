@@ -136,6 +136,8 @@ def run_demo(config_for: Callable[[Mapping[str, str]], DaemonConfig], duration_s
         "features.root": root,
         "batch.sources": "spool",
         "sample.interval": "2s",
+        # The jobs are given seven CPUs, which many a laptop does not have.
+        "machine.total_cpu": str(max(os.cpu_count() or 1, sum(kind.cpus for kind in KINDS) + 1)),
         "log.level": "warning",
     }
     jobs: DemoBatchSystem | None = None
