@@ -7,6 +7,8 @@ python -I -c pass     the same without site packages' own start-up files
 imports               what `jobfeatures publish` imports, and an end with all of Python's tidying up
 publish, first        a job that has no directory yet; its environment tells all, nobody is asked
 publish, again        the same job, nothing changed
+publish, asks         the same where only the controller knows the limits; a shell script stands in for scontrol
+scontrol's stand-in   that script alone
 remove                its removal
 
 The daemon, with `--jobs` jobs:
@@ -70,9 +72,28 @@ def hook_environment(folder: str) -> dict[str, str]:
     }
 
 
+def stand_in(folder: str) -> str:
+    """Return a script that answers as scontrol does, without a controller behind it."""
+    path = Path(folder) / "scontrol"
+    record = (
+        "JobId=$n JobName=x UserId=alice(6001) GroupId=alice(6001) MCS_label=N/A Account=p QOS=normal JobState=RUNNING "
+        f"Reason=None Restarts=0 TimeLimit=00:07:00 SubmitTime={START} StartTime={START} EndTime={START + 420} "
+        "Partition=batch NodeList=n1 NumCPUs=2 JOB_GRES=(null)   Nodes=n1 CPU_IDs=0-1 Mem=120 GRES= "
+        "MinMemoryNode=120M MinTmpDiskNode=0 Features=(null) Command=(null)"
+    )
+    path.write_text(
+        "#!/bin/sh\nwhile read -r verb what n; do case $what in\n"
+        f'hostnames) echo "$n";; job) echo "{record}";;\nesac; done\n'
+    )
+    path.chmod(0o755)
+    return str(path)
+
+
 def run_secs(argv: list[str], environment: dict[str, str]) -> float:
     started = time.perf_counter()
-    subprocess.run(argv, env=environment, check=True, stderr=subprocess.DEVNULL, cwd="/")
+    subprocess.run(
+        argv, env=environment, check=True, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/"
+    )
     return time.perf_counter() - started
 
 
@@ -87,12 +108,19 @@ def bench_hook(rounds: int, folder: str) -> None:
         "imports": [python, "-c", IMPORTS],
         "publish, first": [*hook, "publish", "--strict"],
         "publish, again": [*hook, "publish", "--strict"],
+        "publish, asks": [*hook, "publish", "--strict"],
+        "scontrol's stand-in": [stand_in(folder)],
         "remove": [*hook, "remove", "--strict"],
+    }
+    asking = {
+        **{name: value for name, value in environment.items() if not name.endswith("_TIME")},
+        "JOBFEATURES_SLURM_ASK_IN_PROLOG": "auto",
+        "JOBFEATURES_SLURM_SCONTROL": stand_in(folder),
     }
     times: dict[str, list[float]] = {name: [] for name in commands}
     for number in range(rounds + 1):  # the first fills the bytecode cache
         for name, argv in commands.items():
-            secs = run_secs(argv, environment)
+            secs = run_secs(argv, asking if name == "publish, asks" else environment)
             if number:
                 times[name].append(secs)
     base = statistics.median(times["python -c pass"])
