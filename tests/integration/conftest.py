@@ -83,7 +83,7 @@ def start_exporter(tmp_path):
 
         def address() -> str | None:
             assert process.poll() is None, log.read_text()
-            match = re.search(r"address=(\S+)", log.read_text())
+            match = re.search(r"msg=listening address=(\S+)", log.read_text())
             return match and match[1]
 
         exporter.address = until(address)
@@ -193,6 +193,7 @@ def slurm(slurm_lab):
         target.write_text(
             "#!/bin/bash\n"
             f"export JOBFEATURES_COMMAND={BIN}/jobfeatures JOBFEATURES_FEATURES_ROOT={features}\n"
+            "export JOBFEATURES_HOOK_TIMEOUT=10\n"  # the values count here; the default is tried elsewhere
             f". {slurm_lab}/hook-settings 2>/dev/null\n"
             f"exec {ROOT}/packaging/slurm/{script}\n"
         )

@@ -199,7 +199,9 @@ def test_a_prolog_never_fails_or_delays_a_job(slurm, settings):
     hang = slurm.lab / "hang"
     hang.write_text("#!/bin/bash\nexec sleep 60\n")
     hang.chmod(0o755)
-    (slurm.lab / "hook-settings").write_text(settings.format(lab=slurm.lab) + "\n")
+    (slurm.lab / "hook-settings").write_text(
+        "unset JOBFEATURES_HOOK_TIMEOUT\n" + settings.format(lab=slurm.lab) + "\n"
+    )
     output = Path("/home/alice/ran.out")
     output.unlink(missing_ok=True)
     started = time.monotonic()
@@ -245,3 +247,36 @@ def test_an_unreachable_controller_costs_nothing_but_its_age(slurm, start_export
     assert (features / "slurm-99999").is_dir()
     assert exporter.info(live)["user"] == "alice"  # the prolog's record tells
     assert exporter.series("batch_job_cpu_seconds_total", job_id=live)
+
+
+def test_a_job_reads_its_features_from_an_address_where_its_site_says_so(slurm, start_exporter, until):
+    """DIRAC's pilot takes addresses only; the task prolog hands them to the job's user alone."""
+    address = "127.0.0.1:17920"
+    (slurm.lab / "hook-settings").write_text(
+        f"export JOBFEATURES_FEATURES_LISTEN_ADDRESS={address} JOBFEATURES_FEATURES_FORM=http\n"
+    )
+    exporter = start_exporter(
+        "--batch.sources", "slurm", "--features.root", str(slurm.features), "--node.name", slurm.node,
+        "--features.listen-address", address, "--features.form", "http", "--sample.interval", "1s",
+        environ=slurm.environ,
+    )  # fmt: skip
+    output = Path("/home/alice/http.out")
+    output.unlink(missing_ok=True)
+    read = (
+        "import os, urllib.request as u;"
+        "r = lambda v, k: print(k + '=' + u.urlopen(os.environ[v] + '/' + k).read().decode().strip());"
+        "r('MACHINEFEATURES', 'total_cpu'); r('JOBFEATURES', 'wall_limit_secs'); r('JOBFEATURES', 'job_id');"
+        "w = u.Request(os.environ['JOBSTATUS'] + '/used_CPU', data=b'1', method='PUT'); u.urlopen(w);"
+        "print('form=' + os.environ['JOBFEATURES'].split(':')[0])"
+    )
+    job_id = slurm.submit(f'/usr/bin/python3 -c "{read}"\nsleep 10', "-t", "7", "--mem=100", output=output)
+    slurm.wait(job_id, "RUNNING")
+    told = until(lambda: output.exists() and "form" in output.read_text() and values_of(output))
+    assert told["form"] == "http"
+    assert told["wall_limit_secs"] == "420"
+    assert told["job_id"] == job_id
+    until(lambda: exporter.series("batch_job_status_used_cpus", job_id=job_id))
+    assert (slurm.features / f"jobstatus/slurm-{job_id}/used_CPU").stat().st_uid == 6001
+    lines = slurm.features / f"exports/slurm-{job_id}"
+    assert stat.S_IMODE(lines.stat().st_mode) == 0o400
+    assert lines.stat().st_uid == 6001

@@ -6,5 +6,5 @@ if [ ! -e /usr/sbin/policy-rc.d ] && [ ! -d /run/systemd/system ]; then
   printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
   chmod 755 /usr/sbin/policy-rc.d
 fi
-apt-get install -y --no-install-recommends slurmctld slurmd slurmdbd slurm-client \
+apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends slurmctld slurmd slurmdbd slurm-client \
   slurm-wlm-mysql-plugin munge mariadb-server mariadb-client
