@@ -7,7 +7,6 @@ of everything together and takes no lock that a thread at work holds.
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -25,7 +24,7 @@ from jobfeatures.batch.hooks import HookSource
 from jobfeatures.batch.source import BatchSource, SourceKeeper
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.drains.drain import machine_shutdown
-from jobfeatures.errors import ConfigurationError, JobfeaturesError
+from jobfeatures.errors import JobfeaturesError
 from jobfeatures.hooks import node_name
 from jobfeatures.model import Job, JobKey, JobTable
 from jobfeatures.publish.drainbook import DrainBook
@@ -33,7 +32,7 @@ from jobfeatures.publish.drainstore import DrainStore
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.roster import Roster
-from jobfeatures.site import Site
+from jobfeatures.site import Site, read_cores, read_cpu_model
 from jobfeatures.status.board import StatusBoard, StatusTarget
 from jobfeatures.status.keeper import StatusKeeper
 from jobfeatures.watch import watch_directory
@@ -53,7 +52,11 @@ class Daemon:
         self._clock = clock or SystemClock()
         self._name = node_name(config, {})
         self._tree = FeatureTree(config.features_root)
-        self._site = Site(config)
+        self._site = Site(
+            config,
+            cpu_model=read_cpu_model(f"{config.path_procfs}/cpuinfo"),
+            cores=read_cores(f"{config.path_sysfs}/devices/system/cpu"),
+        )
         self._machine = self._site.machine
         self._roster = Roster(HOOKS)
         self._roster_lock = threading.Lock()
@@ -79,7 +82,7 @@ class Daemon:
             self._board, self._status_targets, self._clock, interval_secs=config.sample_interval_secs
         )
         self._publisher = Publisher(self._tree, self._site, self._clock) if config.features_publish else None
-        self._keepers = [self._keep(*each) for each in self._sources()]
+        self._keepers = [self._keep(source) for source in self._sources()]
         loops: list[tuple[str, Callable[[], None]]] = [
             ("sampling", self._sample_loop),
             ("status", self._statuses.run),
@@ -155,35 +158,33 @@ class Daemon:
         def fresh() -> bool:
             return self._snapshot is not None and self._snapshot.taken_at_secs >= asked_at - FRESH_SECS
 
+        if fresh():
+            return
         self._sample_wanted.set()
         with self._sample_taken:
             self._sample_taken.wait_for(fresh, self._config.scrape_deadline_secs)
 
     # --- sources --------------------------------------------------------------------
 
-    def _sources(self) -> list[tuple[BatchSource, float]]:
-        """Return the sources, the best informed last, each with the least time between two questions."""
+    def _sources(self) -> list[BatchSource]:
+        """Return the sources, the best informed last. Raises ConfigurationError."""
         config = self._config
         names = [name for name in SYSTEMS if name in config.batch_sources]
         if AUTO in config.batch_sources:
-            found = {"slurm": shutil.which(config.slurm_scontrol), "spool": config.spool_directory}
-            names = [name for name in SYSTEMS if name in names or found.get(name)]
-        if "spool" in names and config.spool_directory is None:
-            raise ConfigurationError("spool.directory", "is needed by the spool source")
-        made: list[tuple[BatchSource, float]] = []
+            names = [name for name in SYSTEMS if name in names or load_module(name).is_here(config)]
+        made: list[BatchSource] = []
         if config.features_publish:
-            made.append((HookSource(self._tree.records_path, self._clock), LOCAL_MIN_INTERVAL_SECS))
-        for name in names:
-            source = load_module(name).make_source(config, self._clock, self._name)
-            made.append((source, LOCAL_MIN_INTERVAL_SECS if name == "spool" else config.batch_interval_secs))
+            made.append(HookSource(self._tree.records_path, self._clock))
+        made += [load_module(name).make_source(config, self._clock, self._name) for name in names]
         return made
 
-    def _keep(self, source: BatchSource, min_interval_secs: float) -> SourceKeeper:
+    def _keep(self, source: BatchSource) -> SourceKeeper:
+        interval_secs = self._config.batch_interval_secs
         return SourceKeeper(
             source,
             self._clock,
-            interval_secs=self._config.batch_interval_secs,
-            min_interval_secs=min_interval_secs,
+            interval_secs=interval_secs,
+            min_interval_secs=LOCAL_MIN_INTERVAL_SECS if source.is_local else interval_secs,
             seen=self._seen_jobs,
             claimed=lambda: self._tree.published().keys(),
             on_change=self._tables_changed,

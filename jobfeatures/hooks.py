@@ -16,7 +16,6 @@ from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.features.keys import LOG_CORES, PHYS_CORES
-from jobfeatures.features.machine import Machine
 from jobfeatures.model import Job, JobKey, fill_unknown
 from jobfeatures.publish.records import format_record
 from jobfeatures.publish.tree import FeatureTree
@@ -39,11 +38,6 @@ class HookModule(Protocol):
 def node_name(config: Config, environ: Mapping[str, str]) -> str:
     """Return this node's name in the batch system: configured, told by the hook's caller, or the host's."""
     return config.node_name or environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
-
-
-def machine_of(config: Config) -> Machine:
-    """Return what is published about this machine: stated values, else what the system shows."""
-    return Site(config).machine
 
 
 def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *, timeout_secs: float) -> Job:

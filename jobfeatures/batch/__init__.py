@@ -1,6 +1,7 @@
 """Batch systems: one file each, one line in `SYSTEMS` each.
 
-A file offers `make_source(config, clock, node_name) -> BatchSource`, and in
+A file offers `is_here(config) -> bool`, which `batch.sources = auto` goes by,
+and `make_source(config, clock, node_name) -> BatchSource`, and in
 `KEY_SOURCES` its own words for the values of keys that jobs read. Where the
 system runs hooks it also offers `job_from_prolog` and `ask_in_prolog` (see
 `jobfeatures.hooks.HookModule`), and its line names the variable that holds a

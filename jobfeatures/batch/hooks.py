@@ -23,6 +23,7 @@ class HookSource:
     """The records of a feature tree as a batch source."""
 
     name = NAME
+    is_local = True
 
     def __init__(self, directory: str, clock: Clock) -> None:
         self._directory = directory

@@ -26,6 +26,7 @@ class BatchSource(Protocol):
     """One way to learn about the jobs of this node. Instances are used by one thread at a time."""
 
     name: str
+    is_local: bool  # asking costs nobody but this node: a folder, not a controller
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return what is known now.

@@ -97,6 +97,7 @@ class SpoolSource:
     """
 
     name = NAME
+    is_local = True
 
     def __init__(
         self,
@@ -284,6 +285,11 @@ class SpoolSource:
     def _untold(self, notes: Sequence[Rejected]) -> tuple[Rejected, ...]:
         told, self._told = self._told, frozenset(notes)
         return _cut([note for note in notes if note not in told], MAX_TOLD, self._directory)
+
+
+def is_here(config: Config) -> bool:
+    """Tell whether this node has a spool folder, for those who leave the choice of sources to us."""
+    return config.spool_directory is not None
 
 
 def make_source(config: Config, clock: Clock, node_name: str) -> SpoolSource:

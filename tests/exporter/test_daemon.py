@@ -202,19 +202,56 @@ def test_stopping_leaves_no_thread(make_daemon):
 
 
 def test_many_scrapes_at_once_share_a_look(make_daemon):
-    daemon = make_daemon(sample__interval="60s")
+    daemon = make_daemon(sample__interval="60s", scrape__deadline="20s")
     daemon.start()
     until(lambda: daemon.is_ready)
-    original, looks = daemon._sampler.sample, []
+    original, looks, release = daemon._sampler.sample, [], threading.Event()
 
-    def counting():
+    def held():
         looks.append(1)
+        release.wait(20)
         return original()
 
-    daemon._sampler.sample = counting
+    daemon._sampler.sample = held
+    until(lambda: time.time() - daemon._snapshot.taken_at_secs > 1)
     scrapes = [threading.Thread(target=text_of, args=(daemon,)) for _ in range(8)]
     for scrape in scrapes:
         scrape.start()
+    until(lambda: looks and len(daemon._sample_taken._waiters) == 8)
+    release.set()
     for scrape in scrapes:
         scrape.join()
-    assert 0 <= len(looks) <= 8
+    assert 1 <= len(looks) <= 2  # the second, where somebody asked while the first was under way
+
+
+def test_a_look_that_is_fresh_is_not_taken_again(make_daemon, monkeypatch):
+    daemon = make_daemon(sample__interval="60s")
+    daemon.start()
+    until(lambda: daemon.is_ready)
+    taken_at = daemon._snapshot.taken_at_secs
+    asked = []
+    monkeypatch.setattr(daemon._clock, "now_secs", lambda: taken_at + 0.1)
+    monkeypatch.setattr(daemon._sample_wanted, "set", lambda: asked.append(1))
+    text_of(daemon)
+    monkeypatch.undo()
+    assert asked == []
+
+
+def test_the_machine_is_read_where_the_settings_say(tmp_path):
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_text("model name\t: Made Up 9000\n")
+    siblings = tmp_path / "sys/devices/system/cpu/cpu0/topology"
+    siblings.mkdir(parents=True)
+    (siblings / "thread_siblings_list").write_text("0\n")
+    file = tmp_path / "config.toml"
+    file.write_text('[cpu_model."Made Up .*"]\nhs06 = 171.04\n')
+    flags = {
+        "path.procfs": str(tmp_path / "proc"),
+        "path.sysfs": str(tmp_path / "sys"),
+        "batch.sources": "",
+        "features.profile": "both",
+        "features.root": str(tmp_path / "features"),
+    }
+    daemon = Daemon(load_config(ExporterConfig, flags=flags, environ={}, file=str(file)))
+    assert daemon._machine.hs06 == "171.04"
+    assert daemon._machine.physical_cores == 1

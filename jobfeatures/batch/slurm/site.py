@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from jobfeatures.config import Config
 
 
+def is_here(config: Config) -> bool:
+    """Tell whether Slurm's command is installed, for those who leave the choice of sources to us."""
+    import shutil  # a prolog has no use for it
+
+    return shutil.which(config.slurm_scontrol) is not None
+
+
 def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource:
     """Return the source of a daemon."""
     from jobfeatures.batch.slurm.source import SlurmSource  # a prolog has no use for it
@@ -29,8 +36,8 @@ def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource:
 def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
     """Return what the controller knows of a job whose Prolog runs; None if it is not to be asked.
 
-    Newer Slurm tells a Prolog start and end; before that only the controller
-    knows the limits. A job on many nodes starts on all of them at once, and
+    Where the Prolog's environment tells start and end, as that of Slurm 22.05
+    does not, there is nothing to ask. A job on many nodes starts on all of them at once, and
     its questions would reach the controller at once: its limits come with the
     daemon's next poll. Raises SourceError or ParseError.
     """

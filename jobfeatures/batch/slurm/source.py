@@ -62,6 +62,7 @@ class SlurmSource(PolledSource):
     """
 
     name = NAME
+    is_local = False
 
     def __init__(
         self,
