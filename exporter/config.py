@@ -6,6 +6,7 @@ from dataclasses import dataclass, make_dataclass
 from typing import TYPE_CHECKING
 
 from exporter.collectors import COLLECTORS
+from exporter.snapshot import Kind
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.config import Config
 from jobfeatures.logs import FORMATS, LEVELS
@@ -54,8 +55,12 @@ class DaemonConfig(Config):
     features_job_rate: int = setting(
         "features.job_rate", COUNT, 100, "requests a second that it answers to one job; a write counts as 10"
     )
-    jobs_groups: bool = setting(
-        "jobs.groups", BOOLEAN, False, "also show process groups that belong to no job, as batch_system none"
+    jobs_kinds: tuple[str, ...] = setting(
+        "jobs.kinds",
+        words(*(each.value for each in Kind)),
+        (Kind.BATCH.value,),
+        "whose series are shown; all but batch jobs stand under their kind as batch_system, "
+        "process groups under none",
     )
     log_level: str = setting("log.level", choice(*LEVELS), "info", "least severe messages to log")
     log_format: str = setting("log.format", choice(*FORMATS), "logfmt", "form of a log line")

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from exporter.exposition import labels
 from exporter.rates import cpu_secs_of
-from exporter.snapshot import GroupKey, Snapshot
+from exporter.snapshot import GroupKey, JobSample, Kind, Snapshot, UnitKey, WorkKey, kind_of
 from jobfeatures.batch.source import SourceStatus
 from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.features.machine import Machine
@@ -34,7 +34,7 @@ class Context:
     publisher: PublisherStatus | None = None
     feature_answers: Mapping[int, int] = field(default_factory=dict)  # over HTTP, by status
     machine: Machine = field(default_factory=Machine)
-    show_groups: bool = False
+    kinds: frozenset[Kind] = frozenset({Kind.BATCH})  # whose series are shown
     drains: DrainView | None = None
     cpu_rates: Mapping[JobKey, float] = field(default_factory=dict)  # CPU seconds a second
 
@@ -46,6 +46,12 @@ class Context:
                 if isinstance(key, JobKey) and key not in here:
                     here[key] = self.jobs.get(key) or Job(key=key)
         return here
+
+    def shown_samples(self) -> list[JobSample]:
+        """Return what every job of the kinds that are shown uses."""
+        if self.snapshot is None:
+            return []
+        return [sample for key, sample in self.snapshot.jobs.items() if kind_of(key) in self.kinds]
 
     def cpu_remaining_secs(self, key: JobKey) -> float | None:
         """Return the seconds until a job has used up its CPU limit; None where that is not known.
@@ -75,14 +81,16 @@ class Context:
 
 
 @lru_cache(maxsize=65536)
-def job_labels(key: JobKey | GroupKey) -> str:
-    """Return the labels that identify a job; process groups without a job carry their epoch."""
+def job_labels(key: WorkKey) -> str:
+    """Return the labels that identify a job; units stand under their kind, groups carry their epoch."""
     if isinstance(key, GroupKey):
         return labels(batch_system="none", job_id=f"{key.pgid}@{key.epoch}")
+    if isinstance(key, UnitKey):
+        return labels(batch_system=key.kind.value, job_id=key.name)
     return labels(batch_system=key.batch_system, job_id=key.job_id)
 
 
 @lru_cache(maxsize=65536)
-def job_labels_with(key: JobKey | GroupKey, name: str, value: str) -> str:
+def job_labels_with(key: WorkKey, name: str, value: str) -> str:
     """Return `job_labels` with one more label."""
     return f"{job_labels(key)},{labels(**{name: value})}"

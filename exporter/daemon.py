@@ -17,7 +17,7 @@ from exporter.context import Context
 from exporter.exposition import render
 from exporter.rates import CpuRates
 from exporter.sampling.sampler import Sampler
-from exporter.snapshot import Snapshot
+from exporter.snapshot import Kind, Snapshot
 from jobfeatures.batch import SYSTEMS, load_module
 from jobfeatures.batch.hooks import NAME as HOOKS
 from jobfeatures.batch.hooks import HookSource
@@ -146,7 +146,7 @@ class Daemon:
             sources=tuple(keeper.status for keeper in self._keepers),
             publisher=self._publisher.status if self._publisher is not None else None,
             machine=self._machine,
-            show_groups=self._config.jobs_groups,
+            kinds=frozenset(map(Kind, self._config.jobs_kinds)),
             drains=self._drains.view,
             cpu_rates=self._cpu_rates,
             feature_answers=dict(self.feature_answers),

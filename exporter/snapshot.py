@@ -27,6 +27,15 @@ class CpuSecs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiskSample:
+    """One block device, see Documentation/admin-guide/iostats.rst: `stats` are its fields as they stand."""
+
+    major: int
+    minor: int
+    stats: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSample:
     """The node as a whole."""
 
@@ -37,6 +46,11 @@ class NodeSample:
     load1: float | None = None
     load5: float | None = None
     load15: float | None = None
+    runnable_entities: int | None = None  # of /proc/loadavg: threads that run or would
+    existing_entities: int | None = None
+    disks: Mapping[str, DiskSample] = field(default_factory=dict)  # by name
+    pressure_secs: Mapping[tuple[str, str], float] = field(default_factory=dict)  # see JobSample
+    energy_joules: Mapping[str, float] = field(default_factory=dict)  # since our start, by RAPL domain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +74,45 @@ class Accounting(enum.Enum):
     PROCESSES = "processes"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockIo:
+    """What a control group moved to and from block devices, all devices together."""
+
+    read_bytes: int
+    written_bytes: int
+    reads: int
+    writes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessIo:
+    """What processes read and wrote, proc_pid_io(5): `data_` reached the storage, the others are calls."""
+
+    read_bytes: int  # rchar: by read(2) and the like, page cache and pipes included
+    written_bytes: int
+    data_read_bytes: int
+    data_written_bytes: int
+    data_cancelled_bytes: int
+
+
+class Kind(enum.Enum):
+    """What a set of processes is."""
+
+    BATCH = "batch"
+    CONTAINER = "container"
+    SERVICE = "service"
+    SESSION = "session"
+    GROUP = "group"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitKey:
+    """Identity of a container, a service or a user session; never of a batch job."""
+
+    kind: Kind
+    name: str  # such as sshd.service, docker-0123456789ab, user-1000
+
+
 @dataclass(frozen=True, slots=True)
 class GroupKey:
     """Identity of processes without a batch job: a process group of one boot.
@@ -69,6 +122,16 @@ class GroupKey:
 
     pgid: int
     epoch: int
+
+
+WorkKey = JobKey | UnitKey | GroupKey
+
+
+def kind_of(key: WorkKey) -> Kind:
+    """Return what a key identifies."""
+    if isinstance(key, JobKey):
+        return Kind.BATCH
+    return key.kind if isinstance(key, UnitKey) else Kind.GROUP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +155,20 @@ class ProcessSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepSample:
+    """What one step of a job uses, as its control group says."""
+
+    step: str
+    user_cpu_secs: float | None = None
+    system_cpu_secs: float | None = None
+    memory: MemoryBytes = field(default_factory=MemoryBytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSample:
     """What one job, or one process group without a job, uses on this node."""
 
-    key: JobKey | GroupKey
+    key: WorkKey
     accounting: Accounting
     user_cpu_secs: float | None = None  # neither ever falls while the job lives
     system_cpu_secs: float | None = None
@@ -104,6 +177,84 @@ class JobSample:
     threads: int = 0
     uid: int | None = None  # of one of its processes, where readable
     node: str | None = None  # the node name in the control group's path, where there is one
+    sluid: str | None = None  # Slurm's own unique id, where the control group is named by it
+    oom_kills: int | None = None  # counters: they never fall either
+    memory_limit_hits: int | None = None
+    block_io: BlockIo | None = None
+    process_io: ProcessIo | None = None
+    # Seconds stalled, by resource (cpu, memory, io) and share of tasks (some, full).
+    pressure_secs: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    cpus: int | None = None  # that its cpuset lets it use
+    steps: tuple[StepSample, ...] = ()
+    energy_joules: float | None = None  # of the CPU packages, by its share of CPU time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuCard:
+    """A card, or a part of one that is a device of its own (MIG). Unknown is None or empty, never 0."""
+
+    uuid: str
+    index: int | None = None  # of the driver's library; may change at boot
+    minor: int | None = None  # of /dev/nvidiaN or /dev/dri/cardN
+    parent_uuid: str | None = None  # of the card that an instance is a part of
+    address: str = ""
+    manufacturer: str = ""  # NVIDIA, AMD, Intel
+    model: str = ""
+    architecture: str = ""
+    driver: str = ""
+    firmware: str = ""
+    memory_bytes: int | None = None
+    power_limit_watts: float | None = None
+    max_power_limit_watts: float | None = None
+    min_power_limit_watts: float | None = None
+    max_ce_clock_mhz: int | None = None
+    max_memory_clock_mhz: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuProcess:
+    """What one process does on one card."""
+
+    pid: int
+    memory_bytes: int | None = None
+    ce_util_percent: float | None = None
+    memory_util_percent: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSample:
+    """The state of one card at its own time: drivers answer when they like."""
+
+    card: GpuCard
+    taken_at_secs: float
+    failing: int = 0  # an error code, 1 where nothing better is known; see SampleGpu of Sonar's format
+    fan_percent: float | None = None
+    compute_mode: str = ""
+    performance_state: int | None = None
+    memory_used_bytes: int | None = None
+    ce_util_percent: float | None = None
+    memory_util_percent: float | None = None
+    temperature_celsius: float | None = None
+    power_watts: float | None = None
+    power_limit_watts: float | None = None
+    ce_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    energy_joules: float | None = None  # a counter; the driver's, else power integrated since our start
+    busy_secs: float | None = None  # a counter: utilisation integrated since our start
+    processes: tuple[GpuProcess, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobGpu:
+    """One job on one card; counters since we first saw it there. Without use they are None."""
+
+    key: WorkKey
+    uuid: str
+    allocated: bool = False  # by the batch system
+    busy_secs: float | None = None
+    energy_joules: float | None = None
+    memory_bytes: int | None = None
+    ce_util_percent: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +264,19 @@ class Snapshot:
     taken_at_secs: float
     duration_secs: float
     node: NodeSample | None
-    jobs: Mapping[JobKey | GroupKey, JobSample]
-    processes: int  # on the node
+    jobs: Mapping[WorkKey, JobSample]
+    processes: Mapping[int, ProcessSample] = field(default_factory=dict)  # by pid
+    # Whose each process is, by pid; a bare number is a process group without a job, see `key_of`.
+    keys: Mapping[int, JobKey | UnitKey | int] = field(default_factory=dict)
+    epoch: int | None = None  # of GroupKey
+    gpus: tuple[GpuSample, ...] = ()
+    job_gpus: tuple[JobGpu, ...] = ()
+    gpu_unattributed: Mapping[str, int] = field(default_factory=dict)  # unknown processes by card's uuid
     unreadable: Mapping[str, int] = field(default_factory=dict)  # readings left out since start, by kind
+
+    def key_of(self, pid: int) -> WorkKey | None:
+        """Return whose a process is, None for one that was not there or where the boot time is unknown."""
+        key = self.keys.get(pid)
+        if isinstance(key, int):
+            return None if self.epoch is None else GroupKey(key, self.epoch)
+        return key

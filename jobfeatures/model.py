@@ -132,6 +132,9 @@ class Job:
     het_job_id: str | None = None
     het_offset: int | None = None
     restarts: int | None = None
+    allocated_gpus: int | None = None  # on this node
+    gpus: tuple[str, ...] = ()  # these, as the batch system names them: index, minor number or UUID
+    sluid: str | None = None  # Slurm's own unique id
     processes: frozenset[int] = frozenset()  # process or process-group ids, where the source names them
     sessions: frozenset[int] = frozenset()
 
@@ -141,6 +144,39 @@ class Job:
         if self.start_secs is None or not isinstance(self.limits.wall_secs, int):
             return None
         return self.start_secs + self.limits.wall_secs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """A partition or queue of a cluster."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
+    state: str | None = None  # the batch system's word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterNode:
+    """A node as the batch system knows it. `states` are its words in capitals, such as IDLE and DRAIN."""
+
+    name: str
+    states: tuple[str, ...]
+    cpus: int | None = None
+    allocated_cpus: int | None = None
+    memory_bytes: int | None = None
+    gpus: int | None = None
+    address: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """One answer of a batch system about its nodes."""
+
+    source: str
+    taken_at_secs: float
+    partitions: tuple[Partition, ...] = ()
+    nodes: tuple[ClusterNode, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from exporter.context import JOB, Context, job_labels, job_labels_with
 from exporter.exposition import Family, Metric, Sample
 from exporter.snapshot import JobSample
-from jobfeatures.model import JobKey
 
 COMPONENTS = ("anon", "file", "shmem", "kernel", "swap")
 
@@ -43,14 +42,8 @@ _OF_MEMORY = {CHARGED: "charged", LIMIT: "limit", PEAK: "peak"}
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the jobs' families; process groups without a job only where they are asked for."""
-    if context.snapshot is None:
-        return
-    samples = [
-        sample
-        for key, sample in context.snapshot.jobs.items()
-        if context.show_groups or isinstance(key, JobKey)
-    ]
+    """Yield the jobs' families; other kinds only where they are asked for."""
+    samples = context.shown_samples()
     yield Family(CPU, [each for sample in samples for each in _cpu(sample)])
     yield Family(MEMORY, [each for sample in samples for each in _memory(sample)])
     for metric, name in _OF_MEMORY.items():

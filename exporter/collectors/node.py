@@ -61,7 +61,7 @@ def families(context: Context) -> Iterator[Family]:
     snapshot = context.snapshot
     if snapshot is None:
         return
-    yield Family(PROCESSES, [("", snapshot.processes)])
+    yield Family(PROCESSES, [("", len(snapshot.processes))])
     yield Family(TAKEN, [("", snapshot.taken_at_secs)])
     yield Family(
         UNREADABLE, [(labels(kind=kind), count) for kind, count in sorted(snapshot.unreadable.items())]

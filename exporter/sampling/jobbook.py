@@ -9,7 +9,7 @@ from exporter.sampling.cgroup import JobCgroup
 from exporter.sampling.cgroupfiles import compute_memory_sum
 from exporter.sampling.members import Members
 from exporter.sampling.procfs import TICKS_PER_SEC
-from exporter.snapshot import Accounting, GroupKey, JobSample, ProcessSample
+from exporter.snapshot import Accounting, GroupKey, JobSample, ProcessSample, UnitKey, WorkKey
 from jobfeatures.model import JobKey
 
 # Root's own processes within a Slurm job, which do not tell whose it is.
@@ -35,14 +35,14 @@ class JobBook:
     def __init__(self, members: Members) -> None:
         self._members = members
         self._states: dict[JobKey, _State] = {}
-        self._groups: dict[int, tuple[CpuTicks, JobSample, Sequence[ProcessSample]]] = {}
+        self._units: dict[UnitKey | GroupKey, tuple[CpuTicks, JobSample, Sequence[ProcessSample]]] = {}
 
-    def forget_others(self, keys: Collection[JobKey | int]) -> None:
-        """Forget all jobs and process groups but these."""
+    def forget_others(self, keys: Collection[WorkKey]) -> None:
+        """Forget all jobs, units and process groups but these."""
         for ended in self._states.keys() - keys:
             del self._states[ended]
-        for pgid in self._groups.keys() - keys:
-            del self._groups[pgid]
+        for gone in self._units.keys() - keys:
+            del self._units[gone]
 
     def job(
         self,
@@ -83,17 +83,17 @@ class JobBook:
             node=nodes.pop() if len(nodes) == 1 else None,
         )
 
-    def group(self, pgid: int, epoch: int, processes: Sequence[ProcessSample], ticks: CpuTicks) -> JobSample:
-        """Return the record of a process group without a job; its user is that of its first process.
+    def unit(self, key: UnitKey | GroupKey, processes: Sequence[ProcessSample], ticks: CpuTicks) -> JobSample:
+        """Return the record of processes without a job; its user is that of the first of them.
 
-        Most groups sleep: one none of whose processes has changed gets its last record again.
+        Most of them sleep: where no process has changed the last record is given again.
         """
         uid = self._members.uid(processes[0].pid)
-        last = self._groups.get(pgid)
+        last = self._units.get(key)
         if last is not None and last[0] is ticks and last[1].uid == uid and last[2] == processes:
             return last[1]
         record = JobSample(
-            key=GroupKey(pgid, epoch),
+            key=key,
             accounting=Accounting.PROCESSES,
             user_cpu_secs=ticks.user / TICKS_PER_SEC,
             system_cpu_secs=ticks.system / TICKS_PER_SEC,
@@ -102,7 +102,7 @@ class JobBook:
             threads=sum(process.threads for process in processes),
             uid=uid,
         )
-        self._groups[pgid] = (ticks, record, processes)
+        self._units[key] = (ticks, record, processes)
         return record
 
     def _uid(self, cgroups: Sequence[JobCgroup], processes: Sequence[ProcessSample]) -> int | None:

@@ -13,13 +13,13 @@ from exporter.sampling.members import Members
 from exporter.sampling.processes import ProcessScanner
 from exporter.sampling.procfs import read_node
 from exporter.sampling.sluid import SluidResolver
-from exporter.snapshot import GroupKey, JobSample, ProcessSample, Snapshot
+from exporter.snapshot import GroupKey, JobSample, ProcessSample, Snapshot, UnitKey, WorkKey
 from jobfeatures.clock import Clock
 from jobfeatures.model import Job, JobKey
 
 # Within a sample a process group is its bare number: most processes have no
 # job, and a number hashes faster than a record.
-_Key = JobKey | int
+_Key = JobKey | UnitKey | int
 
 
 class Sampler:
@@ -73,13 +73,15 @@ class Sampler:
         processes = self._scan()
         self._members.update(processes)
         self._cgroups.update(self._is_here)
-        jobs = self._attribute(processes)
+        keys, jobs = self._attribute(processes)
         return Snapshot(
             taken_at_secs=taken_at_secs,
             duration_secs=self._clock.monotonic_secs() - started_secs,
             node=node,
             jobs=jobs,
-            processes=len(processes),
+            processes=processes,
+            keys=keys,
+            epoch=self._epoch,
             unreadable=dict(self._unreadable.counts),
         )
 
@@ -98,8 +100,10 @@ class Sampler:
     def _is_here(self, membership: Membership) -> bool:
         return self._node_name is None or membership.node in {None, self._node_name}
 
-    def _attribute(self, processes: Mapping[int, ProcessSample]) -> dict[JobKey | GroupKey, JobSample]:
-        """Return what each job, and each process group without one, uses."""
+    def _attribute(
+        self, processes: Mapping[int, ProcessSample]
+    ) -> tuple[dict[int, _Key], dict[WorkKey, JobSample]]:
+        """Return whose each process is, and what each job and each process group without one uses."""
         batch = {pid: each for pid, each in self._members.attributed.items() if self._is_here(each)}
         numbers = self._resolve_sluids(batch, processes)
         keys: dict[int, _Key] = {}
@@ -114,7 +118,7 @@ class Sampler:
         members: dict[_Key, list[ProcessSample]] = {}
         for pid, key in keys.items():
             members.setdefault(key, []).append(processes[pid])
-        return self._records(members, cgroups, self._accumulator.update(processes, keys))
+        return keys, self._records(members, cgroups, self._accumulator.update(processes, keys))
 
     def _resolve_sluids(
         self, batch: Mapping[int, Membership], processes: Mapping[int, ProcessSample]
@@ -134,15 +138,17 @@ class Sampler:
         members: Mapping[_Key, Sequence[ProcessSample]],
         cgroups: Mapping[JobKey, Sequence[JobCgroup]],
         ticks: Mapping[_Key, CpuTicks],
-    ) -> dict[JobKey | GroupKey, JobSample]:
-        records: dict[JobKey | GroupKey, JobSample] = {}
+    ) -> dict[WorkKey, JobSample]:
+        records: dict[WorkKey, JobSample] = {}
         for key in [*cgroups, *(each for each in members if each not in cgroups)]:
             if isinstance(key, JobKey):
                 records[key] = self._book.job(key, cgroups.get(key, ()), members.get(key, ()), ticks.get(key))
+            elif isinstance(key, UnitKey):
+                records[key] = self._book.unit(key, members[key], ticks[key])
             elif self._epoch is not None:
-                record = self._book.group(key, self._epoch, members[key], ticks[key])
-                records[record.key] = record
-        self._book.forget_others({*cgroups, *members})
+                group = GroupKey(key, self._epoch)
+                records[group] = self._book.unit(group, members[key], ticks[key])
+        self._book.forget_others(records.keys())
         return records
 
 

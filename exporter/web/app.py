@@ -5,31 +5,44 @@ from __future__ import annotations
 import asyncio
 import html
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 from aiohttp import web
 
-from exporter.daemon import Daemon
 from exporter.exposition import choose_format
 from jobfeatures import __version__
 from jobfeatures.errors import ConfigurationError
 
+
+class Scraped(Protocol):
+    """What the listener serves: the daemon of a node, or the controller's."""
+
+    def exposition(self, *, openmetrics: bool) -> bytes:
+        """Return the metrics as text; may take until the deadline."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether a scrape would show what it is there for."""
+
+
 COMPRESS_FROM_BYTES = 32 * 1024
-DAEMON: web.AppKey[Daemon] = web.AppKey("daemon", Daemon)
+SCRAPED: web.AppKey[Scraped] = web.AppKey("scraped")
 SCRAPES: web.AppKey[asyncio.Semaphore] = web.AppKey("scrapes", asyncio.Semaphore)
 MAX_SCRAPES = 4  # at once; more wait: each waits for the same look at the node
 
 
-def make_app(daemon: Daemon) -> web.Application:
-    """Return the application that serves a running daemon."""
+def make_app(scraped: Scraped, routes: Iterable[web.RouteDef] = ()) -> web.Application:
+    """Return the application that serves a running daemon, and what else it has to offer."""
     app = web.Application(client_max_size=1024)
-    app[DAEMON] = daemon
+    app[SCRAPED] = scraped
     app[SCRAPES] = asyncio.Semaphore(MAX_SCRAPES)
     app.router.add_get("/", _index)
     app.router.add_get("/metrics", _metrics)
     app.router.add_get("/-/healthy", _healthy)
     app.router.add_get("/-/ready", _ready)
+    app.add_routes(routes)
     return app
 
 
@@ -59,7 +72,7 @@ async def serving(app: web.Application, address: str) -> AsyncIterator[str]:
 async def _metrics(request: web.Request) -> web.Response:
     openmetrics, content_type = choose_format(request.headers.get("Accept", ""))
     async with request.app[SCRAPES]:
-        body = await asyncio.to_thread(request.app[DAEMON].exposition, openmetrics=openmetrics)
+        body = await asyncio.to_thread(request.app[SCRAPED].exposition, openmetrics=openmetrics)
     headers = {"Content-Type": content_type}
     if len(body) >= COMPRESS_FROM_BYTES and "gzip" in request.headers.get("Accept-Encoding", ""):
         body = await asyncio.to_thread(zlib.compress, body, 1, 31)
@@ -72,7 +85,7 @@ async def _healthy(_request: web.Request) -> web.Response:
 
 
 async def _ready(request: web.Request) -> web.Response:
-    if request.app[DAEMON].is_ready:
+    if request.app[SCRAPED].is_ready:
         return web.Response(text="ready\n")
     return web.Response(status=503, text="not ready: the node or a batch source has not been read yet\n")
 

@@ -10,8 +10,10 @@ from exporter.snapshot import (
     CpuSecs,
     GroupKey,
     JobSample,
+    Kind,
     MemoryBytes,
     NodeSample,
+    ProcessSample,
     Snapshot,
 )
 from jobfeatures.batch.source import SourceStatus
@@ -24,6 +26,33 @@ from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
 
 NOW = 1_800_000_000.0
+
+
+def make_processes() -> list[ProcessSample]:
+    """Return two processes of a job, a child of the other, and one without a job."""
+    return [
+        ProcessSample(
+            pid=pid,
+            ppid=ppid,
+            pgid=pgid,
+            session=pgid,
+            start_ticks=5000 + pid,
+            command=command,
+            state="S",
+            user_ticks=100 * pid,
+            system_ticks=7,
+            children_user_ticks=0,
+            children_system_ticks=0,
+            threads=3,
+            resident_bytes=4096 * pid,
+            virtual_bytes=2**20,
+        )
+        for pid, ppid, pgid, command in (
+            (100, 1, 100, "bash"),
+            (101, 100, 100, 'a "b"\n'),
+            (321, 1, 321, "sshd"),
+        )
+    ]
 
 
 def make_snapshot() -> Snapshot:
@@ -68,7 +97,9 @@ def make_snapshot() -> Snapshot:
             load15=0.125,
         ),
         jobs={sample.key: sample for sample in samples},
-        processes=321,
+        processes={sample.pid: sample for sample in make_processes()},
+        keys={100: JobKey("slurm", "12"), 101: JobKey("slurm", "12"), 321: 321},
+        epoch=216_000_000,
         unreadable={"stat:EACCES": 2},
     )
 
@@ -142,7 +173,7 @@ def make_context() -> Context:
             Announced({"slurm": True}, {"slurm": int(NOW) + 3600}),
         ),
         cpu_rates={JobKey("slurm", "12"): 2.5},
-        show_groups=True,
+        kinds=frozenset(Kind),
     )
 
 

@@ -12,7 +12,7 @@ def look(used: float | None) -> Snapshot:
     jobs = {}
     if used is not None:
         jobs[KEY] = JobSample(key=KEY, accounting=Accounting.CGROUP, user_cpu_secs=used, system_cpu_secs=0.0)
-    return Snapshot(taken_at_secs=0, duration_secs=0, node=None, jobs=jobs, processes=0)
+    return Snapshot(taken_at_secs=0, duration_secs=0, node=None, jobs=jobs)
 
 
 def test_a_rate_is_cpu_seconds_a_second_over_two_looks():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import socket
 import stat
 import subprocess
@@ -75,7 +76,7 @@ def start_job(daemon):
     job = Job(
         key=KEY,
         state=JobState.RUNNING,
-        user="alice",
+        user=pwd.getpwuid(os.getuid()).pw_name,
         uid=os.getuid(),
         start_secs=now - 600,
         allocated_cpus=8,

@@ -96,7 +96,7 @@ def test_promtool_has_nothing_to_say_about_a_live_page(start_exporter, tmp_path)
     if promtool is None:
         pytest.skip("promtool is not installed (Debian: prometheus)")
     exporter = start_exporter(
-        "--batch.sources", "", "--features.root", str(tmp_path / "features"), "--jobs.groups"
+        "--batch.sources", "", "--features.root", str(tmp_path / "features"), "--jobs.kinds", "batch,group"
     )
     done = subprocess.run([promtool, "check", "metrics"], input=exporter.get().encode(), capture_output=True)
     assert done.stdout + done.stderr == b""

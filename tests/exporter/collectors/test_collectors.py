@@ -5,7 +5,7 @@ import pytest
 from exporter import collectors
 from exporter.collectors import COLLECTORS, collect
 from exporter.context import Context
-from exporter.snapshot import GroupKey
+from exporter.snapshot import GroupKey, Kind
 from jobfeatures.model import JobKey, Limits
 
 
@@ -104,7 +104,10 @@ def test_a_job_that_has_ended_is_not_shown(context):
 
 @pytest.mark.parametrize("shown", [True, False])
 def test_process_groups_are_shown_where_asked_for(context, shown):
-    found = series(replace(context, show_groups=shown), "batch_job_processes")
+    found = series(
+        replace(context, kinds=frozenset({Kind.BATCH, Kind.GROUP} if shown else {Kind.BATCH})),
+        "batch_job_processes",
+    )
     assert ('batch_system="none",job_id="321@216000000"' in found) is shown
 
 

@@ -44,7 +44,7 @@ def test_a_captured_node_with_a_job_on_v1(fixtures, clock):
     snapshot = sampler.sample()
     sampler.close()
     assert snapshot.taken_at_secs == clock.now_secs()
-    assert snapshot.processes == 5
+    assert len(snapshot.processes) == 5
     assert snapshot.unreadable == {}
     assert snapshot.node.load1 == 0.35
     job = snapshot.jobs[slurm("10")]
@@ -258,7 +258,7 @@ def test_a_snapshot_does_not_change_afterwards(node, make):
 def test_an_empty_node_has_an_empty_snapshot(tmp_path, clock):
     sampler = Sampler(procfs=str(tmp_path), cgroup=str(tmp_path / "none"), clock=clock, jobs=dict)
     snapshot = sampler.sample()
-    assert (snapshot.jobs, snapshot.processes, snapshot.unreadable) == ({}, 0, {})
+    assert (snapshot.jobs, snapshot.processes, snapshot.unreadable) == ({}, {}, {})
     assert snapshot.node.cpu is None
     sampler.close()
 
