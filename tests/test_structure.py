@@ -74,6 +74,7 @@ SIBLINGS = {
     "jobfeatures.batch": {"jobfeatures.batch.source"},
     "jobfeatures.commands": {"jobfeatures.commands.common", "jobfeatures.commands.hook"},
     "jobfeatures.formats": set(),
+    "exporter.commands": {"exporter.commands.common"},
     "exporter.collectors": set(),
 }
 

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from exporter.cli import build_parser, main
+from exporter.cli import COMMANDS, main
 from exporter.collectors import COLLECTORS
 from exporter.config import ExporterConfig
 from jobfeatures.settings import load_config, settings_of
@@ -75,12 +75,10 @@ def test_every_setting_stands_in_the_help_of_serve(capsys):
     assert [each.flag for each in settings_of(ExporterConfig) if each.flag not in text] == []
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["serve", "--help"], ["demo", "--help"], ["check-config", "--help"]]
-)
+@pytest.mark.parametrize("arguments", [["--help"], *([command, "--help"] for command in COMMANDS)])
 def test_help_is_everywhere(arguments, capsys):
     with pytest.raises(SystemExit) as ended:
-        build_parser().parse_args(arguments)
+        main(arguments)
     assert ended.value.code == 0
     assert "usage:" in capsys.readouterr().out
 

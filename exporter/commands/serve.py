@@ -1,0 +1,25 @@
+"""`jobfeatures-exporter serve`."""
+
+from __future__ import annotations
+
+import argparse
+
+from exporter.commands.common import config_of
+from exporter.config import ExporterConfig
+from jobfeatures.logs import configure_logging
+from jobfeatures.settings import add_flags
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add all settings."""
+    add_flags(parser, ExporterConfig)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until a signal comes."""
+    config = config_of(arguments)
+    configure_logging(config.log_level, config.log_format)
+    from exporter.serve import serve
+
+    serve(config)
+    return 0
