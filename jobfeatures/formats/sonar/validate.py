@@ -1,0 +1,344 @@
+"""Documents of Sonar's format, judged: types, ranges, forms, and what fields say of one another. Pure.
+
+Strict is what a producer has to keep: our own envelopes before they leave. Tolerant is what a
+reader has to take: fields left out because they are zero, null for nothing, empty timestamps,
+other tags of the jobs record, hosts with underscores, and states with words behind them are all
+sent by real agents. Unknown fields are passed over unless strict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from jobfeatures.errors import shown
+from jobfeatures.formats.sonar.fields import (
+    JOB_STATES,
+    PROFILES,
+    STRICT_TAGS,
+    TAGS,
+    Field,
+    FieldType,
+    fields_of,
+)
+from jobfeatures.formats.sonar.values import (
+    MAX_STRING_CHARACTERS,
+    MAX_TOPOLOGY_CHARACTERS,
+    fault_of_float,
+    fault_of_hostname,
+    fault_of_int,
+    fault_of_node_range,
+    fault_of_string,
+    fault_of_timestamp,
+    fault_of_uint,
+    fault_of_version,
+)
+
+MAX_FAULTS: Final = 100  # of one document; more say nothing new
+NO_NODES: Final = frozenset({"", "None assigned", "(null)"})
+
+# What even a tolerant reader needs: without these nobody knows what a record is about.
+_NEEDED: Final[dict[str, frozenset[str]]] = {
+    "SysinfoAttributes": frozenset({"cluster", "node"}),
+    "SampleAttributes": frozenset({"cluster", "node"}),
+    "JobsAttributes": frozenset({"cluster"}),
+    "ClusterAttributes": frozenset({"cluster"}),
+    "SampleGpu": frozenset({"uuid"}),
+    "SampleProcessGpu": frozenset({"uuid"}),
+    "SampleDisk": frozenset({"name"}),
+    "SlurmJob": frozenset({"job_id"}),
+    "ClusterPartition": frozenset({"name"}),
+    "ClusterNodes": frozenset({"names"}),
+    "ErrorObject": frozenset({"detail"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One breach: `path` such as ``data.attributes.jobs[3].user``, and the value's beginning as `text`.
+
+    `record` is the path of the innermost element of an array of objects around it, which a reader
+    can leave out alone; empty where the document as a whole is concerned.
+    """
+
+    path: str
+    reason: str
+    text: str = ""
+    record: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path or 'envelope'}: {self.reason}" + (f": {self.text}" if self.text else "")
+
+
+class _TooManyError(Exception):
+    pass
+
+
+def validate_envelope(document: object, *, profile: str | None = None, strict: bool) -> list[Fault]:
+    """Return the faults of one envelope, at most 100 and one that says so; none means valid.
+
+    `profile` None takes fields of any. Never raises for a document, whatever it is.
+    """
+    if profile is not None and profile not in PROFILES:
+        raise ValueError(profile)
+    judge = _Judge(profile, strict)
+    try:
+        judge.envelope(document)
+    except _TooManyError:
+        judge.faults.append(Fault("", f"more than {MAX_FAULTS} faults"))
+    return judge.faults
+
+
+@cache
+def _fields(name: str, profile: str | None) -> dict[str, Field]:
+    return fields_of(name, profile)
+
+
+@cache
+def _required(name: str, profile: str | None, strict: bool) -> frozenset[str]:
+    if strict:
+        return frozenset(each.name for each in _fields(name, profile).values() if each.required)
+    return _NEEDED.get(name, frozenset())
+
+
+_ERRORS: Final = Field("errors", FieldType.OBJECT, dimensions=1, of="ErrorObject", nonempty=True)
+
+
+class _Judge:
+    """Walks a document along the table of types, never deeper than that."""
+
+    def __init__(self, profile: str | None, strict: bool) -> None:
+        self._profile = profile
+        self._strict = strict
+        self.faults: list[Fault] = []
+
+    def _add(self, path: str, reason: str, value: object = None, record: str = "") -> None:
+        if len(self.faults) >= MAX_FAULTS:
+            raise _TooManyError
+        self.faults.append(Fault(path, reason, _text_of(value), record))
+
+    def envelope(self, document: object) -> None:
+        if not isinstance(document, dict):
+            return self._add("", "is not an object", document)
+        if self._strict:
+            for name in sorted(document.keys() - {"meta", "data", "errors"}, key=str):
+                self._add(_key_text(name), "is not a field of an envelope")
+        meta = document.get("meta")
+        if meta is not None or self._strict:
+            self._object(meta, "MetadataObject", "meta", "")
+        data, errors = document.get("data"), document.get("errors")
+        if not self._strict and errors == []:
+            errors = None
+        if (data is None) == (errors is None):
+            both = "has both data and errors"
+            return self._add("", "has neither data nor errors" if data is None else both)
+        if errors is not None:
+            return self._errors(errors)
+        return self._data(data)
+
+    def _errors(self, errors: object) -> None:
+        self._value(errors, _ERRORS, "errors", "")
+
+    def _data(self, data: object) -> None:
+        if not isinstance(data, dict):
+            return self._add("data", "is not an object", data)
+        if self._strict:
+            for name in sorted(data.keys() - {"type", "attributes"}, key=str):
+                self._add(f"data.{_key_text(name)}", "is not a field of data")
+        tag = data.get("type")
+        if not isinstance(tag, str) or tag not in self._tags():
+            return self._add("data.type", f"is not one of {', '.join(sorted(self._tags()))}", tag)
+        return self._object(data.get("attributes"), TAGS[tag], "data.attributes", "")
+
+    def _tags(self) -> frozenset[str]:
+        if not self._strict:
+            return frozenset(TAGS)
+        if self._profile is not None:
+            return STRICT_TAGS[self._profile]
+        return frozenset().union(*STRICT_TAGS.values())
+
+    def _object(self, value: object, name: str, path: str, record: str) -> None:
+        if not isinstance(value, dict):
+            return self._add(path, "is not an object" if value is not None else "is missing", value, record)
+        known = _fields(name, self._profile)
+        for key, content in value.items():
+            field = known.get(key) or (None if self._strict else _fields(name, None).get(key))
+            if field is not None:
+                if content is not None or self._strict:
+                    self._value(content, field, f"{path}.{key}", record)
+            elif self._strict:
+                self._add(f"{path}.{_key_text(key)}", self._why_unknown(name, key), None, record)
+        for key in sorted(_required(name, self._profile, self._strict)):
+            if value.get(key) is None and (key not in value or not self._strict):
+                self._add(f"{path}.{key}", "is missing", None, record)
+        rule = _RULES.get(name)
+        if rule is not None:
+            for where, reason in rule(value, self._strict):
+                self._add(f"{path}.{where}" if where else path, reason, value.get(where), record)
+        return None
+
+    def _why_unknown(self, name: str, key: str) -> str:
+        if key in _fields(name, None):
+            return f"is not a field of {name} in profile {self._profile}"
+        return f"is not a field of {name}"
+
+    def _value(self, value: object, field: Field, path: str, record: str, depth: int = 0) -> None:
+        if depth < field.dimensions:
+            if not isinstance(value, list):
+                return self._add(path, "is not an array", value, record)
+            if field.nonempty and not value:
+                self._add(path, "is an empty array", None, record)
+            for number, each in enumerate(value):
+                place = f"{path}[{number}]"
+                self._value(each, field, place, place if field.of else record, depth + 1)
+            return None
+        if field.of:
+            return self._object(value, field.of, path, record)
+        reason = self._fault_of(value, field)
+        return self._add(path, reason, value, record) if reason else None
+
+    def _fault_of(self, value: object, field: Field) -> str:
+        return _FAULTS[field.type](value, field, self._strict)
+
+
+_LONG: Final = frozenset({"topo_svg", "topo_text"})
+_KEYS: Final = frozenset({"uuid", "name"})  # empty, they name nothing
+
+
+def _string(value: object, field: Field, strict: bool) -> str:
+    return fault_of_string(value, MAX_TOPOLOGY_CHARACTERS if field.name in _LONG else MAX_STRING_CHARACTERS)
+
+
+def _uint(value: object, field: Field, strict: bool) -> str:
+    reason = fault_of_uint(value)
+    if not reason and strict and field.maximum is not None:
+        return fault_of_uint(value, field.maximum)
+    return reason
+
+
+def _nonzero(value: object, field: Field, strict: bool) -> str:
+    return fault_of_uint(value) or ("is zero" if value == 0 and (strict or field.name == "job_id") else "")
+
+
+def _nonempty(value: object, field: Field, strict: bool) -> str:
+    return fault_of_string(value) or ("is empty" if value == "" and (strict or field.name in _KEYS) else "")
+
+
+def _timestamp(value: object, field: Field, strict: bool) -> str:
+    if value == "" and not (strict and field.type is FieldType.TIMESTAMP):
+        return ""
+    return fault_of_timestamp(value, strict=strict)
+
+
+def _node_range(value: object, field: Field, strict: bool) -> str:
+    return "" if not strict and isinstance(value, str) and value in NO_NODES else fault_of_node_range(value)
+
+
+_FAULTS: Final[dict[FieldType, Callable[[Any, Field, bool], str]]] = {
+    FieldType.STRING: _string,
+    FieldType.NONEMPTY: _nonempty,
+    FieldType.UINT: _uint,
+    FieldType.EXTENDED: _uint,
+    FieldType.NONZERO: _nonzero,
+    FieldType.INT: lambda value, _field, _strict: fault_of_int(value),
+    FieldType.FLOAT: lambda value, _field, _strict: fault_of_float(value),
+    FieldType.BOOL: lambda value, _field, _strict: "" if isinstance(value, bool) else "is not true or false",
+    FieldType.TIMESTAMP: _timestamp,
+    FieldType.OPTIONAL_TIMESTAMP: _timestamp,
+    FieldType.HOSTNAME: lambda value, _field, strict: fault_of_hostname(value, strict=strict),
+    FieldType.NODE_RANGE: _node_range,
+}
+
+# --- what fields say of one another ---------------------------------------------------
+
+_Found = Iterator[tuple[str, str]]
+
+
+def _sample_job(job: Mapping[str, Any], _strict: bool) -> _Found:
+    if not job.get("epoch") and not job.get("job"):
+        yield "job", "is zero although epoch is zero"
+
+
+def _sample_process(process: Mapping[str, Any], strict: bool) -> _Found:
+    rolledup = process.get("rolledup", 0)
+    if isinstance(rolledup, int) and rolledup < 0:
+        yield "rolledup", "is negative"
+    elif strict and bool(rolledup) != (process.get("pid", 0) == 0):
+        yield (
+            "pid",
+            "is not zero although processes are rolled up"
+            if rolledup
+            else "is zero although no processes are rolled up",
+        )
+
+
+def _slurm_job(job: Mapping[str, Any], strict: bool) -> _Found:
+    if not strict:
+        return
+    state = job.get("job_state")
+    if isinstance(state, str) and state and state not in JOB_STATES:
+        yield "job_state", "is not a state of a job"
+    for whole, part in (("array_job_id", "array_task_id"), ("het_job_id", "het_job_offset")):
+        if job.get(part) and not job.get(whole):
+            yield part, f"is there without {whole}"
+
+
+def _cluster_nodes(nodes: Mapping[str, Any], strict: bool) -> _Found:
+    states = nodes.get("states")
+    if (
+        strict
+        and isinstance(states, list)
+        and any(isinstance(each, str) and each != each.upper() for each in states)
+    ):
+        yield "states", "are not in capitals"
+
+
+def _metadata(meta: Mapping[str, Any], strict: bool) -> _Found:
+    version = meta.get("version")
+    if strict and isinstance(version, str) and version:
+        reason = fault_of_version(version)
+        if reason:
+            yield "version", reason
+    if strict and _repeats(meta.get("attrs")):
+        yield "attrs", "have a key twice"
+
+
+def _sysinfo(attributes: Mapping[str, Any], strict: bool) -> _Found:
+    if strict and _repeats(attributes.get("software")):
+        yield "software", "has a key twice"
+
+
+def _repeats(pairs: object) -> bool:
+    if not isinstance(pairs, list):
+        return False
+    keys = [str(each.get("key")) for each in pairs if isinstance(each, dict)]
+    return len(set(keys)) < len(keys)
+
+
+_RULES: Final[dict[str, Callable[[Mapping[str, Any], bool], _Found]]] = {
+    "SampleJob": _sample_job,
+    "SampleProcess": _sample_process,
+    "SlurmJob": _slurm_job,
+    "ClusterNodes": _cluster_nodes,
+    "MetadataObject": _metadata,
+    "SysinfoAttributes": _sysinfo,
+}
+
+
+def _text_of(value: object) -> str:
+    """Return the beginning of a value as it may be shown; of containers only what they are."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "an array"
+    if isinstance(value, int) and abs(value) > 10**40:
+        return "a number of more than 40 digits"
+    return shown(repr(value))[1:-1]
+
+
+def _key_text(key: object) -> str:
+    return shown(str(key))[1:-1]

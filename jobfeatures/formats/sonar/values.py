@@ -1,0 +1,129 @@
+"""Values of Sonar's format: is one well-formed? Pure; every question answers "" or the reason why not."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from datetime import datetime
+from typing import Final
+
+from jobfeatures.formats.sonar.fields import MAX_INT, MAX_UINT, MIN_INT
+
+MAX_STRING_CHARACTERS: Final = 2**16
+MAX_TOPOLOGY_CHARACTERS: Final = 2**22  # a drawing of a whole node
+MAX_NODES: Final = 100_000  # that one range may stand for
+
+_TIMESTAMP = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?P<part>\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:[0-9]{2})\Z"
+)
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOSTNAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\Z")
+_TOLERANT_HOSTNAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
+_PART = r"[0-9]{1,9}(?:-[0-9]{1,9})?"
+_BRACKET = re.compile(rf"\[({_PART}(?:,{_PART})*)\]")
+_NODE_RANGE = re.compile(rf"(?:[A-Za-z0-9._-]|\[{_PART}(?:,{_PART})*\])+\Z")
+_VERSION = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.[0-9]{1,9}(?:[-+][0-9A-Za-z.+-]+)?\Z")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def fault_of_string(value: object, maximum: int = MAX_STRING_CHARACTERS) -> str:
+    """Judge a Unicode string; a lone surrogate is none."""
+    if not isinstance(value, str):
+        return "is not a string"
+    if len(value) > maximum:
+        return f"is longer than {maximum} characters"
+    if not value.isascii() and _SURROGATE.search(value):
+        return "is not Unicode"
+    return ""
+
+
+def fault_of_uint(value: object, maximum: int = MAX_UINT) -> str:
+    """Judge an unsigned number of 64 bits."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return "is not a whole number"
+    if value < 0:
+        return "is negative"
+    return f"is above {maximum}" if value > maximum else ""
+
+
+def fault_of_int(value: object) -> str:
+    """Judge a signed number of 64 bits."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return "is not a whole number"
+    return "" if MIN_INT <= value <= MAX_INT else "does not fit 64 bits"
+
+
+def fault_of_float(value: object) -> str:
+    """Judge a finite number, 0 or more: a share or a load."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return "is not a number"
+    if value > MAX_UINT if isinstance(value, int) else not math.isfinite(value):
+        return "is not a finite number of 64 bits"
+    return "is negative" if value < 0 else ""
+
+
+def fault_of_timestamp(value: object, *, strict: bool) -> str:
+    """Judge yyyy-mm-ddThh:mm:ss with a zone; not `strict`, parts of seconds may be there."""
+    if not isinstance(value, str):
+        return "is not a string"
+    match = _TIMESTAMP.match(value)
+    if match is None:
+        return "is not yyyy-mm-ddThh:mm:ss with a zone"
+    if strict and match["part"]:
+        return "has parts of a second"
+    try:
+        timestamp_secs(value)
+    except (ValueError, OverflowError):
+        return "is no time of the calendar"
+    return ""
+
+
+def timestamp_secs(text: str) -> int:
+    """Return seconds since the epoch of a timestamp, parts cut off. Raises ValueError, OverflowError."""
+    whole = re.sub(r"\.[0-9]+", "", text, count=1)
+    return int(datetime.fromisoformat(whole).timestamp())
+
+
+def fault_of_hostname(value: object, *, strict: bool) -> str:
+    """Judge a host's name or its first part; not `strict`, underscores and odd dashes may be there."""
+    if not isinstance(value, str):
+        return "is not a string"
+    if not value:
+        return "is empty"
+    form = _HOSTNAME if strict else _TOLERANT_HOSTNAME
+    return "" if len(value) <= 253 and form.match(value) else "is not a host name"
+
+
+def fault_of_node_range(value: object) -> str:
+    """Judge names with brackets such as ``c[1-3,5]-[2-4].fox``: ascending ranges, no number twice."""
+    if not isinstance(value, str):
+        return "is not a string"
+    if not value:
+        return "is empty"
+    if len(value) > MAX_STRING_CHARACTERS or not _NODE_RANGE.match(value):
+        return "is not a node range"
+    counts = []
+    for bracket in _BRACKET.findall(value):
+        seen: list[tuple[int, int]] = []
+        for part in bracket.split(","):
+            low, _, high = part.partition("-")
+            first, last = int(low), int(high or low)
+            if last < first:
+                return "has a range that runs backwards"
+            seen.append((first, last))
+        seen.sort()
+        if any(after[0] <= before[1] for before, after in itertools.pairwise(seen)):
+            return "has a number twice"
+        counts.append(sum(last - first + 1 for first, last in seen))
+        if math.prod(counts) > MAX_NODES:
+            return f"stands for more than {MAX_NODES} nodes"
+    return ""
+
+
+def fault_of_version(value: str) -> str:
+    """Judge a producer's version: consumers take major 0 with minor up to 6 for an older format."""
+    match = _VERSION.match(value)
+    if match is None:
+        return "is not a semantic version"
+    return "is below 0.7, which means an older format" if (int(match[1]), int(match[2])) < (0, 7) else ""
