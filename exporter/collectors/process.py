@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import resource
 from collections.abc import Iterator
 from functools import cache
 
-from prometheus_client.process_collector import ProcessCollector
-
 from exporter.context import Context
 from exporter.exposition import Family, Metric, labels
+from exporter.sampling.descriptors import read_file
+from exporter.sampling.processes import parse_process_stat
+from exporter.sampling.procfs import TICKS_PER_SEC, read_stat
 from jobfeatures import __version__
 
 BUILD = Metric("batch_exporter_build", "info", "Version of the exporter.", ("version", "python"))
@@ -20,34 +23,42 @@ SAMPLE = Metric(
     (),
     "seconds",
 )
-PROCESS = {
-    metric.sample_name: metric
-    for metric in (
-        Metric("process_cpu_seconds", "counter", "CPU time of the exporter.", (), "seconds"),
-        Metric("process_resident_memory_bytes", "gauge", "Resident memory of the exporter.", (), "bytes"),
-        Metric("process_virtual_memory_bytes", "gauge", "Virtual memory of the exporter.", (), "bytes"),
-        Metric(
-            "process_start_time_seconds", "gauge", "Start of the exporter since the epoch.", (), "seconds"
-        ),
-        Metric("process_open_fds", "gauge", "Open file descriptors of the exporter."),
-        Metric("process_max_fds", "gauge", "Limit of open file descriptors."),
-    )
-}
+CPU = Metric("process_cpu_seconds", "counter", "CPU time of the exporter.", (), "seconds")
+RESIDENT = Metric("process_resident_memory_bytes", "gauge", "Resident memory of the exporter.", (), "bytes")
+VIRTUAL = Metric("process_virtual_memory_bytes", "gauge", "Virtual memory of the exporter.", (), "bytes")
+START = Metric("process_start_time_seconds", "gauge", "Start of the exporter since the epoch.", (), "seconds")
+OPEN = Metric("process_open_fds", "gauge", "Open file descriptors of the exporter.")
+MAX = Metric("process_max_fds", "gauge", "Limit of open file descriptors.")
 
-METRICS = (BUILD, SAMPLE, *PROCESS.values())
-
-
-@cache
-def _process_collector() -> ProcessCollector:
-    return ProcessCollector(registry=None)
+METRICS = (BUILD, SAMPLE, CPU, RESIDENT, VIRTUAL, START, OPEN, MAX)
 
 
 def families(context: Context) -> Iterator[Family]:
-    """Yield the exporter's own families; those named process_* are the ones every exporter has."""
+    """Yield the exporter's own families; those named process_* are the ones every exporter has.
+
+    They are read here and not by prometheus_client's collector, which lists
+    every open descriptor, and this exporter keeps thousands.
+    """
     yield Family(BUILD, [(labels(version=__version__, python=platform.python_version()), 1)])
     if context.snapshot is not None:
         yield Family(SAMPLE, [("", context.snapshot.duration_secs)])
-    for family in _process_collector().collect():
-        for sample in family.samples:
-            if sample.name in PROCESS:
-                yield Family(PROCESS[sample.name], [("", sample.value)])
+    own = parse_process_stat(read_file("/proc/self/stat"))
+    yield Family(CPU, [("", (own.user_ticks + own.system_ticks) / TICKS_PER_SEC)])
+    yield Family(RESIDENT, [("", own.resident_bytes)])
+    yield Family(VIRTUAL, [("", own.virtual_bytes)])
+    boot_secs = _boot_secs()
+    if boot_secs is not None:
+        yield Family(START, [("", boot_secs + own.start_ticks / TICKS_PER_SEC)])
+    yield Family(OPEN, [("", count_open())])
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    yield Family(MAX, [("", float("inf") if limit == resource.RLIM_INFINITY else limit)])
+
+
+def count_open() -> int:
+    """Return how many descriptors this process has open; since Linux 6.2 the kernel has counted them."""
+    return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
+
+
+@cache
+def _boot_secs() -> int | None:
+    return read_stat("/proc").boot_time_secs

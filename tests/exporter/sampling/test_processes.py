@@ -1,6 +1,8 @@
 import errno
 import os
 import subprocess
+import sys
+import time
 
 import pytest
 from hypothesis import given
@@ -225,7 +227,7 @@ def test_when_the_system_has_no_more_files_some_are_given_back(node, monkeypatch
     real, left = os.open, [1]
 
     def fake(path, *rest):
-        if left[0]:
+        if left[0] and path.endswith("/12/stat"):
             left[0] -= 1
             raise OSError(errno.EMFILE, "too many")
         return real(path, *rest)
@@ -236,6 +238,106 @@ def test_when_the_system_has_no_more_files_some_are_given_back(node, monkeypatch
     assert budget.open == 0
     assert sorted(scanner.scan()) == [10, 11, 12]
     scanner.close()
+
+
+def asleep(node, scanner, pid=10, *, schedule="5 0 1\n", **stat):
+    """Make a process and look until the scanner goes by its schedstat; return the sample."""
+    path = node.process(pid, **stat)
+    (path / "schedstat").write_text(schedule)
+    scanner.scan()
+    return scanner.scan()[pid]
+
+
+def looks_until_changed(node, scanner, before, pid=10):
+    for number in range(1, 40):
+        if scanner.scan()[pid] is not before:
+            return number
+    return None
+
+
+def test_a_sleeper_that_was_on_no_cpu_is_not_read_again(node, scanner):
+    before = asleep(node, scanner)
+    node.process(10, user=99)
+    assert scanner.scan()[10] is before
+
+
+def test_a_sleeper_that_was_on_a_cpu_is_read_at_once(node, scanner):
+    before = asleep(node, scanner)
+    path = node.process(10, user=99)
+    (path / "schedstat").write_text("6 0 2\n")
+    assert scanner.scan()[10].user_ticks == 99
+    assert before.user_ticks != 99
+
+
+def test_what_others_do_to_a_sleeper_shows_within_sixteen_looks(node, scanner):
+    before = asleep(node, scanner)
+    node.process(10, resident=77)
+    assert looks_until_changed(node, scanner, before) <= 16
+
+
+def test_a_sleeper_whose_parent_has_gone_has_the_new_one_at_once(node, scanner):
+    node.process(9)
+    asleep(node, scanner, ppid=9)
+    node.end(9)
+    node.process(10, ppid=1)
+    assert scanner.scan()[10].ppid == 1
+
+
+@pytest.mark.parametrize("stat", [{"state": "R"}, {"threads": 2}])
+def test_what_may_run_elsewhere_is_read_at_every_look(node, scanner, stat):
+    asleep(node, scanner, **stat)
+    node.process(10, user=99, **stat)
+    assert scanner.scan()[10].user_ticks == 99
+
+
+def test_a_kernel_that_does_not_count_is_not_believed(node, scanner):
+    asleep(node, scanner, schedule="0 0 0\n")
+    node.process(10, user=99)
+    assert scanner.scan()[10].user_ticks == 99
+
+
+def test_a_sleeper_that_ends_is_gone_and_its_descriptors_are_closed(node):
+    budget = DescriptorBudget()
+    scanner = ProcessScanner(str(node.proc), budget=budget)
+    asleep(node, scanner)
+    assert budget.open == 2
+    node.end(10)
+    assert scanner.scan() == {}
+    assert budget.open == 0
+
+
+def test_without_descriptors_to_spare_a_sleeper_is_read_by_its_line(node):
+    budget = DescriptorBudget(1)
+    scanner = ProcessScanner(str(node.proc), budget=budget)
+    asleep(node, scanner)
+    node.process(10, user=99)
+    assert scanner.scan()[10].user_ticks == 99
+    scanner.close()
+    assert budget.open == 0
+
+
+def test_a_child_that_slept_for_many_looks_is_seen_to_work(tmp_path):
+    """The real kernel: its schedstat has to tell of every time on a CPU."""
+    code = "import sys\nfor line in sys.stdin:\n  sum(range(10**6)); print(flush=True)"
+    scanner = ProcessScanner("/proc")
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        spent = []
+        for _ in range(6):
+            child.stdin.write(b"\n")
+            child.stdin.flush()
+            child.stdout.readline()
+            for _ in range(4):
+                time.sleep(0.01)
+                sample = scanner.scan()[child.pid]
+            spent.append(sample.user_ticks + sample.system_ticks)
+        own = os.pread(scanner._known[str(child.pid)].descriptor, 1024, 0)
+        child.stdin.close()
+    scanner.close()
+    assert parse_process_stat(own).user_ticks == sample.user_ticks
+    assert spent == sorted(spent)
+    assert spent[-1] > spent[0]
 
 
 def test_a_missing_proc_is_an_error(tmp_path):
