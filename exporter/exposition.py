@@ -1,8 +1,8 @@
 """Metric families as text: the Prometheus format 0.0.4 and OpenMetrics 1.0.
 
 A collector declares each `Metric` once and gives samples as (label text,
-value) pairs. Label texts are made by `labels` and kept by the collectors:
-writing them is most of the work of a scrape.
+value) pairs. Label texts are made by `labels` and kept from one scrape to the
+next; what is left of the work is to write the numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ class Metric:
     """Declaration of a family.
 
     `name` has its unit and no ``_total`` or ``_info``; `kind` is "gauge",
-    "counter" or "info"; `label_names` are for the reference page.
+    "counter" or "info"; `label_names` are for the reference page. `sums` tells
+    that values of several jobs may be added up: so it is for counters, and
+    for gauges of amounts that say so. With `verbatim` the name stands as it is
+    on every sample: another exporter's.
     """
 
     name: str
@@ -30,10 +33,14 @@ class Metric:
     meaning: str
     label_names: tuple[str, ...] = ()
     unit: str = ""
+    sums: bool = False
+    verbatim: bool = False
 
     @property
     def sample_name(self) -> str:
         """Return the name that samples carry."""
+        if self.verbatim:
+            return self.name
         return self.name + {"counter": "_total", "info": "_info"}.get(self.kind, "")
 
 
@@ -78,14 +85,24 @@ def render(families: Iterable[Family], *, openmetrics: bool) -> bytes:
     for family in families:
         if family.samples:
             parts.append(_head_openmetrics(family.metric) if openmetrics else _head(family.metric))
-            name = family.metric.sample_name
-            parts.extend(
-                f"{name}{{{text}}} {format_value(value)}\n" if text else f"{name} {format_value(value)}\n"
-                for text, value in family.samples
-            )
+            parts += _lines(family.metric.sample_name, family.samples)
     if openmetrics:
         parts.append("# EOF\n")
     return "".join(parts).encode("utf-8")
+
+
+def _lines(name: str, samples: Sequence[Sample]) -> list[str]:
+    """Return a line for each sample. Where all numbers are finite, as their sum tells, none is looked at."""
+    try:
+        finite = math.isfinite(sum([value for _, value in samples]))
+    except OverflowError:  # an integer beyond what a float can be
+        finite = False
+    if finite:
+        return [f"{name}{{{text}}} {value!r}\n" if text else f"{name} {value!r}\n" for text, value in samples]
+    return [
+        f"{name}{{{text}}} {format_value(value)}\n" if text else f"{name} {format_value(value)}\n"
+        for text, value in samples
+    ]
 
 
 def _head(metric: Metric) -> str:
@@ -95,5 +112,9 @@ def _head(metric: Metric) -> str:
 
 
 def _head_openmetrics(metric: Metric) -> str:
-    unit = f"# UNIT {metric.name} {metric.unit}\n" if metric.unit and metric.kind != "info" else ""
-    return f"# TYPE {metric.name} {metric.kind}\n{unit}# HELP {metric.name} {escape(metric.meaning)}\n"
+    name, kind = metric.name, metric.kind
+    if metric.verbatim and kind == "counter":
+        # The format knows counters by the suffix of their samples; one without it has no kind there.
+        name, kind = (name[: -len("_total")], kind) if name.endswith("_total") else (name, "unknown")
+    unit = f"# UNIT {name} {metric.unit}\n" if metric.unit and kind != "info" else ""
+    return f"# TYPE {name} {kind}\n{unit}# HELP {name} {escape(metric.meaning)}\n"
