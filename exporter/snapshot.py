@@ -280,3 +280,36 @@ class Snapshot:
         if isinstance(key, int):
             return None if self.epoch is None else GroupKey(key, self.epoch)
         return key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessDetail:
+    """What is read of a process only when it is asked for; None where it cannot be read."""
+
+    uid: int | None = None
+    anon_bytes: int | None = None  # resident memory of its own, RssAnon of proc_pid_status(5)
+    data_bytes: int | None = None  # data and stack, of proc_pid_statm(5)
+    io: ProcessIo | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SysinfoSample:
+    """How the node is made. A number that cannot be found out is None.
+
+    All cores are taken to be alike: `sockets` × `cores_per_socket` ×
+    `threads_per_core` logical processors.
+    """
+
+    taken_at_secs: float
+    os_name: str
+    os_release: str
+    architecture: str
+    sockets: int | None = None
+    cores_per_socket: int | None = None
+    threads_per_core: int | None = None
+    cpu_model: str = ""
+    memory_bytes: int | None = None
+    numa_distances: tuple[tuple[int, ...], ...] = ()  # from each NUMA node to each, 10 to itself
+    topology_svg: str = ""  # hwloc's drawing, and its text
+    topology_text: str = ""
+    cards: tuple[GpuCard, ...] = ()

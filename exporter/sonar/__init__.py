@@ -1,0 +1,1 @@
+"""What is told in Sonar's JSON format: documents, and the thread that sends them."""

@@ -1,0 +1,96 @@
+"""What all envelopes of Sonar's format have in common: who made them, when, and what went wrong.
+
+Source: Sonar, NEW-FORMAT.md, and what Sonar sends. `current` is the format of
+Sonar 0.18, `seed` that of 0.13.
+
+`meta.version` is the version of the format that a document follows, not ours:
+consumers compare it with Sonar's versions to tell forms apart, and take what is
+below 0.7 for an old one. Our own version is the attribute `exporter_version`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+from jobfeatures import __version__
+
+PRODUCER = "jobfeatures-exporter"
+CURRENT, SEED = "current", "seed"
+FORMAT_VERSIONS = {CURRENT: "0.18.0", SEED: "0.13.0"}
+SAMPLE, SYSINFO, JOBS, CLUSTER = "sample", "sysinfo", "job", "cluster"
+TYPES = (SAMPLE, SYSINFO, JOBS, CLUSTER)
+MAX_DETAIL_CHARACTERS = 1000
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Who speaks: stands in every document."""
+
+    cluster: str
+    node: str
+    profile: str = CURRENT
+    zone: tzinfo | None = None  # of timestamps; None: this machine's
+    attributes: Mapping[str, str] = field(default_factory=dict)  # how the data were collected
+
+
+def timestamp(secs: float, zone: tzinfo | None = None) -> str:
+    """Return ``2026-01-31T13:00:00+01:00`` of seconds since the epoch, ``Z`` for no offset."""
+    text = datetime.fromtimestamp(int(secs), UTC).astimezone(zone).isoformat(timespec="seconds")
+    return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text
+
+
+def extended(value: int | None) -> int:
+    """Return an extended unsigned: 0 for unset, else the value + 2, as the format's text says.
+
+    Sonar itself adds only 1 to a card's performance state.
+    """
+    return 0 if value is None else value + 2
+
+
+def without_defaults(fields: Mapping[str, Any]) -> Document:
+    """Leave out what is unknown, zero, empty or false: the defaults, which Sonar does not send."""
+    return {name: value for name, value in fields.items() if value}
+
+
+def data_envelope(origin: Origin, data_type: str, attributes: Document) -> Document:
+    """Return an envelope of what was found."""
+    return {"meta": _meta(origin), "data": {"type": data_type, "attributes": attributes}}
+
+
+def error_envelope(origin: Origin, detail: str, now_secs: float) -> Document:
+    """Return an envelope that says why there is nothing to tell."""
+    return {"meta": _meta(origin), "errors": [error(origin, detail, now_secs)]}
+
+
+def error(origin: Origin, detail: str, now_secs: float) -> Document:
+    """Return one error, for an envelope or, where the rest is good, for its data."""
+    return {
+        "time": timestamp(now_secs, origin.zone),
+        "detail": unicode_text(detail)[:MAX_DETAIL_CHARACTERS] or "unknown error",
+        "cluster": origin.cluster,
+        "node": origin.node,
+    }
+
+
+def errors(origin: Origin, details: Sequence[str], now_secs: float) -> list[Document]:
+    """Return several."""
+    return [error(origin, detail, now_secs) for detail in details]
+
+
+def unicode_text(text: str) -> str:
+    """Return text that is Unicode: a name may hold bytes that are not UTF-8."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _meta(origin: Origin) -> Document:
+    attributes = {"exporter_version": __version__, **origin.attributes}
+    return {
+        "producer": PRODUCER,
+        "version": FORMAT_VERSIONS[origin.profile],
+        "attrs": [{"key": key, "value": value} for key, value in attributes.items()],
+    }

@@ -1,0 +1,55 @@
+"""By which number Sonar's format knows whose a process is. Pure.
+
+A pair of a number and an epoch. Epoch 0 is for batch jobs: records of one
+number from several nodes belong to one job. All others carry the node's boot
+time, so that they are never merged.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from exporter.snapshot import Snapshot
+from jobfeatures.model import JobKey
+
+# Numbers of Slurm, LSF and Grid Engine; PBS and Torque add the name of their server: 123.pbs1.
+_NUMBER = re.compile(r"([0-9]{1,10})(?:\.[A-Za-z][A-Za-z0-9.-]*)?\Z")
+MAX_JOB = 2**32 - 1  # a consumer keeps it in 32 bits
+
+
+class WorkId(NamedTuple):
+    """A job, or what stands for one."""
+
+    job: int
+    epoch: int
+    is_batch: bool
+
+
+def parse_job_number(job_id: str) -> int | None:
+    """Return a batch job's number; None for one that is not a number alone, as ``7[3]`` or ``12.0``."""
+    match = _NUMBER.match(job_id)
+    number = int(match[1]) if match else 0
+    return number if 0 < number <= MAX_JOB else None
+
+
+def identify(snapshot: Snapshot) -> dict[int, WorkId]:
+    """Return the identity of each process, by pid.
+
+    A batch job without a number has the process group and the user time of
+    its oldest process, one number for the job while that lives. What has no
+    batch job counts by process group, containers and services too, as Sonar
+    counts. Without a boot time only jobs with numbers can be told.
+    """
+    ids: dict[int, WorkId] = {}
+    leaders: dict[JobKey, int] = {}
+    processes = sorted(snapshot.processes.values(), key=lambda each: (each.start_ticks, each.pid))
+    for process in processes:
+        key = snapshot.keys.get(process.pid)
+        number = parse_job_number(key.job_id) if isinstance(key, JobKey) else None
+        if number is not None:
+            ids[process.pid] = WorkId(number, 0, is_batch=True)
+        elif snapshot.epoch:
+            group = leaders.setdefault(key, process.pgid) if isinstance(key, JobKey) else process.pgid
+            ids[process.pid] = WorkId(group, snapshot.epoch, is_batch=isinstance(key, JobKey))
+    return {pid: ids[pid] for pid in snapshot.processes if pid in ids}
