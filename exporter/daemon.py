@@ -182,7 +182,6 @@ class Daemon:
         interval_secs = self._config.batch_interval_secs
         return SourceKeeper(
             source,
-            self._clock,
             interval_secs=interval_secs,
             min_interval_secs=LOCAL_MIN_INTERVAL_SECS if source.is_local else interval_secs,
             seen=self._seen_jobs,

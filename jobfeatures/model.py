@@ -135,6 +135,13 @@ class Job:
     allocated_gpus: int | None = None  # on this node
     gpus: tuple[str, ...] = ()  # these, as the batch system names them: index, minor number or UUID
     sluid: str | None = None  # Slurm's own unique id
+    total_nodes: int | None = None  # given, or asked for while it is pending
+    total_gpus: int | None = None  # over all nodes
+    tasks: int = 1  # of a pending array: how many jobs this record stands for
+    reason: str | None = None  # why it does not run, the batch system's word
+    eligible_secs: int | None = None  # since when it may start
+    priority: int | None = None
+    reservation: str | None = None
     processes: frozenset[int] = frozenset()  # process or process-group ids, where the source names them
     sessions: frozenset[int] = frozenset()
 
@@ -164,8 +171,10 @@ class ClusterNode:
     cpus: int | None = None
     allocated_cpus: int | None = None
     memory_bytes: int | None = None
+    allocated_memory_bytes: int | None = None
     gpus: int | None = None
-    address: str | None = None
+    allocated_gpus: int | None = None
+    address: str | None = None  # where the batch system reaches it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

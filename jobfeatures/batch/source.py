@@ -3,6 +3,9 @@
 A source answers with a whole `JobTable` or raises `SourceError`. Its keeper
 asks it in the background, keeps the last good table through failures, and
 hands it out without a lock: readers see one table or the next, never a mix.
+
+A `BatchSource` tells of one node's jobs, a `ClusterSource` of the whole
+cluster; only the controller role asks the latter.
 """
 
 from __future__ import annotations
@@ -13,11 +16,11 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
-from jobfeatures.clock import Clock
-from jobfeatures.errors import SourceError
-from jobfeatures.model import JobKey, JobTable
+from jobfeatures.accounting import Accounting
+from jobfeatures.errors import Rejected, SourceError
+from jobfeatures.model import Cluster, JobKey, JobTable
 
 log = logging.getLogger(__name__)
 
@@ -51,12 +54,46 @@ class PolledSource:
         return nullcontext()
 
 
+class ClusterSource(Protocol):
+    """One way to learn about a whole cluster. Each method raises SourceError if nothing was answered.
+
+    Bad records go into `rejected`; `taken_at_secs` is the time before asking.
+    Methods may be called by different threads at once.
+    """
+
+    name: str
+
+    def poll_queue(self) -> JobTable:
+        """Return the jobs that are pending, running or ended a short time ago."""
+
+    def poll_cluster(self) -> Cluster:
+        """Return the nodes and partitions."""
+
+    def poll_accounting(self, since_secs: float) -> Accounting:
+        """Return the records of jobs that were pending, running or ended at `since_secs` or later."""
+
+
+class Answer(Protocol):
+    """What a keeper needs of an answer."""
+
+    @property
+    def taken_at_secs(self) -> float:
+        """Return the time before asking."""
+
+    @property
+    def rejected(self) -> tuple[Rejected, ...]:
+        """Return the records that were skipped."""
+
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
+
+
 @dataclass(frozen=True, slots=True)
-class SourceStatus:
+class KeeperStatus(Generic[AnswerT]):
     """What a keeper tells of its source; replaced as a whole."""
 
     name: str
-    table: JobTable | None = None
+    table: AnswerT | None = None
     failures: int = 0
     rejected: int = 0  # records skipped, over all polls
     last_error: str = ""  # empty while the latest poll succeeded
@@ -66,7 +103,16 @@ class SourceStatus:
         return None if self.table is None else max(0.0, now_secs - self.table.taken_at_secs)
 
 
-class SourceKeeper:
+SourceStatus = KeeperStatus[JobTable]
+
+
+def watch_nothing(notify: Callable[[], None]) -> AbstractContextManager[object]:
+    """Watch nothing."""
+    del notify
+    return nullcontext()
+
+
+class Keeper(Generic[AnswerT]):
     """Asks one source: at once, then every `interval_secs` ± `jitter`, and sooner when told, within limits.
 
     `min_interval_secs` separates two polls whatever happens: a node on which
@@ -75,28 +121,25 @@ class SourceKeeper:
 
     def __init__(
         self,
-        source: BatchSource,
-        clock: Clock,
+        name: str,
+        ask: Callable[[], AnswerT],
         *,
         interval_secs: float,
         min_interval_secs: float,
         jitter: float = 0.1,
-        seen: Callable[[], Collection[JobKey]] = frozenset,
-        claimed: Callable[[], Collection[JobKey]] = frozenset,
+        watch: Callable[[Callable[[], None]], AbstractContextManager[object]] = watch_nothing,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        self._source = source
-        self._clock = clock
+        self._ask = ask
         self._interval_secs = interval_secs
         self._min_interval_secs = min_interval_secs
         self._jitter = jitter
-        self._seen = seen
-        self._claimed = claimed
+        self._watch = watch
         self._on_change = on_change
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"source-{source.name}", daemon=True)
-        self.status = SourceStatus(source.name)
+        self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)
+        self.status: KeeperStatus[AnswerT] = KeeperStatus(name)
 
     def start(self) -> None:
         """Start asking."""
@@ -116,17 +159,17 @@ class SourceKeeper:
     def poll_once(self) -> None:
         """Ask now, in this thread, and keep the answer or the failure."""
         try:
-            table = self._source.poll_jobs(self._seen(), self._claimed())
+            table = self._ask()
         except SourceError as error:
             self._failed(str(error))
         except Exception as error:  # supervised: one source must not end the daemon
-            log.exception("source failed unexpectedly", extra={"source": self._source.name})
+            log.exception("source failed unexpectedly", extra={"source": self.status.name})
             self._failed(f"{type(error).__name__}: {error}")
         else:
             if self.status.last_error:
-                log.info("source answers again", extra={"source": self._source.name})
+                log.info("source answers again", extra={"source": self.status.name})
             for rejected in table.rejected:
-                log.warning("record skipped: %s", rejected, extra={"source": self._source.name})
+                log.warning("record skipped: %s", rejected, extra={"source": self.status.name})
             old = self.status
             self.status = replace(
                 old, table=table, rejected=old.rejected + len(table.rejected), last_error=""
@@ -135,15 +178,15 @@ class SourceKeeper:
 
     def _failed(self, reason: str) -> None:
         if reason != self.status.last_error:  # once per kind of failure, not once a minute
-            log.warning("source failed: %s", reason, extra={"source": self._source.name})
+            log.warning("source failed: %s", reason, extra={"source": self.status.name})
         self.status = replace(self.status, failures=self.status.failures + 1, last_error=reason)
 
     def _run(self) -> None:
         with ExitStack() as stack:
             try:
-                stack.enter_context(self._source.watch(self._wake.set))
+                stack.enter_context(self._watch(self._wake.set))
             except Exception:  # supervised: without a watch there are still polls
-                log.exception("cannot watch for changes", extra={"source": self._source.name})
+                log.exception("cannot watch for changes", extra={"source": self.status.name})
             while not self._stopping.is_set():
                 self._wake.clear()
                 self.poll_once()
@@ -151,3 +194,28 @@ class SourceKeeper:
                     return
                 spread = 1 + random.uniform(-self._jitter, self._jitter)  # noqa: S311  # not a secret
                 self._wake.wait(max(0.0, self._interval_secs * spread - self._min_interval_secs))
+
+
+class SourceKeeper(Keeper[JobTable]):
+    """Keeps asking a `BatchSource` about the jobs of this node."""
+
+    def __init__(
+        self,
+        source: BatchSource,
+        *,
+        interval_secs: float,
+        min_interval_secs: float,
+        jitter: float = 0.1,
+        seen: Callable[[], Collection[JobKey]] = frozenset,
+        claimed: Callable[[], Collection[JobKey]] = frozenset,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(
+            source.name,
+            lambda: source.poll_jobs(seen(), claimed()),
+            interval_secs=interval_secs,
+            min_interval_secs=min_interval_secs,
+            jitter=jitter,
+            watch=source.watch,
+            on_change=on_change,
+        )

@@ -24,7 +24,7 @@ class StandIn(PolledSource):
 
 
 def keep(source, clock, **settings):
-    return SourceKeeper(source, clock, interval_secs=60, min_interval_secs=60, **settings)
+    return SourceKeeper(source, interval_secs=60, min_interval_secs=60, **settings)
 
 
 def test_a_failure_keeps_the_last_good_table_and_its_age_grows(clock, make_job, make_table):
@@ -90,7 +90,7 @@ def test_being_told_to_refresh_does_not_break_the_least_interval(clock, make_tab
 
 def test_a_refresh_asks_soon_where_the_least_interval_is_short(clock, make_table):
     source = StandIn(make_table())
-    keeper = SourceKeeper(source, clock, interval_secs=600, min_interval_secs=0.01)
+    keeper = SourceKeeper(source, interval_secs=600, min_interval_secs=0.01)
     keeper.start()
     assert source.was_asked.wait(5)
     source.was_asked.clear()
