@@ -5,6 +5,7 @@ JobfeaturesError
 ├── ParseError              a text is not what its format promises: names source, line, field
 ├── UnsafePathError         a path is not what it must be (link, foreign owner, not a regular file)
 ├── LockTimeoutError        somebody else holds a lock for longer than we wait
+├── SinkError               a document could not be handed over
 └── SourceError             a batch system could not be asked
     └── CommandError        … because a program is missing, failed, hung or said too much
 
@@ -58,6 +59,14 @@ class UnsafePathError(JobfeaturesError):
 
 class LockTimeoutError(JobfeaturesError):
     """A lock was held by somebody else for longer than allowed."""
+
+
+class SinkError(JobfeaturesError):
+    """A document could not be handed over. `is_final`: the far side will never take this one."""
+
+    def __init__(self, reason: str, *, is_final: bool = False) -> None:
+        super().__init__(reason)
+        self.is_final = is_final
 
 
 class SourceError(JobfeaturesError):

@@ -1,0 +1,27 @@
+"""A document on its way, and what takes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One document as it will be sent. `kind` is one of exporter.sonar.envelopes.TYPES."""
+
+    kind: str
+    cluster: str
+    node: str
+    made_at_secs: float
+    body: bytes  # JSON in UTF-8, one line without its end
+
+
+class Sink(Protocol):
+    """Takes messages, one at a time, from one thread, which it may keep waiting."""
+
+    def send(self, message: Message) -> None:
+        """Hand one over; when this returns, the far side has it. Raises SinkError."""
+
+    def close(self) -> None:
+        """Let go of what is open."""
