@@ -6,37 +6,32 @@ hundreds of jobs. Watching their common parent recursively would follow a user
 into as many directories as he makes. So the jobs' own directories, and nothing
 below them, are added to one instance here, for one event each: who writes in a
 loop is heard once and costs nothing until he is looked at and watched again.
-
-Source: inotify(7), inotify_add_watch(2).
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import logging
-import os
-import select
-import struct
-import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
+from jobfeatures import inotify
 from jobfeatures.errors import UnsafePathError
+from jobfeatures.inotify import Inotify
 from jobfeatures.status.directory import opened_directory
 
 log = logging.getLogger(__name__)
 
 MAX_WATCHES = 4096
-_READ_BYTES = 65536
 
 # Changes of a file or of its attributes; not our own opening, reading and closing.
-_CHANGES = 0x002 | 0x004 | 0x008 | 0x040 | 0x080 | 0x100 | 0x200
-# IN_MODIFY  IN_ATTRIB  IN_CLOSE_WRITE  IN_MOVED_FROM  IN_MOVED_TO  IN_CREATE  IN_DELETE
-_ONLY_DIRECTORIES = 0x01000000  # IN_ONLYDIR
-_ONCE = 0x80000000  # IN_ONESHOT
-_HEADER = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
-
-_libc = ctypes.CDLL(None, use_errno=True)
+_CHANGES = (
+    inotify.MODIFY
+    | inotify.ATTRIB
+    | inotify.CLOSE_WRITE
+    | inotify.MOVED_FROM
+    | inotify.MOVED_TO
+    | inotify.CREATE
+    | inotify.DELETE
+)
 
 
 class DirectoryWatch:
@@ -52,23 +47,12 @@ class DirectoryWatch:
         self._paths: dict[int, str] = {}  # by watch
         self._watched: frozenset[str] = frozenset()
         self._problem = ""
-        self._closing = threading.Lock()
-        self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._inotify: int = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._poll = select.poll()
-        self._poll.register(self._wake_reader, select.POLLIN)
-        if self._inotify < 0:
-            self._tell(os.strerror(ctypes.get_errno()))
-        else:
-            self._poll.register(self._inotify, select.POLLIN)
+        self._inotify = Inotify()
+        self._tell(self._inotify.problem)
 
     def close(self) -> None:
         """Stop watching for good; `wake` does nothing from here on."""
-        with self._closing:
-            for descriptor in (self._inotify, self._wake_reader, self._wake_writer):
-                if descriptor >= 0:
-                    os.close(descriptor)
-            self._inotify = self._wake_reader = self._wake_writer = -1
+        self._inotify.close()
 
     @property
     def watched(self) -> frozenset[str]:
@@ -81,7 +65,7 @@ class DirectoryWatch:
         With `anew`, one that was replaced under the same name is found. One that is
         absent or not what it should be is passed over.
         """
-        if self._inotify < 0:
+        if not self._inotify.works:
             return
         known = {} if anew else {path: watch for watch, path in self._paths.items()}
         paths: dict[int, str] = {}
@@ -99,61 +83,38 @@ class DirectoryWatch:
             except OSError as error:
                 problem = error.strerror or "no reason given"
         for watch in self._paths.keys() - paths.keys():
-            _libc.inotify_rm_watch(self._inotify, watch)  # fails where the watch has ended by itself
+            self._inotify.remove(watch)
         self._paths = paths
         self._watched = frozenset(paths.values())
         self._tell(problem)
 
     def wait(self, timeout_secs: float) -> frozenset[str]:
         """Wait for a change, a `wake`, or `timeout_secs`; return the changed directories."""
-        self._poll.poll(max(0.0, timeout_secs) * 1000)
+        self._inotify.wait(timeout_secs)
         return self.changed()
 
     def changed(self) -> frozenset[str]:
         """Return what has changed since it was watched, without waiting; it is not watched any more then."""
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._wake_reader, _READ_BYTES)
         paths: set[str] = set()
-        while self._inotify >= 0:
-            try:
-                data = os.read(self._inotify, _READ_BYTES)
-            except BlockingIOError:
-                break
-            for watch in _watches(data):
-                path = self._paths.pop(watch, None)
-                if path is not None:
-                    paths.add(path)
+        for notice in self._inotify.notices():
+            path = self._paths.pop(notice.watch, None)
+            if path is not None:
+                paths.add(path)
         self._watched -= paths
         return frozenset(paths)
 
     def wake(self) -> None:
         """Make `wait` return."""
-        with self._closing, contextlib.suppress(BlockingIOError):  # full: it will wake all the same
-            if self._wake_writer >= 0:
-                os.write(self._wake_writer, b"x")
+        self._inotify.wake()
 
     def _add(self, path: str, owner_uid: int) -> int:
         # By descriptor: what was checked is what is watched.
         with opened_directory(path, owner_uid) as directory:
-            name = f"/proc/self/fd/{directory}".encode()
-            watch: int = _libc.inotify_add_watch(
-                self._inotify, ctypes.c_char_p(name), ctypes.c_uint32(_CHANGES | _ONLY_DIRECTORIES | _ONCE)
+            return self._inotify.add(
+                f"/proc/self/fd/{directory}", _CHANGES | inotify.ONLY_DIRECTORIES | inotify.ONCE
             )
-        if watch < 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code), path)
-        return watch
 
     def _tell(self, problem: str) -> None:
         if problem and problem != self._problem:  # once per kind of problem
             log.warning("cannot watch every job status, some are only read now and then: %s", problem)
         self._problem = problem
-
-
-def _watches(data: bytes) -> Iterator[int]:
-    """Yield the watch of each event in what the kernel gave."""
-    offset = 0
-    while offset < len(data):
-        watch, _mask, _cookie, length = _HEADER.unpack_from(data, offset)
-        yield watch
-        offset += _HEADER.size + length

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
+from jobfeatures import inotify
 from jobfeatures.clock import SystemClock
 from jobfeatures.model import JobKey
 from jobfeatures.status import keeper as module
-from jobfeatures.status import watching
 from jobfeatures.status.board import StatusBoard, StatusTarget
 from jobfeatures.status.keeper import StatusKeeper
 
@@ -83,7 +83,7 @@ def test_a_change_is_seen_at_intervals_where_the_kernel_tells_nothing(run, board
             ctypes.set_errno(24)
             return -1
 
-    monkeypatch.setattr(watching, "_libc", Kernel())
+    monkeypatch.setattr(inotify, "_libc", Kernel())
     run(interval_secs=0.05)
     (tmp_path / "1/used_CPU").write_text("4\n")
     until(lambda: used(board, ONE) == 4)

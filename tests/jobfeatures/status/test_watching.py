@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from jobfeatures.status import watching
+from jobfeatures import inotify
 from jobfeatures.status.watching import DirectoryWatch
 
 
@@ -129,7 +129,7 @@ class Exhausted:
     ids=["no instance", "no watch"],
 )
 def test_without_inotify_nothing_is_watched_and_waiting_still_ends(monkeypatch, folders, caplog, kernel):
-    monkeypatch.setattr(watching, "_libc", kernel)
+    monkeypatch.setattr(inotify, "_libc", kernel)
     watch = DirectoryWatch()
     watch.watch(folders)
     assert watch.watched == frozenset()

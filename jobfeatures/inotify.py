@@ -1,0 +1,110 @@
+"""The kernel's notices of changes in directories, with one instance for many of them.
+
+A library's observer costs two threads and an instance a directory, of which
+the kernel allows a user 128 by default, and hides which kinds of change can be
+asked for. Source: inotify(7), inotify_add_watch(2).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import struct
+import threading
+from collections.abc import Iterator
+from typing import NamedTuple
+
+MODIFY, ATTRIB, CLOSE_WRITE = 0x002, 0x004, 0x008
+MOVED_FROM, MOVED_TO, CREATE, DELETE = 0x040, 0x080, 0x100, 0x200
+OVERFLOW, IGNORED = 0x4000, 0x8000  # told, never asked for: notices were lost; a watch has ended
+ONLY_DIRECTORIES = 0x01000000
+DO_NOT_FOLLOW = 0x02000000
+ONCE = 0x80000000
+
+_READ_BYTES = 65536
+_HEADER = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Notice(NamedTuple):
+    """One change: of which watch, what, and the name in the directory."""
+
+    watch: int
+    mask: int
+    name: str
+
+
+class Inotify:
+    """One instance, and a way to be woken. `wake` may be called by any thread, the rest by one."""
+
+    def __init__(self) -> None:
+        """Open the instance; no error is raised where there is none to be had: `problem` tells."""
+        self._closing = threading.Lock()
+        self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._inotify: int = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.problem = os.strerror(ctypes.get_errno()) if self._inotify < 0 else ""
+        self._poll = select.poll()
+        self._poll.register(self._wake_reader, select.POLLIN)
+        if self._inotify >= 0:
+            self._poll.register(self._inotify, select.POLLIN)
+
+    @property
+    def works(self) -> bool:
+        """Tell whether there is an instance."""
+        return self._inotify >= 0
+
+    def close(self) -> None:
+        """Stop watching for good; `wake` does nothing from here on."""
+        with self._closing:
+            for descriptor in (self._inotify, self._wake_reader, self._wake_writer):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._inotify = self._wake_reader = self._wake_writer = -1
+
+    def add(self, path: str, mask: int) -> int:
+        """Watch for these changes; return the watch, the same for the same file. Raises OSError."""
+        name = ctypes.c_char_p(os.fsencode(path))
+        watch: int = _libc.inotify_add_watch(self._inotify, name, ctypes.c_uint32(mask))
+        if watch < 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), path)
+        return watch
+
+    def remove(self, watch: int) -> None:
+        """End a watch; one that has ended by itself is none."""
+        _libc.inotify_rm_watch(self._inotify, watch)
+
+    def wait(self, timeout_secs: float | None) -> None:
+        """Wait for a notice, a `wake` or the time."""
+        self._poll.poll(None if timeout_secs is None else max(0.0, timeout_secs) * 1000)
+
+    def notices(self) -> Iterator[Notice]:
+        """Yield what has happened, without waiting."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake_reader, _READ_BYTES)
+        while self._inotify >= 0:
+            try:
+                data = os.read(self._inotify, _READ_BYTES)
+            except BlockingIOError:
+                break
+            yield from parse_notices(data)
+
+    def wake(self) -> None:
+        """Make `wait` return."""
+        with self._closing, contextlib.suppress(BlockingIOError):  # full: it will wake all the same
+            if self._wake_writer >= 0:
+                os.write(self._wake_writer, b"x")
+
+
+def parse_notices(data: bytes) -> Iterator[Notice]:
+    """Yield each notice in what the kernel gave: whole ones, their names padded with NUL."""
+    offset = 0
+    while offset + _HEADER.size <= len(data):
+        watch, mask, _cookie, length = _HEADER.unpack_from(data, offset)
+        offset += _HEADER.size
+        name = data[offset : offset + length].rstrip(b"\0")
+        yield Notice(watch, mask, os.fsdecode(name))
+        offset += length
