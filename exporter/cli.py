@@ -22,6 +22,7 @@ COMMANDS = {
     "serve": "run the daemon",
     "demo": "run the daemon on a few jobs that are started for show; no batch system, no root",
     "check-config": "check flags, environment and file, print the settings that would be used",
+    "validate": "check documents in Sonar's JSON format, name path and reason of each fault",
 }
 
 

@@ -1,0 +1,107 @@
+"""The JSON documents of a text: one after the other, one a line, or in an array; laid out in any way.
+
+Pure. What is not JSON, or is JSON that readers disagree on (a name twice in an object, NaN), is
+one bad document: its reason is kept, and reading goes on where a line begins with an object.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+MAX_BAD_DOCUMENTS: Final = 100  # of one text
+_BLANK = re.compile(r"[ \t\r\n\ufeff]*")
+_NEXT = re.compile(r"\n(?=\{)")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document: its number and line count from 1; `reason` says why there is no `value`.
+
+    `end` is where it ends in the text.
+    """
+
+    number: int
+    line: int
+    end: int
+    value: Any = None
+    reason: str = ""
+
+
+def iterate_documents(text: str, *, growing: bool = False) -> Iterator[Document]:
+    """Yield the documents of a text, at most 100 bad ones: after the last of those nothing is looked at.
+
+    With `growing`, a bad end of the text is passed over: it may be an envelope that is being written.
+    """
+    position = _BLANK.match(text).end()  # type: ignore[union-attr]  # it matches nothing as well
+    if text.startswith("[", position):
+        if not growing:
+            yield from _of_array(text, position)
+        return
+    number, line, counted, bad = 0, 1, 0, 0
+    while position < len(text) and bad < MAX_BAD_DOCUMENTS:
+        number += 1
+        line += text.count("\n", counted, position)
+        counted = position
+        try:
+            value, end = _decode(text, position)
+        except _NotJsonError as error:
+            following = _NEXT.search(text, position)
+            if following is None and growing:
+                return
+            end, bad = len(text) if following is None else following.end(), bad + 1
+            yield Document(number, line, end, reason=str(error))
+        else:
+            yield Document(number, line, end, value)
+        position = _BLANK.match(text, end).end()  # type: ignore[union-attr]
+
+
+def _of_array(text: str, position: int) -> Iterator[Document]:
+    line = 1 + text.count("\n", 0, position)
+    try:
+        values, end = _decode(text, position)
+    except _NotJsonError as error:
+        yield Document(1, line, len(text), reason=str(error))
+        return
+    for number, value in enumerate(values, 1):
+        yield Document(number, line, end, value)
+    rest = _BLANK.match(text, end).end()  # type: ignore[union-attr]
+    if rest < len(text):
+        yield Document(len(values) + 1, line, len(text), reason="there is text after the array")
+
+
+class _NotJsonError(Exception):
+    pass
+
+
+def _decode(text: str, position: int) -> tuple[Any, int]:
+    if text[position] not in "{[":
+        raise _NotJsonError("is not an object")
+    try:
+        return _DECODER.raw_decode(text, position)
+    except json.JSONDecodeError as error:
+        raise _NotJsonError(f"is not JSON: {error.msg} at character {error.pos - position + 1}") from None
+    except RecursionError:
+        raise _NotJsonError("is nested too deeply") from None
+    except ValueError as error:  # ours below, and numbers of more than 4,300 digits
+        reason = str(error)
+        raise _NotJsonError(
+            reason if reason.startswith("has ") else "has a number that is too long"
+        ) from None
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("has a name twice in an object")
+    return made
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"has {name}, which is no JSON")
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object_of, parse_constant=_constant)

@@ -1,0 +1,230 @@
+"""Sonar's envelopes → records: pure.
+
+A bad element of an array of objects (a job, a process, a card) is left out and kept as
+`Rejected`; any other fault rejects the envelope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.formats.sonar.fields import TAGS
+from jobfeatures.formats.sonar.parsejobs import parse_cluster_record, parse_slurm_job
+from jobfeatures.formats.sonar.reader import KIB, Json, Reader, secs_of, short
+from jobfeatures.formats.sonar.records import (
+    CardRecord,
+    DiskRecord,
+    ErrorRecord,
+    GpuRecord,
+    JobRecord,
+    JobsRecord,
+    ProcessGpuRecord,
+    ProcessRecord,
+    Record,
+    SampleRecord,
+    SysinfoRecord,
+)
+from jobfeatures.formats.sonar.validate import validate_envelope
+
+MAX_CORES: Final = 16_384
+MAX_JOBS: Final = 100_000
+
+_IO: Final = ("data_read", "data_written", "data_cancelled")
+_LOADS: Final = ("load1", "load5", "load15", "existing_entities")
+
+
+def parse_envelope(document: object) -> Record:
+    """Return what an envelope says, of any variant that agents send.
+
+    Raises ParseError naming the path of the first fault that concerns it as a whole.
+    """
+    rejected: dict[str, Rejected] = {}
+    for fault in validate_envelope(document, strict=False):
+        if not fault.record:
+            raise ParseError(fault.reason, field=fault.path or "envelope", text=fault.text[1:-1])
+        rejected.setdefault(fault.record, Rejected("sonar", fault.reason, 0, fault.path, fault.text))
+    assert isinstance(document, dict)  # noqa: S101  # it is valid
+    reader = Reader(rejected)
+    data = document.get("data")
+    if data is None:
+        return _errors(document, reader)
+    return _PARSERS[TAGS[data["type"]]](data["attributes"], reader)
+
+
+def _errors(document: Json, reader: Reader) -> ErrorRecord:
+    errors = [each for each, _ in reader.items(document, "errors", "")]
+    first: Json = errors[0] if errors else {}
+    return ErrorRecord(
+        cluster=first.get("cluster") or "",
+        node=first.get("node") or "",
+        time_secs=secs_of(first, "time"),
+        details=tuple(short(each["detail"]) for each in errors[:100]),
+        rejected=reader.rejected,
+    )
+
+
+def _sample(attributes: Json, reader: Reader) -> SampleRecord:
+    path = "data.attributes"
+    system: Json = attributes.get("system") or {}
+    cores = system.get("cpus") or []
+    if len(cores) > MAX_CORES:
+        raise ParseError(f"more than {MAX_CORES} cores", field=f"{path}.system.cpus")
+    has_loads = any(name in system for name in _LOADS)
+    jobs = list(reader.items(attributes, "jobs", path))
+    if len(jobs) > MAX_JOBS:
+        raise ParseError(f"more than {MAX_JOBS} jobs", field=f"{path}.jobs")
+    processes = [
+        process for job, _ in jobs for process in job.get("processes") or [] if isinstance(process, dict)
+    ]
+    sent = frozenset(name for process in processes for name in ("num_threads", *_IO) if name in process)
+    if "existing_entities" in system or "boot" in system:  # agents of these count threads as well
+        sent |= {"num_threads"}
+    return SampleRecord(
+        cluster=attributes["cluster"],
+        node=attributes["node"],
+        time_secs=secs_of(attributes, "time"),
+        boot_secs=secs_of(system, "boot"),
+        core_secs=tuple(cores),
+        used_memory_bytes=_kib(system, "used_memory"),
+        load1=system.get("load1", 0.0) if has_loads else None,
+        load5=system.get("load5", 0.0) if has_loads else None,
+        load15=system.get("load15", 0.0) if has_loads else None,
+        runnable_entities=system.get("runnable_entities", 0) if has_loads else None,
+        existing_entities=system.get("existing_entities"),
+        disks=tuple(
+            DiskRecord(
+                name=short(disk["name"]),
+                major=disk.get("major") or 0,
+                minor=disk.get("minor") or 0,
+                stats=tuple(disk.get("stats") or ()),
+            )
+            for disk, _ in reader.items(system, "disks", f"{path}.system")
+        ),
+        gpus=tuple(_gpu(gpu) for gpu, _ in reader.items(system, "gpus", f"{path}.system")),
+        jobs=tuple(_job(job, place, sent, reader) for job, place in jobs),
+        errors=tuple(short(each["detail"]) for each, _ in reader.items(attributes, "errors", path))[:100],
+        rejected=reader.rejected,
+    )
+
+
+def _job(job: Json, path: str, sent: frozenset[str], reader: Reader) -> JobRecord:
+    return JobRecord(
+        job=job.get("job") or 0,
+        epoch=job.get("epoch") or 0,
+        user=short(job.get("user") or ""),
+        processes=tuple(
+            _process(each, place, sent, reader) for each, place in reader.items(job, "processes", path)
+        ),
+    )
+
+
+def _process(process: Json, path: str, sent: frozenset[str], reader: Reader) -> ProcessRecord:
+    count = 1 + (process.get("rolledup") or 0)
+    has_io = bool(sent & set(_IO))
+    read, written, cancelled = ((process.get(name) or 0) * KIB if has_io else None for name in _IO)
+    return ProcessRecord(
+        pid=process.get("pid") or 0,
+        ppid=process.get("ppid") or 0,
+        command=short(process.get("cmd") or ""),
+        count=count,
+        cpu_secs=process.get("cpu_time") or 0,
+        resident_bytes=(process.get("resident_memory") or 0) * KIB,
+        virtual_bytes=(process.get("virtual_memory") or 0) * KIB,
+        # The main thread of each process does not count there.
+        threads=(process.get("num_threads") or 0) + count if "num_threads" in sent else None,
+        data_read_bytes=read,
+        data_written_bytes=written,
+        data_cancelled_bytes=cancelled,
+        gpus=tuple(
+            ProcessGpuRecord(
+                uuid=short(gpu["uuid"]),
+                util_percent=float(gpu.get("gpu_util") or 0),
+                memory_bytes=(gpu.get("gpu_memory") or 0) * KIB,
+            )
+            for gpu, _ in reader.items(process, "gpus", path)
+        ),
+    )
+
+
+def _gpu(gpu: Json) -> GpuRecord:
+    failing = gpu.get("failing") or 0
+    zero = None if failing else 0  # a card that fails has not said that it is idle
+    memory = gpu.get("memory", zero)
+    state = gpu.get("performance_state") or 0
+    return GpuRecord(
+        uuid=short(gpu["uuid"]),
+        index=gpu.get("index") or 0,
+        failing=failing,
+        fan_percent=gpu.get("fan"),
+        compute_mode=short(gpu.get("compute_mode") or ""),
+        performance_state=state - 1 if state else None,  # agents add 1, though the text says 2
+        memory_used_bytes=None if memory is None else memory * KIB,
+        ce_util_percent=gpu.get("ce_util", zero),
+        memory_util_percent=gpu.get("memory_util", zero),
+        temperature_celsius=gpu.get("temperature"),
+        power_watts=gpu.get("power"),
+        power_limit_watts=gpu.get("power_limit"),
+        ce_clock_mhz=gpu.get("ce_clock"),
+        memory_clock_mhz=gpu.get("memory_clock"),
+    )
+
+
+def _sysinfo(attributes: Json, reader: Reader) -> SysinfoRecord:
+    return SysinfoRecord(
+        cluster=attributes["cluster"],
+        node=attributes["node"],
+        time_secs=secs_of(attributes, "time"),
+        os_name=short(attributes.get("os_name") or ""),
+        os_release=short(attributes.get("os_release") or ""),
+        architecture=short(attributes.get("architecture") or ""),
+        cpu_model=short(attributes.get("cpu_model") or ""),
+        numa_nodes=attributes.get("numa_nodes") or None,
+        sockets=attributes.get("sockets") or None,
+        cores_per_socket=attributes.get("cores_per_socket") or None,
+        threads_per_core=attributes.get("threads_per_core") or None,
+        memory_bytes=_kib(attributes, "memory"),
+        cards=tuple(_card(card) for card, _ in reader.items(attributes, "cards", "data.attributes")),
+        rejected=reader.rejected,
+    )
+
+
+def _card(card: Json) -> CardRecord:
+    texts = ("uuid", "address", "manufacturer", "model", "architecture", "driver", "firmware")
+    named = {name: short(card.get(name) or "") for name in texts}
+    return CardRecord(
+        **named,
+        index=card.get("index") or 0,
+        memory_bytes=_kib(card, "memory"),
+        power_limit_watts=card.get("power_limit") or None,
+        max_power_limit_watts=card.get("max_power_limit") or None,
+        min_power_limit_watts=card.get("min_power_limit") or None,
+        max_ce_clock_mhz=card.get("max_ce_clock") or None,
+        max_memory_clock_mhz=card.get("max_memory_clock") or None,
+    )
+
+
+def _jobs(attributes: Json, reader: Reader) -> JobsRecord:
+    return JobsRecord(
+        cluster=attributes["cluster"],
+        time_secs=secs_of(attributes, "time"),
+        jobs=tuple(
+            parse_slurm_job(job, reader)
+            for job, _ in reader.items(attributes, "slurm_jobs", "data.attributes")
+        ),
+        rejected=reader.rejected,
+    )
+
+
+def _kib(record: Mapping[str, Any], name: str) -> int | None:
+    """Return bytes; None for what is left out and cannot be 0."""
+    return (record.get(name) or 0) * KIB or None
+
+
+_PARSERS: Final[dict[str, Callable[[Json, Reader], Record]]] = {
+    "SampleAttributes": _sample,
+    "SysinfoAttributes": _sysinfo,
+    "JobsAttributes": _jobs,
+    "ClusterAttributes": parse_cluster_record,
+}

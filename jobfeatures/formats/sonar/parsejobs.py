@@ -1,0 +1,120 @@
+"""Jobs and clusters of Sonar's envelopes → the model: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from jobfeatures.formats.sonar.reader import KIB, Json, Reader, secs_of, short
+from jobfeatures.formats.sonar.records import ClusterRecord, SlurmJobRecord
+from jobfeatures.model import (
+    UNLIMITED,
+    Cluster,
+    ClusterNode,
+    Job,
+    JobKey,
+    JobState,
+    Limit,
+    Limits,
+    Partition,
+)
+
+MAX_RESOURCES: Final = 100
+_STATES: Final = {
+    "DEADLINE": JobState.TIMEOUT,
+    "BOOT_FAIL": JobState.NODE_FAIL,
+    "REQUEUED": JobState.PENDING,
+    "CONFIGURING": JobState.RUNNING,
+    "RESIZING": JobState.RUNNING,
+    "STOPPED": JobState.SUSPENDED,
+    "REVOKED": JobState.CANCELLED,
+}
+
+
+def parse_state(text: str) -> JobState:
+    """Return the state; words behind the first, as in ``CANCELLED by 1234``, are passed over."""
+    word = text.split(maxsplit=1)[0].rstrip("+").upper() if text.strip() else ""
+    return _STATES.get(word) or (JobState(word) if word in JobState.__members__ else JobState.UNKNOWN)
+
+
+def parse_limit(value: int) -> Limit:
+    """Return what an extended unsigned number says: 0 unset, 1 infinite, else two less."""
+    if value == 0:
+        return None
+    return UNLIMITED if value == 1 else value - 2
+
+
+def parse_resources(text: str) -> dict[str, str]:
+    """Return Slurm's trackable resources, ``cpu=128,mem=472.50G,node=1``, by name; the rest is dropped."""
+    pairs = (each.partition("=") for each in text[: 64 * MAX_RESOURCES].split(",")[:MAX_RESOURCES])
+    return {name: value for name, equals, value in pairs if name and equals}
+
+
+def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
+    """Return the record of a job or a step. Raises ParseError where too many nodes are named."""
+    sacct: Json = job.get("sacct") or {}
+    allocated = parse_resources(job.get("allocated_resources") or sacct.get("AllocTRES") or "")
+    requested = parse_resources(job.get("requested_resources") or "")
+    nodes = reader.nodes(job.get("nodes"))
+    cpus = _count(allocated, "cpu") or job.get("requested_cpus") or None
+    alone = len(nodes) == 1
+    memory = job.get("requested_memory_per_node") or 0
+    state = parse_state(job.get("job_state") or "")
+    array, het = job.get("array_job_id") or 0, job.get("het_job_id") or 0
+    gpus = _count(allocated, "gres/gpu")
+    return SlurmJobRecord(
+        job=Job(
+            key=JobKey("slurm", str(job["job_id"])),
+            state=state,
+            name=short(job.get("job_name") or "") or None,
+            user=short(job.get("user_name") or "") or None,
+            account=short(job.get("account") or "") or None,
+            partition=short(job.get("partition") or "") or None,
+            submit_secs=secs_of(job, "submit_time"),
+            start_secs=secs_of(job, "start_time"),
+            end_secs=secs_of(job, "end_time") if state.is_finished else None,
+            nodes=nodes,
+            total_cpus=cpus,
+            allocated_cpus=cpus if alone else None,
+            allocated_gpus=gpus if alone else None,
+            limits=Limits(
+                wall_secs=parse_limit(job.get("time_limit") or 0),
+                memory_bytes=memory * KIB or None,
+            ),
+            array_job_id=str(array) if array else None,
+            array_task_id=str(job.get("array_task_id") or 0) if array else None,
+            het_job_id=str(het) if het else None,
+            het_offset=job.get("het_job_offset") or 0 if het else None,
+        ),
+        step=short(job.get("job_step") or ""),
+        node_count=job.get("requested_node_count") or None,
+        exit_code=job.get("exit_code") or 0 if state.is_finished else None,
+        allocated=allocated,
+        requested=requested,
+    )
+
+
+def parse_cluster_record(attributes: Json, reader: Reader) -> ClusterRecord:
+    """Return partitions and nodes, each node with all its states. Raises ParseError as above."""
+    path = "data.attributes"
+    states: dict[str, dict[str, None]] = {}
+    for group, _ in reader.items(attributes, "nodes", path):
+        words = dict.fromkeys(short(word).upper() for word in group.get("states") or ())
+        for name in reader.nodes(group["names"]):
+            states.setdefault(name, {}).update(words)
+    cluster = Cluster(
+        source="slurm" if attributes.get("slurm") else "sonar",
+        taken_at_secs=secs_of(attributes, "time") or 0,
+        partitions=tuple(
+            Partition(name=short(each["name"]), nodes=reader.nodes(each.get("nodes")))
+            for each, _ in reader.items(attributes, "partitions", path)
+        ),
+        nodes=tuple(ClusterNode(name=name, states=tuple(words)) for name, words in states.items()),
+        rejected=reader.rejected,
+    )
+    return ClusterRecord(cluster=attributes["cluster"], state=cluster, rejected=reader.rejected)
+
+
+def _count(resources: Mapping[str, str], name: str) -> int | None:
+    text = resources.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

@@ -1,0 +1,60 @@
+"""What the parsers of Sonar's records share: elements without the rejected ones, and bounds. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.formats.sonar.values import timestamp_secs
+from jobfeatures.nodelist import NO_NODES, expand_nodes
+
+Json = Mapping[str, Any]
+KIB: Final = 1024
+MAX_TEXT_CHARACTERS: Final = 256  # of a name that may become a label
+MAX_NAMES: Final = 200_000  # of nodes, in all lists of one envelope
+
+
+class Reader:
+    """One envelope that has been validated: elements at the paths of `rejected` are left out."""
+
+    def __init__(self, rejected: Mapping[str, Rejected]) -> None:
+        self._rejected = rejected
+        self._names_left = MAX_NAMES
+
+    @property
+    def rejected(self) -> tuple[Rejected, ...]:
+        """Return what is left out."""
+        return tuple(self._rejected.values())
+
+    def items(self, parent: Json, name: str, path: str) -> Iterator[tuple[Json, str]]:
+        """Yield the good elements of an array of objects, and their paths."""
+        place = f"{path}.{name}" if path else name
+        for number, each in enumerate(parent.get(name) or ()):
+            if f"{place}[{number}]" not in self._rejected:
+                yield each, f"{place}[{number}]"
+
+    def nodes(self, ranges: Iterable[str] | None) -> tuple[str, ...]:
+        """Return the names that node ranges stand for.
+
+        Raises ParseError once the envelope's lists have more than 200,000 names together.
+        """
+        names: dict[str, None] = {}
+        for each in ranges or ():
+            found = () if each in NO_NODES else expand_nodes(each)
+            self._names_left -= len(found)
+            if self._names_left < 0:
+                raise ParseError(f"more than {MAX_NAMES} names of nodes", field="data.attributes")
+            names.update(dict.fromkeys(found))
+        return tuple(names)
+
+
+def secs_of(record: Json, name: str) -> int | None:
+    """Return seconds since the epoch of a timestamp; None for an empty one or none."""
+    text = record.get(name)
+    return timestamp_secs(text) if text else None
+
+
+def short(text: str) -> str:
+    """Return the beginning of a text, as much as a label may hold."""
+    return text[:MAX_TEXT_CHARACTERS]
