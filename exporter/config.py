@@ -5,20 +5,41 @@ from __future__ import annotations
 from dataclasses import dataclass, make_dataclass
 from typing import TYPE_CHECKING
 
-from exporter.collectors import COLLECTORS
+from exporter.collectors import COLLECTORS, NODE, ROLES
+from exporter.profiles import PROFILES
+from exporter.sampling.attributor import CONDOR_EXECUTE
+from exporter.sampling.gpu import DRIVERS as GPU_DRIVERS
+from exporter.sampling.gpu import NO_GPUS
 from exporter.snapshot import Kind
+from exporter.sonar.config import SonarConfig
 from jobfeatures.batch import SYSTEMS
-from jobfeatures.config import Config
 from jobfeatures.logs import FORMATS, LEVELS
-from jobfeatures.settings import ADDRESS, BOOLEAN, COUNT, PATH, POSITIVE_DURATION, choice, setting, words
+from jobfeatures.model import NODE_STATES
+from jobfeatures.settings import (
+    ADDRESS,
+    BOOLEAN,
+    COUNT,
+    DURATION,
+    PATH,
+    POSITIVE_DURATION,
+    choice,
+    setting,
+    words,
+)
 
 AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DaemonConfig(Config):
+class DaemonConfig(SonarConfig):
     """The daemon's settings but for its collectors."""
 
+    role: str = setting(
+        "role",
+        choice(*ROLES),
+        NODE,
+        "node: measures this machine; controller: asks batch systems about the whole cluster, once a cluster",
+    )
     web_listen_address: str = setting(
         "web.listen_address",
         ADDRESS,
@@ -55,6 +76,15 @@ class DaemonConfig(Config):
     features_job_rate: int = setting(
         "features.job_rate", COUNT, 100, "requests a second that it answers to one job; a write counts as 10"
     )
+    metrics_max_series: int = setting(
+        "metrics.max_series",
+        COUNT,
+        20_000,
+        "series of a page at most, 0: any number; of the lightest jobs beyond, only sums are shown",
+    )
+    metrics_profile: tuple[str, ...] = setting(
+        "metrics.profile", words(*PROFILES), (), "other exporters' names that are shown as well"
+    )
     jobs_kinds: tuple[str, ...] = setting(
         "jobs.kinds",
         words(*(each.value for each in Kind)),
@@ -62,12 +92,71 @@ class DaemonConfig(Config):
         "whose series are shown; all but batch jobs stand under their kind as batch_system, "
         "process groups under none",
     )
+    jobs_retain_secs: float = setting(
+        "jobs.retain",
+        DURATION,
+        120.0,
+        "how long the last values of an ended job are shown, and at least until one scrape has shown them",
+    )
+    htcondor_execute_directory: str = setting(
+        "htcondor.execute_directory",
+        PATH,
+        CONDOR_EXECUTE,
+        "EXECUTE of HTCondor, whose job ads tell which job runs in a slot",
+    )
+    gridengine_spool_directory: str | None = setting(
+        "gridengine.spool_directory",
+        PATH,
+        None,
+        "folder of Grid Engine's execution daemon that holds active_jobs, if not where sge_execd is seen running",
+    )
+    controller_interval_secs: float = setting(
+        "controller.interval",
+        POSITIVE_DURATION,
+        60.0,
+        "controller role: how often a batch system is asked for the queue and the nodes",
+    )
+    controller_timeout_secs: float = setting(
+        "controller.timeout", POSITIVE_DURATION, 60.0, "controller role: how long one answer may take"
+    )
+    controller_history_secs: float = setting(
+        "controller.history",
+        POSITIVE_DURATION,
+        3600.0,
+        "controller role: how far back accounting is asked, at first and after a failure at most a week",
+    )
+    controller_sd_port: int = setting(
+        "controller.sd_port", COUNT, 9819, "port of the nodes' exporters, as /sd lists them"
+    )
+    controller_sd_host: str = setting(
+        "controller.sd_host",
+        choice("name", "address"),
+        "name",
+        "how /sd names a node: by its name in the batch system, or by the address at which that reaches it",
+    )
+    controller_sd_skip: tuple[str, ...] = setting(
+        "controller.sd_skip",
+        words(*NODE_STATES),
+        (),
+        "nodes in one of these states are left out of /sd; none by default, since a node that is down for the"
+        " batch system may still be scraped",
+    )
+    gpu_drivers: tuple[str, ...] = setting(
+        "gpu.drivers",
+        words(AUTO, NO_GPUS, *GPU_DRIVERS),
+        (AUTO,),
+        "drivers of graphics cards to ask; auto: those whose kernel driver is loaded",
+    )
     log_level: str = setting("log.level", choice(*LEVELS), "info", "least severe messages to log")
     log_format: str = setting("log.format", choice(*FORMATS), "logfmt", "form of a log line")
 
     def enabled_collectors(self) -> frozenset[str]:
         """Return the names of the collectors that run."""
-        return frozenset(name for name in COLLECTORS if getattr(self, f"collector_{name}"))
+        return frozenset(
+            name
+            for name, each in COLLECTORS.items()
+            if self.role in each.roles and getattr(self, f"collector_{name}")
+        )
 
 
 if TYPE_CHECKING:

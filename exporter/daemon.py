@@ -11,11 +11,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from exporter.collectors import collect
 from exporter.config import AUTO, DaemonConfig
 from exporter.context import Context
-from exporter.exposition import render
+from exporter.page import PageMaker
 from exporter.rates import CpuRates
+from exporter.sampling.gpu.device import Paths
+from exporter.sampling.gpu.monitor import GpuMonitor
 from exporter.sampling.sampler import Sampler
 from exporter.snapshot import Kind, Snapshot
 from jobfeatures.batch import SYSTEMS, load_module
@@ -66,14 +67,26 @@ class Daemon:
         self._sample_wanted = threading.Event()
         self._sample_taken = threading.Condition()
         self._publish_wanted = threading.Event()
+        self._gpus = GpuMonitor(
+            config.gpu_drivers,
+            self._clock,
+            interval_secs=config.sample_interval_secs,
+            paths=Paths(procfs=config.path_procfs, sysfs=config.path_sysfs),
+        )
         self._sampler = Sampler(
+            gpus=self._gpus,
             procfs=config.path_procfs,
             cgroup=config.path_cgroup,
             clock=self._clock,
             jobs=self._jobs_on_node,
             node_name=config.node_name,
+            condor_execute=config.htcondor_execute_directory,
+            gridengine_spool=config.gridengine_spool_directory,
         )
         self.feature_answers: Mapping[int, int] = {}  # over HTTP, by status
+        self._pages = PageMaker(
+            config.enabled_collectors(), config.metrics_profile, config.metrics_max_series
+        )
         self._rates = CpuRates()
         self._cpu_rates: Mapping[JobKey, float] = {}
         self._drains = DrainBook(DrainStore(self._tree) if config.features_publish else None, self._clock)
@@ -100,6 +113,7 @@ class Daemon:
                 self._tree.prepare()
             except (JobfeaturesError, OSError) as error:  # the publisher tries again and counts
                 log.error("cannot keep feature directories: %s", error)
+        self._gpus.start()
         for keeper in self._keepers:
             keeper.start()
         for thread in self._threads:
@@ -111,6 +125,7 @@ class Daemon:
         self._sample_wanted.set()
         self._publish_wanted.set()
         self._statuses.stop()
+        self._gpus.stop()
         for keeper in self._keepers:
             keeper.stop()
         for thread in self._threads:
@@ -131,8 +146,7 @@ class Daemon:
 
     def exposition(self, *, openmetrics: bool) -> bytes:
         """Return the metrics as text, after a fresh look at the node if that is done within the deadline."""
-        context = self.context()
-        return render(collect(context, self._config.enabled_collectors()), openmetrics=openmetrics)
+        return self._pages.render(self.context(), openmetrics=openmetrics)
 
     def context(self) -> Context:
         """Return everything that is known now."""
@@ -149,6 +163,7 @@ class Daemon:
             kinds=frozenset(map(Kind, self._config.jobs_kinds)),
             drains=self._drains.view,
             cpu_rates=self._cpu_rates,
+            node_name=self._name,
             feature_answers=dict(self.feature_answers),
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from jobfeatures.model import JobKey
 
@@ -98,6 +99,9 @@ class ProcessIo:
 class Kind(enum.Enum):
     """What a set of processes is."""
 
+    # There is one object a member: its identity hashes faster than its name, and every process's key is hashed.
+    __hash__ = object.__hash__
+
     BATCH = "batch"
     CONTAINER = "container"
     SERVICE = "service"
@@ -105,8 +109,7 @@ class Kind(enum.Enum):
     GROUP = "group"
 
 
-@dataclass(frozen=True, slots=True)
-class UnitKey:
+class UnitKey(NamedTuple):
     """Identity of a container, a service or a user session; never of a batch job."""
 
     kind: Kind
@@ -187,6 +190,8 @@ class JobSample:
     cpus: int | None = None  # that its cpuset lets it use
     steps: tuple[StepSample, ...] = ()
     energy_joules: float | None = None  # of the CPU packages, by its share of CPU time
+    cgroup: str | None = None  # the path of its control group, of the first where there are several
+    cgroup_version: int | None = None  # 1 or 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +277,7 @@ class Snapshot:
     gpus: tuple[GpuSample, ...] = ()
     job_gpus: tuple[JobGpu, ...] = ()
     gpu_unattributed: Mapping[str, int] = field(default_factory=dict)  # unknown processes by card's uuid
+    gpu_drivers: Mapping[str, bool] = field(default_factory=dict)  # whether each has answered of late
     unreadable: Mapping[str, int] = field(default_factory=dict)  # readings left out since start, by kind
 
     def key_of(self, pid: int) -> WorkKey | None:

@@ -1,124 +1,13 @@
-"""Which job a process belongs to, by its control group or by its ancestry: pure."""
+"""Which job a process belongs to by its numbers and its ancestry: pure. By control group: `hierarchies`."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from exporter.snapshot import ProcessSample
 from jobfeatures.model import Job, JobKey
 
 SONAR_EPOCH_SECS = 1577836800  # 2020-01-01T00:00:00Z
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Membership:
-    """What a control group's path says. Exactly one of `job_id` and `sluid` is known."""
-
-    batch_system: str
-    job_id: str | None = None
-    sluid: str | None = None  # Slurm's own unique id; the job's number is found elsewhere
-    step: str | None = None
-    node: str | None = None  # only where several emulated nodes share the host
-    uid: int | None = None  # only in v1 paths
-
-
-@dataclass(frozen=True, slots=True)
-class BatchHierarchy:
-    """How one batch system names control groups.
-
-    `match` reads a path from the hierarchy's root. `job_directories` are the
-    shapes, one pattern a level (fnmatch), of the directories of whole jobs.
-    """
-
-    name: str
-    match: Callable[[str], Membership | None]
-    job_directories: tuple[tuple[str, ...], ...]
-
-
-_ID = r"[1-9][0-9]{0,9}"
-_STEP = r"(?:/step_(?P<step>[A-Za-z0-9_.+-]{1,64}))?(?:/|\Z)"
-_SLURM_V1 = re.compile(
-    rf"/slurm(?:_(?P<node>[^/]{{1,255}}))?/uid_(?P<uid>0|{_ID})/job_(?P<job_id>{_ID}){_STEP}"
-)
-_SLURM_V2 = re.compile(
-    r"/system\.slice/(?:(?P<node>[^/]{1,255})_)?slurmstepd\.scope/"
-    rf"(?:job_(?P<job_id>{_ID})|(?P<sluid>s[0-9A-HJKMNP-TV-Z]{{13}})){_STEP}"
-)
-
-
-def match_slurm(path: str) -> Membership | None:
-    """Return what a path of Slurm's says.
-
-    Source: slurm.conf and cgroup.conf of Slurm 20.11 to 26.05, cgroup/v1 and cgroup/v2 plugins:
-    ``/slurm[_NODE]/uid_U/job_J[/step_S[/task_T]]`` on v1,
-    ``/system.slice/[NODE_]slurmstepd.scope/job_J[/step_S[/user/task_T]]`` on v2,
-    where the job may be named by SLUID: ``s`` and 13 Crockford base-32 digits.
-    """
-    if match := _SLURM_V1.match(path):
-        return Membership(
-            batch_system="slurm",
-            job_id=match["job_id"],
-            step=match["step"],
-            node=match["node"],
-            uid=int(match["uid"]),
-        )
-    if match := _SLURM_V2.match(path):
-        return Membership(
-            batch_system="slurm",
-            job_id=match["job_id"],
-            sluid=match["sluid"],
-            step=match["step"],
-            node=match["node"],
-        )
-    return None
-
-
-BATCH_HIERARCHIES = (
-    BatchHierarchy(
-        "slurm",
-        match_slurm,
-        (("slurm*", "uid_*", "job_*"), ("system.slice", "*slurmstepd.scope", "[js]*")),
-    ),
-)
-
-
-def match_path(path: str, *, root: str = "") -> Membership | None:
-    """Return whose control group a path from the hierarchy's root is, None where it is no job's.
-
-    Only the start of a path proves anything: users may create groups of any
-    name below groups that were delegated to them. `root` is the one prefix
-    that is allowed, for a node that is itself a container.
-    """
-    prefix = root.rstrip("/")
-    if not path.startswith(f"{prefix}/"):
-        return None
-    below = path[len(prefix) :].removesuffix(" (deleted)")
-    for hierarchy in BATCH_HIERARCHIES:
-        if membership := hierarchy.match(below):
-            return membership
-    return None
-
-
-def parse_process_cgroup(text: str, *, root: str = "") -> Membership | None:
-    """Return the job in the text of /proc/PID/cgroup, None for a process of no batch job; never raises.
-
-    Source: cgroups(7), lines ``ID:CONTROLLERS:PATH``. Controllers may disagree
-    on v1: slurmstepd joins the job in freezer only. The first line that names
-    a step is the best answer, then the first that names a job.
-    """
-    best = None
-    for line in text.split("\n"):
-        _, _, rest = line.partition(":")
-        _, colon, path = rest.partition(":")
-        membership = match_path(path, root=root) if colon else None
-        if membership is None:
-            continue
-        if membership.step is not None:
-            return membership
-        best = best or membership
-    return best
 
 
 def compute_epoch(boot_time_secs: int) -> int:

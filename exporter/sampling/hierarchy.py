@@ -4,38 +4,38 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from exporter.sampling.attribution import BATCH_HIERARCHIES, Membership, match_path
 from exporter.sampling.descriptors import VANISHED, Unreadable
+from exporter.sampling.hierarchies import BATCH_HIERARCHIES, match_path
+from exporter.sampling.hierarchies.membership import Membership
 
-V1_CONTROLLERS = ("cpuacct", "memory")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hierarchies:
-    """Where the control group file systems are, None for what is not there."""
-
-    cpuacct: str | None = None
-    memory: str | None = None
-    unified: str | None = None
+UNIFIED = "unified"  # stands for the hierarchy of v2 among the controllers of v1
+V1_CONTROLLERS = ("cpuacct", "memory", "cpuset", "blkio")
+WILD = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDirectory:
-    """One job's control group, by its path from the root: the same in every hierarchy of v1."""
+    """One job's control group, by its path from the root: the same in every hierarchy of v1.
+
+    `groups` has its directories by controller, `UNIFIED` for that of v2.
+    """
 
     path: str
     membership: Membership
-    cpuacct: str | None = None
-    memory: str | None = None
-    unified: str | None = None
+    groups: Mapping[str, str]
+
+    @property
+    def version(self) -> int:
+        """Return which version of control groups counts for it: 2 where 1 counts nothing."""
+        return 2 if self.groups.keys() == {UNIFIED} else 1
 
 
-def find_hierarchies(root: str) -> Hierarchies:
-    """Find the hierarchies below `root`, by the names of its directories.
+def find_hierarchies(root: str) -> dict[str, str]:
+    """Find the hierarchies below `root` by controller, by the names of its directories.
 
     v2 shows itself by ``cgroup.controllers`` at the root; v1 has a directory
     per controller or several (``cpu,cpuacct``), links between them aside; in
@@ -43,11 +43,11 @@ def find_hierarchies(root: str) -> Hierarchies:
     """
     names = os.listdir(root)
     if "cgroup.controllers" in names:
-        return Hierarchies(unified=root)
+        return {UNIFIED: root}
     found: dict[str, str] = {}
     for name in sorted(names):
         for controller in name.split(","):
-            if controller in V1_CONTROLLERS or controller == "unified":
+            if controller in V1_CONTROLLERS or controller == UNIFIED:
                 path = f"{root}/{name}"
                 try:
                     is_directory = stat.S_ISDIR(os.lstat(path).st_mode)
@@ -55,11 +55,11 @@ def find_hierarchies(root: str) -> Hierarchies:
                     continue
                 if is_directory:
                     found.setdefault(controller, path)
-    return Hierarchies(**found)
+    return found
 
 
 def list_job_directories(
-    hierarchies: Hierarchies, unreadable: Unreadable, *, prefix: str = ""
+    hierarchies: Mapping[str, str], unreadable: Unreadable, *, prefix: str = ""
 ) -> tuple[list[JobDirectory], bool]:
     """Return the control groups of jobs below `prefix` in all hierarchies, and whether these are all.
 
@@ -67,13 +67,12 @@ def list_job_directories(
     another reason, a job that is missing need not be gone.
     """
     memberships: dict[str, Membership] = {}
-    directories: dict[str, dict[str, str]] = {}  # by path, then by kind of hierarchy
+    directories: dict[str, dict[str, str]] = {}  # by path, then by controller
     failures: list[OSError] = []
-    for kind in ("cpuacct", "memory", "unified"):
-        top: str | None = getattr(hierarchies, kind)
-        if top is None:
+    for kind in (*V1_CONTROLLERS, UNIFIED):
+        if kind not in hierarchies:
             continue
-        top += prefix.rstrip("/")
+        top = hierarchies[kind] + prefix.rstrip("/")
         for batch in BATCH_HIERARCHIES:
             for patterns in batch.job_directories:
                 for path in _expand(top, "", patterns, failures):
@@ -85,13 +84,16 @@ def list_job_directories(
     for failure in failures:
         unreadable.add("job_directories", failure)
     found = [
-        JobDirectory(path=path, membership=membership, **directories[path])
+        JobDirectory(path=path, membership=membership, groups=directories[path])
         for path, membership in memberships.items()
     ]
     return found, not failures
 
 
 def _expand(top: str, path: str, patterns: tuple[str, ...], failures: list[OSError]) -> Iterator[str]:
+    # A plain name needs no list: what stands below it is not there either if it is not.
+    while len(patterns) > 1 and not WILD.intersection(patterns[0]):
+        path, patterns = f"{path}/{patterns[0]}", patterns[1:]
     if not patterns:
         yield path
         return

@@ -7,22 +7,24 @@ from collections.abc import Collection, Sequence
 from exporter.sampling.accumulate import CpuLedger, CpuTicks, CpuTimes
 from exporter.sampling.cgroup import JobCgroup
 from exporter.sampling.cgroupfiles import compute_memory_sum
+from exporter.sampling.ledger import JobCounters
 from exporter.sampling.members import Members
 from exporter.sampling.procfs import TICKS_PER_SEC
 from exporter.snapshot import Accounting, GroupKey, JobSample, ProcessSample, UnitKey, WorkKey
 from jobfeatures.model import JobKey
 
-# Root's own processes within a Slurm job, which do not tell whose it is.
-DAEMON_COMMAND = "slurmstepd"
+# The batch systems' own processes within a job, which do not tell whose it is.
+DAEMON_COMMANDS = frozenset({"slurmstepd", "sge_shepherd", "condor_starter"})
 EXTERN_STEP = "extern"
 
 
 class _State:
     """What is remembered of a job."""
 
-    __slots__ = ("by_cgroup", "ledger", "told", "uid")
+    __slots__ = ("by_cgroup", "counters", "ledger", "told", "uid")
 
     def __init__(self) -> None:
+        self.counters = JobCounters()
         self.ledger = CpuLedger()
         self.by_cgroup = False  # once the kernel counts for a job, it stays so
         self.told = CpuTimes(0.0, 0.0)
@@ -34,6 +36,7 @@ class JobBook:
 
     def __init__(self, members: Members) -> None:
         self._members = members
+        self.other_devices: Collection[str] = ()  # block devices whose transfers show on others too
         self._states: dict[JobKey, _State] = {}
         self._units: dict[UnitKey | GroupKey, tuple[CpuTicks, JobSample, Sequence[ProcessSample]]] = {}
 
@@ -67,6 +70,10 @@ class JobBook:
             state.told = cpu = CpuTimes(
                 max(cpu.user_secs, state.told.user_secs), max(cpu.system_secs, state.told.system_secs)
             )
+        counted_else = state.counters.update(
+            {each.directory.path: said.counters for each, said in figures}, self.other_devices
+        )
+        cpus = [said.cpus for _, said in figures if said.cpus is not None]
         memories = [said.memory for each, said in figures if each.counts_memory]
         nodes = {each.directory.membership.node for each in cgroups} or self._nodes(processes)
         if state.uid is None:
@@ -81,6 +88,10 @@ class JobBook:
             threads=sum(process.threads for process in processes),
             uid=state.uid,
             node=nodes.pop() if len(nodes) == 1 else None,
+            cpus=len(frozenset.union(*cpus)) if cpus else None,
+            **counted_else,
+            cgroup=cgroups[0].directory.path if cgroups else None,
+            cgroup_version=cgroups[0].directory.version if cgroups else None,
         )
 
     def unit(self, key: UnitKey | GroupKey, processes: Sequence[ProcessSample], ticks: CpuTicks) -> JobSample:
@@ -115,13 +126,12 @@ class JobBook:
             membership = self._members.attributed.get(process.pid)
             if membership is not None and membership.uid is not None:
                 return membership.uid
+            if process.command in DAEMON_COMMANDS:
+                continue
             owner = self._members.uid(process.pid)
             if owner:  # not root: set-user-ID programs are in any job
                 return owner
-            is_daemon = process.command == DAEMON_COMMAND or (
-                membership is not None and membership.step == EXTERN_STEP
-            )
-            if not is_daemon:
+            if membership is None or membership.step != EXTERN_STEP:
                 owners.add(owner)
         return 0 if 0 in owners else None
 

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from exporter.sampling.attribution import Membership, parse_process_cgroup
 from exporter.sampling.descriptors import Unreadable, read_file
-from exporter.sampling.status import parse_process_status
-from exporter.snapshot import MemoryBytes, ProcessSample
+from exporter.sampling.hierarchies import parse_process_cgroup
+from exporter.sampling.hierarchies.membership import Membership
+from exporter.sampling.status import parse_process_groups, parse_process_status
+from exporter.snapshot import MemoryBytes, ProcessSample, UnitKey
 from jobfeatures.errors import ParseError
 
 MAX_GAP_LOOKS = 32
 _NO_MEMORY = MemoryBytes()
+_NO_GROUPS: frozenset[int] = frozenset()
 
 
 class _Known:
     """One process. `memory` was read when its stat line was that of `memory_of`."""
 
-    __slots__ = ("command", "gap", "memory", "memory_of", "next_check", "start_ticks", "uid")
+    __slots__ = ("command", "gap", "groups", "memory", "memory_of", "next_check", "start_ticks", "uid")
 
     def __init__(self, process: ProcessSample) -> None:
         self.start_ticks = process.start_ticks
         self.command = process.command
         self.gap = 0
+        self.groups = _NO_GROUPS
         self.next_check = 0
         self.uid: int | None = None
         self.memory = _NO_MEMORY
@@ -31,11 +34,12 @@ class _Known:
 
 
 class Members:
-    """Which processes belong to batch jobs by their control group, and whose they are.
+    """Which processes belong to batch jobs and units by their control group, and whose they are.
 
     A process may be moved: a batch system's daemon forks first and moves the
     child then. So each is checked at its 1st, 2nd, 4th, 8th … look, then at
     every 32nd, and when its command changes, which is when it has called exec.
+    While `reads_groups` is set, its supplementary groups are read then too.
     """
 
     def __init__(self, procfs: str, unreadable: Unreadable, *, root: str = "") -> None:
@@ -45,11 +49,23 @@ class Members:
         self._known: dict[int, _Known] = {}
         self._look = 0
         self._attributed: dict[int, Membership] = {}
+        self._units: dict[int, UnitKey] = {}
+        self._by_group: dict[int, set[int]] = {}  # pids by supplementary group
+        self.reads_groups = False
 
     @property
     def attributed(self) -> Mapping[int, Membership]:
         """Return the processes of batch jobs by pid, as of the latest update."""
         return self._attributed
+
+    @property
+    def units(self) -> Mapping[int, UnitKey]:
+        """Return the processes of containers, services and sessions by pid, as of the latest update."""
+        return self._units
+
+    def pids_of_group(self, gid: int) -> Collection[int]:
+        """Return the processes with a supplementary group, as of the latest update."""
+        return self._by_group.get(gid, ())
 
     def update(self, processes: Mapping[int, ProcessSample]) -> None:
         """Take one look at all processes."""
@@ -59,8 +75,9 @@ class Members:
         for pid, process in processes.items():
             each = known.get(pid)
             if each is None or each.start_ticks != process.start_ticks:
+                if each is not None:
+                    self._forget(pid)
                 known[pid] = each = _Known(process)
-                self._attributed.pop(pid, None)
             elif look < each.next_check and each.command == process.command:
                 continue
             each.command = process.command
@@ -69,8 +86,7 @@ class Members:
             self._check(pid, each)
         if len(known) != len(processes):
             for pid in known.keys() - processes.keys():
-                del known[pid]
-                self._attributed.pop(pid, None)
+                self._forget(pid)
 
     def uid(self, pid: int) -> int | None:
         """Return the owner of a process that the latest update knew: its effective user. See proc_pid(5)."""
@@ -92,6 +108,21 @@ class Members:
             swap=_sum([each.swap for each in memories]),
         )
 
+    def _forget(self, pid: int) -> None:
+        self._regroup(pid, self._known.pop(pid), _NO_GROUPS)
+        self._attributed.pop(pid, None)
+        self._units.pop(pid, None)
+
+    def _regroup(self, pid: int, known: _Known, groups: frozenset[int]) -> None:
+        for gid in known.groups - groups:
+            pids = self._by_group[gid]
+            pids.discard(pid)
+            if not pids:
+                del self._by_group[gid]
+        for gid in groups - known.groups:
+            self._by_group.setdefault(gid, set()).add(pid)
+        known.groups = groups
+
     def _check(self, pid: int, known: _Known) -> None:
         """Read anew; what cannot be read stays as it was known."""
         try:
@@ -99,11 +130,22 @@ class Members:
         except OSError as error:
             self._unreadable.add("process_cgroup", error)
         else:
-            membership = parse_process_cgroup(text, root=self._root)
-            if membership is None:
-                self._attributed.pop(pid, None)
+            found = parse_process_cgroup(text, root=self._root)
+            if isinstance(found, Membership):
+                self._attributed[pid] = found
             else:
-                self._attributed[pid] = membership
+                self._attributed.pop(pid, None)
+            if isinstance(found, UnitKey):
+                self._units[pid] = found
+            else:
+                self._units.pop(pid, None)
+        if self.reads_groups:
+            try:
+                text = read_file(f"{self._procfs}/{pid}/status").decode("utf-8", "replace")
+            except OSError as error:
+                self._unreadable.add("process_status", error)
+            else:
+                self._regroup(pid, known, parse_process_groups(text))
         try:
             known.uid = os.stat(f"{self._procfs}/{pid}").st_uid
         except OSError as error:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
+from exporter.rates import cpu_secs_of
 from exporter.sampling.accumulate import CpuAccumulator, CpuTicks
-from exporter.sampling.attribution import Membership, ProcessJobs, compute_epoch
+from exporter.sampling.attribution import compute_epoch
+from exporter.sampling.attributor import CONDOR_EXECUTE, Attributor, Key
 from exporter.sampling.cgroup import JobCgroup, JobCgroups
 from exporter.sampling.descriptors import DescriptorBudget, Unreadable
+from exporter.sampling.energy import JobEnergy, compute_package_joules
+from exporter.sampling.gpu.monitor import GpuMonitor
+from exporter.sampling.hierarchies.membership import Membership
 from exporter.sampling.jobbook import JobBook
 from exporter.sampling.members import Members
 from exporter.sampling.processes import ProcessScanner
 from exporter.sampling.procfs import read_node
-from exporter.sampling.sluid import SluidResolver
-from exporter.snapshot import GroupKey, JobSample, ProcessSample, Snapshot, UnitKey, WorkKey
+from exporter.sampling.rapl import NodeEnergy
+from exporter.snapshot import GroupKey, JobSample, NodeSample, ProcessSample, Snapshot, UnitKey, WorkKey
 from jobfeatures.clock import Clock
 from jobfeatures.model import Job, JobKey
-
-# Within a sample a process group is its bare number: most processes have no
-# job, and a number hashes faster than a record.
-_Key = JobKey | UnitKey | int
 
 
 class Sampler:
@@ -30,7 +32,9 @@ class Sampler:
     emulated on one host) are ignored, their processes count as without a job;
     else all count, and a job on two of them is summed. `cgroup_root` is the
     path at which the batch systems' control groups begin, other than ``/``
-    where the node is itself a container.
+    where the node is itself a container. `condor_execute` is HTCondor's
+    EXECUTE, `gridengine_spool` the directory of Grid Engine's execution daemon
+    where its running process is not to tell.
 
     The processes and threads of a job include its slurmstepd, which is in its
     control groups. Memory of a job without control groups is the sum over its
@@ -42,10 +46,14 @@ class Sampler:
         *,
         procfs: str = "/proc",
         cgroup: str = "/sys/fs/cgroup",
+        sysfs: str | None = None,
         clock: Clock,
         jobs: Callable[[], Mapping[JobKey, Job]],
         node_name: str | None = None,
         cgroup_root: str = "",
+        condor_execute: str = CONDOR_EXECUTE,
+        gridengine_spool: str | None = None,
+        gpus: GpuMonitor | None = None,
     ) -> None:
         self._procfs = procfs
         self._clock = clock
@@ -56,9 +64,18 @@ class Sampler:
         self._scanner = ProcessScanner(procfs, budget=budget, unreadable=self._unreadable)
         self._cgroups = JobCgroups(cgroup, budget, self._unreadable, prefix=cgroup_root)
         self._members = Members(procfs, self._unreadable, root=cgroup_root)
-        self._process_jobs = ProcessJobs()
-        self._sluids = SluidResolver(procfs, self._unreadable)
-        self._accumulator: CpuAccumulator[_Key] = CpuAccumulator()
+        self._attributor = Attributor(
+            procfs,
+            self._members,
+            self._unreadable,
+            is_here=self._is_here,
+            condor_execute=condor_execute,
+            gridengine_spool=gridengine_spool,
+        )
+        self._accumulator: CpuAccumulator[Key] = CpuAccumulator()
+        self._node_energy = None if sysfs is None else NodeEnergy(sysfs, clock, budget, self._unreadable)
+        self._job_energy = JobEnergy()
+        self._gpus = gpus
         self._book = JobBook(self._members)
         self._processes: Mapping[int, ProcessSample] = {}
         self._epoch: int | None = None
@@ -71,10 +88,11 @@ class Sampler:
             # Once only: the kernel derives the boot time from the clock, and groups must keep their names.
             self._epoch = compute_epoch(node.boot_time_secs)
         processes = self._scan()
-        self._members.update(processes)
+        self._attributor.read(processes)
         self._cgroups.update(self._is_here)
         keys, jobs = self._attribute(processes)
-        return Snapshot(
+        node, jobs = self._with_energy(node, jobs)
+        snapshot = Snapshot(
             taken_at_secs=taken_at_secs,
             duration_secs=self._clock.monotonic_secs() - started_secs,
             node=node,
@@ -84,11 +102,31 @@ class Sampler:
             epoch=self._epoch,
             unreadable=dict(self._unreadable.counts),
         )
+        return snapshot if self._gpus is None else self._gpus.fill(snapshot, self._jobs())
 
     def close(self) -> None:
         """Close all descriptors."""
         self._scanner.close()
         self._cgroups.close()
+        if self._node_energy is not None:
+            self._node_energy.close()
+
+    def _with_energy(
+        self, node: NodeSample, jobs: dict[WorkKey, JobSample]
+    ) -> tuple[NodeSample, dict[WorkKey, JobSample]]:
+        """Return the same with the joules since the last look, those of the jobs by their CPU time."""
+        if self._node_energy is None or not (domains := self._node_energy.read()):
+            return node, jobs
+        shares = self._job_energy.update(
+            joules=compute_package_joules(domains),
+            cpu=node.cpu,
+            used_secs={
+                key: cpu_secs_of(sample) for key, sample in jobs.items() if isinstance(key, JobKey)
+            },
+        )
+        for key, joules in shares.items():
+            jobs[key] = replace(jobs[key], energy_joules=joules)
+        return replace(node, energy_joules=domains), jobs
 
     def _scan(self) -> Mapping[int, ProcessSample]:
         try:
@@ -102,42 +140,28 @@ class Sampler:
 
     def _attribute(
         self, processes: Mapping[int, ProcessSample]
-    ) -> tuple[dict[int, _Key], dict[WorkKey, JobSample]]:
+    ) -> tuple[dict[int, Key], dict[WorkKey, JobSample]]:
         """Return whose each process is, and what each job and each process group without one uses."""
-        batch = {pid: each for pid, each in self._members.attributed.items() if self._is_here(each)}
-        numbers = self._resolve_sluids(batch, processes)
-        keys: dict[int, _Key] = {}
-        if self._epoch is not None:
-            keys = {pid: process.pgid for pid, process in processes.items()}
-        keys.update(self._process_jobs.update(processes, self._jobs()))
-        for pid, membership in batch.items():
-            keys[pid] = _job_key(membership, numbers)
+        found = self._attributor.attribute(
+            processes,
+            [cgroup.directory.membership for cgroup in self._cgroups],
+            self._jobs(),
+            by_group=self._epoch is not None,
+        )
+        keys = found.keys
         cgroups: dict[JobKey, list[JobCgroup]] = {}
         for cgroup in self._cgroups:
-            cgroups.setdefault(_job_key(cgroup.directory.membership, numbers), []).append(cgroup)
-        members: dict[_Key, list[ProcessSample]] = {}
+            cgroups.setdefault(found.job_key(cgroup.directory.membership), []).append(cgroup)
+        members: dict[Key, list[ProcessSample]] = {}
         for pid, key in keys.items():
             members.setdefault(key, []).append(processes[pid])
         return keys, self._records(members, cgroups, self._accumulator.update(processes, keys))
 
-    def _resolve_sluids(
-        self, batch: Mapping[int, Membership], processes: Mapping[int, ProcessSample]
-    ) -> Mapping[str, str]:
-        directories = [cgroup.directory.membership for cgroup in self._cgroups]
-        by_sluid: dict[str, list[ProcessSample]] = {
-            each.sluid: [] for each in directories if each.sluid is not None
-        }
-        for pid, membership in batch.items():
-            if membership.sluid is not None:
-                by_sluid.setdefault(membership.sluid, []).append(processes[pid])
-        numbered = {each.job_id for each in directories if each.job_id is not None}
-        return self._sluids.update(by_sluid, numbered)
-
     def _records(
         self,
-        members: Mapping[_Key, Sequence[ProcessSample]],
+        members: Mapping[Key, Sequence[ProcessSample]],
         cgroups: Mapping[JobKey, Sequence[JobCgroup]],
-        ticks: Mapping[_Key, CpuTicks],
+        ticks: Mapping[Key, CpuTicks],
     ) -> dict[WorkKey, JobSample]:
         records: dict[WorkKey, JobSample] = {}
         for key in [*cgroups, *(each for each in members if each not in cgroups)]:
@@ -150,11 +174,3 @@ class Sampler:
                 records[group] = self._book.unit(group, members[key], ticks[key])
         self._book.forget_others(records.keys())
         return records
-
-
-def _job_key(membership: Membership, numbers: Mapping[str, str]) -> JobKey:
-    """Return the identity of a job; a SLUID stands for itself until its number is known."""
-    if membership.job_id is not None:
-        return JobKey(membership.batch_system, membership.job_id)
-    sluid = membership.sluid or ""
-    return JobKey(membership.batch_system, numbers.get(sluid, sluid))

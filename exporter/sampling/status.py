@@ -11,6 +11,10 @@ from jobfeatures.errors import ParseError
 _LINE = re.compile(r"^(RssAnon|RssFile|RssShmem|VmSwap|Uid):[ \t]+([0-9]{1,16})(?: kB$|\t)", re.MULTILINE)
 
 
+_GROUPS = re.compile(r"^Groups:[ \t]*([0-9][0-9 ]*)$", re.MULTILINE)
+MAX_GROUPS = 65536  # NGROUPS_MAX of the kernel
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStatus:
     """The lines that are of use here. A process without memory of its own (kernel, zombie) has none."""
@@ -40,3 +44,13 @@ def parse_process_status(text: str) -> ProcessStatus:
             swap=size.get("VmSwap"),
         ),
     )
+
+
+def parse_process_groups(text: str) -> frozenset[int]:
+    r"""Return the supplementary groups of /proc/PID/status, none where the line is missing.
+
+    Source: proc_pid_status(5), ``Groups:\t6001 65400 ``.
+    """
+    match = _GROUPS.search(text.partition("\n")[2])
+    found = match[1].split() if match else []
+    return frozenset(int(each) for each in found[:MAX_GROUPS] if len(each) <= 10)

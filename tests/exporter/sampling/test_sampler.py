@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from exporter.sampling.sampler import Sampler
-from exporter.snapshot import Accounting, GroupKey, MemoryBytes
+from exporter.snapshot import Accounting, GroupKey, Kind, MemoryBytes, UnitKey
 from jobfeatures.model import Job, JobKey
 
 EPOCH = 1795247965 - 1577836800
@@ -217,7 +217,7 @@ def test_a_job_is_named_by_sluid_until_its_number_is_known(node, make):
 def test_a_user_cannot_pass_for_a_job(node, make):
     node.process(10, cgroup="0::/user.slice/user-1000.slice/slurmstepd.scope/job_99/step_0\n")
     node.job_v2("user.slice/user-1000.slice/slurmstepd.scope/job_99")
-    assert make().sample().jobs.keys() == {GroupKey(10, EPOCH)}
+    assert make().sample().jobs.keys() == {UnitKey(Kind.SESSION, "user-1000")}
 
 
 def test_a_node_that_is_a_container_names_its_own_prefix(node, make):

@@ -1,0 +1,138 @@
+"""What holds for every batch system: which part of a path, and which line, proves something."""
+
+import fnmatch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.sampling.hierarchies import BATCH_HIERARCHIES, match_path, parse_process_cgroup
+from exporter.sampling.hierarchies.membership import Membership, unescape
+from exporter.sampling.hierarchies.units import match_unit
+from exporter.snapshot import Kind, UnitKey
+
+V2 = "/system.slice/slurmstepd.scope"
+HEX = "0123456789abcdef" * 4
+JOBS = {
+    "/slurm/uid_1000/job_12": "slurm",
+    f"{V2}/job_4": "slurm",
+    "/htcondor/condor_var_lib_condor_execute_slot1@host": "htcondor",
+    "/system.slice/condor.service/htcondor/condor_var_lib_condor_execute_slot1_1@host": "htcondor",
+    "/pbs_jobs.service/jobid/12.server": "pbs",
+    "/pbs_jobs.service/jobs/12.server": "pbs",
+    "/pbs.slice/pbs_jobs.service/jobs/12.server": "pbs",
+    "/torque/12.server": "torque",
+    "/lsf/cluster1/job.12.3456.1700000000": "lsf",
+}
+
+
+def slurm(job_id: str | None = None, **more) -> Membership:
+    return Membership(batch_system="slurm", job_id=job_id, **more)
+
+
+def test_a_prefix_is_allowed_where_it_is_asked_for_only():
+    path = "/docker/abc/slurm/uid_1000/job_12"
+    assert (
+        match_path(path, root="/docker/abc") == match_path(path, root="/docker/abc/") == slurm("12", uid=1000)
+    )
+    assert match_path("/docker/abcd/slurm/uid_1000/job_12", root="/docker/abc") is None
+    assert match_path("/slurm/uid_1000/job_12", root="/docker/abc") is None
+
+
+def test_the_line_that_names_a_step_is_best(fixtures):
+    task = (fixtures / "proc/6663/cgroup").read_text()
+    assert parse_process_cgroup(task) == slurm("10", uid=6001, step="batch", node="n1")
+    daemon = (fixtures / "proc/6659/cgroup").read_text()
+    assert parse_process_cgroup(daemon) == slurm("10", uid=6001, node="n1")
+    assert parse_process_cgroup((fixtures / "proc/1/cgroup").read_text()) is None
+    assert parse_process_cgroup("4:memory:/slurm/uid_1/job_2\n1:cpu:/slurm/uid_1/job_2/step_3\n").step == "3"
+
+
+@pytest.mark.parametrize("path", JOBS)
+def test_every_system_is_known_by_the_start_of_its_paths_only(path):
+    assert match_path(path).batch_system == JOBS[path]
+    for user_made in (
+        "/user.slice/user-1000.slice",
+        "/user.slice/user-1000.slice/user@1000.service",
+        "/user.slice",
+        f"/docker/{HEX}",
+        "/system.slice/mine.service",
+        f"/system.slice/docker-{HEX}.scope",
+        "/x",
+    ):
+        assert match_path(user_made + path) is None
+
+
+@pytest.mark.parametrize("inner", JOBS)
+@pytest.mark.parametrize("outer", JOBS)
+def test_what_a_job_makes_below_its_own_group_is_its_own(outer, inner):
+    for below in (inner, f"/docker/{HEX}", "/user.slice/user-1.slice", f"/libpod-{HEX}.scope"):
+        assert match_path(outer + below) == match_path(outer)
+
+
+@pytest.mark.parametrize("path", JOBS)
+def test_the_directories_of_jobs_are_listed_where_the_paths_match(path):
+    parts = path.strip("/").split("/")
+    [hierarchy] = [each for each in BATCH_HIERARCHIES if each.name == JOBS[path]]
+    assert any(
+        len(patterns) == len(parts) and all(map(fnmatch.fnmatchcase, parts, patterns))
+        for patterns in hierarchy.job_directories
+    )
+
+
+def test_a_job_goes_before_a_unit_and_a_container_before_a_service():
+    service, container = "1:name=systemd:/system.slice/a.service\n", f"2:memory:/docker/{HEX}\n"
+    job = "3:freezer:/slurm/uid_1/job_2\n"
+    assert parse_process_cgroup(service + container + job) == slurm("2", uid=1)
+    assert parse_process_cgroup(service + container) == UnitKey(Kind.CONTAINER, "docker-0123456789ab")
+    assert parse_process_cgroup(container + service) == UnitKey(Kind.CONTAINER, "docker-0123456789ab")
+    assert parse_process_cgroup(service + "4:cpu:/\n") == UnitKey(Kind.SERVICE, "a.service")
+
+
+def test_a_unit_is_looked_for_below_the_prefix_too():
+    assert parse_process_cgroup("0::/lxc/node7/system.slice/a.service\n", root="/lxc/node7") == UnitKey(
+        Kind.SERVICE, "a.service"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (r"a\x2db", "a-b"),
+        (r"a\x5b4\x5d", "a[4]"),
+        (r"a\x2fb", r"a\x2fb"),
+        (r"\x00\x0a\xc3\xa9", r"\x00\x0a\xc3\xa9"),
+        (r"\x2\xZZ\x2D", r"\x2\xZZ\x2D"),
+    ],
+)
+def test_what_systemd_escaped_is_read_but_for_slashes_and_bytes_that_are_no_text(name, expected):
+    assert unescape(name) == expected
+
+
+def test_a_unified_line_and_colons_in_a_path_are_read():
+    assert parse_process_cgroup(f"0::{V2}/job_4/step_0/user/task_0/a:b\n") == slurm("4", step="0")
+
+
+@given(st.text() | st.text(alphabet="0:/slurmuid_job12step.scope\n", max_size=200))
+def test_any_text_gives_a_job_or_none(text):
+    found = parse_process_cgroup(text)
+    assert found is None or found.name
+
+
+PIECES = st.sampled_from(
+    ["/", "..", "slurm", "uid_1", "job_2", "step_0", "system.slice", "user.slice", "user-1.slice", ".scope",
+     "slurmstepd.scope", "htcondor", "condor_", "slot1_1@h", "pbs_jobs.service", "jobid", "jobs", "torque", "lsf",
+     "job.1.2.3", "docker", "kubepods", HEX, "libpod-", "machine-", ".service", ":", "-", "1", "a", "\\x2d", "\0",
+     "é", "\udcff"]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=12).map("".join))
+def test_any_path_gives_a_job_or_a_unit_that_can_be_named_or_none(path):
+    membership = match_path(path)
+    assert membership is None or (membership.name and "/" not in membership.name)
+    unit = match_unit(path)
+    assert unit is None or ("/" not in unit.name and 0 < len(unit.name) <= 300)
+    if membership is not None:
+        assert path.startswith("/")
+        assert not path.startswith("/user.slice")
