@@ -1,0 +1,156 @@
+"""Envelopes to records. Expected values are counted by hand from the constructed envelopes in conftest.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobfeatures.errors import ParseError
+from jobfeatures.formats.sonar.parse import parse_envelope
+from jobfeatures.formats.sonar.parsejobs import parse_limit, parse_state
+from jobfeatures.formats.sonar.records import ErrorRecord
+from jobfeatures.model import UNLIMITED, ClusterNode, JobKey, JobState, Partition
+
+TIME = 1_799_996_400  # 2027-01-15 07:00 UTC
+
+
+def test_a_sample(sample):
+    record = parse_envelope(sample)
+    assert (record.cluster, record.node, record.time_secs) == ("hpc.example.org", "c1-7", TIME)
+    assert record.boot_secs == 1_798_761_600
+    assert record.core_secs == (10, 20)
+    assert record.used_memory_bytes == 4096 * 1024
+    assert (record.load1, record.load5, record.load15) == (0.5, 0.25, 0.0)
+    assert (record.runnable_entities, record.existing_entities) == (2, 300)
+    assert [(each.name, each.major, each.stats) for each in record.disks] == [("sda", 8, (1, 2, 3))]
+    assert record.errors == ("no GPU answers",)
+    batch, group = record.jobs
+    assert (batch.job, batch.epoch, batch.user) == (12, 0, "alice")
+    (process,) = batch.processes
+    assert (process.pid, process.ppid, process.command, process.count) == (4711, 1, "python", 1)
+    assert (process.cpu_secs, process.resident_bytes, process.threads) == (60, 102_400, 4)
+    assert (process.data_read_bytes, process.data_written_bytes) == (5120, 6144)
+    assert [(each.uuid, each.util_percent, each.memory_bytes) for each in process.gpus] == [
+        ("GPU-1", 40.0, 2**20)
+    ]
+    (rolled,) = group.processes
+    assert (rolled.pid, rolled.count, rolled.threads, group.epoch) == (0, 3, 3, 221_000_000)
+
+
+def test_a_card(sample):
+    (gpu,) = parse_envelope(sample).gpus
+    assert (gpu.uuid, gpu.index, gpu.failing, gpu.fan_percent) == ("GPU-1", 1, 0, 120)
+    assert (gpu.performance_state, gpu.memory_used_bytes, gpu.ce_util_percent) == (2, 2**21, 90)
+    assert (gpu.temperature_celsius, gpu.power_watts, gpu.power_limit_watts) == (-3, 250, 300)
+
+
+def test_what_an_old_agent_does_not_send_is_unknown_and_not_zero(sample):
+    attributes = sample["data"]["attributes"]
+    attributes["system"] = {"cpus": [1], "gpus": [{"uuid": "a"}, {"uuid": "b", "failing": 1}]}
+    attributes["jobs"] = [{"job": 1, "processes": [{"pid": 5}]}]
+    record = parse_envelope(sample)
+    assert (record.load1, record.runnable_entities, record.used_memory_bytes, record.boot_secs) == (None,) * 4
+    (process,) = record.jobs[0].processes
+    assert (process.threads, process.data_read_bytes, process.cpu_secs) == (None, None, 0)
+    idle, failing = record.gpus
+    assert (idle.ce_util_percent, failing.ce_util_percent) == (0, None)
+    assert (idle.temperature_celsius, idle.performance_state, idle.power_watts) == (None, None, None)
+
+
+def test_a_zero_of_a_new_agent_is_zero(sample):
+    del sample["data"]["attributes"]["system"]["load1"]
+    assert parse_envelope(sample).load1 == 0.0
+
+
+def test_a_node(sysinfo):
+    record = parse_envelope(sysinfo)
+    assert (record.sockets, record.cores_per_socket, record.threads_per_core) == (1, 2, 1)
+    assert record.memory_bytes == 16 * 2**20
+    (card,) = record.cards
+    assert (card.uuid, card.memory_bytes, card.max_ce_clock_mhz) == ("GPU-1", 15 * 2**20, 1590)
+
+
+def test_a_job(jobs):
+    (record,) = parse_envelope(jobs).jobs
+    job = record.job
+    assert job.key == JobKey("slurm", "12")
+    assert (job.state, job.user, job.account, job.partition) == (
+        JobState.RUNNING,
+        "alice",
+        "physics",
+        "batch",
+    )
+    assert (job.submit_secs, job.start_secs, job.end_secs) == (TIME, TIME, None)
+    assert (job.nodes, job.allocated_cpus, job.allocated_gpus) == (("c1-7",), 4, 1)
+    assert (job.limits.wall_secs, job.limits.memory_bytes) == (3600, 2**20)
+    assert (job.array_job_id, job.array_task_id, job.het_job_id) == ("10", "2", None)
+    assert record.allocated == {"cpu": "4", "mem": "8G", "node": "1", "gres/gpu": "1"}
+
+
+def test_a_job_of_several_nodes_has_no_known_share_of_each(jobs):
+    job = jobs["data"]["attributes"]["slurm_jobs"][0]
+    job["nodes"] = ["c1-[7-8]"]
+    (record,) = parse_envelope(jobs).jobs
+    assert record.job.nodes == ("c1-7", "c1-8")
+    assert (record.job.allocated_cpus, record.job.total_cpus) == (None, 4)
+
+
+@pytest.mark.parametrize("tag", ["job", "jobs", "slurm_jobs"])
+def test_jobs_come_under_several_names(tag, jobs):
+    jobs["data"]["type"] = tag
+    assert len(parse_envelope(jobs).jobs) == 1
+
+
+def test_a_job_that_was_not_placed(jobs):
+    job = jobs["data"]["attributes"]["slurm_jobs"][0]
+    job |= {"nodes": ["None assigned"], "start_time": "", "end_time": None, "job_state": "CANCELLED by 1234"}
+    (record,) = parse_envelope(jobs).jobs
+    assert (record.job.nodes, record.job.start_secs, record.job.state) == ((), None, JobState.CANCELLED)
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("RUNNING", JobState.RUNNING),
+        ("CANCELLED+", JobState.CANCELLED),
+        ("completed", JobState.COMPLETED),
+        ("DEADLINE", JobState.TIMEOUT),
+        ("WEIRD", JobState.UNKNOWN),
+        (" ", JobState.UNKNOWN),
+    ],
+)
+def test_states(text, state):
+    assert parse_state(text) == state
+
+
+def test_an_extended_number_is_unset_infinite_or_two_less():
+    assert [parse_limit(each) for each in (0, 1, 2, 62)] == [None, UNLIMITED, 0, 60]
+
+
+def test_a_cluster_has_each_node_once_with_all_its_states(cluster):
+    record = parse_envelope(cluster)
+    assert record.state.partitions == (Partition(name="batch", nodes=("c1-7", "c1-8")),)
+    assert record.state.nodes == (
+        ClusterNode(name="c1-7", states=("IDLE",)),
+        ClusterNode(name="c1-8", states=("IDLE", "DRAIN")),
+    )
+    assert record.state.taken_at_secs == TIME
+
+
+def test_an_envelope_of_errors(errors):
+    assert parse_envelope(errors) == ErrorRecord(
+        cluster="hpc.example.org", node="m1", time_secs=TIME, details=("slurmctld is away",)
+    )
+
+
+def test_lists_of_nodes_are_bounded_together(cluster):
+    cluster["data"]["attributes"]["partitions"] = [
+        {"name": f"p{each}", "nodes": ["c[1-90000]"]} for each in range(3)
+    ]
+    with pytest.raises(ParseError, match="more than 200000 names of nodes"):
+        parse_envelope(cluster)
+
+
+def test_cores_are_bounded(sample):
+    sample["data"]["attributes"]["system"]["cpus"] = [0] * 20_000
+    with pytest.raises(ParseError, match="more than 16384 cores"):
+        parse_envelope(sample)
