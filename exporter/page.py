@@ -1,0 +1,54 @@
+"""A context as the text of a page: collectors, profiles, the budget, the format."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+
+from exporter.budget import SeriesBudget, weigh_jobs
+from exporter.collectors import collect
+from exporter.context import Context, forget_unused_labels, job_labels
+from exporter.exposition import Family, render
+from exporter.profiles import read_profiles, to_families
+
+
+class PageMaker:
+    """Makes pages, for several scrapers and in both formats at once."""
+
+    def __init__(self, collectors: Collection[str], profiles: Collection[str], max_series: int) -> None:
+        self._collectors = collectors
+        self._profiles = profiles
+        self._budget = SeriesBudget(max_series)
+        self._budget_lock = threading.Lock()
+
+    def families(self, context: Context) -> list[Family]:
+        """Return all families within the budget."""
+        families = collect(context, self._collectors)
+        if not self._profiles:
+            found = self._within_budget(context, families, {})[0]
+        else:
+            readings, success = read_profiles(context, self._profiles)
+            by_job = {None if key is None else job_labels(key): made for key, made in readings.items()}
+            counts = {text: len(made) for text, made in by_job.items()}
+            found, hidden = self._within_budget(context, [*families, success], counts)
+            shown = [made for text, made in by_job.items() if text not in hidden]
+            found += to_families(reading for made in shown for reading in made)
+        forget_unused_labels(sum([len(family.samples) for family in found]))
+        return found
+
+    def render(self, context: Context, *, openmetrics: bool) -> bytes:
+        """Return the page."""
+        return render(self.families(context), openmetrics=openmetrics)
+
+    def _within_budget(
+        self, context: Context, families: list[Family], counts: dict[str | None, int]
+    ) -> tuple[list[Family], frozenset[str]]:
+        with self._budget_lock:
+            page = self._budget.apply(
+                families,
+                look=context.snapshot.taken_at_secs if context.snapshot is not None else None,
+                now_secs=context.now_secs,
+                weigh=lambda: weigh_jobs(context),
+                extra=counts,
+            )
+        return page.families, page.hidden
