@@ -12,7 +12,10 @@ from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
 MAX_RECORD_BYTES = 64 * 1024
 _UNLIMITED_TEXT = "unlimited"
 _INTEGERS = frozenset(
-    {"uid", "submit_secs", "start_secs", "end_secs", "total_cpus", "allocated_cpus", "het_offset", "restarts"}
+    {
+        *("uid", "submit_secs", "start_secs", "end_secs", "total_cpus", "allocated_cpus", "allocated_gpus"),
+        *("het_offset", "restarts"),
+    }
 )
 _TEXTS = frozenset({"name", "user", "account", "partition", "array_job_id", "array_task_id", "het_job_id"})
 
@@ -29,6 +32,8 @@ def format_record(job: Job) -> str:
         if value is not None:
             document[name] = value
     document["nodes"] = list(job.nodes)
+    if job.gpus:
+        document["gpus"] = list(job.gpus)
     document["limits"] = {
         each.name: _UNLIMITED_TEXT if value is UNLIMITED else value
         for each in fields(Limits)
@@ -54,10 +59,9 @@ def parse_record(text: str, *, source: str = "") -> Job:
     values.update(
         {name: _string(document, name, source) for name in _TEXTS if document.get(name) is not None}
     )
-    nodes = document.get("nodes", [])
+    nodes = _names(document, "nodes", source)
+    gpus = _names(document, "gpus", source)
     limits = document.get("limits", {})
-    if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
-        raise ParseError("not a list of names", source=source, field="nodes", text=str(nodes))
     if not isinstance(limits, dict):
         raise ParseError("not an object", source=source, field="limits", text=str(limits))
     known = {
@@ -65,7 +69,14 @@ def parse_record(text: str, *, source: str = "") -> Job:
         for each in fields(Limits)
         if each.name in limits
     }
-    return Job(key=key, state=state, nodes=tuple(nodes), limits=Limits(**known), **values)
+    return Job(key=key, state=state, nodes=nodes, gpus=gpus, limits=Limits(**known), **values)
+
+
+def _names(document: dict[str, Any], name: str, source: str) -> tuple[str, ...]:
+    value = document.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ParseError("not a list of names", source=source, field=name, text=str(value))
+    return tuple(value)
 
 
 def _string(document: dict[str, Any], name: str, source: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from jobfeatures.batch.slurm.basics import NAME, NOTHING, is_plain_id, times_cpus
+from jobfeatures.batch.slurm.gpus import parse_gpu_list
 from jobfeatures.errors import ParseError, Rejected, shown
 from jobfeatures.model import Job, JobKey, JobState, Limits
 from jobfeatures.nodelist import expand_nodes
@@ -30,6 +31,8 @@ def job_from_prolog(
     SLURM_JOB_CPUS_PER_NODE=2(x3),1 SLURM_NODELIST=n[1-4] SLURMD_NODENAME=n2``.
     ``SLURM_JOB_START_TIME`` and ``SLURM_JOB_END_TIME`` are epoch seconds (newer
     Slurm); Slurm 22.05 gives a Prolog no times, no limits and no array ids.
+    ``SLURM_JOB_GPUS=0,1`` are the job's cards on this node; with
+    ``SLURM_SHARDS_ON_NODE`` others may have parts of them.
 
     `node_name` is used where SLURMD_NODENAME is not set. A malformed value is
     told to `note` and stays unknown. Raises ParseError without a plain
@@ -53,6 +56,8 @@ def job_from_prolog(
                 note(Rejected("environment", error.reason, field=variable, text=shown(value)))
         return None
 
+    gpus = read(parse_gpu_list, "SLURM_JOB_GPUS") or ()
+    shared = environ.get("SLURM_SHARDS_ON_NODE", "") not in NOTHING
     nodes = read(expand_nodes, "SLURM_JOB_NODELIST", "SLURM_NODELIST") or ()
     runs = read(_parse_cpu_runs, "SLURM_JOB_CPUS_PER_NODE") or ()
     total_cpus = sum(count * times for count, times in runs) or None
@@ -82,6 +87,8 @@ def job_from_prolog(
         het_job_id=read(_checked_digits, "SLURM_HET_JOB_ID"),
         het_offset=read(parse_count, "SLURM_HET_JOB_OFFSET"),
         restarts=read(parse_count, "SLURM_JOB_RESTART_COUNT"),
+        gpus=gpus,
+        allocated_gpus=None if shared else len(gpus) or None,
     )
 
 

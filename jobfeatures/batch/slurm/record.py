@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 
 from jobfeatures.batch.slurm.basics import NAME, NOTHING, SOURCE, times_cpus
+from jobfeatures.batch.slurm.gpus import is_shared, parse_gres, parse_tres_gpus
 from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limit, Limits
 from jobfeatures.nodelist import expand_nodes
@@ -41,7 +42,8 @@ _BODY_END = re.compile(r" (?:Features|Licenses|Network|Command|WorkDir|Comment|S
 _JOB_ID = re.compile(r"JobId=([0-9]{1,10}) ")
 _USER = re.compile(r"(.*)\(([0-9]{1,10})\)\Z", re.DOTALL)
 _HET_SET = re.compile(r" HetJobIdSet=[0-9,-]*\Z")
-_NODE_DETAIL = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\S+)")
+_NODE_DETAIL = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\S+)(?: GRES=(\S*))?")
+_TRES = re.compile(r" (?:Alloc)?TRES=(\S*)")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\Z")
 
 
@@ -124,6 +126,7 @@ def _parse_fields(
     nodes = expand_nodes(known("NodeList") or "")
     total_cpus = _parse_cpu_total(values["NumCPUs"])
     cpus, memory_bytes = _share(details, nodes, node_name, total_cpus)
+    gpus, allocated_gpus = _share_of_gpus(details, nodes, node_name)
     wall = _parse_time_limit(values.get("TimeLimit", ""))
     started = state.is_on_node or state.is_finished
     name = _HET_SET.sub("", values["JobName"]) if "HetJobId" in values else values["JobName"]
@@ -154,6 +157,8 @@ def _parse_fields(
         het_job_id=digits("HetJobId"),
         het_offset=None if het_offset is None else parse_count(het_offset, field="HetJobOffset"),
         restarts=None if restarts is None else parse_count(restarts, field="Restarts"),
+        gpus=gpus,
+        allocated_gpus=allocated_gpus,
     )
 
 
@@ -216,6 +221,31 @@ def _share(
     if not cpus and tuple(nodes) == (node_name,):
         cpus = total_cpus or 0
     return cpus or None, memory or None
+
+
+def _share_of_gpus(
+    details: str, nodes: Sequence[str], node_name: str | None
+) -> tuple[tuple[str, ...], int | None]:
+    """Return the cards that a job has on this node, by Slurm's numbers, and how many whole ones.
+
+    The numbers are in the details of a node; where these tell none, the
+    count of a job of one node is all that is known. Of cards that are shared
+    no number of whole ones is told.
+    """
+    if node_name is None and len(nodes) == 1:
+        node_name = nodes[0]
+    found: dict[str, None] = {}
+    shared = False
+    for match in _NODE_DETAIL.finditer(details):
+        if node_name is not None and (match[1] == node_name or node_name in expand_nodes(match[1])):
+            found.update(dict.fromkeys(parse_gres(match[4] or "")))
+            shared = shared or is_shared(match[4] or "")
+    if shared:
+        return tuple(found), None
+    if not found and tuple(nodes) == (node_name,):
+        total = _TRES.search(details)
+        return (), None if total is None else parse_tres_gpus(total[1])
+    return tuple(found), len(found) or None
 
 
 def _count_ids(text: str) -> int:

@@ -140,6 +140,29 @@ def test_the_year_that_stands_for_no_limit_is_not_a_limit() -> None:
     assert job_from_prolog(environ, node_name=None).limits == Limits()
 
 
+@pytest.mark.parametrize(
+    ("variables", "gpus", "count"),
+    [
+        ({"SLURM_JOB_GPUS": "0,2"}, ("0", "2"), 2),
+        ({"SLURM_JOB_GPUS": "0-2"}, ("0", "1", "2"), 3),
+        ({"SLURM_JOB_GPUS": "GPU-6bc1b3ea-2d5c,MIG-7/1/0"}, ("GPU-6bc1b3ea-2d5c", "MIG-7/1/0"), 2),
+        ({"SLURM_JOB_GPUS": "1", "SLURM_SHARDS_ON_NODE": "4"}, ("1",), None),
+        ({"SLURM_JOB_GPUS": ""}, (), None),
+        ({}, (), None),
+    ],
+)
+def test_the_cards_of_a_job(variables: dict[str, str], gpus: tuple[str, ...], count: int | None) -> None:
+    job = job_from_prolog(environment("prolog.env", **variables), node_name=None)
+    assert (job.gpus, job.allocated_gpus) == (gpus, count)
+
+
+def test_a_malformed_list_of_cards_stays_unknown_and_is_told() -> None:
+    told: list[Rejected] = []
+    job = job_from_prolog(environment("prolog.env", SLURM_JOB_GPUS="0,x"), node_name=None, note=told.append)
+    assert (job.gpus, job.allocated_gpus) == ((), None)
+    assert [each.field for each in told] == ["SLURM_JOB_GPUS"]
+
+
 @given(
     st.dictionaries(
         st.sampled_from(
@@ -153,6 +176,7 @@ def test_the_year_that_stands_for_no_limit_is_not_a_limit() -> None:
                 "SLURM_JOB_END_TIME",
                 "SLURM_ARRAY_TASK_ID",
                 "SLURM_HET_JOB_OFFSET",
+                "SLURM_JOB_GPUS",
             ]
         ),
         st.text(max_size=20) | st.from_regex(r"[0-9(x),n\[\]-]{0,12}", fullmatch=True),

@@ -129,8 +129,36 @@ def test_a_newer_record_with_node_ranges_and_gpus() -> None:
         array_job_id="3380",
         array_task_id="5",
         restarts=1,
+        gpus=("0", "1"),
+        allocated_gpus=2,
     )
-    assert parse_scontrol_job(line, node_name="gpu03", tz=UTC).allocated_cpus == 8
+    third = parse_scontrol_job(line, node_name="gpu03", tz=UTC)
+    assert (third.allocated_cpus, third.gpus, third.allocated_gpus) == (8, ("2", "3"), 2)
+    elsewhere = parse_scontrol_job(line, node_name="gpu04", tz=UTC)
+    assert (elsewhere.gpus, elsewhere.allocated_gpus) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("details", "gpus", "count"),
+    [
+        ("Nodes=n1 CPU_IDs=0-1 Mem=1 GRES=gpu:a100:2(IDX:0,3)", ("0", "3"), 2),
+        ("Nodes=n1 CPU_IDs=0-1 Mem=1 GRES=gpu:47gb:0(IDX:),gpu:a100:2(IDX:0-1)", ("0", "1"), 2),
+        ("Nodes=n1 CPU_IDs=0-1 Mem=1 GRES=gpu:a100:0(IDX:N/A)", (), None),
+        ("Nodes=n1 CPU_IDs=0-1 Mem=1 GRES= TRES=cpu=2,gres/gpu=4,gres/gpu:a100=4", (), 4),
+        ("Nodes=n1 CPU_IDs=0-1 Mem=1 GRES= TRES=cpu=2,gres/gpu:a100=1,gres/gpu:h100=2", (), 3),
+        ("Nodes=n1 CPU_IDs=0-1 Mem=1 GRES=shard:4(0/4,4/4) TRES=cpu=2,gres/gpu=1", (), None),
+        ("TRES=cpu=2,mem=200M,node=1", (), None),
+    ],
+)
+def test_the_cards_of_a_job_on_this_node(details: str, gpus: tuple[str, ...], count: int | None) -> None:
+    job = parse_scontrol_job(record(NumCPUs=f"2   {details}"), node_name="n1", tz=UTC)
+    assert (job.gpus, job.allocated_gpus) == (gpus, count)
+
+
+def test_a_number_of_a_card_that_is_none_costs_the_record() -> None:
+    line = record(NumCPUs="2   Nodes=n1 CPU_IDs=0-1 Mem=1 GRES=gpu:2(IDX:3-1)")
+    with pytest.raises(ParseError, match="not a range of cards"):
+        parse_scontrol_job(line, node_name="n1", tz=UTC)
 
 
 def test_an_array_task_names_its_array() -> None:

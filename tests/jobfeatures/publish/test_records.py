@@ -28,7 +28,9 @@ jobs = st.builds(
     uid=numbers,
     start_secs=numbers,
     allocated_cpus=numbers,
+    allocated_gpus=numbers,
     nodes=st.lists(texts, max_size=3).map(tuple),
+    gpus=st.lists(texts, max_size=3).map(tuple),
     limits=limits,
 )
 
@@ -67,6 +69,7 @@ def test_any_object_is_a_job_or_a_parse_error(document):
         ({"limits": {"wall_secs": "soon"}}, "wall_secs"),
         ({"limits": 3}, "limits"),
         ({"nodes": "n1"}, "nodes"),
+        ({"gpus": [1]}, "gpus"),
         ({"user": 5}, "user"),
     ],
 )
