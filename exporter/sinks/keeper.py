@@ -6,13 +6,13 @@ import logging
 import random
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from exporter.sinks.message import Message, Sink
-from exporter.sinks.spool import Spool
+from exporter.sinks.spool import Limits, MemorySpool, Spool
 from jobfeatures.clock import Clock
-from jobfeatures.errors import SinkError
+from jobfeatures.errors import SinkError, UnsafePathError
 
 log = logging.getLogger(__name__)
 
@@ -41,14 +41,25 @@ def compute_retry_secs(failures: int) -> float:
 
 
 class SinkKeeper:
-    """One sink, its queue and its thread. `window_secs` spreads the sending of many nodes."""
+    """One sink, its queue and its thread. `window_secs` spreads the sending of many nodes.
+
+    `open_spool` is called at the start; where it fails, what waits is kept in memory.
+    """
 
     def __init__(
-        self, name: str, sink: Sink, spool: Spool, clock: Clock, *, window_secs: float = 0.0
+        self,
+        name: str,
+        sink: Sink,
+        clock: Clock,
+        *,
+        limits: Limits,
+        open_spool: Callable[[], Spool] | None = None,
+        window_secs: float = 0.0,
     ) -> None:
         self.name = name
         self._sink = sink
-        self._spool = spool
+        self._spool: Spool = MemorySpool(limits)
+        self._open_spool = open_spool
         self._clock = clock
         self._window_secs = window_secs
         self._sent: Counter[str] = Counter()
@@ -78,6 +89,11 @@ class SinkKeeper:
 
     def start(self) -> None:
         """Start sending; what waited in a folder goes first."""
+        if self._open_spool is not None:
+            try:
+                self._spool = self._open_spool()
+            except (OSError, UnsafePathError) as error:
+                log.error("documents wait in memory only: %s", error, extra={"sink": self.name})
         self._wake.set()
         self._thread.start()
 

@@ -8,6 +8,7 @@ method waits for a far side.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import logging
 import os
@@ -18,7 +19,7 @@ from collections import OrderedDict
 from typing import NamedTuple, Protocol
 
 from exporter.sinks.message import Message
-from jobfeatures.errors import ConfigurationError, ParseError, UnsafePathError
+from jobfeatures.errors import ParseError, UnsafePathError
 from jobfeatures.publish.files import DIRECTORY, must_be_ours, opened
 
 log = logging.getLogger(__name__)
@@ -109,7 +110,7 @@ class DiskSpool:
     """
 
     def __init__(self, directory: str, limits: Limits) -> None:
-        """Open the folder, made where it is missing. Raises OSError, UnsafePathError."""
+        """Open the folder, made where it is missing, for us alone. Raises OSError, UnsafePathError."""
         os.makedirs(directory, mode=0o700, exist_ok=True)
         self.directory = directory
         self._folder = os.open(directory, DIRECTORY)
@@ -121,6 +122,7 @@ class DiskSpool:
         self.corrupt = 0
         try:
             must_be_ours(self._folder, directory)
+            fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._scan()
         except (OSError, UnsafePathError):
             os.close(self._folder)
@@ -222,18 +224,6 @@ class DiskSpool:
 
     def _forget(self, number: int) -> None:
         self._bytes -= self._sizes.pop(number)
-
-
-def open_spool(directory: str | None, sink: str, limits: Limits) -> Spool:
-    """Return the queue of one sink. Raises ConfigurationError where the folder cannot be used."""
-    if limits.max_bytes == 0 or limits.max_count == 0:
-        raise ConfigurationError("sonar.spool_max_bytes", "and sonar.spool_max_files must be 1 or more")
-    if directory is None:
-        return MemorySpool(limits)
-    try:
-        return DiskSpool(f"{directory}/{sink}", limits)
-    except (OSError, UnsafePathError) as error:
-        raise ConfigurationError("sonar.spool_directory", str(error)) from error
 
 
 def format_spooled(message: Message) -> bytes:

@@ -72,6 +72,7 @@ class NodeDocuments:
         look: Callable[[], Snapshot | None],
         procfs: str,
         sysfs: str,
+        unreadable: Unreadable,
         topology: Iterable[str] = (),
     ) -> None:
         self._origin = origin
@@ -85,7 +86,7 @@ class NodeDocuments:
         self._topology = [each for each in topology if origin.profile != SEED or each != TEXT]
         self._users = Users()
         self._previous: tuple[Snapshot, float] | None = None
-        self.unreadable = Unreadable()
+        self._unreadable = unreadable
 
     def prime(self) -> None:
         """Take the first look of two, so that a sample can tell what processes do now."""
@@ -106,7 +107,7 @@ class NodeDocuments:
             procfs=self._procfs,
             sysfs=self._sysfs,
             now_secs=self._clock.now_secs(),
-            unreadable=self.unreadable,
+            unreadable=self._unreadable,
             topology=self._topology,
             cards=tuple(gpu.card for gpu in snapshot.gpus) if snapshot is not None else (),
         )
@@ -114,7 +115,7 @@ class NodeDocuments:
 
     def _read(self, snapshot: Snapshot) -> SampleInput:
         # The details are those of a moment later: a process that has ended meanwhile has none.
-        details = read_details(self._procfs, snapshot.processes.values(), self.unreadable)
+        details = read_details(self._procfs, snapshot.processes.values(), self._unreadable)
         users = self._users.names(each.uid for each in details.values() if each.uid is not None)
         monotonic_secs = self._monotonic_of(snapshot)
         previous, elapsed_secs = None, None

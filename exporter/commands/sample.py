@@ -1,0 +1,32 @@
+"""`jobfeatures-exporter sample`."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from exporter.commands.envelope import add_envelope_arguments, print_envelope
+from exporter.config import ExporterConfig
+from exporter.sonar.envelopes import Document, Origin
+
+BETWEEN_LOOKS_SECS = 0.1  # as Sonar waits, for what processes use now
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    add_envelope_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the state of the node and its processes."""
+    return print_envelope(arguments, _sample)
+
+
+def _sample(config: ExporterConfig, origin: Origin) -> Document:
+    del origin
+    from exporter.sonar.oneshot import node_documents
+
+    with node_documents(config) as documents:
+        documents.prime()
+        time.sleep(BETWEEN_LOOKS_SECS)
+        return documents.sample()[0]

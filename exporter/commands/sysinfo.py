@@ -1,0 +1,27 @@
+"""`jobfeatures-exporter sysinfo`."""
+
+from __future__ import annotations
+
+import argparse
+
+from exporter.commands.envelope import add_envelope_arguments, print_envelope
+from exporter.config import ExporterConfig
+from exporter.sonar.envelopes import Document, Origin
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    add_envelope_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print how the node is made."""
+    return print_envelope(arguments, _sysinfo)
+
+
+def _sysinfo(config: ExporterConfig, origin: Origin) -> Document:
+    del origin
+    from exporter.sonar.oneshot import node_documents
+
+    with node_documents(config) as documents:
+        return documents.sysinfo()[0]
