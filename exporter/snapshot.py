@@ -34,6 +34,7 @@ class DiskSample:
     major: int
     minor: int
     stats: tuple[int, ...]
+    whole: bool | None = None  # a disk; not one that is made of others or memory; None: a part, or unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +169,16 @@ class StepSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommandSample:
+    """Processes of one job and one command; the CPU time is since the command got its own count."""
+
+    command: str
+    cpu_secs: float
+    resident_bytes: int
+    processes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSample:
     """What one job, or one process group without a job, uses on this node."""
 
@@ -274,6 +285,7 @@ class Snapshot:
     # Whose each process is, by pid; a bare number is a process group without a job, see `key_of`.
     keys: Mapping[int, JobKey | UnitKey | int] = field(default_factory=dict)
     epoch: int | None = None  # of GroupKey
+    commands: Mapping[JobKey, tuple[CommandSample, ...]] = field(default_factory=dict)  # on request
     gpus: tuple[GpuSample, ...] = ()
     job_gpus: tuple[JobGpu, ...] = ()
     gpu_unattributed: Mapping[str, int] = field(default_factory=dict)  # unknown processes by card's uuid

@@ -1,26 +1,40 @@
-"""CPU time of jobs that are made of processes: pure.
+"""What jobs that are made of processes used, CPU time above all: pure.
 
 A sum over live processes falls when one exits, so what each process adds
 between two looks is accumulated. A process that ends hands its time to the
-parent that waits for it (cutime and cstime of proc_pid_stat(5)); what was
-counted while it lived must not be counted again there. All processes of the
-node take part, whatever they belong to: the parent may be of another job.
+parent that waits for it (cutime and cstime of proc_pid_stat(5)), and so its
+input and output; what was counted while it lived must not be counted again
+there. All processes that may be the parent of another have to take part,
+whatever they belong to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from exporter.snapshot import ProcessSample
-
-Key = TypeVar("Key", bound=Hashable)
+from exporter.snapshot import ProcessIo, ProcessSample
 
 
 @dataclass(frozen=True, slots=True)
-class CpuTicks:
+class IoReading:
+    """What a process had read and written when it was looked at."""
+
+    pid: int
+    ppid: int
+    start_ticks: int
+    state: str
+    io: ProcessIo
+
+
+Key = TypeVar("Key", bound=Hashable)
+Record = TypeVar("Record", bound=ProcessSample | IoReading)
+Totals = TypeVar("Totals", bound=tuple[int, ...])
+
+
+class CpuTicks(NamedTuple):
     """CPU time in clock ticks."""
 
     user: int
@@ -28,30 +42,36 @@ class CpuTicks:
 
 
 DYING = frozenset("ZX")
-_NOTHING = CpuTicks(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class _Gone:
+class _Gone(Generic[Record]):
     """A process that is no longer there, and who may have its time now."""
 
-    process: ProcessSample
+    process: Record
     parent: int | None  # who must have it: its last known parent lives on
     ancestor: int | None  # else who may have it, this one or one above: children of the dead are adopted
 
 
 @dataclass(frozen=True, slots=True)
-class _Look(Generic[Key]):
+class _Look(Generic[Key, Record]):
     """The difference between two looks."""
 
-    processes: Mapping[int, ProcessSample]
+    processes: Mapping[int, Record]
     keys: Mapping[int, Key]
-    gone: list[_Gone]
-    changed: list[tuple[ProcessSample | None, ProcessSample]]  # before (None: not known as of this job), now
+    gone: list[_Gone[Record]]
+    changed: list[tuple[Record | None, Record]]  # before (None: not known as of this job), now
 
 
-class _Part(Generic[Key]):
-    """One of the two times, user or system, which are handed on separately.
+class Figure(NamedTuple):
+    """How to take one figure of a process: its own, and what it has of children that it waited for."""
+
+    own: Callable[[Any], int]
+    children: Callable[[Any], int]
+
+
+class _Part(Generic[Key, Record]):
+    """One of the figures, such as user or system time, which are handed on separately.
 
     `claims` is time that was counted of children that vanished and whose
     parent has not shown it yet, by parent; `loose` is the same where the
@@ -60,16 +80,15 @@ class _Part(Generic[Key]):
     that was read first, then ended, then was read again within its parent.
     """
 
-    def __init__(self, name: str) -> None:
-        self._own: Callable[[ProcessSample], int] = attrgetter(f"{name}_ticks")
-        self._children: Callable[[ProcessSample], int] = attrgetter(f"children_{name}_ticks")
+    def __init__(self, figure: Figure) -> None:
+        self._own, self._children = figure
         self._claims: dict[int, int] = {}
         self._loose: dict[int, int] = {}
         self._unexplained: dict[int, int] = {}
         self.totals: dict[Key, int] = {}
         self.touched: set[Key] = set()
 
-    def advance(self, look: _Look[Key]) -> None:
+    def advance(self, look: _Look[Key, Record]) -> None:
         self.touched.clear()
         claims, loose = self._claim(look.gone)
         shown = self._count_own(look)
@@ -90,7 +109,7 @@ class _Part(Generic[Key]):
         self._loose = {pid: amount for pid, amount in loose.items() if amount}
         self._unexplained = {pid: amount for pid, amount in shown.items() if amount}
 
-    def _claim(self, gone: list[_Gone]) -> tuple[dict[int, int], dict[int, int]]:
+    def _claim(self, gone: list[_Gone[Record]]) -> tuple[dict[int, int], dict[int, int]]:
         claims: dict[int, int] = {}
         loose: dict[int, int] = {}
         for each in gone:
@@ -107,7 +126,7 @@ class _Part(Generic[Key]):
                 loose[heir] = loose.get(heir, 0) + carried
         return claims, loose
 
-    def _count_own(self, look: _Look[Key]) -> dict[int, int]:
+    def _count_own(self, look: _Look[Key, Record]) -> dict[int, int]:
         """Count what is certain; return by pid what is shown of children, claimed or not."""
         shown = {}
         for before, now in look.changed:
@@ -120,15 +139,15 @@ class _Part(Generic[Key]):
                 shown[now.pid] = increase
         return shown
 
-    def _add(self, look: _Look[Key], pid: int, amount: int) -> None:
+    def _add(self, look: _Look[Key, Record], pid: int, amount: int) -> None:
         key = look.keys.get(pid)
         if key is not None:
             self.totals[key] = self.totals.get(key, 0) + amount
             self.touched.add(key)
 
 
-class CpuAccumulator(Generic[Key]):
-    """Totals by job that never fall.
+class Accumulator(Generic[Key, Record, Totals]):
+    """Totals by key that never fall; what follows is said of time and holds for every figure.
 
     At each look a process adds the increase of its own time, and of its
     children's time less what had been counted of those that vanished. A
@@ -137,34 +156,43 @@ class CpuAccumulator(Generic[Key]):
     its parent was read before it ended. A total falls short, and never
     exceeds, where a child's time went nowhere (nobody waited for it) in the
     very interval in which its former ancestors showed time of others.
+
+    A process that moves to another key brings its whole life along where
+    `brings_life` is set: it was there all the time, only nobody knew. Else it
+    does so only if it had no key, and adds to the other from then on.
     """
 
-    def __init__(self) -> None:
-        self._processes: dict[int, ProcessSample] = {}
+    def __init__(
+        self,
+        figures: Sequence[Figure],
+        make: Callable[[Iterable[int]], Totals],
+        *,
+        brings_life: bool = True,
+    ) -> None:
+        self._processes: dict[int, Record] = {}
         self._keys: dict[int, Key] = {}
-        self._user: _Part[Key] = _Part("user")
-        self._system: _Part[Key] = _Part("system")
-        self._totals: dict[Key, CpuTicks] = {}
+        self._parts: list[_Part[Key, Record]] = [_Part(figure) for figure in figures]
+        self._make = make
+        self._brings_life = brings_life
+        self._nothing = make([0] * len(figures))
+        self._totals: dict[Key, Totals] = {}
 
-    def update(
-        self, processes: Mapping[int, ProcessSample], keys: Mapping[int, Key]
-    ) -> Mapping[Key, CpuTicks]:
+    def update(self, processes: Mapping[int, Record], keys: Mapping[int, Key]) -> Mapping[Key, Totals]:
         """Take one look: all processes by pid, and the key of each. Return the totals by key.
 
         A process without a key is followed but counted nowhere; a key without
         processes is forgotten. The totals hold until the next look, and are the
-        same objects where they have not grown. A process that moves to another key brings its
-        whole life along: it was there all the time, only nobody knew.
+        same objects where they have not grown.
         """
         look = _Look(processes, keys, list(self._gone(processes)), list(self._changed(processes, keys)))
         self._processes = dict(processes)
         self._keys = dict(keys)
-        self._user.advance(look)
-        self._system.advance(look)
+        for part in self._parts:
+            part.advance(look)
         self._tell(set(keys.values()))
         return self._totals
 
-    def _gone(self, processes: Mapping[int, ProcessSample]) -> Iterator[_Gone]:
+    def _gone(self, processes: Mapping[int, Record]) -> Iterator[_Gone[Record]]:
         for pid, process in self._processes.items():
             now = processes.get(pid)
             if now is process or (now is not None and now.start_ticks == process.start_ticks):
@@ -185,16 +213,18 @@ class CpuAccumulator(Generic[Key]):
             else:
                 yield _Gone(process, None, ancestor)
 
-    def _lives(self, pid: int, processes: Mapping[int, ProcessSample]) -> bool:
+    def _lives(self, pid: int, processes: Mapping[int, Record]) -> bool:
         before, now = self._processes.get(pid), processes.get(pid)
         return before is not None and now is not None and before.start_ticks == now.start_ticks
 
     def _changed(
-        self, processes: Mapping[int, ProcessSample], keys: Mapping[int, Key]
-    ) -> Iterator[tuple[ProcessSample | None, ProcessSample]]:
+        self, processes: Mapping[int, Record], keys: Mapping[int, Key]
+    ) -> Iterator[tuple[Record | None, Record]]:
         for pid, now in processes.items():
             before = self._processes.get(pid)
-            if before is not None and self._keys.get(pid) == keys.get(pid):
+            last = self._keys.get(pid)
+            same = last == keys.get(pid) or (last is not None and not self._brings_life)
+            if before is not None and same:
                 if before is now:
                     continue
                 yield (before if before.start_ticks == now.start_ticks else None), now
@@ -204,14 +234,51 @@ class CpuAccumulator(Generic[Key]):
     def _tell(self, keys: set[Key]) -> None:
         for key in self._totals.keys() - keys:
             del self._totals[key]
-            self._user.totals.pop(key, None)
-            self._system.totals.pop(key, None)
-        for key in (self._user.touched | self._system.touched) & keys:
-            told = self._totals.get(key, _NOTHING)
-            user = max(told.user, self._user.totals.get(key, 0))
-            system = max(told.system, self._system.totals.get(key, 0))
-            if key not in self._totals or (user, system) != (told.user, told.system):
-                self._totals[key] = CpuTicks(user, system)
+            for part in self._parts:
+                part.totals.pop(key, None)
+        touched: set[Key] = set().union(*(part.touched for part in self._parts))
+        for key in touched & keys:
+            told = self._totals.get(key, self._nothing)
+            now = [
+                max(before, part.totals.get(key, 0)) for before, part in zip(told, self._parts, strict=True)
+            ]
+            if key not in self._totals or now != list(told):
+                self._totals[key] = self._make(now)
+
+
+class CpuAccumulator(Accumulator[Key, ProcessSample, CpuTicks]):
+    """CPU time of all processes of the node, by key."""
+
+    def __init__(self, *, brings_life: bool = True) -> None:
+        figures = [
+            Figure(attrgetter(f"{name}_ticks"), attrgetter(f"children_{name}_ticks"))
+            for name in CpuTicks._fields
+        ]
+        super().__init__(figures, CpuTicks._make, brings_life=brings_life)
+
+
+class IoBytes(NamedTuple):
+    """The fields of `ProcessIo`, as totals."""
+
+    read_bytes: int
+    written_bytes: int
+    data_read_bytes: int
+    data_written_bytes: int
+    data_cancelled_bytes: int
+
+
+class IoAccumulator(Accumulator[Key, IoReading, IoBytes]):
+    """Input and output of processes, by key.
+
+    The kernel adds what a process read and wrote to that of the parent that
+    waits for it, in the same counters: all of them may be of children. So the
+    totals fall short too where a process ignores SIGCHLD, by what its children
+    had done, if it does as much itself within two looks of their end.
+    """
+
+    def __init__(self) -> None:
+        figures = [Figure(lambda _: 0, attrgetter(f"io.{name}")) for name in IoBytes._fields]
+        super().__init__(figures, IoBytes._make)
 
 
 def _match(shown: dict[int, int], pid: int, amount: int) -> int:
@@ -222,9 +289,7 @@ def _match(shown: dict[int, int], pid: int, amount: int) -> int:
     return taken
 
 
-def _match_upwards(
-    shown: dict[int, int], pid: int, amount: int, processes: Mapping[int, ProcessSample]
-) -> int:
+def _match_upwards(shown: dict[int, int], pid: int, amount: int, processes: Mapping[int, Record]) -> int:
     """Take up to `amount` from a process, then from its ancestors, the nearest first."""
     taken = 0
     asked = set()

@@ -1,19 +1,17 @@
 """What the kernel counts for the control groups of jobs.
 
-Everything is read at the job's own level, which includes its steps. Files that
-a kernel or a configuration does not have are left out silently; failures are
-counted.
+Everything is read at the job's own level, which includes its steps, but for
+the events of memory on v1, see `memorytree`. Files that a kernel or a
+configuration does not have are left out silently; failures are counted.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from exporter.sampling.accumulate import CpuTimes
-from exporter.sampling.attribution import Membership
 from exporter.sampling.cgroupfiles import (
     compute_split,
     parse_cpu_stat,
@@ -23,70 +21,89 @@ from exporter.sampling.cgroupfiles import (
     parse_memory_stat_v2,
     parse_number,
 )
-from exporter.sampling.descriptors import VANISHED, DescriptorBudget, KeptFile, Unreadable
-from exporter.sampling.hierarchy import JobDirectory, find_hierarchies, list_job_directories
+from exporter.sampling.counterfiles import (
+    parse_blkio,
+    parse_cpu_list,
+    parse_io_stat,
+    parse_memory_events,
+    parse_pressure,
+)
+from exporter.sampling.descriptors import VANISHED, DescriptorBudget, Unreadable
+from exporter.sampling.groupfiles import ABSENT, GroupFiles
+from exporter.sampling.hierarchies.membership import Membership
+from exporter.sampling.hierarchy import UNIFIED, JobDirectory, find_hierarchies, list_job_directories
+from exporter.sampling.ledger import Counter, Rows
+from exporter.sampling.memorytree import MemoryTree
 from exporter.sampling.procfs import TICKS_PER_SEC
 from exporter.snapshot import MemoryBytes
-from jobfeatures.errors import ParseError
 
-Parsed = TypeVar("Parsed")
+RESOURCES = ("cpu", "memory", "io")
+SHARES = ("some", "full")
+_EVENTS = {"oom_kills": "oom_kill", "limit_hits": "max"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFigures:
-    """What the kernel counts for one job directory; None is unreadable or not there."""
+    """What the kernel counts for one job directory; None is unreadable or not there.
+
+    In `counters` what is not there has no entry, and what is unreadable is None.
+    """
 
     cpu: CpuTimes | None = None
     memory: MemoryBytes
+    counters: Mapping[Counter, Rows] = field(default_factory=dict)
+    cpus: frozenset[int] | None = None  # of its cpuset
 
 
 class JobCgroup:
-    """Reads one job directory again and again."""
+    """Reads one job directory, or that of a step, again and again."""
 
     def __init__(self, directory: JobDirectory, budget: DescriptorBudget, unreadable: Unreadable) -> None:
         self.directory = directory
-        self._budget = budget
-        self._unreadable = unreadable
-        self._files: dict[str, KeptFile] = {}
+        self._groups = directory.groups
+        self._files = GroupFiles(budget, unreadable)
         self._last_cpu = CpuTimes(0.0, 0.0)
+        self._memory_tree: MemoryTree | None = None
+        if "memory" in directory.groups:
+            self._memory_tree = MemoryTree(directory.groups["memory"], self._files, unreadable)
 
     @property
     def counts_cpu(self) -> bool:
         """Tell whether the kernel counts CPU time for this job at all."""
-        return self.directory.cpuacct is not None or self.directory.unified is not None
+        return "cpuacct" in self._groups or UNIFIED in self._groups
 
     @property
     def counts_memory(self) -> bool:
         """Tell whether the kernel counts memory for this job at all."""
-        return self.directory.memory is not None or self.directory.unified is not None
+        return "memory" in self._groups or UNIFIED in self._groups
 
     def is_there(self) -> bool:
         """Tell whether one of its directories still exists."""
-        directory = self.directory
-        paths = (directory.cpuacct, directory.memory, directory.unified)
-        return any(path is not None and os.path.isdir(path) for path in paths)
+        return any(os.path.isdir(path) for path in self._groups.values())
 
     def read(self) -> JobFigures:
         """Read all figures."""
-        directory = self.directory
-        if directory.unified is not None and directory.memory is None and directory.cpuacct is None:
-            return JobFigures(
-                cpu=self._read(f"{directory.unified}/cpu.stat", parse_cpu_stat),
-                memory=self._read_memory_v2(directory.unified),
-            )
-        return JobFigures(
-            cpu=None if directory.cpuacct is None else self._read_cpu_v1(directory.cpuacct),
-            memory=MemoryBytes() if directory.memory is None else self._read_memory_v1(directory.memory),
+        cpu, memory = self.read_use()
+        return JobFigures(cpu=cpu, memory=memory, counters=self._read_counters(), cpus=self._read_cpus())
+
+    def read_use(self) -> tuple[CpuTimes | None, MemoryBytes]:
+        """Begin a new look and read CPU time and memory only."""
+        self._files.begin_look()
+        groups = self._groups
+        if UNIFIED in groups and "memory" not in groups and "cpuacct" not in groups:
+            top = groups[UNIFIED]
+            return self._files.read_known(f"{top}/cpu.stat", parse_cpu_stat), self._read_memory_v2(top)
+        return (
+            self._read_cpu_v1(groups["cpuacct"]) if "cpuacct" in groups else None,
+            self._read_memory_v1(groups["memory"]) if "memory" in groups else MemoryBytes(),
         )
 
     def close(self) -> None:
         """Close the descriptors."""
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
+        self._files.close()
 
     def _read_cpu_v1(self, path: str) -> CpuTimes | None:
-        split = self._read(
+        split = self._files.read_known(
             f"{path}/cpuacct.stat", lambda text: parse_cpuacct_stat(text, ticks_per_sec=TICKS_PER_SEC)
         )
         nanoseconds = self._read_number(f"{path}/cpuacct.usage")
@@ -98,7 +115,7 @@ class JobCgroup:
         return self._last_cpu
 
     def _read_memory_v1(self, path: str) -> MemoryBytes:
-        components = self._read(f"{path}/memory.stat", parse_memory_stat_v1) or MemoryBytes()
+        components = self._files.read_known(f"{path}/memory.stat", parse_memory_stat_v1) or MemoryBytes()
         return replace(
             components,
             kernel=self._read_number(f"{path}/memory.kmem.usage_in_bytes"),
@@ -108,7 +125,7 @@ class JobCgroup:
         )
 
     def _read_memory_v2(self, path: str) -> MemoryBytes:
-        components = self._read(f"{path}/memory.stat", parse_memory_stat_v2) or MemoryBytes()
+        components = self._files.read_known(f"{path}/memory.stat", parse_memory_stat_v2) or MemoryBytes()
         return replace(
             components,
             swap=self._read_number(f"{path}/memory.swap.current"),
@@ -117,21 +134,74 @@ class JobCgroup:
             peak=self._read_number(f"{path}/memory.peak"),  # since Linux 5.19
         )
 
+    def _read_counters(self) -> dict[Counter, Rows]:
+        counters: dict[Counter, Rows] = {}
+        if self._memory_tree is not None:
+            counters.update(self._memory_tree.read())
+        if "blkio" in self._groups:
+            counters.update(self._read_block_io_v1(f"{self._groups['blkio']}/blkio.throttle."))
+        if UNIFIED not in self._groups:
+            return counters
+        top = self._groups[UNIFIED]
+        if "memory" not in self._groups:
+            events = self._files.read(f"{top}/memory.events", parse_memory_events)
+            for counter, name in _EVENTS.items():
+                if events is None:
+                    counters[counter] = None
+                elif events is not ABSENT and name in events:
+                    counters[counter] = {"": (events[name],)}
+        if "blkio" not in self._groups:
+            devices = self._files.read(f"{top}/io.stat", parse_io_stat)
+            if devices is not ABSENT:
+                counters["block_io"] = devices
+        for resource in RESOURCES:
+            counters.update(self._read_pressure(top, resource))
+        return counters
+
+    def _read_block_io_v1(self, prefix: str) -> dict[str, Rows]:
+        name = f"{prefix}io_service_bytes_recursive"
+        moved = self._files.read(name, lambda text: parse_blkio(text, source="blkio io_service_bytes"))
+        name = f"{prefix}io_serviced_recursive"
+        served = self._files.read(name, lambda text: parse_blkio(text, source="blkio io_serviced"))
+        if moved is ABSENT or served is ABSENT:
+            return {}
+        if moved is None or served is None:
+            return {"block_io": None}
+        rows: Rows = {
+            device: (*moved.get(device, (0, 0)), *served.get(device, (0, 0))) for device in moved | served
+        }
+        return {"block_io": rows}
+
+    def _read_pressure(self, top: str, resource: str) -> dict[Counter, Rows]:
+        name = f"{resource}.pressure"
+        said = self._files.read(f"{top}/{name}", lambda text: parse_pressure(text, source=name))
+        if said is ABSENT:
+            return {}
+        if said is None:
+            return {(resource, share): None for share in SHARES}
+        return {(resource, share): {"": (said[share],)} for share in said}
+
+    def _read_cpus(self) -> frozenset[int] | None:
+        """Return the CPUs that are in effect; before Linux 3.17 v1 has those that were asked for only."""
+        if "cpuset" not in self._groups:
+            top = self._groups.get(UNIFIED)
+            return self._read_cpu_list(f"{top}/cpuset.cpus.effective") or None if top is not None else None
+        top = self._groups["cpuset"]
+        return (
+            self._read_cpu_list(f"{top}/cpuset.effective_cpus")
+            or self._read_cpu_list(f"{top}/cpuset.cpus")
+            or None
+        )
+
+    def _read_cpu_list(self, path: str) -> frozenset[int] | None:
+        source = os.path.basename(path)
+        return self._files.read_known(path, lambda text: parse_cpu_list(text, source=source))
+
     def _read_number(self, path: str) -> int | None:
-        return self._read(path, lambda text: parse_number(text, source=os.path.basename(path)))
+        return self._files.read_known(path, lambda text: parse_number(text, source=os.path.basename(path)))
 
     def _read_limit(self, path: str) -> int | None:
-        return self._read(path, lambda text: parse_limit(text, source=os.path.basename(path)))
-
-    def _read(self, path: str, parse: Callable[[str], Parsed]) -> Parsed | None:
-        file = self._files.get(path)
-        if file is None:
-            file = self._files[path] = KeptFile(path, self._budget)
-        try:
-            return parse(file.read().decode("ascii", "replace"))
-        except (OSError, ParseError) as error:
-            self._unreadable.add(f"job_{os.path.basename(path).replace('.', '_')}", error)
-            return None
+        return self._files.read_known(path, lambda text: parse_limit(text, source=os.path.basename(path)))
 
 
 class JobCgroups:

@@ -11,8 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporter.sampling.accumulate import CpuAccumulator, CpuLedger, CpuTicks, CpuTimes
-from exporter.snapshot import ProcessSample
+from exporter.sampling.accumulate import (
+    CpuAccumulator,
+    CpuLedger,
+    CpuTicks,
+    CpuTimes,
+    IoAccumulator,
+    IoReading,
+)
+from exporter.snapshot import ProcessIo, ProcessSample
 
 
 @dataclass
@@ -94,6 +101,21 @@ class Kernel:
         }  # fmt: skip
         return samples, {pid: task.key for pid, task in self.tasks.items()}
 
+    def look_at_io(self) -> tuple[dict[int, IoReading], dict[int, str]]:
+        """Look at the jobs only; what a process has of its children is in its own counters, as in /proc/PID/io."""
+        readings = {
+            pid: IoReading(
+                pid, task.parent.pid, task.start, "Z" if task.zombie else "S",
+                ProcessIo(
+                    read_bytes=task.user + task.children_user, written_bytes=task.system + task.children_system,
+                    data_read_bytes=0, data_written_bytes=0, data_cancelled_bytes=0,
+                ),
+            )
+            for pid, task in self.tasks.items()
+            if task is not self.init
+        }  # fmt: skip
+        return readings, {pid: self.tasks[pid].key for pid in readings}
+
 
 class Life:
     """What happens by chance to the processes of a kernel: 150 steps, a look about every eighth."""
@@ -163,6 +185,43 @@ def test_a_job_in_which_every_exit_is_reaped_is_counted_exactly(seed):
     for _ in life.looks():
         total = accumulator.update(*life.kernel.look())["job"]
         assert [total.user, total.system] == life.kernel.truth["job"]
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 2**32), st.booleans())
+def test_input_and_output_never_fall_and_never_exceed_the_truth(seed, orderly):
+    life = Life(seed, orderly=orderly)
+    accumulator = IoAccumulator[str]()
+    last: dict[str, tuple[int, ...]] = {}
+    ended = [0, 0]
+    for _ in life.looks():
+        now = dict(accumulator.update(*life.kernel.look_at_io()))
+        for key in last.keys() - now.keys():
+            ended = [ended[0] + last[key][0], ended[1] + last[key][1]]
+        for key, totals in now.items():
+            assert all(after >= before for after, before in zip(totals, last.get(key, totals), strict=True))
+        truth = life.kernel.truth.values()
+        assert ended[0] + sum(each[0] for each in now.values()) <= sum(read for read, _ in truth)
+        assert ended[1] + sum(each[1] for each in now.values()) <= sum(written for _, written in truth)
+        if orderly:
+            assert list(now["job"][:2]) == life.kernel.truth["job"]
+        last = now
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 2**32), st.data())
+def test_time_by_command_is_never_counted_twice_when_a_process_takes_another_name(seed, data):
+    life = Life(seed, orderly=True)
+    accumulator = CpuAccumulator[str](brings_life=False)
+    told: dict[str, int] = {}
+    for _ in life.looks():
+        samples, _ = life.kernel.look()
+        names = {pid: data.draw(st.sampled_from("abc")) for pid in samples if pid > 1}
+        now = {key: ticks.user for key, ticks in accumulator.update(samples, names).items()}
+        for key, ticks in now.items():
+            assert ticks >= told.get(key, 0)
+        told = now
+        assert sum(now.values()) <= life.kernel.truth["job"][0]
 
 
 def small_tree() -> tuple[Kernel, Task, Task, CpuAccumulator[str]]:

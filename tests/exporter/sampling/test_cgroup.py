@@ -7,7 +7,7 @@ import pytest
 from exporter.sampling.accumulate import CpuTimes
 from exporter.sampling.cgroup import JobCgroup, JobCgroups, JobFigures
 from exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from exporter.sampling.hierarchy import Hierarchies, JobDirectory, find_hierarchies, list_job_directories
+from exporter.sampling.hierarchy import JobDirectory, find_hierarchies, list_job_directories
 from exporter.snapshot import MemoryBytes
 
 
@@ -29,25 +29,27 @@ def listed(root, unreadable, **more) -> list[JobDirectory]:
 
 def test_separate_hierarchies_of_v1_are_found(fixtures):
     root = str(fixtures / "cgroup-v1")
-    assert find_hierarchies(root) == Hierarchies(cpuacct=f"{root}/cpuacct", memory=f"{root}/memory")
+    assert find_hierarchies(root) == {"cpuacct": f"{root}/cpuacct", "memory": f"{root}/memory"}
 
 
 def test_hierarchies_mounted_together_are_found_behind_no_link(tmp_path):
     for name in ("cpu,cpuacct", "memory", "unified", "systemd"):
         (tmp_path / name).mkdir()
     (tmp_path / "cpuacct").symlink_to("cpu,cpuacct")
-    assert find_hierarchies(str(tmp_path)) == Hierarchies(
-        cpuacct=f"{tmp_path}/cpu,cpuacct", memory=f"{tmp_path}/memory", unified=f"{tmp_path}/unified"
-    )
+    assert find_hierarchies(str(tmp_path)) == {
+        "cpuacct": f"{tmp_path}/cpu,cpuacct",
+        "memory": f"{tmp_path}/memory",
+        "unified": f"{tmp_path}/unified",
+    }
 
 
 def test_v2_is_found(fixtures):
     root = str(fixtures / "cgroup-v2")
-    assert find_hierarchies(root) == Hierarchies(unified=root)
+    assert find_hierarchies(root) == {"unified": root}
 
 
 def test_no_hierarchy_is_found_where_there_is_none(tmp_path):
-    assert find_hierarchies(str(tmp_path)) == Hierarchies()
+    assert find_hierarchies(str(tmp_path)) == {}
     with pytest.raises(FileNotFoundError):
         find_hierarchies(str(tmp_path / "nothing"))
 
@@ -113,7 +115,7 @@ def test_a_job_below_a_prefix_is_found_with_that_prefix_only(node, unreadable):
     node.job_v1("docker/abc/slurm/uid_1/job_2")
     assert listed(node.cgroup, unreadable) == []
     (directory,) = listed(node.cgroup, unreadable, prefix="/docker/abc")
-    assert directory.memory == f"{node.cgroup}/memory/docker/abc/slurm/uid_1/job_2"
+    assert directory.groups["memory"] == f"{node.cgroup}/memory/docker/abc/slurm/uid_1/job_2"
 
 
 def test_what_users_and_others_make_is_no_job(node, unreadable):

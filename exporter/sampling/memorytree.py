@@ -1,0 +1,93 @@
+"""Out-of-memory kills and limit hits on cgroup v1, which counts them in the very group and in none above.
+
+A kill counts in the group of the process, which is that of a task; a failed
+charge in the group whose limit was in the way. So the job's count is the sum
+over its group and all below. What a group counted after the last look and
+before it was removed is lost: on v1 these counts are lower bounds.
+"""
+
+from __future__ import annotations
+
+import os
+
+from exporter.sampling.cgroupfiles import parse_number
+from exporter.sampling.counterfiles import parse_oom_control
+from exporter.sampling.descriptors import VANISHED, Unreadable
+from exporter.sampling.groupfiles import ABSENT, Absence, GroupFiles
+from exporter.sampling.ledger import Rows
+
+MAX_GROUPS = 2048  # below one job
+RELIST_LOOKS = 16
+
+
+class MemoryTree:
+    """The memory group of one job on v1 and all groups below it."""
+
+    def __init__(self, top: str, files: GroupFiles, unreadable: Unreadable) -> None:
+        self._top = top
+        self._files = files
+        self._unreadable = unreadable
+        self._known: dict[str, tuple[int, list[str]]] = {}  # links and directories below, by path
+        self._look = 0
+
+    def read(self) -> dict[str, Rows]:
+        """Return the counts by group of ``oom_kills`` and ``limit_hits``, those that the kernel has."""
+        try:
+            groups = self._walk()
+        except OSError as error:
+            if error.errno in VANISHED:
+                return {}
+            self._unreadable.add("job_memory_groups", error)
+            return {"oom_kills": None, "limit_hits": None}
+        kills: dict[str, int | Absence | None] = {}
+        hits: dict[str, int | Absence | None] = {}
+        for path in groups:
+            said = self._files.read(f"{path}/memory.oom_control", parse_oom_control)
+            kills[path] = said if said is ABSENT or said is None else said.get("oom_kill", ABSENT)
+            hits[path] = self._files.read(f"{path}/memory.failcnt", _parse_failcnt)
+        found = {"oom_kills": _rows(kills), "limit_hits": _rows(hits)}
+        return {name: rows for name, rows in found.items() if rows != {}}
+
+    def _walk(self) -> list[str]:
+        """Return all groups; a directory is listed again when its count of links says so, or now and then."""
+        self._look += 1
+        known: dict[str, tuple[int, list[str]]] = {}
+        pending = [self._top]
+        while pending and len(known) < MAX_GROUPS:
+            path = pending.pop()
+            try:
+                links = os.stat(path).st_nlink
+                last = self._known.get(path)
+                # Not every file system counts directories in their links: one link tells nothing.
+                if last is None or last[0] != links or links < 2 or self._look % RELIST_LOOKS == 0:
+                    last = (links, _directories(path))
+            except OSError as error:
+                if error.errno not in VANISHED or path == self._top:
+                    raise
+                continue
+            known[path] = last
+            pending.extend(last[1])
+        for gone in self._known.keys() - known.keys():
+            self._files.forget(gone)
+        self._known = known
+        return list(known)
+
+
+def _directories(path: str) -> list[str]:
+    with os.scandir(path) as entries:
+        return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def _parse_failcnt(text: str) -> int:
+    return parse_number(text, source="memory.failcnt")
+
+
+def _rows(counts: dict[str, int | Absence | None]) -> Rows:
+    """Return what is there as rows; a kernel that does not count has none."""
+    rows: dict[str, tuple[int, ...]] = {}
+    for path, count in counts.items():
+        if count is None:
+            return None
+        if count is not ABSENT:
+            rows[path] = (count,)
+    return rows

@@ -1,0 +1,93 @@
+"""What the processes of jobs read and wrote, by job: /proc/PID/io.
+
+Only what may have changed is read: a process whose stat line is the same has
+not used a clock tick since. As its input and output may still have grown a
+little, each is read at every `RELOOK`-th look in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from exporter.sampling.accumulate import IoAccumulator, IoReading
+from exporter.sampling.counterfiles import parse_process_io
+from exporter.sampling.descriptors import VANISHED, DescriptorBudget, KeptFile, Unreadable
+from exporter.snapshot import ProcessIo, ProcessSample
+from jobfeatures.errors import ParseError
+from jobfeatures.model import JobKey
+
+RELOOK = 16
+
+
+class _Entry(KeptFile):
+    """One process. `reading` was made when its stat line was that of `process`."""
+
+    def __init__(self, path: str, budget: DescriptorBudget) -> None:
+        super().__init__(path, budget)
+        self.data = b""
+        self.process: ProcessSample | None = None
+        self.reading: IoReading | None = None
+        self.failed = False
+
+
+class ProcessIoBook:
+    """Input and output by job, never falling."""
+
+    def __init__(self, procfs: str, budget: DescriptorBudget, unreadable: Unreadable) -> None:
+        self._procfs = procfs
+        self._budget = budget
+        self._unreadable = unreadable
+        self._entries: dict[tuple[int, int], _Entry] = {}
+        self._accumulator: IoAccumulator[JobKey] = IoAccumulator()
+        self._look = 0
+
+    def update(self, members: Mapping[JobKey, Sequence[ProcessSample]]) -> dict[JobKey, ProcessIo]:
+        """Take one look at all processes of jobs; a job of which one could not be read is left out."""
+        self._look += 1
+        readings: dict[int, IoReading] = {}
+        keys: dict[int, JobKey] = {}
+        entries: dict[tuple[int, int], _Entry] = {}
+        unknown = set()
+        for key, processes in members.items():
+            for process in processes:
+                name = (process.pid, process.start_ticks)
+                entry = self._entries.get(name)
+                if entry is None:
+                    entry = _Entry(f"{self._procfs}/{process.pid}/io", self._budget)
+                entries[name] = entry
+                if process is not entry.process or entry.failed or (self._look + process.pid) % RELOOK == 0:
+                    self._read(entry, process)
+                if entry.failed:
+                    unknown.add(key)
+                if entry.reading is not None:
+                    readings[process.pid] = entry.reading
+                    keys[process.pid] = key
+        for gone in self._entries.keys() - entries.keys():
+            self._entries[gone].close()
+        self._entries = entries
+        totals = self._accumulator.update(readings, keys)
+        return {key: ProcessIo(**total._asdict()) for key, total in totals.items() if key not in unknown}
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        for entry in self._entries.values():
+            entry.close()
+        self._entries.clear()
+
+    def _read(self, entry: _Entry, process: ProcessSample) -> None:
+        """Read one process; what cannot be read stays as it was known."""
+        entry.failed = False
+        try:
+            data = entry.read()
+            if data == entry.data and entry.reading is not None:
+                io = entry.reading.io
+            else:
+                io = parse_process_io(data.decode("ascii", "replace"))
+        except (OSError, ParseError) as error:
+            self._unreadable.add("process_io", error)
+            entry.failed = not (isinstance(error, OSError) and error.errno in VANISHED)
+            return
+        if entry.reading is None or entry.process is not process or io is not entry.reading.io:
+            entry.reading = IoReading(process.pid, process.ppid, process.start_ticks, process.state, io)
+        entry.data = data
+        entry.process = process
