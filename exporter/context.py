@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 
 from exporter.exposition import labels
 from exporter.rates import cpu_secs_of
-from exporter.snapshot import GroupKey, JobSample, Kind, Snapshot, UnitKey, WorkKey, kind_of
-from jobfeatures.batch.source import SourceStatus
+from exporter.retention import EndedJob
+from exporter.sinks.keeper import SinkStatus
+from exporter.snapshot import (
+    GroupKey,
+    JobGpu,
+    JobSample,
+    Kind,
+    Snapshot,
+    SysinfoSample,
+    UnitKey,
+    WorkKey,
+    kind_of,
+)
+from jobfeatures.batch.source import KeeperStatus, SourceStatus
 from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.features.machine import Machine
-from jobfeatures.model import Job, JobKey
+from jobfeatures.model import Cluster, Job, JobKey, JobTable
 from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.publish.publisher import PublisherStatus
 from jobfeatures.status.board import StatusView
@@ -30,13 +42,21 @@ class Context:
     jobs: Mapping[JobKey, Job] = field(default_factory=dict)
     statuses: Mapping[JobKey, StatusView] = field(default_factory=dict)
     status_violations: Mapping[str, int] = field(default_factory=dict)
-    sources: tuple[SourceStatus, ...] = ()
+    sources: tuple[SourceStatus | KeeperStatus[Cluster], ...] = ()
+    queues: tuple[JobTable, ...] = ()  # of whole clusters, in the controller role
+    clusters: tuple[Cluster, ...] = ()
     publisher: PublisherStatus | None = None
     feature_answers: Mapping[int, int] = field(default_factory=dict)  # over HTTP, by status
     machine: Machine = field(default_factory=Machine)
     kinds: frozenset[Kind] = frozenset({Kind.BATCH})  # whose series are shown
     drains: DrainView | None = None
     cpu_rates: Mapping[JobKey, float] = field(default_factory=dict)  # CPU seconds a second
+    ended: Mapping[JobKey, EndedJob] = field(default_factory=dict)  # their last values are shown a while
+    node_name: str = ""  # as the batch system has it
+    sysinfo: SysinfoSample | None = None  # without pictures and cards
+    sinks: tuple[SinkStatus, ...] = ()
+    faulty: Mapping[str, int] = field(default_factory=dict)  # own documents not sent, by type
+    sonar_unreadable: Mapping[str, int] = field(default_factory=dict)  # readings for documents, by kind
 
     def jobs_here(self) -> dict[JobKey, Job]:
         """Return the jobs that occupy this node: known to run, or seen although no source tells of them."""
@@ -48,10 +68,48 @@ class Context:
         return here
 
     def shown_samples(self) -> list[JobSample]:
-        """Return what every job of the kinds that are shown uses."""
+        """Return what every job of the kinds that are shown uses, or used last."""
+        return self._samples(self.kinds)
+
+    def batch_samples(self) -> list[JobSample]:
+        """Return what every batch job uses, or used last, whether it is shown or not."""
+        return self._samples(frozenset({Kind.BATCH}))
+
+    def shown_jobs(self) -> dict[JobKey, Job]:
+        """Return the jobs that occupy this node, and those that have just ended here."""
+        ended = {key: each.job for key, each in self._ended_only().items()}
+        return {**ended, **self.jobs_here()}
+
+    def shown_job_gpus(self) -> list[JobGpu]:
+        """Return what every job does on the cards, or did last."""
         if self.snapshot is None:
             return []
-        return [sample for key, sample in self.snapshot.jobs.items() if kind_of(key) in self.kinds]
+        shown = [each for each in self.snapshot.job_gpus if kind_of(each.key) in self.kinds]
+        if Kind.BATCH in self.kinds:
+            still_there = {each.key for each in shown}
+            ended = ((key, each.gpus) for key, each in self._ended_only().items())
+            shown += [each for key, gpus in ended if key not in still_there for each in gpus]
+        return shown
+
+    def end_times_secs(self) -> dict[JobKey, float]:
+        """Return when each ended job that is shown has ended; one that is said to run here has not."""
+        return {
+            key: each.ended_at_secs
+            for key, each in self._ended_only().items()
+            if key not in self.jobs or not self.jobs[key].state.is_on_node
+        }
+
+    def _samples(self, kinds: frozenset[Kind]) -> list[JobSample]:
+        if self.snapshot is None:
+            return []
+        found = [sample for key, sample in self.snapshot.jobs.items() if kind_of(key) in kinds]
+        if Kind.BATCH in kinds:
+            found += [each.sample for each in self._ended_only().values()]
+        return found
+
+    def _ended_only(self) -> dict[JobKey, EndedJob]:
+        here = self.snapshot.jobs if self.snapshot is not None else {}
+        return {key: each for key, each in self.ended.items() if key not in here}
 
     def cpu_remaining_secs(self, key: JobKey) -> float | None:
         """Return the seconds until a job has used up its CPU limit; None where that is not known.
@@ -80,7 +138,7 @@ class Context:
         return min((each for each in times if each is not None), default=None)
 
 
-@lru_cache(maxsize=65536)
+@cache  # bounded by `forget_unused_labels`
 def job_labels(key: WorkKey) -> str:
     """Return the labels that identify a job; units stand under their kind, groups carry their epoch."""
     if isinstance(key, GroupKey):
@@ -90,7 +148,17 @@ def job_labels(key: WorkKey) -> str:
     return labels(batch_system=key.batch_system, job_id=key.job_id)
 
 
-@lru_cache(maxsize=65536)
+@cache  # bounded by `forget_unused_labels`
 def job_labels_with(key: WorkKey, name: str, value: str) -> str:
     """Return `job_labels` with one more label."""
     return f"{job_labels(key)},{labels(**{name: value})}"
+
+
+def forget_unused_labels(series: int) -> None:
+    """Empty the caches of label texts once most of them are of jobs that have ended.
+
+    `series` is how many the latest page had: it needed no more texts than that.
+    """
+    for kept in (job_labels, job_labels_with):
+        if kept.cache_info().currsize > 2 * series + 1024:
+            kept.cache_clear()

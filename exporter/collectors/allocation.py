@@ -30,6 +30,13 @@ INFO = Metric(
 )
 STATE = Metric("batch_job_state", "gauge", "1 for the state that the batch system reports.", (*JOB, "state"))
 START = Metric("batch_job_start_time_seconds", "gauge", "Start of the job since the epoch.", JOB, "seconds")
+END = Metric(
+    "batch_job_end_time_seconds",
+    "gauge",
+    "End of a job that is still shown with its last values: by its batch system, else when it was noticed.",
+    JOB,
+    "seconds",
+)
 ALLOCATED = Metric("batch_job_allocated_cpus", "gauge", "CPUs allocated to the job on this node.", JOB)
 WALL = Metric(
     "batch_job_wall_limit_seconds",
@@ -46,7 +53,7 @@ MEMORY = Metric(
     "bytes",
 )
 
-METRICS = (INFO, STATE, START, ALLOCATED, WALL, MEMORY)
+METRICS = (INFO, STATE, START, END, ALLOCATED, WALL, MEMORY)
 
 _VALUES: dict[Metric, Callable[[Job], Number | None]] = {
     START: lambda job: job.start_secs,
@@ -58,10 +65,11 @@ _VALUES: dict[Metric, Callable[[Job], Number | None]] = {
 
 def families(context: Context) -> Iterator[Family]:
     """Yield the families of all jobs on this node."""
-    jobs = context.jobs_here()
-    used = context.snapshot.jobs if context.snapshot is not None else {}
+    jobs = context.shown_jobs()
+    used = {sample.key: sample for sample in context.batch_samples()}
     yield Family(INFO, [(f"{job_labels(key)},{_info(job, used.get(key))}", 1) for key, job in jobs.items()])
     yield Family(STATE, [(job_labels_with(key, "state", job.state.value), 1) for key, job in jobs.items()])
+    yield Family(END, [(job_labels(key), at) for key, at in context.end_times_secs().items()])
     for metric, value_of in _VALUES.items():
         values = ((key, value_of(job)) for key, job in jobs.items())
         yield Family(metric, [(job_labels(key), value) for key, value in values if value is not None])

@@ -72,7 +72,7 @@ def text_of(daemon):
 
 
 def test_a_job_comes_is_told_and_goes(make_daemon, spool, tmp_path):
-    daemon = make_daemon()
+    daemon = make_daemon(jobs__retain="0s")
     daemon.start()
     until(lambda: daemon.is_ready)
     assert 'job_id="j.1"' not in text_of(daemon)
@@ -84,6 +84,35 @@ def test_a_job_comes_is_told_and_goes(make_daemon, spool, tmp_path):
     spool(document("Completed"))
     until(lambda: 'job_id="j.1"' not in text_of(daemon))
     until(lambda: not folder.exists())
+
+
+def test_an_ended_job_is_shown_with_its_last_values_and_is_no_running_job(make_daemon, spool):
+    daemon = make_daemon()
+    daemon.start()
+    spool(document())
+    until(lambda: "batch_job_cpu_seconds_total" in text_of(daemon))
+    spool(document("Completed"))
+    text = until(lambda: (page := text_of(daemon)) and "batch_job_end_time_seconds" in page and page)
+    told = [line for line in text.splitlines() if 'job_id="j.1"' in line]
+    assert any(line.startswith("batch_job_cpu_seconds_total{") for line in told)
+    assert any(line.startswith("batch_job_info{") for line in told)
+    assert any(line.startswith("batch_job_state{") and 'state="COMPLETED"' in line for line in told)
+    assert not any("remaining" in line or "waste" in line for line in told)
+    assert KEY not in daemon._seen_jobs()
+
+
+def test_a_job_has_one_more_look_when_its_end_is_told(make_daemon, spool):
+    """What its processes used since the regular look before is in its last values."""
+    daemon = make_daemon(sample__interval="1h")
+    daemon.start()
+    spool(document())
+    until(lambda: "batch_job_cpu_seconds_total" in text_of(daemon))
+    looked_secs = daemon._snapshot.taken_at_secs
+    spool(document("Completed"))
+    until(lambda: KEY in daemon._ended)
+    assert daemon._ended[KEY].ended_at_secs > looked_secs
+    assert daemon._ended[KEY].sample.processes >= 1
+    assert KEY not in daemon._snapshot.jobs
 
 
 def test_a_scrape_starts_no_program(make_daemon, spool, monkeypatch, tmp_path):

@@ -1,0 +1,67 @@
+"""When the node is looked at beside the regular looks: pure."""
+
+from __future__ import annotations
+
+from collections import deque
+
+BURST_LOOKS = 4  # at once
+LOOKS_PER_SEC = 2.0  # for long
+FIRST_AGAIN_SECS = 0.5
+
+
+class LookPlan:
+    """When extra looks are due. Times are monotonic seconds.
+
+    A change asks for a look at once. A job that began also for one after half a
+    second, one, two and so on, until the regular looks suffice: whatever its
+    life was, it was seen when half of it was over. However many jobs come, the
+    looks are at most `BURST_LOOKS` at once and `LOOKS_PER_SEC` for long.
+    """
+
+    def __init__(self, interval_secs: float) -> None:
+        self._interval_secs = interval_secs
+        self._young: deque[tuple[float, float]] = deque()  # when due, and the gap that follows
+        self._wanted = False
+        self._tokens = float(BURST_LOOKS)
+        self._refilled_at = float("-inf")
+
+    def began(self, now_secs: float) -> None:
+        """Note that a job has begun."""
+        self._wanted = True
+        # Those that begin within half a second are looked at together.
+        if not any(gap == FIRST_AGAIN_SECS for _, gap in self._young):
+            self._young.append((now_secs + FIRST_AGAIN_SECS, FIRST_AGAIN_SECS))
+
+    def changed(self) -> None:
+        """Note that a job has ended, or is about to."""
+        self._wanted = True
+
+    def is_due(self, now_secs: float) -> bool:
+        """Tell whether to look now; if so the look is taken for done."""
+        self._refill(now_secs)
+        for _ in range(len(self._young)):
+            due_secs, gap_secs = self._young.popleft()
+            if due_secs > now_secs:
+                self._young.append((due_secs, gap_secs))
+                continue
+            self._wanted = True
+            if gap_secs * 2 < self._interval_secs:
+                self._young.append((now_secs + gap_secs, gap_secs * 2))
+        if not self._wanted or self._tokens < 1:
+            return False
+        self._tokens -= 1
+        self._wanted = False
+        return True
+
+    def wait_secs(self, now_secs: float) -> float | None:
+        """Return how long nothing is due, None for as long as nothing happens."""
+        self._refill(now_secs)
+        times = [due_secs - now_secs for due_secs, _ in self._young]
+        if self._wanted:
+            times.append((1 - self._tokens) / LOOKS_PER_SEC)
+        return max(0.0, min(times)) if times else None
+
+    def _refill(self, now_secs: float) -> None:
+        passed_secs = now_secs - self._refilled_at
+        self._tokens = min(float(BURST_LOOKS), self._tokens + passed_secs * LOOKS_PER_SEC)
+        self._refilled_at = now_secs
