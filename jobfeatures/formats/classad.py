@@ -10,6 +10,7 @@ Literals become values; whatever has to be evaluated stays text.
 from __future__ import annotations
 
 import enum
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -98,7 +99,7 @@ def parse_value(text: str) -> Value:
 
     A string may hold ``\"``, ``\\``, the escapes of C and octal ones; a
     backslash before anything else stands for itself. A number that does not
-    fit 64 bits stays an expression.
+    fit 64 bits, or is not finite, stays an expression.
     """
     text = text.strip(" \t\r")
     if text.lower() in _WORDS:
@@ -107,7 +108,7 @@ def parse_value(text: str) -> Value:
         return _ESCAPE.sub(_unescape, text[1:-1])
     if _INTEGER.fullmatch(text) and -(2**63) <= int(text) < 2**63:
         return int(text)
-    if _REAL.fullmatch(text):
+    if _REAL.fullmatch(text) and math.isfinite(float(text)):
         return float(text)
     return Expression(text)
 
@@ -117,11 +118,11 @@ def _parse_line(line: str, source: str, number: int) -> tuple[str, Value]:
         raise ParseError("line is too long", source=source, line=number, text=line)
     name, equals, value = line.partition("=")
     name, value = name.rstrip(" \t"), value.strip(" \t")
-    if not equals or not _NAME.fullmatch(name) or value.startswith("="):
+    if not equals or not _NAME.fullmatch(name) or value.startswith(("=", "?=", "!=")):
         raise ParseError("must be Name = value", source=source, line=number, text=line)
     if not value:
         raise ParseError("value is missing", source=source, line=number, field=name, text=line)
-    if value.startswith('"') and '"' not in value[1:]:
+    if value.startswith('"') and not _STRING.match(value):
         raise ParseError("string does not end", source=source, line=number, field=name, text=line)
     return name, parse_value(value)
 

@@ -62,6 +62,7 @@ class FakeNode:
         rss_kib: int = 4,
         cmdline: bytes = b"",
         environ: bytes = b"",
+        groups: str = "",
         **stat,
     ) -> Path:
         """Start a process, or let it change."""
@@ -72,7 +73,7 @@ class FakeNode:
         (path / "cmdline").write_bytes(cmdline)
         (path / "environ").write_bytes(environ)
         (path / "status").write_text(
-            f"Name:\tx\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nRssAnon:\t{rss_kib} kB\nRssFile:\t1 kB\n"
+            f"Name:\tx\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nGroups:\t{groups} \nRssAnon:\t{rss_kib} kB\nRssFile:\t1 kB\n"
             "RssShmem:\t0 kB\nVmSwap:\t2 kB\n"
         )
         return path
