@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from exporter.context import Context
-from exporter.exposition import Family, Metric, Sample, labels
+from exporter.exposition import Family, Metric, Number, Sample, labels
 from exporter.profiles import ceems, jobstats, process_exporter, slurm_job_exporter, treydock
 from exporter.profiles.common import Reading, View
 from exporter.snapshot import JobSample, WorkKey
@@ -81,12 +81,16 @@ def read_profiles(context: Context, names: Collection[str]) -> tuple[Readings, F
 
 
 def to_families(readings: Iterable[Reading]) -> list[Family]:
-    """Return readings as families. Of two profiles that share a name the first declares it for both."""
+    """Return readings as families, no series twice.
+
+    Of two profiles that share a name the first declares it for both; of two
+    jobs that another exporter could not tell apart the first is shown.
+    """
     metrics: dict[str, Metric] = {}
-    samples: dict[str, list[Sample]] = {}
+    samples: dict[str, dict[str, Number]] = {}
     for metric, text, value in readings:
         if metric.name not in metrics:
             metrics[metric.name] = metric
-            samples[metric.name] = []
-        samples[metric.name].append((text, value))
-    return [Family(metric, samples[name]) for name, metric in metrics.items()]
+            samples[metric.name] = {}
+        samples[metric.name].setdefault(text, value)
+    return [Family(metric, list(samples[name].items())) for name, metric in metrics.items()]

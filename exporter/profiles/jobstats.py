@@ -73,7 +73,7 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
         if gpu.uuid in view.cards:
             card = view.cards[gpu.uuid]
             text = _card_labels(view, card, job_id, number_text(uid))
-            yield from _of_card(card, text)
+            yield from _of_card(view, card, text)
             yield from known(text, (JOB_ID, int(job_id) if job_id.isdecimal() else None), (JOB_UID, uid))
 
 
@@ -87,7 +87,7 @@ def of_node(view: View) -> Iterator[Reading]:
     taken = {gpu.uuid for key, gpus in view.gpus_of.items() if key in shown for gpu in gpus}
     for uuid, card in view.cards.items():
         if uuid not in taken:
-            yield from _of_card(card, _card_labels(view, card, "", ""))
+            yield from _of_card(view, card, _card_labels(view, card, "", ""))
 
 
 def _of_group(job_id: str, step: str, sample: JobSample | StepSample) -> Iterator[Reading]:
@@ -118,14 +118,16 @@ def _card_labels(view: View, sample: GpuSample, job_id: str, uid: str) -> str:
     )
 
 
-def _of_card(sample: GpuSample, text: str) -> list[Reading]:
-    watts = sample.power_watts
+def _of_card(view: View, sample: GpuSample, text: str) -> list[Reading]:
+    """Return what is shown of a card; a MIG instance has power, temperature and fan of its card."""
+    whole = view.cards.get(sample.card.parent_uuid or "", sample)
+    watts = whole.power_watts
     return known(
         text,
         (DUTY, sample.ce_util_percent),
         (MEMORY_USED, sample.memory_used_bytes),
         (MEMORY_TOTAL, sample.card.memory_bytes),
         (POWER, None if watts is None else watts * 1000),
-        (TEMPERATURE, sample.temperature_celsius),
-        (FAN, sample.fan_percent),
+        (TEMPERATURE, whole.temperature_celsius),
+        (FAN, whole.fan_percent),
     )
