@@ -1,0 +1,151 @@
+import gc
+from dataclasses import replace
+
+import pytest
+
+from exporter.retention import Retention
+from exporter.snapshot import Accounting, JobGpu, JobSample, Snapshot
+from jobfeatures.model import Job, JobKey, JobState
+
+RETAIN_SECS = 120.0
+
+
+def key(number=1):
+    return JobKey("slurm", str(number))
+
+
+class Looks:
+    """Looks that are ten seconds apart, and scrapes between them where asked for."""
+
+    def __init__(self, **more):
+        self.retention = Retention(RETAIN_SECS, **more)
+        self.now = 1000.0
+        self.shown = {}
+        self.ended = {}
+
+    def __call__(self, *samples, jobs=(), scrape=True, gpus=()):
+        self.now += 10
+        snapshot = Snapshot(
+            taken_at_secs=1e9 + self.now,
+            duration_secs=0,
+            node=None,
+            jobs={sample.key: sample for sample in samples},
+            job_gpus=tuple(gpus),
+        )
+        self.ended = self.retention.update(
+            snapshot, {job.key: job for job in jobs}, now_secs=self.now, shown=self.shown
+        )
+        if scrape:
+            self.shown = self.ended
+        return self.ended
+
+
+def sample(number=1, **changes):
+    return JobSample(key=key(number), accounting=Accounting.CGROUP, **changes)
+
+
+@pytest.fixture
+def look():
+    return Looks()
+
+
+def test_the_last_values_of_an_ended_job_stay_and_go(look, make_job):
+    last = sample(user_cpu_secs=7.5)
+    assert look(sample(user_cpu_secs=5.0), jobs=[make_job("1")]) == {}
+    assert look(last, jobs=[make_job("1")]) == {}
+    kept = look(jobs=[make_job("1")])[key()]
+    assert kept.sample is last
+    assert kept.ended_at_secs == 1e9 + look.now
+    for _ in range(11):
+        assert key() in look()
+    assert look() == {}
+
+
+def test_an_ended_job_waits_for_a_scrape(look):
+    look(sample())
+    for _ in range(30):
+        assert key() in look(scrape=False)
+    assert key() in look(scrape=True)
+    assert look() == {}
+
+
+def test_that_the_job_was_shown_in_its_former_life_does_not_count(look):
+    look(sample())
+    look(scrape=True)  # shown as ended
+    look(sample(processes=2), scrape=False)  # requeued
+    for _ in range(30):
+        assert key() in look(scrape=False)
+
+
+def test_a_job_that_comes_back_is_not_an_ended_one(look):
+    look(sample(user_cpu_secs=100.0))
+    assert key() in look()
+    assert look(sample(user_cpu_secs=0.0)) == {}
+    last = sample(user_cpu_secs=1.0)
+    look(last)
+    assert look()[key()].sample is last
+
+
+def test_the_end_that_the_batch_system_tells_is_taken_over(look, make_job):
+    look(sample(), jobs=[make_job("1")])
+    look(jobs=[make_job("1")])
+    kept = look(jobs=[make_job("1", state=JobState.FAILED, end_secs=1234)])[key()]
+    assert (kept.ended_at_secs, kept.job.state) == (1234.0, JobState.FAILED)
+    kept = look()[key()]  # what was told stays known
+    assert (kept.ended_at_secs, kept.job.state) == (1234.0, JobState.FAILED)
+
+
+def test_an_end_told_before_the_control_group_is_gone_counts_too(look, make_job):
+    done = make_job("1", state=JobState.COMPLETED, end_secs=1234)
+    look(sample(), jobs=[done])
+    assert look(jobs=[done])[key()].ended_at_secs == 1234.0
+
+
+def test_a_job_that_nobody_calls_running_any_more_is_not_said_to_run(look, make_job):
+    look(sample(), jobs=[make_job("1", user="alice")])
+    kept = look()[key()]
+    assert (kept.job.state, kept.job.user) == (JobState.UNKNOWN, "alice")
+
+
+def test_a_job_that_no_source_knew_is_kept_with_its_identity(look):
+    look(sample())
+    assert look()[key()].job == Job(key=key())
+
+
+def test_a_job_whose_number_is_found_has_not_ended(look):
+    sluid = "s5K1KKYAYG5D00"
+    look(replace(sample(), key=JobKey("slurm", sluid), sluid=sluid))
+    assert look(sample(12, sluid=sluid)) == {}
+
+
+def test_what_a_job_did_on_cards_is_kept_with_it(look):
+    gpu = JobGpu(key=key(), uuid="GPU-1", energy_joules=5.0)
+    look(sample(), gpus=[gpu])
+    assert look()[key()].gpus == (gpu,)
+
+
+def test_of_too_many_ended_jobs_the_oldest_go():
+    look = Looks(max_ended=3)
+    for number in range(6):
+        look(sample(number), scrape=False)
+    assert list(look(scrape=False)) == [key(3), key(4), key(5)]
+
+
+def test_ten_thousand_ends_leave_nothing_behind(look):
+    for start in range(0, 10_000, 100):
+        look(*(sample(number) for number in range(start, start + 100)))
+    for _ in range(14):
+        look()
+    assert look.ended == {}
+    assert not look.retention._kept
+    assert not look.retention._living
+    look.shown = {}
+    gc.collect()
+    assert sum(isinstance(each, JobSample) for each in gc.get_objects()) < 100
+
+
+def test_never_are_more_kept_than_allowed():
+    look = Looks()
+    for start in range(0, 12_000, 500):
+        look(*(sample(number) for number in range(start, start + 500)), scrape=False)
+    assert len(look(scrape=False)) == 10_000
