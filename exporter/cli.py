@@ -22,6 +22,10 @@ COMMANDS = {
     "serve": "run the daemon",
     "demo": "run the daemon on a few jobs that are started for show; no batch system, no root",
     "check-config": "check flags, environment and file, print the settings that would be used",
+    "sample": "print the state of the node and its processes in Sonar's JSON format",
+    "sysinfo": "print how the node is made in Sonar's JSON format",
+    "jobs": "print the cluster's jobs in Sonar's JSON format, asked of the batch system",
+    "cluster": "print the cluster's partitions and states of nodes in Sonar's JSON format",
     "validate": "check documents in Sonar's JSON format, name path and reason of each fault",
 }
 

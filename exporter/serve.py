@@ -8,9 +8,12 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable
 
+from exporter.collectors import CONTROLLER
 from exporter.config import DaemonConfig
+from exporter.controller import Controller
 from exporter.daemon import Daemon
 from exporter.web.app import make_app, serving
+from exporter.web.discovery import discovery_route
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.http import FeatureServer, ServerLimits, listening
 from jobfeatures.publish.tls import TlsFiles
@@ -36,25 +39,33 @@ def serve(
 async def _serve(
     config: DaemonConfig, duration_secs: float | None, on_listening: Callable[[str], None]
 ) -> None:
-    check_listener(config)
-    daemon = Daemon(config)
+    served = make_served(config)
+    routes = [discovery_route(served.targets)] if isinstance(served, Controller) else []
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
     async with (
-        serving(make_app(daemon), config.web_listen_address) as address,
-        _serving_features(config, daemon),
+        serving(make_app(served, routes), config.web_listen_address) as address,
+        _serving_features(config, served),
     ):
         try:
-            daemon.start()
+            served.start()
             log.info("listening", extra={"address": address})
             on_listening(address)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(ended.wait(), duration_secs)
         finally:
-            await asyncio.to_thread(daemon.stop)
+            await asyncio.to_thread(served.stop)
     log.info("stopped")
+
+
+def make_served(config: DaemonConfig) -> Daemon | Controller:
+    """Return what the role asks for, not started. Raises ConfigurationError."""
+    if config.role == CONTROLLER:
+        return Controller(config)
+    check_listener(config)
+    return Daemon(config)
 
 
 def check_listener(config: DaemonConfig) -> None:
@@ -75,9 +86,9 @@ def check_listener(config: DaemonConfig) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _serving_features(config: DaemonConfig, daemon: Daemon) -> AsyncIterator[None]:
-    """Serve the features as well, where that is asked for."""
-    if config.features_listen_address is None:
+async def _serving_features(config: DaemonConfig, daemon: Daemon | Controller) -> AsyncIterator[None]:
+    """Serve the features of a node as well, where that is asked for."""
+    if config.features_listen_address is None or not isinstance(daemon, Daemon):
         yield
         return
     tls = None

@@ -162,6 +162,23 @@ class Partition:
     state: str | None = None  # the batch system's word
 
 
+# Words for the states of nodes, base states first.
+NODE_STATES: Final = (
+    *("ALLOCATED", "DOWN", "ERROR", "FUTURE", "IDLE", "MIXED", "UNKNOWN"),
+    *("BLOCKED", "CLOUD", "COMPLETING", "DRAIN", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "FAIL", "INVALID_REG"),
+    *(
+        "MAINTENANCE",
+        "NOT_RESPONDING",
+        "PLANNED",
+        "POWERED_DOWN",
+        "POWERING_DOWN",
+        "POWERING_UP",
+        "POWER_DOWN",
+    ),
+    *("REBOOT_ISSUED", "REBOOT_REQUESTED", "RESERVED"),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterNode:
     """A node as the batch system knows it. `states` are its words in capitals, such as IDLE and DRAIN."""

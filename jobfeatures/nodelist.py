@@ -61,6 +61,15 @@ def fold_nodes(names: Iterable[str]) -> str:
     return str(NodeSet.fromlist(checked, resolver=RESOLVER_NOGROUP))
 
 
+def fold_ranges(names: Iterable[str]) -> tuple[str, ...]:
+    """Return node names as compressed ranges without commas between them: ``a1``, ``c[1-3,5]``.
+
+    Raises ParseError as `fold_nodes` does.
+    """
+    text = fold_nodes(names)
+    return tuple(_split(text)) if text else ()
+
+
 def _checked_name(name: str) -> str:
     if len(name) > MAX_NAME_CHARACTERS or not _NAME.match(name):
         raise ParseError("not a node name", field="node list", text=name)

@@ -14,20 +14,28 @@ from typing import NamedTuple
 
 from exporter.collectors import (
     allocation,
+    cluster,
     drains,
+    energy,
     features,
+    gpus,
     jobs,
     node,
     process,
+    queue,
     remaining,
+    sinks,
     sources,
     status,
+    sysinfo,
     waste,
 )
 from exporter.context import Context
 from exporter.exposition import Family, Metric, labels
 
 log = logging.getLogger(__name__)
+
+NODE, CONTROLLER = ROLES = ("node", "controller")  # of the daemon
 
 
 class Collector(NamedTuple):
@@ -37,19 +45,33 @@ class Collector(NamedTuple):
     metrics: tuple[Metric, ...]
     families: Callable[[Context], Iterator[Family]]
     enabled: bool = True
+    roles: tuple[str, ...] = (NODE,)  # in which it runs
 
 
 COLLECTORS: dict[str, Collector] = {
     "node": Collector("CPU, memory and load of the node", node.METRICS, node.families),
     "jobs": Collector("what each job uses", jobs.METRICS, jobs.families),
     "allocation": Collector("what each job is and was given", allocation.METRICS, allocation.families),
+    "energy": Collector("energy of the node and of each job", energy.METRICS, energy.families),
+    "gpus": Collector("graphics cards, and what each job does on them", gpus.METRICS, gpus.families),
     "remaining": Collector("how long each job still runs", remaining.METRICS, remaining.families),
     "waste": Collector("what draining or killing each job would waste", waste.METRICS, waste.families),
     "drains": Collector("drains, and what they would waste now", drains.METRICS, drains.families),
     "status": Collector("what jobs tell of themselves in JOBSTATUS", status.METRICS, status.families),
     "features": Collector("published feature directories", features.METRICS, features.families),
-    "sources": Collector("batch sources", sources.METRICS, sources.families),
-    "process": Collector("the exporter itself", process.METRICS, process.families),
+    "queue": Collector(
+        "the queue by partition, in the controller role", queue.METRICS, queue.families, roles=(CONTROLLER,)
+    ),
+    "cluster": Collector(
+        "the nodes by partition, in the controller role",
+        cluster.METRICS,
+        cluster.families,
+        roles=(CONTROLLER,),
+    ),
+    "sources": Collector("batch sources", sources.METRICS, sources.families, roles=ROLES),
+    "sysinfo": Collector("how the node is made", sysinfo.METRICS, sysinfo.families),
+    "sinks": Collector("documents sent in Sonar's format", sinks.METRICS, sinks.families, roles=ROLES),
+    "process": Collector("the exporter itself", process.METRICS, process.families, roles=ROLES),
 }
 
 SUCCESS = Metric(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from exporter.context import Context
 from exporter.exposition import Family, Metric, labels
+from jobfeatures.model import JobTable
 
 AGE = Metric(
     "batch_exporter_source_age_seconds",
@@ -31,12 +32,12 @@ def families(context: Context) -> Iterator[Family]:
     """Yield the sources' families."""
     texts = [(labels(source=source.name), source) for source in context.sources]
     ages = [(text, source.age_secs(context.now_secs)) for text, source in texts]
-    tables = [(text, source.table) for text, source in texts]
+    tables = [(text, source.table) for text, source in texts if isinstance(source.table, JobTable)]
     yield Family(AGE, [(text, age) for text, age in ages if age is not None])
     yield Family(
         UP, [(text, int(source.table is not None and not source.last_error)) for text, source in texts]
     )
-    yield Family(COMPLETE, [(text, int(table.complete)) for text, table in tables if table is not None])
+    yield Family(COMPLETE, [(text, int(table.complete)) for text, table in tables])
     yield Family(FAILURES, [(text, source.failures) for text, source in texts])
     yield Family(REJECTED, [(text, source.rejected) for text, source in texts])
-    yield Family(JOBS, [(text, len(table.jobs)) for text, table in tables if table is not None])
+    yield Family(JOBS, [(text, len(table.jobs)) for text, table in tables])

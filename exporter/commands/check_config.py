@@ -17,11 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the settings that would be used."""
     config = config_of(arguments)
-    from exporter.daemon import Daemon
-    from exporter.serve import check_listener
+    from exporter.serve import make_served
 
-    check_listener(config)
-    Daemon(config)  # finds what the settings contradict in one another
+    make_served(config)  # finds what the settings contradict in one another
     for each in settings_of(ExporterConfig):
         value = getattr(config, each.field_name)
         print(f"{each.key} = {'(not set)' if value is None else value}")

@@ -50,6 +50,24 @@ class SonarConfig(Config):
         86400.0,
         "how often the node's configuration is sent, likewise, and at the start",
     )
+    sonar_jobs_interval_secs: float = setting(
+        "sonar.jobs_interval",
+        POSITIVE_DURATION,
+        300.0,
+        "how often the controller role sends jobs, likewise",
+    )
+    sonar_cluster_interval_secs: float = setting(
+        "sonar.cluster_interval",
+        POSITIVE_DURATION,
+        300.0,
+        "how often the controller role sends partitions and the states of nodes, likewise",
+    )
+    sonar_jobs_stateless: bool = setting(
+        "sonar.jobs_stateless",
+        BOOLEAN,
+        False,
+        "send all that is known of every job each time, not only what is new",
+    )
     sonar_topology: tuple[str, ...] = setting(
         "sonar.topology",
         words(SVG, TEXT),

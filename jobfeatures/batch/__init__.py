@@ -2,8 +2,10 @@
 
 A file offers `is_here(config) -> bool`, which `batch.sources = auto` goes by,
 and `make_source(config, clock, node_name) -> BatchSource`, and in
-`KEY_SOURCES` its own words for the values of keys that jobs read. Where the
-system runs hooks it also offers `job_from_prolog` and `ask_in_prolog` (see
+`KEY_SOURCES` its own words for the values of keys that jobs read. For the
+controller role it may offer `make_cluster_source(config, clock,
+timeout_secs) -> ClusterSource`. Where the system runs hooks it also offers
+`job_from_prolog` and `ask_in_prolog` (see
 `jobfeatures.hooks.HookModule`), and its line names the variable that holds a
 job's id in the environment of jobs and hooks.
 """

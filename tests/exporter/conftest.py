@@ -5,21 +5,38 @@ from __future__ import annotations
 import pytest
 
 from exporter.context import Context
+from exporter.retention import EndedJob
+from exporter.sinks.keeper import SinkStatus
 from exporter.snapshot import (
     Accounting,
     CpuSecs,
+    GpuCard,
+    GpuProcess,
+    GpuSample,
     GroupKey,
+    JobGpu,
     JobSample,
     Kind,
     MemoryBytes,
     NodeSample,
     ProcessSample,
     Snapshot,
+    SysinfoSample,
 )
-from jobfeatures.batch.source import SourceStatus
+from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.drains.drain import Announced, Drain, Drains
 from jobfeatures.features.machine import Machine
-from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limits
+from jobfeatures.model import (
+    UNLIMITED,
+    Cluster,
+    ClusterNode,
+    Job,
+    JobKey,
+    JobState,
+    JobTable,
+    Limits,
+    Partition,
+)
 from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.publish.publisher import PublisherStatus
 from jobfeatures.status.board import StatusView
@@ -55,6 +72,41 @@ def make_processes() -> list[ProcessSample]:
     ]
 
 
+def make_gpus() -> tuple[GpuSample, ...]:
+    """Return a card of which everything is known, and an instance of which little is."""
+    card = GpuCard(
+        uuid="GPU-1111",
+        index=0,
+        minor=1,
+        address="00000000:3B:00.0",
+        manufacturer="NVIDIA",
+        model="NVIDIA A100-SXM4-40GB",
+        architecture="Ampere",
+        driver="550.54.15",
+        firmware="92.00.19",
+        memory_bytes=2**35,
+    )
+    return (
+        GpuSample(
+            card=card,
+            taken_at_secs=NOW - 2,
+            fan_percent=30,
+            performance_state=2,
+            memory_used_bytes=2**33,
+            ce_util_percent=50,
+            temperature_celsius=45,
+            power_watts=250.5,
+            power_limit_watts=400,
+            ce_clock_mhz=1410,
+            memory_clock_mhz=1215,
+            energy_joules=5000.5,
+            busy_secs=12.5,
+            processes=(GpuProcess(pid=100), GpuProcess(pid=77)),
+        ),
+        GpuSample(card=GpuCard(uuid="MIG-2222", parent_uuid="GPU-1111"), taken_at_secs=NOW - 20, failing=15),
+    )
+
+
 def make_snapshot() -> Snapshot:
     """Return a node of two cores with a Slurm job, a spool job, one that no source knows, and a process group."""
     core = CpuSecs(10.5, 0.25, 3, 100, 1, 0, 0.5, 0)
@@ -65,6 +117,7 @@ def make_snapshot() -> Snapshot:
             accounting=Accounting.CGROUP,
             user_cpu_secs=1234.5,
             system_cpu_secs=6.25,
+            energy_joules=1500.25,
             memory=MemoryBytes(
                 anon=100, file=50, shmem=0, kernel=7, swap=0, charged=157, limit=2**20, peak=200
             ),
@@ -95,11 +148,27 @@ def make_snapshot() -> Snapshot:
             load1=0.5,
             load5=0.25,
             load15=0.125,
+            energy_joules={"package-0": 4000.5, "dram-0": 250.0, "psys": 6000.0},
         ),
         jobs={sample.key: sample for sample in samples},
         processes={sample.pid: sample for sample in make_processes()},
         keys={100: JobKey("slurm", "12"), 101: JobKey("slurm", "12"), 321: 321},
         epoch=216_000_000,
+        gpus=make_gpus(),
+        job_gpus=(
+            JobGpu(
+                key=JobKey("slurm", "12"),
+                uuid="GPU-1111",
+                allocated=True,
+                busy_secs=6.25,
+                energy_joules=2500.25,
+                memory_bytes=2**32,
+                ce_util_percent=25,
+            ),
+            JobGpu(key=JobKey("spool", 'pilot "7"\\\n'), uuid="MIG-2222", allocated=True),
+        ),
+        gpu_unattributed={"GPU-1111": 1, "MIG-2222": 0},
+        gpu_drivers={"nvidia": True, "amd": False},
         unreadable={"stat:EACCES": 2},
     )
 
@@ -120,6 +189,7 @@ def make_jobs() -> dict[JobKey, Job]:
             limits=Limits(wall_secs=3600, cpu_secs=14_400, memory_bytes=2**31),
             array_job_id="10",
             array_task_id="2",
+            allocated_gpus=1,
         ),
         Job(
             key=JobKey("spool", 'pilot "7"\\\n'),
@@ -133,6 +203,85 @@ def make_jobs() -> dict[JobKey, Job]:
         Job(key=JobKey("slurm", "11"), state=JobState.COMPLETED, user="alice"),
     ]
     return {job.key: job for job in jobs}
+
+
+def make_queue() -> JobTable:
+    """Return a queue: running, pending in two partitions as an array, held, and ended."""
+    jobs = [
+        Job(
+            key=JobKey("slurm", str(number)),
+            state=state,
+            partition=partition,
+            submit_secs=int(NOW) - 500,
+            eligible_secs=None if reason == "JobHeldUser" else int(NOW) - 400,
+            total_cpus=4,
+            total_nodes=1,
+            total_gpus=gpus,
+            tasks=tasks,
+            reason=reason,
+        )
+        for number, state, partition, gpus, tasks, reason in (
+            (20, JobState.RUNNING, "gpu", 2, 1, None),
+            (21, JobState.PENDING, "gpu,batch", None, 10, "Resources"),
+            (22, JobState.PENDING, "batch", None, 1, "JobHeldUser"),
+            (23, JobState.PENDING, "batch", None, 1, "Nodes required for job are DOWN, DRAINED or reserved"),
+            (24, JobState.COMPLETED, "batch", None, 1, None),
+        )
+    ]
+    return JobTable(
+        source="slurm", jobs={job.key: job for job in jobs}, taken_at_secs=NOW - 20, complete=True
+    )
+
+
+def make_cluster() -> Cluster:
+    """Return three nodes, one in two partitions and one in none."""
+    names = ("n1", "n2", "old")
+    states = (("MIXED",), ("IDLE", "DRAIN"), ("DOWN", "NOT_RESPONDING"))
+    return Cluster(
+        source="slurm",
+        taken_at_secs=NOW - 10,
+        partitions=(
+            Partition(name="batch", nodes=("n1", "n2"), state="UP"),
+            Partition(name="gpu", nodes=("n1",), state="DOWN"),
+        ),
+        nodes=tuple(
+            ClusterNode(
+                name=name,
+                states=each,
+                cpus=8,
+                allocated_cpus=6 if name == "n1" else 0,
+                memory_bytes=2**34,
+                allocated_memory_bytes=2**30 if name == "n1" else 0,
+                gpus=4 if name == "n1" else None,
+                allocated_gpus=2 if name == "n1" else None,
+            )
+            for name, each in zip(names, states, strict=True)
+        ),
+    )
+
+
+def make_ended() -> dict[JobKey, EndedJob]:
+    """Return a job that ended a minute ago."""
+    key = JobKey("slurm", "8")
+    sample = JobSample(key=key, accounting=Accounting.CGROUP, user_cpu_secs=77.5, system_cpu_secs=1.25)
+    job = Job(key=key, state=JobState.COMPLETED, user="alice", uid=6001, allocated_cpus=2)
+    return {key: EndedJob(sample, job, NOW - 60)}
+
+
+def make_sysinfo() -> SysinfoSample:
+    """Return a node of two sockets, each a NUMA node."""
+    return SysinfoSample(
+        taken_at_secs=NOW - 100,
+        os_name="Linux",
+        os_release="6.1.0-25-amd64",
+        architecture="x86_64",
+        sockets=2,
+        cores_per_socket=4,
+        threads_per_core=2,
+        cpu_model='Made Up "9000"',
+        memory_bytes=2**34,
+        numa_distances=((10, 21), (21, 10)),
+    )
 
 
 def make_context() -> Context:
@@ -159,8 +308,8 @@ def make_context() -> Context:
         },
         status_violations={"unsafe": 3, "lock_timeout": 0},
         sources=(
-            SourceStatus("slurm", table, failures=1, rejected=2),
-            SourceStatus("spool", None, failures=4, last_error="no such folder"),
+            KeeperStatus("slurm", table, failures=1, rejected=2),
+            KeeperStatus("spool", None, failures=4, last_error="no such folder"),
         ),
         publisher=PublisherStatus(2, 1),
         feature_answers={200: 41, 404: 2},
@@ -173,7 +322,17 @@ def make_context() -> Context:
             Announced({"slurm": True}, {"slurm": int(NOW) + 3600}),
         ),
         cpu_rates={JobKey("slurm", "12"): 2.5},
+        ended=make_ended(),
+        queues=(make_queue(),),
+        clusters=(make_cluster(),),
         kinds=frozenset(Kind),
+        sysinfo=make_sysinfo(),
+        sinks=(
+            SinkStatus("http", {"sample": 12, "sysinfo": 1}, {"sample": 3}, 1, 0, 2, 1, 4, NOW - 40),
+            SinkStatus("tree", failed={"sample": 1}),
+        ),
+        faulty={"sample": 1},
+        sonar_unreadable={"process_io_eacces": 7},
     )
 
 

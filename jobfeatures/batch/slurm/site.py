@@ -8,6 +8,7 @@ from jobfeatures.clock import Clock
 from jobfeatures.model import Job
 
 if TYPE_CHECKING:
+    from jobfeatures.batch.slurm.clustersource import SlurmCluster
     from jobfeatures.batch.slurm.source import SlurmSource
     from jobfeatures.config import Config
 
@@ -30,6 +31,20 @@ def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource:
         timeout_secs=config.slurm_timeout_secs,
         refresh_secs=config.slurm_refresh_secs,
         node_refresh_secs=config.slurm_node_refresh_secs,
+    )
+
+
+def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> SlurmCluster:
+    """Return the source of the controller role. The other commands are those beside scontrol."""
+    from jobfeatures.batch.slurm.clustersource import SlurmCluster  # a prolog has no use for it
+
+    folder = config.slurm_scontrol.removesuffix("scontrol")
+    return SlurmCluster(
+        clock,
+        scontrol=config.slurm_scontrol,
+        squeue=f"{folder}squeue",
+        sacct=f"{folder}sacct",
+        timeout_secs=timeout_secs,
     )
 
 

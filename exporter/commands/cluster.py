@@ -1,0 +1,28 @@
+"""`jobfeatures-exporter cluster`."""
+
+from __future__ import annotations
+
+import argparse
+
+from exporter.commands.envelope import add_envelope_arguments, print_envelope
+from exporter.config import ExporterConfig
+from exporter.sonar.envelopes import Document, Origin
+from jobfeatures.clock import SystemClock
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    add_envelope_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print partitions and the states of nodes."""
+    return print_envelope(arguments, _cluster)
+
+
+def _cluster(config: ExporterConfig, origin: Origin) -> Document:
+    from exporter.controller import make_cluster_sources
+    from exporter.sonar.cluster import cluster_document
+
+    source = make_cluster_sources(config, SystemClock())[0]
+    return cluster_document(origin, source.poll_cluster())

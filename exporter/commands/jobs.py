@@ -1,0 +1,32 @@
+"""`jobfeatures-exporter jobs`."""
+
+from __future__ import annotations
+
+import argparse
+
+from exporter.commands.envelope import add_envelope_arguments, print_envelope
+from exporter.config import ExporterConfig
+from exporter.sonar.envelopes import Document, Origin
+from jobfeatures.clock import SystemClock
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    add_envelope_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the jobs of the cluster and their steps, those of `controller.history`."""
+    return print_envelope(arguments, _jobs)
+
+
+def _jobs(config: ExporterConfig, origin: Origin) -> Document:
+    from exporter.controller import make_cluster_sources
+    from exporter.sonar.clusterdocuments import JobsDocuments
+
+    clock = SystemClock()
+    source = make_cluster_sources(config, clock)[0]
+    queue = source.poll_queue()
+    return JobsDocuments(
+        origin, source, clock, history_secs=config.controller_history_secs, queue=lambda: queue
+    ).make_one()

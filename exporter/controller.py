@@ -1,0 +1,145 @@
+"""The controller role: asks batch systems about the whole cluster. Nothing of it runs on compute nodes.
+
+One such process a cluster is enough, on a machine where the batch system's
+commands work, and with the rights to see the jobs of all users.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from exporter.collectors import collect
+from exporter.config import AUTO, DaemonConfig
+from exporter.context import Context
+from exporter.discovery import TargetGroup, make_targets
+from exporter.exposition import render
+from exporter.sonar.cluster import SLURM
+from exporter.sonar.clusterdocuments import add_cluster_documents
+from exporter.sonar.output import make_sender
+from exporter.sonar.sender import Sender
+from jobfeatures.batch import SYSTEMS, load_module
+from jobfeatures.batch.source import AnswerT, ClusterSource, Keeper
+from jobfeatures.clock import Clock, SystemClock
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.model import Cluster, JobTable
+
+log = logging.getLogger(__name__)
+
+
+class Controller:
+    """What is known about the cluster, and the text that a scrape gets."""
+
+    def __init__(self, config: DaemonConfig, clock: Clock | None = None) -> None:
+        """Raise ConfigurationError where no batch system can be asked."""
+        self._config = config
+        self._clock = clock or SystemClock()
+        self.sources = make_cluster_sources(config, self._clock)
+        self._queues: list[Keeper[JobTable]] = [
+            self._keep(f"{source.name}-queue", source.poll_queue) for source in self.sources
+        ]
+        self._clusters: list[Keeper[Cluster]] = [
+            self._keep(f"{source.name}-nodes", source.poll_cluster) for source in self.sources
+        ]
+
+        self._sender = make_sender(config, self._clock)
+        if self._sender is not None:
+            self._add_documents(self._sender)
+
+    def _add_documents(self, sender: Sender) -> None:
+        """Let what Slurm tells be sent: Sonar's format has records of no other batch system's jobs."""
+        for source, queue, cluster in zip(self.sources, self._queues, self._clusters, strict=True):
+            if source.name == SLURM:
+                add_cluster_documents(
+                    sender,
+                    self._config,
+                    source,
+                    self._clock,
+                    queue=lambda keeper=queue: keeper.status.table,  # type: ignore[misc]  # bound now
+                    cluster=lambda keeper=cluster: keeper.status.table,  # type: ignore[misc]
+                )
+
+    def _keep(self, name: str, ask: Callable[[], Any]) -> Keeper[Any]:
+        interval_secs = self._config.controller_interval_secs
+        return Keeper(name, ask, interval_secs=interval_secs, min_interval_secs=interval_secs / 2)
+
+    # --- life -------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start asking."""
+        for keeper in self._keepers():
+            keeper.start()
+        if self._sender is not None:
+            self._sender.start()
+
+    def stop(self) -> None:
+        """Stop asking; a question that hangs is left behind."""
+        if self._sender is not None:
+            self._sender.stop()
+        for keeper in self._keepers():
+            keeper.stop()
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether every question has been answered or has failed."""
+        return all(keeper.status.table is not None or keeper.status.failures for keeper in self._keepers())
+
+    def _keepers(self) -> Iterator[Keeper[Any]]:
+        yield from self._queues
+        yield from self._clusters
+
+    # --- what is known ------------------------------------------------------------
+
+    def exposition(self, *, openmetrics: bool) -> bytes:
+        """Return the metrics as text."""
+        return render(collect(self.context(), self._config.enabled_collectors()), openmetrics=openmetrics)
+
+    def context(self) -> Context:
+        """Return everything that is known now: the last good answers, whatever their age."""
+        return Context(
+            now_secs=self._clock.now_secs(),
+            sources=tuple(keeper.status for keeper in self._keepers()),
+            queues=tuple(known(self._queues)),
+            clusters=tuple(known(self._clusters)),
+            sinks=self._sender.sinks if self._sender is not None else (),
+            faulty=self._sender.faulty if self._sender is not None else {},
+        )
+
+    def targets(self) -> list[TargetGroup] | None:
+        """Return the nodes to scrape, None as long as no batch system has told of any."""
+        clusters = list(known(self._clusters))
+        if not clusters:
+            return None
+        return make_targets(
+            clusters,
+            port=self._config.controller_sd_port,
+            host=self._config.controller_sd_host,
+            skip=self._config.controller_sd_skip,
+        )
+
+
+def known(keepers: Iterable[Keeper[AnswerT]]) -> Iterator[AnswerT]:
+    """Yield the last good answers."""
+    for keeper in keepers:
+        if (table := keeper.status.table) is not None:
+            yield table
+
+
+def make_cluster_sources(config: DaemonConfig, clock: Clock) -> list[ClusterSource]:
+    """Return the batch systems that tell of a whole cluster; ConfigurationError where there is none."""
+    asked = [name for name in config.batch_sources if name != AUTO]
+    modules = {name: load_module(name) for name in SYSTEMS}
+    able = [name for name, module in modules.items() if hasattr(module, "make_cluster_source")]
+    for name in asked:
+        if name not in able:
+            raise ConfigurationError("batch.sources", f"{name} has no view of a whole cluster")
+    if AUTO in config.batch_sources:
+        asked += [name for name in able if name not in asked and modules[name].is_here(config)]
+    if not asked:
+        raise ConfigurationError(
+            "batch.sources", f"the controller role needs a batch system; none is here of {', '.join(able)}"
+        )
+    return [
+        modules[name].make_cluster_source(config, clock, config.controller_timeout_secs) for name in asked
+    ]

@@ -1,0 +1,42 @@
+"""The cluster record: partitions and node states. Pure.
+
+Source: NEW-FORMAT.md, "ClusterEnvelope". Nodes in the same states stand together as compressed ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from exporter.sonar.envelopes import CLUSTER, Document, Origin, data_envelope, timestamp, unicode_text
+from jobfeatures.model import Cluster
+from jobfeatures.nodelist import fold_ranges
+
+SLURM = "slurm"
+
+
+def cluster_document(origin: Origin, cluster: Cluster) -> Document:
+    """Return the envelope of one answer of a batch system. Raises ParseError for a name that is no node's."""
+    nodes_by_states: dict[tuple[str, ...], list[str]] = {}
+    for node in cluster.nodes:
+        states = tuple(unicode_text(state).upper() for state in node.states)
+        nodes_by_states.setdefault(states, []).append(node.name)
+    return data_envelope(
+        origin,
+        CLUSTER,
+        {
+            "time": timestamp(cluster.taken_at_secs, origin.zone),
+            "cluster": origin.cluster,
+            "slurm": cluster.source == SLURM,
+            "partitions": [
+                {"name": unicode_text(each.name), "nodes": _ranges(each.nodes)} for each in cluster.partitions
+            ],
+            "nodes": [
+                {"names": _ranges(names), "states": list(states)}
+                for states, names in sorted(nodes_by_states.items())
+            ],
+        },
+    )
+
+
+def _ranges(names: Iterable[str]) -> list[str]:
+    return list(fold_ranges(names))

@@ -1,0 +1,127 @@
+"""Makes the documents of the controller role: jobs and cluster."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+from exporter.sonar.cluster import cluster_document
+from exporter.sonar.config import SonarConfig
+from exporter.sonar.envelopes import CLUSTER, JOBS, Document, Origin
+from exporter.sonar.jobchanges import JobChanges
+from exporter.sonar.jobs import job_fields, jobs_document, queue_records
+from exporter.sonar.node import make_origin
+from exporter.sonar.sender import Sender
+from jobfeatures.accounting import AccountingRecord
+from jobfeatures.batch.source import ClusterSource
+from jobfeatures.clock import Clock
+from jobfeatures.errors import ParseError, SourceError
+from jobfeatures.model import Cluster, JobTable
+
+log = logging.getLogger(__name__)
+
+RECORDS_PER_DOCUMENT = 1000  # sinks and consumers bound the size of a message
+MIN_HISTORY_SECS = 600.0
+MAX_HISTORY_SECS = 7 * 86400.0
+
+
+class JobsDocuments:
+    """Jobs of one batch system: from accounting, and from the queue what accounting does not know (yet)."""
+
+    def __init__(
+        self,
+        origin: Origin,
+        source: ClusterSource,
+        clock: Clock,
+        *,
+        history_secs: float,
+        queue: Callable[[], JobTable | None],
+        changes: JobChanges | None = None,
+    ) -> None:
+        """`history_secs`: how far a question looks back behind the last answer. No `changes`: send all."""
+        self._origin = origin
+        self._source = source
+        self._clock = clock
+        self._history_secs = history_secs
+        self._queue = queue
+        self._changes = changes
+        self._answered_secs: float | None = None
+
+    def make(self) -> list[Document]:
+        """Return the documents of one round, at least one. Raises SourceError where nothing can be told."""
+        taken_at_secs = self._clock.now_secs()
+        records = list(self._records(taken_at_secs))
+        chunks = [
+            records[start : start + RECORDS_PER_DOCUMENT]
+            for start in range(0, len(records), RECORDS_PER_DOCUMENT)
+        ]
+        return [jobs_document(self._origin, chunk, taken_at_secs) for chunk in chunks or [[]]]
+
+    def make_one(self) -> Document:
+        """Return all in one document."""
+        taken_at_secs = self._clock.now_secs()
+        return jobs_document(self._origin, self._records(taken_at_secs), taken_at_secs)
+
+    def _records(self, taken_at_secs: float) -> Iterator[Document]:
+        for record in self._found(taken_at_secs):
+            try:
+                fields = job_fields(self._origin, record)
+            except ParseError as error:
+                log.warning("job is not sent: %s", error, extra={"job_id": record.key.job_id})
+                continue
+            new = fields if self._changes is None else self._changes.changes(fields)
+            if new is not None:
+                yield new
+        if self._changes is not None:
+            self._changes.end_round()
+
+    def _found(self, taken_at_secs: float) -> list[AccountingRecord]:
+        table = self._queue()
+        try:
+            accounting = self._source.poll_accounting(self._since_secs(taken_at_secs))
+        except SourceError as error:
+            if table is None:
+                raise
+            log.warning("no accounting, jobs are taken from the queue alone: %s", error)
+            return list(queue_records(table))
+        self._answered_secs = accounting.taken_at_secs
+        for rejected in accounting.rejected:
+            log.warning("record skipped: %s", rejected, extra={"source": self._source.name})
+        known = {record.key for record in accounting.records}
+        queued = [] if table is None else [each for each in queue_records(table) if each.key not in known]
+        return [*accounting.records, *queued]
+
+    def _since_secs(self, now_secs: float) -> float:
+        last = self._answered_secs if self._answered_secs is not None else now_secs
+        return max(now_secs - MAX_HISTORY_SECS, last - self._history_secs)
+
+
+def add_cluster_documents(
+    sender: Sender,
+    config: SonarConfig,
+    source: ClusterSource,
+    clock: Clock,
+    *,
+    queue: Callable[[], JobTable | None],
+    cluster: Callable[[], Cluster | None],
+) -> None:
+    """Let the jobs and cluster records of one batch system be sent."""
+    origin = make_origin(config)
+    jobs = JobsDocuments(
+        origin,
+        source,
+        clock,
+        # What ended between two rounds, and what accounting learnt late.
+        history_secs=max(MIN_HISTORY_SECS, 2 * config.sonar_jobs_interval_secs),
+        queue=queue,
+        changes=None if config.sonar_jobs_stateless else JobChanges(),
+    )
+
+    def make_cluster() -> list[Document]:
+        found = cluster()
+        if found is None:
+            raise SourceError("the batch system has not told of its nodes yet")
+        return [cluster_document(origin, found)]
+
+    sender.add(JOBS, config.sonar_jobs_interval_secs, jobs.make)
+    sender.add(CLUSTER, config.sonar_cluster_interval_secs, make_cluster)

@@ -1,0 +1,78 @@
+"""What of a job has been sent already: only what got a value or changed is sent again. Pure.
+
+Source: NEW-FORMAT.md, "Slurm": every field is sent with the first record after
+it got a value, and again when it changed. After a restart all is sent once
+more, which the format allows.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from typing import Any
+
+from exporter.sonar.envelopes import Document
+from exporter.sonar.jobs import ALWAYS
+from jobfeatures.formats.sonar.fields import fields_of
+
+MAX_RECORDS = 1_000_000  # some 300 bytes each
+ROUNDS_KEPT = 2  # an ended job leaves the answers for good: then it is forgotten
+
+_FIELDS = tuple(name for name in fields_of("SlurmJob") if name not in {"job_id", "job_step"})
+_ABSENT = 0
+
+
+class JobChanges:
+    """Remembers a fingerprint of each field that was sent.
+
+    Call `changes` for each record of an answer, then `end_round` once. At most
+    `max_records` are remembered; beyond, those not seen for longest are
+    forgotten, and sent in full when they are seen again.
+    """
+
+    def __init__(self, max_records: int = MAX_RECORDS) -> None:
+        self._max_records = max_records
+        self._round = 0
+        self._sent: dict[tuple[int, str], tuple[int, array[int]]] = {}  # least recently seen first
+
+    def __len__(self) -> int:
+        return len(self._sent)
+
+    def changes(self, fields: Document) -> Document | None:
+        """Return what of a record is to be sent now, None for nothing."""
+        key = fields["job_id"], fields["job_step"]
+        now = array("q", [_fingerprint(name, fields) for name in _FIELDS])
+        known = self._sent.pop(key, None)
+        self._sent[key] = self._round, now
+        if known is None:
+            return dict(fields)
+        before = known[1]
+        for place, mark in enumerate(now):
+            if mark == _ABSENT:
+                now[place] = before[place]  # what was sent stays in force: absence cannot be sent
+        if now == before:
+            return None
+        new = {name for name, old, mark in zip(_FIELDS, before, now, strict=True) if old != mark}
+        return {name: value for name, value in fields.items() if name in new or name in ALWAYS}
+
+    def end_round(self) -> None:
+        """Forget what has not been seen for some rounds, and what there is no room for."""
+        too_many = max(0, len(self._sent) - self._max_records)
+        for number, (key, (seen, _)) in enumerate(list(self._sent.items())):
+            if number >= too_many and seen > self._round - ROUNDS_KEPT:
+                break
+            del self._sent[key]
+        self._round += 1
+
+
+def _fingerprint(name: str, fields: Mapping[str, Any]) -> int:
+    if name not in fields:
+        return _ABSENT
+    value = fields[name]
+    if isinstance(value, list):
+        value = tuple(value)
+    elif isinstance(value, dict):
+        # The elapsed time of a job that lives changes each time, and tells nothing that start_time does not.
+        lives = "end_time" not in fields
+        value = tuple((key, each) for key, each in value.items() if not (lives and key == "ElapsedRaw"))
+    return hash(value) or 1

@@ -1,0 +1,28 @@
+"""``/sd``: the nodes, for Prometheus' ``http_sd_configs``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+
+from aiohttp import web
+
+from exporter.discovery import TargetGroup
+
+
+def discovery_route(targets: Callable[[], Sequence[TargetGroup] | None]) -> web.RouteDef:
+    """Return the route. `targets` gives None as long as no batch system has told of its nodes.
+
+    Prometheus keeps its last list while it is answered with an error, so an
+    empty one is never given for want of knowledge.
+    """
+
+    async def answer(_request: web.Request) -> web.Response:
+        found = targets()
+        if found is None:
+            return web.Response(status=503, text="no batch system has told of its nodes yet\n")
+        body = await asyncio.to_thread(json.dumps, found)
+        return web.Response(text=body, content_type="application/json")
+
+    return web.get("/sd", answer)

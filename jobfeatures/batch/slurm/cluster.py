@@ -1,0 +1,183 @@
+"""Nodes and partitions as ``scontrol -a -o -d show node`` and ``show partition`` tell them. Pure.
+
+Reasons, comments and extras are written by administrators and are not
+escaped: a node's fields are read only where no such text stands before them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from jobfeatures.batch.slurm.basics import NAME, NOTHING
+from jobfeatures.batch.slurm.fields import parse_gpus
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.model import Cluster, ClusterNode, Partition
+from jobfeatures.nodelist import MAX_NAME_CHARACTERS, expand_nodes
+from jobfeatures.quantities import parse_count
+
+SHOW_NODES = "show node"
+SHOW_PARTITIONS = "show partition"
+CLUSTER_QUESTIONS = (SHOW_NODES, SHOW_PARTITIONS)
+
+# sinfo(1), "NODE STATE CODES": the marks behind a state, and words that stand for two.
+MARKS = {
+    "*": "NOT_RESPONDING",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "!": "POWER_DOWN",
+    "%": "POWERING_DOWN",
+    "$": "MAINTENANCE",
+    "@": "REBOOT_REQUESTED",
+    "^": "REBOOT_ISSUED",
+    "-": "PLANNED",
+    "+": "COMPLETING",  # of ALLOCATED+, in older versions
+}
+WORDS = {
+    "ALLOC": ("ALLOCATED",),
+    "MIX": ("MIXED",),
+    "DRAINED": ("IDLE", "DRAIN"),
+    "DRAINING": ("ALLOCATED", "DRAIN"),
+    "FAILING": ("ALLOCATED", "FAIL"),
+    "MAINT": ("MAINTENANCE",),
+}
+
+_STATE = re.compile(r"([A-Za-z_]{1,40}(?:\+[A-Za-z_]{1,40})*?)([*~#!%$@^+-]*)(?:\+|\Z)")
+_NODE = re.compile(r"NodeName=([A-Za-z0-9._-]+) ")
+_NODE_FIELD = re.compile(
+    r" (State|CPUAlloc|CPUEfctv|CPUTot|RealMemory|AllocMem|Gres|GresUsed|NodeAddr|CfgTRES|AllocTRES)=(\S*)"
+)
+_NODE_FREE_TEXT = re.compile(r" (?:Reason|Comment|Extra)=")
+_PARTITION = re.compile(r"PartitionName=(\S+) ")
+_PARTITION_FIELD = re.compile(r" (Nodes|State)=(\S*)")
+_GRES = re.compile(r"gpu(?::[^:,()]+)?:([0-9]{1,6})(?:\([^)]*\))?\Z")
+
+
+def parse_cluster(nodes: Sequence[str], partitions: Sequence[str], *, taken_at_secs: float) -> Cluster:
+    """Return the answers to `CLUSTER_QUESTIONS`; bad records cost themselves only.
+
+    What stands there twice is rejected both times: one of them is an imitation.
+    """
+    rejected: list[Rejected] = []
+    found_nodes: dict[str, ClusterNode] = {}
+    doubled: set[str] = set()
+    for line in _records(nodes, "NodeName="):
+        try:
+            node = parse_node(line)
+        except ParseError as error:
+            rejected.append(Rejected(f"scontrol {SHOW_NODES}", error.reason, 0, error.field, error.text))
+            continue
+        if node.name in found_nodes:
+            doubled.add(node.name)
+        found_nodes[node.name] = node
+    for name in sorted(doubled):
+        del found_nodes[name]
+        rejected.append(Rejected(f"scontrol {SHOW_NODES}", "node is there twice", 0, "NodeName", name))
+    found_partitions: dict[str, Partition] = {}
+    for line in _records(partitions, "PartitionName="):
+        try:
+            partition = parse_partition(line)
+        except ParseError as error:
+            rejected.append(Rejected(f"scontrol {SHOW_PARTITIONS}", error.reason, 0, error.field, error.text))
+            continue
+        found_partitions.setdefault(partition.name, partition)
+    return Cluster(
+        source=NAME,
+        taken_at_secs=taken_at_secs,
+        partitions=tuple(found_partitions.values()),
+        nodes=tuple(found_nodes.values()),
+        rejected=tuple(rejected),
+    )
+
+
+def _records(lines: Iterable[str], start: str) -> list[str]:
+    """Return the records, lines that continue free text left out."""
+    return [line for line in lines if line.startswith(start)]
+
+
+def parse_node(line: str) -> ClusterNode:
+    """Return one node of ``scontrol -o -d show node``.
+
+    Sample, shortened: ``NodeName=n1 Arch=x86_64 … CPUAlloc=2 CPUEfctv=2 CPUTot=2 … Gres=gpu:a100:2
+    GresUsed=gpu:a100:1(IDX:0) NodeAddr=n1 … RealMemory=2000 AllocMem=200 … State=MIXED+DRAIN …
+    CfgTRES=cpu=2,mem=2000M,gres/gpu=2 AllocTRES=cpu=1,mem=200M …  Reason=kernel [root@2026-11-21T07:32:21]``
+
+    Memory is in MiB. CPUs are those that jobs may get (CPUEfctv, from 21.08).
+    Raises ParseError where there is no name, or not one State.
+    """
+    name = _NODE.match(line)
+    if name is None or len(name[1]) > MAX_NAME_CHARACTERS:
+        raise ParseError("does not start with NodeName=", text=line)
+    free_text = _NODE_FREE_TEXT.search(line)
+    found = _NODE_FIELD.findall(line[: free_text.start()] if free_text else line)
+    values = {field: value for field, value in found if value not in NOTHING}
+    if sum(field == "State" for field, _ in found) != 1:
+        raise ParseError(f"not one State (node {name[1]})", field="State", text=line)
+    total_mebibytes, allocated_mebibytes = (
+        parse_count(values[field], field=field) if field in values else None
+        for field in ("RealMemory", "AllocMem")
+    )
+    cpus = values.get("CPUEfctv", values.get("CPUTot"))
+    gpus = _first_known(parse_gpus(values.get("CfgTRES")), parse_gres(values.get("Gres")))
+    used_gpus = _first_known(parse_gres(values.get("GresUsed")), parse_gpus(values.get("AllocTRES")))
+    accounted = parse_gpus(values.get("CfgTRES")) is not None
+    return ClusterNode(
+        name=name[1],
+        states=parse_states(values.get("State", "")),
+        cpus=parse_count(cpus, field="CPUEfctv") if cpus is not None else None,
+        allocated_cpus=parse_count(values["CPUAlloc"], field="CPUAlloc") if "CPUAlloc" in values else None,
+        memory_bytes=None if total_mebibytes is None else total_mebibytes * 2**20,
+        allocated_memory_bytes=None if allocated_mebibytes is None else allocated_mebibytes * 2**20,
+        gpus=gpus,
+        allocated_gpus=0 if used_gpus is None and accounted else used_gpus,
+        address=values.get("NodeAddr"),
+    )
+
+
+def _first_known(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
+
+
+def parse_gres(text: str | None) -> int | None:
+    """Return the GPUs in ``gpu:a100:2(S:0-1),gpu:1,shard:8``, None where there are none of that name."""
+    if text is None:
+        return None
+    counts = [int(match[1]) for part in _split_gres(text) if (match := _GRES.match(part))]
+    return sum(counts) if counts else None
+
+
+def _split_gres(text: str) -> list[str]:
+    """Cut at commas outside parentheses."""
+    return re.split(r",(?![^()]*\))", text)
+
+
+def parse_states(text: str) -> tuple[str, ...]:
+    """Return the words of a node's state in capitals, its base state first, no word twice.
+
+    Source: sinfo(1), "NODE STATE CODES". ``MIXED+DRAIN`` and ``idle+drain`` (StateComplete), ``down*`` and
+    ``drained~`` (StateLong): words joined by ``+``, marks behind them. Raises ParseError.
+    """
+    states: dict[str, None] = {}
+    position = 0
+    while position < len(text) or not text:
+        match = _STATE.match(text, position)
+        if match is None:
+            raise ParseError("not a node's state", field="State", text=text)
+        for word in match[1].upper().split("+"):
+            states.update(dict.fromkeys(WORDS.get(word, (word,))))
+        states.update(dict.fromkeys(MARKS[mark] for mark in match[2]))
+        position = match.end()
+    return tuple(states)
+
+
+def parse_partition(line: str) -> Partition:
+    """Return one partition of ``scontrol -o show partition``.
+
+    Sample, shortened: ``PartitionName=batch AllowGroups=ALL … Nodes=n[1-2] … State=UP TotalCPUs=4 …``
+    Raises ParseError.
+    """
+    name = _PARTITION.match(line)
+    if name is None:
+        raise ParseError("does not start with PartitionName=", text=line)
+    values = dict(_PARTITION_FIELD.findall(line))
+    return Partition(name=name[1], nodes=expand_nodes(values.get("Nodes", "")), state=values.get("State"))

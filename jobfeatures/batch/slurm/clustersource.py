@@ -1,0 +1,108 @@
+"""The source that asks Slurm about the whole cluster, for the controller role."""
+
+from __future__ import annotations
+
+import math
+import os
+
+from jobfeatures.accounting import Accounting
+from jobfeatures.batch.slurm.accounting import ACCOUNTING_SOURCE, accounting_format, parse_accounting
+from jobfeatures.batch.slurm.answers import poll_answers
+from jobfeatures.batch.slurm.basics import NAME
+from jobfeatures.batch.slurm.cluster import CLUSTER_QUESTIONS, SHOW_NODES, SHOW_PARTITIONS, parse_cluster
+from jobfeatures.batch.slurm.queue import QUEUE_SOURCE, parse_queue, queue_format
+from jobfeatures.clock import Clock
+from jobfeatures.command import first_line, run_command
+from jobfeatures.errors import ParseError, SourceError
+from jobfeatures.model import Cluster, JobTable
+
+MAX_ANSWER_BYTES = 512 * 2**20  # a queue of a million jobs is about 300 MB
+
+
+class SlurmCluster:
+    """Asks ``squeue``, ``scontrol`` and ``sacct``: one process a question."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        squeue: str = "squeue",
+        scontrol: str = "scontrol",
+        sacct: str = "sacct",
+        timeout_secs: float = 60.0,
+    ) -> None:
+        """`timeout_secs` limits each question."""
+        self._clock = clock
+        self._squeue = squeue
+        self._scontrol = scontrol
+        self._sacct = sacct
+        self._timeout_secs = timeout_secs
+
+    def poll_queue(self) -> JobTable:
+        """Return the queue; jobs stay in it for Slurm's MinJobAge after their end."""
+        taken_at_secs = self._clock.now_secs()
+        separator = make_separator()
+        text = self._run(
+            [self._squeue, "-a", "-h", "-t", "all"],
+            # Array tasks in full: they are counted.
+            {"SQUEUE_FORMAT2": queue_format(separator), "SLURM_BITSTR_LEN": "0"},
+        )
+        try:
+            return parse_queue(text, separator, taken_at_secs=taken_at_secs)
+        except ParseError as error:
+            raise SourceError(f"{QUEUE_SOURCE}: {error}") from error
+
+    def poll_cluster(self) -> Cluster:
+        """Return nodes and partitions, hidden ones as well."""
+        taken_at_secs = self._clock.now_secs()
+        answers = poll_answers(
+            (),
+            node_name=None,
+            scontrol=self._scontrol,
+            timeout_secs=self._timeout_secs,
+            extra=CLUSTER_QUESTIONS,
+        )
+        nodes, partitions = (answers.extra.get(each) for each in (SHOW_NODES, SHOW_PARTITIONS))
+        if not nodes or not partitions:
+            raise SourceError(f"{self._scontrol}: no answer about nodes and partitions: {answers.complaint}")
+        cluster = parse_cluster(nodes, partitions, taken_at_secs=taken_at_secs)
+        if not cluster.nodes:
+            raise SourceError(
+                f"{self._scontrol}: no nodes in the answer: {answers.complaint or nodes[0][:80]}"
+            )
+        return cluster
+
+    def poll_accounting(self, since_secs: float) -> Accounting:
+        """Return the jobs and steps that accounting saw pending, running or ending since then."""
+        taken_at_secs = self._clock.now_secs()
+        separator = make_separator()
+        ago_secs = max(1, math.ceil(taken_at_secs - since_secs))
+        text = self._run(
+            [
+                *(self._sacct, "-a", "-P", "-n", "--noconvert", f"--delimiter={separator}"),
+                *("-S", f"now-{ago_secs}seconds", "-E", "now", "-o", accounting_format()),
+            ],
+            {"SLURM_BITSTR_LEN": "0"},
+        )
+        try:
+            return parse_accounting(text, separator, taken_at_secs=taken_at_secs)
+        except ParseError as error:
+            raise SourceError(f"{ACCOUNTING_SOURCE}: {error}") from error
+
+    def _run(self, argv: list[str], environment: dict[str, str]) -> str:
+        output = run_command(
+            argv,
+            timeout_secs=self._timeout_secs,
+            max_bytes=MAX_ANSWER_BYTES,
+            environment={"SLURM_TIME_FORMAT": "%s", **environment},
+        )
+        if output.status != 0:
+            raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
+        return output.stdout.decode("utf-8", "replace")
+
+
+def make_separator() -> str:
+    """Return a word that nobody can have put into a job's name."""
+    return f"\x1fz{os.urandom(16).hex()}\x1f"

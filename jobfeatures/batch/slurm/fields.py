@@ -1,0 +1,120 @@
+"""Answers of ``squeue`` and ``sacct`` as fields, which no text that users write can move. Pure.
+
+Job names may hold newlines, any delimiter and whole imitated records, and
+neither command escapes them. Hence each call separates its fields by a word
+that is made for this one call and that nobody can guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from jobfeatures.batch.slurm.basics import NOTHING
+from jobfeatures.errors import ParseError
+from jobfeatures.quantities import parse_binary_size, parse_count, parse_slurm_duration
+
+UNKNOWN = NOTHING | {"NONE", "Unassigned", "INVALID", "Partition_Limit", "None assigned", "n/a"}
+
+_GPU_TRES = re.compile(r"(?:^|,)gres/gpu=([0-9]{1,9})(?=,|\Z)")
+_TASKS = re.compile(r"\[?([0-9,:-]+?)(?:%[0-9]{1,10})?\]?\Z")
+_TASK_RANGE = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10})(?::([1-9][0-9]{0,9}))?)?\Z")
+
+
+def split_closed(
+    text: str, separator: str, fields: Sequence[str], *, source: str
+) -> Iterator[Mapping[str, str]]:
+    """Yield the records of an answer with the separator behind every field, also the last.
+
+    Raises ParseError where the answer does not end behind a whole record.
+    """
+    pieces = text.split(separator)
+    if (len(pieces) - 1) % len(fields) or pieces[-1].strip("\n"):
+        raise ParseError("answer is cut off", source=source, text=pieces[-1])
+    for start in range(0, len(pieces) - 1, len(fields)):
+        pieces[start] = pieces[start].lstrip("\n")  # of the line before
+        yield dict(zip(fields, pieces[start : start + len(fields)], strict=True))
+
+
+def split_open(
+    text: str, separator: str, fields: Sequence[str], *, source: str
+) -> Iterator[Mapping[str, str]]:
+    """Yield the records of an answer with the separator between fields, and a newline behind the last.
+
+    The last field must not be one that users write. Raises ParseError where
+    the answer does not end behind a whole record.
+    """
+    pieces = text.split(separator)
+    width = len(fields) - 1
+    if (len(pieces) - 1) % width or (len(pieces) > 1 and not pieces[-1].endswith("\n")):
+        raise ParseError("answer is cut off", source=source, text=pieces[-1])
+    if len(pieces) == 1 and pieces[0].strip("\n"):
+        raise ParseError("no records", source=source, text=pieces[0])
+    first = pieces[0]
+    for start in range(0, len(pieces) - 1, width):
+        last, _, rest = pieces[start + width].partition("\n")
+        yield dict(zip(fields, [first, *pieces[start + 1 : start + width], last], strict=True))
+        first = rest
+
+
+class Record:
+    """One record with readers for its fields. Each raises ParseError naming the field."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+
+    def text(self, field: str) -> str | None:
+        """Return a text, None for Slurm's words for nothing."""
+        value = self._values[field]
+        return None if value in UNKNOWN else value
+
+    def count(self, field: str) -> int | None:
+        """Return a whole number."""
+        value = self.text(field)
+        return None if value is None else parse_count(value, field=field)
+
+    def scaled(self, field: str) -> int | None:
+        """Return a whole number that may be written ``2K``, powers of 1024."""
+        value = self.text(field)
+        return None if value is None else parse_binary_size(value, field=field)
+
+    def secs(self, field: str, *, bare_unit_secs: int = 60) -> int | None:
+        """Return whole seconds of a duration."""
+        value = self.text(field)
+        return (
+            None if value is None else parse_slurm_duration(value, field=field, bare_unit_secs=bare_unit_secs)
+        )
+
+    def size(self, field: str) -> int | None:
+        """Return bytes."""
+        return self.scaled(field)
+
+
+def parse_gpus(resources: str | None) -> int | None:
+    """Return the GPUs in ``billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2,mem=8G,node=2``.
+
+    None where the list has no ``gres/gpu``: a cluster that does not account for GPUs says nothing of them.
+    """
+    match = _GPU_TRES.search(resources or "")
+    return None if match is None else int(match[1])
+
+
+def count_tasks(text: str) -> int:
+    """Return how many tasks ``1-5,9%2`` or ``[0-100:4]`` stands for.
+
+    Source: sbatch(1) ``--array``; ``%2`` bounds how many run at once. Raises ParseError.
+    """
+    match = _TASKS.match(text)
+    if match is None:
+        raise ParseError("not a list of array tasks", field="ArrayTaskID", text=text)
+    count = 0
+    for part in match[1].split(","):
+        found = _TASK_RANGE.match(part)
+        if found is None:
+            raise ParseError("not a list of array tasks", field="ArrayTaskID", text=text)
+        first = int(found[1])
+        last = int(found[2]) if found[2] else first
+        if last < first:
+            raise ParseError("range runs backwards", field="ArrayTaskID", text=text)
+        count += (last - first) // int(found[3] or 1) + 1
+    return count

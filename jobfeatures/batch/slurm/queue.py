@@ -1,0 +1,100 @@
+"""The queue as ``squeue`` tells it: text to jobs. Pure.
+
+The fields' names are those of squeue(1) ``--Format``. They are asked for by
+``SQUEUE_FORMAT2``, not on the command line, where every user of the machine
+could read the separator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jobfeatures.batch.slurm.basics import NAME, is_plain_id, times_cpus
+from jobfeatures.batch.slurm.fields import Record, count_tasks, parse_gpus, split_closed
+from jobfeatures.batch.slurm.record import STATES
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limit, Limits
+from jobfeatures.nodelist import expand_nodes
+
+QUEUE_SOURCE = "squeue"
+QUEUE_FIELDS = (
+    *("JobID", "ArrayJobID", "ArrayTaskID", "HetJobID", "HetJobOffset", "UserName", "UserID", "Account"),
+    *("Partition", "State", "Reason", "TimeLimit", "NumCPUs", "NumNodes", "NodeList", "StartTime", "EndTime"),
+    *("SubmitTime", "EligibleTime", "PriorityLong", "tres-alloc", "RestartCnt", "Reservation", "Name"),
+)
+
+
+def queue_format(separator: str) -> str:
+    """Return the value of ``SQUEUE_FORMAT2`` that puts the separator behind every field."""
+    return ",".join(f"{field}:{separator}" for field in QUEUE_FIELDS)
+
+
+def parse_queue(text: str, separator: str, *, taken_at_secs: float) -> JobTable:
+    """Return the jobs of ``squeue -a -h -t all`` with `queue_format`, times as epoch seconds.
+
+    A pending array is one job that stands for `tasks`. The table is complete
+    unless a record was bad: a job that is not in it has ended, or was not yet
+    there. Raises ParseError where the answer is cut off.
+    """
+    jobs: dict[JobKey, Job] = {}
+    rejected: list[Rejected] = []
+    for values in split_closed(text, separator, QUEUE_FIELDS, source=QUEUE_SOURCE):
+        try:
+            job = parse_queued_job(values)
+        except ParseError as error:
+            reason = f"{error.reason} (job {values['JobID'][:32]})"
+            rejected.append(Rejected(QUEUE_SOURCE, reason, field=error.field, text=error.text))
+        else:
+            jobs[job.key] = job
+    return JobTable(
+        source=NAME, jobs=jobs, taken_at_secs=taken_at_secs, complete=not rejected, rejected=tuple(rejected)
+    )
+
+
+def parse_queued_job(values: Mapping[str, str]) -> Job:
+    """Return one job of the queue; raises ParseError.
+
+    CPUs, nodes and GPUs are what a pending job asks for and any other was
+    given. Start and end of jobs that have not got that far are the
+    scheduler's guesses, and left out.
+    """
+    record = Record(values)
+    job_id = values["JobID"]
+    if not is_plain_id(job_id):
+        raise ParseError("not a job id", field="JobID", text=job_id)
+    state = STATES.get(values["State"], JobState.UNKNOWN)
+    task = record.text("ArrayTaskID")
+    cpus = record.scaled("NumCPUs")
+    wall = _parse_limit(record)
+    started = state.is_on_node or state.is_finished
+    return Job(
+        key=JobKey(NAME, job_id),
+        state=state,
+        name=values["Name"],
+        user=record.text("UserName"),
+        uid=record.count("UserID"),
+        account=record.text("Account"),
+        partition=record.text("Partition"),
+        submit_secs=record.count("SubmitTime"),
+        eligible_secs=record.count("EligibleTime"),
+        start_secs=record.count("StartTime") if started else None,
+        end_secs=record.count("EndTime") if state.is_finished else None,
+        nodes=expand_nodes(record.text("NodeList") or ""),
+        total_cpus=cpus,
+        total_nodes=record.scaled("NumNodes"),
+        total_gpus=parse_gpus(values["tres-alloc"]),
+        limits=Limits(wall_secs=wall, cpu_secs=times_cpus(wall, cpus)),
+        array_job_id=record.text("ArrayJobID") if task is not None else None,
+        array_task_id=task,
+        het_job_id=record.text("HetJobID"),
+        het_offset=record.count("HetJobOffset"),
+        restarts=record.count("RestartCnt"),
+        tasks=count_tasks(task) if task is not None and state is JobState.PENDING else 1,
+        reason=record.text("Reason"),
+        priority=record.count("PriorityLong"),
+        reservation=record.text("Reservation"),
+    )
+
+
+def _parse_limit(record: Record) -> Limit:
+    return UNLIMITED if record.text("TimeLimit") == "UNLIMITED" else record.secs("TimeLimit")
