@@ -9,16 +9,22 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from exporter.config import AUTO, DaemonConfig
 from exporter.context import Context
 from exporter.page import PageMaker
 from exporter.rates import CpuRates
+from exporter.retention import EndedJob, Retention
+from exporter.sampling.arrivals import JobArrivals
+from exporter.sampling.descriptors import Unreadable
 from exporter.sampling.gpu.device import Paths
 from exporter.sampling.gpu.monitor import GpuMonitor
 from exporter.sampling.sampler import Sampler
-from exporter.snapshot import Kind, Snapshot
+from exporter.sampling.sysinfo import read_sysinfo
+from exporter.snapshot import Accounting, Kind, Snapshot, SysinfoSample
+from exporter.sonar.output import add_node_documents, make_node_documents, make_sender
 from jobfeatures.batch import SYSTEMS, load_module
 from jobfeatures.batch.hooks import NAME as HOOKS
 from jobfeatures.batch.hooks import HookSource
@@ -77,6 +83,7 @@ class Daemon:
             gpus=self._gpus,
             procfs=config.path_procfs,
             cgroup=config.path_cgroup,
+            sysfs=config.path_sysfs,
             clock=self._clock,
             jobs=self._jobs_on_node,
             node_name=config.node_name,
@@ -89,6 +96,17 @@ class Daemon:
         )
         self._rates = CpuRates()
         self._cpu_rates: Mapping[JobKey, float] = {}
+        self._retention = Retention(config.jobs_retain_secs)
+        self._ended: Mapping[JobKey, EndedJob] = {}
+        self._shown: Mapping[JobKey, EndedJob] = {}  # in the latest scrape
+        self._last_looks: dict[JobKey, Job] = {}  # at jobs whose end was told: due
+        self._ending: Mapping[JobKey, Job] = {}  # and being taken
+        self._arrivals = JobArrivals(
+            config.path_cgroup,
+            self._clock,
+            self._sample_wanted.set,
+            interval_secs=config.sample_interval_secs,
+        )
         self._drains = DrainBook(DrainStore(self._tree) if config.features_publish else None, self._clock)
         self._board = StatusBoard(self._clock)
         self._statuses = StatusKeeper(
@@ -96,8 +114,22 @@ class Daemon:
         )
         self._publisher = Publisher(self._tree, self._site, self._clock) if config.features_publish else None
         self._keepers = [self._keep(source) for source in self._sources()]
+        self._sysinfo: SysinfoSample | None = None
+        self._sender = make_sender(config, self._clock)
+        self._unreadable = Unreadable()  # of what is read for documents
+        if self._sender is not None:
+            documents = make_node_documents(
+                config,
+                self._clock,
+                self._fresh_snapshot,
+                procfs=config.path_procfs,
+                sysfs=config.path_sysfs,
+                unreadable=self._unreadable,
+            )
+            add_node_documents(self._sender, config, documents)
         loops: list[tuple[str, Callable[[], None]]] = [
             ("sampling", self._sample_loop),
+            ("arrivals", self._arrivals.run),
             ("status", self._statuses.run),
         ]
         if self._publisher is not None:
@@ -118,14 +150,19 @@ class Daemon:
             keeper.start()
         for thread in self._threads:
             thread.start()
+        if self._sender is not None:
+            self._sender.start()
 
     def stop(self) -> None:
         """Stop all threads; one that hangs in the kernel is left behind."""
         self._stopping.set()
         self._sample_wanted.set()
         self._publish_wanted.set()
+        self._arrivals.stop()
         self._statuses.stop()
         self._gpus.stop()
+        if self._sender is not None:
+            self._sender.stop()
         for keeper in self._keepers:
             keeper.stop()
         for thread in self._threads:
@@ -146,7 +183,10 @@ class Daemon:
 
     def exposition(self, *, openmetrics: bool) -> bytes:
         """Return the metrics as text, after a fresh look at the node if that is done within the deadline."""
-        return self._pages.render(self.context(), openmetrics=openmetrics)
+        context = self.context()
+        page = self._pages.render(context, openmetrics=openmetrics)
+        self._shown = context.ended
+        return page
 
     def context(self) -> Context:
         """Return everything that is known now."""
@@ -154,6 +194,7 @@ class Daemon:
         return Context(
             now_secs=self._clock.now_secs(),
             snapshot=self._snapshot,
+            ended=self._ended,  # set before the snapshot: a job is in one of them, or in both
             jobs=self._jobs,
             statuses=self._board.view,
             status_violations=self._board.violations,
@@ -165,7 +206,15 @@ class Daemon:
             cpu_rates=self._cpu_rates,
             node_name=self._name,
             feature_answers=dict(self.feature_answers),
+            sysinfo=self._sysinfo,
+            sinks=self._sender.sinks if self._sender is not None else (),
+            faulty=self._sender.faulty if self._sender is not None else {},
+            sonar_unreadable=dict(self._unreadable.counts),
         )
+
+    def _fresh_snapshot(self) -> Snapshot | None:
+        self._wait_for_fresh_sample()
+        return self._snapshot
 
     def _wait_for_fresh_sample(self) -> None:
         asked_at = self._clock.now_secs()
@@ -205,8 +254,15 @@ class Daemon:
         )
 
     def _jobs_on_node(self) -> Mapping[JobKey, Job]:
-        """Return the jobs whose processes are looked for: what a finished job left behind is not its own."""
-        return {key: job for key, job in self._jobs.items() if job.state.is_on_node}
+        """Return the jobs whose processes are looked for: what a finished job left behind is not its own.
+
+        It is looked at once more when its end is told, for its last values.
+        """
+        return {**self._ending, **{key: job for key, job in self._jobs.items() if job.state.is_on_node}}
+
+    def _is_on_node(self, key: JobKey) -> bool:
+        job = self._jobs.get(key)
+        return job is not None and job.state.is_on_node
 
     def _seen_jobs(self) -> frozenset[JobKey]:
         """Return the jobs that the latest sample shows, but for those whose epilog has run since."""
@@ -222,7 +278,11 @@ class Daemon:
 
     def _tables_changed(self) -> None:
         with self._roster_lock:
-            self._jobs = self._roster.merge(self._tables())
+            before, self._jobs = self._jobs, self._roster.merge(self._tables())
+            ended = [key for key, job in before.items() if job.state.is_on_node and not self._is_on_node(key)]
+            self._last_looks.update({key: before[key] for key in ended})
+        if ended:
+            self._sample_wanted.set()
         if self._publisher is None:
             with self._roster_lock:
                 self._drains.refresh(self._tables())
@@ -239,7 +299,17 @@ class Daemon:
         self._sampler.close()
 
     def _sample(self) -> None:
+        with self._roster_lock:
+            self._ending, self._last_looks = self._last_looks, {}
         snapshot = self._sampler.sample()
+        snapshot, self._ended = self._retain(snapshot)
+        if self._sysinfo is None:
+            self._sysinfo = read_sysinfo(
+                procfs=self._config.path_procfs,
+                sysfs=self._config.path_sysfs,
+                now_secs=snapshot.taken_at_secs,
+                unreadable=self._unreadable,
+            )
         self._cpu_rates = self._rates.update(snapshot, self._clock.monotonic_secs())
         with self._sample_taken:
             self._snapshot = snapshot
@@ -250,6 +320,23 @@ class Daemon:
         for keeper in self._keepers:
             if keeper.status.name in unknown:
                 keeper.refresh()
+
+    def _retain(self, snapshot: Snapshot) -> tuple[Snapshot, Mapping[JobKey, EndedJob]]:
+        """Return the snapshot without jobs that were looked at for the last time, and all ended jobs."""
+        now_secs = self._clock.monotonic_secs()
+        ended = self._retention.update(snapshot, self._jobs, now_secs=now_secs, shown=self._shown)
+        gone = {
+            key
+            for key in self._ending
+            if key in snapshot.jobs
+            and snapshot.jobs[key].accounting is Accounting.PROCESSES
+            and not self._is_on_node(key)
+        }
+        if gone:
+            living = {key: sample for key, sample in snapshot.jobs.items() if key not in gone}
+            snapshot = replace(snapshot, jobs=living)
+            ended = self._retention.update(snapshot, self._jobs, now_secs=now_secs, shown=self._shown)
+        return snapshot, ended
 
     def _status_targets(self) -> dict[JobKey, StatusTarget]:
         return {

@@ -38,6 +38,12 @@ END = Metric(
     "seconds",
 )
 ALLOCATED = Metric("batch_job_allocated_cpus", "gauge", "CPUs allocated to the job on this node.", JOB)
+ALLOCATED_GPUS = Metric(
+    "batch_job_allocated_gpus",
+    "gauge",
+    "Whole graphics cards allocated to the job on this node.",
+    JOB,
+)
 WALL = Metric(
     "batch_job_wall_limit_seconds",
     "gauge",
@@ -53,11 +59,12 @@ MEMORY = Metric(
     "bytes",
 )
 
-METRICS = (INFO, STATE, START, END, ALLOCATED, WALL, MEMORY)
+METRICS = (INFO, STATE, START, END, ALLOCATED, ALLOCATED_GPUS, WALL, MEMORY)
 
 _VALUES: dict[Metric, Callable[[Job], Number | None]] = {
     START: lambda job: job.start_secs,
     ALLOCATED: lambda job: job.allocated_cpus,
+    ALLOCATED_GPUS: lambda job: job.allocated_gpus,
     WALL: lambda job: float("inf") if job.limits.wall_secs is UNLIMITED else job.limits.wall_secs,
     MEMORY: lambda job: job.limits.memory_bytes if isinstance(job.limits.memory_bytes, int) else None,
 }

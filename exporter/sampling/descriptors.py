@@ -37,8 +37,11 @@ class Unreadable:
             return
         else:
             kind = errno.errorcode.get(error.errno or 0, "unknown").lower()
-        name = f"{what}_{kind}"
-        self._counts[name] = self._counts.get(name, 0) + 1
+        self.count(f"{what}_{kind}")
+
+    def count(self, kind: str) -> None:
+        """Count one failure of a kind."""
+        self._counts[kind] = self._counts.get(kind, 0) + 1
 
 
 class DescriptorBudget:

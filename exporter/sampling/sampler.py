@@ -10,16 +10,30 @@ from exporter.sampling.accumulate import CpuAccumulator, CpuTicks
 from exporter.sampling.attribution import compute_epoch
 from exporter.sampling.attributor import CONDOR_EXECUTE, Attributor, Key
 from exporter.sampling.cgroup import JobCgroup, JobCgroups
+from exporter.sampling.commands import CommandBook
 from exporter.sampling.descriptors import DescriptorBudget, Unreadable
+from exporter.sampling.disks import Disks
 from exporter.sampling.energy import JobEnergy, compute_package_joules
 from exporter.sampling.gpu.monitor import GpuMonitor
 from exporter.sampling.hierarchies.membership import Membership
 from exporter.sampling.jobbook import JobBook
 from exporter.sampling.members import Members
 from exporter.sampling.processes import ProcessScanner
-from exporter.sampling.procfs import read_node
+from exporter.sampling.processio import ProcessIoBook
+from exporter.sampling.procfs import TICKS_PER_SEC, read_node
 from exporter.sampling.rapl import NodeEnergy
-from exporter.snapshot import GroupKey, JobSample, NodeSample, ProcessSample, Snapshot, UnitKey, WorkKey
+from exporter.sampling.steps import StepBook
+from exporter.snapshot import (
+    CommandSample,
+    GroupKey,
+    JobSample,
+    NodeSample,
+    ProcessIo,
+    ProcessSample,
+    Snapshot,
+    UnitKey,
+    WorkKey,
+)
 from jobfeatures.clock import Clock
 from jobfeatures.model import Job, JobKey
 
@@ -34,7 +48,9 @@ class Sampler:
     path at which the batch systems' control groups begin, other than ``/``
     where the node is itself a container. `condor_execute` is HTCondor's
     EXECUTE, `gridengine_spool` the directory of Grid Engine's execution daemon
-    where its running process is not to tell.
+    where its running process is not to tell. `steps` reads the steps of jobs
+    too, `process_io` what their processes read and wrote, and `top_commands`,
+    if not 0, rolls up their processes by command.
 
     The processes and threads of a job include its slurmstepd, which is in its
     control groups. Memory of a job without control groups is the sum over its
@@ -54,6 +70,9 @@ class Sampler:
         condor_execute: str = CONDOR_EXECUTE,
         gridengine_spool: str | None = None,
         gpus: GpuMonitor | None = None,
+        steps: bool = False,
+        process_io: bool = False,
+        top_commands: int = 0,
     ) -> None:
         self._procfs = procfs
         self._clock = clock
@@ -76,14 +95,22 @@ class Sampler:
         self._node_energy = None if sysfs is None else NodeEnergy(sysfs, clock, budget, self._unreadable)
         self._job_energy = JobEnergy()
         self._gpus = gpus
-        self._book = JobBook(self._members)
+        self._disks = Disks(procfs, sysfs or "/sys", self._unreadable)
+        self._steps = StepBook(budget, self._unreadable) if steps else None
+        self._book = JobBook(self._members, self._steps)
+        self._process_io = ProcessIoBook(procfs, budget, self._unreadable) if process_io else None
+        self._command_book = (
+            CommandBook(top=top_commands, ticks_per_sec=TICKS_PER_SEC) if top_commands else None
+        )
+        self._commands: Mapping[JobKey, tuple[CommandSample, ...]] = {}
         self._processes: Mapping[int, ProcessSample] = {}
         self._epoch: int | None = None
 
     def sample(self) -> Snapshot:
         """Take one look at the node. What cannot be read is left out and counted."""
         taken_at_secs, started_secs = self._clock.now_secs(), self._clock.monotonic_secs()
-        node = read_node(self._procfs, self._unreadable)
+        node = replace(read_node(self._procfs, self._unreadable), disks=self._disks.read())
+        self._book.other_devices = self._disks.others
         if self._epoch is None and node.boot_time_secs is not None:
             # Once only: the kernel derives the boot time from the clock, and groups must keep their names.
             self._epoch = compute_epoch(node.boot_time_secs)
@@ -100,6 +127,7 @@ class Sampler:
             processes=processes,
             keys=keys,
             epoch=self._epoch,
+            commands=self._commands,
             unreadable=dict(self._unreadable.counts),
         )
         return snapshot if self._gpus is None else self._gpus.fill(snapshot, self._jobs())
@@ -108,6 +136,10 @@ class Sampler:
         """Close all descriptors."""
         self._scanner.close()
         self._cgroups.close()
+        if self._steps is not None:
+            self._steps.close()
+        if self._process_io is not None:
+            self._process_io.close()
         if self._node_energy is not None:
             self._node_energy.close()
 
@@ -120,9 +152,7 @@ class Sampler:
         shares = self._job_energy.update(
             joules=compute_package_joules(domains),
             cpu=node.cpu,
-            used_secs={
-                key: cpu_secs_of(sample) for key, sample in jobs.items() if isinstance(key, JobKey)
-            },
+            used_secs={key: cpu_secs_of(sample) for key, sample in jobs.items() if isinstance(key, JobKey)},
         )
         for key, joules in shares.items():
             jobs[key] = replace(jobs[key], energy_joules=joules)
@@ -155,18 +185,25 @@ class Sampler:
         members: dict[Key, list[ProcessSample]] = {}
         for pid, key in keys.items():
             members.setdefault(key, []).append(processes[pid])
-        return keys, self._records(members, cgroups, self._accumulator.update(processes, keys))
+        of_jobs = {key: members.get(key, ()) for key in [*cgroups, *members] if isinstance(key, JobKey)}
+        if self._command_book is not None:
+            self._commands = self._command_book.update(processes, of_jobs)
+        io = {} if self._process_io is None else self._process_io.update(of_jobs)
+        return keys, self._records(members, cgroups, self._accumulator.update(processes, keys), io)
 
     def _records(
         self,
         members: Mapping[Key, Sequence[ProcessSample]],
         cgroups: Mapping[JobKey, Sequence[JobCgroup]],
         ticks: Mapping[Key, CpuTicks],
+        io: Mapping[JobKey, ProcessIo],
     ) -> dict[WorkKey, JobSample]:
         records: dict[WorkKey, JobSample] = {}
         for key in [*cgroups, *(each for each in members if each not in cgroups)]:
             if isinstance(key, JobKey):
-                records[key] = self._book.job(key, cgroups.get(key, ()), members.get(key, ()), ticks.get(key))
+                records[key] = self._book.job(
+                    key, cgroups.get(key, ()), members.get(key, ()), ticks.get(key), io.get(key)
+                )
             elif isinstance(key, UnitKey):
                 records[key] = self._book.unit(key, members[key], ticks[key])
             elif self._epoch is not None:

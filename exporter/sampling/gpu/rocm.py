@@ -1,0 +1,92 @@
+"""ROCm SMI through pyrsmi: what it knows of AMD's cards, where it is installed.
+
+pyrsmi below version 1 speaks to librocm_smi64.so. Later versions speak to
+libamd_smi.so through prototypes of their own that differ from amdsmi.h (the
+library would read arguments that nobody passed) and import the package amdsmi,
+which prints and raises at import without hardware: they are left alone, and
+the kernel's files serve in their stead.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+LIBRARY = "librocm_smi64.so"
+
+
+class RocmSmi:
+    """The cards of one ROCm SMI by their address on the bus."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        self._refused: set[tuple[str, int]] = set()
+        self._numbers: Mapping[str, int] = {
+            format_address(place): number
+            for number in range(max(0, library.smi_get_device_count()))
+            if (place := library.smi_get_device_pci_id(number)) >= 0
+        }
+
+    def number(self, function: str, address: str) -> float | None:
+        """Return a number, None where the library does not answer."""
+        value = self._ask(function, address)
+        if isinstance(value, int | float) and value >= 0:
+            return value
+        self._refuse(function, address)
+        return None
+
+    def text(self, function: str, address: str) -> str:
+        """Return a text, empty where the library does not answer."""
+        value = self._ask(function, address)
+        return value if isinstance(value, str) else ""
+
+    def close(self) -> None:
+        """Let go of the library."""
+        self._library.smi_shutdown()
+
+    def _ask(self, function: str, address: str) -> Any | None:
+        number = self._numbers.get(address)
+        call: Callable[[int], Any] | None = getattr(self._library, function, None)
+        if number is None or call is None or (function, number) in self._refused:
+            return None
+        try:
+            return call(number)
+        except (AttributeError, UnicodeDecodeError):  # an older library lacks it, or its text is garbage
+            self._refuse(function, address)
+            return None
+
+    def _refuse(self, function: str, address: str) -> None:
+        """Ask no more for what was not answered: pyrsmi writes a line into the log each time."""
+        number = self._numbers.get(address)
+        if number is not None:
+            self._refused.add((function, number))
+
+
+def open_rocm() -> RocmSmi | None:
+    """Return ROCm SMI, None where pyrsmi or its library is missing or does not start."""
+    try:
+        helpers: Any = importlib.import_module("pyrsmi.util")
+        # pyrsmi.rocml runs rocminfo at import, and prints where there is none. UUIDs come from the kernel.
+        helpers.get_device_uuids = list
+        library: Any = importlib.import_module("pyrsmi.rocml")
+    except ImportError:
+        return None
+    if getattr(library, "LIBROCM_NAME", "") != LIBRARY:
+        log.info("this pyrsmi does not speak to ROCm SMI: the kernel's files serve instead")
+        return None
+    library._driver_initialized = lambda: True  # noqa: SLF001  # would start a shell; files have told us
+    try:
+        library.smi_initialize()
+        return RocmSmi(library)
+    except Exception as error:  # noqa: BLE001  # its errors have no common base
+        log.info("ROCm SMI does not start: %s", error or type(error).__name__)
+        return None
+
+
+def format_address(place: int) -> str:
+    """Return ``0000:03:00.0`` of ROCm SMI's number: domain << 32 | bus << 8 | device << 3 | function."""
+    return f"{place >> 32:04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.{place & 7}"

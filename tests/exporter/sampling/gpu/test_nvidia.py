@@ -1,0 +1,211 @@
+"""NVML's real Python binding before a stand-in of the library."""
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.sampling.gpu import nvidia
+from exporter.sampling.gpu.device import DriverError
+from exporter.sampling.gpu.procdriver import CardFile, parse_card_file
+from exporter.snapshot import GpuCard, GpuProcess, GpuSample
+from jobfeatures.errors import ParseError
+
+INSTANCE = "mig gpu=0 uuid=MIG-3333 gi=1 ci=0 total=5000 used=100"
+
+
+def by_uuid(driver):
+    return {sample.card.uuid: sample for sample in driver.read()}
+
+
+def test_every_field_of_a_card(make_nvidia, clock):
+    assert next(iter(make_nvidia().read())) == GpuSample(
+        card=GpuCard(
+            uuid="GPU-1111",
+            index=0,
+            minor=1,
+            address="00000000:3B:00.0",
+            manufacturer="NVIDIA",
+            model="NVIDIA A100-SXM4-40GB",
+            architecture="Ampere",
+            driver="550.54.15",
+            firmware="92.00.19",
+            memory_bytes=40_000_000_000,
+            power_limit_watts=400.0,
+            max_power_limit_watts=400.0,
+            min_power_limit_watts=100.0,
+            max_ce_clock_mhz=1980,
+            max_memory_clock_mhz=2619,
+        ),
+        taken_at_secs=clock.now_secs(),
+        fan_percent=30,
+        compute_mode="ExclusiveProcess",
+        performance_state=2,
+        memory_used_bytes=10_000_000_000,
+        ce_util_percent=87,
+        memory_util_percent=25.0,
+        temperature_celsius=45,
+        power_watts=pytest.approx(250.5),
+        power_limit_watts=400.0,
+        ce_clock_mhz=1410,
+        memory_clock_mhz=1215,
+        energy_joules=pytest.approx(123456.789),
+    )
+
+
+def test_what_a_card_does_not_tell_is_unknown_and_not_zero(make_nvidia, unreadable):
+    sample = by_uuid(make_nvidia())["GPU-2222"]
+    assert (sample.ce_util_percent, sample.power_watts, sample.energy_joules) == (None, None, None)
+    assert (sample.fan_percent, sample.performance_state, sample.compute_mode) == (None, None, "")
+    assert sample.card.max_power_limit_watts is None
+    assert (sample.memory_used_bytes, sample.failing) == (0, 0)
+    assert unreadable.counts == {}  # a sensor that is not there is no failure
+
+
+@pytest.mark.parametrize(
+    ("function", "field"),
+    [
+        ("nvmlDeviceGetTemperature", "temperature_celsius"),
+        ("nvmlDeviceGetPowerUsage", "power_watts"),
+        ("nvmlDeviceGetUtilizationRates", "ce_util_percent"),
+        ("nvmlDeviceGetTotalEnergyConsumption", "energy_joules"),
+        ("nvmlDeviceGetFanSpeed", "fan_percent"),
+        ("nvmlDeviceGetClockInfo", "ce_clock_mhz"),
+        ("nvmlDeviceGetPerformanceState", "performance_state"),
+        ("nvmlDeviceGetEnforcedPowerLimit", "power_limit_watts"),
+    ],
+)
+def test_a_call_that_fails_costs_its_own_field(nvml, make_nvidia, unreadable, function, field):
+    nvml.say(nvml.DRIVER, nvml.A100, nvml.T4, f"fail func={function} code=999 gpu=0")
+    sample = by_uuid(make_nvidia())["GPU-1111"]
+    assert getattr(sample, field) is None
+    assert sample.memory_used_bytes == 10_000_000_000
+    assert unreadable.counts[f"gpu_{function}_999"] >= 1
+
+
+def test_an_old_driver_without_a_function_is_asked_by_the_older_name(nvml, make_nvidia):
+    process = "proc gpu=0 pid=7 used=4096"
+    nvml.say(
+        nvml.DRIVER, nvml.A100, process,
+        "fail func=nvmlDeviceGetComputeRunningProcesses_v3 code=13",
+        "fail func=nvmlDeviceGetMemoryInfo_v2 code=13",
+    )  # fmt: skip
+    driver = make_nvidia()
+    for _ in range(2):
+        sample = by_uuid(driver)["GPU-1111"]
+        assert [each.pid for each in sample.processes] == [7]
+        assert sample.memory_used_bytes == 10_616_038_400  # the older form counts what is reserved
+
+
+def test_a_lost_card_is_told_by_its_code_and_the_other_lives(nvml, make_nvidia):
+    driver = make_nvidia()
+    assert by_uuid(driver)["GPU-1111"].failing == 0
+    nvml.say(nvml.DRIVER, nvml.A100, nvml.T4, "fail func=nvmlDeviceGetTemperature code=15 gpu=0")
+    found = by_uuid(driver)
+    assert (found["GPU-1111"].failing, found["GPU-2222"].failing) == (15, 0)
+    nvml.say(nvml.DRIVER, nvml.A100, nvml.T4, "fail func=nvmlDeviceGetHandleByIndex_v2 code=15 gpu=0")
+    found = by_uuid(driver)
+    assert found["GPU-1111"].failing == 15
+    assert found["GPU-1111"].card.model == "NVIDIA A100-SXM4-40GB"  # as it was known
+    assert found["GPU-1111"].memory_used_bytes is None
+    assert found["GPU-2222"].memory_used_bytes == 0
+
+
+def test_processes_stand_once_with_memory_and_utilisation(nvml, make_nvidia):
+    nvml.say(
+        nvml.DRIVER,
+        nvml.A100,
+        "proc gpu=0 pid=1 used=1000000000 sm=60 mem=20",
+        "proc gpu=0 pid=1 used=2000000000 type=G",
+        "proc gpu=0 pid=2 sm=27",
+        "proc gpu=0 pid=3 used=0",
+        "proc gpu=0 pid=4 used=5 sm=4000000000",  # drivers are known to answer garbage
+        "proc gpu=1 pid=9 used=5",
+    )
+    assert by_uuid(make_nvidia())["GPU-1111"].processes == (
+        GpuProcess(pid=1, memory_bytes=2_000_000_000, ce_util_percent=60, memory_util_percent=5.0),
+        GpuProcess(pid=2, memory_bytes=None, ce_util_percent=27),
+        GpuProcess(pid=3, memory_bytes=0, ce_util_percent=0.0, memory_util_percent=0.0),
+        GpuProcess(pid=4, memory_bytes=5, ce_util_percent=0.0, memory_util_percent=pytest.approx(1.25e-8)),
+    )
+
+
+def test_where_the_driver_tells_no_utilisation_of_processes_it_is_unknown(nvml, make_nvidia):
+    nvml.say(
+        nvml.DRIVER,
+        nvml.A100,
+        "proc gpu=0 pid=1 used=10 sm=5",
+        "fail func=nvmlDeviceGetProcessUtilization code=3",
+    )
+    [process] = by_uuid(make_nvidia())["GPU-1111"].processes
+    assert process.ce_util_percent is None
+
+
+def test_utilisation_is_the_mean_of_what_was_sampled_since_the_last_reading(nvml, make_nvidia):
+    driver = make_nvidia()
+    nvml.say(nvml.DRIVER, nvml.A100 + " samples=1000:10")
+    assert by_uuid(driver)["GPU-1111"].ce_util_percent == 87  # since when is not known: the latest
+    nvml.say(nvml.DRIVER, nvml.A100 + " samples=1000:10,2000:20,3000:60")
+    assert by_uuid(driver)["GPU-1111"].ce_util_percent == 40
+    assert by_uuid(driver)["GPU-1111"].ce_util_percent == 87  # nothing new was sampled
+
+
+def test_an_instance_is_a_device_of_its_own_and_takes_the_processes(nvml, make_nvidia):
+    mig_card = nvml.A100.replace("mig=0", "mig=1").replace("util=87", "")
+    nvml.say(nvml.DRIVER, mig_card, INSTANCE, "proc gpu=0 pid=5 used=64 gi=1 ci=0")
+    found = by_uuid(make_nvidia())
+    assert list(found) == ["GPU-1111", "MIG-3333"]
+    instance = found["MIG-3333"]
+    assert (instance.card.parent_uuid, instance.card.index, instance.card.minor) == ("GPU-1111", None, None)
+    assert (instance.card.memory_bytes, instance.memory_used_bytes) == (5000, 100)
+    assert instance.memory_util_percent == 2.0
+    assert [each.pid for each in instance.processes] == [5]
+    assert instance.ce_util_percent is None
+    assert found["GPU-1111"].processes == ()
+
+
+def test_the_minor_number_comes_from_the_kernels_driver_where_nvml_tells_none(nvml, make_nvidia, tree):
+    tree.write(
+        "proc/driver/nvidia/gpus/0000:3b:00.0/information",
+        "Model: \t\t NVIDIA A100\nGPU UUID: \t GPU-1111\nDevice Minor: \t 6\n",
+    )
+    tree.write("proc/driver/nvidia/gpus/0000:af:00.0/information", "Device Minor: \t x\n")
+    nvml.say(nvml.DRIVER, nvml.A100, "fail func=nvmlDeviceGetMinorNumber code=3")
+    assert by_uuid(make_nvidia())["GPU-1111"].card.minor == 6
+
+
+def test_without_a_loaded_driver_or_its_binding_the_driver_says_so(nvml, make_nvidia, monkeypatch):
+    nvml.vanish()
+    with pytest.raises(DriverError, match="Driver Not Loaded"):
+        make_nvidia()
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    with pytest.raises(DriverError, match="nvidia-ml-py is not installed"):
+        make_nvidia()
+
+
+def test_a_driver_that_is_unloaded_later_says_so(nvml, make_nvidia):
+    driver = make_nvidia()
+    nvml.vanish()
+    with pytest.raises(DriverError):
+        list(driver.read())
+
+
+@pytest.mark.parametrize("path", ["proc/driver/nvidia/version", "dev/nvidiactl"])
+def test_the_driver_is_recognised_by_files_alone(tree, path):
+    assert not nvidia.is_here(tree.paths)
+    tree.write(path, "")
+    assert nvidia.is_here(tree.paths)
+
+
+def test_a_card_that_was_never_used_has_no_uuid_yet():
+    with pytest.raises(ParseError, match="no UUID"):
+        parse_card_file("GPU UUID: \t GPU-????????-????-????-????-????????????\nDevice Minor: 0\n")
+
+
+@given(st.text() | st.from_regex(r"(GPU UUID|Device Minor):[ \t]*[G0-9?-]{0,20}\n", fullmatch=True))
+def test_any_text_is_a_card_or_a_parse_error(text):
+    try:
+        assert isinstance(parse_card_file(text), CardFile)
+    except ParseError:
+        pass
