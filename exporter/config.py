@@ -98,6 +98,16 @@ class DaemonConfig(SonarConfig):
         120.0,
         "how long the last values of an ended job are shown, and at least until one scrape has shown them",
     )
+    jobs_steps: bool = setting("jobs.steps", BOOLEAN, False, "read the steps of jobs too")
+    jobs_process_io: bool = setting(
+        "jobs.process_io", BOOLEAN, True, "read what the processes of jobs read and wrote"
+    )
+    processes_top: int = setting(
+        "processes.top",
+        COUNT,
+        10,
+        "commands of each job that collector.processes names, by CPU time and as many by memory",
+    )
     htcondor_execute_directory: str = setting(
         "htcondor.execute_directory",
         PATH,

@@ -89,6 +89,9 @@ class Daemon:
             node_name=config.node_name,
             condor_execute=config.htcondor_execute_directory,
             gridengine_spool=config.gridengine_spool_directory,
+            steps=config.jobs_steps,
+            process_io=config.jobs_process_io,
+            top_commands=config.processes_top if "processes" in config.enabled_collectors() else 0,
         )
         self.feature_answers: Mapping[int, int] = {}  # over HTTP, by status
         self._pages = PageMaker(

@@ -22,11 +22,13 @@ from exporter.collectors import (
     jobs,
     node,
     process,
+    processes,
     queue,
     remaining,
     sinks,
     sources,
     status,
+    steps,
     sysinfo,
     waste,
 )
@@ -51,6 +53,10 @@ class Collector(NamedTuple):
 COLLECTORS: dict[str, Collector] = {
     "node": Collector("CPU, memory and load of the node", node.METRICS, node.families),
     "jobs": Collector("what each job uses", jobs.METRICS, jobs.families),
+    "steps": Collector("what each step of a job uses, with jobs.steps", steps.METRICS, steps.families),
+    "processes": Collector(
+        "the processes of each job by command", processes.METRICS, processes.families, enabled=False
+    ),
     "allocation": Collector("what each job is and was given", allocation.METRICS, allocation.families),
     "energy": Collector("energy of the node and of each job", energy.METRICS, energy.families),
     "gpus": Collector("graphics cards, and what each job does on them", gpus.METRICS, gpus.families),

@@ -26,6 +26,31 @@ MEMORY = Metric(
 LOAD = Metric("batch_node_load", "gauge", "Load average.", ("minutes",))
 BOOT = Metric("batch_node_boot_time_seconds", "gauge", "Time of boot since the epoch.", (), "seconds")
 PROCESSES = Metric("batch_node_processes", "gauge", "Processes on the node.")
+RUNNABLE = Metric("batch_node_runnable_threads", "gauge", "Threads that run or would, if there were CPUs.")
+THREADS = Metric("batch_node_threads", "gauge", "Threads on the node, those of the kernel included.")
+PRESSURE = Metric(
+    "batch_node_pressure_seconds",
+    "counter",
+    "Time since boot that tasks stalled for want of a resource (cpu, memory, io). Share some: at least one "
+    "did; full: all that were not idle did at once, which cannot be for want of CPUs.",
+    ("resource", "share"),
+    "seconds",
+)
+DISK_READ = Metric(
+    "batch_node_disk_read_bytes", "counter", "Read from a whole disk since boot.", ("device",), "bytes"
+)
+DISK_WRITTEN = Metric(
+    "batch_node_disk_written_bytes", "counter", "Written to a whole disk since boot.", ("device",), "bytes"
+)
+DISK_READS = Metric("batch_node_disk_reads", "counter", "Reads from a whole disk since boot.", ("device",))
+DISK_WRITES = Metric("batch_node_disk_writes", "counter", "Writes to a whole disk since boot.", ("device",))
+DISK_TIME = Metric(
+    "batch_node_disk_io_time_seconds",
+    "counter",
+    "Time since boot that a whole disk had something to do.",
+    ("device",),
+    "seconds",
+)
 TAKEN = Metric(
     "batch_node_sample_time_seconds",
     "gauge",
@@ -40,7 +65,19 @@ UNREADABLE = Metric(
     ("kind",),
 )
 
-METRICS = (CPU, CORE, CORES, MEMORY, LOAD, BOOT, PROCESSES, TAKEN, UNREADABLE)
+# Fields of /proc/diskstats behind the name, and what one counts; sectors are 512 bytes on every disk.
+_OF_DISK = {
+    DISK_READ: (2, 512),
+    DISK_WRITTEN: (6, 512),
+    DISK_READS: (0, 1),
+    DISK_WRITES: (4, 1),
+    DISK_TIME: (9, 0.001),
+}
+
+METRICS = (
+    *(CPU, CORE, CORES, MEMORY, LOAD, RUNNABLE, THREADS, PRESSURE, *_OF_DISK),
+    *(BOOT, PROCESSES, TAKEN, UNREADABLE),
+)
 
 MEMORY_KINDS = {
     "MemTotal": "total",
@@ -79,6 +116,17 @@ def families(context: Context) -> Iterator[Family]:
     yield Family(MEMORY, [(labels(kind=kind), memory[name]) for name, kind in kinds if name in memory])
     loads = (("1", node.load1), ("5", node.load5), ("15", node.load15))
     yield Family(LOAD, [(labels(minutes=minutes), load) for minutes, load in loads if load is not None])
+    if node.runnable_entities is not None:
+        yield Family(RUNNABLE, [("", node.runnable_entities)])
+    if node.existing_entities is not None:
+        yield Family(THREADS, [("", node.existing_entities)])
+    pressures = node.pressure_secs.items()
+    yield Family(
+        PRESSURE, [(labels(resource=resource, share=share), secs) for (resource, share), secs in pressures]
+    )
+    disks = [(labels(device=name), disk.stats) for name, disk in node.disks.items() if disk.whole]
+    for metric, (place, unit) in _OF_DISK.items():
+        yield Family(metric, [(text, stats[place] * unit) for text, stats in disks if place < len(stats)])
     if node.boot_time_secs is not None:
         yield Family(BOOT, [("", node.boot_time_secs)])
 

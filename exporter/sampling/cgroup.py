@@ -34,10 +34,9 @@ from exporter.sampling.hierarchies.membership import Membership
 from exporter.sampling.hierarchy import UNIFIED, JobDirectory, find_hierarchies, list_job_directories
 from exporter.sampling.ledger import Counter, Rows
 from exporter.sampling.memorytree import MemoryTree
-from exporter.sampling.procfs import TICKS_PER_SEC
+from exporter.sampling.procfs import RESOURCES, TICKS_PER_SEC
 from exporter.snapshot import MemoryBytes
 
-RESOURCES = ("cpu", "memory", "io")
 SHARES = ("some", "full")
 _EVENTS = {"oom_kills": "oom_kill", "limit_hits": "max"}
 

@@ -73,11 +73,14 @@ class CommandBook:
     def update(
         self, processes: Mapping[int, ProcessSample], members: Mapping[JobKey, Sequence[ProcessSample]]
     ) -> dict[JobKey, tuple[CommandSample, ...]]:
-        """Take one look: all processes, and those of each job. Jobs without processes are forgotten."""
+        """Take one look: all processes, and those of each job, also of a job that has none just now.
+
+        Jobs that are not there are forgotten.
+        """
         totals = self._accumulator.update(
             processes, {each.pid: (key, each.command) for key, group in members.items() for each in group}
         )
-        by_job: dict[JobKey, dict[str, _Command]] = {key: {} for key, group in members.items() if group}
+        by_job: dict[JobKey, dict[str, _Command]] = {key: {} for key in members}
         for key, group in members.items():
             for process in group:
                 command = by_job[key].setdefault(process.command, _Command())

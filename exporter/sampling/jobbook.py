@@ -10,7 +10,8 @@ from exporter.sampling.cgroupfiles import compute_memory_sum
 from exporter.sampling.ledger import JobCounters
 from exporter.sampling.members import Members
 from exporter.sampling.procfs import TICKS_PER_SEC
-from exporter.snapshot import Accounting, GroupKey, JobSample, ProcessSample, UnitKey, WorkKey
+from exporter.sampling.steps import StepBook
+from exporter.snapshot import Accounting, GroupKey, JobSample, ProcessIo, ProcessSample, UnitKey, WorkKey
 from jobfeatures.model import JobKey
 
 # The batch systems' own processes within a job, which do not tell whose it is.
@@ -34,14 +35,17 @@ class _State:
 class JobBook:
     """Makes the records of jobs, and forgets jobs that have ended."""
 
-    def __init__(self, members: Members) -> None:
+    def __init__(self, members: Members, steps: StepBook | None = None) -> None:
         self._members = members
+        self._steps = steps
         self.other_devices: Collection[str] = ()  # block devices whose transfers show on others too
         self._states: dict[JobKey, _State] = {}
         self._units: dict[UnitKey | GroupKey, tuple[CpuTicks, JobSample, Sequence[ProcessSample]]] = {}
 
     def forget_others(self, keys: Collection[WorkKey]) -> None:
-        """Forget all jobs, units and process groups but these."""
+        """Forget all jobs, units and process groups but these. Ends a look."""
+        if self._steps is not None:
+            self._steps.forget_others()
         for ended in self._states.keys() - keys:
             del self._states[ended]
         for gone in self._units.keys() - keys:
@@ -53,6 +57,7 @@ class JobBook:
         cgroups: Sequence[JobCgroup],
         processes: Sequence[ProcessSample],
         ticks: CpuTicks | None,
+        io: ProcessIo | None = None,
     ) -> JobSample:
         """Return the record of a job that has control groups, processes or both.
 
@@ -89,6 +94,8 @@ class JobBook:
             uid=state.uid,
             node=nodes.pop() if len(nodes) == 1 else None,
             cpus=len(frozenset.union(*cpus)) if cpus else None,
+            process_io=io,
+            steps=() if self._steps is None else self._steps.read(key, cgroups),
             **counted_else,
             cgroup=cgroups[0].directory.path if cgroups else None,
             cgroup_version=cgroups[0].directory.version if cgroups else None,

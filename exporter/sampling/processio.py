@@ -7,9 +7,9 @@ little, each is read at every `RELOOK`-th look in any case.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from exporter.sampling.accumulate import IoAccumulator, IoReading
+from exporter.sampling.accumulate import IoAccumulator, IoBytes, IoReading
 from exporter.sampling.counterfiles import parse_process_io
 from exporter.sampling.descriptors import VANISHED, DescriptorBudget, KeptFile, Unreadable
 from exporter.snapshot import ProcessIo, ProcessSample
@@ -17,6 +17,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
 
 RELOOK = 16
+_NOTHING = IoBytes(0, 0, 0, 0, 0)
 
 
 class _Entry(KeptFile):
@@ -39,10 +40,15 @@ class ProcessIoBook:
         self._unreadable = unreadable
         self._entries: dict[tuple[int, int], _Entry] = {}
         self._accumulator: IoAccumulator[JobKey] = IoAccumulator()
+        self._last: dict[JobKey, IoBytes] = {}
+        self._before: dict[JobKey, IoBytes] = {}  # of the time before a job had no processes for a while
         self._look = 0
 
     def update(self, members: Mapping[JobKey, Sequence[ProcessSample]]) -> dict[JobKey, ProcessIo]:
-        """Take one look at all processes of jobs; a job of which one could not be read is left out."""
+        """Take one look at the processes of each job, by job, also of those that have none just now.
+
+        A job of which a process could not be read is left out. Jobs that are not there are forgotten.
+        """
         self._look += 1
         readings: dict[int, IoReading] = {}
         keys: dict[int, JobKey] = {}
@@ -66,7 +72,24 @@ class ProcessIoBook:
             self._entries[gone].close()
         self._entries = entries
         totals = self._accumulator.update(readings, keys)
-        return {key: ProcessIo(**total._asdict()) for key, total in totals.items() if key not in unknown}
+        return {key: ProcessIo(**sums) for key, sums in self._sums(members, totals) if key not in unknown}
+
+    def _sums(
+        self, jobs: Collection[JobKey], totals: Mapping[JobKey, IoBytes]
+    ) -> Iterator[tuple[JobKey, dict[str, int]]]:
+        before, last = self._before, self._last
+        self._before, self._last = {}, {}
+        for key in jobs:
+            done = before.get(key, _NOTHING)
+            if key in totals:
+                self._last[key] = totals[key]
+            elif key in last:
+                done = IoBytes(*map(sum, zip(done, last[key], strict=True)))
+            elif key not in before:
+                continue
+            self._before[key] = done
+            now = self._last.get(key, _NOTHING)
+            yield key, {name: getattr(done, name) + getattr(now, name) for name in IoBytes._fields}
 
     def close(self) -> None:
         """Close the descriptors."""

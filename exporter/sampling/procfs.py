@@ -1,4 +1,4 @@
-"""The node as a whole: /proc/stat, /proc/meminfo, /proc/loadavg, see proc_stat(5) and so on."""
+"""The node as a whole: /proc/stat, meminfo, loadavg and pressure, see proc_stat(5) and so on."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from exporter.sampling.counterfiles import parse_pressure
 from exporter.sampling.descriptors import Unreadable, read_file
+from exporter.sampling.groupfiles import NOT_OFFERED
 from exporter.snapshot import CpuSecs, NodeSample
 from jobfeatures.errors import ParseError
 from jobfeatures.quantities import parse_count
 
 TICKS_PER_SEC = os.sysconf("SC_CLK_TCK")
+RESOURCES = ("cpu", "memory", "io")  # whose pressure is told
 MODES = 8  # user nice system idle iowait irq softirq steal; guest times are part of user and nice
 
 _CPU = re.compile(r"cpu([0-9]{0,6})\Z")
 _LOAD = re.compile(r"[0-9]{1,12}\.[0-9]{1,6}\Z")
+_ENTITIES = re.compile(r"([0-9]{1,10})/([0-9]{1,10})\Z")
 _MEMORY = re.compile(r"([A-Za-z0-9_()]{1,64}): +([0-9]{1,16}) kB\Z")
 _COUNT = re.compile(r"[A-Za-z0-9_()]{1,64}: +[0-9]{1,19}\Z")
 
@@ -87,6 +91,18 @@ def parse_loadavg(text: str, *, source: str = "loadavg") -> tuple[float, float, 
     return float(words[0]), float(words[1]), float(words[2])
 
 
+def parse_entities(text: str, *, source: str = "loadavg") -> tuple[int, int]:
+    """Return how many threads run or would, and how many there are: ``1/80`` of /proc/loadavg.
+
+    Raises ParseError.
+    """
+    words = text.split()
+    match = _ENTITIES.match(words[3]) if len(words) > 3 else None
+    if match is None:
+        raise ParseError("no count of threads", source=source, line=1, text=text)
+    return int(match[1]), int(match[2])
+
+
 def read_stat(procfs: str) -> KernelStat:
     """Read /proc/stat below `procfs`. Raises OSError, ParseError."""
     return parse_stat(_text(f"{procfs}/stat"), source=f"{procfs}/stat")
@@ -97,16 +113,31 @@ def read_meminfo(procfs: str) -> dict[str, int]:
     return parse_meminfo(_text(f"{procfs}/meminfo"), source=f"{procfs}/meminfo")
 
 
-def read_loadavg(procfs: str) -> tuple[float, float, float]:
-    """Read /proc/loadavg below `procfs`. Raises OSError, ParseError."""
-    return parse_loadavg(_text(f"{procfs}/loadavg"), source=f"{procfs}/loadavg")
+def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], float]:
+    """Return seconds stalled by resource and share of tasks, those that the kernel has.
+
+    The kernel writes a zero where all tasks would wait for CPUs, of a whole node: that cannot be.
+    """
+    found: dict[tuple[str, str], float] = {}
+    for resource in RESOURCES:
+        path = f"{procfs}/pressure/{resource}"
+        try:
+            shares = parse_pressure(_text(path), source=path)
+        except (OSError, ParseError) as error:
+            if not (isinstance(error, OSError) and error.errno in NOT_OFFERED):
+                unreadable.add(f"node_pressure_{resource}", error)
+            continue
+        found.update(((resource, share), usecs / 1e6) for share, usecs in shares.items())
+    found.pop(("cpu", "full"), None)
+    return found
 
 
 def read_node(procfs: str, unreadable: Unreadable) -> NodeSample:
-    """Read all three; what cannot be read is None or empty, and counted."""
+    """Read all of it but the disks; what cannot be read is None or empty, and counted."""
     stat = KernelStat()
     memory: dict[str, int] = {}
     loads: tuple[float | None, float | None, float | None] = (None, None, None)
+    entities: tuple[int | None, int | None] = (None, None)
     try:
         stat = read_stat(procfs)
     except (OSError, ParseError) as error:
@@ -116,7 +147,9 @@ def read_node(procfs: str, unreadable: Unreadable) -> NodeSample:
     except (OSError, ParseError) as error:
         unreadable.add("node_meminfo", error)
     try:
-        loads = read_loadavg(procfs)
+        text = _text(f"{procfs}/loadavg")
+        loads = parse_loadavg(text, source=f"{procfs}/loadavg")
+        entities = parse_entities(text, source=f"{procfs}/loadavg")
     except (OSError, ParseError) as error:
         unreadable.add("node_loadavg", error)
     return NodeSample(
@@ -127,6 +160,9 @@ def read_node(procfs: str, unreadable: Unreadable) -> NodeSample:
         load1=loads[0],
         load5=loads[1],
         load15=loads[2],
+        runnable_entities=entities[0],
+        existing_entities=entities[1],
+        pressure_secs=read_pressure(procfs, unreadable),
     )
 
 

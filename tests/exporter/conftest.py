@@ -9,7 +9,10 @@ from exporter.retention import EndedJob
 from exporter.sinks.keeper import SinkStatus
 from exporter.snapshot import (
     Accounting,
+    BlockIo,
+    CommandSample,
     CpuSecs,
+    DiskSample,
     GpuCard,
     GpuProcess,
     GpuSample,
@@ -19,8 +22,10 @@ from exporter.snapshot import (
     Kind,
     MemoryBytes,
     NodeSample,
+    ProcessIo,
     ProcessSample,
     Snapshot,
+    StepSample,
     SysinfoSample,
 )
 from jobfeatures.batch.source import KeeperStatus
@@ -118,6 +123,27 @@ def make_snapshot() -> Snapshot:
             user_cpu_secs=1234.5,
             system_cpu_secs=6.25,
             energy_joules=1500.25,
+            cpus=4,
+            oom_kills=1,
+            memory_limit_hits=174,
+            block_io=BlockIo(read_bytes=2**33, written_bytes=4096, reads=70, writes=1),
+            process_io=ProcessIo(
+                read_bytes=2**34,
+                written_bytes=8192,
+                data_read_bytes=2**33,
+                data_written_bytes=4096,
+                data_cancelled_bytes=0,
+            ),
+            pressure_secs={("cpu", "some"): 12.5, ("io", "full"): 0.25},
+            steps=(
+                StepSample(
+                    step="batch",
+                    user_cpu_secs=1200.5,
+                    system_cpu_secs=6,
+                    memory=MemoryBytes(anon=90, charged=140, peak=180),
+                ),
+                StepSample(step="extern"),
+            ),
             memory=MemoryBytes(
                 anon=100, file=50, shmem=0, kernel=7, swap=0, charged=157, limit=2**20, peak=200
             ),
@@ -148,12 +174,28 @@ def make_snapshot() -> Snapshot:
             load1=0.5,
             load5=0.25,
             load15=0.125,
+            runnable_entities=3,
+            existing_entities=136,
+            disks={
+                "sda": DiskSample(
+                    major=8, minor=0, stats=(10, 0, 80, 5, 20, 0, 160, 7, 0, 1500, 12), whole=True
+                ),
+                "sda1": DiskSample(major=8, minor=1, stats=(9, 0, 72, 5, 20, 0, 160, 7, 0, 9, 12)),
+            },
+            pressure_secs={("memory", "some"): 1.5, ("memory", "full"): 0.0},
             energy_joules={"package-0": 4000.5, "dram-0": 250.0, "psys": 6000.0},
         ),
         jobs={sample.key: sample for sample in samples},
         processes={sample.pid: sample for sample in make_processes()},
         keys={100: JobKey("slurm", "12"), 101: JobKey("slurm", "12"), 321: 321},
         epoch=216_000_000,
+        commands={
+            JobKey("slurm", "12"): (
+                CommandSample(command='a "b"\n', cpu_secs=1.5, resident_bytes=4096, processes=1),
+                CommandSample(command="make", cpu_secs=7.25, resident_bytes=0, processes=0),
+                CommandSample(command="other", cpu_secs=0.5, resident_bytes=8192, processes=4),
+            )
+        },
         gpus=make_gpus(),
         job_gpus=(
             JobGpu(

@@ -1,9 +1,11 @@
+import errno
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.sampling.descriptors import Unreadable
-from exporter.sampling.procfs import parse_loadavg, parse_meminfo, parse_stat, read_node
+from exporter.sampling.procfs import parse_entities, parse_loadavg, parse_meminfo, parse_stat, read_node
 from exporter.snapshot import CpuSecs
 from jobfeatures.errors import ParseError
 
@@ -56,7 +58,7 @@ def test_garbage_for_loadavg_is_an_error(text):
 
 @given(st.text() | st.text(alphabet="cpu btime0123456789:\n kBMemTotal.-", max_size=200))
 def test_any_text_gives_a_record_or_the_error(text):
-    for parse in (parse_stat, parse_meminfo, parse_loadavg):
+    for parse in (parse_stat, parse_meminfo, parse_loadavg, parse_entities):
         try:
             parse(text)
         except ParseError:
@@ -72,3 +74,42 @@ def test_what_is_missing_is_none_and_what_is_broken_is_counted_too(node):
     assert sample.load1 is None
     assert sample.cpu is not None
     assert unreadable.counts == {"node_meminfo_garbage": 1}
+
+
+def test_threads_that_run_and_that_there_are_stand_with_the_load(node):
+    sample = read_node(str(node.proc), Unreadable())
+    assert (sample.runnable_entities, sample.existing_entities) == (3, 136)
+    for text in ("0.1 0.1 0.1", "0.1 0.1 0.1 7 1", "0.1 0.1 0.1 -1/2 1"):
+        with pytest.raises(ParseError):
+            parse_entities(text)
+
+
+def test_pressure_is_told_in_seconds_where_the_kernel_has_it(node):
+    unreadable = Unreadable()
+    assert read_node(str(node.proc), unreadable).pressure_secs == {}
+    (node.proc / "pressure").mkdir()
+    for number, resource in enumerate(("cpu", "memory", "io"), 1):
+        (node.proc / "pressure" / resource).write_text(
+            f"some avg10=0.00 avg60=0.00 avg300=0.00 total={number}500000\n"
+            "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+        )
+    # All tasks of a node cannot wait for its CPUs: the kernel's zero is none of a measurement.
+    assert read_node(str(node.proc), unreadable).pressure_secs == {
+        ("cpu", "some"): 1.5,
+        ("memory", "some"): 2.5,
+        ("memory", "full"): 0.0,
+        ("io", "some"): 3.5,
+        ("io", "full"): 0.0,
+    }
+    (node.proc / "pressure" / "io").write_text("full of nonsense\n")
+    assert ("io", "some") not in read_node(str(node.proc), unreadable).pressure_secs
+    assert unreadable.counts == {"node_pressure_io_garbage": 1}
+
+
+def test_a_kernel_that_was_started_without_pressure_is_no_failure(node, fail_opening):
+    (node.proc / "pressure").mkdir()
+    (node.proc / "pressure" / "cpu").write_text("")
+    fail_opening("pressure/cpu", errno.EOPNOTSUPP)
+    unreadable = Unreadable()
+    assert read_node(str(node.proc), unreadable).pressure_secs == {}
+    assert unreadable.counts == {}
