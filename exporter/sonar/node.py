@@ -76,7 +76,7 @@ class NodeDocuments:
         topology: Iterable[str] = (),
     ) -> None:
         self._origin = origin
-        self._sample_origin = replace(origin, attributes=options.attributes())
+        self._sample_origin = replace(origin, attributes={**origin.attributes, **options.attributes()})
         self._options = options
         self._clock = clock
         self._look = look

@@ -34,7 +34,7 @@ def parse_job_number(job_id: str) -> int | None:
 
 
 def identify(snapshot: Snapshot) -> dict[int, WorkId]:
-    """Return the identity of each process, by pid.
+    """Return the identity of each process, by pid in ascending order.
 
     A batch job without a number has the process group and the user time of
     its oldest process, one number for the job while that lives. What has no
@@ -52,4 +52,4 @@ def identify(snapshot: Snapshot) -> dict[int, WorkId]:
         elif snapshot.epoch:
             group = leaders.setdefault(key, process.pgid) if isinstance(key, JobKey) else process.pgid
             ids[process.pid] = WorkId(group, snapshot.epoch, is_batch=isinstance(key, JobKey))
-    return {pid: ids[pid] for pid in snapshot.processes if pid in ids}
+    return dict(sorted(ids.items()))

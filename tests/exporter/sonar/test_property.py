@@ -1,0 +1,198 @@
+"""Whatever a snapshot holds, its document is valid; real and captured nodes too."""
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.sampling.descriptors import Unreadable
+from exporter.sampling.sampler import Sampler
+from exporter.snapshot import (
+    CpuSecs,
+    DiskSample,
+    GpuCard,
+    GpuProcess,
+    GpuSample,
+    Kind,
+    NodeSample,
+    ProcessDetail,
+    ProcessIo,
+    ProcessSample,
+    Snapshot,
+    UnitKey,
+)
+from exporter.sonar.envelopes import CURRENT, SEED, Origin
+from exporter.sonar.node import NodeDocuments
+from exporter.sonar.sample import SampleInput, SampleOptions, sample_envelope
+from jobfeatures.clock import SystemClock
+from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures.model import JobKey
+
+GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+COUNT = st.integers(0, 2**63 - 1)
+SMALL = st.integers(0, 2**22)
+NAMES = st.text(max_size=20) | st.binary(max_size=20).map(
+    lambda each: each.decode("utf-8", "surrogateescape")
+)
+SHARE = st.none() | st.floats(0, 120)
+
+
+def optional(strategy):
+    return st.none() | strategy
+
+
+PROCESSES = st.lists(
+    st.builds(
+        ProcessSample,
+        pid=st.integers(1, 50), ppid=st.integers(0, 50), pgid=st.integers(0, 50), session=SMALL,
+        start_ticks=COUNT, command=NAMES, state=st.sampled_from("RSDZX?"), user_ticks=COUNT,
+        system_ticks=COUNT, children_user_ticks=COUNT, children_system_ticks=COUNT, threads=SMALL,
+        resident_bytes=COUNT, virtual_bytes=COUNT,
+    ),
+    max_size=8,
+).map(lambda found: {each.pid: each for each in found})  # fmt: skip
+KEYS = st.dictionaries(
+    st.integers(1, 50),
+    st.builds(JobKey, st.sampled_from(["slurm", "pbs", "htcondor"]), NAMES | SMALL.map(str))
+    | st.builds(UnitKey, st.sampled_from([Kind.CONTAINER, Kind.SERVICE]), NAMES)
+    | st.integers(0, 50),
+)
+IO = st.builds(
+    ProcessIo, read_bytes=COUNT, written_bytes=COUNT, data_read_bytes=COUNT, data_written_bytes=COUNT,
+    data_cancelled_bytes=COUNT,
+)  # fmt: skip
+DETAILS = st.dictionaries(
+    st.integers(1, 50),
+    st.builds(
+        ProcessDetail, uid=optional(st.integers(0, 2**32 - 1)), anon_bytes=optional(COUNT),
+        data_bytes=optional(COUNT), io=optional(IO),
+    ),
+)  # fmt: skip
+CPU = st.builds(CpuSecs, *[st.floats(0, 1e12)] * 8)
+NODES = st.builds(
+    NodeSample,
+    boot_time_secs=optional(st.integers(0, 4_000_000_000)),
+    cores=st.dictionaries(st.integers(0, 20), CPU, max_size=3),
+    memory_bytes=st.dictionaries(st.sampled_from(["MemTotal", "MemAvailable"]), COUNT),
+    load1=optional(st.floats(0, 1e6)),
+    runnable_entities=optional(SMALL),
+    disks=st.dictionaries(
+        NAMES.filter(bool),
+        st.builds(DiskSample, major=SMALL, minor=SMALL, stats=st.tuples(COUNT)),
+        max_size=2,
+    ),
+)
+GPUS = st.lists(
+    st.builds(
+        GpuSample,
+        card=st.builds(GpuCard, uuid=NAMES.filter(bool), index=optional(SMALL), model=NAMES),
+        taken_at_secs=st.just(0.0), failing=SMALL, fan_percent=optional(st.floats(0, 300)), compute_mode=NAMES,
+        performance_state=optional(SMALL), memory_used_bytes=optional(COUNT), ce_util_percent=SHARE,
+        memory_util_percent=SHARE, temperature_celsius=optional(st.floats(-80, 150)),
+        processes=st.lists(
+            st.builds(GpuProcess, pid=st.integers(1, 50), memory_bytes=optional(COUNT), ce_util_percent=SHARE),
+            max_size=2,
+        ).map(tuple),
+    ),
+    max_size=2,
+).map(tuple)  # fmt: skip
+SNAPSHOTS = st.builds(
+    Snapshot,
+    taken_at_secs=st.floats(0, 4e9),
+    duration_secs=st.just(0.0),
+    node=optional(NODES),
+    jobs=st.just({}),
+    processes=PROCESSES,
+    keys=KEYS,
+    epoch=optional(st.integers(1, 2**31)),
+    gpus=GPUS,
+)
+OPTIONS = st.builds(
+    SampleOptions,
+    rollup=st.booleans(),
+    exclude_system_jobs=st.booleans(),
+    batch_only=st.booleans(),
+    min_cpu_secs=st.sampled_from([0.0, 1.0]),
+)
+
+
+@given(
+    SNAPSHOTS,
+    optional(SNAPSHOTS),
+    DETAILS,
+    OPTIONS,
+    st.sampled_from([CURRENT, SEED]),
+    optional(st.floats(-1, 1e5)),
+)
+def test_any_snapshot_becomes_a_valid_document(snapshot, previous, details, options, profile, elapsed):
+    origin = Origin(cluster="c.example.org", node="n1", profile=profile, attributes=options.attributes())
+    look = SampleInput(
+        snapshot=snapshot, now_secs=snapshot.taken_at_secs + 1, ticks_per_sec=100, previous=previous,
+        elapsed_secs=elapsed, details=details, users={0: "root", 6001: "a\udcff"},
+    )  # fmt: skip
+    document = sample_envelope(origin, look, options, now_secs=1.8e9)
+    document = json.loads(json.dumps(document, allow_nan=False))
+    assert [str(fault) for fault in validate_envelope(document, profile=profile, strict=True)] == []
+
+
+def documents(clock, procfs, cgroup, origin, look=None):
+    sampler = Sampler(procfs=procfs, cgroup=cgroup, clock=clock, jobs=dict)
+    made = NodeDocuments(
+        origin=origin, options=SampleOptions(exclude_system_jobs=False), clock=clock, look=look or sampler.sample,
+        procfs=procfs, sysfs="/sys", unreadable=Unreadable(),
+    )  # fmt: skip
+    return sampler, made
+
+
+def test_a_captured_node_makes_the_golden_document(clock, origin, tmp_path, monkeypatch):
+    """The node's figures were captured; files of processes belong to whoever runs the test: one name for all."""
+    shutil.copytree(FIXTURES / "proc", tmp_path / "proc")
+    monkeypatch.setattr("exporter.sonar.node.pwd.getpwuid", lambda _uid: type("_", (), {"pw_name": "alice"}))
+    origin = replace(origin, attributes={"exporter_version": "0"})
+    sampler, made = documents(clock, str(tmp_path / "proc"), str(FIXTURES / "cgroup-v1"), origin)
+    [document] = made.sample()
+    sampler.close()
+    text = json.dumps(document, indent=1) + "\n"
+    path = GOLDEN / "sonar-sample-captured.json"
+    if os.environ.get("JOBFEATURES_WRITE_GOLDEN"):
+        path.write_text(text)
+    assert text == path.read_text()
+    assert [job["job"] for job in document["data"]["attributes"]["jobs"] if "epoch" not in job] == [10]
+
+
+@pytest.mark.parametrize("profile", [CURRENT, SEED])
+def test_this_machine_makes_valid_documents(profile):
+    origin = Origin(cluster="c.example.org", node="n1", profile=profile)
+    sampler, made = documents(SystemClock(), "/proc", "/sys/fs/cgroup", origin)
+    made.prime()
+    for document in (*made.sample(), *made.sysinfo()):
+        assert [str(each) for each in validate_envelope(document, profile=profile, strict=True)] == []
+    [document] = made.sample()
+    sampler.close()
+    own = [each for job in document["data"]["attributes"]["jobs"] for each in job["processes"]]
+    assert os.getpid() in {each.get("pid") for each in own}
+
+
+def test_a_look_that_could_not_be_taken_is_an_error_envelope(clock, origin):
+    sampler, made = documents(clock, "/proc", "/sys/fs/cgroup", origin, look=lambda: None)
+    made.prime()
+    [document] = made.sample()
+    sampler.close()
+    assert document.keys() == {"meta", "errors"}
+
+
+def test_the_same_look_twice_tells_no_utilisation(clock, origin, context):
+    sampler, made = documents(clock, "/proc", "/sys/fs/cgroup", origin, look=lambda: context.snapshot)
+    made.prime()
+    [document] = made.sample()
+    sampler.close()
+    found = [each for job in document["data"]["attributes"]["jobs"] for each in job["processes"]]
+    assert found
+    assert all("cpu_util" not in each for each in found)
