@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from exporter import budget, profiles
 from exporter.collectors import COLLECTORS, METRICS
 from exporter.config import ExporterConfig
 from exporter.exposition import Metric
@@ -30,6 +31,19 @@ rate(batch_job_cpu_seconds_total[5m])
 ```
 
 A reading that could not be made has no series: nothing is shown as 0 that is not 0.
+"""
+
+PAGE_HEAD = """See [the series budget](../operation.md#the-series-budget) and
+[the names of other exporters](../metrics-profiles.md).
+
+"""
+
+PROFILES_HEAD = f"""# Names of other exporters
+
+{NOTE}
+
+Shown beside our own where `metrics.profile` asks for them. What differs from the originals, and why:
+[Names of other exporters](../metrics-profiles.md).
 """
 
 SETTINGS_HEAD = f"""# Settings
@@ -99,6 +113,17 @@ def metrics_page() -> str:
         parts.append(f"\n## {name}\n\n{meaning}. {state} by default; `--[no-]collector.{name}`.\n\n")
         parts.append(_metric_table(collector.metrics))
     parts.append("\n## On the collectors themselves\n\n" + _metric_table(METRICS))
+    parts.append("\n## On the page as a whole\n\n" + PAGE_HEAD)
+    parts.append(_metric_table((*budget.METRICS, profiles.SUCCESS)))
+    return "".join(parts)
+
+
+def profiles_page() -> str:
+    """Return the page of other exporters' names."""
+    parts = [PROFILES_HEAD]
+    for name, profile in profiles.PROFILES.items():
+        parts.append(f"\n## {name}\n\nAs {profile.meaning}.\n\n")
+        parts.append(_metric_table(profile.metrics))
     return "".join(parts)
 
 
@@ -184,7 +209,12 @@ def _elsewhere(name: str) -> str:
     return ", ".join(found) or "–"
 
 
-PAGES = {"metrics.md": metrics_page, "settings.md": settings_page, "keys.md": keys_page}
+PAGES = {
+    "metrics.md": metrics_page,
+    "profiles.md": profiles_page,
+    "settings.md": settings_page,
+    "keys.md": keys_page,
+}
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)

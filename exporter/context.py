@@ -154,11 +154,18 @@ def job_labels_with(key: WorkKey, name: str, value: str) -> str:
     return f"{job_labels(key)},{labels(**{name: value})}"
 
 
+@cache  # likewise
+def info_labels(names: tuple[str, ...], values: tuple[str | int | None, ...]) -> str:
+    """Return label text of values that change with a job only; empty where one is not known."""
+    texts = ("" if value is None else str(value) for value in values)
+    return labels(**dict(zip(names, texts, strict=True)))
+
+
 def forget_unused_labels(series: int) -> None:
     """Empty the caches of label texts once most of them are of jobs that have ended.
 
     `series` is how many the latest page had: it needed no more texts than that.
     """
-    for kept in (job_labels, job_labels_with):
+    for kept in (job_labels, job_labels_with, info_labels):
         if kept.cache_info().currsize > 2 * series + 1024:
             kept.cache_clear()

@@ -79,6 +79,14 @@ PURE = {
     "exporter.sampling.gpu.procdriver",
     "exporter.sampling.status",
     "exporter.rates",
+    "exporter.budget",
+    "exporter.profiles",
+    "exporter.profiles.ceems",
+    "exporter.profiles.common",
+    "exporter.profiles.jobstats",
+    "exporter.profiles.process_exporter",
+    "exporter.profiles.slurm_job_exporter",
+    "exporter.profiles.treydock",
     "exporter.sonar.jobchanges",
     "exporter.sonar.cluster",
     "exporter.sonar.jobs",
@@ -133,6 +141,7 @@ SIBLINGS = {
     "exporter.sinks": {f"exporter.sinks.{name}" for name in ("keeper", "message", "secret", "spool")},
     "exporter.commands": {"exporter.commands.common", "exporter.commands.envelope"},
     "exporter.collectors": set(),
+    "exporter.profiles": {"exporter.profiles.common"},
 }
 
 

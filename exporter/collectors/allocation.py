@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from exporter.context import JOB, Context, job_labels, job_labels_with
-from exporter.exposition import Family, Metric, Number, labels
+from exporter.context import JOB, Context, info_labels, job_labels, job_labels_with
+from exporter.exposition import Family, Metric, Number
 from exporter.snapshot import JobSample
 from jobfeatures.model import UNLIMITED, Job
 
@@ -37,12 +37,15 @@ END = Metric(
     JOB,
     "seconds",
 )
-ALLOCATED = Metric("batch_job_allocated_cpus", "gauge", "CPUs allocated to the job on this node.", JOB)
+ALLOCATED = Metric(
+    "batch_job_allocated_cpus", "gauge", "CPUs allocated to the job on this node.", JOB, sums=True
+)
 ALLOCATED_GPUS = Metric(
     "batch_job_allocated_gpus",
     "gauge",
     "Whole graphics cards allocated to the job on this node.",
     JOB,
+    sums=True,
 )
 WALL = Metric(
     "batch_job_wall_limit_seconds",
@@ -57,6 +60,7 @@ MEMORY = Metric(
     "Memory that the batch system gave the job here.",
     JOB,
     "bytes",
+    sums=True,
 )
 
 METRICS = (INFO, STATE, START, END, ALLOCATED, ALLOCATED_GPUS, WALL, MEMORY)
@@ -84,15 +88,17 @@ def families(context: Context) -> Iterator[Family]:
 
 def _info(job: Job, sample: JobSample | None) -> str:
     uid = job.uid if job.uid is not None or sample is None else sample.uid
-    values = {
-        "user": job.user,
-        "uid": uid,
-        "account": job.account,
-        "partition": job.partition,
-        "name": job.name,
-        "array_job_id": job.array_job_id,
-        "array_task_id": job.array_task_id,
-        "het_job_id": job.het_job_id,
-        "accounting": sample.accounting.value if sample is not None else None,
-    }
-    return labels(**{name: "" if value is None else str(value) for name, value in values.items()})
+    return info_labels(
+        INFO_LABELS,
+        (
+            job.user,
+            uid,
+            job.account,
+            job.partition,
+            job.name,
+            job.array_job_id,
+            job.array_task_id,
+            job.het_job_id,
+            sample.accounting.value if sample is not None else None,
+        ),
+    )

@@ -23,6 +23,7 @@ MEMORY = Metric(
     "Memory of the job by component: anon, file (page cache without shmem), shmem, kernel, swap.",
     (*JOB, "component"),
     "bytes",
+    sums=True,
 )
 CHARGED = Metric(
     "batch_job_memory_charged_bytes",
@@ -30,11 +31,12 @@ CHARGED = Metric(
     "Memory that the kernel counts against the job's limit.",
     JOB,
     "bytes",
+    sums=True,
 )
 LIMIT = Metric("batch_job_memory_limit_bytes", "gauge", "The kernel's memory limit of the job.", JOB, "bytes")
 PEAK = Metric("batch_job_memory_peak_bytes", "gauge", "Highest charged memory so far.", JOB, "bytes")
-PROCESSES = Metric("batch_job_processes", "gauge", "Processes of the job.", JOB)
-THREADS = Metric("batch_job_threads", "gauge", "Threads of the job.", JOB)
+PROCESSES = Metric("batch_job_processes", "gauge", "Processes of the job.", JOB, sums=True)
+THREADS = Metric("batch_job_threads", "gauge", "Threads of the job.", JOB, sums=True)
 CPUSET = Metric(
     "batch_job_cpuset_cpus", "gauge", "CPUs that the job's cpuset lets it use in effect.", JOB, sums=True
 )

@@ -66,17 +66,77 @@ def test_prometheus_client_reads_both(openmetrics, parse):
     assert samples[("batch_job_info", (("name", 'a "quoted"\nname \\ ü'),))] == 1
 
 
+EDGES = [
+    0, -0.0, 0.0, 5e-324, -5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 2**53, 2**53 + 1, 2**64 - 1,
+    2**64, -(2**63), 10**300, 0.1, 1e-7, 1e16, 1e22, 1 / 3, math.nan, math.inf, -math.inf,
+]  # fmt: skip
+numbers = st.sampled_from(EDGES) | st.floats() | st.integers(-(2**70), 2**70)
+
+
+def is_same(value, read):
+    """Tell whether a number came back as the float that is nearest to it, with its sign."""
+    if math.isnan(value):
+        return math.isnan(read)
+    return float(read) == float(value) and math.copysign(1, read) == math.copysign(1, value)
+
+
 @given(
-    st.text(st.characters(exclude_categories=["Cs"])),
-    st.floats() | st.integers(-(2**53), 2**53),
+    st.lists(
+        st.tuples(st.text(st.characters(exclude_categories=["Cs"])), numbers),
+        max_size=8,
+        unique_by=lambda x: x[0],
+    ),
     st.booleans(),
 )
-def test_any_label_and_any_number_come_back(text, value, openmetrics):
-    body = render([Family(GAUGE, [(labels(job_id=text), value)])], openmetrics=openmetrics).decode()
+def test_any_labels_and_any_numbers_come_back_whatever_stands_beside_them(pairs, openmetrics):
+    samples = [(labels(job_id=text), value) for text, value in pairs]
+    body = render([Family(GAUGE, samples)], openmetrics=openmetrics).decode()
     parse = parse_openmetrics if openmetrics else parse_text
-    [sample] = next(iter(parse(body))).samples
-    assert sample.labels == {"job_id": text}
-    assert sample.value == value or (math.isnan(sample.value) and math.isnan(value))
+    found = [sample for family in parse(body) for sample in family.samples]
+    assert [sample.labels["job_id"] for sample in found] == [text for text, _ in pairs]
+    assert all(is_same(value, sample.value) for (_, value), sample in zip(pairs, found, strict=True))
+
+
+@given(st.lists(numbers, min_size=1))
+def test_a_family_is_written_number_by_number_as_each_alone(values):
+    lines = (
+        render([Family(GAUGE, [("", value) for value in values])], openmetrics=False).decode().splitlines()
+    )
+    assert lines[2:] == [f"batch_job_processes {format_value(value)}" for value in values]
+
+
+def test_an_integer_beyond_any_float_does_not_end_the_page():
+    body = render([Family(GAUGE, [("", 10**400), ("", 0.5)])], openmetrics=False).decode()
+    assert f"batch_job_processes {10**400}\nbatch_job_processes 0.5\n" in body
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.booleans())
+def test_any_meaning_comes_back(meaning, openmetrics):
+    body = render([Family(Metric("a", "gauge", meaning), [("", 1)])], openmetrics=openmetrics).decode()
+    [family] = (parse_openmetrics if openmetrics else parse_text)(body)
+    expected = meaning if openmetrics else meaning.strip()  # its reader strips the line
+    assert family.documentation.strip() == expected.strip()
+
+
+def test_another_exporters_names_stand_verbatim():
+    made = [
+        Family(Metric("cgroup_cpu_user_seconds", "counter", "A.", verbatim=True), [("", 1)]),
+        Family(Metric("namedprocess_cpu_seconds_total", "counter", "B.", verbatim=True), [("", 2)]),
+        Family(Metric("cgroup_info", "gauge", "C.", verbatim=True), [("", 1)]),
+    ]
+    assert render(made, openmetrics=False).decode() == (
+        "# HELP cgroup_cpu_user_seconds A.\n# TYPE cgroup_cpu_user_seconds counter\ncgroup_cpu_user_seconds 1\n"
+        "# HELP namedprocess_cpu_seconds_total B.\n# TYPE namedprocess_cpu_seconds_total counter\n"
+        "namedprocess_cpu_seconds_total 2\n"
+        "# HELP cgroup_info C.\n# TYPE cgroup_info gauge\ncgroup_info 1\n"
+    )
+    openmetrics = render(made, openmetrics=True).decode()
+    assert [(each.name, each.type) for each in parse_openmetrics(openmetrics)] == [
+        ("cgroup_cpu_user_seconds", "unknown"),
+        ("namedprocess_cpu_seconds", "counter"),
+        ("cgroup_info", "gauge"),
+    ]
+    assert "\nnamedprocess_cpu_seconds_total 2\n" in openmetrics
 
 
 @given(st.text(), st.booleans())

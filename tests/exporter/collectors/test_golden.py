@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
+from exporter import budget
 from exporter.collectors import COLLECTORS, METRICS, collect
-from exporter.exposition import render
+from exporter.page import PageMaker
 from jobfeatures.model import JobKey
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
@@ -33,7 +34,7 @@ def context(context):
 
 
 def page(context, *, openmetrics):
-    text = render(collect(context, COLLECTORS.keys()), openmetrics=openmetrics).decode()
+    text = PageMaker(COLLECTORS.keys(), (), 0).render(context, openmetrics=openmetrics).decode()
     return VARYING.sub(lambda match: f"{match[1]} 0" if match[1] else 'python="3"', text)
 
 
@@ -47,7 +48,11 @@ def test_the_page_is_the_golden_one(context, name, openmetrics):
 
 def test_every_declared_metric_is_in_the_golden_page():
     text = (GOLDEN / "metrics.txt").read_text(encoding="utf-8")
-    declared = [*METRICS, *(metric for collector in COLLECTORS.values() for metric in collector.metrics)]
+    declared = [
+        *METRICS,
+        *budget.METRICS,
+        *(metric for collector in COLLECTORS.values() for metric in collector.metrics),
+    ]
     assert [metric.sample_name for metric in declared if f"# TYPE {metric.sample_name} " not in text] == []
     assert len({metric.name for metric in declared}) == len(declared)
 
@@ -67,7 +72,7 @@ def test_no_series_stands_there_twice(context):
 
 def test_prometheus_client_takes_it_for_openmetrics(context):
     families = list(parse_openmetrics(page(context, openmetrics=True)))
-    assert len(families) == len(collect(context, COLLECTORS.keys()))
+    assert len(families) == len(collect(context, COLLECTORS.keys())) + len(budget.METRICS)
 
 
 def test_promtool_has_nothing_to_say_about_it():
