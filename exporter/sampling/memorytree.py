@@ -45,8 +45,18 @@ class MemoryTree:
             said = self._files.read(f"{path}/memory.oom_control", parse_oom_control)
             kills[path] = said if said is ABSENT or said is None else said.get("oom_kill", ABSENT)
             hits[path] = self._files.read(f"{path}/memory.failcnt", _parse_failcnt)
-        found = {"oom_kills": _rows(kills), "limit_hits": _rows(hits)}
+        found = {"oom_kills": self._rows(kills), "limit_hits": self._rows(hits)}
         return {name: rows for name, rows in found.items() if rows != {}}
+
+    def _rows(self, counts: dict[str, int | Absence | None]) -> Rows:
+        """Return what is there as rows by path below the job; a kernel that does not count has none."""
+        rows: dict[str, tuple[int, ...]] = {}
+        for path, count in counts.items():
+            if count is None:
+                return None
+            if count is not ABSENT:
+                rows[path[len(self._top) :]] = (count,)
+        return rows
 
     def _walk(self) -> list[str]:
         """Return all groups; a directory is listed again when its count of links says so, or now and then."""
@@ -80,14 +90,3 @@ def _directories(path: str) -> list[str]:
 
 def _parse_failcnt(text: str) -> int:
     return parse_number(text, source="memory.failcnt")
-
-
-def _rows(counts: dict[str, int | Absence | None]) -> Rows:
-    """Return what is there as rows; a kernel that does not count has none."""
-    rows: dict[str, tuple[int, ...]] = {}
-    for path, count in counts.items():
-        if count is None:
-            return None
-        if count is not ABSENT:
-            rows[path] = (count,)
-    return rows

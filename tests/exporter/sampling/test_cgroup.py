@@ -29,7 +29,9 @@ def listed(root, unreadable, **more) -> list[JobDirectory]:
 
 def test_separate_hierarchies_of_v1_are_found(fixtures):
     root = str(fixtures / "cgroup-v1")
-    assert find_hierarchies(root) == {"cpuacct": f"{root}/cpuacct", "memory": f"{root}/memory"}
+    assert find_hierarchies(root) == {
+        controller: f"{root}/{controller}" for controller in ("blkio", "cpuacct", "cpuset", "memory")
+    }
 
 
 def test_hierarchies_mounted_together_are_found_behind_no_link(tmp_path):
@@ -70,9 +72,15 @@ def test_a_captured_job_of_v1_is_read(fixtures, budget, unreadable):
                 anon=593920, file=131072, shmem=4096, kernel=348160, swap=8192, charged=2277376, limit=104857600,
                 peak=3502080,
             ),
+            counters={
+                "oom_kills": {"": (0,), "/step_batch": (0,), "/step_batch/task_0": (1,)},
+                "limit_hits": {"": (174,), "/step_batch": (0,), "/step_batch/task_0": (0,)},
+                "block_io": {"254:0": (8192, 4096, 2, 1)},
+            },
+            cpus=frozenset({0, 1}),
         )  # fmt: skip
     assert unreadable.counts == {}
-    assert budget.open == 7
+    assert budget.open == 16
     group.close()
     assert budget.open == 0
 
@@ -93,6 +101,18 @@ def test_jobs_of_v2_are_read_by_number_and_by_sluid(fixtures, budget, unreadable
             limit=None,
             peak=6533120,
         ),
+        counters={
+            "oom_kills": {"": (1,)},
+            "limit_hits": {"": (174,)},
+            "block_io": {"254:0": (8192, 4096, 2, 1), "253:0": (8192, 4096, 2, 1)},
+            ("cpu", "some"): {"": (1500000,)},
+            ("cpu", "full"): {"": (100000,)},
+            ("memory", "some"): {"": (2500000,)},
+            ("memory", "full"): {"": (200000,)},
+            ("io", "some"): {"": (3500000,)},
+            ("io", "full"): {"": (300000,)},
+        },
+        cpus=frozenset({0, 1, 2, 5}),
     )
     old = JobCgroup(directories["s5K1KKYAYG5D00"], budget, unreadable)
     assert old.read() == JobFigures(
@@ -227,3 +247,55 @@ def test_a_pipe_in_place_of_a_file_does_not_hang(node, budget, unreadable):
     os.mkfifo(group / "cpu.stat")
     assert JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable).read().cpu is None
     assert unreadable.counts == {"job_cpu_stat_espipe": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [
+        ("memory.events", {"oom_kills", "limit_hits"}),
+        ("io.stat", {"block_io"}),
+        ("cpu.pressure", {("cpu", "some"), ("cpu", "full")}),
+    ],
+)
+@pytest.mark.parametrize("failure", [errno.EACCES, errno.EIO, "garbage"])
+def test_a_counter_that_cannot_be_read_is_told_apart_from_one_that_is_not_there(
+    node, budget, unreadable, fail_opening, name, lost, failure
+):
+    group = node.job_v2("job_2")
+    (group / "memory.events").write_text("max 1\noom_kill 0\n")
+    (group / "io.stat").write_text("")
+    (group / "cpu.pressure").write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
+    reader = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable)
+    assert reader.read().counters == {
+        "oom_kills": {"": (0,)},
+        "limit_hits": {"": (1,)},
+        "block_io": {},
+        ("cpu", "some"): {"": (0,)},
+    }
+    reader.close()
+    if failure == "garbage":
+        (group / name).write_text("\xff")
+    else:
+        fail_opening(name, failure)
+    counters = reader.read().counters
+    assert {counter for counter, rows in counters.items() if rows is None} == lost
+    kind = failure if failure == "garbage" else errno.errorcode[failure].lower()
+    assert unreadable.counts == {f"job_{name.replace('.', '_')}_{kind}": 1}
+    reader.close()
+
+
+def test_a_cpuset_of_an_old_kernel_tells_what_was_asked_for_and_an_empty_one_nothing(
+    node, budget, unreadable
+):
+    path = "slurm/uid_1/job_2"
+    group = node.cgroup / "cpuset" / path
+    group.mkdir(parents=True)
+    (group / "cpuset.cpus").write_text("0-3\n")
+    reader = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable)
+    assert reader.read().cpus == {0, 1, 2, 3}
+    (group / "cpuset.cpus").write_text("\n")
+    assert reader.read().cpus is None
+    (group / "cpuset.effective_cpus").write_text("0-7\n")
+    reader.read()  # a file that was not there is not asked for at every look
+    assert len(reader.read().cpus) == 8
+    reader.close()

@@ -1,7 +1,10 @@
+from dataclasses import asdict
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.ledger import KEPT_ABSENT, CounterLedger
+from exporter.sampling.ledger import KEPT_ABSENT, CounterLedger, JobCounters
+from exporter.snapshot import BlockIo
 
 # What a look may find of each of three sources: nothing, something that cannot be read, or a number.
 COUNTERS = st.integers(0, 2**64 - 1)
@@ -77,3 +80,64 @@ def test_a_sum_is_at_least_what_its_sources_say_and_at_most_all_that_was_ever_co
         if sums is not None:
             assert sums[0] == increases
             assert sums[0] >= sum(row[0] for row in look.values())
+
+
+V2 = {"oom_kills": {"": (1,)}, "limit_hits": {"": (174,)}, ("cpu", "some"): {"": (1_500_000,)}}
+
+
+def test_counters_of_all_groups_of_a_job_become_fields_of_its_record():
+    counters = JobCounters()
+    assert counters.update({"/a": V2, "/b": V2}) == {
+        "oom_kills": 2,
+        "memory_limit_hits": 348,
+        "pressure_secs": {("cpu", "some"): 3.0},
+    }
+    assert counters.update({}) == {"pressure_secs": {}}
+
+
+def test_block_io_is_summed_over_devices_but_those_that_are_made_of_others():
+    rows = {"8:0": (8192, 4096, 2, 1), "253:0": (8192, 4096, 2, 1), "8:16": (10, 0, 1, 0)}
+    counted = JobCounters().update({"/a": {"block_io": rows}}, {"253:0"})["block_io"]
+    assert counted == BlockIo(read_bytes=8202, written_bytes=4096, reads=3, writes=1)
+
+
+def test_a_group_that_has_moved_nothing_has_moved_zero_and_one_that_cannot_tell_nothing():
+    nothing = BlockIo(read_bytes=0, written_bytes=0, reads=0, writes=0)
+    assert JobCounters().update({"/a": {"block_io": {}}})["block_io"] == nothing
+    assert JobCounters().update({"/a": {"block_io": {"7:0": (1, 1, 1, 1)}}}, {"7:0"})["block_io"] == nothing
+    assert "block_io" not in JobCounters().update({"/a": {"block_io": None}})
+    assert "block_io" not in JobCounters().update({"/a": {}})
+
+
+def test_a_counter_that_comes_back_is_not_lower_than_it_was_told():
+    counters = JobCounters()
+    counters.update({"/a": {"oom_kills": {"": (0,), "/step_0": (2,)}}})
+    assert "oom_kills" not in counters.update({"/a": {"oom_kills": None}})
+    assert counters.update({"/a": {"oom_kills": {"": (0,)}}})["oom_kills"] == 2
+
+
+NAMES = ["oom_kills", "limit_hits", "block_io", ("cpu", "some"), ("io", "full")]
+
+
+@st.composite
+def group_counters(draw):
+    """Draw what one group counts: some counters, some of them unreadable, of some sources."""
+    counters = {}
+    for name in draw(st.lists(st.sampled_from(NAMES), unique=True)):
+        row = st.tuples(*[COUNTERS] * (4 if name == "block_io" else 1))
+        counters[name] = draw(st.none() | st.dictionaries(st.sampled_from(["", "8:0", "/step_0"]), row))
+    return counters
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["/a", "/b"]), group_counters()), max_size=8))
+def test_no_field_of_a_job_ever_falls(looks):
+    counters = JobCounters()
+    told = {}
+    for look in looks:
+        fields = counters.update(look)
+        flat = {name: value for name, value in fields.items() if isinstance(value, int)}
+        flat.update(fields["pressure_secs"])
+        if "block_io" in fields:
+            flat.update(asdict(fields["block_io"]))
+        assert all(value >= told.get(name, 0) for name, value in flat.items())
+        told.update(flat)
