@@ -8,6 +8,8 @@ from exporter import budget, profiles
 from exporter.collectors import COLLECTORS, METRICS
 from exporter.config import ExporterConfig
 from exporter.exposition import Metric
+from exporter.ingest import page as foreign
+from exporter.ingest.serve import PATH as FOREIGN_PATH
 from jobfeatures.batch import SYSTEMS, load_module
 from jobfeatures.config import Config
 from jobfeatures.features.keys import KEYS, SHUTDOWNTIME, SHUTDOWNTIME_JOB, Area, Key, Profile
@@ -35,6 +37,12 @@ A reading that could not be made has no series: nothing is shown as 0 that is no
 
 PAGE_HEAD = """See [the series budget](../operation.md#the-series-budget) and
 [the names of other exporters](../metrics-profiles.md).
+
+"""
+
+FOREIGN_HEAD = f"""On `{FOREIGN_PATH}`, beside the series of the collectors {", ".join(foreign.OF_NODE)} of each node,
+and {" and ".join(foreign.OF_CLUSTER)} of each cluster. All carry the label `cluster` and, of nodes, `node`:
+[Documents of other agents](../sonar.md#reading).
 
 """
 
@@ -115,6 +123,7 @@ def metrics_page() -> str:
     parts.append("\n## On the collectors themselves\n\n" + _metric_table(METRICS))
     parts.append("\n## On the page as a whole\n\n" + PAGE_HEAD)
     parts.append(_metric_table((*budget.METRICS, profiles.SUCCESS)))
+    parts.append("\n## Of foreign nodes\n\n" + FOREIGN_HEAD + _metric_table(foreign.METRICS))
     return "".join(parts)
 
 

@@ -12,6 +12,8 @@ from exporter.collectors import CONTROLLER
 from exporter.config import DaemonConfig
 from exporter.controller import Controller
 from exporter.daemon import Daemon
+from exporter.ingest.serve import Ingest
+from exporter.snapshot import Kind
 from exporter.web.app import make_app, serving
 from exporter.web.discovery import discovery_route
 from jobfeatures.errors import ConfigurationError
@@ -40,7 +42,9 @@ async def _serve(
     config: DaemonConfig, duration_secs: float | None, on_listening: Callable[[str], None]
 ) -> None:
     served = make_served(config)
+    ingest = make_ingest(config)
     routes = [discovery_route(served.targets)] if isinstance(served, Controller) else []
+    routes += ingest.routes()
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -48,6 +52,7 @@ async def _serve(
     async with (
         serving(make_app(served, routes), config.web_listen_address) as address,
         _serving_features(config, served),
+        ingest.running(),
     ):
         try:
             served.start()
@@ -66,6 +71,11 @@ def make_served(config: DaemonConfig) -> Daemon | Controller:
         return Controller(config)
     check_listener(config)
     return Daemon(config)
+
+
+def make_ingest(config: DaemonConfig) -> Ingest:
+    """Return what takes documents of other agents, not started. Raises ConfigurationError."""
+    return Ingest(config, frozenset(map(Kind, config.jobs_kinds)))
 
 
 def check_listener(config: DaemonConfig) -> None:

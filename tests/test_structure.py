@@ -44,6 +44,12 @@ PURE = {
     "jobfeatures.formats.sonar.validate",
     "jobfeatures.formats.sonar.values",
     "jobfeatures.formats.sss.job",
+    "jobfeatures.formats.swf.bursts",
+    "jobfeatures.formats.swf.check",
+    "jobfeatures.formats.swf.fields",
+    "jobfeatures.formats.swf.header",
+    "jobfeatures.formats.swf.lines",
+    "jobfeatures.formats.swf.records",
     "jobfeatures.formats.sss.vocabulary",
     "jobfeatures.formats.sss.write",
     "jobfeatures.publish.addresses",
@@ -97,6 +103,8 @@ PURE = {
     "exporter.sonar.sysinfo",
     "exporter.sonar.workid",
     "exporter.retention",
+    "exporter.ingest.books",
+    "exporter.ingest.foreign",
     "exporter.collectors.allocation",
     "exporter.collectors.cluster",
     "exporter.collectors.drains",
@@ -122,7 +130,7 @@ IMPURE_IMPORTS = {
 
 ONLY_IN = {
     "subprocess": {"jobfeatures.command"},
-    "aiohttp": {"exporter.web", "jobfeatures.publish.http"},
+    "aiohttp": {"exporter.web", "exporter.ingest.listener", "exporter.ingest.serve", "jobfeatures.publish.http"},
     "prometheus_client": {"exporter.collectors", "exporter.exposition", "exporter.web"},
     "watchdog": {"jobfeatures.watch"},
     "ClusterShell": {"jobfeatures.nodelist"},
@@ -131,6 +139,7 @@ ONLY_IN = {
     "pyrsmi": set(),
     "amdsmi": set(),  # prints and raises at import without hardware
     "confluent_kafka": {"exporter.sinks.kafka"},
+    "numpy": {"jobfeatures.formats.swf.columns"},
     "defusedxml": {"jobfeatures.formats.sss.xml"},
 }
 

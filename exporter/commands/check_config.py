@@ -17,8 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the settings that would be used."""
     config = config_of(arguments)
-    from exporter.serve import make_served
+    from exporter.serve import make_ingest, make_served
 
+    make_ingest(config)
     make_served(config)  # finds what the settings contradict in one another
     for each in settings_of(ExporterConfig):
         value = getattr(config, each.field_name)

@@ -38,8 +38,9 @@ def iterate_documents(text: str, *, growing: bool = False) -> Iterator[Document]
     """
     position = _BLANK.match(text).end()  # type: ignore[union-attr]  # it matches nothing as well
     if text.startswith("[", position):
-        if not growing:
-            yield from _of_array(text, position)
+        found = list(_of_array(text, position))
+        if not (growing and any(each.reason for each in found)):
+            yield from found
         return
     number, line, counted, bad = 0, 1, 0, 0
     while position < len(text) and bad < MAX_BAD_DOCUMENTS:

@@ -29,6 +29,8 @@ from jobfeatures.formats.sonar.records import (
 from jobfeatures.formats.sonar.validate import validate_envelope
 
 MAX_CORES: Final = 16_384
+MAX_CARDS: Final = 1024
+MAX_DISKS: Final = 4096
 MAX_JOBS: Final = 100_000
 
 _IO: Final = ("data_read", "data_written", "data_cancelled")
@@ -72,6 +74,9 @@ def _sample(attributes: Json, reader: Reader) -> SampleRecord:
     if len(cores) > MAX_CORES:
         raise ParseError(f"more than {MAX_CORES} cores", field=f"{path}.system.cpus")
     has_loads = any(name in system for name in _LOADS)
+    for name, most in (("gpus", MAX_CARDS), ("disks", MAX_DISKS)):
+        if len(system.get(name) or ()) > most:
+            raise ParseError(f"more than {most} {name}", field=f"{path}.system.{name}")
     jobs = list(reader.items(attributes, "jobs", path))
     if len(jobs) > MAX_JOBS:
         raise ParseError(f"more than {MAX_JOBS} jobs", field=f"{path}.jobs")

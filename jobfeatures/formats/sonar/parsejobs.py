@@ -62,6 +62,7 @@ def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
     state = parse_state(job.get("job_state") or "")
     array, het = job.get("array_job_id") or 0, job.get("het_job_id") or 0
     gpus = _count(allocated, "gres/gpu")
+    priority = parse_limit(job.get("priority") or 0)
     return SlurmJobRecord(
         job=Job(
             key=JobKey("slurm", str(job["job_id"])),
@@ -75,6 +76,8 @@ def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
             end_secs=secs_of(job, "end_time") if state.is_finished else None,
             nodes=nodes,
             total_cpus=cpus,
+            total_nodes=len(nodes) or job.get("requested_node_count") or None,
+            total_gpus=gpus,
             allocated_cpus=cpus if alone else None,
             allocated_gpus=gpus if alone else None,
             limits=Limits(
@@ -85,6 +88,8 @@ def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
             array_task_id=str(job.get("array_task_id") or 0) if array else None,
             het_job_id=str(het) if het else None,
             het_offset=job.get("het_job_offset") or 0 if het else None,
+            priority=priority if isinstance(priority, int) else None,
+            reservation=short(job.get("reservation") or "") or None,
         ),
         step=short(job.get("job_step") or ""),
         node_count=job.get("requested_node_count") or None,

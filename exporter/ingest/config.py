@@ -1,0 +1,39 @@
+"""The settings of what comes in in Sonar's format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from exporter.sonar.config import SonarConfig
+from jobfeatures.settings import ADDRESS, COUNT, PATH, POSITIVE_DURATION, SIZE, setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestConfig(SonarConfig):
+    """Where envelopes of other agents come from, and how much of them is kept."""
+
+    sonar_listen: str | None = setting(
+        "sonar.listen",
+        ADDRESS,
+        None,
+        "where other agents' documents are accepted over HTTP; beyond loopback only with sonar.users_file",
+    )
+    sonar_users_file: str | None = setting(
+        "sonar.users_file", PATH, None, "who may send them: lines USER:PASSWORD, readable by its owner alone"
+    )
+    sonar_directory: str | None = setting(
+        "sonar.directory",
+        PATH,
+        None,
+        "folder whose YEAR/MONTH/DAY/*.json other agents' documents are read of",
+    )
+    sonar_max_nodes: int = setting(
+        "sonar.max_nodes", COUNT, 1000, "how many foreign nodes are kept; the one silent for longest goes"
+    )
+    sonar_max_body_bytes: int = setting(
+        "sonar.max_body_bytes", SIZE, 16 * 2**20, "largest request, and largest document of a file"
+    )
+    sonar_rate: int = setting("sonar.rate", COUNT, 200, "requests a second that one address may send")
+    sonar_silence_secs: float = setting(
+        "sonar.silence", POSITIVE_DURATION, 1800.0, "after this time without a sample a foreign node vanishes"
+    )

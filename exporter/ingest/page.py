@@ -1,0 +1,223 @@
+"""The metrics of foreign nodes: the same collectors as for our own, with the labels cluster and node.
+
+What a collector says of one node is kept until something later is known of the node or its cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from exporter.collectors import COLLECTORS, jobs
+from exporter.context import Context, job_labels, job_labels_with
+from exporter.exposition import Family, Metric, Sample, labels, render
+from exporter.ingest.nodes import ClusterState, NodeName, NodeState, SonarNodes
+from exporter.snapshot import Kind, kind_of
+from jobfeatures.clock import Clock
+from jobfeatures.model import Job, JobKey, JobState, JobTable, fill_unknown
+
+NODE: Final = ("cluster", "node")
+
+AGE = Metric(
+    "batch_sonar_node_age_seconds",
+    "gauge",
+    "Age of the latest sample of a foreign node; after a time without one all its series vanish.",
+    NODE,
+    "seconds",
+)
+CORES = Metric(
+    "batch_node_core_busy_seconds",
+    "counter",
+    "CPU time of a core since boot without idle time and waiting, of nodes that do not tell its modes.",
+    (*NODE, "core"),
+    "seconds",
+)
+USED = Metric(
+    "batch_node_memory_used_bytes",
+    "gauge",
+    "Memory of the node that is not available to new work.",
+    NODE,
+    "bytes",
+)
+ERRORS = Metric(
+    "batch_sonar_node_errors",
+    "gauge",
+    "Errors that the latest sample of a foreign node tells of.",
+    NODE,
+)
+DOCUMENTS = Metric(
+    "batch_sonar_documents",
+    "counter",
+    "Documents that came in, by what they were or why they were not taken.",
+    ("kind",),
+)
+DROPPED = Metric(
+    "batch_sonar_dropped_nodes", "counter", "Foreign nodes that gave way to others: too many were sent."
+)
+
+METRICS = (AGE, CORES, USED, ERRORS, DOCUMENTS, DROPPED)
+
+_STORAGE: Final = {
+    jobs.STORAGE_READ: "read_bytes",
+    jobs.STORAGE_WRITTEN: "written_bytes",
+    jobs.STORAGE_CANCELLED: "cancelled_bytes",
+}
+OF_NODE: Final = ("node", "sysinfo", "jobs", "allocation", "gpus")
+OF_CLUSTER: Final = ("queue", "cluster")
+# What a snapshot from afar does not know, and what `AGE` says for all.
+LEFT_OUT: Final = frozenset(
+    {
+        "batch_node_processes",
+        "batch_node_unreadable_readings",
+        "batch_gpu_age_seconds",
+        "batch_gpu_driver_up",
+        "batch_gpu_processes",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The families of a node, and what they were made of."""
+
+    state: NodeState
+    jobs: Mapping[JobKey, Job]
+    families: list[Family]
+
+
+class SonarPage:
+    """Makes the text of /sonar/metrics."""
+
+    def __init__(self, nodes: SonarNodes, clock: Clock, kinds: frozenset[Kind]) -> None:
+        self._nodes = nodes
+        self._clock = clock
+        self._kinds = kinds
+        self._kept: dict[NodeName, _Kept] = {}
+
+    def exposition(self, *, openmetrics: bool) -> bytes:
+        """Return the text; each family once, with the samples of all nodes."""
+        return render(self.families(), openmetrics=openmetrics)
+
+    def families(self) -> list[Family]:
+        """Return the families of all nodes and clusters, then how many documents came in."""
+        now = self._clock.now_secs()
+        clusters = self._nodes.clusters()
+        states = self._nodes.nodes()
+        by_node = {name: _jobs_by_node(each) for name, each in clusters.items()}
+        kept: dict[NodeName, _Kept] = {}
+        for name, state in states.items():
+            known = by_node.get(name[0], {}).get(_short(name[1]), {})
+            old = self._kept.get(name)
+            if old is not None and old.state is state and old.jobs == known:
+                kept[name] = old
+            else:
+                found = list(_families_of_node(name, state, known, self._kinds))
+                kept[name] = _Kept(state, known, found)
+        self._kept = kept
+        ages = [(_node_labels(name), max(0.0, now - each.seen_at_secs)) for name, each in states.items()]
+        return _merged(
+            [
+                Family(AGE, ages),
+                *(family for each in kept.values() for family in each.families),
+                *(
+                    family
+                    for name, each in clusters.items()
+                    for family in _families_of_cluster(name, each, now)
+                ),
+                Family(
+                    DOCUMENTS, [(labels(kind=kind), n) for kind, n in sorted(self._nodes.counts().items())]
+                ),
+                Family(DROPPED, [("", self._nodes.dropped_nodes)]),
+            ]
+        )
+
+
+def _families_of_node(
+    name: NodeName, state: NodeState, known: Mapping[JobKey, Job], kinds: frozenset[Kind]
+) -> Iterator[Family]:
+    prefix = _node_labels(name)
+    sample, snapshot = state.sample, state.snapshot
+    if sample is None or snapshot is None:
+        return
+    users = {str(each.job): each.user for each in sample.jobs if each.epoch == 0}
+    here = {key: job for key, job in known.items() if job.state.is_on_node}
+    for key in snapshot.jobs:
+        if isinstance(key, JobKey):
+            seen = Job(key=key, state=JobState.RUNNING, user=users.get(key.job_id))
+            here[key] = fill_unknown(known[key], seen) if key in known else seen
+    context = Context(
+        now_secs=snapshot.taken_at_secs, snapshot=snapshot, jobs=here, sysinfo=state.made, kinds=kinds
+    )
+    has_threads = all(each.threads is not None for job in sample.jobs for each in job.processes)
+    for collector in OF_NODE:
+        for family in COLLECTORS[collector].families(context):
+            if family.metric.name not in LEFT_OUT and (has_threads or family.metric is not jobs.THREADS):
+                yield _prefixed(family, prefix, NODE)
+    own = [
+        Family(CORES, [(labels(core=str(core)), secs) for core, secs in enumerate(sample.core_secs)]),
+        Family(USED, [("", each) for each in (sample.used_memory_bytes,) if each is not None]),
+        Family(ERRORS, [("", len(sample.errors))]),
+    ]
+    yield from (Family(each.metric, _with(prefix, each.samples)) for each in own)
+    for made in _counters(state, kinds):
+        yield _prefixed(made, prefix, NODE)
+
+
+def _counters(state: NodeState, kinds: frozenset[Kind]) -> Iterator[Family]:
+    """Yield what books keep of the jobs; nothing of storage where the agent does not tell of it."""
+    totals = [(key, counts) for key, counts in state.totals.items() if kind_of(key) in kinds]
+    yield Family(
+        jobs.CPU, [(job_labels_with(key, "mode", "total"), counts.cpu_secs) for key, counts in totals]
+    )
+    if state.sample is not None and any(
+        process.data_read_bytes is not None for job in state.sample.jobs for process in job.processes
+    ):
+        for metric, name in _STORAGE.items():
+            yield Family(metric, [(job_labels(key), getattr(counts, name)) for key, counts in totals])
+
+
+def _families_of_cluster(name: str, cluster: ClusterState, now: float) -> Iterator[Family]:
+    table = JobTable(source="slurm", jobs=cluster.jobs, taken_at_secs=cluster.jobs_at_secs, complete=False)
+    context = Context(
+        now_secs=now,
+        queues=(table,) if cluster.jobs_at_secs else (),
+        clusters=(cluster.state,) if cluster.state is not None else (),
+    )
+    prefix = labels(cluster=name)
+    for collector in OF_CLUSTER:
+        for family in COLLECTORS[collector].families(context):
+            yield _prefixed(family, prefix, ("cluster",))
+
+
+def _jobs_by_node(cluster: ClusterState) -> dict[str, dict[JobKey, Job]]:
+    found: dict[str, dict[JobKey, Job]] = {}
+    for key, job in cluster.jobs.items():
+        for node in job.nodes:
+            found.setdefault(_short(node), {})[key] = job
+    return found
+
+
+def _short(name: str) -> str:
+    return name.split(".", 1)[0]
+
+
+def _node_labels(name: NodeName) -> str:
+    return labels(cluster=name[0], node=name[1])
+
+
+def _with(prefix: str, samples: Iterable[Sample]) -> list[Sample]:
+    return [(f"{prefix},{text}" if text else prefix, value) for text, value in samples]
+
+
+def _prefixed(family: Family, prefix: str, names: tuple[str, ...]) -> Family:
+    metric = replace(family.metric, label_names=(*names, *family.metric.label_names))
+    return Family(metric, _with(prefix, family.samples))
+
+
+def _merged(families: Iterable[Family]) -> list[Family]:
+    found: dict[str, tuple[Metric, list[Sample]]] = {}
+    for family in families:
+        if family.samples:
+            found.setdefault(family.metric.name, (family.metric, []))[1].extend(family.samples)
+    return [Family(metric, samples) for metric, samples in found.values()]

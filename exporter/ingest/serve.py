@@ -1,0 +1,100 @@
+"""Puts the parts together for the daemon, in both of its roles."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import AsyncIterator, Iterator
+
+from aiohttp import web
+
+from exporter.exposition import choose_format
+from exporter.ingest.config import IngestConfig
+from exporter.ingest.directory import SonarDirectory
+from exporter.ingest.intake import SonarIntake
+from exporter.ingest.listener import SonarListener, listening
+from exporter.ingest.nodes import SonarNodes
+from exporter.ingest.page import SonarPage
+from exporter.ingest.users import Users
+from exporter.snapshot import Kind
+from jobfeatures.clock import Clock, SystemClock
+from jobfeatures.errors import ConfigurationError
+
+log = logging.getLogger(__name__)
+
+PATH = "/sonar/metrics"
+LOOPBACK = ("127.", "localhost:", "[::1]:")
+
+
+class Ingest:
+    """What comes in from other agents: nothing, unless a listener or a folder is set."""
+
+    def __init__(self, config: IngestConfig, kinds: frozenset[Kind], clock: Clock | None = None) -> None:
+        """Raise ConfigurationError if the settings cannot be used."""
+        self._config = config
+        self.is_wanted = config.sonar_listen is not None or config.sonar_directory is not None
+        check_ingest(config)
+        self._clock = clock = clock or SystemClock()
+        nodes = SonarNodes(clock, max_nodes=config.sonar_max_nodes, silence_secs=config.sonar_silence_secs)
+        self._intake = SonarIntake(nodes, clock)
+        self._page = SonarPage(nodes, clock, kinds)
+        self._scrape = asyncio.Semaphore(1)  # pages are made one after the other: they share what is kept
+        self._users = (
+            Users(config.sonar_users_file) if self.is_wanted and config.sonar_users_file is not None else None
+        )
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return what the metrics listener has to offer beside its own pages."""
+        return [web.get(PATH, self._metrics)] if self.is_wanted else []
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        openmetrics, content_type = choose_format(request.headers.get("Accept", ""))
+        async with self._scrape:
+            body = await asyncio.to_thread(self._page.exposition, openmetrics=openmetrics)
+        response = web.Response(body=body, headers={"Content-Type": content_type})
+        response.enable_compression()
+        return response
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[str | None]:
+        """Take documents until the context is left; gives the address that is listened on."""
+        async with contextlib.AsyncExitStack() as stack:
+            address = None
+            config = self._config
+            if config.sonar_listen is not None:
+                listener = SonarListener(
+                    self._intake,
+                    self._users,
+                    self._clock,
+                    max_body_bytes=config.sonar_max_body_bytes,
+                    rate=config.sonar_rate,
+                )
+                address = await stack.enter_async_context(listening(listener, config.sonar_listen))
+                log.info("accepting documents", extra={"address": address})
+            if config.sonar_directory is not None:
+                stack.enter_context(self._reading(config.sonar_directory))
+            yield address
+
+    @contextlib.contextmanager
+    def _reading(self, path: str) -> Iterator[None]:
+        stopping = threading.Event()
+        directory = SonarDirectory(path, self._intake, max_document_bytes=self._config.sonar_max_body_bytes)
+        thread = threading.Thread(target=directory.run, args=(stopping,), name="sonar directory", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stopping.set()
+            thread.join(5.0)
+
+
+def check_ingest(config: IngestConfig) -> None:
+    """Raise ConfigurationError if the settings of what comes in contradict each other."""
+    listen = config.sonar_listen
+    if listen is not None and config.sonar_users_file is None and not listen.startswith(LOOPBACK):
+        raise ConfigurationError("sonar.listen", "needs sonar.users_file beyond loopback")
+    for key in ("max_nodes", "max_body_bytes", "rate"):
+        if getattr(config, f"sonar_{key}") == 0:
+            raise ConfigurationError(f"sonar.{key}", "must be 1 or more")

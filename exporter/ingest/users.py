@@ -1,0 +1,130 @@
+"""Who may send documents: a file of users and passwords, and HTTP's basic authentication (RFC 7617)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import logging
+import os
+import stat
+from typing import Final
+
+from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, UnsafePathError
+
+log = logging.getLogger(__name__)
+
+MAX_FILE_BYTES: Final = 2**20
+MAX_HEADER_CHARACTERS: Final = 2048
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_Stamp = tuple[int, int, int, int]
+
+
+def parse_users(text: str, source: str = "") -> dict[str, str]:
+    """Return passwords by user: lines USER:PASSWORD; empty ones and those that begin with # are comments.
+
+    Raises ParseError, which never shows a password, for lines of another form and users that stand twice.
+    """
+    users: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        user, colon, password = line.partition(":")
+        if not (user and colon and password):
+            raise ParseError("is not USER:PASSWORD", source=source, line=number)
+        if user in users:
+            raise ParseError("names a user again", source=source, line=number)
+        users[user] = password
+    if not users:
+        raise ParseError("names no user", source=source)
+    return users
+
+
+def parse_basic(header: str) -> tuple[str, str] | None:
+    """Return user and password of an Authorization header, None for anything else."""
+    scheme, _, code = header.partition(" ")
+    if scheme.lower() != "basic" or len(header) > MAX_HEADER_CHARACTERS:
+        return None
+    try:
+        user, colon, password = base64.b64decode(code.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return None
+    return (user, password) if colon else None
+
+
+def read_users(path: str) -> dict[str, str]:
+    """Return passwords by user.
+
+    Raises OSError, ParseError, and UnsafePathError for what is not a file of ours or root's that
+    nobody else can read.
+    """
+    file = os.open(path, _FILE)
+    try:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
+            raise UnsafePathError(f"{path}: is not a file of root or of this user")
+        if found.st_mode & 0o077:
+            raise UnsafePathError(f"{path}: others than its owner can read or write it")
+        content = os.read(file, MAX_FILE_BYTES + 1)
+    finally:
+        os.close(file)
+    if len(content) > MAX_FILE_BYTES:
+        raise ParseError(f"is longer than {MAX_FILE_BYTES} bytes", source=path)
+    try:
+        return parse_users(content.decode(), path)
+    except UnicodeDecodeError:
+        raise ParseError("is not UTF-8", source=path) from None
+
+
+class Users:
+    """The users of a file, as it is now; one that cannot be used any more leaves the old ones."""
+
+    def __init__(self, path: str) -> None:
+        """Raise ConfigurationError if the file cannot be used."""
+        self._path = path
+        self._pepper = os.urandom(16)
+        self._stamp = self._look()
+        try:
+            self._passwords = self._digests(read_users(path))
+        except (OSError, JobfeaturesError) as error:
+            raise ConfigurationError("sonar.users_file", _reason(error)) from error
+
+    def is_one(self, header: str) -> bool:
+        """Tell whether an Authorization header names a user and the right password.
+
+        The time that this takes says nothing about how much of a guess is right.
+        """
+        self._refresh()
+        given = parse_basic(header)
+        user, password = given or ("", "")
+        wanted = self._passwords.get(user, b"\0" * 32)
+        return hmac.compare_digest(self._digest(password), wanted) and given is not None
+
+    def _refresh(self) -> None:
+        stamp = self._look()
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._passwords = self._digests(read_users(self._path))
+        except (OSError, JobfeaturesError) as error:
+            log.error("users who may send documents stay as they were: %s", _reason(error))
+
+    def _look(self) -> _Stamp | None:
+        try:
+            found = os.stat(self._path, follow_symlinks=False)
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+
+    def _digests(self, users: dict[str, str]) -> dict[str, bytes]:
+        return {user: self._digest(password) for user, password in users.items()}
+
+    def _digest(self, password: str) -> bytes:
+        content = password.encode("utf-8", "surrogateescape")
+        return hashlib.blake2b(content, key=self._pepper, digest_size=32).digest()
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
