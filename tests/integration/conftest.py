@@ -212,7 +212,7 @@ def slurm_exporter(slurm, start_exporter):
     """Return the daemon on the running Slurm."""
     return start_exporter(
         "--batch.sources", "slurm", "--features.root", str(slurm.features), "--node.name", slurm.node,
-        "--batch.interval", "2s", "--sample.interval", "1s", environ=slurm.environ,
+        "--batch.interval", "2s", "--sample.interval", "1s", "--jobs.retain", "0s", environ=slurm.environ,
     )  # fmt: skip
 
 

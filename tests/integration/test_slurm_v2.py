@@ -27,7 +27,7 @@ for hook in prolog epilog taskprolog; do
   chmod 755 $target
 done
 {bin}/jobfeatures-exporter serve --web.listen-address 127.0.0.1:9819 --batch.sources slurm \\
-  --node.name lab1 --batch.interval 2s --sample.interval 1s &
+  --node.name lab1 --batch.interval 2s --sample.interval 1s --jobs.retain 0s &
 page() {{ echo "PAGE $1"; {python} -c '
 import urllib.request
 print(urllib.request.urlopen("http://127.0.0.1:9819/metrics").read().decode())'; echo "END"; }}
