@@ -33,6 +33,7 @@ COMMANDS = {
     "victims": "rank the jobs of this node by what giving them up would waste",
     "report": "tell the site what this job is doing; for pilots",
     "check": "judge feature directories, of any provider",
+    "swf": "check workload logs in the Standard Workload Format",
 }
 
 HELP = frozenset({"-h", "--help"})

@@ -1,0 +1,75 @@
+"""`jobfeatures swf`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+
+from jobfeatures.formats.swf.check import ERROR, Fault, check_log
+from jobfeatures.logfiles import LogFileError, bounded_lines, reading
+
+SHOWN_ALIKE = 10
+DONE, ERRORS, UNREADABLE = 0, 1, 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    check = actions.add_parser(
+        "check",
+        help="report faults by line",
+        description="Report what is wrong with logs, line by line. Exit status: 0 no errors, 1 errors, "
+        "2 a log could not be read.",
+    )
+    check.add_argument(
+        "files", nargs="+", metavar="FILE", help="a log, also .gz, .xz, .bz2, .zst; - is standard input"
+    )
+    check.add_argument(
+        "--all",
+        action="store_true",
+        help=f"show every fault (default: {SHOWN_ALIKE} of a kind and their number)",
+    )
+    check.add_argument(
+        "--format", choices=("text", "json"), default="text", help="(default: text; json: one a line)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check logs."""
+    status = DONE
+    for name in arguments.files:
+        try:
+            found = _check(name, show_all=arguments.all, as_json=arguments.format == "json")
+        except LogFileError as error:
+            print(f"jobfeatures: {error}", file=sys.stderr)
+            status = UNREADABLE
+            continue
+        if found and status == DONE:
+            status = ERRORS
+    return status
+
+
+def _check(name: str, *, show_all: bool, as_json: bool) -> int:
+    """Print the faults of a log; return how many errors there are."""
+    seen: Counter[tuple[str, str]] = Counter()
+    with reading(name) as stream:
+        for fault in check_log(bounded_lines(stream), source=name):
+            seen[fault.level, fault.rule] += 1
+            if as_json:
+                print(json.dumps({"file": name, **fault._asdict()}))
+            elif show_all or seen[fault.level, fault.rule] <= SHOWN_ALIKE:
+                print(_line(name, fault))
+    errors = sum(count for (level, _), count in seen.items() if level == ERROR)
+    if not as_json:
+        for (level, rule), count in seen.items():
+            if not show_all and count > SHOWN_ALIKE:
+                print(f"{name}: {level}: {rule}: {count - SHOWN_ALIKE} more")
+        print(f"{name}: {errors} errors, {seen.total() - errors} warnings")
+    return errors
+
+
+def _line(name: str, fault: Fault) -> str:
+    place = f"{name}:{fault.line}" if fault.line else name
+    return f"{place}: {fault.level}: {fault.rule}: {fault.message}"

@@ -1,0 +1,103 @@
+"""A log as arrays, for big ones: needs numpy (extra ``analysis``)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jobfeatures.formats.swf.fields import FIELDS, IS_TIME, SwfJob
+from jobfeatures.formats.swf.header import Header
+from jobfeatures.formats.swf.lines import LARGEST, SwfReader
+from jobfeatures.logfiles import bounded_lines, reading
+
+if TYPE_CHECKING:
+    import numpy
+
+    Array = numpy.ndarray[Any, numpy.dtype[Any]]
+
+EXACT = 2**53  # whole numbers beyond it have no place in a double
+
+
+class SwfColumns(NamedTuple):
+    """One array a field, in the order and under the names of `SwfJob`, and what the reader had to say.
+
+    Times are int64 where all of the log's are whole, else float64; the others
+    are int64. −1 is unknown.
+    """
+
+    header: Header
+    columns: dict[str, Array]
+    repaired: dict[str, int]
+    skipped: int
+
+    def __len__(self) -> int:
+        return len(self.columns["number"])
+
+
+def read_columns(name: str) -> SwfColumns:
+    """Read a log by file name: numpy's reader where the log is clean, else the tolerant one line by line.
+
+    Raises LogFileError.
+    """
+    import numpy
+
+    for dtype in (numpy.int64, numpy.float64):
+        header = read_header(name)
+        with reading(name) as stream, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of an empty log
+            warnings.simplefilter("error", DeprecationWarning)  # 1.5 as a whole number
+            try:
+                table = numpy.loadtxt(stream, dtype=dtype, comments=";", ndmin=2)
+            except (ValueError, DeprecationWarning):
+                continue
+        if _is_clean(table):
+            return SwfColumns(header, _split(table.reshape(-1, len(FIELDS))), {}, 0)
+    return _read_slowly(name)
+
+
+def read_header(name: str) -> Header:
+    """Return the comments at the top of a log. Raises LogFileError."""
+    with reading(name) as stream:
+        return SwfReader(bounded_lines(stream), source=name).header
+
+
+def _is_clean(table: Array) -> bool:
+    """Tell whether there is nothing to repair: nothing below −1, whole numbers where they belong."""
+    import numpy
+
+    if table.size == 0:
+        return True
+    if table.shape[1] != len(FIELDS):
+        return False
+    if table.dtype == numpy.int64:
+        return bool(table.min() >= -1)
+    whole = table[:, [not each for each in IS_TIME]]
+    fine = numpy.isfinite(table).all() and (table.max() <= LARGEST) and (numpy.abs(whole) < EXACT).all()
+    below = (table < 0) & (table != -1)
+    return bool(fine and not below.any() and (whole == numpy.floor(whole)).all())
+
+
+def _split(table: Array) -> dict[str, Array]:
+    import numpy
+
+    columns = {}
+    for place, name in enumerate(FIELDS):
+        column = table[:, place]
+        columns[name] = column if IS_TIME[place] else column.astype(numpy.int64, copy=False)
+    return columns
+
+
+def _read_slowly(name: str) -> SwfColumns:
+    import numpy
+
+    with reading(name) as stream:
+        reader = SwfReader(bounded_lines(stream), source=name)
+        jobs: list[SwfJob] = list(reader)
+    whole = all(
+        isinstance(value, int) for job in jobs for value, time in zip(job, IS_TIME, strict=True) if time
+    )
+    columns: dict[str, Array] = {}
+    for place, field in enumerate(FIELDS):
+        dtype = numpy.int64 if whole or not IS_TIME[place] else numpy.float64
+        columns[field] = numpy.array([job[place] for job in jobs], dtype=dtype)
+    return SwfColumns(reader.header, columns, dict(reader.repaired), reader.skipped)

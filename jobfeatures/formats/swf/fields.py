@@ -1,0 +1,44 @@
+"""The 18 fields of a line of SWF: pure. Source: The Standard Workload Format, "The Data Fields"."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+UNKNOWN: Final = -1  # "irrelevant for a specific log or model"
+
+Number = int | float
+
+
+class SwfJob(NamedTuple):
+    """One line, as it stands: −1 is unknown. Times are seconds, memory is KiB per processor."""
+
+    number: int
+    submit_secs: Number  # since the log's start
+    wait_secs: Number
+    run_secs: Number
+    processors: int  # allocated
+    cpu_secs: Number  # used, user and system, averaged over the processors
+    memory_kib: int  # used, averaged over the processors
+    requested_processors: int
+    requested_secs: Number
+    requested_memory_kib: int  # per processor
+    status: int
+    user: int
+    group: int
+    executable: int
+    queue: int
+    partition: int
+    preceding: int
+    think_secs: Number
+
+
+FIELDS: Final = SwfJob._fields
+# "It is permissible to use floating point values for time fields."
+TIME_FIELDS: Final = frozenset(
+    {"submit_secs", "wait_secs", "run_secs", "cpu_secs", "requested_secs", "think_secs"}
+)
+IS_TIME: Final = tuple(name in TIME_FIELDS for name in FIELDS)
+
+FAILED, COMPLETED, CONTINUED, LAST_COMPLETED, LAST_FAILED, CANCELLED = range(6)
+STATUSES: Final = frozenset({UNKNOWN, *range(6)})
+PARTIAL: Final = frozenset({CONTINUED, LAST_COMPLETED, LAST_FAILED})

@@ -1,0 +1,232 @@
+"""The header comments of SWF: pure. Source: The Standard Workload Format, "Header Comments"."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone, tzinfo
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from jobfeatures.errors import ParseError
+
+TEXTS: Final = (
+    "Version", "Computer", "Installation", "Acknowledge", "Information", "Conversion", "MaxJobs",
+    "MaxRecords", "Preemption", "UnixStartTime", "TimeZone", "TimeZoneString", "StartTime", "EndTime",
+    "MaxNodes", "MaxProcs", "MaxRuntime", "MaxMemory", "AllowOveruse", "MaxQueues", "Queues", "Queue",
+    "MaxPartitions", "Partitions", "Partition", "Note",
+)  # fmt: skip
+DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")  # in any language
+MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+LABELS: Final = {label.lower(): label for label in TEXTS}
+_LABEL = re.compile(r";([ \t]*)([A-Za-z][A-Za-z0-9_]{0,40})[ \t]*:[ \t]*(.*)\Z")
+_SIZE = re.compile(r"([0-9]{1,18})[ \t]*(?:\((.*)\))?\s*\Z", re.DOTALL)
+_NUMBERED = re.compile(r"(-?[0-9]{1,9})(?:[ \t]+(?:-[ \t]+)?|\Z)(\S+)?[ \t]*(.*)\Z", re.DOTALL)
+_DATE = re.compile(
+    r"([A-Z][a-z]{2}) ([A-Z][a-z]{2}) +([0-9]{1,2}) ([0-9]{2}:[0-9]{2}:[0-9]{2}) (\S+) ([0-9]{4})\Z"
+)
+
+
+class Preemption(enum.Enum):
+    """Whether jobs were swapped out, and how that is told."""
+
+    NO = "No"
+    YES = "Yes"  # each part is a line of its own
+    DOUBLE = "Double"  # a line that sums the job up, then its parts
+    TIME_SLICING = "TS"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A number, and what stands in parentheses behind it: those of the partitions, or a remark."""
+
+    total: int
+    parts: tuple[int, ...] = ()
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A queue or a partition."""
+
+    number: int
+    name: str
+    details: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """One comment: a label and its value of one or more lines, or free text (label empty)."""
+
+    label: str
+    value: str
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(slots=True)
+class Header:
+    """The comments of a log in order. What they mean is parsed when it is asked for."""
+
+    source: str = ""
+    comments: list[Comment] = field(default_factory=list)
+
+    def values(self, label: str) -> list[Comment]:
+        """Return all comments of a label."""
+        return [each for each in self.comments if each.label == label]
+
+    def value(self, label: str) -> Comment | None:
+        """Return the last comment of a label: where one is repeated, the later corrects the earlier."""
+        found = self.values(label)
+        return found[-1] if found else None
+
+    def size(self, label: str) -> Size | None:
+        """Return MaxNodes and the like; None where it is absent or ``N/A``. Raises ParseError."""
+        comment = self.value(label)
+        if comment is None or comment.value.upper() in {"N/A", "", "-1", "UNKNOWN"}:
+            return None
+        match = _SIZE.match(comment.value)
+        if match is None:
+            raise self._error(comment, "not a number, or a number with others in parentheses")
+        inside = (match[2] or "").strip()
+        words = [word for word in re.split(r"[,\s]+", inside) if word]
+        if all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
+            return Size(int(match[1]), tuple(int(word) for word in words))
+        return Size(int(match[1]), (), inside)
+
+    def preemption(self) -> Preemption | None:
+        """Return what is said of preemption, None where nothing is. Raises ParseError."""
+        comment = self.value("Preemption")
+        if comment is None:
+            return None
+        for each in Preemption:
+            if comment.value.strip().lower() == each.value.lower():
+                return each
+        raise self._error(comment, "none of No, Yes, Double, TS")
+
+    def start_secs(self) -> int | None:
+        """Return the epoch seconds that the log's time zero is (UnixStartTime). Raises ParseError."""
+        comment = self.value("UnixStartTime")
+        if comment is None:
+            return None
+        if not re.fullmatch(r"[0-9]{1,12}", comment.value):
+            raise self._error(comment, "not seconds since the epoch")
+        return int(comment.value)
+
+    def zone(self) -> tzinfo | None:
+        """Return the log's time zone: TimeZoneString's, else the deprecated TimeZone's. Raises ParseError."""
+        comment = self.value("TimeZoneString")
+        if comment is not None:
+            try:
+                return ZoneInfo(comment.value)
+            except (KeyError, OSError, ValueError):
+                raise self._error(comment, "no such time zone") from None
+        comment = self.value("TimeZone")
+        if comment is None:
+            return None
+        match = re.match(r"([+-]?[0-9]{1,6})(?:\s|#|\Z)", comment.value)
+        if match is None or abs(int(match[1])) >= 86400:
+            raise self._error(comment, "not seconds east of Greenwich")
+        return timezone(timedelta(seconds=int(match[1])))
+
+    def wall_clock(self, secs: float) -> datetime | None:
+        """Return when a time of the log was by the clock on its wall, None where the log does not tell.
+
+        Source: "Usage of the TimeZone and TimeZoneString fields": localtime of UnixStartTime + time.
+        """
+        start_secs, zone = self.start_secs(), self.zone()
+        if start_secs is None or zone is None:
+            return None
+        return datetime.fromtimestamp(start_secs + secs, zone)
+
+    def queues(self) -> dict[int, Numbered]:
+        """Return the queues by number. Raises ParseError."""
+        return {each.number: each for each in map(self._numbered, self.values("Queue"))}
+
+    def partitions(self) -> dict[int, Numbered]:
+        """Return the partitions by number, those that have one. Raises ParseError."""
+        return {each.number: each for each in map(self._numbered, self.values("Partition"))}
+
+    def _numbered(self, comment: Comment) -> Numbered:
+        match = _NUMBERED.match(comment.value)
+        if match is None:
+            raise self._error(comment, "does not begin with a number")
+        return Numbered(int(match[1]), match[2] or "", (match[3] or "").strip())
+
+    def _error(self, comment: Comment, reason: str) -> ParseError:
+        return ParseError(
+            reason, source=self.source, line=comment.line, field=comment.label, text=comment.value
+        )
+
+
+def parse_comment(line: str, header: Header, number: int = 0) -> None:
+    """Add one comment line, which begins with ``;``, to a header.
+
+    Lines like ``; MaxNodes: 184 ( 6, 171, 7)``, labels indented or not. A line
+    that is indented further than one blank and names no known label continues
+    the label before it; what else is no label stays as free text.
+    """
+    body = line.strip()
+    match = _LABEL.match(body)
+    if match is not None:
+        indent, word, value = match.groups()
+        label = LABELS.get(word.lower())
+        if label is None and len(indent) <= 1 and "\t" not in indent and word[0].isupper():
+            label = word  # one of the log's own
+        if label is not None and not value.startswith("//"):
+            header.comments.append(Comment(label, value.strip(), number))
+            return
+    text = body[1:]
+    is_indented = text.startswith("\t") or (text[:1] == " " and not text[:2].strip())
+    if is_indented and text.strip() and header.comments:
+        last = header.comments[-1]
+        if last.label:
+            header.comments[-1] = Comment(last.label, f"{last.value}\n{text.strip()}", last.line)
+            return
+    header.comments.append(Comment("", text.strip(), number))
+
+
+def parse_header(lines: Iterable[str], *, source: str = "") -> Header:
+    """Return the header of comment lines; others are passed over."""
+    header = Header(source)
+    for number, line in enumerate(lines, 1):
+        if line.lstrip().startswith(";"):
+            parse_comment(line, header, number)
+    return header
+
+
+def format_header(header: Header) -> list[str]:
+    """Return the lines of a header, as `parse_comment` reads them back."""
+    lines = []
+    for each in header.comments:
+        if not each.label:
+            lines.append(f"; {each.value}".rstrip())
+            continue
+        first, *more = each.value.split("\n")
+        lines.append(f"; {each.label}: {first}".rstrip())
+        lines += [f";\t\t{line}" for line in more]
+    return lines
+
+
+def format_date(moment: datetime) -> str:
+    """Return a moment as date(1) prints it, which StartTime and EndTime want."""
+    day, month = DAYS[moment.weekday()], MONTHS[moment.month - 1]
+    return f"{day} {month} {moment.day:02} {moment:%H:%M:%S} {moment.tzname()} {moment.year}"
+
+
+def parse_date(comment: Comment) -> datetime:
+    """Return StartTime or EndTime, ``Tue Feb 21 18:44:15 IST 2006``, without a zone. Raises ParseError.
+
+    The zone's abbreviation means nothing by itself; TimeZoneString does.
+    """
+    match = _DATE.match(comment.value.strip())
+    if match is not None and match[2] in MONTHS:
+        hour, minute, second = map(int, match[4].split(":"))
+        month = MONTHS.index(match[2]) + 1
+        with contextlib.suppress(ValueError):  # no such day
+            return datetime(int(match[6]), month, int(match[3]), hour, minute, second)  # noqa: DTZ001
+    raise ParseError(
+        "not a date as date(1) prints it", line=comment.line, field=comment.label, text=comment.value
+    )

@@ -1,0 +1,80 @@
+"""Log files by name: plain, ``.gz``, ``.xz``, ``.bz2``, ``.zst``; ``-`` for standard input and output."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, Final, TextIO, cast
+
+from jobfeatures.errors import JobfeaturesError
+
+MAX_LINE_CHARACTERS: Final = 65536
+COMPRESSIONS: Final = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2", ".zst": "zstandard"}
+
+
+class LogFileError(JobfeaturesError):
+    """A log could not be opened, read to its end, or written."""
+
+
+@contextmanager
+def reading(name: str) -> Iterator[TextIO]:
+    """Open a log to read. What is not UTF-8 becomes U+FFFD. Raises LogFileError, also while it is read."""
+    with _telling(name, "read"):
+        if name == "-":
+            yield io.TextIOWrapper(cast(BinaryIO, sys.stdin.buffer), "utf-8", "replace")
+            return
+        with _open(name, "rb") as binary, io.TextIOWrapper(binary, "utf-8", "replace") as text:
+            yield text
+
+
+@contextmanager
+def writing(name: str) -> Iterator[TextIO]:
+    """Open a log to write, anew. Raises LogFileError."""
+    with _telling(name, "write"):
+        if name == "-":
+            yield sys.stdout
+            sys.stdout.flush()
+            return
+        with _open(name, "wb") as binary, io.TextIOWrapper(binary, "utf-8", newline="\n") as text:
+            yield text
+
+
+def bounded_lines(stream: TextIO, *, most: int = MAX_LINE_CHARACTERS) -> Iterator[str]:
+    """Return the lines of a stream; of one longer than `most` characters only the first `most` + 1."""
+    readline = stream.readline
+    while line := readline(most + 1):
+        yield line
+        while len(line) > most and not line.endswith("\n"):
+            line = readline(most + 1)
+            if not line:
+                return
+
+
+def _open(name: str, mode: str) -> BinaryIO:
+    """Open a file by its ending: the modules of this table all have the same open()."""
+    module = COMPRESSIONS.get(name[name.rfind(".") :])
+    if module is None:
+        return cast(BinaryIO, open(name, mode))  # the caller closes it
+    try:
+        compression = importlib.import_module(module)
+    except ImportError:
+        raise LogFileError(f"{name}: needs the package {module} (extra: analysis)") from None
+    return cast(BinaryIO, compression.open(name, mode))
+
+
+@contextmanager
+def _telling(name: str, what: str) -> Iterator[None]:
+    try:
+        yield
+    except JobfeaturesError:
+        raise
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise LogFileError(f"{name}: cannot {what}: {reason}") from None
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] in {"zlib", "lzma", "_lzma", "zstandard"}:
+            raise LogFileError(f"{name}: broken compression: {error}") from None
+        raise
