@@ -103,6 +103,24 @@ def test_promtool_has_nothing_to_say_about_a_live_page(start_exporter, tmp_path)
     assert done.returncode == 0
 
 
+def test_prometheus_takes_other_exporters_names_and_the_sums_of_a_budget(
+    prometheus, start_exporter, tmp_path, until
+):
+    exporter = start_exporter(
+        "--batch.sources", "", "--features.root", str(tmp_path / "features"), "--jobs.kinds", "batch,group",
+        "--metrics.profile", "process-exporter,ceems", "--metrics.max-series", "150",
+    )  # fmt: skip
+    query = prometheus(exporter.address)
+    until(lambda: 1.0 in query('up{job="batch_nodes"}').values())
+    [others] = until(lambda: query('batch_job_processes{batch_system="none",job_id="other"}')).values()
+    assert others > 0
+    assert query('namedprocess_namegroup_num_procs{groupname=~"none/.+"}')
+    [scraped] = query('scrape_samples_scraped{job="batch_nodes"}').values()
+    assert 100 < scraped <= 150
+    [dropped] = query("batch_exporter_dropped_series").values()
+    assert dropped > 0
+
+
 def test_a_drain_of_several_nodes_is_planned_from_a_real_prometheus(
     prometheus, start_exporter, tmp_path, until
 ):
