@@ -44,6 +44,8 @@ page second
 touch /home/alice/stop
 for i in $(seq 100); do [ -z "$(squeue -h)" ] && break; sleep 0.2; done
 sleep 3
+page ended  # the last values of an ended job are shown once at least
+sleep 2
 page last
 echo "TOLD $(cat /home/alice/told)"
 ls $F/jobfeatures | sed 's/^/LEFT /'
