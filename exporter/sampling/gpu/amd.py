@@ -103,10 +103,10 @@ class AmdDriver:
         used = self._rocm_number("smi_get_device_memory_used", drm.address)
         if used is None:
             used = read.number(f"{device}/mem_info_vram_used")
-        power = read.first(f"{sensors}/power1_average", f"{sensors}/power1_input")
-        watts = (
-            self._rocm_number("smi_get_device_average_power", drm.address) if power is None else power / 1e6
-        )
+        watts = self._rocm_number("smi_get_device_average_power", drm.address)
+        if not watts:  # older cards tell an average, newer ones what they draw now
+            power = read.first(f"{sensors}/power1_average", f"{sensors}/power1_input")
+            watts = None if power is None else power * MICRO
         temperature = read.first(f"{sensors}/temp1_input", f"{sensors}/temp2_input")  # edge, else junction
         return GpuSample(
             card=card,

@@ -1,0 +1,101 @@
+"""Intel's cards in a constructed /sys and /proc."""
+
+import pytest
+
+from exporter.sampling.gpu import intel
+from exporter.snapshot import GpuCard, GpuProcess
+
+ADDRESS = "0000:4d:00.0"
+
+
+@pytest.fixture
+def read(tree, clock, unreadable):
+    driver = intel.make_driver(tree.paths, clock, unreadable)
+    return lambda: list(driver.read())
+
+
+@pytest.fixture
+def xe(tree):
+    tree.card(
+        0,
+        "xe",
+        "8086:56C0",
+        ADDRESS,
+        physical_vram_size_bytes="17179869184",
+        tile0__gt0__freq0__act_freq="1950",
+        tile0__gt0__freq0__max_freq="2050",
+        hwmon__hwmon2__energy1_input="5000000",
+        hwmon__hwmon2__power1_max="150000000",
+        hwmon__hwmon2__temp2_input="52000",
+    )
+    return tree
+
+
+def fdinfo(number, busy, passed):
+    return (
+        f"drm-driver: xe\ndrm-client-id: {number}\ndrm-pdev: {ADDRESS}\ndrm-resident-vram0: 16 MiB\n"
+        f"drm-cycles-ccs: {busy}\ndrm-total-cycles-ccs: {passed}\n"
+    )
+
+
+def test_a_card_of_the_driver_xe(xe, read):
+    [sample] = read()
+    assert sample.card == GpuCard(
+        uuid=f"PCI-{ADDRESS}",
+        index=0,
+        minor=0,
+        address=ADDRESS,
+        manufacturer="Intel",
+        model="8086:56c0",
+        driver="xe",
+        memory_bytes=2**34,
+        power_limit_watts=150,
+        max_ce_clock_mhz=2050,
+    )
+    assert (sample.temperature_celsius, sample.energy_joules, sample.ce_clock_mhz) == (52, 5, 1950)
+    assert (sample.ce_util_percent, sample.memory_used_bytes) == (None, None)
+
+
+def test_a_card_of_the_driver_i915_has_its_clocks_elsewhere(tree, read):
+    tree.card(1, "i915", "8086:9A49", "0000:00:02.0")
+    tree.write("sys/class/drm/card1/gt_act_freq_mhz", "1300\n")
+    tree.write("sys/class/drm/card1/gt_max_freq_mhz", "1350\n")
+    [sample] = read()
+    assert (sample.ce_clock_mhz, sample.card.max_ce_clock_mhz, sample.card.memory_bytes) == (1300, 1350, None)
+
+
+def test_utilisation_is_the_sum_over_the_clients_from_the_second_look_on(xe, read, clock):
+    xe.client(10, 3, "/dev/dri/renderD128", fdinfo(1, 0, 0))
+    xe.client(11, 3, "/dev/dri/renderD128", fdinfo(2, 0, 0))
+    assert read()[0].ce_util_percent is None
+    clock.advance(10)
+    xe.client(10, 3, "/dev/dri/renderD128", fdinfo(1, 300, 1000))
+    xe.client(11, 3, "/dev/dri/renderD128", fdinfo(2, 200, 1000))
+    [sample] = read()
+    assert sample.ce_util_percent == 50
+    assert sample.memory_used_bytes == 2**25
+    assert sample.processes == tuple(
+        GpuProcess(
+            pid=pid,
+            memory_bytes=2**24,
+            ce_util_percent=percent,
+            memory_util_percent=pytest.approx(100 * 2**24 / 2**34),
+        )
+        for pid, percent in ((10, 30), (11, 20))
+    )
+
+
+def test_where_not_every_process_can_be_looked_at_utilisation_is_unknown(xe, clock, unreadable):
+    driver = intel.make_driver(xe.paths, clock, unreadable)
+    list(driver.read())
+    clock.advance(10)
+    driver._clients.is_whole = False
+    [sample] = driver.read()
+    assert (sample.ce_util_percent, sample.memory_used_bytes) == (None, None)
+
+
+@pytest.mark.parametrize("module", ["i915", "xe"])
+def test_the_driver_is_recognised_by_files_alone(tree, module):
+    assert not intel.is_here(tree.paths)
+    tree.write(f"sys/module/{module}/initstate", "live\n")
+    assert intel.is_here(tree.paths)

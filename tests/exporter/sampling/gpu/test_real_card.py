@@ -1,0 +1,129 @@
+"""The real library of a real card. Nothing is changed on the card, and nothing is computed on it."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from exporter.collectors import gpus as collector
+from exporter.context import Context
+from exporter.sampling.gpu.device import Paths
+from exporter.sampling.gpu.monitor import GpuMonitor
+from exporter.sampling.sampler import Sampler
+from exporter.snapshot import GpuSample, Kind, Snapshot
+from jobfeatures.clock import SystemClock
+
+pytestmark = pytest.mark.gpu
+
+PATIENCE_SECS = 60.0
+
+
+@pytest.fixture(scope="module")
+def snapshots():
+    """Return two looks at the node, some readings of its cards apart."""
+    if "FAKE_NVML" in os.environ:
+        pytest.skip("this process has the stand-in for NVML loaded")
+    clock = SystemClock()
+    monitor = GpuMonitor(["auto"], clock, interval_secs=0.5, paths=Paths())
+    if not monitor.readers:
+        pytest.skip("no driver of a graphics card is loaded")
+    sampler = Sampler(clock=clock, jobs=dict, gpus=monitor)
+    pause = threading.Event()
+    monitor.start()
+    try:
+        found: list[Snapshot] = []
+        for _ in range(int(PATIENCE_SECS / 0.5)):
+            snapshot = sampler.sample()
+            if any(gpu.busy_secs is not None or gpu.energy_joules for gpu in snapshot.gpus):
+                found.append(snapshot)
+            if len(found) == 5:
+                break
+            pause.wait(0.7)
+        if not found:
+            pytest.fail(f"no card answered: {monitor.readers[0].unreadable.counts}")
+        yield found
+    finally:
+        monitor.stop(PATIENCE_SECS)
+        sampler.close()
+
+
+@pytest.fixture(scope="module")
+def cards(snapshots) -> list[GpuSample]:
+    return [gpu for gpu in snapshots[-1].gpus if gpu.card.parent_uuid is None]
+
+
+def test_the_drivers_answer_and_no_card_fails(snapshots, cards):
+    assert all(snapshots[-1].gpu_drivers.values())
+    assert [gpu.failing for gpu in cards] == [0] * len(cards)
+    assert not any(kind.startswith("gpu_nvml") for kind in snapshots[-1].unreadable)
+
+
+def test_each_card_says_what_it_is(cards):
+    assert len({gpu.card.uuid for gpu in cards}) == len(cards)
+    for gpu in cards:
+        card = gpu.card
+        assert card.uuid.startswith(("GPU-", "PCI-"))
+        assert card.index is not None
+        assert card.minor is not None
+        assert card.address.count(":") == 2
+        assert card.model
+        assert card.memory_bytes > 2**28
+
+
+def test_figures_are_within_what_is_possible(cards):
+    for gpu in cards:
+        assert 0 <= gpu.memory_used_bytes <= gpu.card.memory_bytes
+        for percent in (gpu.ce_util_percent, gpu.memory_util_percent):
+            assert percent is None or 0 <= percent <= 100
+        if gpu.temperature_celsius is not None:
+            assert 0 < gpu.temperature_celsius < 120
+        if gpu.power_watts is not None:
+            assert 1 < gpu.power_watts < 2000
+        if gpu.ce_clock_mhz is not None and gpu.card.max_ce_clock_mhz is not None:
+            assert 0 < gpu.ce_clock_mhz <= gpu.card.max_ce_clock_mhz
+
+
+def test_an_nvidia_card_of_a_data_centre_tells_every_field_but_its_fan(cards):
+    for gpu in cards:
+        if gpu.card.manufacturer != "NVIDIA":
+            pytest.skip("not a card of NVIDIA")
+        card = gpu.card
+        assert card.architecture
+        assert card.driver
+        assert card.firmware
+        assert card.min_power_limit_watts <= card.power_limit_watts <= card.max_power_limit_watts
+        assert card.max_memory_clock_mhz > 0
+        assert gpu.compute_mode
+        assert gpu.performance_state in range(16)
+        assert gpu.power_limit_watts > 0
+
+
+def test_counters_grow_as_time_and_power_allow(snapshots):
+    first, last = snapshots[0], snapshots[-1]
+    before = {gpu.card.uuid: gpu for gpu in first.gpus}
+    for gpu in last.gpus:
+        if gpu.card.parent_uuid is not None or gpu.card.uuid not in before:
+            continue
+        elapsed = gpu.taken_at_secs - before[gpu.card.uuid].taken_at_secs
+        assert elapsed > 0
+        if gpu.busy_secs is not None:
+            assert 0 <= gpu.busy_secs - before[gpu.card.uuid].busy_secs <= elapsed + 1
+        if gpu.energy_joules is not None:
+            grown = gpu.energy_joules - before[gpu.card.uuid].energy_joules
+            assert 0 < grown < 2000 * (elapsed + 1)
+
+
+def test_processes_are_known_or_counted_as_unattributed(snapshots):
+    snapshot = snapshots[-1]
+    for gpu in snapshot.gpus:
+        unknown = sum(snapshot.key_of(process.pid) is None for process in gpu.processes)
+        assert snapshot.gpu_unattributed[gpu.card.uuid] <= unknown
+
+
+def test_a_page_has_the_cards(snapshots):
+    context = Context(now_secs=snapshots[-1].taken_at_secs, snapshot=snapshots[-1], kinds=frozenset(Kind))
+    samples = {family.metric.name: family.samples for family in collector.families(context)}
+    assert len(samples["batch_gpu"]) == len(snapshots[-1].gpus)
+    assert all(age < 60 for _, age in samples["batch_gpu_age_seconds"])
