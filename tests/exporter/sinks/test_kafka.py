@@ -1,0 +1,104 @@
+"""Documents to brokers: the real client against the mock cluster of its own library, over TCP."""
+
+import sys
+
+import pytest
+
+from exporter.config import ExporterConfig
+from exporter.sinks.kafka import make_sink
+from jobfeatures.errors import ConfigurationError, SinkError
+from jobfeatures.settings import load_config
+
+confluent_kafka = pytest.importorskip(
+    "confluent_kafka", reason="confluent-kafka is not installed (extra kafka)"
+)
+
+
+def config(**settings):
+    flags = {name.replace("__", "."): value for name, value in settings.items()}
+    return load_config(ExporterConfig, flags={"sonar.cluster": "c.example.org", **flags}, environ={})
+
+
+@pytest.fixture(scope="module")
+def brokers():
+    """Return the address of a mock cluster, which lives as long as the client that started it."""
+    client = confluent_kafka.Producer({"test.mock.num.brokers": 1, "log_level": 0})
+    [broker] = client.list_topics(timeout=20).brokers.values()
+    yield f"{broker.host}:{broker.port}"
+    client.flush(0)
+
+
+@pytest.fixture
+def consume(brokers):
+    made = []
+
+    def consume(topic, count):
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": brokers, "group.id": topic, "auto.offset.reset": "earliest", "log_level": 0}
+        )
+        made.append(consumer)
+        consumer.subscribe([topic])
+        found = []
+        while len(found) < count:
+            record = consumer.poll(20)
+            assert record is not None, f"only {len(found)} of {count} records came"
+            if record.error() is None:
+                found.append((record.key(), record.value()))
+        return found
+
+    yield consume
+    for each in made:
+        each.close()
+
+
+def test_documents_arrive_in_the_topic_of_their_type_keyed_by_node(brokers, consume, make_message):
+    sink = make_sink(config(sonar__kafka_brokers=brokers))
+    messages = [make_message(number) for number in range(3)]
+    for each in messages:
+        sink.send(each)
+    sink.send(make_message(kind="sysinfo"))
+    sink.close()
+    assert consume("hpc.example.org.sample", 3) == [(b"n1", each.body) for each in messages]
+    assert len(consume("hpc.example.org.sysinfo", 1)) == 1
+
+
+def test_a_prefix_stands_before_the_topic(brokers, consume, make_message):
+    sink = make_sink(config(sonar__kafka_brokers=brokers, sonar__topic_prefix="test"))
+    sink.send(make_message(5))
+    sink.close()
+    assert consume("test.hpc.example.org.sample", 1) == [(b"n1", make_message(5).body)]
+
+
+def test_a_document_larger_than_brokers_take_is_refused_for_good(brokers, make_message):
+    sink = make_sink(config(sonar__kafka_brokers=brokers))
+    with pytest.raises(SinkError) as raised:
+        sink.send(make_message(body=b"x" * 11_000_000))
+    assert raised.value.is_final
+    sink.send(make_message())
+    sink.close()
+
+
+def test_brokers_that_are_away_cost_the_timeout_and_are_asked_again(make_message, unused_tcp_port):
+    sink = make_sink(config(sonar__kafka_brokers=f"127.0.0.1:{unused_tcp_port}", sonar__send_timeout="500ms"))
+    for _ in range(2):
+        with pytest.raises(SinkError) as raised:
+            sink.send(make_message())
+        assert not raised.value.is_final
+    sink.close()
+
+
+def test_the_sink_needs_brokers():
+    with pytest.raises(ConfigurationError, match=r"sonar\.kafka_brokers"):
+        make_sink(config())
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(ConfigurationError, match=r"\[kafka\]"):
+        make_sink(config(sonar__kafka_brokers="a:1"))
+
+
+def test_authentication_needs_its_password(tmp_path, make_message):
+    sink = make_sink(config(sonar__kafka_brokers="a:1", sonar__kafka_password_file=str(tmp_path / "none")))
+    with pytest.raises(SinkError, match="none"):
+        sink.send(make_message())
