@@ -75,4 +75,4 @@ def _fingerprint(name: str, fields: Mapping[str, Any]) -> int:
         # The elapsed time of a job that lives changes each time, and tells nothing that start_time does not.
         lives = "end_time" not in fields
         value = tuple((key, each) for key, each in value.items() if not (lives and key == "ElapsedRaw"))
-    return hash(value) or 1
+    return hash((name, value)) or 1  # numbers are their own hashes, 0 and 1 would be one

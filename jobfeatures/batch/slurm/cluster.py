@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from jobfeatures.batch.slurm.basics import NAME, NOTHING
-from jobfeatures.batch.slurm.fields import parse_gpus
+from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.model import Cluster, ClusterNode, Partition
 from jobfeatures.nodelist import MAX_NAME_CHARACTERS, expand_nodes
@@ -118,9 +118,10 @@ def parse_node(line: str) -> ClusterNode:
         for field in ("RealMemory", "AllocMem")
     )
     cpus = values.get("CPUEfctv", values.get("CPUTot"))
-    gpus = _first_known(parse_gpus(values.get("CfgTRES")), parse_gres(values.get("Gres")))
-    used_gpus = _first_known(parse_gres(values.get("GresUsed")), parse_gpus(values.get("AllocTRES")))
-    accounted = parse_gpus(values.get("CfgTRES")) is not None
+    accounted = parse_tres_gpus(values.get("CfgTRES", ""))
+    used_gpus = count_gres(values.get("GresUsed", ""))
+    if used_gpus is None and accounted is not None:
+        used_gpus = parse_tres_gpus(values.get("AllocTRES", "")) or 0
     return ClusterNode(
         name=name[1],
         states=parse_states(values.get("State", "")),
@@ -128,20 +129,14 @@ def parse_node(line: str) -> ClusterNode:
         allocated_cpus=parse_count(values["CPUAlloc"], field="CPUAlloc") if "CPUAlloc" in values else None,
         memory_bytes=None if total_mebibytes is None else total_mebibytes * 2**20,
         allocated_memory_bytes=None if allocated_mebibytes is None else allocated_mebibytes * 2**20,
-        gpus=gpus,
-        allocated_gpus=0 if used_gpus is None and accounted else used_gpus,
+        gpus=count_gres(values.get("Gres", "")) if accounted is None else accounted,
+        allocated_gpus=used_gpus,
         address=values.get("NodeAddr"),
     )
 
 
-def _first_known(*values: int | None) -> int | None:
-    return next((value for value in values if value is not None), None)
-
-
-def parse_gres(text: str | None) -> int | None:
+def count_gres(text: str) -> int | None:
     """Return the GPUs in ``gpu:a100:2(S:0-1),gpu:1,shard:8``, None where there are none of that name."""
-    if text is None:
-        return None
     counts = [int(match[1]) for part in _split_gres(text) if (match := _GRES.match(part))]
     return sum(counts) if counts else None
 

@@ -16,7 +16,6 @@ from jobfeatures.quantities import parse_binary_size, parse_count, parse_slurm_d
 
 UNKNOWN = NOTHING | {"NONE", "Unassigned", "INVALID", "Partition_Limit", "None assigned", "n/a"}
 
-_GPU_TRES = re.compile(r"(?:^|,)gres/gpu=([0-9]{1,9})(?=,|\Z)")
 _TASKS = re.compile(r"\[?([0-9,:-]+?)(?:%[0-9]{1,10})?\]?\Z")
 _TASK_RANGE = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10})(?::([1-9][0-9]{0,9}))?)?\Z")
 
@@ -88,15 +87,6 @@ class Record:
     def size(self, field: str) -> int | None:
         """Return bytes."""
         return self.scaled(field)
-
-
-def parse_gpus(resources: str | None) -> int | None:
-    """Return the GPUs in ``billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2,mem=8G,node=2``.
-
-    None where the list has no ``gres/gpu``: a cluster that does not account for GPUs says nothing of them.
-    """
-    match = _GPU_TRES.search(resources or "")
-    return None if match is None else int(match[1])
 
 
 def count_tasks(text: str) -> int:

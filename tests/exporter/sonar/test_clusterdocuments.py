@@ -1,0 +1,102 @@
+"""Documents of jobs, made of accounting and queue."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.sonar import clusterdocuments
+from exporter.sonar.clusterdocuments import MAX_HISTORY_SECS, JobsDocuments
+from exporter.sonar.jobchanges import JobChanges
+from jobfeatures.accounting import Accounting, AccountingRecord
+from jobfeatures.errors import SourceError
+from jobfeatures.model import JobKey, JobState
+
+
+class StandIn:
+    """Accounting whose records are set by the test; an exception is raised."""
+
+    name = "slurm"
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.records = [AccountingRecord(key=JobKey("slurm", "12"), state="RUNNING")]
+        self.asked = []
+
+    def poll_accounting(self, since_secs):
+        self.asked.append(self.clock.now - since_secs)
+        if isinstance(self.records, Exception):
+            raise self.records
+        return Accounting(source="slurm", records=tuple(self.records), taken_at_secs=self.clock.now)
+
+
+@pytest.fixture
+def source(clock):
+    return StandIn(clock)
+
+
+def documents(origin, source, clock, table=None, **more):
+    return JobsDocuments(origin, source, clock, history_secs=600, queue=lambda: table, **more)
+
+
+def ids(made):
+    return [[job["job_id"] for job in each["data"]["attributes"]["slurm_jobs"]] for each in made]
+
+
+def test_jobs_that_accounting_does_not_know_yet_come_from_the_queue(
+    origin, source, clock, make_job, make_table
+):
+    table = make_table(make_job("12", state=JobState.PENDING), make_job("13", state=JobState.PENDING))
+    [made] = documents(origin, source, clock, table).make()
+    assert [(job["job_id"], job["job_state"]) for job in made["data"]["attributes"]["slurm_jobs"]] == [
+        (12, "RUNNING"),
+        (13, "PENDING"),
+    ]
+
+
+def test_without_accounting_the_queue_is_all_there_is(origin, source, clock, make_job, make_table):
+    source.records = SourceError("accounting is disabled")
+    made = documents(origin, source, clock, make_table(make_job("13")))
+    assert ids(made.make()) == [[13]]
+    with pytest.raises(SourceError):
+        documents(origin, source, clock).make()
+
+
+def test_a_question_looks_back_to_the_last_answer(origin, source, clock):
+    made = documents(origin, source, clock)
+    made.make()
+    clock.advance(300)
+    source.records, good = SourceError("away"), source.records
+    with pytest.raises(SourceError):
+        made.make()
+    clock.advance(300)
+    source.records = good
+    made.make()
+    clock.advance(30 * 86400)
+    made.make()
+    assert source.asked == [600, 900, 1200, MAX_HISTORY_SECS]
+
+
+def test_stateful_or_stateless(origin, source, clock):
+    stateless = documents(origin, source, clock)
+    assert [ids(stateless.make()) for _ in range(2)] == [[[12]], [[12]]]
+    stateful = documents(origin, source, clock, changes=JobChanges())
+    assert [ids(stateful.make()) for _ in range(2)] == [[[12]], [[]]]
+
+
+def test_many_jobs_are_many_documents_and_one_where_one_is_asked_for(origin, source, clock, monkeypatch):
+    monkeypatch.setattr(clusterdocuments, "RECORDS_PER_DOCUMENT", 2)
+    source.records = [
+        AccountingRecord(key=JobKey("slurm", str(each)), state="RUNNING") for each in range(1, 6)
+    ]
+    made = documents(origin, source, clock)
+    assert ids(made.make()) == [[1, 2], [3, 4], [5]]
+    assert ids([made.make_one()]) == [[1, 2, 3, 4, 5]]
+
+
+def test_a_job_that_the_format_cannot_hold_costs_itself_only(origin, source, clock):
+    source.records = [
+        AccountingRecord(key=JobKey("slurm", "1"), state="DREAMING"),
+        AccountingRecord(key=JobKey("slurm", "2"), state="RUNNING", nodes=("not a node",)),
+        AccountingRecord(key=JobKey("slurm", "3"), state="RUNNING"),
+    ]
+    assert ids(documents(origin, source, clock).make()) == [[3]]

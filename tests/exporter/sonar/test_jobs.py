@@ -1,0 +1,192 @@
+"""Jobs and cluster records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.sonar.cluster import cluster_document
+from exporter.sonar.envelopes import CURRENT, SEED, Origin
+from exporter.sonar.jobs import job_fields, job_state, jobs_document, queue_records
+from jobfeatures.accounting import AccountingRecord
+from jobfeatures.batch.slurm.record import STATES
+from jobfeatures.errors import ParseError
+from jobfeatures.formats.sonar.fields import fields_of
+from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures.model import UNLIMITED, Cluster, ClusterNode, JobKey, JobState, Limits, Partition
+
+RECORD = AccountingRecord(
+    key=JobKey("slurm", "1467074"),
+    step="",
+    name='weird | "name" ü\n',
+    state="TIMEOUT",
+    array_job_id="1467073",
+    array_task_id=0,
+    het_job_id="1467921",
+    het_offset=1,
+    user="alice",
+    account="physics",
+    partition="batch",
+    reservation="course",
+    nodes=("n1", "n2", "n3", "login"),
+    submit_secs=1_795_246_159,
+    start_secs=1_795_246_160,
+    end_secs=1_795_246_760,
+    wall_limit_secs=20_160 * 60,
+    priority=100,
+    distribution="Block",
+    requested_cpus=4,
+    requested_nodes=4,
+    requested_memory_per_node_bytes=200 * 2**20,
+    requested_resources="cpu=4,mem=800M,node=4",
+    allocated_resources="cpu=4,mem=800M,node=4,gres/gpu=2",
+    suspended_secs=7,
+    exit_code=0,
+    elapsed_secs=600,
+    user_cpu_secs=500,
+    system_cpu_secs=20,
+    min_cpu_secs=1,
+    average_cpu_secs=2,
+    average_read_bytes=2048,
+    average_written_bytes=1023,
+    average_resident_bytes=4096,
+    average_virtual_bytes=8192,
+    max_resident_bytes=5120,
+    max_virtual_bytes=9216,
+)
+
+
+def faults(document, profile=CURRENT):
+    return validate_envelope(document, profile=profile, strict=True)
+
+
+def seed(origin):
+    return replace(origin, profile=SEED)
+
+
+def test_a_job_has_every_field_of_the_profile(origin):
+    assert job_fields(origin, RECORD).keys() == fields_of("SlurmJob", CURRENT).keys()
+    lacking = {"gres_detail", "minimum_cpus_per_node"}  # accounting does not tell
+    assert job_fields(seed(origin), RECORD).keys() == fields_of("SlurmJob", SEED).keys() - lacking
+    assert job_fields(origin, RECORD)["sacct"].keys() == fields_of("SacctData").keys()
+
+
+@pytest.mark.parametrize("profile", [CURRENT, SEED])
+def test_both_profiles_are_valid(origin, profile):
+    speaker = replace(origin, profile=profile)
+    assert faults(jobs_document(speaker, [job_fields(speaker, RECORD)], 1_795_246_800), profile) == []
+
+
+def test_values_are_as_the_format_has_them(origin):
+    job = job_fields(origin, RECORD)
+    assert (job["job_id"], job["array_job_id"], job["array_task_id"]) == (1467074, 1467073, 0)
+    assert (job["het_job_id"], job["het_job_offset"]) == (1467921, 1)
+    assert job["submit_time"] == "2026-11-21T08:29:19+01:00"
+    assert job["nodes"] == ["login", "n[1-3]"]
+    assert job["requested_memory_per_node"] == 204_800
+    assert job["priority"] == 102
+    assert (job["suspend_time"], job["exit_code"]) == (7, 0)
+    assert (job["sacct"]["AveDiskRead"], job["sacct"]["AveDiskWrite"], job["sacct"]["MaxRSS"]) == (2, 0, 5)
+
+
+@pytest.mark.parametrize(
+    ("limit_secs", "current", "text"),
+    [(20_160 * 60, 1_209_602, 20_162), (UNLIMITED, 1, 1), (None, None, None), (90, 92, 4), (0, 2, 2)],
+)
+def test_the_time_limit_is_seconds_in_one_profile_and_minutes_in_the_other(origin, limit_secs, current, text):
+    record = replace(RECORD, wall_limit_secs=limit_secs)
+    assert job_fields(origin, record).get("time_limit") == current
+    assert job_fields(seed(origin), record).get("time_limit") == text
+
+
+def test_the_tag_is_that_of_the_profile(origin):
+    assert jobs_document(origin, [], 0)["data"]["type"] == "job"
+    assert jobs_document(seed(origin), [], 0)["data"]["type"] == "jobs"
+
+
+def test_no_jobs_are_a_sign_of_life(origin):
+    document = jobs_document(origin, [], 1_795_246_800)
+    assert document["data"]["attributes"]["slurm_jobs"] == []
+    assert faults(document) == []
+
+
+def test_what_is_not_known_is_left_out(origin):
+    bare = AccountingRecord(key=JobKey("slurm", "7"), step="batch", state="RUNNING")
+    assert job_fields(origin, bare) == {
+        "job_id": 7,
+        "job_step": "batch",
+        "job_name": "",
+        "job_state": "RUNNING",
+    }
+
+
+@pytest.mark.parametrize("state", sorted(STATES))
+def test_every_state_of_slurm_has_a_word_in_the_format(origin, state):
+    job = job_fields(origin, replace(RECORD, state=state))
+    assert job["job_state"] == job_state(state)
+    assert faults(jobs_document(origin, [job], 0)) == []
+
+
+def test_a_state_that_nobody_knows_is_refused(origin):
+    with pytest.raises(ParseError, match="not a state"):
+        job_fields(origin, replace(RECORD, state="DREAMING"))
+
+
+def test_the_queue_stands_in_for_accounting(origin, make_job, make_table):
+    table = make_table(
+        make_job(
+            state=JobState.PENDING,
+            array_job_id="12",
+            array_task_id="2-5,9%2",
+            limits=Limits(wall_secs=600),
+            total_cpus=2,
+            total_nodes=1,
+            priority=0,
+        ),
+        make_job("13", state=JobState.UNKNOWN),
+        make_job("14", array_job_id="12", array_task_id="1", nodes=("n1",), start_secs=1_795_246_160),
+    )
+    jobs = [job_fields(origin, each) for each in queue_records(table)]
+    assert [each["job_id"] for each in jobs] == [12, 14]
+    assert (jobs[0]["time_limit"], jobs[0]["requested_cpus"], jobs[0]["priority"]) == (602, 2, 2)
+    assert "array_task_id" not in jobs[0]
+    assert (jobs[1]["array_task_id"], jobs[1]["nodes"]) == (1, ["n1"])
+    assert faults(jobs_document(origin, jobs, 0)) == []
+
+
+def test_nodes_in_the_same_states_stand_together(origin):
+    nodes = [ClusterNode(name=f"c{number}", states=("IDLE", "drain")) for number in (1, 2, 3, 5)]
+    cluster = Cluster(
+        source="slurm",
+        taken_at_secs=1_795_246_800,
+        partitions=(Partition(name="batch", nodes=("c1", "c2", "login-1")), Partition(name="empty")),
+        nodes=(*nodes, ClusterNode(name="c4", states=("DOWN",))),
+    )
+    document = cluster_document(origin, cluster)
+    assert faults(document) == []
+    assert document["data"]["attributes"] == {
+        "time": "2026-11-21T08:40:00+01:00",
+        "cluster": "hpc.example.org",
+        "slurm": True,
+        "partitions": [{"name": "batch", "nodes": ["c[1-2]", "login-1"]}, {"name": "empty", "nodes": []}],
+        "nodes": [
+            {"names": ["c4"], "states": ["DOWN"]},
+            {"names": ["c[1-3,5]"], "states": ["IDLE", "DRAIN"]},
+        ],
+    }
+
+
+names = st.text(max_size=20)
+counts = st.none() | st.integers(0, 2**40)
+
+
+@given(names, names, counts, counts, st.sampled_from([CURRENT, SEED]))
+def test_whatever_users_write_the_document_is_valid(name, user, number, size, profile):
+    speaker = Origin(cluster="c", node="n", profile=profile)
+    record = replace(
+        RECORD, name=name, user=user, priority=number, wall_limit_secs=number, max_resident_bytes=size
+    )
+    assert faults(jobs_document(speaker, [job_fields(speaker, record)], 0), profile) == []

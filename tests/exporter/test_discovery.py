@@ -1,0 +1,69 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.discovery import ADDRESS, make_targets
+from jobfeatures.model import Cluster, ClusterNode, Partition
+
+
+def cluster(*nodes, source="slurm", partitions=()):
+    return Cluster(source=source, taken_at_secs=0, nodes=nodes, partitions=partitions)
+
+
+def node(name, *states, address=None):
+    return ClusterNode(name=name, states=states or ("IDLE",), address=address)
+
+
+def hosts(groups):
+    return [each for group in groups for each in group["targets"]]
+
+
+def test_each_node_is_a_group_with_its_partitions_and_states():
+    partitions = (Partition(name="gpu", nodes=("n1",)), Partition(name="batch", nodes=("n2", "n1")))
+    found = make_targets(
+        [cluster(node("n1", "MIXED", "DRAIN", address="10.0.0.1"), node("n2"), partitions=partitions)],
+        port=9819,
+    )
+    assert found[0] == {
+        "targets": ["n1:9819"],
+        "labels": {
+            "__meta_batch_system": "slurm",
+            "__meta_batch_node": "n1",
+            "__meta_batch_address": "10.0.0.1",
+            "__meta_batch_partitions": ",gpu,batch,",
+            "__meta_batch_states": ",MIXED,DRAIN,",
+        },
+    }
+    assert found[1]["labels"]["__meta_batch_partitions"] == ",batch,"
+
+
+def test_a_node_without_a_partition_is_listed_all_the_same():
+    [group] = make_targets([cluster(node("n1"))], port=1)
+    assert group["labels"]["__meta_batch_partitions"] == ""
+
+
+def test_nodes_in_states_to_leave_out_are_left_out():
+    nodes = (node("n1", "DOWN"), node("n2", "IDLE", "POWERED_DOWN"), node("n3"))
+    assert hosts(make_targets([cluster(*nodes)], port=1)) == ["n1:1", "n2:1", "n3:1"]
+    assert hosts(make_targets([cluster(*nodes)], port=1, skip=("DOWN", "POWERED_DOWN"))) == ["n3:1"]
+
+
+def test_the_host_is_the_name_or_the_address():
+    nodes = (node("n1", address="10.0.0.1"), node("n2", address="fe80::2"), node("n3"))
+    assert hosts(make_targets([cluster(*nodes)], port=1, host=ADDRESS)) == [
+        "10.0.0.1:1",
+        "[fe80::2]:1",
+        "n3:1",
+    ]
+
+
+def test_a_node_of_two_batch_systems_is_scraped_once():
+    found = make_targets([cluster(node("n1")), cluster(node("n1"), node("n2"), source="other")], port=1)
+    assert hosts(found) == ["n1:1", "n2:1"]
+    assert found[0]["labels"]["__meta_batch_system"] == "slurm"
+
+
+@given(st.lists(st.text(min_size=1, max_size=10), max_size=10))
+def test_no_node_is_lost_and_none_doubled(names):
+    nodes = [node(name) for name in names]
+    found = make_targets([cluster(*nodes)], port=1)
+    assert [group["labels"]["__meta_batch_node"] for group in found] == list(dict.fromkeys(names))

@@ -1,0 +1,145 @@
+"""Jobs and steps as ``sacct`` tells them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.batch.slurm.accounting import (
+    ACCOUNTING_FIELDS,
+    parse_accounting,
+    parse_accounting_record,
+    parse_requested_memory,
+)
+from jobfeatures.errors import ParseError
+from jobfeatures.model import UNLIMITED, JobKey
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm"
+SEPARATOR = "\x1fzCaptured\x1f"  # with which the captured answers were asked for
+MIB = 2**20
+
+
+def captured() -> str:
+    """Return the captured answer as the source decodes it."""
+    return (FIXTURES / "sacct.txt").read_bytes().decode("utf-8", "replace")
+
+
+def records():
+    answer = parse_accounting(captured(), SEPARATOR, taken_at_secs=5.0)
+    assert answer.rejected == ()
+    return {(each.key.job_id, each.step): each for each in answer.records}
+
+
+def values(**changes: str) -> dict[str, str]:
+    """Return the fields of a small record with some values replaced."""
+    plain = {"JobIDRaw": "7", "JobID": "7", "State": "COMPLETED", "ExitCode": "0:0", "JobName": "ok"}
+    return {**dict.fromkeys(ACCOUNTING_FIELDS, ""), **plain, **changes}
+
+
+def test_jobs_and_their_steps_are_records_of_their_own():
+    found = records()
+    assert {step for job_id, step in found if job_id == "9"} == {"", "batch", "extern", "0", "1"}
+    assert found["9", "0"].state == "COMPLETED"
+    assert found["9", ""].state == "RUNNING"
+
+
+def test_a_job_is_read_field_by_field():
+    job = records()["9", ""]
+    assert (job.user, job.account, job.partition, job.name) == ("alice", "physics", "batch", "plain")
+    assert (job.requested_cpus, job.requested_nodes) == (2, 1)
+    assert job.requested_memory_per_node_bytes == 200 * MIB
+    assert job.allocated_resources == "billing=2,cpu=2,mem=200M,node=1"
+    assert (job.wall_limit_secs, job.suspended_secs, job.nodes) == (300, 0, ("lab1",))
+    assert (job.exit_code, job.end_secs) == (None, None)
+
+
+def test_a_name_that_imitates_records_stays_a_name():
+    name = records()["10", ""].name
+    assert name.startswith("nl\n7\x1fJobId=7 JobName=x UserId=root(0)\n\x1fzcaptured\x1f1|2")
+    assert records()["10", ""].wall_limit_secs is UNLIMITED
+
+
+def test_an_ended_job_has_its_exit_code():
+    job = records()["11", ""]
+    assert (job.state, job.exit_code, job.end_secs) == ("FAILED", 3, 1795266084)
+
+
+def test_arrays_and_heterogeneous_jobs_are_told_by_the_job_id():
+    found = records()
+    task, rest, part = found["18", ""], found["12", ""], found["14", ""]
+    assert (task.array_job_id, task.array_task_id) == ("12", 1)
+    assert (rest.array_job_id, rest.array_task_id) == ("12", None)
+    assert (part.het_job_id, part.het_offset) == ("13", 1)
+    assert found["18", "batch"].array_task_id == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [("CANCELLED by 6001", "CANCELLED"), ("NODE_FAIL", "NODE_FAIL"), ("TIMEOUT", "TIMEOUT")],
+)
+def test_words_behind_the_state_are_left_out(text, state):
+    assert parse_accounting_record(values(State=text)).state == state
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus", "nodes", "mebibytes"),
+    [
+        ("4Gn", 2, 2, 4096),
+        ("2000Mc", 4, 2, 4000),
+        ("2000Mc", 4, None, None),
+        ("0", 1, 1, None),
+        ("400M", 4, 2, 200),
+        ("400M", 4, None, None),
+        ("1.5G", 1, 1, 1536),
+        (None, 1, 1, None),
+    ],
+)
+def test_requested_memory_is_per_node(text, cpus, nodes, mebibytes):
+    expected = None if mebibytes is None else mebibytes * MIB
+    assert parse_requested_memory(text, cpus, nodes) == expected
+
+
+def test_a_step_of_a_step_keeps_its_name():
+    assert parse_accounting_record(values(JobIDRaw="7.0+1", JobID="7.0+1")).step == "0+1"
+
+
+def test_durations_with_fractions_and_days_are_whole_seconds():
+    record = parse_accounting_record(values(UserCPU="1-02:03:04", SystemCPU="01:02.987", MinCPU="00:00:00"))
+    assert (record.user_cpu_secs, record.system_cpu_secs, record.min_cpu_secs) == (93_784, 62, 0)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("JobIDRaw", "x"), ("State", ""), ("State", "lower"), ("Start", "soon"), ("ExitCode", "?"), ("ReqMem", "much")],
+)  # fmt: skip
+def test_a_bad_record_costs_itself_only(field, value):
+    rows = [values(JobIDRaw="8"), values(**{field: value})]
+    text = "".join(SEPARATOR.join(row[each] for each in ACCOUNTING_FIELDS) + "\n" for row in rows)
+    answer = parse_accounting(text, SEPARATOR, taken_at_secs=0)
+    assert [each.key for each in answer.records] == [JobKey("slurm", "8")]
+    assert [each.field for each in answer.rejected] == [field]
+
+
+def test_an_answer_that_is_cut_off_is_no_answer():
+    with pytest.raises(ParseError, match="cut off"):
+        parse_accounting(captured()[:-60], SEPARATOR, taken_at_secs=0)
+    with pytest.raises(ParseError, match="no records"):
+        parse_accounting("sacct: error: nobody there\n", SEPARATOR, taken_at_secs=0)
+
+
+def test_no_jobs_is_an_answer():
+    assert parse_accounting("", SEPARATOR, taken_at_secs=0).records == ()
+
+
+@given(st.text(max_size=300), st.integers(0, 3000))
+def test_no_text_brings_the_reader_down(text, place):
+    whole = captured()
+    for damaged in (text, whole[:place] + text + whole[place:], whole[:place] + whole[place + len(text) :]):
+        try:
+            answer = parse_accounting(damaged, SEPARATOR, taken_at_secs=0)
+        except ParseError:
+            continue
+        assert all(each.key.job_id.isdigit() for each in answer.records)

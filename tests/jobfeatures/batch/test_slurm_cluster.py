@@ -1,0 +1,145 @@
+"""Nodes and partitions as ``scontrol`` tells them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.batch.slurm.cluster import (
+    MARKS,
+    count_gres,
+    parse_cluster,
+    parse_node,
+    parse_partition,
+    parse_states,
+)
+from jobfeatures.errors import ParseError
+from jobfeatures.model import NODE_STATES
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm"
+MIB = 2**20
+
+
+def lines(name: str) -> list[str]:
+    """Return a captured answer."""
+    return (FIXTURES / name).read_text().split("\n")
+
+
+def node(**changes: str) -> str:
+    """Return a small constructed record with some values replaced."""
+    values = {
+        "CPUAlloc": "2",
+        "CPUTot": "4",
+        "RealMemory": "2000",
+        "AllocMem": "100",
+        "State": "MIXED",
+        **changes,
+    }
+    return "NodeName=n1 Arch=x86_64 " + " ".join(f"{key}={value}" for key, value in values.items())
+
+
+def test_the_captured_cluster_is_read():
+    cluster = parse_cluster(lines("nodes.txt"), lines("partitions.txt"), taken_at_secs=5.0)
+    assert cluster.rejected == ()
+    assert [(each.name, each.states) for each in cluster.nodes] == [
+        ("lab1", ("ALLOCATED", "DRAIN")),
+        ("lab2", ("ALLOCATED",)),
+    ]
+    assert [(each.name, each.nodes, each.state) for each in cluster.partitions] == [
+        ("batch", ("lab1", "lab2"), "UP"),
+        ("long", ("lab1", "lab2"), "UP"),
+    ]
+    [first, _] = cluster.nodes
+    assert (first.cpus, first.allocated_cpus, first.gpus, first.address) == (2, 2, None, "127.0.0.1")
+    assert (first.memory_bytes, first.allocated_memory_bytes) == (2000 * MIB, 200 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("text", "states"),
+    [
+        ("IDLE+DRAIN", ("IDLE", "DRAIN")),
+        ("idle*", ("IDLE", "NOT_RESPONDING")),
+        ("DOWN*+DRAIN", ("DOWN", "NOT_RESPONDING", "DRAIN")),
+        ("drained~", ("IDLE", "DRAIN", "POWERED_DOWN")),
+        ("draining", ("ALLOCATED", "DRAIN")),
+        ("IDLE+CLOUD+POWERED_DOWN", ("IDLE", "CLOUD", "POWERED_DOWN")),
+        ("allocated+", ("ALLOCATED", "COMPLETING")),
+        ("mix-", ("MIXED", "PLANNED")),
+        ("down#*", ("DOWN", "POWERING_UP", "NOT_RESPONDING")),
+        ("idle$", ("IDLE", "MAINTENANCE")),
+        ("MIXED+MAINT+MAINTENANCE", ("MIXED", "MAINTENANCE")),
+    ],
+)
+def test_states_are_a_base_state_and_flags(text, states):
+    assert parse_states(text) == states
+
+
+@pytest.mark.parametrize("text", ["", "+", "*", "IDLE DRAIN", "1DLE", "IDLE?"])
+def test_what_is_no_state_is_refused(text):
+    with pytest.raises(ParseError):
+        parse_states(text)
+
+
+def test_every_mark_means_a_state_that_settings_know():
+    assert set(MARKS.values()) <= set(NODE_STATES)
+
+
+@pytest.mark.parametrize(
+    ("fields", "gpus", "allocated"),
+    [
+        ({"CfgTRES": "cpu=4,gres/gpu=4", "AllocTRES": "cpu=1,gres/gpu=3"}, 4, 3),
+        ({"CfgTRES": "cpu=4,gres/gpu=4", "AllocTRES": ""}, 4, 0),
+        ({"Gres": "gpu:a100:2(S:0-1),gpu:1", "GresUsed": "gpu:a100:1(IDX:0,2),gpu:0(IDX:N/A)"}, 3, 1),
+        ({"Gres": "gpu:2", "CfgTRES": "cpu=4"}, 2, None),
+        ({"Gres": "(null)", "CfgTRES": "cpu=4"}, None, None),
+    ],
+)
+def test_gpus_are_known_by_accounting_or_by_their_names(fields, gpus, allocated):
+    found = parse_node(node(**fields))
+    assert (found.gpus, found.allocated_gpus) == (gpus, allocated)
+
+
+def test_other_resources_are_no_gpus():
+    assert count_gres("shard:8,fpga:2") is None
+
+
+def test_cpus_are_those_that_jobs_may_get():
+    assert parse_node(node(CPUEfctv="3")).cpus == 3
+    assert parse_node(node()).cpus == 4
+
+
+def test_free_text_is_not_read():
+    found = parse_node(node() + " Reason=State=DOWN CPUAlloc=9 [root@1]")
+    assert (found.states, found.allocated_cpus) == (("MIXED",), 2)
+
+
+def test_a_node_that_is_there_twice_is_there_not_at_all():
+    cluster = parse_cluster([node(), node(State="DOWN")], [], taken_at_secs=0)
+    assert cluster.nodes == ()
+    assert [each.text for each in cluster.rejected] == ["n1"]
+
+
+@pytest.mark.parametrize(
+    "line", [node(State="?"), node().replace(" State=MIXED", ""), node() + " State=IDLE", node(CPUTot="x")]
+)
+def test_a_bad_record_costs_itself_only(line):
+    good = node().replace("n1", "n2")
+    cluster = parse_cluster([line, good], ["PartitionName=p Nodes=n[2-1] State=UP"], taken_at_secs=0)
+    assert [each.name for each in cluster.nodes] == ["n2"]
+    assert len(cluster.rejected) == 2
+
+
+def test_a_partition_without_nodes_has_none():
+    assert parse_partition("PartitionName=p AllowGroups=ALL Nodes=(null) State=INACTIVE ").nodes == ()
+
+
+pieces = st.lists(st.sampled_from(["NodeName=n1 ", " State=", "IDLE", "+", "*", "\n", " Reason=", "1", "x"]))
+
+
+@given(pieces.map("".join), st.text(max_size=100))
+def test_no_text_brings_the_reader_down(likely, text):
+    cluster = parse_cluster([likely, text], [text, "PartitionName=" + text], taken_at_secs=0)
+    assert all(each.name and each.states for each in cluster.nodes)
