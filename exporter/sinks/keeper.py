@@ -151,6 +151,7 @@ class SinkKeeper:
                 if self._stopping.wait(wait_secs * random.uniform(0.5, 1)):  # noqa: S311
                     break
         self._sink.close()
+        self._spool.close()
 
     def _try(self) -> bool:
         try:

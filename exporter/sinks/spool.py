@@ -55,6 +55,9 @@ class Spool(Protocol):
     def remove(self, number: int) -> None:
         """Take one away."""
 
+    def close(self) -> None:
+        """Let go of what is open."""
+
     def __len__(self) -> int: ...
 
 
@@ -92,6 +95,9 @@ class MemorySpool:
         with self._lock:
             self._remove(number)
 
+    def close(self) -> None:
+        """Nothing is open."""
+
     def __len__(self) -> int:
         return len(self._messages)
 
@@ -122,7 +128,7 @@ class DiskSpool:
         self.corrupt = 0
         try:
             must_be_ours(self._folder, directory)
-            fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._claim()
             self._scan()
         except (OSError, UnsafePathError):
             os.close(self._folder)
@@ -160,11 +166,20 @@ class DiskSpool:
             self._unlink(number)
 
     def close(self) -> None:
-        """Close the folder."""
-        os.close(self._folder)
+        """Let go of the folder; whatever else is asked then fails."""
+        with self._lock:
+            if self._folder >= 0:
+                os.close(self._folder)
+                self._folder = -1
 
     def __len__(self) -> int:
         return len(self._sizes)
+
+    def _claim(self) -> None:
+        try:
+            fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BlockingIOError(error.errno, "another process uses this folder", self.directory) from error
 
     def _scan(self) -> None:
         found = {}

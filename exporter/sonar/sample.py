@@ -72,7 +72,7 @@ def sample_envelope(
     origin: Origin, given: SampleInput | None, options: SampleOptions, *, now_secs: float
 ) -> Document:
     """Return the envelope. A node without jobs has an empty list of them, which says that it lives."""
-    if given is None or (given.snapshot.node is None and not given.snapshot.processes):
+    if given is None or _is_empty(given.snapshot):
         return error_envelope(origin, "the node could not be read", now_secs)
     snapshot = given.snapshot
     troubles = []
@@ -90,6 +90,11 @@ def sample_envelope(
     if troubles:
         attributes["errors"] = errors(origin, troubles, now_secs)
     return data_envelope(origin, SAMPLE, attributes)
+
+
+def _is_empty(snapshot: Snapshot) -> bool:
+    node = snapshot.node
+    return not snapshot.processes and (node is None or not (node.cores or node.memory_bytes))
 
 
 def compute_used_memory(memory_bytes: Mapping[str, int]) -> int | None:

@@ -30,10 +30,7 @@ def open_spool(tmp_path):
     make.folder = tmp_path / "spool/http"
     yield make
     for each in made:
-        try:
-            each.close()
-        except OSError:
-            pass  # closed by the test
+        each.close()
 
 
 @pytest.fixture(params=["memory", "disk"])
@@ -230,6 +227,13 @@ def test_a_folder_in_use_is_refused(open_spool):
     open_spool()
     with pytest.raises(BlockingIOError):
         open_spool()
+
+
+def test_a_queue_that_was_closed_takes_nothing_more(open_spool, make_message):
+    queue = open_spool()
+    queue.close()
+    with pytest.raises(OSError, match="Bad file"):
+        queue.put(make_message(1))
 
 
 def test_the_files_are_for_us_alone(open_spool, make_message):
