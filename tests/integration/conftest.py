@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +19,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PROMETHEUS_PORT = 17909
 SYSTEM_PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 BIN = Path(sys.executable).parent
 
@@ -105,6 +109,60 @@ def _ready(exporter: Exporter) -> bool:
         return exporter.get("/-/ready") == "ready\n"
     except urllib.error.HTTPError:
         return False
+
+
+# --- a throw-away machine with control groups v2 ---------------------------------------
+
+PYTHON = Path(sys.executable).resolve()  # not the environment's link: that may lie in /tmp
+
+
+@pytest.fixture(scope="module")
+def run_in_machine(tmp_path_factory):
+    """Return a function that boots the machine, runs a script there as root, and returns what it printed.
+
+    The script finds the project's commands in /mnt/bin and its tree in /mnt/project.
+    """
+    if os.geteuid() != 0:
+        pytest.skip("the machine's script has to be root")
+    if not shutil.which("linux.uml"):
+        pytest.skip("needs Debian's user-mode-linux")
+
+    def run(script: str, *flags: str) -> str:
+        shared = tmp_path_factory.mktemp("uml")
+        shared.chmod(0o755)  # users of the machine read it too
+        _carry(shared)
+        (shared / "script").write_text(script)
+        done = subprocess.run(
+            [ROOT / "tests/labs/uml/run.sh", *flags, shared, "bash", "/mnt/script"],
+            capture_output=True,
+            text=True,
+            timeout=290,
+            env={**os.environ, "UML_TIMEOUT": "280"},
+        )
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+        return done.stdout
+
+    return run
+
+
+def _carry(shared: Path) -> None:
+    """Copy the project and its libraries: the machine has a /tmp and a /home of its own."""
+    for part in ("jobfeatures", "exporter"):
+        shutil.copytree(ROOT / part, shared / "lib" / part)
+    for part in ("packaging", "tests/labs"):
+        shutil.copytree(ROOT / part, shared / "project" / part, symlinks=True)
+    libraries = Path(sysconfig.get_path("purelib"))
+    shutil.copytree(
+        libraries,
+        shared / "lib",
+        dirs_exist_ok=True,
+        ignore=shutil.ignore_patterns("__pycache__", "mypy*", "ruff*", "pip*"),
+    )
+    (shared / "bin").mkdir()
+    for command, module in (("jobfeatures", "jobfeatures"), ("jobfeatures-exporter", "exporter")):
+        path = shared / "bin" / command
+        path.write_text(f'#!/bin/sh\nexport PYTHONPATH=/mnt/lib\nexec {PYTHON} -m {module} "$@"\n')
+        path.chmod(0o755)
 
 
 # --- Slurm ------------------------------------------------------------------------
@@ -214,6 +272,73 @@ def slurm_exporter(slurm, start_exporter):
         "--batch.sources", "slurm", "--features.root", str(slurm.features), "--node.name", slurm.node,
         "--batch.interval", "2s", "--sample.interval", "1s", "--jobs.retain", "0s", environ=slurm.environ,
     )  # fmt: skip
+
+
+# --- Prometheus -------------------------------------------------------------------
+
+
+@pytest.fixture
+def prometheus(tmp_path, until):
+    """Return a function that starts Prometheus on some targets and returns one that queries it.
+
+    `discovery` is the address of a list of more targets.
+    """
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("Prometheus is not installed (Debian: prometheus)")
+    started = []
+
+    def query(expression: str) -> dict[str, float]:
+        url = f"http://127.0.0.1:{PROMETHEUS_PORT}/api/v1/query?" + urllib.parse.urlencode(
+            {"query": expression}
+        )
+        with urllib.request.urlopen(url, timeout=5) as response:
+            answer = json.load(response)
+        return {
+            json.dumps(each["metric"], sort_keys=True): float(each["value"][1])
+            for each in answer["data"]["result"]
+        }
+
+    def start(*targets: str, discovery: str | None = None):
+        config = {
+            "global": {"scrape_interval": "1s"},
+            "scrape_configs": [
+                {"job_name": "batch_nodes", "static_configs": [{"targets": list(targets)}]},
+            ],
+        }
+        if discovery is not None:
+            config["scrape_configs"].append(
+                {
+                    "job_name": "discovered",
+                    "http_sd_configs": [{"url": discovery, "refresh_interval": "1s"}],
+                    "relabel_configs": [
+                        {"source_labels": [f"__meta_batch_{name}"], "target_label": name}
+                        for name in ("node", "partitions", "states", "system")
+                    ],
+                }
+            )
+        file = tmp_path / "prometheus.yml"
+        file.write_text(json.dumps(config))  # JSON is YAML
+        command = [
+            program, f"--config.file={file}", f"--storage.tsdb.path={tmp_path}/data",
+            f"--web.listen-address=127.0.0.1:{PROMETHEUS_PORT}",
+        ]  # fmt: skip
+        with (tmp_path / "prometheus.log").open("wb") as log:
+            started.append(subprocess.Popen(command, stdout=log, stderr=log))
+
+        def answers():
+            try:
+                return query("up")
+            except OSError:
+                return None
+
+        until(answers)
+        return query
+
+    yield start
+    for process in started:
+        process.terminate()
+        process.wait(20)
 
 
 @pytest.fixture(name="until")

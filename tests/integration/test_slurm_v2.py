@@ -5,12 +5,10 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
 PYTHON = Path(sys.executable).resolve()  # not the environment's link: that may lie in /tmp
 
 # Runs as root in the machine; prints pages of metrics between marks.
@@ -55,48 +53,14 @@ kill %1; wait %1 || true
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory):
+def output(run_in_machine):
     """Boot the machine, run the script, and return what it printed."""
-    if os.geteuid() != 0:
-        pytest.skip("a private Slurm needs root: slurmd starts jobs as other users")
-    if not shutil.which("linux.uml") or not shutil.which("slurmctld", path=os.environ["PATH"] + ":/usr/sbin"):
-        pytest.skip("needs Debian's user-mode-linux and slurmctld: tests/labs/slurm/install.sh")
+    if not shutil.which("slurmctld", path=os.environ["PATH"] + ":/usr/sbin"):
+        pytest.skip("needs slurmctld: tests/labs/slurm/install.sh")
     for user, uid in (("alice", "6001"), ("bob", "6002")):
         if subprocess.run(["id", user], capture_output=True).returncode != 0:
             subprocess.run(["useradd", "-m", "-s", "/bin/bash", "-u", uid, user], check=True)
-    shared = tmp_path_factory.mktemp("uml")
-    shared.chmod(0o755)  # the task prolog runs as the job's user
-    _carry(shared)
-    (shared / "script").write_text(SCRIPT.format(root="/mnt/project", bin="/mnt/bin", python=PYTHON))
-    done = subprocess.run(
-        [ROOT / "tests/labs/uml/run.sh", shared, "bash", "/mnt/script"],
-        capture_output=True,
-        text=True,
-        timeout=290,
-        env={**os.environ, "UML_TIMEOUT": "280"},
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
-    return done.stdout
-
-
-def _carry(shared):
-    """Copy the project and its libraries: the machine has a /tmp and a /home of its own."""
-    for part in ("jobfeatures", "exporter"):
-        shutil.copytree(ROOT / part, shared / "lib" / part)
-    for part in ("packaging", "tests/labs"):
-        shutil.copytree(ROOT / part, shared / "project" / part, symlinks=True)
-    libraries = Path(sysconfig.get_path("purelib"))
-    shutil.copytree(
-        libraries,
-        shared / "lib",
-        dirs_exist_ok=True,
-        ignore=shutil.ignore_patterns("__pycache__", "mypy*", "ruff*", "pip*"),
-    )
-    (shared / "bin").mkdir()
-    for command, module in (("jobfeatures", "jobfeatures"), ("jobfeatures-exporter", "exporter")):
-        path = shared / "bin" / command
-        path.write_text(f'#!/bin/sh\nexport PYTHONPATH=/mnt/lib\nexec {PYTHON} -m {module} "$@"\n')
-        path.chmod(0o755)
+    return run_in_machine(SCRIPT.format(root="/mnt/project", bin="/mnt/bin", python=PYTHON))
 
 
 def page(output, name):
