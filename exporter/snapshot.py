@@ -255,7 +255,7 @@ class GpuSample:
     power_limit_watts: float | None = None
     ce_clock_mhz: int | None = None
     memory_clock_mhz: int | None = None
-    energy_joules: float | None = None  # a counter; the driver's, else power integrated since our start
+    energy_joules: float | None = None  # a counter since our start: by the driver's, else power integrated
     busy_secs: float | None = None  # a counter: utilisation integrated since our start
     processes: tuple[GpuProcess, ...] = ()
 
