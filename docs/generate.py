@@ -40,8 +40,9 @@ PAGE_HEAD = """See [the series budget](../operation.md#the-series-budget) and
 
 """
 
-FOREIGN_HEAD = f"""On `{FOREIGN_PATH}`, beside the series of the collectors {", ".join(foreign.OF_NODE)} of each node,
-and {" and ".join(foreign.OF_CLUSTER)} of each cluster. All carry the label `cluster` and, of nodes, `node`:
+_OF_NODE, _OF_CLUSTER = ", ".join(foreign.OF_NODE), " and ".join(foreign.OF_CLUSTER)
+FOREIGN_HEAD = f"""On `{FOREIGN_PATH}`, beside the series of the collectors {_OF_NODE} of each node,
+and {_OF_CLUSTER} of each cluster. All carry the label `cluster` and, of nodes, `node`:
 [Documents of other agents](../sonar.md#reading).
 
 """

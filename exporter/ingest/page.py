@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from exporter.collectors import COLLECTORS, jobs
-from exporter.context import Context, job_labels, job_labels_with
+from exporter.context import Context, forget_unused_labels, job_labels, job_labels_with
 from exporter.exposition import Family, Metric, Sample, labels, render
 from exporter.ingest.nodes import ClusterState, NodeName, NodeState, SonarNodes
 from exporter.snapshot import Kind, kind_of
@@ -73,6 +73,11 @@ LEFT_OUT: Final = frozenset(
         "batch_gpu_age_seconds",
         "batch_gpu_driver_up",
         "batch_gpu_processes",
+        # Records of jobs do not say why a job waits: it may be held.
+        "batch_queue_pending_jobs",
+        "batch_queue_oldest_wait_seconds",
+        "batch_queue_wait_seconds",
+        "batch_queue_waiting_jobs",
     }
 )
 
@@ -116,7 +121,7 @@ class SonarPage:
                 kept[name] = _Kept(state, known, found)
         self._kept = kept
         ages = [(_node_labels(name), max(0.0, now - each.seen_at_secs)) for name, each in states.items()]
-        return _merged(
+        made = _merged(
             [
                 Family(AGE, ages),
                 *(family for each in kept.values() for family in each.families),
@@ -131,6 +136,8 @@ class SonarPage:
                 Family(DROPPED, [("", self._nodes.dropped_nodes)]),
             ]
         )
+        forget_unused_labels(sum(len(each.samples) for each in made))  # ours are kept as texts already
+        return made
 
 
 def _families_of_node(
@@ -187,7 +194,8 @@ def _families_of_cluster(name: str, cluster: ClusterState, now: float) -> Iterat
     prefix = labels(cluster=name)
     for collector in OF_CLUSTER:
         for family in COLLECTORS[collector].families(context):
-            yield _prefixed(family, prefix, ("cluster",))
+            if family.metric.name not in LEFT_OUT:
+                yield _prefixed(family, prefix, ("cluster",))
 
 
 def _jobs_by_node(cluster: ClusterState) -> dict[str, dict[JobKey, Job]]:

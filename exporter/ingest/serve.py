@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Iterator
 
 from aiohttp import web
 
-from exporter.exposition import choose_format
 from exporter.ingest.config import IngestConfig
 from exporter.ingest.directory import SonarDirectory
 from exporter.ingest.intake import SonarIntake
@@ -19,6 +18,7 @@ from exporter.ingest.nodes import SonarNodes
 from exporter.ingest.page import SonarPage
 from exporter.ingest.users import Users
 from exporter.snapshot import Kind
+from exporter.web.app import answer_metrics
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.errors import ConfigurationError
 
@@ -50,12 +50,8 @@ class Ingest:
         return [web.get(PATH, self._metrics)] if self.is_wanted else []
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        openmetrics, content_type = choose_format(request.headers.get("Accept", ""))
         async with self._scrape:
-            body = await asyncio.to_thread(self._page.exposition, openmetrics=openmetrics)
-        response = web.Response(body=body, headers={"Content-Type": content_type})
-        response.enable_compression()
-        return response
+            return await answer_metrics(request, self._page)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[str | None]:

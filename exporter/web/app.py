@@ -16,11 +16,15 @@ from jobfeatures import __version__
 from jobfeatures.errors import ConfigurationError
 
 
-class Scraped(Protocol):
-    """What the listener serves: the daemon of a node, or the controller's."""
+class Page(Protocol):
+    """What makes metrics."""
 
     def exposition(self, *, openmetrics: bool) -> bytes:
         """Return the metrics as text; may take until the deadline."""
+
+
+class Scraped(Page, Protocol):
+    """What the listener serves: the daemon of a node, or the controller's."""
 
     @property
     def is_ready(self) -> bool:
@@ -70,9 +74,14 @@ async def serving(app: web.Application, address: str) -> AsyncIterator[str]:
 
 
 async def _metrics(request: web.Request) -> web.Response:
-    openmetrics, content_type = choose_format(request.headers.get("Accept", ""))
     async with request.app[SCRAPES]:
-        body = await asyncio.to_thread(request.app[SCRAPED].exposition, openmetrics=openmetrics)
+        return await answer_metrics(request, request.app[SCRAPED])
+
+
+async def answer_metrics(request: web.Request, page: Page) -> web.Response:
+    """Return the metrics in the format, and compressed where, the request asks for it; made in a thread."""
+    openmetrics, content_type = choose_format(request.headers.get("Accept", ""))
+    body = await asyncio.to_thread(page.exposition, openmetrics=openmetrics)
     headers = {"Content-Type": content_type}
     if len(body) >= COMPRESS_FROM_BYTES and "gzip" in request.headers.get("Accept-Encoding", ""):
         body = await asyncio.to_thread(zlib.compress, body, 1, 31)

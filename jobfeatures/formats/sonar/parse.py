@@ -44,9 +44,10 @@ def parse_envelope(document: object) -> Record:
     """
     rejected: dict[str, Rejected] = {}
     for fault in validate_envelope(document, strict=False):
+        reason = f"{fault.reason}: {fault.text}" if fault.text else fault.reason
         if not fault.record:
-            raise ParseError(fault.reason, field=fault.path or "envelope", text=fault.text[1:-1])
-        rejected.setdefault(fault.record, Rejected("sonar", fault.reason, 0, fault.path, fault.text))
+            raise ParseError(reason, field=fault.path or "envelope")
+        rejected.setdefault(fault.record, Rejected("sonar", reason, field=fault.path))
     assert isinstance(document, dict)  # noqa: S101  # it is valid
     reader = Reader(rejected)
     data = document.get("data")

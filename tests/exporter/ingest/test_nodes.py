@@ -1,0 +1,168 @@
+"""What is kept of documents, and for how long."""
+
+from __future__ import annotations
+
+import pytest
+
+CPU = 'batch_job_cpu_seconds_total{cluster="hpc.example.org",node="c1-7",batch_system="slurm",job_id="12"'
+AGE = "batch_sonar_node_age_seconds"
+
+
+def documents(site):
+    return {kind: count for kind, count in site.nodes.counts().items() if count}
+
+
+def test_a_later_sample_replaces_an_earlier_one_and_counters_go_on(site, make):
+    site.send(make.sample(ago=300))
+    assert site.value(CPU) == 60
+    site.send(make.sample(jobs=[{"job": 12, "processes": [make.process(101, 5)]}]))
+    assert site.value(CPU) == 65
+
+
+def test_the_same_sample_again_and_an_older_one_change_nothing(site, make):
+    site.send(make.sample(ago=60))
+    site.send(make.sample(ago=60, jobs=[]), make.sample(ago=61, jobs=[]))
+    assert site.value(CPU) == 60
+    assert documents(site) == {"sample": 3, "stale": 2}
+
+
+def test_records_of_one_job_in_a_sample_are_its_parts(site, make):
+    parts = [{"job": 12, "processes": [make.process(pid, 10)]} for pid in (1, 2)]
+    site.send(make.sample(jobs=parts))
+    assert site.value(CPU) == 20
+    assert site.value("batch_job_processes{") == 2
+
+
+def test_a_number_with_and_without_epoch_are_two_jobs(site, make):
+    site.send(
+        make.sample(
+            jobs=[
+                {"job": 12, "processes": [make.process(1, 10)]},
+                {"job": 12, "epoch": make.EPOCH, "processes": [make.process(2, 7)]},
+            ]
+        )
+    )
+    assert site.value(CPU) == 10
+    group = (
+        f'{{cluster="hpc.example.org",node="c1-7",batch_system="none",job_id="12@{make.EPOCH}",mode="total"}}'
+    )
+    assert site.value(f"batch_job_cpu_seconds_total{group}") == 7
+
+
+def test_a_silent_node_vanishes_with_all_its_series(site, make):
+    site.send(make.sample())
+    site.clock.now += 600
+    assert site.value(AGE) == 600
+    site.clock.now += 1
+    assert "c1-7" not in site.text()
+
+
+def test_a_job_that_a_filter_hid_comes_back_with_its_counter(site, make):
+    site.send(make.sample(ago=200))
+    site.send(make.sample(ago=100, jobs=[]))
+    assert site.value(CPU) is None
+    site.send(make.sample(jobs=[{"job": 12, "processes": [make.process(100, 61)]}]))
+    assert site.value(CPU) == 61
+
+
+def test_a_clock_that_runs_ahead_does_not_shut_a_node_out(site, make):
+    site.send(make.sample(ago=-86_400))
+    assert site.value(AGE) == 0
+    site.clock.now += 10
+    site.send(make.sample(ago=-86_400 - 10, jobs=[]))
+    assert site.value(CPU) is None
+
+
+def test_old_files_bring_no_node_back(site, make):
+    site.send(make.sample(ago=86_400))
+    assert documents(site) == {"sample": 1, "stale": 1}
+    assert "c1-7" not in site.text()
+
+
+def test_a_sample_without_a_time_is_as_old_as_its_arrival(site, make):
+    document = make.sample()
+    document["data"]["attributes"]["time"] = ""
+    site.send(document)
+    site.clock.now += 5
+    assert site.value(AGE) == 5
+
+
+def test_too_many_nodes_push_the_one_silent_for_longest_out(make):
+    site = make.Site(max_nodes=2)
+    for node in ("c1", "c2", "c1", "c3"):
+        site.clock.now += 1
+        site.send(make.sample(node, at=site.clock.now))
+    assert sorted(name for _, name in site.nodes.nodes()) == ["c1", "c3"]
+    assert site.value("batch_sonar_dropped_nodes_total") == 1
+
+
+def test_the_configuration_gives_total_memory_whether_it_comes_first_or_last(site, make):
+    sysinfo = make.envelope("sysinfo", node="c1-7", memory=16_384, sockets=2, cores_per_socket=4)
+    site.send(sysinfo, make.sample(ago=10, used_memory=1024))
+    available = 'batch_node_memory_bytes{cluster="hpc.example.org",node="c1-7",kind="available"}'
+    assert site.value(available) == 15 * 2**20
+    sysinfo["data"]["attributes"]["memory"] = 32_768
+    site.send(sysinfo)
+    assert site.value(available) == 31 * 2**20
+    assert site.value("batch_node_physical_cores") == 8
+
+
+def test_a_job_record_gives_labels_and_limits(site, make):
+    site.send(make.sample(), make.envelope("job", slurm_jobs=[make.job()]))
+    text = site.text()
+    assert 'user="alice",uid="",account="physics",partition="batch",name="fit"' in text
+    assert site.value("batch_job_wall_limit_seconds") == 3600
+    assert site.value("batch_job_allocated_memory_bytes") == 2 * 2**20
+
+
+def test_later_job_records_fill_in_and_override(site, make):
+    site.send(make.envelope("job", slurm_jobs=[make.job(job_state="PENDING", nodes=[])]))
+    site.send(make.envelope("job", slurm_jobs=[{"job_id": 12, "job_state": "RUNNING", "nodes": ["c1-7"]}]))
+    (job,) = site.nodes.clusters()["hpc.example.org"].jobs.values()
+    assert (job.state.value, job.account, job.nodes) == ("RUNNING", "physics", ("c1-7",))
+    site.send(make.envelope("job", time=make.stamp(50), slurm_jobs=[make.job(job_state="PENDING")]))
+    (job,) = site.nodes.clusters()["hpc.example.org"].jobs.values()
+    assert job.state.value == "RUNNING"
+
+
+def test_steps_are_not_jobs(site, make):
+    site.send(make.envelope("job", slurm_jobs=[make.job(job_step="batch", job_state="FAILED")]))
+    assert site.nodes.clusters()["hpc.example.org"].jobs == {}
+
+
+def test_an_ended_job_is_forgotten_after_a_while(site, make):
+    site.send(make.envelope("job", slurm_jobs=[make.job(job_state="COMPLETED"), make.job(13)]))
+    site.clock.now += 601
+    assert [key.job_id for key in site.nodes.clusters()["hpc.example.org"].jobs] == ["13"]
+
+
+def test_cards_are_integrated(site, make):
+    gpu = {"uuid": "GPU-1", "ce_util": 50, "power": 200}
+    used = {"job": 12, "processes": [make.process(1, gpus=[{"uuid": "GPU-1", "gpu_util": 25.0}])]}
+    site.send(make.sample(ago=100, gpus=[gpu], jobs=[used]))
+    site.send(make.sample(gpus=[gpu], jobs=[used]))
+    assert site.value("batch_gpu_busy_seconds_total") == pytest.approx(50)
+    assert site.value("batch_gpu_energy_joules_total") == pytest.approx(20_000)
+    assert site.value("batch_job_gpu_busy_seconds_total") == pytest.approx(25)
+
+
+def test_a_bad_document_is_named_and_the_others_are_taken(site, make):
+    bad = make.sample()
+    bad["data"]["attributes"]["node"] = "no such\nname"
+    taken = site.send(bad, make.sample())
+    assert taken.taken == 1
+    assert taken.faults == ("document 1: data.attributes.node: is not a host name: 'no such\\nname'",)
+    assert site.value(CPU) == 60
+    assert documents(site) == {"rejected": 1, "sample": 1}
+
+
+def test_a_bad_job_costs_itself_only(site, make):
+    jobs = [{"job": 1, "processes": [{"pid": -1}, make.process(5, 9)]}, {"job": "x"}, {"job": 12}]
+    site.send(make.sample(jobs=jobs))
+    assert site.value(CPU.replace('"12"', '"1"')) == 9
+    assert documents(site) == {"sample": 1, "rejected_records": 2}
+
+
+def test_an_envelope_of_errors_is_counted(site, make):
+    site.send({"errors": [{"detail": "no GPU", "cluster": "c", "node": "n"}]})
+    assert documents(site) == {"errors": 1}

@@ -1,0 +1,86 @@
+"""The daemon with what comes in: from a request and a file to the page."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+
+import aiohttp
+import pytest
+
+from exporter.cli import main
+from exporter.config import ExporterConfig
+from exporter.ingest.serve import PATH, Ingest
+from exporter.snapshot import Kind
+from exporter.web.app import make_app, serving
+from jobfeatures.settings import load_config
+
+
+class Scraped:
+    """Stands for the daemon, whose own pages are not asked for."""
+
+    is_ready = True
+
+    def exposition(self, *, openmetrics):
+        return b""
+
+
+def config(**changes):
+    return dataclasses.replace(load_config(ExporterConfig, flags={}, environ={}), **changes)
+
+
+@pytest.mark.parametrize("users", [False, True])
+async def test_what_is_posted_and_what_lies_in_the_folder_is_on_the_page(users, make, site, tmp_path):
+    password = tmp_path / "users"
+    password.write_text("one:secret\n")
+    password.chmod(0o600)
+    day = tmp_path / "tree" / "2027" / "01" / "15"
+    day.mkdir(parents=True)
+    (day / "0+sample-c1-8.json").write_text(json.dumps(make.sample("c1-8")))
+    made = config(
+        sonar_listen="127.0.0.1:0",
+        sonar_directory=str(tmp_path / "tree"),
+        sonar_users_file=str(password) if users else None,
+    )
+    ingest = Ingest(made, frozenset(Kind), site.clock)
+    async with (
+        serving(make_app(Scraped(), ingest.routes()), "127.0.0.1:0") as web,
+        ingest.running() as address,
+        aiohttp.ClientSession() as session,
+    ):
+        headers = {"Content-Type": "application/json"}
+        if users:
+            headers["Authorization"] = "Basic b25lOnNlY3JldA=="  # one:secret
+        async with session.post(f"http://{address}/sample", json=make.sample(), headers=headers) as answer:
+            assert answer.status == 200
+        text = ""
+        async with asyncio.timeout(20):
+            while 'node="c1-8"' not in text:
+                async with session.get(f"http://{web}{PATH}") as answer:
+                    text = await answer.text()
+                    assert answer.headers["Content-Type"].startswith("text/plain; version=")
+        assert 'node="c1-7"' in text
+
+
+async def test_nothing_listens_and_no_page_is_there_unless_asked_for():
+    ingest = Ingest(config(), frozenset())
+    assert ingest.routes() == []
+    async with ingest.running() as address:
+        assert address is None
+
+
+@pytest.mark.parametrize("role", ["node", "controller"])
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--sonar.listen", ":9821"], "sonar.listen: needs sonar.users_file beyond loopback"),
+        (["--sonar.listen", "0.0.0.0:9821"], "sonar.listen: needs sonar.users_file beyond loopback"),
+        (["--sonar.listen", "127.0.0.1:9821", "--sonar.users-file", "/no/such"], "sonar.users_file"),
+        (["--sonar.max-nodes", "0"], "sonar.max_nodes"),
+        (["--sonar.rate", "0"], "sonar.rate"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_named(role, flags, named, capsys):
+    assert main(["check-config", "--role", role, *flags]) == 2
+    assert named in capsys.readouterr().err
