@@ -1,4 +1,4 @@
-"""Names of treydock/cgroup_exporter 1.2: jobs that have a control group, by its path.
+"""Names of treydock/cgroup_exporter: jobs that have a control group, by its path.
 
 Source: collector/collector.go, cgroupv1.go and cgroupv2.go there. CPU seconds
 are counters without a suffix. Memory differs between the two versions of

@@ -52,6 +52,7 @@ def test_a_captured_node_with_a_job_on_v1(fixtures, clock):
     assert (job.user_cpu_secs, job.system_cpu_secs) == (pytest.approx(4.8), pytest.approx(1.2))
     assert (job.processes, job.threads, job.uid, job.node) == (3, 7, 6001, "n1")
     assert (job.memory.anon, job.memory.limit) == (593920, 104857600)
+    assert (job.cgroup, job.cgroup_version) == ("/slurm_n1/uid_6001/job_10", 1)
     groups = {key: each for key, each in snapshot.jobs.items() if isinstance(key, GroupKey)}
     assert groups.keys() == {GroupKey(1, EPOCH), GroupKey(0, EPOCH)}
     init = groups[GroupKey(1, EPOCH)]
@@ -66,6 +67,7 @@ def test_a_job_on_v2_with_its_user_from_a_process(node, make):
     job = make().sample().jobs[slurm("4")]
     assert (job.user_cpu_secs, job.system_cpu_secs, job.memory.anon) == (1.5, 0.5, 7)
     assert (job.processes, job.threads, job.node) == (1, 3, None)
+    assert (job.cgroup, job.cgroup_version) == ("/system.slice/slurmstepd.scope/job_4", 2)
     assert job.uid == os.stat(node.proc / "10").st_uid
 
 
