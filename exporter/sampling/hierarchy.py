@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from exporter.sampling.descriptors import VANISHED, Unreadable
@@ -21,12 +21,20 @@ WILD = frozenset("*?[")
 class JobDirectory:
     """One job's control group, by its path from the root: the same in every hierarchy of v1.
 
-    `groups` has its directories by controller, `UNIFIED` for that of v2.
+    `groups` has its directories by controller, `UNIFIED` for that of v2, and
+    `inodes` tells them from others that had the same path before: a job that
+    runs again, or the next one in a slot, has directories of its own.
     """
 
     path: str
     membership: Membership
     groups: Mapping[str, str]
+    inodes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def cpu_source(self) -> str:
+        """Return what tells the directory that counts CPU time from all others."""
+        return f"{self.path}@{self.inodes.get('cpuacct') or self.inodes.get(UNIFIED)}"
 
     @property
     def version(self) -> int:
@@ -68,6 +76,7 @@ def list_job_directories(
     """
     memberships: dict[str, Membership] = {}
     directories: dict[str, dict[str, str]] = {}  # by path, then by controller
+    inodes: dict[str, dict[str, int]] = {}
     failures: list[OSError] = []
     for kind in (*V1_CONTROLLERS, UNIFIED):
         if kind not in hierarchies:
@@ -75,38 +84,42 @@ def list_job_directories(
         top = hierarchies[kind] + prefix.rstrip("/")
         for batch in BATCH_HIERARCHIES:
             for patterns in batch.job_directories:
-                for path in _expand(top, "", patterns, failures):
+                for path, inode in _expand(top, "", patterns, failures):
                     membership = match_path(path)
                     if membership is None or membership.batch_system != batch.name:
                         continue
                     memberships[path] = membership
                     directories.setdefault(path, {})[kind] = top + path
+                    inodes.setdefault(path, {})[kind] = inode
     for failure in failures:
         unreadable.add("job_directories", failure)
     found = [
-        JobDirectory(path=path, membership=membership, groups=directories[path])
+        JobDirectory(path=path, membership=membership, groups=directories[path], inodes=inodes[path])
         for path, membership in memberships.items()
     ]
     return found, not failures
 
 
-def _expand(top: str, path: str, patterns: tuple[str, ...], failures: list[OSError]) -> Iterator[str]:
+def _expand(
+    top: str, path: str, patterns: tuple[str, ...], failures: list[OSError]
+) -> Iterator[tuple[str, int]]:
+    """Yield the directories of a shape below `path`, each with its inode."""
     # A plain name needs no list: what stands below it is not there either if it is not.
     while len(patterns) > 1 and not WILD.intersection(patterns[0]):
         path, patterns = f"{path}/{patterns[0]}", patterns[1:]
-    if not patterns:
-        yield path
-        return
     try:
         with os.scandir(top + path) as entries:
-            names = [
-                entry.name
+            found = sorted(
+                (entry.name, entry.inode())
                 for entry in entries
                 if fnmatchcase(entry.name, patterns[0]) and entry.is_dir(follow_symlinks=False)
-            ]
+            )
     except OSError as error:
         if error.errno not in VANISHED:
             failures.append(error)
         return
-    for name in sorted(names):
-        yield from _expand(top, f"{path}/{name}", patterns[1:], failures)
+    for name, inode in found:
+        if len(patterns) == 1:
+            yield f"{path}/{name}", inode
+        else:
+            yield from _expand(top, f"{path}/{name}", patterns[1:], failures)

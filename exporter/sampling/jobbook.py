@@ -67,7 +67,7 @@ class JobBook:
         state = self._states.setdefault(key, _State())
         figures = [(each, each.read()) for each in cgroups]
         counted = state.ledger.update(
-            {each.directory.path: said.cpu for each, said in figures if each.counts_cpu}
+            {each.directory.cpu_source: said.cpu for each, said in figures if each.counts_cpu}
         )
         state.by_cgroup = state.by_cgroup or any(each.counts_cpu for each in cgroups)
         cpu = counted if state.by_cgroup else _seconds(ticks)

@@ -6,7 +6,7 @@ import itertools
 import pytest
 
 from exporter.sampling.sampler import Sampler
-from exporter.snapshot import Accounting, GroupKey, Kind, UnitKey
+from exporter.snapshot import Accounting, GroupKey, JobSample, Kind, UnitKey
 from jobfeatures.model import Job, JobKey
 
 EPOCH = 1795247965 - 1577836800
@@ -16,6 +16,10 @@ GID = 65400
 
 def key(text: str) -> JobKey:
     return JobKey(*text.split(":"))
+
+
+def sum_cpu(sample: JobSample) -> float:
+    return sample.user_cpu_secs + sample.system_cpu_secs
 
 
 @pytest.fixture
@@ -68,7 +72,7 @@ def test_control_groups_of_v1_count_for_every_system(node, make, path, expected)
     node.process(10, cgroup=f"4:memory:/{path}\n3:cpu,cpuacct:/{path}\n")
     sample = make().sample().jobs[key(expected)]
     assert (sample.accounting, sample.processes, sample.memory.anon) == (Accounting.CGROUP, 1, 7)
-    assert sample.user_cpu_secs + sample.system_cpu_secs == pytest.approx(3)
+    assert sum_cpu(sample) == pytest.approx(3)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +110,38 @@ def test_a_slot_of_htcondor_is_shown_as_its_job(node, make, execute):
     jobs = make(condor_execute=str(execute)).sample().jobs
     assert jobs.keys() == {key("htcondor:12.3"), UnitKey(Kind.SERVICE, "condor.service")}
     assert (jobs[key("htcondor:12.3")].user_cpu_secs, jobs[key("htcondor:12.3")].processes) == (1.0, 1)
+
+
+def test_the_next_job_in_a_slot_does_not_inherit(node, make, execute):
+    group = "htcondor/condor_x_slot1_1@h"
+    node.job_v1(group, usage_secs=100)
+    node.process(600, name=b"condor_starter")
+    node.process(601, ppid=600, cgroup=f"3:cpuacct:/{group}\n")
+    sampler = make(condor_execute=str(execute))
+    assert sum_cpu(sampler.sample().jobs[key("htcondor:12.3")]) == pytest.approx(100)
+    node.end(600)
+    node.end(601)
+    (node.cgroup / "cpu,cpuacct/htcondor").rename(node.cgroup / "old")
+    (execute / "dir_600").rename(execute / "dir_700")
+    (execute / "dir_700/.job.ad").write_text("ClusterId = 13\nProcId = 0\n")
+    node.job_v1(group, usage_secs=1)
+    node.process(700, name=b"condor_starter")
+    node.process(701, ppid=700, cgroup=f"3:cpuacct:/{group}\n")
+    jobs = sampler.sample().jobs
+    assert key("htcondor:12.3") not in jobs
+    assert sum_cpu(jobs[key("htcondor:13.0")]) == pytest.approx(1)
+
+
+def test_a_job_of_pbs_that_runs_again_goes_on_from_what_it_had(node, make):
+    """It keeps its id and its path; whether we saw it end in between must make no difference."""
+    node.job_v2("pbs_jobs.service/jobs/7.server", user_usec=100_000_000)
+    sampler = make()
+    assert sum_cpu(sampler.sample().jobs[key("pbs:7")]) == 100
+    (node.cgroup / "pbs_jobs.service").rename(node.cgroup / "old")
+    node.job_v2("pbs_jobs.service/jobs/7.server", user_usec=1_000_000)
+    assert sum_cpu(sampler.sample().jobs[key("pbs:7")]) == 101
+    node.job_v2("pbs_jobs.service/jobs/7.server", user_usec=3_000_000)
+    assert sum_cpu(sampler.sample().jobs[key("pbs:7")]) == 103
 
 
 def test_a_job_of_grid_engine_is_found_by_group_and_by_shepherd(node, make, spool):
