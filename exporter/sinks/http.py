@@ -7,6 +7,7 @@ of its own, no redirect is followed, and proxies are taken from the environment.
 from __future__ import annotations
 
 import base64
+import logging
 import os
 import ssl
 import urllib.error
@@ -18,6 +19,8 @@ from exporter.sinks.message import Message
 from exporter.sinks.secret import read_secret
 from exporter.sonar.config import SonarConfig
 from jobfeatures.errors import ConfigurationError, SinkError
+
+log = logging.getLogger(__name__)
 
 MAX_ANSWER_BYTES = 65536
 # The far side says that it cannot read this document; it will not read it later either.
@@ -91,6 +94,8 @@ def make_sink(config: SonarConfig) -> HttpSink:
             context = ssl.create_default_context(cafile=config.sonar_http_ca_file)
         except (OSError, ssl.SSLError) as error:
             raise ConfigurationError("sonar.http_ca_file", str(error)) from error
+    if config.sonar_http_password_file is not None and config.sonar_http_url.startswith("http:"):
+        log.warning("the password for %s goes over the wire unencrypted", config.sonar_http_url)
     return HttpSink(
         config.sonar_http_url,
         timeout_secs=config.sonar_send_timeout_secs,

@@ -100,7 +100,7 @@ class SonarConfig(Config):
         "sonar.spool_max_files", COUNT, 10_000, "how many documents may wait for each sink"
     )
     sonar_send_timeout_secs: float = setting(
-        "sonar.send_timeout", POSITIVE_DURATION, 30.0, "how long a sink may take for one document"
+        "sonar.send_timeout", POSITIVE_DURATION, 30.0, "how long a sink waits for the far side"
     )
     sonar_sending_window_secs: float = setting(
         "sonar.sending_window",

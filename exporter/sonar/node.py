@@ -17,19 +17,24 @@ from exporter.sonar.envelopes import SEED, Document, Origin
 from exporter.sonar.sample import SampleInput, SampleOptions, sample_envelope
 from exporter.sonar.sysinfo import sysinfo_envelope
 from jobfeatures.clock import Clock
-from jobfeatures.errors import ConfigurationError
+from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.formats.sonar.values import fault_of_hostname
 
 
 def make_origin(config: SonarConfig) -> Origin:
-    """Return who speaks. Raises ConfigurationError where the cluster has no name.
+    """Return who speaks. Raises ConfigurationError where the cluster or the node has no usable name.
 
     A node's name is the one that it knows itself by, in full, as Sonar sends it.
     """
     if not config.sonar_cluster:
         raise ConfigurationError("sonar.cluster", "is needed for documents in Sonar's format")
+    node = config.node_name or os.uname().nodename
+    for key, name in (("sonar.cluster", config.sonar_cluster), ("node.name", node)):
+        if fault := fault_of_hostname(name, strict=True):  # no document would ever pass the checks
+            raise ConfigurationError(key, f"{shown(name)} {fault}")
     return Origin(
         cluster=config.sonar_cluster,
-        node=config.node_name or os.uname().nodename,
+        node=node,
         profile=config.sonar_profile,
     )
 
@@ -55,7 +60,7 @@ class Users:
         for uid in set(uids) - self._names.keys():
             try:
                 self._names[uid] = pwd.getpwuid(uid).pw_name
-            except (KeyError, OverflowError):
+            except (KeyError, OverflowError, OSError):
                 continue
         return self._names
 

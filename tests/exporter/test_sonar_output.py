@@ -89,11 +89,18 @@ def test_a_cluster_without_a_name_is_a_wrong_setting(capsys):
     assert "sonar.cluster" in capsys.readouterr().err
 
 
-def test_a_name_that_is_none_is_told_on_standard_error(capsys):
-    assert main(["sysinfo", "--cluster", "no cluster", *QUIET]) == 1
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        (["--cluster", "no cluster"], "sonar.cluster"),
+        (["--cluster", CLUSTER, "--node.name", "under_score"], "node.name"),
+    ],
+)
+def test_a_name_that_is_none_is_a_wrong_setting(capsys, arguments, key):
+    assert main(["sysinfo", *QUIET, *arguments]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert "data.attributes.cluster" in printed.err
+    assert key in printed.err
 
 
 # --- the daemon ------------------------------------------------------------------------

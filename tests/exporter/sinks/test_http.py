@@ -180,6 +180,11 @@ def config(**settings):
     return load_config(ExporterConfig, flags={"sonar.cluster": "c.example.org", **flags}, environ={})
 
 
+def test_a_password_without_tls_is_warned_of(caplog):
+    make_sink(config(sonar__http_url="http://a:1", sonar__http_password_file="/etc/secret"))
+    assert "unencrypted" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("settings", "key"),
     [
