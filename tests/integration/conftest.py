@@ -289,15 +289,15 @@ def prometheus(tmp_path, until):
     started = []
 
     def query(expression: str) -> dict[str, float]:
-        url = f"http://127.0.0.1:{PROMETHEUS_PORT}/api/v1/query?" + urllib.parse.urlencode(
-            {"query": expression}
-        )
+        url = f"{query.address}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
         with urllib.request.urlopen(url, timeout=5) as response:
             answer = json.load(response)
         return {
             json.dumps(each["metric"], sort_keys=True): float(each["value"][1])
             for each in answer["data"]["result"]
         }
+
+    query.address = f"http://127.0.0.1:{PROMETHEUS_PORT}"
 
     def start(*targets: str, discovery: str | None = None):
         config = {

@@ -6,62 +6,11 @@ import shutil
 import subprocess
 import sys
 import time
-import urllib.parse
-import urllib.request
 from pathlib import Path
 
 import pytest
 
-PORT = 17909
 BIN = Path(sys.executable).parent
-
-
-@pytest.fixture
-def prometheus(tmp_path, until):
-    """Return a function that starts Prometheus on some targets, and one that queries it."""
-    program = shutil.which("prometheus")
-    if program is None:
-        pytest.skip("Prometheus is not installed (Debian: prometheus)")
-    started = []
-
-    def query(expression: str) -> dict[str, float]:
-        url = f"http://127.0.0.1:{PORT}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
-        with urllib.request.urlopen(url, timeout=5) as response:
-            answer = json.load(response)
-        return {
-            json.dumps(each["metric"], sort_keys=True): float(each["value"][1])
-            for each in answer["data"]["result"]
-        }
-
-    def start(*targets: str):
-        config = {
-            "global": {"scrape_interval": "1s"},
-            "scrape_configs": [
-                {"job_name": "batch_nodes", "static_configs": [{"targets": list(targets)}]},
-            ],
-        }
-        file = tmp_path / "prometheus.yml"
-        file.write_text(json.dumps(config))  # JSON is YAML
-        command = [
-            program, f"--config.file={file}", f"--storage.tsdb.path={tmp_path}/data",
-            f"--web.listen-address=127.0.0.1:{PORT}",
-        ]  # fmt: skip
-        with (tmp_path / "prometheus.log").open("wb") as log:
-            started.append(subprocess.Popen(command, stdout=log, stderr=log))
-
-        def answers():
-            try:
-                return query("up")
-            except OSError:
-                return None
-
-        until(answers)
-        return query
-
-    yield start
-    for process in started:
-        process.terminate()
-        process.wait(20)
 
 
 def test_prometheus_scrapes_a_running_daemon_and_takes_every_sample(
@@ -149,7 +98,7 @@ def test_a_drain_of_several_nodes_is_planned_from_a_real_prometheus(
         "drain",
         "plan",
         "--prometheus",
-        f"http://127.0.0.1:{PORT}",
+        query.address,
         "--format",
         "json",
     ]
