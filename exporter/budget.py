@@ -25,6 +25,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from exporter.context import JOB, Context, job_labels
 from exporter.exposition import Family, Metric, Number, Sample
@@ -52,7 +53,8 @@ KEEP_FACTOR = 1.25  # by which a job must be heavier to take the place of anothe
 ADMIT_SHARE = 0.95  # of the room may be filled anew; the rest is for those that grow
 FORGET_SECS = 600.0  # after which a job that is not seen is taken for a new one when it is
 
-_JOB_TEXT = re.compile(r'(batch_system="(?:[^"\\]|\\.)*"),job_id="(?:[^"\\]|\\.)*"')
+_VALUE = r'"[^"\\]*(?:\\.[^"\\]*)*"'  # with its escapes
+_JOB_TEXT = re.compile(f"(batch_system={_VALUE}),job_id={_VALUE}")
 _OWN = ("batch_exporter_", "process_")
 
 _SumKey = tuple[str, str, str]  # metric, text of the batch system, text of further labels
@@ -74,8 +76,7 @@ class Page:
     hidden: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True)
-class _Row:
+class _Row(NamedTuple):
     """One series of a job."""
 
     family: int

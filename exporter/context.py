@@ -164,7 +164,7 @@ def info_labels(names: tuple[str, ...], values: tuple[str | int | None, ...]) ->
 def forget_unused_labels(series: int) -> None:
     """Empty the caches of label texts once most of them are of jobs that have ended.
 
-    `series` is how many the latest page had: it needed no more texts than that.
+    `series` is how many the latest look gave: they need no more texts than that.
     """
     for kept in (job_labels, job_labels_with, info_labels):
         if kept.cache_info().currsize > 2 * series + 1024:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 
-from exporter.budget import SeriesBudget, weigh_jobs
+from exporter.budget import Page, SeriesBudget, weigh_jobs
 from exporter.collectors import collect
 from exporter.context import Context, forget_unused_labels, job_labels
 from exporter.exposition import Family, render
@@ -24,31 +24,26 @@ class PageMaker:
     def families(self, context: Context) -> list[Family]:
         """Return all families within the budget."""
         families = collect(context, self._collectors)
+        forget_unused_labels(sum([len(family.samples) for family in families]))
         if not self._profiles:
-            found = self._within_budget(context, families, {})[0]
-        else:
-            readings, success = read_profiles(context, self._profiles)
-            by_job = {None if key is None else job_labels(key): made for key, made in readings.items()}
-            counts = {text: len(made) for text, made in by_job.items()}
-            found, hidden = self._within_budget(context, [*families, success], counts)
-            shown = [made for text, made in by_job.items() if text not in hidden]
-            found += to_families(reading for made in shown for reading in made)
-        forget_unused_labels(sum([len(family.samples) for family in found]))
-        return found
+            return self._within_budget(context, families, {}).families
+        readings, success = read_profiles(context, self._profiles)
+        by_job = {None if key is None else job_labels(key): made for key, made in readings.items()}
+        counts = {text: len(made) for text, made in by_job.items()}
+        page = self._within_budget(context, [*families, success], counts)
+        shown = [made for text, made in by_job.items() if text not in page.hidden]
+        return page.families + to_families(reading for made in shown for reading in made)
 
     def render(self, context: Context, *, openmetrics: bool) -> bytes:
         """Return the page."""
         return render(self.families(context), openmetrics=openmetrics)
 
-    def _within_budget(
-        self, context: Context, families: list[Family], counts: dict[str | None, int]
-    ) -> tuple[list[Family], frozenset[str]]:
+    def _within_budget(self, context: Context, families: list[Family], counts: dict[str | None, int]) -> Page:
         with self._budget_lock:
-            page = self._budget.apply(
+            return self._budget.apply(
                 families,
                 look=context.snapshot.taken_at_secs if context.snapshot is not None else None,
                 now_secs=context.now_secs,
                 weigh=lambda: weigh_jobs(context),
                 extra=counts,
             )
-        return page.families, page.hidden

@@ -94,7 +94,7 @@ def test_labels_of_jobs_that_ended_are_forgotten():
     for generation in range(40):
         pages.families(node(200, at=1.0 + generation, first=1000 * generation))
     kept = [each.cache_info().currsize for each in (job_labels, job_labels_with, info_labels)]
-    assert max(kept) <= 2 * 300 + 1024 + 5 * 200
+    assert max(kept) <= 2 * 1000 + 1024 + 1000  # a look gives fewer than 1,000 series
 
 
 def test_labels_of_jobs_that_live_are_kept():
