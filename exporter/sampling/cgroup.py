@@ -162,10 +162,12 @@ class JobCgroup:
         moved = self._files.read(name, lambda text: parse_blkio(text, source="blkio io_service_bytes"))
         name = f"{prefix}io_serviced_recursive"
         served = self._files.read(name, lambda text: parse_blkio(text, source="blkio io_serviced"))
-        if moved is ABSENT or served is ABSENT:
-            return {}
         if moved is None or served is None:
             return {"block_io": None}
+        # Without a device either nothing was moved or nothing is counted: since Linux 6.10 the kernel
+        # counts here for disks only that somebody has set a limit of transfers on.
+        if moved is ABSENT or served is ABSENT or not (moved or served):
+            return {}
         rows: Rows = {
             device: (*moved.get(device, (0, 0)), *served.get(device, (0, 0))) for device in moved | served
         }

@@ -299,3 +299,17 @@ def test_a_cpuset_of_an_old_kernel_tells_what_was_asked_for_and_an_empty_one_not
     reader.read()  # a file that was not there is not asked for at every look
     assert len(reader.read().cpus) == 8
     reader.close()
+
+
+def test_a_file_of_v1_without_any_device_does_not_say_that_nothing_was_moved(node, budget, unreadable):
+    group = node.cgroup / "blkio/slurm/uid_1/job_2"
+    group.mkdir(parents=True)
+    for name in ("io_service_bytes", "io_serviced"):
+        (group / f"blkio.throttle.{name}_recursive").write_text("Total 0\n")
+    reader = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable)
+    assert reader.read().counters == {}
+    (group / "blkio.throttle.io_serviced_recursive").write_text("8:0 Read 1\n8:0 Write 0\nTotal 1\n")
+    assert reader.read().counters == {"block_io": {"8:0": (0, 0, 1, 0)}}
+    (group / "blkio.throttle.io_service_bytes_recursive").write_text("8:0 Read x\n")
+    assert reader.read().counters == {"block_io": None}
+    reader.close()
