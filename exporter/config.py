@@ -61,6 +61,12 @@ class DaemonConfig(IngestConfig):
     sample_interval_secs: float = setting(
         "sample.interval", POSITIVE_DURATION, 10.0, "how often the node is read between scrapes"
     )
+    sample_taskstats: bool = setting(
+        "sample.taskstats",
+        BOOLEAN,
+        False,
+        "count the processes that no look saw by the kernel's exit records; needs CAP_NET_ADMIN",
+    )
     scrape_deadline_secs: float = setting(
         "scrape.deadline", POSITIVE_DURATION, 5.0, "when a scrape answers with what there is"
     )

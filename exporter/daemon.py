@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from exporter.config import AUTO, DaemonConfig
 from exporter.context import Context
@@ -24,7 +24,6 @@ from exporter.sampling.gpu.monitor import GpuMonitor
 from exporter.sampling.sampler import Sampler
 from exporter.sampling.sysinfo import read_sysinfo
 from exporter.snapshot import Accounting, Kind, Snapshot, SysinfoSample
-from exporter.sonar.output import add_node_documents, make_node_documents, make_sender
 from jobfeatures.batch import SYSTEMS, load_module
 from jobfeatures.batch.hooks import NAME as HOOKS
 from jobfeatures.batch.hooks import HookSource
@@ -43,6 +42,9 @@ from jobfeatures.site import Site, read_cores, read_cpu_model
 from jobfeatures.status.board import StatusBoard, StatusTarget
 from jobfeatures.status.keeper import StatusKeeper
 from jobfeatures.watch import watch_directory
+
+if TYPE_CHECKING:
+    from exporter.sonar.sender import Sender
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +86,7 @@ class Daemon:
             procfs=config.path_procfs,
             cgroup=config.path_cgroup,
             sysfs=config.path_sysfs,
+            taskstats=config.sample_taskstats,
             clock=self._clock,
             jobs=self._jobs_on_node,
             node_name=config.node_name,
@@ -118,18 +121,8 @@ class Daemon:
         self._publisher = Publisher(self._tree, self._site, self._clock) if config.features_publish else None
         self._keepers = [self._keep(source) for source in self._sources()]
         self._sysinfo: SysinfoSample | None = None
-        self._sender = make_sender(config, self._clock)
         self._unreadable = Unreadable()  # of what is read for documents
-        if self._sender is not None:
-            documents = make_node_documents(
-                config,
-                self._clock,
-                self._fresh_snapshot,
-                procfs=config.path_procfs,
-                sysfs=config.path_sysfs,
-                unreadable=self._unreadable,
-            )
-            add_node_documents(self._sender, config, documents)
+        self._sender = self._make_sender()
         loops: list[tuple[str, Callable[[], None]]] = [
             ("sampling", self._sample_loop),
             ("arrivals", self._arrivals.run),
@@ -215,15 +208,35 @@ class Daemon:
             sonar_unreadable=dict(self._unreadable.counts),
         )
 
-    def _fresh_snapshot(self) -> Snapshot | None:
-        self._wait_for_fresh_sample()
+    def _make_sender(self) -> Sender | None:
+        config = self._config
+        if not config.sonar_sinks:
+            return None
+        from exporter.sonar.output import add_node_documents, make_node_documents, make_sender
+
+        sender = make_sender(config, self._clock)
+        if sender is not None:
+            documents = make_node_documents(
+                config,
+                self._clock,
+                self._snapshot_of_now,
+                procfs=config.path_procfs,
+                sysfs=config.path_sysfs,
+                unreadable=self._unreadable,
+            )
+            add_node_documents(sender, config, documents)
+        return sender
+
+    def _snapshot_of_now(self) -> Snapshot | None:
+        """Return a look that was taken after the asking, as a document's time has to be when it is due."""
+        self._wait_for_fresh_sample(0.0)
         return self._snapshot
 
-    def _wait_for_fresh_sample(self) -> None:
+    def _wait_for_fresh_sample(self, fresh_secs: float = FRESH_SECS) -> None:
         asked_at = self._clock.now_secs()
 
         def fresh() -> bool:
-            return self._snapshot is not None and self._snapshot.taken_at_secs >= asked_at - FRESH_SECS
+            return self._snapshot is not None and self._snapshot.taken_at_secs >= asked_at - fresh_secs
 
         if fresh():
             return

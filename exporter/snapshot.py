@@ -290,6 +290,8 @@ class Snapshot:
     job_gpus: tuple[JobGpu, ...] = ()
     gpu_unattributed: Mapping[str, int] = field(default_factory=dict)  # unknown processes by card's uuid
     gpu_drivers: Mapping[str, bool] = field(default_factory=dict)  # whether each has answered of late
+    # Exit records of the kernel since start, by what became of them: counted, elsewhere, unknown.
+    exit_records: Mapping[str, int] = field(default_factory=dict)
     unreadable: Mapping[str, int] = field(default_factory=dict)  # readings left out since start, by kind
 
     def key_of(self, pid: int) -> WorkKey | None:

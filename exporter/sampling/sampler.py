@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ from exporter.sampling.processio import ProcessIoBook
 from exporter.sampling.procfs import TICKS_PER_SEC, read_node
 from exporter.sampling.rapl import NodeEnergy
 from exporter.sampling.steps import StepBook
+from exporter.sampling.taskstats import ExitTimes
 from exporter.snapshot import (
     CommandSample,
     GroupKey,
@@ -35,7 +37,10 @@ from exporter.snapshot import (
     WorkKey,
 )
 from jobfeatures.clock import Clock
+from jobfeatures.errors import ParseError
 from jobfeatures.model import Job, JobKey
+
+log = logging.getLogger(__name__)
 
 
 class Sampler:
@@ -70,6 +75,7 @@ class Sampler:
         condor_execute: str = CONDOR_EXECUTE,
         gridengine_spool: str | None = None,
         gpus: GpuMonitor | None = None,
+        taskstats: bool = False,
         steps: bool = False,
         process_io: bool = False,
         top_commands: int = 0,
@@ -92,6 +98,7 @@ class Sampler:
             gridengine_spool=gridengine_spool,
         )
         self._accumulator: CpuAccumulator[Key] = CpuAccumulator()
+        self._exits = self._subscribe() if taskstats else None
         self._node_energy = None if sysfs is None else NodeEnergy(sysfs, clock, budget, self._unreadable)
         self._job_energy = JobEnergy()
         self._gpus = gpus
@@ -105,6 +112,7 @@ class Sampler:
         self._commands: Mapping[JobKey, tuple[CommandSample, ...]] = {}
         self._processes: Mapping[int, ProcessSample] = {}
         self._epoch: int | None = None
+        self._boot_time_secs: int | None = None
 
     def sample(self) -> Snapshot:
         """Take one look at the node. What cannot be read is left out and counted."""
@@ -114,6 +122,9 @@ class Sampler:
         if self._epoch is None and node.boot_time_secs is not None:
             # Once only: the kernel derives the boot time from the clock, and groups must keep their names.
             self._epoch = compute_epoch(node.boot_time_secs)
+        self._boot_time_secs = node.boot_time_secs
+        if self._exits is not None:
+            self._exits.take()
         processes = self._scan()
         self._attributor.read(processes)
         self._cgroups.update(self._is_here)
@@ -128,6 +139,7 @@ class Sampler:
             keys=keys,
             epoch=self._epoch,
             commands=self._commands,
+            exit_records={} if self._exits is None else dict(self._exits.results),
             unreadable=dict(self._unreadable.counts),
         )
         return snapshot if self._gpus is None else self._gpus.fill(snapshot, self._jobs())
@@ -142,6 +154,16 @@ class Sampler:
             self._process_io.close()
         if self._node_energy is not None:
             self._node_energy.close()
+        if self._exits is not None:
+            self._exits.close()
+
+    def _subscribe(self) -> ExitTimes[Key] | None:
+        try:
+            return ExitTimes(self._unreadable)
+        except (OSError, ParseError) as error:
+            self._unreadable.add("exit_records", error)
+            log.warning("no exit records of processes: %s", error)
+            return None
 
     def _with_energy(
         self, node: NodeSample, jobs: dict[WorkKey, JobSample]
@@ -189,7 +211,11 @@ class Sampler:
         if self._command_book is not None:
             self._commands = self._command_book.update(processes, of_jobs)
         io = {} if self._process_io is None else self._process_io.update(of_jobs)
-        return keys, self._records(members, cgroups, self._accumulator.update(processes, keys), io)
+        ticks = self._accumulator.update(processes, keys)
+        if self._exits is not None:
+            of_batch = {pid: key for pid, key in keys.items() if isinstance(key, JobKey)}
+            ticks = self._exits.update(processes, of_batch, ticks, boot_time_secs=self._boot_time_secs)
+        return keys, self._records(members, cgroups, ticks, io)
 
     def _records(
         self,

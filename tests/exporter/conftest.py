@@ -211,6 +211,7 @@ def make_snapshot() -> Snapshot:
         ),
         gpu_unattributed={"GPU-1111": 1, "MIG-2222": 0},
         gpu_drivers={"nvidia": True, "amd": False},
+        exit_records={"counted": 40, "elsewhere": 300, "unknown": 1},
         unreadable={"stat:EACCES": 2},
     )
 
