@@ -15,7 +15,7 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from exporter.sampling.descriptors import Unreadable, read_file
+from exporter.sampling.descriptors import VANISHED, Unreadable, read_file
 from exporter.sampling.status import parse_process_status
 from exporter.snapshot import ProcessSample
 from jobfeatures.errors import ParseError
@@ -88,7 +88,9 @@ class GridEngineJobs:
         self._procfs = procfs
         self._spool = spool
         self._unreadable = unreadable
+        self._is_stated = spool is not None
         self._known: dict[str, _Known] = {}
+        self._jobs: Mapping[JobKey, ActiveJob] = {}
         self._look = 0
 
     @property
@@ -97,7 +99,7 @@ class GridEngineJobs:
         return self._spool is not None
 
     def update(self, processes: Mapping[int, ProcessSample]) -> Mapping[JobKey, ActiveJob]:
-        """Return the jobs that are active now."""
+        """Return the jobs that are active now; the last ones where it cannot be listed."""
         if self._spool is None:
             if self._look % FIND_GAP_LOOKS == 0:
                 self._spool = self._find(processes)
@@ -111,7 +113,12 @@ class GridEngineJobs:
             names = set(filter(_DIRECTORY.fullmatch, os.listdir(f"{self._spool}/{ACTIVE}")))
         except OSError as error:
             self._unreadable.add("gridengine_spool", error)
-            return {}
+            if error.errno in VANISHED:
+                self._known.clear()
+                self._jobs = {}
+                if not self._is_stated:  # the daemon may come back with another directory
+                    self._spool = None
+            return self._jobs
         for gone in self._known.keys() - names:
             del self._known[gone]
         for name in names:
@@ -123,6 +130,7 @@ class GridEngineJobs:
                 jobs[known.key] = ActiveJob(
                     other.gids | known.job.gids, other.shepherds | known.job.shepherds
                 )
+        self._jobs = jobs
         return jobs
 
     def _find(self, processes: Mapping[int, ProcessSample]) -> str | None:
@@ -152,6 +160,9 @@ class GridEngineJobs:
         except (OSError, ParseError) as error:
             self._unreadable.add("gridengine_job", error)
             return
+        told = [pair for pair in numbers if pair != (None, None)]
+        if not config or not any(pid is not None for _, pid in told):
+            return  # the shepherd notes its own pid when all the rest is written
         job_id = parse_job_id(name, config)
         known.key = None if job_id is None else JobKey(BATCH_SYSTEM, job_id)
         known.job = ActiveJob(
@@ -159,7 +170,7 @@ class GridEngineJobs:
             frozenset(pid for _, pid in numbers if pid is not None),
         )
         known.state = state
-        known.complete = bool(config) and all(None not in pair for pair in numbers)
+        known.complete = all(None not in pair for pair in told)
 
     def _numbers(self, path: str, owners: Collection[int]) -> Iterator[tuple[int | None, int | None]]:
         """Yield group and shepherd of a job, then those of its tasks here that `qrsh -inherit` started."""

@@ -90,11 +90,45 @@ def test_files_that_come_late_are_waited_for(start, jobs, unreadable):
     path = start("1.1", 65400, 500)
     (path / "pid").write_text("")
     (path / "addgrpid").rename(path / "x")
-    assert jobs.update({}) == {sge("1"): ActiveJob()}
+    (path / "config").rename(path / "y")
+    assert jobs.update({}) == {}
+    (path / "y").rename(path / "config")
+    assert jobs.update({}) == {}
     (path / "pid").write_text("500\n")
     (path / "x").rename(path / "addgrpid")
     assert jobs.update({}) == {sge("1"): active(65400, 500)}
     assert unreadable.counts == {}
+
+
+def test_a_number_that_comes_after_the_pid_is_waited_for(start, jobs):
+    path = start("1.1", 65400, 500)
+    (path / "addgrpid").write_text("")
+    assert jobs.update({}) == {sge("1"): ActiveJob(shepherds=frozenset({500}))}
+    (path / "addgrpid").write_text("65400\n")
+    assert jobs.update({}) == {sge("1"): active(65400, 500)}
+
+
+def test_a_node_may_have_tasks_of_a_job_only(start, jobs, fail_opening):
+    path = start("1.1", 65400, 500)
+    task = path / "1.node7"
+    task.mkdir()
+    for name in ("addgrpid", "pid"):
+        (path / name).rename(task / name)
+    assert jobs.update({}) == {sge("1"): active(65400, 500)}
+    fail_opening("/addgrpid", errno.EIO)  # it is not read again
+    assert jobs.update({}) == {sge("1"): active(65400, 500)}
+
+
+def test_a_directory_that_cannot_be_listed_ends_no_job(start, jobs, monkeypatch, unreadable):
+    start("1.1", 65400, 500)
+    jobs.update({})
+
+    def fail(path="."):
+        raise OSError(errno.EIO, "x")
+
+    monkeypatch.setattr(os, "listdir", fail)
+    assert jobs.update({}) == {sge("1"): active(65400, 500)}
+    assert unreadable.counts == {"gridengine_spool_eio": 1}
 
 
 def test_the_tasks_of_a_parallel_job_are_the_jobs(start, jobs):
@@ -181,6 +215,18 @@ def test_the_spool_is_where_the_daemon_runs(node, start, execd, unreadable):
     assert jobs.is_here
     node.end(400)
     assert look(node, jobs) == {sge("1"): active(65400, 500)}
+
+
+def test_a_daemon_that_comes_back_elsewhere_is_found_again(node, start, execd, spool, unreadable):
+    start("1.1", 65400, 500)
+    jobs = GridEngineJobs(str(node.proc), None, unreadable)
+    execd(uid=0)
+    assert look(node, jobs)
+    node.end(400)
+    moved = spool.rename(spool.with_name("moved"))
+    assert look(node, jobs) == {}
+    (node.process(400, name=b"sge_execd", uid=0) / "cwd").symlink_to(moved)
+    assert look(node, jobs, looks=9) == {sge("1"): active(65400, 500)}
 
 
 def test_a_users_process_of_the_daemons_name_is_not_followed(node, start, execd, unreadable):
