@@ -33,6 +33,8 @@ MAX_CARDS: Final = 1024
 MAX_DISKS: Final = 4096
 MAX_JOBS: Final = 100_000
 
+SONAR: Final = "sonar"  # as the producer calls itself, taken for those who do not say
+
 _IO: Final = ("data_read", "data_written", "data_cancelled")
 _LOADS: Final = ("load1", "load5", "load15", "existing_entities")
 
@@ -49,7 +51,8 @@ def parse_envelope(document: object) -> Record:
             raise ParseError(reason, field=fault.path or "envelope")
         rejected.setdefault(fault.record, Rejected("sonar", reason, field=fault.path))
     assert isinstance(document, dict)  # noqa: S101  # it is valid
-    reader = Reader(rejected)
+    meta: Json = document.get("meta") or {}
+    reader = Reader(rejected, meta.get("producer") or SONAR, meta.get("version") or "")
     data = document.get("data")
     if data is None:
         return _errors(document, reader)
@@ -108,7 +111,7 @@ def _sample(attributes: Json, reader: Reader) -> SampleRecord:
             )
             for disk, _ in reader.items(system, "disks", f"{path}.system")
         ),
-        gpus=tuple(_gpu(gpu) for gpu, _ in reader.items(system, "gpus", f"{path}.system")),
+        gpus=tuple(_gpu(gpu, reader.producer) for gpu, _ in reader.items(system, "gpus", f"{path}.system")),
         jobs=tuple(_job(job, place, sent, reader) for job, place in jobs),
         errors=tuple(short(each["detail"]) for each, _ in reader.items(attributes, "errors", path))[:100],
         rejected=reader.rejected,
@@ -154,18 +157,19 @@ def _process(process: Json, path: str, sent: frozenset[str], reader: Reader) -> 
     )
 
 
-def _gpu(gpu: Json) -> GpuRecord:
+def _gpu(gpu: Json, producer: str) -> GpuRecord:
     failing = gpu.get("failing") or 0
     zero = None if failing else 0  # a card that fails has not said that it is idle
     memory = gpu.get("memory", zero)
     state = gpu.get("performance_state") or 0
+    added = 1 if producer == SONAR else 2  # the text says 2, its own agent adds 1
     return GpuRecord(
         uuid=short(gpu["uuid"]),
         index=gpu.get("index") or 0,
         failing=failing,
         fan_percent=gpu.get("fan"),
         compute_mode=short(gpu.get("compute_mode") or ""),
-        performance_state=state - 1 if state else None,  # agents add 1, though the text says 2
+        performance_state=state - added if state >= added else None,
         memory_used_bytes=None if memory is None else memory * KIB,
         ce_util_percent=gpu.get("ce_util", zero),
         memory_util_percent=gpu.get("memory_util", zero),

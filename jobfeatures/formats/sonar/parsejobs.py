@@ -62,6 +62,7 @@ def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
     state = parse_state(job.get("job_state") or "")
     array, het = job.get("array_job_id") or 0, job.get("het_job_id") or 0
     gpus = _count(allocated, "gres/gpu")
+    wall = parse_limit(job.get("time_limit") or 0)
     priority = parse_limit(job.get("priority") or 0)
     return SlurmJobRecord(
         job=Job(
@@ -81,7 +82,7 @@ def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
             allocated_cpus=cpus if alone else None,
             allocated_gpus=gpus if alone else None,
             limits=Limits(
-                wall_secs=parse_limit(job.get("time_limit") or 0),
+                wall_secs=wall * reader.limit_unit_secs if isinstance(wall, int) else wall,
                 memory_bytes=memory * KIB or None,
             ),
             array_job_id=str(array) if array else None,

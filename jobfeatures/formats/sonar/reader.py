@@ -11,6 +11,7 @@ from jobfeatures.nodelist import NO_NODES, expand_nodes
 
 Json = Mapping[str, Any]
 KIB: Final = 1024
+OWN: Final = "jobfeatures-exporter"  # as the producer calls itself
 MAX_TEXT_CHARACTERS: Final = 256  # of a name that may become a label
 MAX_NAMES: Final = 200_000  # of nodes, in all lists of one envelope
 
@@ -18,7 +19,10 @@ MAX_NAMES: Final = 200_000  # of nodes, in all lists of one envelope
 class Reader:
     """One envelope that has been validated: elements at the paths of `rejected` are left out."""
 
-    def __init__(self, rejected: Mapping[str, Rejected]) -> None:
+    def __init__(self, rejected: Mapping[str, Rejected], producer: str, version: str) -> None:
+        self.producer = producer
+        # The text has time limits in minutes; only our own documents of its version do so.
+        self.limit_unit_secs = 60 if producer == OWN and version.startswith("0.13.") else 1
         self._rejected = rejected
         self._names_left = MAX_NAMES
 

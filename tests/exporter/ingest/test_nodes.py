@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from jobfeatures.formats.sonar.parse import parse_envelope
+
+GOLDEN = Path(__file__).parents[2] / "fixtures" / "golden"
 CPU = 'batch_job_cpu_seconds_total{cluster="hpc.example.org",node="c1-7",batch_system="slurm",job_id="12"'
 AGE = "batch_sonar_node_age_seconds"
 
@@ -166,3 +172,19 @@ def test_a_bad_job_costs_itself_only(site, make):
 def test_an_envelope_of_errors_is_counted(site, make):
     site.send({"errors": [{"detail": "no GPU", "cluster": "c", "node": "n"}]})
     assert documents(site) == {"errors": 1}
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("sonar-sample-*.json")), ids=lambda path: path.stem)
+def test_what_we_send_ourselves_is_shown_whole(path, site):
+    document = json.loads(path.read_text())
+    record = parse_envelope(document)
+    site.clock.now = float(record.time_secs or 0)
+    assert site.send(document).faults == ()
+    name = (record.cluster, record.node)
+    snapshot = site.nodes.nodes()[name].snapshot
+    sent = [process for job in record.jobs for process in job.processes]
+    assert sent
+    assert sum(each.processes for each in snapshot.jobs.values()) == sum(each.count for each in sent)
+    totals = site.nodes.nodes()[name].totals.values()
+    assert sum(each.cpu_secs for each in totals) == sum(each.cpu_secs for each in sent)
+    assert {each.card.uuid for each in snapshot.gpus} == {each.uuid for each in record.gpus}

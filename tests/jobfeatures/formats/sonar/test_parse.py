@@ -39,8 +39,18 @@ def test_a_sample(sample):
 def test_a_card(sample):
     (gpu,) = parse_envelope(sample).gpus
     assert (gpu.uuid, gpu.index, gpu.failing, gpu.fan_percent) == ("GPU-1", 1, 0, 120)
-    assert (gpu.performance_state, gpu.memory_used_bytes, gpu.ce_util_percent) == (2, 2**21, 90)
+    assert (gpu.performance_state, gpu.memory_used_bytes, gpu.ce_util_percent) == (1, 2**21, 90)
     assert (gpu.temperature_celsius, gpu.power_watts, gpu.power_limit_watts) == (-3, 250, 300)
+
+
+@pytest.mark.parametrize(
+    ("producer", "sent", "state"),
+    [("sonar", 1, 0), ("sonar", 3, 2), ("other", 2, 0), ("other", 1, None), ("other", 0, None), (None, 1, 0)],
+)
+def test_a_performance_state_is_one_less_of_sonar_and_two_less_of_others(producer, sent, state, sample):
+    sample["meta"] = None if producer is None else {"producer": producer, "version": "0.18.0"}
+    sample["data"]["attributes"]["system"]["gpus"][0]["performance_state"] = sent
+    assert parse_envelope(sample).gpus[0].performance_state == state
 
 
 def test_what_an_old_agent_does_not_send_is_unknown_and_not_zero(sample):
@@ -84,6 +94,22 @@ def test_a_job(jobs):
     assert (job.limits.wall_secs, job.limits.memory_bytes) == (3600, 2**20)
     assert (job.array_job_id, job.array_task_id, job.het_job_id) == ("10", "2", None)
     assert record.allocated == {"cpu": "4", "mem": "8G", "node": "1", "gres/gpu": "1"}
+
+
+@pytest.mark.parametrize(
+    ("producer", "version", "limit_secs"),
+    [
+        ("sonar", "0.13.0", 3600),
+        ("other", "0.13.0", 3600),
+        ("jobfeatures-exporter", "0.18.0", 3600),
+        ("jobfeatures-exporter", "0.13.0", 216_000),
+    ],
+)
+def test_a_time_limit_is_in_seconds_but_in_our_own_documents_of_the_texts_profile(
+    producer, version, limit_secs, jobs
+):
+    jobs["meta"] |= {"producer": producer, "version": version}
+    assert parse_envelope(jobs).jobs[0].job.limits.wall_secs == limit_secs
 
 
 def test_a_job_of_several_nodes_has_no_known_share_of_each(jobs):
