@@ -328,7 +328,6 @@ class NvidiaDriver:
             if ask.error != FUNCTION_NOT_FOUND:
                 self._lists[which] = number
                 return found or ()
-        self._lists[which] = len(names)  # this driver has none: not asked again
         return ()
 
     def _process_utilisation(self, uuid: str, ask: _Asked) -> dict[int, float] | None:

@@ -128,7 +128,7 @@ def test_garbage_and_endless_files_cost_their_field_and_are_counted(mi210, read,
 def test_processes_of_kfd_and_of_drm_stand_once(mi210, read, clock):
     mi210.write("sys/class/kfd/kfd/proc/100/vram_51230", "4096\n")
     mi210.write("sys/class/kfd/kfd/proc/100/stats_51230/cu_occupancy", "26\n")
-    mi210.write("sys/class/kfd/kfd/proc/101/vram_51230", "0\n")
+    mi210.write("sys/class/kfd/kfd/proc/101/vram_51230", "1\n")
     mi210.write("sys/class/kfd/kfd/proc/102/vram_999", "77\n")
     mi210.write("sys/class/kfd/kfd/proc/x/vram_51230", "77\n")
     text = (
@@ -136,6 +136,7 @@ def test_processes_of_kfd_and_of_drm_stand_once(mi210, read, clock):
         "drm-engine-gfx: {} ns\n"
     )
     mi210.client(100, 7, "/dev/dri/renderD128", text.format(1, 0))
+    mi210.client(101, 7, "/dev/dri/renderD128", text.replace("id: 1", "id: 3").format(2, 0))
     mi210.client(103, 7, "/dev/dri/renderD128", text.replace("id: 1", "id: 2").format(8, 0))
     read()
     clock.advance(10)
@@ -149,7 +150,12 @@ def test_processes_of_kfd_and_of_drm_stand_once(mi210, read, clock):
             ce_util_percent=25.0,
             memory_util_percent=pytest.approx(100 * 4096 / total),
         ),
-        GpuProcess(pid=101, memory_bytes=0, memory_util_percent=0.0),
+        GpuProcess(
+            pid=101,
+            memory_bytes=2048,
+            ce_util_percent=0.0,
+            memory_util_percent=pytest.approx(100 * 2048 / total),
+        ),
         GpuProcess(
             pid=103,
             memory_bytes=8192,
@@ -200,6 +206,13 @@ def test_what_rocm_smi_does_not_answer_the_kernel_does_and_it_is_not_asked_again
         [sample] = with_rocm.read()
         assert (sample.ce_util_percent, sample.memory_used_bytes, sample.power_watts) == (42, 6870269952, 38)
     assert caplog.text.count("not supported") == 4  # each function once, by pyrsmi itself
+
+
+def test_an_average_of_nothing_is_no_power(with_rocm, rocm):
+    """Newer cards tell what they draw now, and no average."""
+    rocm.say("gpu pci=0x300 name=AMD%20Instinct busy=1 power=0")
+    [sample] = with_rocm.read()
+    assert sample.power_watts == 38
 
 
 def test_a_card_that_rocm_smi_does_not_know_is_read_by_the_kernels_files(mi210, rocm, clock, unreadable):

@@ -98,6 +98,18 @@ def test_an_old_driver_without_a_function_is_asked_by_the_older_name(nvml, make_
         assert sample.memory_used_bytes == 10_616_038_400  # the older form counts what is reserved
 
 
+def test_a_card_keeps_its_name_when_the_order_changes(nvml, make_nvidia):
+    driver = make_nvidia()
+    assert by_uuid(driver)["GPU-1111"].card.index == 0
+    nvml.say(nvml.DRIVER, nvml.T4, nvml.A100)
+    assert by_uuid(driver)["GPU-1111"].card.index == 1
+
+
+def test_a_performance_state_that_is_none_is_unknown(nvml, make_nvidia):
+    nvml.say(nvml.DRIVER, nvml.A100.replace("pstate=2", "pstate=32"))
+    assert by_uuid(make_nvidia())["GPU-1111"].performance_state is None
+
+
 def test_a_lost_card_is_told_by_its_code_and_the_other_lives(nvml, make_nvidia):
     driver = make_nvidia()
     assert by_uuid(driver)["GPU-1111"].failing == 0
@@ -119,14 +131,15 @@ def test_processes_stand_once_with_memory_and_utilisation(nvml, make_nvidia):
         "proc gpu=0 pid=1 used=1000000000 sm=60 mem=20",
         "proc gpu=0 pid=1 used=2000000000 type=G",
         "proc gpu=0 pid=2 sm=27",
-        "proc gpu=0 pid=3 used=0",
+        "proc gpu=0 pid=3 used=9",
+        "proc gpu=0 pid=3 used=0 type=G",
         "proc gpu=0 pid=4 used=5 sm=4000000000",  # drivers are known to answer garbage
         "proc gpu=1 pid=9 used=5",
     )
     assert by_uuid(make_nvidia())["GPU-1111"].processes == (
         GpuProcess(pid=1, memory_bytes=2_000_000_000, ce_util_percent=60, memory_util_percent=5.0),
         GpuProcess(pid=2, memory_bytes=None, ce_util_percent=27),
-        GpuProcess(pid=3, memory_bytes=0, ce_util_percent=0.0, memory_util_percent=0.0),
+        GpuProcess(pid=3, memory_bytes=9, ce_util_percent=0.0, memory_util_percent=pytest.approx(2.25e-8)),
         GpuProcess(pid=4, memory_bytes=5, ce_util_percent=0.0, memory_util_percent=pytest.approx(1.25e-8)),
     )
 
