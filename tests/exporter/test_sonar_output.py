@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -212,6 +213,31 @@ def test_what_a_server_missed_arrives_when_it_is_back_though_the_daemon_was_rest
     make_daemon(**settings)
     until(lambda: len(server.taken) >= len(stored))
     assert [document for _, document in server.taken[: len(stored)]] == stored
+
+
+def test_one_daemon_shows_what_another_sends_it(make_daemon, unused_tcp_port_factory):
+    page, documents = unused_tcp_port_factory(), unused_tcp_port_factory()
+    argv = [sys.executable, "-m", "exporter", "serve", "--web.listen-address", f"127.0.0.1:{page}"]
+    argv += ["--sonar.listen", f"127.0.0.1:{documents}", "--no-features.publish", *QUIET]
+    receiver = subprocess.Popen(argv)
+    try:
+        make_daemon(
+            node__name="c1-7", sonar__sinks="http", sonar__http_url=f"http://127.0.0.1:{documents}",
+            sonar__sample_interval="1s",
+        )  # fmt: skip
+
+        def text():
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{page}/sonar/metrics", timeout=5) as answer:
+                    return answer.read().decode()
+            except OSError:
+                return ""
+
+        shown = until(lambda: (found := text()) and 'node="c1-7"' in found and found)
+    finally:
+        receiver.terminate()
+        receiver.wait()
+    assert f'cluster="{CLUSTER}"' in shown
 
 
 def test_a_scrape_goes_on_while_a_sink_hangs(make_daemon, unused_tcp_port_factory):

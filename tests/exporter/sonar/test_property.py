@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from exporter.sampling.descriptors import Unreadable
@@ -29,7 +29,10 @@ from exporter.snapshot import (
 from exporter.sonar.envelopes import CURRENT, SEED, Origin
 from exporter.sonar.node import NodeDocuments
 from exporter.sonar.sample import SampleInput, SampleOptions, sample_envelope
+from exporter.sonar.workid import identify
 from jobfeatures.clock import SystemClock
+from jobfeatures.formats.sonar.parse import parse_envelope
+from jobfeatures.formats.sonar.records import ErrorRecord
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.model import JobKey
 
@@ -140,6 +143,26 @@ def test_any_snapshot_becomes_a_valid_document(snapshot, previous, details, opti
     document = sample_envelope(origin, look, options, now_secs=1.8e9)
     document = json.loads(json.dumps(document, allow_nan=False))
     assert [str(fault) for fault in validate_envelope(document, profile=profile, strict=True)] == []
+
+
+@given(SNAPSHOTS, DETAILS, OPTIONS, st.sampled_from([CURRENT, SEED]))
+def test_a_reader_of_the_format_finds_what_was_written(snapshot, details, options, profile):
+    origin = Origin(cluster="c.example.org", node="n1", profile=profile)
+    look = SampleInput(snapshot=snapshot, now_secs=1.8e9, ticks_per_sec=100, details=details)
+    document = sample_envelope(origin, look, options, now_secs=1.8e9)
+    record = parse_envelope(json.loads(json.dumps(document)))
+    assume(not isinstance(record, ErrorRecord))
+    assert record.rejected == ()
+    assert record.time_secs == int(snapshot.taken_at_secs)
+    told = [process for job in record.jobs for process in job.processes]
+    ids = identify(snapshot)
+    assert sum(each.count for each in told) <= len(snapshot.processes)
+    if options == SampleOptions(rollup=options.rollup, exclude_system_jobs=False):
+        alive = [each for pid, each in snapshot.processes.items() if pid in ids and each.state != "X"]
+        assert sum(each.count for each in told) == len(alive)
+        if profile == CURRENT and told and any(each.threads for each in told):
+            assert sum(each.threads for each in told) == sum(max(1, each.threads) for each in alive)
+    assert [gpu.performance_state for gpu in record.gpus] == [gpu.performance_state for gpu in snapshot.gpus]
 
 
 def documents(clock, procfs, cgroup, origin, look=None):
