@@ -65,7 +65,7 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
         return
     host = view.context.node_name
     text = labels(
-        manager=sample.key.batch_system,
+        manager=_manager(sample.key),
         hostname=host,
         cgrouphostname=sample.node or "",
         uuid=job_id_of(sample) or "",
@@ -100,9 +100,14 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
 def of_node(view: View) -> Iterator[Reading]:
     """Yield how many jobs there are of each batch system."""
     units = Counter(
-        sample.key.batch_system
+        _manager(sample.key)
         for sample in view.context.shown_samples()
         if sample.cgroup is not None and isinstance(sample.key, JobKey)
     )
     for system, count in sorted(units.items()):
         yield UNITS, labels(manager=system, hostname=view.context.node_name), count
+
+
+def _manager(key: JobKey) -> str:
+    """Return a batch system's name there."""
+    return {"pbs": "openpbs"}.get(key.batch_system, key.batch_system)

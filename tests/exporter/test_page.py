@@ -91,10 +91,12 @@ def test_two_scrapes_of_one_look_say_the_same():
 
 def test_labels_of_jobs_that_ended_are_forgotten():
     pages = PageMaker({"jobs", "allocation"}, PROFILES, 300)
-    for generation in range(40):
+    look = node(200)
+    series = sum(len(family.samples) for family in PageMaker({"jobs", "allocation"}, (), 0).families(look))
+    for generation in range(60):
         pages.families(node(200, at=1.0 + generation, first=1000 * generation))
     kept = [each.cache_info().currsize for each in (job_labels, job_labels_with, info_labels)]
-    assert max(kept) <= 2 * 1000 + 1024 + 1000  # a look gives fewer than 1,000 series
+    assert max(kept) <= 2 * series + 1024 + series < 60 * 200
 
 
 def test_labels_of_jobs_that_live_are_kept():

@@ -22,7 +22,7 @@ from jobfeatures.model import Job, JobKey, JobState
 NOW = 1_800_000_000.0
 V2 = JobKey("slurm", "1234")
 V1 = JobKey("slurm", "77")
-PBS = JobKey("pbs", "5.server")
+PBS = JobKey("pbs", "5")
 BARE = JobKey("spool", "no-group")
 
 
