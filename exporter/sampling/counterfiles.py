@@ -21,13 +21,10 @@ _DEVICE = re.compile(r"[0-9]{1,8}:[0-9]{1,8}\Z")
 _PRESSURE = re.compile(r"(some|full) (?:avg[0-9]+=[0-9.]+ )*total=([0-9]{1,20})\Z")
 _CPUS = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?\Z")
 _BLOCK = {"rbytes": 0, "wbytes": 1, "rios": 2, "wios": 3}
-_PROCESS_IO = {
-    "rchar": "read_bytes",
-    "wchar": "written_bytes",
-    "read_bytes": "data_read_bytes",
-    "write_bytes": "data_written_bytes",
-    "cancelled_write_bytes": "data_cancelled_bytes",
-}
+_IO = re.compile(
+    r"rchar: ([0-9]{1,20})\nwchar: ([0-9]{1,20})\n(?:sysc[rw]: [0-9]{1,20}\n)*"
+    r"read_bytes: ([0-9]{1,20})\nwrite_bytes: ([0-9]{1,20})\ncancelled_write_bytes: ([0-9]{1,20})\n?\Z"
+)
 
 
 def parse_memory_events(text: str) -> Mapping[str, int]:
@@ -107,15 +104,20 @@ def parse_cpu_list(text: str, *, source: str) -> frozenset[int]:
 
 
 def parse_process_io(text: str) -> ProcessIo:
-    """Return what /proc/PID/io says: ``rchar: 323934931`` and so on."""
-    numbers = {}
-    for line_number, line in enumerate(text.split("\n"), 1):
-        name, _, value = line.partition(": ")
-        if name in _PROCESS_IO:
-            numbers[_PROCESS_IO[name]] = _counter(value, "io", line_number)
-    if len(numbers) != len(_PROCESS_IO):
-        raise ParseError("line is missing", source="io", text=text)
-    return ProcessIo(**numbers)
+    """Return what /proc/PID/io says: seven lines like ``rchar: 323934931``."""
+    match = _IO.match(text)
+    if match is None:
+        raise ParseError("not the counters of a process", source="io", text=text)
+    read, written, data_read, data_written, data_cancelled = map(int, match.groups())
+    if max(read, written, data_read, data_written, data_cancelled) >= 2**64:
+        raise ParseError("not a counter of 64 bits", source="io", text=text)
+    return ProcessIo(
+        read_bytes=read,
+        written_bytes=written,
+        data_read_bytes=data_read,
+        data_written_bytes=data_written,
+        data_cancelled_bytes=data_cancelled,
+    )
 
 
 def _flat(text: str, source: str) -> dict[str, int]:

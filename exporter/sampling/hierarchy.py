@@ -14,6 +14,8 @@ from exporter.sampling.hierarchies.membership import Membership
 
 UNIFIED = "unified"  # stands for the hierarchy of v2 among the controllers of v1
 V1_CONTROLLERS = ("cpuacct", "memory", "cpuset", "blkio")
+# Not listed where others have the jobs: the paths are the same, and what is not there is no failure.
+_FOLLOWING = frozenset({"cpuset", "blkio"})
 WILD = frozenset("*?[")
 
 
@@ -82,6 +84,10 @@ def list_job_directories(
         if kind not in hierarchies:
             continue
         top = hierarchies[kind] + prefix.rstrip("/")
+        if kind in _FOLLOWING and memberships:
+            for path, groups in directories.items():
+                groups[kind] = top + path
+            continue
         for batch in BATCH_HIERARCHIES:
             for patterns in batch.job_directories:
                 for path, inode in _expand(top, "", patterns, failures):

@@ -16,15 +16,17 @@ from exporter.snapshot import ProcessIo, ProcessSample
 from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
 
-RELOOK = 16
+RELOOK = 32
 _NOTHING = IoBytes(0, 0, 0, 0, 0)
 
 
 class _Entry(KeptFile):
     """One process. `reading` was made when its stat line was that of `process`."""
 
-    def __init__(self, path: str, budget: DescriptorBudget) -> None:
+    def __init__(self, path: str, budget: DescriptorBudget, start_ticks: int) -> None:
         super().__init__(path, budget)
+        self.start_ticks = start_ticks
+        self.look = 0
         self.data = b""
         self.process: ProcessSample | None = None
         self.reading: IoReading | None = None
@@ -38,7 +40,7 @@ class ProcessIoBook:
         self._procfs = procfs
         self._budget = budget
         self._unreadable = unreadable
-        self._entries: dict[tuple[int, int], _Entry] = {}
+        self._entries: dict[int, _Entry] = {}
         self._accumulator: IoAccumulator[JobKey] = IoAccumulator()
         self._last: dict[JobKey, IoBytes] = {}
         self._before: dict[JobKey, IoBytes] = {}  # of the time before a job had no processes for a while
@@ -52,25 +54,30 @@ class ProcessIoBook:
         self._look += 1
         readings: dict[int, IoReading] = {}
         keys: dict[int, JobKey] = {}
-        entries: dict[tuple[int, int], _Entry] = {}
         unknown = set()
+        known = self._entries
+        due = -self._look % RELOOK
+        count = 0
         for key, processes in members.items():
+            count += len(processes)
             for process in processes:
-                name = (process.pid, process.start_ticks)
-                entry = self._entries.get(name)
-                if entry is None:
-                    entry = _Entry(f"{self._procfs}/{process.pid}/io", self._budget)
-                entries[name] = entry
-                if process is not entry.process or entry.failed or (self._look + process.pid) % RELOOK == 0:
+                pid = process.pid
+                entry = known.get(pid)
+                if entry is None or entry.start_ticks != process.start_ticks:
+                    if entry is not None:
+                        entry.close()
+                    entry = known[pid] = _Entry(f"{self._procfs}/{pid}/io", self._budget, process.start_ticks)
+                entry.look = self._look
+                if process is not entry.process or entry.failed or pid % RELOOK == due:
                     self._read(entry, process)
-                if entry.failed:
-                    unknown.add(key)
+                    if entry.failed:
+                        unknown.add(key)
                 if entry.reading is not None:
-                    readings[process.pid] = entry.reading
-                    keys[process.pid] = key
-        for gone in self._entries.keys() - entries.keys():
-            self._entries[gone].close()
-        self._entries = entries
+                    readings[pid] = entry.reading
+                    keys[pid] = key
+        if len(known) != count:
+            for pid in [pid for pid, entry in known.items() if entry.look != self._look]:
+                known.pop(pid).close()
         totals = self._accumulator.update(readings, keys)
         return {key: ProcessIo(**sums) for key, sums in self._sums(members, totals) if key not in unknown}
 

@@ -313,3 +313,16 @@ def test_a_file_of_v1_without_any_device_does_not_say_that_nothing_was_moved(nod
     (group / "blkio.throttle.io_service_bytes_recursive").write_text("8:0 Read x\n")
     assert reader.read().counters == {"block_io": None}
     reader.close()
+
+
+def test_jobs_that_only_a_cpuset_knows_are_found_and_else_its_paths_are_those_of_the_others(node, unreadable):
+    (node.cgroup / "cpuset/slurm/uid_1/job_2").mkdir(parents=True)
+    (directory,) = listed(node.cgroup, unreadable)
+    assert directory.groups.keys() == {"cpuset"}
+    node.job_v1("slurm/uid_1/job_3")
+    (directory,) = listed(node.cgroup, unreadable)
+    assert directory.groups == {
+        "cpuacct": f"{node.cgroup}/cpu,cpuacct/slurm/uid_1/job_3",
+        "memory": f"{node.cgroup}/memory/slurm/uid_1/job_3",
+        "cpuset": f"{node.cgroup}/cpuset/slurm/uid_1/job_3",
+    }
