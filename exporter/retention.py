@@ -47,6 +47,7 @@ class Retention:
         self._max_ended = max_ended
         self._living: dict[JobKey, EndedJob] = {}  # as they would be kept if they were gone now
         self._kept: dict[JobKey, _Kept] = {}  # oldest first
+        self._snapshot: Snapshot | None = None
 
     def update(
         self,
@@ -61,10 +62,11 @@ class Retention:
         `now_secs` is monotonic; `shown` are those of the latest scrape that was answered.
         """
         living = self._look(snapshot, jobs)
-        renamed = {(key.batch_system, each.sample.sluid) for key, each in living.items()}
-        for key, last in self._living.items():
-            # A job known by its SLUID first has not ended when its number is found.
-            if key not in living and (key.batch_system, key.job_id) not in renamed:
+        gone = {key: last for key, last in self._living.items() if key not in living}
+        renamed = _find_renamed(self._snapshot, snapshot) if gone else frozenset()
+        self._snapshot = snapshot
+        for key, last in gone.items():
+            if key not in renamed:
                 self._kept[key] = _Kept(replace(last, ended_at_secs=snapshot.taken_at_secs), now_secs)
         self._living = living
         for key, kept in list(self._kept.items()):
@@ -91,6 +93,22 @@ class Retention:
                 job = jobs.get(key) or (before.job if before is not None else Job(key=key))
                 living[key] = EndedJob(sample, job, snapshot.taken_at_secs, gpus.get(key, ()))
         return living
+
+
+def _find_renamed(before: Snapshot | None, now: Snapshot) -> frozenset[JobKey]:
+    """Return the jobs whose processes are another job's now: their number has been found.
+
+    They have not ended. Until then a job of Slurm's may stand under its SLUID,
+    one of HTCondor's under its slot.
+    """
+    renamed: set[JobKey] = set()
+    for pid, key in before.keys.items() if before is not None else ():
+        other = now.keys.get(pid)
+        if isinstance(key, JobKey) and isinstance(other, JobKey) and other != key and before is not None:
+            last, process = before.processes.get(pid), now.processes.get(pid)
+            if last is not None and process is not None and last.start_ticks == process.start_ticks:
+                renamed.add(key)
+    return frozenset(renamed)
 
 
 def _informed(ended: EndedJob, job: Job | None) -> EndedJob:

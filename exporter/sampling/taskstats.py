@@ -33,7 +33,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 NETLINK_GENERIC = 16
 SO_RCVBUFFORCE = 33  # beyond net.core.rmem_max, by the same capability
-BUFFER_BYTES = 32 * 2**20  # the kernel's, taken only as records wait: see docs/figures.md
+BUFFER_BYTES = 16 * 2**20  # the kernel allows twice that, and takes it only as records wait
 ANSWER_SECS = 2.0
 _READ_BYTES = 65536
 

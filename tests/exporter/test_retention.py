@@ -1,10 +1,10 @@
 import gc
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 from exporter.retention import Retention
-from exporter.snapshot import Accounting, JobGpu, JobSample, Snapshot
+from exporter.snapshot import Accounting, JobGpu, JobSample, ProcessSample, Snapshot
 from jobfeatures.model import Job, JobKey, JobState
 
 RETAIN_SECS = 120.0
@@ -23,7 +23,7 @@ class Looks:
         self.shown = {}
         self.ended = {}
 
-    def __call__(self, *samples, jobs=(), scrape=True, gpus=()):
+    def __call__(self, *samples, jobs=(), scrape=True, gpus=(), processes=None):
         self.now += 10
         snapshot = Snapshot(
             taken_at_secs=1e9 + self.now,
@@ -31,6 +31,8 @@ class Looks:
             node=None,
             jobs={sample.key: sample for sample in samples},
             job_gpus=tuple(gpus),
+            keys={pid: key for pid, (key, _) in (processes or {}).items()},
+            processes={pid: process for pid, (_, process) in (processes or {}).items()},
         )
         self.ended = self.retention.update(
             snapshot, {job.key: job for job in jobs}, now_secs=self.now, shown=self.shown
@@ -112,10 +114,22 @@ def test_a_job_that_no_source_knew_is_kept_with_its_identity(look):
     assert look()[key()].job == Job(key=key())
 
 
+def process(start_ticks=100):
+    numbers = dict.fromkeys(
+        (each.name for each in fields(ProcessSample) if each.name not in {"command", "state"}), 0
+    )
+    return ProcessSample(**{**numbers, "pid": 100, "start_ticks": start_ticks}, command="x", state="S")
+
+
 def test_a_job_whose_number_is_found_has_not_ended(look):
-    sluid = "s5K1KKYAYG5D00"
-    look(replace(sample(), key=JobKey("slurm", sluid), sluid=sluid))
-    assert look(sample(12, sluid=sluid)) == {}
+    early = JobKey("slurm", "s5K1KKYAYG5D00")
+    look(replace(sample(), key=early), processes={100: (early, process())})
+    assert look(sample(12), processes={100: (key(12), process())}) == {}
+
+
+def test_a_job_of_which_another_one_has_the_process_number_has_ended(look):
+    look(sample(1), processes={100: (key(1), process())})
+    assert key(1) in look(sample(2), processes={100: (key(2), process(start_ticks=999))})
 
 
 def test_what_a_job_did_on_cards_is_kept_with_it(look):

@@ -1,0 +1,79 @@
+"""A job that begins and ends between two scrapes and two regular looks, on the real kernel."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import pytest
+
+from exporter.config import ExporterConfig
+from exporter.daemon import Daemon
+from jobfeatures.model import JobKey
+from jobfeatures.settings import load_config
+
+KEY = JobKey("slurm", "7")
+BUSY = "import time; until = time.process_time() + 0.3\nwhile time.process_time() < until: pass"
+
+
+@pytest.fixture
+def scope(tmp_path):
+    """Return a real control group of v2 that stands for the root, and slurmstepd's scope in it."""
+    for top in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"):
+        root = f"{top}/jobfeatures-test-{os.getpid()}-{tmp_path.name}"
+        if not os.path.exists(f"{top}/cgroup.controllers"):
+            continue
+        with suppress(OSError):
+            os.makedirs(f"{root}/system.slice/slurmstepd.scope")
+            break
+    else:
+        pytest.skip("no control group of v2 can be made here: needs root and a mounted hierarchy")
+    yield root, f"{root}/system.slice/slurmstepd.scope"
+    for path in (f"{root}/system.slice/slurmstepd.scope", f"{root}/system.slice", root):
+        os.rmdir(path)
+
+
+def until(condition, timeout_secs=20.0):
+    deadline = time.monotonic() + timeout_secs
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
+        time.sleep(0.01)
+    return result
+
+
+def test_a_job_that_no_regular_look_and_no_scrape_sees_is_shown(scope, tmp_path):
+    root, parent = scope
+    flags = {
+        "features.root": str(tmp_path / "features"),
+        "path.cgroup": root,
+        "batch.sources": "spool",
+        "spool.directory": str(tmp_path),
+        "sample.interval": "1h",
+    }
+    daemon = Daemon(load_config(ExporterConfig, flags=flags, environ={}))
+    daemon.start()
+    try:
+        until(lambda: daemon.is_ready and daemon._arrivals.watches)
+        job = f"{parent}/job_7"
+        os.mkdir(job)
+        script = f"echo $$ > {job}/cgroup.procs && exec {sys.executable} -S -c '{BUSY}'"
+        subprocess.run(["/bin/sh", "-c", script], check=True)
+
+        def used_secs():
+            sample = daemon._snapshot.jobs.get(KEY)
+            return sample is not None and (sample.user_cpu_secs or 0) + (sample.system_cpu_secs or 0)
+
+        until(lambda: used_secs() >= 0.3)
+        os.rmdir(job)
+        until(lambda: KEY in daemon._ended)
+        page = daemon.exposition(openmetrics=False).decode()
+    finally:
+        daemon.stop()
+    label = re.escape('{batch_system="slurm",job_id="7"')
+    modes = re.findall(rf'batch_job_cpu_seconds_total{label},mode="\w+"}} (\S+)', page)
+    assert sum(map(float, modes)) >= 0.3
+    assert re.search(rf"batch_job_info{label}", page)
+    assert re.search(rf"batch_job_end_time_seconds{label}}} \d", page)
+    assert not re.search(rf"batch_job_(remaining|kill|draining)\w*{label}", page)
