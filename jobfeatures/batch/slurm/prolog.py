@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from jobfeatures.batch.slurm.basics import NAME, NOTHING, is_plain_id, times_cpus
-from jobfeatures.batch.slurm.gpus import parse_gpu_list
 from jobfeatures.errors import ParseError, Rejected, shown
 from jobfeatures.model import Job, JobKey, JobState, Limits
 from jobfeatures.nodelist import expand_nodes
@@ -56,7 +55,7 @@ def job_from_prolog(
                 note(Rejected("environment", error.reason, field=variable, text=shown(value)))
         return None
 
-    gpus = read(parse_gpu_list, "SLURM_JOB_GPUS") or ()
+    gpus = read(_parse_gpus, "SLURM_JOB_GPUS") or ()
     shared = environ.get("SLURM_SHARDS_ON_NODE", "") not in NOTHING
     nodes = read(expand_nodes, "SLURM_JOB_NODELIST", "SLURM_NODELIST") or ()
     runs = read(_parse_cpu_runs, "SLURM_JOB_CPUS_PER_NODE") or ()
@@ -90,6 +89,12 @@ def job_from_prolog(
         gpus=gpus,
         allocated_gpus=None if shared else len(gpus) or None,
     )
+
+
+def _parse_gpus(text: str) -> tuple[str, ...]:
+    from jobfeatures.batch.slurm.gpus import parse_gpu_list  # most jobs have none
+
+    return parse_gpu_list(text)
 
 
 def _checked_digits(text: str) -> str:
