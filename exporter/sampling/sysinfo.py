@@ -6,6 +6,7 @@ Documentation/ABI/stable/sysfs-devices-system-cpu and -node.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Collection, Iterable
@@ -24,11 +25,10 @@ LSTOPO_TIMEOUT_SECS = 10.0
 MAX_TOPOLOGY_BYTES = 2**19  # a message broker takes 1 MiB, and base64 makes 4 bytes of 3
 SVG, TEXT = "svg", "text"
 _FORMATS = {SVG: "svg", TEXT: "console"}
+_ERRNOS = {"timeout": errno.ETIMEDOUT, "too large": errno.EFBIG}
 _CPU = re.compile(r"cpu[0-9]{1,6}\Z")
 _NODE = re.compile(r"node([0-9]{1,6})\Z")
-_INFO = re.compile(
-    r"^(processor|physical id|core id|cpu cores|siblings)[ \t]*:[ \t]*([0-9]{1,9})[ \t]*$", re.MULTILINE
-)
+_INFO = re.compile(r"^(processor|physical id|core id)[ \t]*:[ \t]*([0-9]{1,9})[ \t]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def read_sysinfo(
         try:
             pictures[form] = read_topology(form)
         except CommandError as error:
-            unreadable.add("topology", OSError(str(error)))
+            unreadable.add("topology", OSError(_ERRNOS.get(error.kind, errno.EIO), str(error)))
     system = os.uname()
     return SysinfoSample(
         taken_at_secs=now_secs,

@@ -2,9 +2,11 @@
 
 import contextlib
 import errno
+import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -131,3 +133,22 @@ def test_a_group_that_a_job_makes_below_its_own_does_not_make_it_another(join, r
     exporter = start()
     check(exporter, until, "torque", "987006")
     assert not exporter.series("batch_job_info", job_id="987007")
+
+
+@pytest.mark.parametrize(
+    ("path", "number"),
+    [("torque/987008.batch.host", 987008), ("pbs_jobs.service/jobid/987009[2].server", None)],
+)
+def test_a_job_is_told_in_sonars_format_by_its_number_or_else_by_its_process_group(join, run, path, number):
+    """While the job works: it has used CPU time between the two looks."""
+    process = run("sh", "-c", LOOP)
+    join(path, process.pid)
+    argv = [sys.executable, "-m", "exporter", "sample", "--cluster", "hpc.example.org", "--sonar.batch-only"]
+    done = subprocess.run(
+        [*argv, "--no-sonar.exclude-system-jobs"], capture_output=True, text=True, check=True, timeout=60
+    )
+    jobs = json.loads(done.stdout)["data"]["attributes"]["jobs"]
+    [job] = [each for each in jobs if process.pid in {found.get("pid") for found in each["processes"]}]
+    assert job["job"] == (number or process.pid)
+    assert ("epoch" in job) == (number is None)
+    assert job["processes"][0]["cpu_util"] > 10
