@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
+from exporter.clustersums import ClusterSums, QueueSums
 from exporter.exposition import labels
 from exporter.rates import cpu_secs_of
 from exporter.retention import EndedJob
@@ -24,7 +25,7 @@ from exporter.snapshot import (
 from jobfeatures.batch.source import KeeperStatus, SourceStatus
 from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.features.machine import Machine
-from jobfeatures.model import Cluster, Job, JobKey, JobTable
+from jobfeatures.model import Cluster, Job, JobKey
 from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.publish.publisher import PublisherStatus
 from jobfeatures.status.board import StatusView
@@ -43,8 +44,8 @@ class Context:
     statuses: Mapping[JobKey, StatusView] = field(default_factory=dict)
     status_violations: Mapping[str, int] = field(default_factory=dict)
     sources: tuple[SourceStatus | KeeperStatus[Cluster], ...] = ()
-    queues: tuple[JobTable, ...] = ()  # of whole clusters, in the controller role
-    clusters: tuple[Cluster, ...] = ()
+    queues: tuple[QueueSums, ...] = ()  # of whole clusters, in the controller role
+    clusters: tuple[ClusterSums, ...] = ()
     publisher: PublisherStatus | None = None
     feature_answers: Mapping[int, int] = field(default_factory=dict)  # over HTTP, by status
     machine: Machine = field(default_factory=Machine)

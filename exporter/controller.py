@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from exporter.clustersums import ClusterSums, QueueSums, compute_cluster_sums, compute_queue_sums
 from exporter.collectors import collect
 from exporter.config import AUTO, DaemonConfig
 from exporter.context import Context
@@ -27,6 +28,8 @@ from jobfeatures.model import Cluster, JobTable
 
 log = logging.getLogger(__name__)
 
+STOP_SECS = 2.0
+
 
 class Controller:
     """What is known about the cluster, and the text that a scrape gets."""
@@ -37,12 +40,15 @@ class Controller:
         self._clock = clock or SystemClock()
         self.sources = make_cluster_sources(config, self._clock)
         self._queues: list[Keeper[JobTable]] = [
-            self._keep(f"{source.name}-queue", source.poll_queue) for source in self.sources
+            self._keep(f"{source.name}-queue", source.poll_queue, self._queues_changed)
+            for source in self.sources
         ]
         self._clusters: list[Keeper[Cluster]] = [
-            self._keep(f"{source.name}-nodes", source.poll_cluster) for source in self.sources
+            self._keep(f"{source.name}-nodes", source.poll_cluster, self._clusters_changed)
+            for source in self.sources
         ]
-
+        self._queue_sums: tuple[QueueSums, ...] = ()
+        self._cluster_sums: tuple[ClusterSums, ...] = ()
         self._sender = make_sender(config, self._clock)
         if self._sender is not None:
             self._add_documents(self._sender)
@@ -60,9 +66,17 @@ class Controller:
                     cluster=lambda keeper=cluster: keeper.status.table,  # type: ignore[misc]
                 )
 
-    def _keep(self, name: str, ask: Callable[[], Any]) -> Keeper[Any]:
+    def _keep(self, name: str, ask: Callable[[], Any], on_change: Callable[[], None]) -> Keeper[Any]:
         interval_secs = self._config.controller_interval_secs
-        return Keeper(name, ask, interval_secs=interval_secs, min_interval_secs=interval_secs / 2)
+        return Keeper(
+            name, ask, interval_secs=interval_secs, min_interval_secs=interval_secs / 2, on_change=on_change
+        )
+
+    def _queues_changed(self) -> None:
+        self._queue_sums = tuple(compute_queue_sums(table) for table in known(self._queues))
+
+    def _clusters_changed(self) -> None:
+        self._cluster_sums = tuple(compute_cluster_sums(cluster) for cluster in known(self._clusters))
 
     # --- life -------------------------------------------------------------------
 
@@ -77,8 +91,9 @@ class Controller:
         """Stop asking; a question that hangs is left behind."""
         if self._sender is not None:
             self._sender.stop()
-        for keeper in self._keepers():
-            keeper.stop()
+        for timeout_secs in (0.0, STOP_SECS):  # all are told before one is waited for
+            for keeper in self._keepers():
+                keeper.stop(timeout_secs)
 
     @property
     def is_ready(self) -> bool:
@@ -100,8 +115,8 @@ class Controller:
         return Context(
             now_secs=self._clock.now_secs(),
             sources=tuple(keeper.status for keeper in self._keepers()),
-            queues=tuple(known(self._queues)),
-            clusters=tuple(known(self._clusters)),
+            queues=self._queue_sums,
+            clusters=self._cluster_sums,
             sinks=self._sender.sinks if self._sender is not None else (),
             faulty=self._sender.faulty if self._sender is not None else {},
         )

@@ -60,6 +60,7 @@ PURE = {
     "jobfeatures.status.jobstatus",
     "jobfeatures.status.waste",
     "exporter.snapshot",
+    "exporter.clustersums",
     "exporter.context",
     "exporter.discovery",
     "exporter.sampling.accumulate",

@@ -1,16 +1,12 @@
-"""Nodes of each batch system, by partition. Only the controller role knows them.
-
-A node of several partitions counts in each of them; one of none stands under an empty name.
-"""
+"""Nodes of each batch system, by partition. Only the controller role knows them."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
+from exporter.clustersums import ClusterSums, Sums
 from exporter.context import Context
 from exporter.exposition import Family, Metric, Sample, labels
-from jobfeatures.model import Cluster, ClusterNode
 
 _BY_PARTITION = ("batch_system", "partition")
 
@@ -49,70 +45,34 @@ PARTITION = Metric(
 
 METRICS = (NODES, FLAGGED, CPUS, MEMORY, GPUS, PARTITION)
 
-ALWAYS = ("ALLOCATED", "DOWN", "IDLE", "MIXED")  # shown as 0 where there are none
-ALWAYS_FLAGGED = ("DRAIN",)
-STARTS_JOBS = frozenset({"IDLE", "MIXED", "ALLOCATED"})
-STARTS_NONE = frozenset({"DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE", "MAINT", "REBOOT_ISSUED"})
+# Shown as 0 where there are none.
+ALWAYS = {"states": ("ALLOCATED", "DOWN", "IDLE", "MIXED"), "flags": ("DRAIN",)}
 
 
 def families(context: Context) -> Iterator[Family]:
     """Yield the clusters' families."""
-    clusters = [_Nodes(each) for each in context.clusters]
     for metric, name, label in (
         (NODES, "states", "state"),
         (FLAGGED, "flags", "flag"),
         (CPUS, "cpus", "kind"),
-        (MEMORY, "memory", "kind"),
+        (MEMORY, "memory_bytes", "kind"),
         (GPUS, "gpus", "kind"),
     ):
-        yield Family(metric, [each for nodes in clusters for each in nodes.samples(name, label)])
+        yield Family(metric, [each for sums in context.clusters for each in _samples(sums, name, label)])
     yield Family(
         PARTITION,
         [
-            (labels(batch_system=each.source, partition=one.name), int(one.state == "UP"))
-            for each in context.clusters
-            for one in each.partitions
-            if one.state is not None
+            (labels(batch_system=sums.source, partition=partition), int(is_up))
+            for sums in context.clusters
+            for partition, is_up in sums.partitions.items()
+            if is_up is not None
         ],
     )
 
 
-class _Nodes:
-    """Sums over the nodes of one cluster, by partition."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._source = cluster.source
-        self._sums: dict[str, Counter[tuple[str, str]]] = {
-            name: Counter() for name in ("states", "flags", "cpus", "memory", "gpus")
-        }
-        partitions_of: dict[str, list[str]] = {}
-        for partition in cluster.partitions:
-            self._sums["states"].update(dict.fromkeys(((partition.name, each) for each in ALWAYS), 0))
-            self._sums["flags"].update(dict.fromkeys(((partition.name, each) for each in ALWAYS_FLAGGED), 0))
-            for name in partition.nodes:
-                partitions_of.setdefault(name, []).append(partition.name)
-        for node in cluster.nodes:
-            for name in partitions_of.get(node.name, [""]):
-                self._add(name, node)
-
-    def _add(self, partition: str, node: ClusterNode) -> None:
-        base, *flags = node.states or ("UNKNOWN",)
-        self._sums["states"][partition, base] += 1
-        for flag in flags:
-            self._sums["flags"][partition, flag] += 1
-        rest = "idle" if base in STARTS_JOBS and STARTS_NONE.isdisjoint(flags) else "other"
-        for name, total, allocated in (
-            ("cpus", node.cpus, node.allocated_cpus),
-            ("memory", node.memory_bytes, node.allocated_memory_bytes),
-            ("gpus", node.gpus, node.allocated_gpus),
-        ):
-            if total is not None and allocated is not None:
-                self._sums[name][partition, "allocated"] += allocated
-                self._sums[name][partition, rest] += max(0, total - allocated)
-
-    def samples(self, name: str, label: str) -> Iterator[Sample]:
-        for (partition, value), number in self._sums[name].items():
-            yield (
-                labels(**{"batch_system": self._source, "partition": partition, label: value}),
-                number,
-            )
+def _samples(sums: ClusterSums, name: str, label: str) -> Iterator[Sample]:
+    found: Sums = getattr(sums, name)
+    words = ALWAYS.get(name, ())
+    zeros = dict.fromkeys(((partition, word) for partition in sums.partitions for word in words), 0)
+    for (partition, value), number in {**zeros, **found}.items():
+        yield labels(**{"batch_system": sums.source, "partition": partition, label: value}), number

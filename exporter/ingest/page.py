@@ -5,10 +5,13 @@ What a collector says of one node is kept until something later is known of the 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from exporter.clustersums import compute_cluster_sums, compute_queue_sums
+from exporter.budget import SeriesBudget, weigh_jobs
 from exporter.collectors import COLLECTORS, jobs
 from exporter.context import Context, forget_unused_labels, job_labels, job_labels_with
 from exporter.exposition import Family, Metric, Sample, labels, render
@@ -16,6 +19,8 @@ from exporter.ingest.nodes import ClusterState, NodeName, NodeState, SonarNodes
 from exporter.snapshot import Kind, kind_of
 from jobfeatures.clock import Clock
 from jobfeatures.model import Job, JobKey, JobState, JobTable, fill_unknown
+
+log = logging.getLogger(__name__)
 
 NODE: Final = ("cluster", "node")
 
@@ -30,21 +35,20 @@ CORES = Metric(
     "batch_node_core_busy_seconds",
     "counter",
     "CPU time of a core since boot without idle time and waiting, of nodes that do not tell its modes.",
-    (*NODE, "core"),
+    ("core",),
     "seconds",
 )
 USED = Metric(
     "batch_node_memory_used_bytes",
     "gauge",
     "Memory of the node that is not available to new work.",
-    NODE,
+    (),
     "bytes",
 )
 ERRORS = Metric(
     "batch_sonar_node_errors",
     "gauge",
     "Errors that the latest sample of a foreign node tells of.",
-    NODE,
 )
 DOCUMENTS = Metric(
     "batch_sonar_documents",
@@ -56,7 +60,12 @@ DROPPED = Metric(
     "batch_sonar_dropped_nodes", "counter", "Foreign nodes that gave way to others: too many were sent."
 )
 
-METRICS = (AGE, CORES, USED, ERRORS, DOCUMENTS, DROPPED)
+METRICS = (
+    AGE,
+    *(replace(each, label_names=(*NODE, *each.label_names)) for each in (CORES, USED, ERRORS)),
+    DOCUMENTS,
+    DROPPED,
+)
 
 _STORAGE: Final = {
     jobs.STORAGE_READ: "read_bytes",
@@ -88,16 +97,19 @@ class _Kept:
 
     state: NodeState
     jobs: Mapping[JobKey, Job]
+    budget: SeriesBudget
     families: list[Family]
 
 
 class SonarPage:
     """Makes the text of /sonar/metrics."""
 
-    def __init__(self, nodes: SonarNodes, clock: Clock, kinds: frozenset[Kind]) -> None:
+    def __init__(self, nodes: SonarNodes, clock: Clock, kinds: frozenset[Kind], max_series: int = 0) -> None:
+        """`max_series` bounds the series of each node; 0: nothing does."""
         self._nodes = nodes
         self._clock = clock
         self._kinds = kinds
+        self._max_series = max_series
         self._kept: dict[NodeName, _Kept] = {}
 
     def exposition(self, *, openmetrics: bool) -> bytes:
@@ -117,8 +129,7 @@ class SonarPage:
             if old is not None and old.state is state and old.jobs == known:
                 kept[name] = old
             else:
-                found = list(_families_of_node(name, state, known, self._kinds))
-                kept[name] = _Kept(state, known, found)
+                kept[name] = self._keep(name, state, known, old.budget if old is not None else None)
         self._kept = kept
         ages = [(_node_labels(name), max(0.0, now - each.seen_at_secs)) for name, each in states.items()]
         made = _merged(
@@ -139,36 +150,53 @@ class SonarPage:
         forget_unused_labels(sum(len(each.samples) for each in made))  # ours are kept as texts already
         return made
 
+    def _keep(
+        self, name: NodeName, state: NodeState, known: Mapping[JobKey, Job], budget: SeriesBudget | None
+    ) -> _Kept:
+        """Return a node's families; a fault of a collector costs this node's only."""
+        budget = budget or SeriesBudget(self._max_series)
+        prefix = _node_labels(name)
+        try:
+            context = _context_of(state, known, self._kinds)
+            page = budget.apply(
+                _merged(_families_of_node(state, context)),
+                look=context.now_secs,
+                now_secs=context.now_secs,
+                weigh=lambda: weigh_jobs(context),
+            )
+            found = [_prefixed(family, prefix, NODE) for family in page.families]
+        except Exception:  # supervised
+            log.exception("foreign node is not shown", extra={"cluster": name[0], "node": name[1]})
+            self._nodes.count("not_shown")
+            found = []
+        return _Kept(state, known, budget, found)
 
-def _families_of_node(
-    name: NodeName, state: NodeState, known: Mapping[JobKey, Job], kinds: frozenset[Kind]
-) -> Iterator[Family]:
-    prefix = _node_labels(name)
+
+def _context_of(state: NodeState, known: Mapping[JobKey, Job], kinds: frozenset[Kind]) -> Context:
+    """Return what collectors are given of a node; jobs that only the sample shows are taken to run."""
     sample, snapshot = state.sample, state.snapshot
-    if sample is None or snapshot is None:
-        return
-    users = {str(each.job): each.user for each in sample.jobs if each.epoch == 0}
     here = {key: job for key, job in known.items() if job.state.is_on_node}
-    for key in snapshot.jobs:
+    users = {str(each.job): each.user for each in sample.jobs if each.epoch == 0} if sample else {}
+    for key in snapshot.jobs if snapshot is not None else ():
         if isinstance(key, JobKey):
             seen = Job(key=key, state=JobState.RUNNING, user=users.get(key.job_id))
             here[key] = fill_unknown(known[key], seen) if key in known else seen
-    context = Context(
-        now_secs=snapshot.taken_at_secs, snapshot=snapshot, jobs=here, sysinfo=state.made, kinds=kinds
-    )
+    return Context(now_secs=state.seen_at_secs, snapshot=snapshot, jobs=here, sysinfo=state.made, kinds=kinds)
+
+
+def _families_of_node(state: NodeState, context: Context) -> Iterator[Family]:
+    sample = state.sample
+    if sample is None:
+        return
     has_threads = all(each.threads is not None for job in sample.jobs for each in job.processes)
     for collector in OF_NODE:
         for family in COLLECTORS[collector].families(context):
             if family.metric.name not in LEFT_OUT and (has_threads or family.metric is not jobs.THREADS):
-                yield _prefixed(family, prefix, NODE)
-    own = [
-        Family(CORES, [(labels(core=str(core)), secs) for core, secs in enumerate(sample.core_secs)]),
-        Family(USED, [("", each) for each in (sample.used_memory_bytes,) if each is not None]),
-        Family(ERRORS, [("", len(sample.errors))]),
-    ]
-    yield from (Family(each.metric, _with(prefix, each.samples)) for each in own)
-    for made in _counters(state, kinds):
-        yield _prefixed(made, prefix, NODE)
+                yield family
+    yield Family(CORES, [(labels(core=str(core)), secs) for core, secs in enumerate(sample.core_secs)])
+    yield Family(USED, [("", each) for each in (sample.used_memory_bytes,) if each is not None])
+    yield Family(ERRORS, [("", len(sample.errors))])
+    yield from _counters(state, context.kinds)
 
 
 def _counters(state: NodeState, kinds: frozenset[Kind]) -> Iterator[Family]:
@@ -188,8 +216,8 @@ def _families_of_cluster(name: str, cluster: ClusterState, now: float) -> Iterat
     table = JobTable(source="slurm", jobs=cluster.jobs, taken_at_secs=cluster.jobs_at_secs, complete=False)
     context = Context(
         now_secs=now,
-        queues=(table,) if cluster.jobs_at_secs else (),
-        clusters=(cluster.state,) if cluster.state is not None else (),
+        queues=(compute_queue_sums(table),) if cluster.jobs_at_secs else (),
+        clusters=(compute_cluster_sums(cluster.state),) if cluster.state is not None else (),
     )
     prefix = labels(cluster=name)
     for collector in OF_CLUSTER:

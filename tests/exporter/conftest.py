@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.clustersums import compute_cluster_sums, compute_queue_sums
 from exporter.context import Context
 from exporter.retention import EndedJob
 from exporter.sinks.keeper import SinkStatus
@@ -366,8 +367,8 @@ def make_context() -> Context:
         ),
         cpu_rates={JobKey("slurm", "12"): 2.5},
         ended=make_ended(),
-        queues=(make_queue(),),
-        clusters=(make_cluster(),),
+        queues=(compute_queue_sums(make_queue()),),
+        clusters=(compute_cluster_sums(make_cluster()),),
         kinds=frozenset(Kind),
         sysinfo=make_sysinfo(),
         sinks=(
@@ -382,3 +383,13 @@ def make_context() -> Context:
 @pytest.fixture
 def context() -> Context:
     return make_context()
+
+
+@pytest.fixture
+def queue() -> JobTable:
+    return make_queue()
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return make_cluster()

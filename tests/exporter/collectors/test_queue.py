@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.clustersums import compute_cluster_sums, compute_queue_sums
 from exporter.collectors import collect
 from exporter.context import Context
 from jobfeatures.model import ClusterNode, JobState, Partition
@@ -68,16 +69,15 @@ def test_jobs_that_may_not_start_do_not_wait(context):
         ({"reason": None}, 400),
     ],
 )
-def test_waiting_counts_from_when_a_job_may_start(context, changes, waits):
-    [table] = context.queues
-    key, job = next((key, job) for key, job in table.jobs.items() if job.reason == "Resources")
-    context = replace(context, queues=(replace(table, jobs={key: replace(job, **changes)}),))
+def test_waiting_counts_from_when_a_job_may_start(context, queue, changes, waits):
+    key, job = next((key, job) for key, job in queue.jobs.items() if job.reason == "Resources")
+    queue = replace(queue, jobs={key: replace(job, **changes)})
+    context = replace(context, queues=(compute_queue_sums(queue),))
     assert series(context, "batch_queue_oldest_wait_seconds")[at("gpu")] == (waits or 0)
 
 
-def test_an_empty_queue_is_zero_in_every_partition(context):
-    [table] = context.queues
-    context = replace(context, queues=(replace(table, jobs={}),))
+def test_an_empty_queue_is_zero_in_every_partition(context, queue):
+    context = replace(context, queues=(compute_queue_sums(replace(queue, jobs={})),))
     found = series(context, "batch_queue_jobs")
     assert set(found.values()) == {0}
     assert len(found) == 4
@@ -123,14 +123,14 @@ def test_cpus_of_nodes_that_start_nothing_are_not_idle(context):
     assert series(context, "batch_cluster_memory_bytes")[at("gpu", kind="idle")] == 15 * 2**30
 
 
-def test_the_sum_over_states_is_the_number_of_nodes(context):
-    [cluster] = context.clusters
+def test_the_sum_over_states_is_the_number_of_nodes(context, cluster):
     nodes = tuple(
         ClusterNode(name=f"n{number}", states=(state, "DRAIN", "CLOUD"))
         for number, state in enumerate(["IDLE", "MIXED", "ALLOCATED", "DOWN", "ERROR", "FUTURE"])
     )
     partition = Partition(name="all", nodes=tuple(node.name for node in nodes))
-    context = replace(context, clusters=(replace(cluster, nodes=nodes, partitions=(partition,)),))
+    cluster = replace(cluster, nodes=nodes, partitions=(partition,))
+    context = replace(context, clusters=(compute_cluster_sums(cluster),))
     assert sum(series(context, "batch_cluster_nodes").values()) == len(nodes)
     assert series(context, "batch_cluster_nodes_flagged")[at("all", flag="DRAIN")] == len(nodes)
 
@@ -139,17 +139,17 @@ def test_a_partition_is_up_or_not(context):
     assert series(context, "batch_cluster_partition_up") == {at("batch"): 1, at("gpu"): 0}
 
 
-def test_states_of_a_job_are_told_apart(context):
-    [table] = context.queues
+def test_states_of_a_job_are_told_apart(context, queue):
     jobs = {
         key: replace(job, state=state, partition="p", tasks=1)
         for (key, job), state in zip(
-            table.jobs.items(),
+            queue.jobs.items(),
             (JobState.SUSPENDED, JobState.COMPLETING, JobState.UNKNOWN, JobState.FAILED, JobState.TIMEOUT),
             strict=True,
         )
     }
-    context = replace(context, queues=(replace(table, jobs=jobs),), clusters=())
+    queue = replace(queue, jobs=jobs)
+    context = replace(context, queues=(compute_queue_sums(queue),), clusters=())
     assert series(context, "batch_queue_jobs") == {
         at("p", state=state): 1 for state in ("SUSPENDED", "COMPLETING", "UNKNOWN")
     }

@@ -1,0 +1,134 @@
+"""Sums over a queue and over the nodes of a cluster, by partition. Pure.
+
+Made once an answer of the batch system, not once a scrape: queues are long. A
+job that may start in several partitions counts in each of them, and so does a
+node that is in several; one in none counts under an empty name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jobfeatures.model import Cluster, ClusterNode, Job, JobState, JobTable
+
+Sums = Mapping[tuple[str, str], int]  # by partition, and state, flag, kind or reason
+
+OTHER = "other"
+STARTS_JOBS = frozenset({"IDLE", "MIXED", "ALLOCATED"})
+STARTS_NONE = frozenset({"DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE", "REBOOT_ISSUED"})
+
+_WORD = re.compile(r"[A-Za-z_]{1,40}\Z")
+_NOT_ELIGIBLE = re.compile(r"JobHeld|Dependency|BeginTime")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The pending jobs of a partition that are allowed to start, and since when (epoch seconds)."""
+
+    jobs: int
+    sum_since_secs: int
+    first_since_secs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSums:
+    """What a queue comes to; jobs that have ended are not in it."""
+
+    source: str
+    jobs: Sums
+    cpus: Sums
+    nodes: Sums
+    gpus: Sums
+    reasons: Sums  # of pending jobs
+    waiting: Mapping[str, Waiting]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSums:
+    """What the nodes come to; `partitions` by name: do they take jobs, None where that is not known."""
+
+    source: str
+    partitions: Mapping[str, bool | None]
+    states: Sums
+    flags: Sums
+    cpus: Sums
+    memory_bytes: Sums
+    gpus: Sums
+
+
+def compute_queue_sums(table: JobTable) -> QueueSums:
+    """Return the sums over one answer."""
+    sums: dict[str, Counter[tuple[str, str]]] = {
+        name: Counter() for name in ("jobs", "cpus", "nodes", "gpus", "reasons")
+    }
+    waiting: dict[str, Waiting] = {}
+    for job in table.jobs.values():
+        if job.state.is_finished:
+            continue
+        since = _waits_since(job, table.taken_at_secs)
+        amounts = (("cpus", job.total_cpus), ("nodes", job.total_nodes), ("gpus", job.total_gpus))
+        for partition in dict.fromkeys((job.partition or "").split(",")):
+            place = partition, job.state.value
+            sums["jobs"][place] += job.tasks
+            for name, amount in amounts:
+                if amount is not None:
+                    sums[name][place] += amount * job.tasks
+            if job.state is JobState.PENDING:
+                reason = job.reason or ""
+                sums["reasons"][partition, reason if _WORD.match(reason) else OTHER] += job.tasks
+            if since is not None:
+                old = waiting.get(partition, Waiting(0, 0, since))
+                waiting[partition] = Waiting(
+                    old.jobs + job.tasks,
+                    old.sum_since_secs + since * job.tasks,
+                    min(old.first_since_secs, since),
+                )
+    return QueueSums(source=table.source, waiting=waiting, **sums)
+
+
+def _waits_since(job: Job, now_secs: float) -> int | None:
+    """Return since when a job could start; None for one that runs, is held, or waits for a job or a date."""
+    if job.state is not JobState.PENDING or _NOT_ELIGIBLE.match(job.reason or ""):
+        return None
+    since = job.eligible_secs if job.eligible_secs is not None else job.submit_secs
+    return since if since is not None and since <= now_secs else None
+
+
+def compute_cluster_sums(cluster: Cluster) -> ClusterSums:
+    """Return the sums over one answer."""
+    sums: dict[str, Counter[tuple[str, str]]] = {
+        name: Counter() for name in ("states", "flags", "cpus", "memory_bytes", "gpus")
+    }
+    partitions_of: dict[str, list[str]] = {}
+    for each in cluster.partitions:
+        for name in each.nodes:
+            partitions_of.setdefault(name, []).append(each.name)
+    for node in cluster.nodes:
+        for partition in partitions_of.get(node.name, [""]):
+            _add_node(sums, partition, node)
+    return ClusterSums(
+        source=cluster.source,
+        partitions={
+            each.name: None if each.state is None else each.state == "UP" for each in cluster.partitions
+        },
+        **sums,
+    )
+
+
+def _add_node(sums: Mapping[str, Counter[tuple[str, str]]], partition: str, node: ClusterNode) -> None:
+    base, *flags = node.states or ("UNKNOWN",)
+    sums["states"][partition, base] += 1
+    for flag in flags:
+        sums["flags"][partition, flag] += 1
+    rest = "idle" if base in STARTS_JOBS and STARTS_NONE.isdisjoint(flags) else OTHER
+    for name, total, allocated in (
+        ("cpus", node.cpus, node.allocated_cpus),
+        ("memory_bytes", node.memory_bytes, node.allocated_memory_bytes),
+        ("gpus", node.gpus, node.allocated_gpus),
+    ):
+        if total is not None and allocated is not None:
+            sums[name][partition, "allocated"] += allocated
+            sums[name][partition, rest] += max(0, total - allocated)
