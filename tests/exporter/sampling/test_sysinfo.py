@@ -174,14 +174,16 @@ def test_without_hwloc_there_is_no_picture(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("script", "kind"),
+    ("script", "kind", "counted"),
     [
-        ("exit 3", "failed"),
-        ("sleep 60", "timeout"),
-        ("while :; do echo too much of a node; done", "too large"),
+        ("exit 3", "failed", "topology_eio"),
+        ("sleep 60", "timeout", "topology_etimedout"),
+        ("while :; do echo too much of a node; done", "too large", "topology_efbig"),
     ],
 )
-def test_a_picture_that_fails_hangs_or_is_too_large_costs_only_itself(lstopo, script, kind, monkeypatch):
+def test_a_picture_that_fails_hangs_or_is_too_large_costs_only_itself(
+    lstopo, script, kind, counted, monkeypatch
+):
     lstopo(script)
     monkeypatch.setattr(sysinfo, "LSTOPO_TIMEOUT_SECS", 0.3 if kind == "timeout" else 20.0)
     with pytest.raises(CommandError) as raised:
@@ -193,7 +195,7 @@ def test_a_picture_that_fails_hangs_or_is_too_large_costs_only_itself(lstopo, sc
     )
     assert found.topology_text == ""
     assert found.memory_bytes is not None
-    assert unreadable.counts["topology_unknown"] == 1
+    assert unreadable.counts[counted] == 1
 
 
 @pytest.mark.skipif(shutil.which("lstopo-no-graphics") is None, reason="hwloc is not installed")
