@@ -270,7 +270,7 @@ class SeriesBudget:
             state.seen_secs, state.shown = now_secs, job in shown
             for row in series:
                 metric, value = metrics[row.family], row.sample[1]
-                if not summed[row.family] or not math.isfinite(value):
+                if not summed[row.family] or not _is_amount(value):
                     continue
                 key = (metric.name, row.system, row.rest)
                 if metric.kind != "counter":
@@ -284,6 +284,13 @@ class SeriesBudget:
         for job in [job for job, state in self._jobs.items() if state.seen_secs < now_secs - FORGET_SECS]:
             del self._jobs[job]
         return _samples_of({**self._totals, **amounts})
+
+
+def _is_amount(value: Number) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond what a float can be
+        return False
 
 
 def _samples_of(sums: Mapping[_SumKey, Number]) -> dict[str, list[Sample]]:
