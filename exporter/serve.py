@@ -75,7 +75,7 @@ def make_served(config: DaemonConfig) -> Daemon | Controller:
 
 def make_ingest(config: DaemonConfig) -> Ingest:
     """Return what takes documents of other agents, not started. Raises ConfigurationError."""
-    return Ingest(config, frozenset(map(Kind, config.jobs_kinds)))
+    return Ingest(config, frozenset(map(Kind, config.jobs_kinds)), config.metrics_max_series)
 
 
 def check_listener(config: DaemonConfig) -> None:

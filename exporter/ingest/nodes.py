@@ -221,7 +221,7 @@ class SonarNodes:
             if each.step or at < cluster.times.get(key, 0.0):
                 continue
             known = cluster.jobs.pop(key, None)
-            cluster.jobs[key] = each.job if known is None else fill_unknown(each.job, known)
+            cluster.jobs[key] = _with_share(each.job if known is None else fill_unknown(each.job, known))
             cluster.times[key] = at
         for key in list(itertools.islice(cluster.jobs, max(0, len(cluster.jobs) - MAX_JOBS))):
             del cluster.jobs[key], cluster.times[key]
@@ -235,6 +235,13 @@ class SonarNodes:
         for key, job in list(cluster.jobs.items()):
             if job.state.is_finished and now - cluster.times[key] > self._silence_secs:
                 del cluster.jobs[key], cluster.times[key]
+
+
+def _with_share(job: Job) -> Job:
+    """Return a job with what it has on its node; of several nodes nobody tells the share of each."""
+    if len(job.nodes) == 1:
+        return replace(job, allocated_cpus=job.total_cpus, allocated_gpus=job.total_gpus)
+    return replace(job, allocated_cpus=None, allocated_gpus=None)
 
 
 def _forget_books(books: dict[WorkKey, JobBook], now: float) -> None:

@@ -31,7 +31,9 @@ LOOPBACK = ("127.", "localhost:", "[::1]:")
 class Ingest:
     """What comes in from other agents: nothing, unless a listener or a folder is set."""
 
-    def __init__(self, config: IngestConfig, kinds: frozenset[Kind], clock: Clock | None = None) -> None:
+    def __init__(
+        self, config: IngestConfig, kinds: frozenset[Kind], max_series: int, clock: Clock | None = None
+    ) -> None:
         """Raise ConfigurationError if the settings cannot be used."""
         self._config = config
         self.is_wanted = config.sonar_listen is not None or config.sonar_directory is not None
@@ -39,7 +41,7 @@ class Ingest:
         self._clock = clock = clock or SystemClock()
         nodes = SonarNodes(clock, max_nodes=config.sonar_max_nodes, silence_secs=config.sonar_silence_secs)
         self._intake = SonarIntake(nodes, clock)
-        self._page = SonarPage(nodes, clock, kinds)
+        self._page = SonarPage(nodes, clock, kinds, max_series)
         self._scrape = asyncio.Semaphore(1)  # pages are made one after the other: they share what is kept
         self._users = (
             Users(config.sonar_users_file) if self.is_wanted and config.sonar_users_file is not None else None

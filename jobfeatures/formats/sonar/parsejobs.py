@@ -57,7 +57,6 @@ def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
     requested = parse_resources(job.get("requested_resources") or "")
     nodes = reader.nodes(job.get("nodes"))
     cpus = _count(allocated, "cpu") or job.get("requested_cpus") or None
-    alone = len(nodes) == 1
     memory = job.get("requested_memory_per_node") or 0
     state = parse_state(job.get("job_state") or "")
     array, het = job.get("array_job_id") or 0, job.get("het_job_id") or 0
@@ -79,8 +78,6 @@ def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
             total_cpus=cpus,
             total_nodes=len(nodes) or job.get("requested_node_count") or None,
             total_gpus=gpus,
-            allocated_cpus=cpus if alone else None,
-            allocated_gpus=gpus if alone else None,
             limits=Limits(
                 wall_secs=wall * reader.limit_unit_secs if isinstance(wall, int) else wall,
                 memory_bytes=memory * KIB or None,

@@ -131,6 +131,16 @@ def test_later_job_records_fill_in_and_override(site, make):
     assert job.state.value == "RUNNING"
 
 
+def test_what_a_job_has_on_its_node_is_known_once_node_and_cpus_are(site, make):
+    first, second = make.job(nodes=[]), {"job_id": 12, "job_state": "RUNNING", "nodes": ["c1-7"]}
+    site.send(make.sample(), make.envelope("job", slurm_jobs=[first]))
+    assert site.value("batch_job_allocated_cpus") is None
+    site.send(make.envelope("job", slurm_jobs=[second]))
+    assert site.value("batch_job_allocated_cpus") == 4
+    site.send(make.envelope("job", slurm_jobs=[second | {"nodes": ["c1-[7-8]"]}]))
+    assert site.value("batch_job_allocated_cpus") is None
+
+
 def test_steps_are_not_jobs(site, make):
     site.send(make.envelope("job", slurm_jobs=[make.job(job_step="batch", job_state="FAILED")]))
     assert site.nodes.clusters()["hpc.example.org"].jobs == {}

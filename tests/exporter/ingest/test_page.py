@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from exporter.collectors import COLLECTORS
 from exporter.ingest.page import METRICS
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "golden" / "sonar.prom"
@@ -122,3 +125,70 @@ def test_nothing_was_sent_yet(site):
         "# HELP batch_sonar_dropped_nodes_total Foreign nodes that gave way to others: too many were sent.\n"
         "# TYPE batch_sonar_dropped_nodes_total counter\nbatch_sonar_dropped_nodes_total 0\n"
     )
+
+
+def test_a_fault_of_a_collector_costs_one_nodes_series_only(site, make, monkeypatch):
+    fill(site, make)
+
+    def families(context):
+        if context.sysinfo is not None:
+            raise ValueError("a fault")
+        yield from ()
+
+    fault = COLLECTORS["sysinfo"]._replace(families=families)
+    monkeypatch.setitem(COLLECTORS, "sysinfo", fault)
+    text = site.text()
+    assert 'batch_job_processes{cluster="hpc.example.org",node="c1-8"' in text
+    assert 'batch_job_processes{cluster="hpc.example.org",node="c1-7"' not in text
+    assert site.nodes.counts()["not_shown"] == 1
+
+
+def test_the_series_of_a_node_are_bounded_and_its_heaviest_jobs_stay(make):
+    site = make.Site(max_series=100)
+    jobs = [
+        {
+            "job": number,
+            "user": "alice",
+            "processes": [make.process(number, 1, resident_memory=number * 2**20)],
+        }
+        for number in range(1, 101)
+    ]
+    site.send(make.sample(jobs=jobs))
+    text = site.text()
+    assert len([line for line in text.splitlines() if 'node="c1-7"' in line]) <= 101  # its age comes on top
+    assert 'job_id="100",mode' in text
+    assert 'job_id="1",mode' not in text
+    assert 'job_id="other",mode="total"' in text
+
+
+@given(data=st.data())
+def test_no_document_breaks_the_page(make, data):
+    site = make.Site()
+    values = (
+        st.none() | st.integers(-1, 2**64) | st.floats() | st.text(max_size=5) | st.just([]) | st.just({})
+    )
+    for _ in range(data.draw(st.integers(1, 3))):
+        gpu = {"uuid": "GPU-1", **data.draw(st.dictionaries(st.sampled_from(GPU), values, max_size=3))}
+        process = make.process(1, gpus=[{"uuid": "GPU-1"}])
+        process |= data.draw(st.dictionaries(st.sampled_from(sorted(process)), values, max_size=2))
+        job = {"job": 1, **data.draw(st.dictionaries(st.sampled_from(["job", "epoch", "user"]), values))}
+        system = data.draw(st.dictionaries(st.sampled_from(SYSTEM), values, max_size=3))
+        site.clock.now += 10
+        job["processes"] = [process, make.process(2, 5)]
+        site.send(make.sample(jobs=[job], at=site.clock.now, gpus=[gpu], **system))
+        list(text_string_to_metric_families(site.text()))
+    assert "not_shown" not in site.nodes.counts()
+
+
+GPU = [
+    "index",
+    "failing",
+    "fan",
+    "performance_state",
+    "memory",
+    "ce_util",
+    "temperature",
+    "power",
+    "ce_clock",
+]
+SYSTEM = ["boot", "cpus", "disks", "used_memory", "load1", "runnable_entities", "existing_entities"]

@@ -43,7 +43,7 @@ async def test_what_is_posted_and_what_lies_in_the_folder_is_on_the_page(users, 
         sonar_directory=str(tmp_path / "tree"),
         sonar_users_file=str(password) if users else None,
     )
-    ingest = Ingest(made, frozenset(Kind), site.clock)
+    ingest = Ingest(made, frozenset(Kind), 0, site.clock)
     async with (
         serving(make_app(Scraped(), ingest.routes()), "127.0.0.1:0") as web,
         ingest.running() as address,
@@ -64,7 +64,7 @@ async def test_what_is_posted_and_what_lies_in_the_folder_is_on_the_page(users, 
 
 
 async def test_nothing_listens_and_no_page_is_there_unless_asked_for():
-    ingest = Ingest(config(), frozenset())
+    ingest = Ingest(config(), frozenset(), 0)
     assert ingest.routes() == []
     async with ingest.running() as address:
         assert address is None

@@ -90,7 +90,7 @@ def test_a_job(jobs):
         "batch",
     )
     assert (job.submit_secs, job.start_secs, job.end_secs) == (TIME, TIME, None)
-    assert (job.nodes, job.allocated_cpus, job.allocated_gpus) == (("c1-7",), 4, 1)
+    assert (job.nodes, job.total_cpus, job.total_nodes, job.total_gpus) == (("c1-7",), 4, 1, 1)
     assert (job.limits.wall_secs, job.limits.memory_bytes) == (3600, 2**20)
     assert (job.array_job_id, job.array_task_id, job.het_job_id) == ("10", "2", None)
     assert record.allocated == {"cpu": "4", "mem": "8G", "node": "1", "gres/gpu": "1"}
@@ -112,7 +112,7 @@ def test_a_time_limit_is_in_seconds_but_in_our_own_documents_of_the_texts_profil
     assert parse_envelope(jobs).jobs[0].job.limits.wall_secs == limit_secs
 
 
-def test_a_job_of_several_nodes_has_no_known_share_of_each(jobs):
+def test_a_job_of_several_nodes(jobs):
     job = jobs["data"]["attributes"]["slurm_jobs"][0]
     job["nodes"] = ["c1-[7-8]"]
     (record,) = parse_envelope(jobs).jobs
