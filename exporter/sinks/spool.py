@@ -133,7 +133,6 @@ class DiskSpool:
         except (OSError, UnsafePathError):
             os.close(self._folder)
             raise
-        self._last = next(reversed(self._sizes), 0)
 
     def put(self, message: Message) -> None:
         """Write one, and drop the oldest beyond the limits. Raises OSError and keeps what there was."""
@@ -195,6 +194,7 @@ class DiskSpool:
         self._sizes = OrderedDict(sorted(found.items()))
         self._bytes = sum(found.values())
         self._aside = sorted(aside)
+        self._last = max([*found, *(int(name[:20]) for name in aside)], default=0)
         self._drop_surplus()
 
     def _write(self, number: int, data: bytes) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -19,6 +20,9 @@ from exporter.sonar.sysinfo import sysinfo_envelope
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.formats.sonar.values import fault_of_hostname
+
+CARDS_WAIT_SECS = 10.0  # at the start, drivers are slower than we
+_LOOK_SECS = 0.5
 
 
 def make_origin(config: SonarConfig) -> Origin:
@@ -106,8 +110,16 @@ class NodeDocuments:
         return [sample_envelope(self._sample_origin, given, self._options, now_secs=self._clock.now_secs())]
 
     def sysinfo(self) -> list[Document]:
-        """Return how the node is made."""
+        """Return how the node is made, as soon as the cards' drivers have answered or had their time."""
         snapshot = self._look()
+        deadline_secs = self._clock.monotonic_secs() + CARDS_WAIT_SECS
+        while (
+            snapshot is not None
+            and not all(snapshot.gpu_drivers.values())
+            and self._clock.monotonic_secs() < deadline_secs
+        ):
+            time.sleep(_LOOK_SECS)
+            snapshot = self._look()
         sample = read_sysinfo(
             procfs=self._procfs,
             sysfs=self._sysfs,

@@ -182,6 +182,16 @@ def test_files_set_aside_do_not_grow_without_end(open_spool, make_message, monke
     ]
 
 
+def test_a_number_of_a_file_set_aside_is_not_given_again(open_spool, make_message):
+    for _ in range(2):
+        queue = open_spool()
+        queue.put(make_message(1))
+        next(open_spool.folder.glob("*.envelope")).write_bytes(b"x")
+        assert queue.oldest() is None
+        queue.close()
+    assert len(list(open_spool.folder.glob("*.corrupt"))) == 2
+
+
 def test_a_link_in_the_place_of_a_document_is_not_followed(open_spool, make_message, tmp_path):
     queue = open_spool()
     queue.put(make_message(1))

@@ -203,6 +203,32 @@ def test_this_machine_makes_valid_documents(profile):
     assert os.getpid() in {each.get("pid") for each in own}
 
 
+def test_the_configuration_waits_for_drivers_that_start(clock, origin, snapshot, monkeypatch):
+    monkeypatch.setattr("exporter.sonar.node._LOOK_SECS", 0.0)
+    starting = replace(snapshot, gpus=(), gpu_drivers={"nvidia": False})
+    looks = [starting, starting, replace(snapshot, gpu_drivers={"nvidia": True})]
+    sampler, made = documents(clock, "/proc", "/sys/fs/cgroup", origin, look=lambda: looks.pop(0))
+    [document] = made.sysinfo()
+    sampler.close()
+    assert [card["uuid"] for card in document["data"]["attributes"]["cards"]] == ["GPU-1"]
+
+
+def test_a_driver_that_never_answers_delays_the_configuration_only_so_long(
+    clock, origin, snapshot, monkeypatch
+):
+    monkeypatch.setattr("exporter.sonar.node._LOOK_SECS", 0.0)
+    starting = replace(snapshot, gpus=(), gpu_drivers={"nvidia": False})
+
+    def look():
+        clock.advance(4)
+        return starting
+
+    sampler, made = documents(clock, "/proc", "/sys/fs/cgroup", origin, look=look)
+    [document] = made.sysinfo()
+    sampler.close()
+    assert "cards" not in document["data"]["attributes"]
+
+
 def test_a_look_that_could_not_be_taken_is_an_error_envelope(clock, origin):
     sampler, made = documents(clock, "/proc", "/sys/fs/cgroup", origin, look=lambda: None)
     made.prime()
