@@ -34,10 +34,16 @@ def consume(brokers):
 
     def consume(topic, count):
         consumer = confluent_kafka.Consumer(
-            {"bootstrap.servers": brokers, "group.id": topic, "auto.offset.reset": "earliest", "log_level": 0}
+            {"bootstrap.servers": brokers, "group.id": "tests", "log_level": 0}
         )
         made.append(consumer)
-        consumer.subscribe([topic])
+        partitions = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+        consumer.assign(
+            [
+                confluent_kafka.TopicPartition(topic, each, confluent_kafka.OFFSET_BEGINNING)
+                for each in partitions
+            ]
+        )
         found = []
         while len(found) < count:
             record = consumer.poll(20)
