@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from exporter.sampling.accumulate import CpuLedger, CpuTicks, CpuTimes
 from exporter.sampling.cgroup import JobCgroup
 from exporter.sampling.cgroupfiles import compute_memory_sum
+from exporter.sampling.hierarchies.membership import Membership
 from exporter.sampling.ledger import JobCounters
 from exporter.sampling.members import Members
 from exporter.sampling.procfs import TICKS_PER_SEC
@@ -76,11 +77,12 @@ class JobBook:
                 max(cpu.user_secs, state.told.user_secs), max(cpu.system_secs, state.told.system_secs)
             )
         counted_else = state.counters.update(
-            {each.directory.path: said.counters for each, said in figures}, self.other_devices
+            {each.directory.cpu_source: said.counters for each, said in figures}, self.other_devices
         )
         cpus = [said.cpus for _, said in figures if said.cpus is not None]
         memories = [said.memory for each, said in figures if each.counts_memory]
-        nodes = {each.directory.membership.node for each in cgroups} or self._nodes(processes)
+        memberships = {each.directory.membership for each in cgroups} or self._memberships(processes)
+        nodes = {each.node for each in memberships}
         if state.uid is None:
             state.uid = self._uid(cgroups, processes)
         return JobSample(
@@ -93,6 +95,8 @@ class JobBook:
             threads=sum(process.threads for process in processes),
             uid=state.uid,
             node=nodes.pop() if len(nodes) == 1 else None,
+            sluid=next((each.sluid for each in memberships if each.sluid is not None), None),
+            slot=next((each.slot for each in memberships if each.slot is not None), None),
             cpus=len(frozenset.union(*cpus)) if cpus else None,
             process_io=io,
             steps=() if self._steps is None else self._steps.read(key, cgroups),
@@ -142,9 +146,9 @@ class JobBook:
                 owners.add(owner)
         return 0 if 0 in owners else None
 
-    def _nodes(self, processes: Sequence[ProcessSample]) -> set[str | None]:
-        memberships = (self._members.attributed.get(process.pid) for process in processes)
-        return {membership.node for membership in memberships if membership is not None}
+    def _memberships(self, processes: Sequence[ProcessSample]) -> set[Membership]:
+        found = (self._members.attributed.get(process.pid) for process in processes)
+        return {membership for membership in found if membership is not None}
 
 
 def _seconds(ticks: CpuTicks | None) -> CpuTimes | None:

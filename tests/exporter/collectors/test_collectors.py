@@ -138,3 +138,45 @@ def test_an_absurd_limit_does_not_end_the_page(context):
 
 def test_group_keys_and_job_keys_never_meet():
     assert GroupKey(1, 2) != JobKey("1", "2")
+
+
+def test_what_a_job_counts_has_series_and_what_is_not_known_of_another_has_none(context):
+    job = 'batch_system="slurm",job_id="12"'
+    assert series(context, "batch_job_oom_kills_total") == {job: 1}
+    assert series(context, "batch_job_memory_limit_hits_total") == {job: 174}
+    assert series(context, "batch_job_block_read_bytes_total") == {job: 2**33}
+    assert series(context, "batch_job_io_storage_cancelled_bytes_total") == {job: 0}  # known to be none
+    assert series(context, "batch_job_cpuset_cpus") == {job: 4}
+    assert series(context, "batch_job_pressure_seconds_total") == {
+        f'{job},resource="cpu",share="some"': 12.5,
+        f'{job},resource="io",share="full"': 0.25,
+    }
+
+
+def test_a_step_has_the_series_of_what_is_known_of_it(context):
+    steps = series(context, "batch_job_step_cpu_seconds_total")
+    assert {text.partition("step=")[2] for text in steps} == {'"batch",mode="user"', '"batch",mode="system"'}
+    assert list(series(context, "batch_job_step_memory_peak_bytes").values()) == [180]
+
+
+def test_a_command_without_processes_keeps_its_time_only_and_its_name_is_escaped(context):
+    job = 'batch_system="slurm",job_id="12"'
+    weird = f'{job},command="a \\"b\\"\\n"'
+    assert series(context, "batch_job_command_cpu_seconds_total") == {
+        weird: 1.5,
+        f'{job},command="make"': 7.25,
+        f'{job},command="other"': 0.5,
+    }
+    assert series(context, "batch_job_command_processes") == {weird: 1, f'{job},command="other"': 4}
+
+
+def test_whole_disks_are_shown_in_base_units_and_partitions_are_not(context):
+    assert series(context, "batch_node_disk_read_bytes_total") == {'device="sda"': 80 * 512}
+    assert series(context, "batch_node_disk_writes_total") == {'device="sda"': 20}
+    assert series(context, "batch_node_disk_io_time_seconds_total") == {'device="sda"': 1.5}
+    short = replace(
+        context.snapshot.node, disks={"sda": replace(context.snapshot.node.disks["sda"], stats=(1,))}
+    )
+    bare = replace(context, snapshot=replace(context.snapshot, node=short))
+    assert series(bare, "batch_node_disk_reads_total") == {'device="sda"': 1}
+    assert series(bare, "batch_node_disk_writes_total") == {}

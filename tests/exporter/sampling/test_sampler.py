@@ -6,8 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from exporter.sampling.descriptors import DescriptorBudget
 from exporter.sampling.sampler import Sampler
-from exporter.snapshot import Accounting, GroupKey, Kind, MemoryBytes, UnitKey
+from exporter.snapshot import Accounting, BlockIo, GroupKey, Kind, MemoryBytes, UnitKey
 from jobfeatures.model import Job, JobKey
 
 EPOCH = 1795247965 - 1577836800
@@ -214,6 +215,7 @@ def test_a_job_is_named_by_sluid_until_its_number_is_known(node, make):
         jobs = sampler.sample().jobs
     assert jobs.keys() == {slurm("3385")}
     assert (jobs[slurm("3385")].user_cpu_secs, jobs[slurm("3385")].processes) == (1.0, 1)
+    assert jobs[slurm("3385")].sluid == SLUID
 
 
 def test_a_user_cannot_pass_for_a_job(node, make):
@@ -340,4 +342,91 @@ def test_any_bytes_in_any_file_cost_nobody_else(node, make, files):
     sampler = make()
     for _ in range(2):
         assert sampler.sample().jobs[GroupKey(10, EPOCH)].processes == 1
+    sampler.close()
+
+
+def test_all_that_is_counted_for_a_job_is_in_its_record(node, make):
+    group = node.job_v2("job_4", user_usec=1_500_000)
+    node.job_v2("system.slice/slurmstepd.scope/job_4/step_0", user_usec=1_000_000)
+    (group / "memory.events").write_text("max 7\noom_kill 1\n")
+    (group / "io.stat").write_text(
+        "8:0 rbytes=10 wbytes=20 rios=1 wios=2\n253:0 rbytes=10 wbytes=20 rios=1 wios=2\n"
+    )
+    (group / "io.pressure").write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=2500000\n")
+    (group / "cpuset.cpus.effective").write_text("0-3\n")
+    (node.proc / "diskstats").write_text(" 253       0 dm-0 1 0 8 0 0 0 0 0 0 0 0\n")
+    path = node.process(10, name=b"python3", cgroup=f"{V2}/job_4/step_0/user/task_0\n", user=20)
+    (path / "io").write_text("rchar: 5\nwchar: 4\nread_bytes: 3\nwrite_bytes: 2\ncancelled_write_bytes: 1\n")
+    snapshot = make(steps=True, process_io=True, top_commands=3).sample()
+    job = snapshot.jobs[slurm("4")]
+    assert (job.oom_kills, job.memory_limit_hits, job.cpus) == (1, 7, 4)
+    assert job.block_io == BlockIo(read_bytes=10, written_bytes=20, reads=1, writes=2)
+    assert job.pressure_secs == {("io", "some"): 2.5}
+    assert (job.process_io.read_bytes, job.process_io.data_cancelled_bytes) == (5, 1)
+    assert [(step.step, step.user_cpu_secs) for step in job.steps] == [("0", 1.0)]
+    [command] = snapshot.commands[slurm("4")]
+    assert (command.command, command.cpu_secs, command.processes) == ("python3", 0.2, 1)
+    assert snapshot.node.disks["dm-0"].whole is False
+
+
+def test_what_is_not_asked_for_is_not_read(node, make, fail_opening):
+    node.job_v2("job_4")
+    node.job_v2("system.slice/slurmstepd.scope/job_4/step_0")
+    node.process(10, cgroup=f"{V2}/job_4/step_0/user/task_0\n")
+    fail_opening("/10/io", errno.EACCES)
+    fail_opening("step_0/cpu.stat", errno.EACCES)
+    snapshot = make().sample()
+    assert (snapshot.jobs[slurm("4")].steps, snapshot.jobs[slurm("4")].process_io) == ((), None)
+    assert snapshot.commands == {}
+    assert snapshot.unreadable == {}
+
+
+COUNTERS = st.integers(0, 2**64 - 1)
+FILES = {
+    "memory.events": st.builds("max {}\noom_kill {}\n".format, COUNTERS, COUNTERS),
+    "io.stat": st.builds("8:{} rbytes={} wbytes=1 rios=1 wios=1\n".format, st.integers(0, 2), COUNTERS),
+    "cpu.pressure": st.builds("some avg10=0.00 avg60=0.00 avg300=0.00 total={}\n".format, COUNTERS),
+    "cpu.stat": st.builds("user_usec {}\nsystem_usec {}\n".format, st.integers(0, 10**12), st.integers(0, 9)),
+}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@given(
+    looks=st.lists(
+        st.fixed_dictionaries(
+            {name: st.none() | st.binary(max_size=9) | texts for name, texts in FILES.items()}
+        ),
+        max_size=8,
+    )
+)
+def test_counters_that_vanish_begin_anew_or_turn_to_garbage_never_fall_and_are_never_a_false_zero(
+    node, make, looks, monkeypatch
+):
+    # A kept descriptor of a plain file outlives it; one of the kernel's does not.
+    monkeypatch.setattr(DescriptorBudget, "take", lambda _: False)
+    group = node.job_v2("job_4")
+    sampler = make()
+    told: dict[object, float] = {}
+    for look in looks:
+        for name, content in look.items():
+            path = group / name
+            if content is None:
+                path.unlink(missing_ok=True)
+            else:
+                path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        job = sampler.sample().jobs[slurm("4")]
+        now = {
+            "kills": job.oom_kills,
+            "hits": job.memory_limit_hits,
+            "read": job.block_io and job.block_io.read_bytes,
+            "user": job.user_cpu_secs,
+            "pressure": job.pressure_secs.get(("cpu", "some")),
+        }
+        known = {name: value for name, value in now.items() if value is not None}
+        assert all(value >= told.get(name, 0) for name, value in known.items())
+        told.update(known)
+        if look["memory.events"] is None:
+            assert job.oom_kills is None
+        if look["cpu.pressure"] is None:
+            assert job.pressure_secs == {}
     sampler.close()
