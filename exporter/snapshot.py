@@ -192,6 +192,7 @@ class JobSample:
     uid: int | None = None  # of one of its processes, where readable
     node: str | None = None  # the node name in the control group's path, where there is one
     sluid: str | None = None  # Slurm's own unique id, where the control group is named by it
+    slot: str | None = None  # HTCondor's, where the control group is named by it
     oom_kills: int | None = None  # counters: they never fall either
     memory_limit_hits: int | None = None
     block_io: BlockIo | None = None

@@ -18,13 +18,18 @@ INFO_LABELS = (
     "array_job_id",
     "array_task_id",
     "het_job_id",
+    "restarts",
+    "sluid",
+    "slot",
     "accounting",
 )
 
 INFO = Metric(
     "batch_job",
     "info",
-    "Who and what the job is; accounting tells where its figures come from: cgroup or processes. "
+    "Who and what the job is; restarts counts the runs before this one under the same id, "
+    "sluid and slot are what Slurm and HTCondor name its control group by, "
+    "accounting tells where its figures come from: cgroup or processes. "
     "A label is empty where nothing is known.",
     (*JOB, *INFO_LABELS),
 )
@@ -99,6 +104,9 @@ def _info(job: Job, sample: JobSample | None) -> str:
             job.array_job_id,
             job.array_task_id,
             job.het_job_id,
+            job.restarts,
+            job.sluid if sample is None or sample.sluid is None else sample.sluid,
+            sample.slot if sample is not None else None,
             sample.accounting.value if sample is not None else None,
         ),
     )

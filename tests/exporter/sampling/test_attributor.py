@@ -110,6 +110,7 @@ def test_a_slot_of_htcondor_is_shown_as_its_job(node, make, execute):
     jobs = make(condor_execute=str(execute)).sample().jobs
     assert jobs.keys() == {key("htcondor:12.3"), UnitKey(Kind.SERVICE, "condor.service")}
     assert (jobs[key("htcondor:12.3")].user_cpu_secs, jobs[key("htcondor:12.3")].processes) == (1.0, 1)
+    assert jobs[key("htcondor:12.3")].slot == "slot1_1@h"
 
 
 def test_the_next_job_in_a_slot_does_not_inherit(node, make, execute):
