@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 POLL_SECS: Final = 5.0
 DAYS: Final = 2
+SAMPLES: Final = "0+sample-"
+TAIL_BYTES: Final = 2 * 2**20
 MAX_CLUSTERS: Final = 100
 MAX_FILES: Final = 20_000  # of one day
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -34,10 +36,13 @@ _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
 class SonarDirectory:
     """A folder, and how far each of its files was read. Used by one thread."""
 
-    def __init__(self, path: str, intake: SonarIntake, *, max_document_bytes: int) -> None:
+    def __init__(
+        self, path: str, intake: SonarIntake, *, max_document_bytes: int, tail_bytes: int = TAIL_BYTES
+    ) -> None:
         self._path = path
         self._intake = intake
         self._max_bytes = max_document_bytes
+        self._tail_bytes = tail_bytes
         self._places: dict[str, tuple[int, int]] = {}  # inode, and bytes that were read, by path
         self._unreadable = False
 
@@ -78,7 +83,7 @@ class SonarDirectory:
             found = os.fstat(file)
             if not stat.S_ISREG(found.st_mode):
                 return
-            inode, offset = self._places.get(path, (found.st_ino, 0))
+            inode, offset = self._places.get(path) or (found.st_ino, self._first(file, name, found.st_size))
             if inode != found.st_ino or found.st_size < offset:
                 offset = 0  # another file, or written anew
             while offset < found.st_size:
@@ -91,6 +96,14 @@ class SonarDirectory:
                     break
                 offset += read
             places[path] = (found.st_ino, offset)
+
+    def _first(self, file: int, name: str, size: int) -> int:
+        """Return where reading of a new file begins: of a day's samples only the last ones matter."""
+        if not name.startswith(SAMPLES) or size <= self._tail_bytes:
+            return 0
+        content = os.pread(file, self._tail_bytes, size - self._tail_bytes)
+        line = content.find(b"\n")
+        return size - len(content) + line + 1 if line >= 0 else 0
 
 
 def _days(root: int, path: str) -> Iterator[tuple[int, str]]:

@@ -114,6 +114,9 @@ class SonarListener:
 
     async def _read(self, request: web.BaseRequest) -> bytes:
         body = bytearray()
+        if request.headers.get("Expect", "").lower() == "100-continue":  # curl asks before large bodies
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0
         try:
             async with asyncio.timeout(BODY_SECS):
                 while chunk := await request.content.readany():

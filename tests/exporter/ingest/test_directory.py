@@ -118,6 +118,19 @@ def test_many_documents_are_read_in_pieces(folder, make):
     assert folder.counts() == {"sample": 100}
 
 
+def test_of_a_days_samples_that_are_there_at_the_start_only_the_last_are_read(site, folder, make):
+    for ago in range(100, 0, -1):
+        folder.append(make.sample(ago=ago))
+        folder.append(make.sample("c2", ago=ago), path="other.json")
+    size = len(json.dumps(make.sample())) + 1
+    folder.reader = SonarDirectory(
+        str(folder.root), site.intake, max_document_bytes=MAX_BYTES, tail_bytes=3 * size
+    )
+    assert folder.counts() == {"sample": 103 - 1}  # the first of the three is cut
+    folder.append(make.sample())
+    assert folder.counts() == {"sample": 103}
+
+
 def test_a_folder_that_is_not_there_yet_is_waited_for(site, tmp_path, make):
     reader = SonarDirectory(str(tmp_path / "later"), site.intake, max_document_bytes=MAX_BYTES)
     reader.read()

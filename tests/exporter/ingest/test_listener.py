@@ -125,6 +125,17 @@ async def test_more_at_once_than_there_is_room_for_are_refused(post, make):
     assert [each[0] for each in await asyncio.gather(*waiting)] == [200] * MAX_AT_ONCE
 
 
+async def test_who_asks_before_sending_a_body_is_told_to_go_on(post, make):
+    body = json.dumps(make.sample()).encode()
+    reader, writer = await asyncio.open_connection(*post.address.split(":"))
+    head = f"Host: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nExpect: 100-continue"
+    writer.write(f"POST /sample HTTP/1.1\r\n{head}\r\n\r\n".encode())
+    assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    writer.write(body)
+    assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+    writer.close()
+
+
 async def test_an_address_in_use_is_named(post):
     with pytest.raises(ConfigurationError, match=r"sonar\.listen"):
         async with listening(post.listener, post.address):
