@@ -183,3 +183,22 @@ def test_tasks_that_wait_for_cpus_are_under_pressure(groups, sample, until):
     # Without the memory controller nothing is known of memory, which is not zero.
     if not (job / "memory.events").exists():
         assert (told.oom_kills, told.memory_limit_hits, told.memory.charged) == (None, None, None)
+
+
+def test_steps_and_commands_are_on_the_page_where_they_are_asked_for(groups, start_exporter, until, tmp_path):
+    job = groups.make(v1("cpuacct"), V1_PATH)
+    groups.start(groups.make(job, "step_batch"), "sh", "-c", LOOP)
+    exporter = start_exporter(
+        "--batch.sources", "", "--features.root", str(tmp_path / "f"), "--sample.interval", "1s",
+        "--node.name", NODE, "--jobs.steps", "--collector.processes", "--processes.top", "3",
+    )  # fmt: skip
+    labels = {"batch_system": "slurm", "job_id": JOB.job_id}
+    until(lambda: exporter.series("batch_job_step_cpu_seconds_total", step="batch", mode="user", **labels))
+    until(
+        lambda: (
+            sum(exporter.series("batch_job_command_cpu_seconds_total", command="sh", **labels).values()) > 0
+        )
+    )
+    assert list(exporter.series("batch_job_command_processes", command="sh", **labels).values()) == [1]
+    assert exporter.series("batch_job_io_read_bytes_total", **labels)
+    assert exporter.series("batch_node_threads")
