@@ -46,6 +46,7 @@ class JobsDocuments:
         self._queue = queue
         self._changes = changes
         self._answered_secs: float | None = None
+        self._complaint = ""
 
     def make(self) -> list[Document]:
         """Return the documents of one round, at least one. Raises SourceError where nothing can be told."""
@@ -82,8 +83,11 @@ class JobsDocuments:
         except SourceError as error:
             if table is None:
                 raise
-            log.warning("no accounting, jobs are taken from the queue alone: %s", error)
+            if str(error) != self._complaint:  # once, not each time: a cluster may keep no accounting
+                log.warning("no accounting, jobs are taken from the queue alone: %s", error)
+            self._complaint = str(error)
             return list(queue_records(table))
+        self._complaint = ""
         self._answered_secs = accounting.taken_at_secs
         for rejected in accounting.rejected:
             log.warning("record skipped: %s", rejected, extra={"source": self._source.name})

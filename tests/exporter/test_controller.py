@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from exporter import controller
+from exporter.cli import main
 from exporter.collectors import COLLECTORS, CONTROLLER
 from exporter.config import ExporterConfig
 from exporter.controller import Controller, make_cluster_sources
@@ -230,3 +231,9 @@ def test_an_absurd_cluster_does_not_end_the_page(source, clock):
     text = page(served)
     assert 'batch_cluster_nodes{batch_system="slurm",partition="",state="UNKNOWN"} 1\n' in text
     assert 'batch_cluster_cpus{batch_system="slurm",partition="",kind="other"} 0\n' in text
+
+
+def test_settings_of_the_role_are_checked_before_a_port_opens(capsys):
+    assert main(["check-config", "--role", "controller", "--batch.sources", "spool"]) == 2
+    assert "batch.sources: spool has no view of a whole cluster" in capsys.readouterr().err
+    assert main(["check-config", "--role", "master"]) == 2

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -213,3 +214,17 @@ def test_a_controller_that_is_away_costs_no_scrape(slurm, controller, tmp_path, 
     until(lambda: exporter.series("batch_exporter_source_up", source="slurm-nodes")[
         (("source", "slurm-nodes"),)
     ] == 1)  # fmt: skip
+
+
+def test_a_cluster_without_accounting_tells_of_its_queue(slurm, document, tmp_path):
+    job_id = slurm.submit("sleep 30", "-J", HOSTILE, "-t", "7")
+    slurm.wait(job_id, "RUNNING")
+    conf = Path(slurm.environ["SLURM_CONF"]).read_text()
+    without = (
+        re.sub(r"(?m)^AccountingStorage.*\n", "", conf) + "AccountingStorageType=accounting_storage/none\n"
+    )
+    (tmp_path / "slurm.conf").write_text(without)
+    slurm.environ["SLURM_CONF"] = str(tmp_path / "slurm.conf")
+    [job] = [each for each in document("jobs")["slurm_jobs"] if each["job_id"] == int(job_id)]
+    assert (job["job_name"], job["job_state"], job["time_limit"]) == (HOSTILE, "RUNNING", 422)
+    assert "sacct" not in job

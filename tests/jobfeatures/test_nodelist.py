@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
-from jobfeatures.nodelist import MAX_NODES, expand_nodes, fold_nodes
+from jobfeatures.nodelist import MAX_NODES, expand_nodes, fold_nodes, fold_ranges
 
 
 @pytest.mark.parametrize("text", ["", "(null)", "None assigned"])
@@ -130,3 +130,17 @@ def test_single_names_do_not_load_the_library() -> None:
         "fold_nodes(['n1']); sys.exit('ClusterShell' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "ranges"),
+    [
+        ((), ()),
+        (("n1",), ("n1",)),
+        (("n2", "n1", "login"), ("login", "n[1-2]")),
+        (("a1", "a2", "b-1-1", "b-1-2", "b-2-1", "b-2-2"), ("a[1-2]", "b-[1-2]-[1-2]")),
+    ],
+)
+def test_ranges_have_no_commas_between_names(names: tuple[str, ...], ranges: tuple[str, ...]) -> None:
+    assert fold_ranges(names) == ranges
+    assert set(expand_nodes(",".join(fold_ranges(names)))) == set(names)

@@ -14,7 +14,6 @@ from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.fields import Record, split_open
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.model import UNLIMITED, JobKey, Limit
-from jobfeatures.nodelist import expand_nodes
 from jobfeatures.quantities import parse_binary_size, parse_count
 
 ACCOUNTING_SOURCE = "sacct"
@@ -103,7 +102,7 @@ def parse_accounting_record(values: Mapping[str, str]) -> AccountingRecord:
         account=record.text("Account"),
         partition=record.text("Partition"),
         reservation=record.text("Reservation"),
-        nodes=expand_nodes(record.text("NodeList") or ""),
+        nodes=record.nodes("NodeList"),
         submit_secs=record.count("Submit"),
         start_secs=record.count("Start"),
         end_secs=record.count("End"),
@@ -122,12 +121,12 @@ def parse_accounting_record(values: Mapping[str, str]) -> AccountingRecord:
         system_cpu_secs=record.secs("SystemCPU"),
         min_cpu_secs=record.secs("MinCPU"),
         average_cpu_secs=record.secs("AveCPU"),
-        average_read_bytes=record.size("AveDiskRead"),
-        average_written_bytes=record.size("AveDiskWrite"),
-        average_resident_bytes=record.size("AveRSS"),
-        average_virtual_bytes=record.size("AveVMSize"),
-        max_resident_bytes=record.size("MaxRSS"),
-        max_virtual_bytes=record.size("MaxVMSize"),
+        average_read_bytes=record.scaled("AveDiskRead"),
+        average_written_bytes=record.scaled("AveDiskWrite"),
+        average_resident_bytes=record.scaled("AveRSS"),
+        average_virtual_bytes=record.scaled("AveVMSize"),
+        max_resident_bytes=record.scaled("MaxRSS"),
+        max_virtual_bytes=record.scaled("MaxVMSize"),
     )
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from jobfeatures.batch.slurm.basics import NOTHING
 from jobfeatures.errors import ParseError
+from jobfeatures.nodelist import expand_nodes
 from jobfeatures.quantities import parse_binary_size, parse_count, parse_slurm_duration
 
 UNKNOWN = NOTHING | {"NONE", "Unassigned", "INVALID", "Partition_Limit", "None assigned", "n/a"}
@@ -73,7 +75,7 @@ class Record:
         return None if value is None else parse_count(value, field=field)
 
     def scaled(self, field: str) -> int | None:
-        """Return a whole number that may be written ``2K``, powers of 1024."""
+        """Return a count or bytes, which may be written ``2K``, powers of 1024."""
         value = self.text(field)
         return None if value is None else parse_binary_size(value, field=field)
 
@@ -84,9 +86,16 @@ class Record:
             None if value is None else parse_slurm_duration(value, field=field, bare_unit_secs=bare_unit_secs)
         )
 
-    def size(self, field: str) -> int | None:
-        """Return bytes."""
-        return self.scaled(field)
+    def nodes(self, field: str) -> tuple[str, ...]:
+        """Return the names of a compressed list, none where there is nothing."""
+        value = self.text(field)
+        return () if value is None else _expand_kept(value)
+
+
+@lru_cache(maxsize=4096)
+def _expand_kept(text: str) -> tuple[str, ...]:
+    """Expand a list once: many jobs and steps of a queue are on the same nodes."""
+    return expand_nodes(text)
 
 
 def count_tasks(text: str) -> int:

@@ -15,7 +15,6 @@ from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limit, Limits
-from jobfeatures.nodelist import expand_nodes
 
 QUEUE_SOURCE = "squeue"
 QUEUE_FIELDS = (
@@ -80,7 +79,7 @@ def parse_queued_job(values: Mapping[str, str]) -> Job:
         eligible_secs=record.count("EligibleTime"),
         start_secs=record.count("StartTime") if started else None,
         end_secs=record.count("EndTime") if state.is_finished else None,
-        nodes=expand_nodes(record.text("NodeList") or ""),
+        nodes=record.nodes("NodeList"),
         total_cpus=cpus,
         total_nodes=record.scaled("NumNodes"),
         total_gpus=parse_tres_gpus(values["tres-alloc"]),

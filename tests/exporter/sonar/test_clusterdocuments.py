@@ -53,10 +53,11 @@ def test_jobs_that_accounting_does_not_know_yet_come_from_the_queue(
     ]
 
 
-def test_without_accounting_the_queue_is_all_there_is(origin, source, clock, make_job, make_table):
+def test_without_accounting_the_queue_is_all_there_is(origin, source, clock, make_job, make_table, caplog):
     source.records = SourceError("accounting is disabled")
     made = documents(origin, source, clock, make_table(make_job("13")))
-    assert ids(made.make()) == [[13]]
+    assert [ids(made.make()) for _ in range(3)] == [[[13]]] * 3
+    assert len([each for each in caplog.records if "no accounting" in each.message]) == 1
     with pytest.raises(SourceError):
         documents(origin, source, clock).make()
 
