@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 
 from exporter.sampling.counterfiles import parse_process_io
-from exporter.sampling.descriptors import Unreadable, read_file
+from exporter.sampling.descriptors import VANISHED, Unreadable, read_file
 from exporter.sampling.processes import PAGE_BYTES
 from exporter.sampling.status import parse_process_status
 from exporter.snapshot import ProcessDetail, ProcessSample
@@ -31,12 +31,13 @@ def parse_statm_data(text: str, *, page_bytes: int = PAGE_BYTES) -> int:
 def read_details(
     procfs: str, processes: Iterable[ProcessSample], unreadable: Unreadable
 ) -> dict[int, ProcessDetail]:
-    """Read what can be read of each process, by pid. A process that has gone since has nothing known."""
-    return {each.pid: read_detail(procfs, each, unreadable) for each in processes}
+    """Read what can be read of each process, by pid; one that has gone since is absent."""
+    found = {each.pid: read_detail(procfs, each, unreadable) for each in processes}
+    return {pid: detail for pid, detail in found.items() if detail is not None}
 
 
-def read_detail(procfs: str, process: ProcessSample, unreadable: Unreadable) -> ProcessDetail:
-    """Read one process: its user, its own memory, its data and its input and output.
+def read_detail(procfs: str, process: ProcessSample, unreadable: Unreadable) -> ProcessDetail | None:
+    """Read one process: its user, its own memory, its data and its input and output; None if it has gone.
 
     The input and output of other users' processes is for root, see ptrace(2);
     memory is not asked of kernel threads and zombies, which have none.
@@ -46,6 +47,8 @@ def read_detail(procfs: str, process: ProcessSample, unreadable: Unreadable) -> 
     try:
         uid = os.stat(folder).st_uid
     except OSError as error:
+        if error.errno in VANISHED:
+            return None
         unreadable.add("process_owner", error)
     if process.virtual_bytes:
         try:

@@ -131,7 +131,7 @@ class NodeDocuments:
         return [sysinfo_envelope(self._origin, sample)]
 
     def _read(self, snapshot: Snapshot) -> SampleInput:
-        # The details are those of a moment later: a process that has ended meanwhile has none.
+        # The details are those of a moment later: a process that has ended meanwhile is left out.
         details = read_details(self._procfs, snapshot.processes.values(), self._unreadable)
         users = self._users.names(each.uid for each in details.values() if each.uid is not None)
         monotonic_secs = self._monotonic_of(snapshot)

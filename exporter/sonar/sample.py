@@ -61,7 +61,7 @@ class SampleInput:
     ticks_per_sec: int
     previous: Snapshot | None = None  # for `cpu_util`
     elapsed_secs: float | None = None  # between the two, by a clock that is never set
-    details: Mapping[int, ProcessDetail] = field(default_factory=dict)  # by pid
+    details: Mapping[int, ProcessDetail] = field(default_factory=dict)  # by pid; others are not told of
     users: Mapping[int, str] = field(default_factory=dict)  # names by uid
 
 
@@ -185,11 +185,10 @@ def _jobs(given: SampleInput, options: SampleOptions, profile: str) -> list[Docu
     )
     for pid, work_id in identify(given.snapshot).items():
         detail = given.details.get(pid)
-        uid = detail.uid if detail is not None else None
-        is_system = uid is not None and uid < FIRST_USER_UID
-        if (options.exclude_system_jobs and is_system) or (options.batch_only and not work_id.is_batch):
+        if detail is None or pid not in measured:  # it has gone, or is about to
             continue
-        if pid not in measured:
+        is_system = detail.uid is not None and detail.uid < FIRST_USER_UID
+        if (options.exclude_system_jobs and is_system) or (options.batch_only and not work_id.is_batch):
             continue
         works.setdefault((work_id, names.get(pid, UNKNOWN_USER)), []).append(measured[pid])
     jobs = []

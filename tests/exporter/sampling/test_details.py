@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from exporter.sampling.descriptors import Unreadable
 from exporter.sampling.details import parse_statm_data, read_detail, read_details
 from exporter.sampling.processes import parse_process_stat
-from exporter.snapshot import ProcessDetail
 from jobfeatures.errors import ParseError
 
 CAPTURED = Path(__file__).parents[2] / "fixtures/proc"
@@ -76,7 +75,7 @@ def test_what_is_garbage_is_unknown_and_counted_and_the_rest_lives(procfs, name,
 
 def test_a_process_that_has_gone_is_no_failure(tmp_path, procfs):
     unreadable = Unreadable()
-    assert read_detail(str(tmp_path / "empty"), sample_of(procfs / "6663"), unreadable) == ProcessDetail()
+    assert read_details(str(tmp_path / "empty"), [sample_of(procfs / "6663")], unreadable) == {}
     assert unreadable.counts == {}
 
 

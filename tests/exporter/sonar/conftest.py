@@ -105,6 +105,7 @@ def details():
     found[102] = ProcessDetail(uid=6001, anon_bytes=1024, data_bytes=2048, io=io(1024, 0, 1))
     found[103] = ProcessDetail(uid=6001, anon_bytes=2048, data_bytes=None, io=None)
     found[401] = ProcessDetail(uid=4711)
+    found[400] = found[500] = ProcessDetail()
     return found
 
 

@@ -130,6 +130,13 @@ def test_users_without_a_name_are_told_by_number_and_else_as_unknown(origin, giv
     assert users["containerd-shim"] == "_user_unknown"
 
 
+def test_a_process_that_ended_before_its_details_were_read_is_left_out(origin, given_input):
+    details = {pid: each for pid, each in given_input.details.items() if pid != 101}
+    found = processes_of(jobs_of(origin, replace(given_input, details=details)))
+    assert "python" not in found
+    assert "rank" in found
+
+
 def test_kernel_threads_have_a_record_each(origin, given_input):
     records = [job for job in jobs_of(origin, given_input) if job["job"] == 0]
     assert [[each["cmd"] for each in record["processes"]] for record in records] == [
