@@ -26,11 +26,14 @@ class Counts(NamedTuple):
 
     def plus(self, other: Counts) -> Counts:
         """Return the sum."""
-        return Counts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        return Counts(self[0] + other[0], self[1] + other[1], self[2] + other[2], self[3] + other[3])
 
     def less(self, other: Counts) -> Counts:
         """Return the difference, nothing below 0."""
-        return Counts(*(max(0, mine - theirs) for mine, theirs in zip(self, other, strict=True)))
+        cpu, read, written, cancelled = (
+            self[0] - other[0], self[1] - other[1], self[2] - other[2], self[3] - other[3]
+        )  # fmt: skip
+        return Counts(max(0, cpu), max(0, read), max(0, written), max(0, cancelled))
 
 
 NOTHING: Final = Counts()
