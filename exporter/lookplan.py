@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-BURST_LOOKS = 4  # at once
+BURST_LOOKS = 8  # at once
+KEPT_LOOKS = 4  # of them, for what cannot wait
 LOOKS_PER_SEC = 2.0  # for long
 FIRST_AGAIN_SECS = 0.5
 
@@ -12,7 +13,9 @@ FIRST_AGAIN_SECS = 0.5
 class LookPlan:
     """When extra looks are due. Times are monotonic seconds.
 
-    A change asks for a look at once. A job that began also for one after half a
+    A job that is about to end asks for a look at once, since its figures go
+    with it; so does one that begins. One that has gone is noticed when there
+    are looks to spare. A job that began also for one after half a
     second, one, two and so on, until the regular looks suffice: whatever its
     life was, it was seen when half of it was over. However many jobs come, the
     looks are at most `BURST_LOOKS` at once and `LOOKS_PER_SEC` for long.
@@ -22,6 +25,7 @@ class LookPlan:
         self._interval_secs = interval_secs
         self._young: deque[tuple[float, float]] = deque()  # when due, and the gap that follows
         self._wanted = False
+        self._wanted_later = False
         self._tokens = float(BURST_LOOKS)
         self._refilled_at = float("-inf")
 
@@ -32,9 +36,13 @@ class LookPlan:
         if not any(gap == FIRST_AGAIN_SECS for _, gap in self._young):
             self._young.append((now_secs + FIRST_AGAIN_SECS, FIRST_AGAIN_SECS))
 
-    def changed(self) -> None:
-        """Note that a job has ended, or is about to."""
+    def ending(self) -> None:
+        """Note that a job is about to end."""
         self._wanted = True
+
+    def ended(self) -> None:
+        """Note that a job is no more."""
+        self._wanted_later = True
 
     def is_due(self, now_secs: float) -> bool:
         """Tell whether to look now; if so the look is taken for done."""
@@ -44,22 +52,27 @@ class LookPlan:
             if due_secs > now_secs:
                 self._young.append((due_secs, gap_secs))
                 continue
-            self._wanted = True
+            self._wanted_later = True
             if gap_secs * 2 < self._interval_secs:
                 self._young.append((now_secs + gap_secs, gap_secs * 2))
-        if not self._wanted or self._tokens < 1:
+        if self._tokens < self._needed():
             return False
         self._tokens -= 1
-        self._wanted = False
+        self._wanted = self._wanted_later = False
         return True
 
     def wait_secs(self, now_secs: float) -> float | None:
         """Return how long nothing is due, None for as long as nothing happens."""
         self._refill(now_secs)
         times = [due_secs - now_secs for due_secs, _ in self._young]
-        if self._wanted:
-            times.append((1 - self._tokens) / LOOKS_PER_SEC)
+        if self._wanted or self._wanted_later:
+            times.append((self._needed() - self._tokens) / LOOKS_PER_SEC)
         return max(0.0, min(times)) if times else None
+
+    def _needed(self) -> float:
+        if self._wanted:
+            return 1.0
+        return float(KEPT_LOOKS) if self._wanted_later else float("inf")
 
     def _refill(self, now_secs: float) -> None:
         passed_secs = now_secs - self._refilled_at

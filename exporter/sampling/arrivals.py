@@ -14,7 +14,7 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 
 from exporter.lookplan import LookPlan
-from exporter.sampling.descriptors import VANISHED
+from exporter.sampling.descriptors import VANISHED, read_file
 from exporter.sampling.hierarchies import BATCH_HIERARCHIES
 from exporter.sampling.hierarchy import find_hierarchies
 from jobfeatures import inotify
@@ -39,6 +39,14 @@ JOB_SHAPES: Shapes = frozenset(shape for batch in BATCH_HIERARCHIES for shape in
 def compute_shapes_below(shapes: Shapes, name: str) -> Shapes:
     """Return what may stand below a directory's directory of this name."""
     return frozenset(shape[1:] for shape in shapes if shape and fnmatchcase(name, shape[0]))
+
+
+def is_empty(path: str) -> bool:
+    """Tell whether a control group has no process, by its ``cgroup.events``; see cgroups(7)."""
+    try:
+        return b"populated 0" in read_file(path)
+    except OSError:
+        return False  # it is gone, which is told elsewhere
 
 
 class JobArrivals:
@@ -112,7 +120,7 @@ class JobArrivals:
         for notice in self._inotify.notices():
             if notice.mask & inotify.OVERFLOW:
                 self.rescan()
-                self._plan.changed()
+                self._plan.ending()
             elif notice.mask & inotify.IGNORED:
                 self._places.pop(notice.watch, None)
             elif notice.watch in self._places:
@@ -122,11 +130,12 @@ class JobArrivals:
 
     def _take(self, notice: Notice) -> None:
         path, shapes = self._places[notice.watch]
-        if () in shapes or not shapes:  # of a job: a step has gone, or it has run empty
-            if not notice.mask & inotify.CREATE:
-                self._plan.changed()
-            if len(shapes) < 2:
-                return
+        if not shapes:
+            if is_empty(path):
+                self._plan.ending()
+            return
+        if () in shapes and notice.mask & inotify.DELETE:  # of a job: a step of it has gone
+            self._plan.ending()
         below = compute_shapes_below(shapes, notice.name)
         if not below:
             return
@@ -134,7 +143,7 @@ class JobArrivals:
             if self._watch(f"{path}/{notice.name}", below):
                 self._plan.began(self._clock.monotonic_secs())
         elif () in below:
-            self._plan.changed()
+            self._plan.ended()
 
     def _watch(self, path: str, shapes: Shapes) -> bool:
         """Watch a directory and what may hold jobs below it; tell whether there are any."""

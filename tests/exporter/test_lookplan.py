@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.lookplan import BURST_LOOKS, LOOKS_PER_SEC, LookPlan
+from exporter.lookplan import BURST_LOOKS, KEPT_LOOKS, LOOKS_PER_SEC, LookPlan
 
 
 def looks(plan, now, until):
@@ -25,7 +25,7 @@ def test_nothing_is_due_where_nothing_happens():
 
 def test_a_change_is_looked_at_at_once_and_once():
     plan = LookPlan(10)
-    plan.changed()
+    plan.ending()
     assert plan.wait_secs(100.0) == 0
     assert plan.is_due(100.0)
     assert not plan.is_due(100.0)
@@ -50,7 +50,7 @@ def test_however_much_happens_the_looks_are_few(events):
     plan, now, taken = LookPlan(10), 0.0, 0
     for gap, is_begin in events:
         now += gap
-        plan.began(now) if is_begin else plan.changed()
+        plan.began(now) if is_begin else plan.ending()
         taken += plan.is_due(now)
     assert taken <= BURST_LOOKS + now * LOOKS_PER_SEC + 1e-6
 
@@ -58,9 +58,9 @@ def test_however_much_happens_the_looks_are_few(events):
 def test_no_change_is_forgotten_for_want_of_a_look():
     plan = LookPlan(10)
     for _ in range(BURST_LOOKS):
-        plan.changed()
+        plan.ending()
         assert plan.is_due(0.0)
-    plan.changed()
+    plan.ending()
     assert not plan.is_due(0.0)
     wait = plan.wait_secs(0.0)
     assert 0 < wait <= 1 / LOOKS_PER_SEC
@@ -72,3 +72,23 @@ def test_a_thousand_jobs_at_once_are_one_plan():
     for number in range(1000):
         plan.began(number / 1000)
     assert len(plan._young) < 5
+
+
+def test_jobs_that_have_gone_leave_looks_for_those_about_to():
+    plan = LookPlan(10)
+    for _ in range(100):
+        plan.ended()
+        plan.is_due(0.0)
+    for _ in range(KEPT_LOOKS - 1):
+        plan.ending()
+        assert plan.is_due(0.0)
+
+
+def test_a_job_that_has_gone_is_noticed_in_the_end():
+    plan = LookPlan(10)
+    for _ in range(BURST_LOOKS):
+        plan.ending()
+        assert plan.is_due(0.0)
+    plan.ended()
+    assert not plan.is_due(0.0)
+    assert plan.is_due(plan.wait_secs(0.0))

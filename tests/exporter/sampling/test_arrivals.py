@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 
+from exporter.lookplan import BURST_LOOKS
 from exporter.sampling import arrivals
 from exporter.sampling.arrivals import JOB_SHAPES, JobArrivals, compute_shapes_below
 from exporter.sampling.sampler import Sampler
@@ -105,7 +106,7 @@ def test_jobs_by_the_hundred_ask_for_a_few_looks_only(node, watch):
     for number in range(2, 200):
         node.job_v2(f"job_{number}")
         watcher.follow()
-    assert len(asked) <= 4
+    assert len(asked) <= BURST_LOOKS
 
 
 def test_watches_go_with_the_jobs(node, watch):
