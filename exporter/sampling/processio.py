@@ -17,6 +17,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
 
 RELOOK = 32
+FAILED_RELOOK = 8  # for those that could not be read: without the right to, it would be all of them each time
 _NOTHING = IoBytes(0, 0, 0, 0, 0)
 
 
@@ -68,10 +69,11 @@ class ProcessIoBook:
                         entry.close()
                     entry = known[pid] = _Entry(f"{self._procfs}/{pid}/io", self._budget, process.start_ticks)
                 entry.look = self._look
-                if process is not entry.process or entry.failed or pid % RELOOK == due:
+                gap = FAILED_RELOOK if entry.failed else RELOOK
+                if process is not entry.process or pid % gap == due % gap:
                     self._read(entry, process)
-                    if entry.failed:
-                        unknown.add(key)
+                if entry.failed:
+                    unknown.add(key)
                 if entry.reading is not None:
                     readings[pid] = entry.reading
                     keys[pid] = key
@@ -115,9 +117,9 @@ class ProcessIoBook:
                 io = parse_process_io(data.decode("ascii", "replace"))
         except (OSError, ParseError) as error:
             self._unreadable.add("process_io", error)
+            entry.process = process
             entry.failed = not (isinstance(error, OSError) and error.errno in VANISHED)
             return
-        if entry.reading is None or entry.process is not process or io is not entry.reading.io:
-            entry.reading = IoReading(process.pid, process.ppid, process.start_ticks, process.state, io)
+        entry.reading = IoReading(process.pid, process.ppid, process.start_ticks, process.state, io)
         entry.data = data
         entry.process = process

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from exporter.sampling.processes import parse_process_stat
-from exporter.sampling.processio import RELOOK, ProcessIoBook
+from exporter.sampling.processio import FAILED_RELOOK, RELOOK, ProcessIoBook
 from exporter.snapshot import ProcessIo
 from jobfeatures.model import JobKey
 
@@ -106,6 +106,19 @@ def test_one_process_that_cannot_be_read_leaves_the_sum_unknown(
         fail_opening("11/io", None)
     second = process(node, 11, read=9)
     assert read_of(book.update({JOB: [first, second]})) == 14
+
+
+def test_without_the_right_to_read_processes_they_are_tried_now_and_then_only(
+    node, book, unreadable, fail_opening
+):
+    sleepers = [process(node, pid) for pid in range(100, 100 + RELOOK)]
+    fail_opening("/io", errno.EACCES)
+    for _ in range(FAILED_RELOOK):
+        assert book.update({JOB: sleepers}) == {}
+    assert unreadable.counts == {"process_io_eacces": RELOOK + RELOOK * (FAILED_RELOOK - 1) // FAILED_RELOOK}
+    fail_opening("/io", None)
+    told = [book.update({JOB: sleepers}) for _ in range(FAILED_RELOOK)]
+    assert read_of(told[-1]) == 0
 
 
 def test_a_process_that_has_vanished_since_it_was_listed_is_no_failure(node, book, unreadable):
