@@ -139,7 +139,7 @@ class DaemonConfig(IngestConfig):
         "controller.history",
         POSITIVE_DURATION,
         3600.0,
-        "controller role: how far back accounting is asked, at first and after a failure at most a week",
+        "jobs, and controller role at the start: how far back accounting is asked",
     )
     controller_sd_port: int = setting(
         "controller.sd_port", COUNT, 9819, "port of the nodes' exporters, as /sd lists them"

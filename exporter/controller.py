@@ -62,6 +62,7 @@ class Controller:
                     self._config,
                     source,
                     self._clock,
+                    history_secs=self._config.controller_history_secs,
                     queue=lambda keeper=queue: keeper.status.table,  # type: ignore[misc]  # bound now
                     cluster=lambda keeper=cluster: keeper.status.table,  # type: ignore[misc]
                 )

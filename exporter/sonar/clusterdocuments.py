@@ -21,7 +21,7 @@ from jobfeatures.model import Cluster, JobTable
 log = logging.getLogger(__name__)
 
 RECORDS_PER_DOCUMENT = 1000  # sinks and consumers bound the size of a message
-MIN_HISTORY_SECS = 600.0
+MIN_OVERLAP_SECS = 600.0
 MAX_HISTORY_SECS = 7 * 86400.0
 
 
@@ -35,14 +35,19 @@ class JobsDocuments:
         clock: Clock,
         *,
         history_secs: float,
+        overlap_secs: float = MIN_OVERLAP_SECS,
         queue: Callable[[], JobTable | None],
         changes: JobChanges | None = None,
     ) -> None:
-        """`history_secs`: how far a question looks back behind the last answer. No `changes`: send all."""
+        """Look back `history_secs` at first, later `overlap_secs` behind the last answer.
+
+        Without `changes` all is sent each time.
+        """
         self._origin = origin
         self._source = source
         self._clock = clock
         self._history_secs = history_secs
+        self._overlap_secs = overlap_secs
         self._queue = queue
         self._changes = changes
         self._answered_secs: float | None = None
@@ -96,8 +101,9 @@ class JobsDocuments:
         return [*accounting.records, *queued]
 
     def _since_secs(self, now_secs: float) -> float:
-        last = self._answered_secs if self._answered_secs is not None else now_secs
-        return max(now_secs - MAX_HISTORY_SECS, last - self._history_secs)
+        if self._answered_secs is None:
+            return now_secs - self._history_secs
+        return max(now_secs - MAX_HISTORY_SECS, self._answered_secs - self._overlap_secs)
 
 
 def add_cluster_documents(
@@ -106,6 +112,7 @@ def add_cluster_documents(
     source: ClusterSource,
     clock: Clock,
     *,
+    history_secs: float,
     queue: Callable[[], JobTable | None],
     cluster: Callable[[], Cluster | None],
 ) -> None:
@@ -115,8 +122,9 @@ def add_cluster_documents(
         origin,
         source,
         clock,
+        history_secs=history_secs,
         # What ended between two rounds, and what accounting learnt late.
-        history_secs=max(MIN_HISTORY_SECS, 2 * config.sonar_jobs_interval_secs),
+        overlap_secs=max(MIN_OVERLAP_SECS, 2 * config.sonar_jobs_interval_secs),
         queue=queue,
         changes=None if config.sonar_jobs_stateless else JobChanges(),
     )

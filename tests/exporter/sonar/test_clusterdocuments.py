@@ -35,7 +35,7 @@ def source(clock):
 
 
 def documents(origin, source, clock, table=None, **more):
-    return JobsDocuments(origin, source, clock, history_secs=600, queue=lambda: table, **more)
+    return JobsDocuments(origin, source, clock, history_secs=3600, queue=lambda: table, **more)
 
 
 def ids(made):
@@ -74,7 +74,7 @@ def test_a_question_looks_back_to_the_last_answer(origin, source, clock):
     made.make()
     clock.advance(30 * 86400)
     made.make()
-    assert source.asked == [600, 900, 1200, MAX_HISTORY_SECS]
+    assert source.asked == [3600, 900, 1200, MAX_HISTORY_SECS]
 
 
 def test_stateful_or_stateless(origin, source, clock):

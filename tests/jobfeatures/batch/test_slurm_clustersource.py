@@ -1,0 +1,127 @@
+"""The source of the controller role, with stand-ins for Slurm's commands."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobfeatures.batch.slurm import make_cluster_source
+from jobfeatures.batch.slurm.clustersource import SlurmCluster, make_separator
+from jobfeatures.config import Config
+from jobfeatures.errors import CommandError, SourceError
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm"
+
+# Prints a captured answer with the separator that was asked for, and keeps how it was called.
+COMMAND = """#!{python}
+import json, os, sys
+wanted = os.environ.get("SQUEUE_FORMAT2", "")
+separator = wanted[len("JobID:"):wanted.find(",")] if wanted else ""
+for argument in sys.argv:
+    if argument.startswith("--delimiter="):
+        separator = argument.removeprefix("--delimiter=")
+called = {{"argv": sys.argv[1:], "separator": separator, "time": os.environ["SLURM_TIME_FORMAT"]}}
+with open("{calls}", "a") as file:
+    file.write(json.dumps(called) + "\\n")
+{extra}
+with open("{fixture}", "rb") as file:
+    text = file.read().replace(b"\\x1fzCaptured\\x1f", separator.encode())
+sys.stdout.buffer.write(text)
+"""
+SCONTROL = """#!/bin/bash
+while read -r line; do
+  case $line in
+    "show hostnames "*) echo "${{line#show hostnames }}" ;;
+    "show node") cat {folder}/nodes.txt; echo ;;
+    "show partition") cat {folder}/partitions.txt; echo ;;
+  esac
+done
+"""
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Return a function that makes a stand-in and returns its path."""
+
+    def make(name, extra=""):
+        path = tmp_path / name
+        fixture = FIXTURES / f"{name}.txt"
+        calls = tmp_path / f"{name}.calls"
+        if name == "scontrol":
+            path.write_text(SCONTROL.format(folder=FIXTURES))
+        else:
+            path.write_text(COMMAND.format(python=sys.executable, calls=calls, fixture=fixture, extra=extra))
+        path.chmod(0o755)
+        return str(path)
+
+    return make
+
+
+def calls(tmp_path, name):
+    return (tmp_path / f"{name}.calls").read_text()
+
+
+def test_the_queue_is_asked_for_with_a_separator_that_no_command_line_shows(command, clock, tmp_path):
+    source = SlurmCluster(clock, squeue=command("squeue"))
+    table = source.poll_queue()
+    assert len(table.jobs) == 16
+    assert table.taken_at_secs == clock.now
+    source.poll_queue()
+    first, second = map(json.loads, calls(tmp_path, "squeue").splitlines())
+    assert first["separator"] != second["separator"]
+    assert first["argv"] == ["-a", "-h", "-t", "all"]
+    assert first["time"] == "%s"
+
+
+def test_accounting_is_asked_since_then(command, clock, tmp_path):
+    source = SlurmCluster(clock, sacct=command("sacct"))
+    assert len(source.poll_accounting(clock.now - 90.5).records) == 22
+    assert '"-S", "now-91seconds", "-E", "now"' in calls(tmp_path, "sacct")
+    source.poll_accounting(clock.now + 5)  # a clock that was set back
+    assert "now-1seconds" in calls(tmp_path, "sacct")
+
+
+def test_nodes_and_partitions_come_from_one_command(command, clock):
+    cluster = SlurmCluster(clock, scontrol=command("scontrol")).poll_cluster()
+    assert [each.name for each in cluster.nodes] == ["lab1", "lab2"]
+    assert [each.name for each in cluster.partitions] == ["batch", "long"]
+
+
+@pytest.mark.parametrize("name", ["squeue", "sacct"])
+@pytest.mark.parametrize(
+    ("extra", "error", "reason"),
+    [
+        ("sys.exit('slurm_load_jobs error: Unable to contact slurm controller')", SourceError, "Unable to contact"),
+        ("print('half of an answer'); sys.exit(0)", SourceError, "cut off|no records"),
+        ("import time; time.sleep(60)", CommandError, "no end after"),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_is_no_answer(command, clock, name, extra, error, reason):
+    source = SlurmCluster(clock, **{name: command(name, extra)}, timeout_secs=0.5 if "sleep" in extra else 30)
+    with pytest.raises(error, match=reason):
+        source.poll_queue() if name == "squeue" else source.poll_accounting(0)
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["exit 1", "echo", "while read -r l; do echo ${l#show hostnames }; done", "head -c 99 /dev/zero"],
+)
+def test_an_scontrol_that_tells_of_no_nodes_is_no_answer(clock, tmp_path, script):
+    path = tmp_path / "scontrol"
+    path.write_text(f"#!/bin/bash\n{script}\n")
+    path.chmod(0o755)
+    with pytest.raises(SourceError):
+        SlurmCluster(clock, scontrol=str(path), timeout_secs=5.0).poll_cluster()
+
+
+def test_the_commands_are_those_beside_scontrol(clock, tmp_path):
+    source = make_cluster_source(Config(slurm_scontrol=str(tmp_path / "scontrol")), clock, 5.0)
+    with pytest.raises(SourceError, match=f"{tmp_path}/squeue"):
+        source.poll_queue()
+
+
+def test_no_two_separators_are_alike():
+    assert len({make_separator() for _ in range(100)}) == 100
