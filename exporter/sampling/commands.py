@@ -34,7 +34,7 @@ class _Counts:
 
     def __init__(self) -> None:
         self.named: dict[str, int] = {}
-        self.other = 0
+        self.other: int | None = None  # until there are others
 
     def update(self, commands: Mapping[str, _Command], top: int) -> None:
         for name in _highest(commands, top):
@@ -44,14 +44,15 @@ class _Counts:
             if name in self.named:
                 self.named[name] += command.increase
             else:
-                self.other += command.increase
+                self.other = (self.other or 0) + command.increase
 
     def _make_room(self, commands: Mapping[str, _Command]) -> bool:
         """Give up the name of a command without processes, the one of least time."""
         ended = [name for name in self.named if name not in commands]
         if not ended:
             return False
-        self.other += self.named.pop(min(ended, key=lambda name: (self.named[name], name)))
+        ticks = self.named.pop(min(ended, key=lambda name: (self.named[name], name)))
+        self.other = (self.other or 0) + ticks
         return True
 
 
@@ -102,8 +103,8 @@ class CommandBook:
         samples = [
             self._sample(name, ticks, [commands.get(name, none)]) for name, ticks in counts.named.items()
         ]
-        rest = [command for name, command in commands.items() if name not in counts.named]
-        if rest or counts.other:
+        if counts.other is not None:
+            rest = [command for name, command in commands.items() if name not in counts.named]
             samples.append(self._sample(OTHER, counts.other, rest))
         return tuple(samples)
 
