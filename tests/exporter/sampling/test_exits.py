@@ -69,6 +69,8 @@ class Watch:
         records = self.kernel.drain()
         between()
         processes, keys = self.kernel.look()
+        if not self.account.has_started:
+            self.kernel.drain()  # as a sampler does: who ended during the first look is in it
         self.by_parents = dict(self.other.update(processes, keys))
         return self.account.update(records, processes, keys, self.by_parents, boot_time_secs=boot_time_secs)
 
