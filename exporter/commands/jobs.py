@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import logging
 
 from exporter.commands.envelope import add_envelope_arguments, print_envelope
 from exporter.config import ExporterConfig
 from exporter.sonar.envelopes import Document, Origin
 from jobfeatures.clock import SystemClock
+from jobfeatures.errors import SourceError
+
+log = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +30,11 @@ def _jobs(config: ExporterConfig, origin: Origin) -> Document:
 
     clock = SystemClock()
     source = make_cluster_sources(config, clock)[0]
-    queue = source.poll_queue()
+    queue = None
+    try:
+        queue = source.poll_queue()
+    except SourceError as error:  # accounting may answer although the controller does not
+        log.warning("no queue, jobs are taken from accounting alone: %s", error)
     return JobsDocuments(
         origin, source, clock, history_secs=config.controller_history_secs, queue=lambda: queue
     ).make_one()

@@ -228,3 +228,17 @@ def test_a_cluster_without_accounting_tells_of_its_queue(slurm, document, tmp_pa
     [job] = [each for each in document("jobs")["slurm_jobs"] if each["job_id"] == int(job_id)]
     assert (job["job_name"], job["job_state"], job["time_limit"]) == (HOSTILE, "RUNNING", 422)
     assert "sacct" not in job
+
+
+def test_where_nobody_answers_the_document_says_so(slurm, tmp_path):
+    (tmp_path / "slurm.conf").write_text("ClusterName=nobody\nSlurmctldHost=localhost(127.0.0.1)\n")
+    environ = {**os.environ, "SLURM_CONF": str(tmp_path / "slurm.conf")}
+    for command in ("jobs", "cluster"):
+        done = subprocess.run(
+            [BIN / "jobfeatures-exporter", command, "--cluster", CLUSTER, "--controller.timeout", "3s"],
+            env=environ, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 1
+        found = json.loads(done.stdout)
+        assert validate_envelope(found, profile="current", strict=True) == []
+        assert len(found["errors"]) == 1

@@ -15,6 +15,7 @@ from jobfeatures.accounting import AccountingRecord
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sonar.fields import fields_of
+from jobfeatures.formats.sonar.parse import parse_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.model import UNLIMITED, Cluster, ClusterNode, JobKey, JobState, Limits, Partition
 
@@ -100,6 +101,19 @@ def test_the_time_limit_is_seconds_in_one_profile_and_minutes_in_the_other(origi
     record = replace(RECORD, wall_limit_secs=limit_secs)
     assert job_fields(origin, record).get("time_limit") == current
     assert job_fields(seed(origin), record).get("time_limit") == text
+
+
+@pytest.mark.parametrize("profile", [CURRENT, SEED])
+def test_our_own_reader_reads_what_was_meant(origin, profile):
+    speaker = replace(origin, profile=profile)
+    record = parse_envelope(jobs_document(speaker, [job_fields(speaker, RECORD)], 1_795_246_800))
+    assert record.rejected == ()
+    [read] = record.jobs
+    assert (read.job.key, read.job.state, read.job.name) == (RECORD.key, JobState.TIMEOUT, RECORD.name)
+    assert read.job.limits.wall_secs == RECORD.wall_limit_secs
+    assert (read.job.start_secs, read.job.end_secs) == (RECORD.start_secs, RECORD.end_secs)
+    assert set(read.job.nodes) == set(RECORD.nodes)
+    assert (read.job.total_gpus, read.job.priority, read.exit_code) == (2, 100, 0)
 
 
 def test_the_tag_is_that_of_the_profile(origin):
