@@ -7,32 +7,27 @@ that the specification does not list. The attribute awarenessPolicy of the
 element itself or of the nearest element around it decides: Reject (also
 without one), Warn or Ignore. Under the latter two the element is taken out,
 an unknown attribute is passed over, and an element with a value that is not
-understood is taken out as well: its content cannot be interpreted.
+understood is taken out as well: its content cannot be interpreted. A reader
+that uses few elements need not look at the values of the others.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from typing import Final
 
 from jobfeatures.errors import ParseError, Rejected, shown
-from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY, CONTENT, UNITS, VALUES, Slot, Type
-from jobfeatures.formats.sss.xml import Element, shown_name
+from jobfeatures.formats.sss.values import is_understood
+from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY, CONTENT, TABLE, VALUES, Slot, Type
+from jobfeatures.formats.sss.xml import Element, reason_at, shown_name
 
 REJECT: Final = "Reject"
 Warn = Callable[[Rejected], None]
 
-# Elements of which the reader uses the value: their attribute values have to be understood.
-USED: Final = frozenset(
-    {
-        "Account", "Disk", "Duration", "Memory", "Node", "NodeCount", "Partition", "Processors",
-        "Project", "QualityOfService", "Queue", "Swap", "User",
-    }
-)  # fmt: skip
+EVERYTHING: Final = frozenset(term.name for term in TABLE)
 _NOTHING: Final[Mapping[str, Slot]] = {}
-_VALUES_OF_USED: Final = ("op", "conj", "context", "aggregation")
 
 
 def policy_of(element: Element, inherited: str = REJECT) -> str:
@@ -40,7 +35,7 @@ def policy_of(element: Element, inherited: str = REJECT) -> str:
     policy = element.attributes.get(AWARENESS_POLICY, inherited)
     if policy not in VALUES[AWARENESS_POLICY]:
         raise ParseError(
-            "not Reject, Warn or Ignore",
+            reason_at(element, "not Reject, Warn or Ignore"),
             line=element.line,
             field=f"{element.name}@{AWARENESS_POLICY}",
             text=policy,
@@ -48,16 +43,20 @@ def policy_of(element: Element, inherited: str = REJECT) -> str:
     return policy
 
 
-def understood(element: Element, slot: Slot, inherited: str, warn: Warn) -> Element | None:
+def understood(
+    element: Element, slot: Slot, inherited: str, warn: Warn, used: Container[str] = EVERYTHING
+) -> Element | None:
     """Return an element with what is understood of it, or None if it has to be taken out.
 
     `slot` is the element's place in the vocabulary, `inherited` the policy
-    around it; `warn` is called for what the policy Warn lets pass.
+    around it; `warn` is called for what the policy Warn lets pass; `used` are
+    the elements of which the attribute values matter.
+
     Raises ParseError, naming the part, for what the policy Reject refuses, and
     for text where only elements may stand.
     """
     policy = policy_of(element, inherited)
-    if element.attributes and not _understands_attributes(element, slot, policy, warn):
+    if element.attributes and not _understands_attributes(element, slot, policy, warn, used):
         return None
     if not element.children:
         return element  # text in a container without children is a reference, e.g. section 5.2
@@ -66,23 +65,32 @@ def understood(element: Element, slot: Slot, inherited: str, warn: Warn) -> Elem
         content = CONTENT[element.name]
         if element.text and not element.text.isspace():
             raise ParseError(
-                "text between elements", line=element.line, field=element.name, text=element.text.strip()
+                reason_at(element, "text between elements"),
+                line=element.line,
+                field=element.name,
+                text=element.text.strip(),
             )
     children = [
         kept
         for child in element.children
-        if (kept := understood_child(child, content, policy, warn)) is not None
+        if (kept := understood_child(child, content, policy, warn, used)) is not None
     ]
     if all(map(operator.is_, children, element.children)) and len(children) == len(element.children):
         return element
     return replace(element, children=tuple(children))
 
 
-def understood_child(child: Element, content: Mapping[str, Slot], policy: str, warn: Warn) -> Element | None:
+def understood_child(
+    child: Element,
+    content: Mapping[str, Slot],
+    policy: str,
+    warn: Warn,
+    used: Container[str] = EVERYTHING,
+) -> Element | None:
     """Return what is understood of an element at a place that may hold `content`; see `understood`."""
     slot = content.get(child.name)
     if slot is not None:
-        return understood(child, slot, policy, warn)
+        return understood(child, slot, policy, warn, used)
     _pass_over(child, policy, warn)
     return None
 
@@ -95,25 +103,22 @@ def _pass_over(element: Element, inherited: str, warn: Warn) -> None:
         _pass_over(child, policy, warn)
 
 
-def _understands_attributes(element: Element, slot: Slot, policy: str, warn: Warn) -> bool:
+def _understands_attributes(
+    element: Element, slot: Slot, policy: str, warn: Warn, used: Container[str]
+) -> bool:
     understands = True
     for name, value in element.attributes.items():
         field = f"{element.name}@{name}"
         if name not in slot.attributes:
             _judge("attribute is not known here", element, field, value, policy, warn)
-        elif element.name in USED and not _understands_value(element.name, name, value):
+        elif element.name in used and not is_understood(element.name, name, value):
             _judge("attribute value is not known", element, field, value, policy, warn)
             understands = False
     return understands
 
 
-def _understands_value(element_name: str, name: str, value: str) -> bool:
-    if name == "units":
-        return element_name in UNITS and value in UNITS[element_name][0]
-    return name not in _VALUES_OF_USED or value in VALUES[name]
-
-
 def _judge(reason: str, element: Element, field: str, text: str, policy: str, warn: Warn) -> None:
+    reason = reason_at(element, reason)
     if policy == REJECT:
         raise ParseError(reason, line=element.line, field=shown_name(field), text=text)
     if policy == "Warn":

@@ -24,9 +24,16 @@ from jobfeatures.formats.sss.awareness import REJECT, policy_of, understood, und
 from jobfeatures.formats.sss.properties import Properties
 from jobfeatures.formats.sss.tasks import read_places
 from jobfeatures.formats.sss.vocabulary import CONTENT, ROOTS
-from jobfeatures.formats.sss.xml import MAX_BYTES, Element, parse_element
+from jobfeatures.formats.sss.xml import MAX_BYTES, Element, parse_element, reason_at
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limit, Limits
 
+# Elements of which the value is used: their attribute values have to be understood.
+USED: Final = frozenset(
+    {
+        "Account", "Disk", "Duration", "Memory", "Node", "NodeCount", "Partition", "Processors",
+        "Project", "QualityOfService", "Queue", "Swap", "User",
+    }
+)  # fmt: skip
 T = TypeVar("T")
 MAX_NOTES: Final = 100
 MAX_INHERITED: Final = 2**20  # elements and characters that all jobs of a group inherit together
@@ -112,7 +119,7 @@ class _Reader:
         jobs = [child for child in group.children if child.name == "Job"]
         rest = tuple(child for child in group.children if child.name != "Job")
         shell = Element(group.name, group.attributes, group.text, group.line, group.column, rest)
-        kept = understood(shell, ROOTS["JobGroup"], REJECT, self._warn)
+        kept = understood(shell, ROOTS["JobGroup"], REJECT, self._warn, USED)
         defaults = [child for child in kept.children if child.name == "JobDefaults"] if kept else []
         if len(defaults) > 1:
             raise values.error_at(defaults[1], "stands here twice")
@@ -126,7 +133,7 @@ class _Reader:
         try:
             if not job.children:
                 raise values.error_at(job, "a reference to a job, or nothing: no Id in it", job.text.strip())
-            kept = understood_child(job, CONTENT["JobGroup"], policy, self._warn)
+            kept = understood_child(job, CONTENT["JobGroup"], policy, self._warn, USED)
             if kept is not None:
                 self.jobs.append(self._interpret(kept, Properties(kept, defaults)))
         except ParseError as error:
@@ -175,7 +182,13 @@ class _Reader:
         state = STATES.get(word)
         if state is None:
             self._warn(
-                Rejected("", "not a state of a job; read as unknown", element.line, "State", shown(word))
+                Rejected(
+                    "",
+                    reason_at(element, "not a state of a job; read as unknown"),
+                    element.line,
+                    "State",
+                    shown(word),
+                )
             )
         return state or JobState.UNKNOWN
 

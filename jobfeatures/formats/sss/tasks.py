@@ -90,7 +90,7 @@ class _Collector:
             if "aggregation" in attributes:
                 parts = element.text.split(attributes.get("delimiter") or ",")
             for part in filter(None, (part.strip() for part in parts)):
-                names.append(values.checked_text(part, "Node", element.line))
+                names.append(values.read_name(element, part))
         self.nodes.update(dict.fromkeys(names))
         return tuple(names)
 

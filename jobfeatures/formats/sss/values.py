@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.sss.vocabulary import UNITS
-from jobfeatures.formats.sss.xml import Element
+from jobfeatures.formats.sss.vocabulary import FORMS, UNITS, Type, type_of, words_of
+from jobfeatures.formats.sss.xml import Element, reason_at
 from jobfeatures.quantities import MAX_SECS, parse_count
 
 MAX_NUMBER: Final = MAX_SECS  # 63 bits
 MAX_ID_CHARACTERS: Final = 180  # percent-encoded: it names a folder
 MAX_TEXT_CHARACTERS: Final = 1024
+MAX_LONG_CHARACTERS: Final = 2**17  # of arguments and variables, as Linux has it: execve(2), MAX_ARG_STRLEN
 MIN_PROCESS: Final = 2  # 0 is the kernel's, 1 is init: no job's
 MAX_PROCESS: Final = 2**22  # proc(5), /proc/sys/kernel/pid_max
 
+BLANKS: Final = " \t\r\n"  # those of XML: no others are stripped off numbers and texts
+
+T = TypeVar("T")
+Value = str | int | bool | Decimal | tuple[str, ...] | tuple[tuple[int, ...], ...]
 _FLOAT = re.compile(
     r"(?P<whole>[0-9]{1,32})?(?:\.(?P<part>[0-9]{0,32}))?(?:[eE](?P<power>[+-]?[0-9]{1,2}))?\Z"
 )
+_FORMS: Final = {kind: re.compile(form) for kind, form in FORMS.items()}
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def error_at(element: Element, reason: str, text: str = "") -> ParseError:
-    """Return an error that names an element and its line."""
-    return ParseError(reason, line=element.line, field=element.name, text=text)
+    """Return an error that names an element, its line and its column."""
+    return ParseError(reason_at(element, reason), line=element.line, field=element.name, text=text)
 
 
 def read_id(element: Element) -> str:
     """Return a job id; raises ParseError as `checked_id` does."""
-    return checked_id(element.text.strip(), element.line)
+    return _placed(element, checked_id, element.text.strip())
 
 
-def checked_id(text: str, line: int = 0) -> str:
+def checked_id(text: str) -> str:
     """Return `text` if it can be a job id: printable, without blanks, 1 to 180 characters.
 
     It names a folder, where characters outside ASCII count as they are encoded.
@@ -47,7 +57,7 @@ def checked_id(text: str, line: int = 0) -> str:
     elif len(quote(text, safe="")) > MAX_ID_CHARACTERS:
         reason = f"longer than {MAX_ID_CHARACTERS} characters"
     if reason:
-        raise ParseError(reason, line=line, field="Id", text=text)
+        raise ParseError(reason, field="Id", text=text)
     return text
 
 
@@ -56,25 +66,26 @@ def read_text(element: Element) -> str | None:
 
     Raises ParseError for unprintable characters and for more than 1,024 characters.
     """
-    return checked_text(element.text.strip(), element.name, element.line) or None
+    return read_name(element, element.text.strip()) or None
 
 
-def checked_text(text: str, field: str, line: int = 0) -> str:
+def read_name(element: Element, text: str) -> str:
+    """Return a part of an element's text; raises ParseError as `read_text` does."""
+    return _placed(element, partial(checked_text, field=element.name), text)
+
+
+def checked_text(text: str, field: str) -> str:
     """Return `text` if it can be the value of a property of type String; raises ParseError otherwise."""
     if len(text) > MAX_TEXT_CHARACTERS:
-        raise ParseError(f"longer than {MAX_TEXT_CHARACTERS} characters", line=line, field=field, text=text)
+        raise ParseError(f"longer than {MAX_TEXT_CHARACTERS} characters", field=field, text=text)
     if not text.isprintable():
-        raise ParseError("unprintable character", line=line, field=field, text=text)
+        raise ParseError("unprintable character", field=field, text=text)
     return text
 
 
 def read_count(element: Element) -> int:
     """Return a non-negative integer of at most 63 bits; raises ParseError for anything else."""
-    text = element.text.strip()
-    try:
-        return parse_count(text)
-    except ParseError as error:
-        raise error_at(element, error.reason, text or "(empty)") from None
+    return _placed(element, parse_count, element.text.strip())
 
 
 def read_duration(element: Element) -> int:
@@ -102,6 +113,13 @@ def read_process(element: Element) -> int:
     return number
 
 
+def _placed(element: Element, read: Callable[[str], T], text: str) -> T:
+    try:
+        return read(text)
+    except ParseError as error:
+        raise error_at(element, error.reason, text or "(empty)") from None
+
+
 def _scaled(element: Element, scale: int) -> int:
     """Return a Float times `scale`, computed exactly and rounded down.
 
@@ -121,3 +139,58 @@ def _bounded(element: Element, value: int) -> int:
     if value > MAX_NUMBER:
         raise error_at(element, "number too large", element.text.strip())
     return value
+
+
+def parse_value(kind: Type, text: str) -> Value:
+    """Return a content or an attribute's value as its type has it.
+
+    Blanks around it are left out unless it is TEXT. Raises ParseError for what
+    is not of the type, beyond 63 bits, too long, or not allowed in XML.
+    """
+    if kind is not Type.TEXT:
+        text = text.strip(BLANKS)
+    if len(text) > MAX_LONG_CHARACTERS:
+        raise ParseError(f"longer than {MAX_LONG_CHARACTERS} characters", text=text)
+    if kind in _FORMS:
+        if not _FORMS[kind].fullmatch(" ".join(text.split()) if kind is Type.GEOMETRY else text):
+            raise ParseError(f"not of type {kind.value}", text=text or "(empty)")
+        return _number(kind, text)
+    if _NOT_XML.search(text):
+        raise ParseError("character that XML does not allow", text=text)
+    return split_words(text) if kind is Type.LIST else text
+
+
+def _number(kind: Type, text: str) -> Value:
+    if kind is Type.BOOLEAN:
+        return text.lower() == "true"
+    if kind is Type.GEOMETRY:
+        sets = text.replace("}", "").split("{")[1:]
+        return tuple(tuple(int(number) for number in each.split(",")) for each in sets)
+    if kind in {Type.FLOAT, Type.AMOUNT}:
+        return Decimal(text)
+    if abs(number := int(text)) > MAX_NUMBER:
+        raise ParseError("number too large", text=text)
+    return number
+
+
+def format_value(value: Value) -> str:
+    """Return a value as `parse_value` reads it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        sets = [f"{{{','.join(map(str, each))}}}" for each in value if isinstance(each, tuple)]
+        return "".join(sets) or ",".join(each for each in value if isinstance(each, str))
+    return str(value)
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """Return the words of a list with commas between them; an empty text has none."""
+    return tuple(word.strip(BLANKS) for word in text.split(",")) if text.strip(BLANKS) else ()
+
+
+def is_understood(element: str, attribute: str, value: str) -> bool:
+    """Tell whether the vocabulary has a meaning for an attribute's value."""
+    words, kind = words_of(element, attribute), type_of(attribute)
+    if words is not None:
+        return words.issuperset(split_words(value)) if kind is Type.LIST else value in words
+    return kind not in _FORMS or _FORMS[kind].fullmatch(value.strip(BLANKS)) is not None

@@ -17,10 +17,15 @@ from typing import Final
 class Type(enum.Enum):
     """Type of an element's content (section 2.2), or that it holds other elements."""
 
-    STRING = "String"
+    STRING = "String"  # blanks around it do not count
+    TEXT = "String, blanks included"
+    LIST = "String, a list with commas"
     INTEGER = "Integer"
+    COUNT = "Integer, not negative"
     FLOAT = "Float"
+    AMOUNT = "Float, not negative"
     BOOLEAN = "Boolean"
+    GEOMETRY = "String, sets of numbers in braces"
     DATE_TIME = "DateTime"  # seconds since the epoch
     DURATION = "Duration"  # seconds
     CONTAINER = "container"
@@ -47,6 +52,20 @@ CATEGORIES: Final[Mapping[str, tuple[Place, str]]] = {
     "D": (Place.DELIVERED, "Delivered"),
 }
 
+# What contents and attribute values of a type look like once the blanks around them are gone: regular
+# expressions that mean the same here and in a schema. Types that are not here are free texts.
+_FLOAT = r"([0-9]{1,32}(\.[0-9]{0,32})?|\.[0-9]{1,32})([eE][+\-]?[0-9]{1,2})?"
+FORMS: Final[Mapping[Type, str]] = {
+    Type.INTEGER: r"[+\-]?[0-9]{1,19}",
+    Type.COUNT: r"[0-9]{1,19}",
+    Type.DATE_TIME: r"[0-9]{1,19}",
+    Type.DURATION: r"[0-9]{1,19}",
+    Type.FLOAT: rf"[+\-]?{_FLOAT}",
+    Type.AMOUNT: _FLOAT,
+    Type.BOOLEAN: "[Tt]rue|[Ff]alse",
+    Type.GEOMETRY: r"( ?\{ ?[0-9]{1,9}( ?, ?[0-9]{1,9})* ?\})+",
+}
+
 _NAMED = ("name", "type")
 _LISTED = ("aggregation", "delimiter")
 _CONSUMABLE = ("context", "units", "metric", "duration", "consumptionRate", "dynamic")
@@ -61,7 +80,11 @@ INHERITED: Final[Mapping[Place, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One row of the vocabulary. `categories` are R, D, both or none; `section` is the specification's."""
+    """One row of the vocabulary. `categories` are R, D, both or none; `section` is the specification's.
+
+    `many`: it may stand there more than once. In a category everything may.
+    `needs`: the attributes that it must have.
+    """
 
     section: str
     name: str
@@ -69,24 +92,26 @@ class Term:
     places: Place = _JOB_PROPERTY
     categories: str = ""
     attributes: tuple[str, ...] = ()
+    many: bool = False
+    needs: tuple[str, ...] = ()
 
 
-_S, _I, _F, _B = Type.STRING, Type.INTEGER, Type.FLOAT, Type.BOOLEAN
+_S, _I, _N, _F, _B = Type.STRING, Type.INTEGER, Type.COUNT, Type.AMOUNT, Type.BOOLEAN
 _TIME, _SECS, _HOLDS = Type.DATE_TIME, Type.DURATION, Type.CONTAINER
 
 TABLE: Final[tuple[Term, ...]] = (
     # Containers
     Term("4.0", "JobGroup", _HOLDS, Place.DOCUMENT),
-    Term("5.0", "Job", _HOLDS, Place.DOCUMENT | Place.JOB_GROUP),
+    Term("5.0", "Job", _HOLDS, Place.DOCUMENT | Place.JOB_GROUP, many=True),
     Term("5.0", "JobDefaults", _HOLDS, Place.JOB_GROUP),
-    Term("6.0", "TaskGroup", _HOLDS, Place.JOB),
+    Term("6.0", "TaskGroup", _HOLDS, Place.JOB, many=True),
     Term("6.0", "TaskGroupDefaults", _HOLDS, Place.JOB),
-    Term("7.0", "Task", _HOLDS, Place.TASK_GROUP),
+    Term("7.0", "Task", _HOLDS, Place.TASK_GROUP, many=True),
     Term("7.0", "TaskDefaults", _HOLDS, Place.TASK_GROUP),
-    Term("8.1", "Requested", _HOLDS),
-    Term("8.2", "Delivered", _HOLDS),
+    Term("8.1", "Requested", _HOLDS, many=True),
+    Term("8.2", "Delivered", _HOLDS, many=True),
     Term("5.1", "Environment", _HOLDS, attributes=("export",)),
-    Term("5.1", "Variable", _S, Place.ENVIRONMENT, attributes=("name",)),
+    Term("5.1", "Variable", Type.TEXT, Place.ENVIRONMENT, attributes=("name",), many=True, needs=("name",)),
     # Simple job group properties
     Term("4.1", "CreationTime", _TIME, Place.JOB_GROUP),
     Term("4.1", "Description", _S, Place.JOB_GROUP),
@@ -97,7 +122,7 @@ TABLE: Final[tuple[Term, ...]] = (
     Term("5.1", "Application", _S),
     Term("5.1", "Architecture", _S, categories="RD"),
     Term("5.1", "Arguments", _S),
-    Term("5.1", "Charge", _F, attributes=("units",)),  # units: as in the elaborate example
+    Term("5.1", "Charge", Type.FLOAT, attributes=("units",)),  # units: as in the elaborate example
     Term("5.1", "Checkpointable", _B),
     Term("5.1", "CpuDuration", _SECS),
     Term("5.1", "DeadlineTime", _TIME),
@@ -106,7 +131,7 @@ TABLE: Final[tuple[Term, ...]] = (
     Term("5.1", "Executable", _S),
     Term("5.1", "ExitCode", _I),
     Term("5.1", "GlobalId", _S),
-    Term("5.1", "Hold", _S),
+    Term("5.1", "Hold", _S, many=True),
     Term("5.1", "InitialWorkingDirectory", _S),
     Term("5.1", "Interactive", _B),
     Term("5.1", "Id", _S, Place.JOB),
@@ -115,7 +140,7 @@ TABLE: Final[tuple[Term, ...]] = (
     Term("5.1", "Type", _S),
     Term("5.1", "Machine", _S, categories="RD"),
     Term("5.1", "NetworkType", _S, categories="RD"),
-    Term("5.1", "NodeCount", _I, categories="RD"),
+    Term("5.1", "NodeCount", _N, categories="RD"),
     Term("5.1", "OperatingSystem", _S, categories="RD"),
     Term("5.1", "Partition", _S, categories="RD"),
     Term("5.1", "Priority", _I),
@@ -128,13 +153,13 @@ TABLE: Final[tuple[Term, ...]] = (
     Term("5.1", "Restartable", _B),
     Term("5.1", "Shell", _S),
     Term("5.1", "StagedTime", _TIME),
-    Term("5.1", "StartCount", _I),
+    Term("5.1", "StartCount", _N),
     Term("5.1", "StartTime", _TIME),
     Term("5.1", "StatusMessage", _S),
     Term("5.1", "SubmitTime", _TIME),
     Term("5.1", "SubmitHost", _S),
     Term("5.1", "Suspendable", _B),
-    Term("5.1", "SuspendDuration", _I),
+    Term("5.1", "SuspendDuration", _N),
     Term("5.1", "TimeCategory", _S),
     Term("5.1", "Duration", _SECS, categories="RD", attributes=("units",)),  # units: an addition, see UNITS
     # Other job properties
@@ -142,12 +167,12 @@ TABLE: Final[tuple[Term, ...]] = (
     Term("5.1", "OutputFile", _S, attributes=("redirectList",)),
     Term("5.1", "ErrorFile", _S, attributes=("redirectList",)),
     Term("5.1", "InputFile", _S, attributes=("redirectList",)),
-    Term("5.1", "NotificationList", _S, attributes=("uri",)),
-    Term("5.1", "ResourceLimit", _S, attributes=_NAMED),
+    Term("5.1", "NotificationList", Type.LIST, attributes=("uri",), many=True),
+    Term("5.1", "ResourceLimit", _S, attributes=_NAMED, many=True, needs=("name",)),
     Term("5.1", "Node", _S, categories="RD", attributes=(*_LISTED, "count")),
     Term("5.1", "TaskDistribution", _S, attributes=("type",)),
-    Term("5.1", "Dependency", _S, attributes=("condition", "code", "designator")),
-    Term("5.1", "Extension", _S, attributes=_NAMED),
+    Term("5.1", "Dependency", _S, attributes=("condition", "code", "designator"), many=True),
+    Term("5.1", "Extension", _S, attributes=_NAMED, many=True, needs=("name",)),
     # Credentials
     Term("5.1", "Project", _S, categories="RD"),
     Term("5.1", "Account", _S, categories="RD"),  # another name of Project, in the examples of section 8
@@ -158,17 +183,19 @@ TABLE: Final[tuple[Term, ...]] = (
     Term("5.1", "Disk", _F, categories="RD", attributes=_CONSUMABLE),
     Term("5.1", "Memory", _F, categories="RD", attributes=_CONSUMABLE),
     Term("5.1", "Network", _F, categories="RD", attributes=_CONSUMABLE),
-    Term("5.1", "Processors", _I, categories="RD", attributes=_CONSUMABLE),
+    Term("5.1", "Processors", _N, categories="RD", attributes=_CONSUMABLE),
     Term("5.1", "Swap", _F, categories="RD", attributes=_CONSUMABLE),
-    Term("5.1", "Resource", _F, categories="RD", attributes=(*_NAMED, *_CONSUMABLE)),
+    Term(
+        "5.1", "Resource", _F, categories="RD", attributes=(*_NAMED, *_CONSUMABLE), many=True, needs=("name",)
+    ),
     # Task group properties
-    Term("6.1", "TaskCount", _I, Place.TASK_GROUP),
+    Term("6.1", "TaskCount", _N, Place.TASK_GROUP),
     Term("6.1", "Id", _S, Place.TASK_GROUP),
     Term("6.1", "Name", _S, Place.TASK_GROUP),
     # Task properties
-    Term("7.1", "Session", _I),  # "session id for the task group or job": these may hold it, too
+    Term("7.1", "Session", _N, many=True),  # "session id for the task group or job": these may hold it, too
     Term("7.1", "Id", _S, Place.TASK),
-    Term("1.3", "Process", _I, Place.TASK),  # in the elaborate example only
+    Term("1.3", "Process", _N, Place.TASK, many=True),  # in the elaborate example only
 )
 
 _PLACE_INSIDE: Final[Mapping[str, Place]] = {
@@ -208,6 +235,9 @@ CONTENT: Final[Mapping[str, Mapping[str, Slot]]] = {
 }
 ROOTS: Final[Mapping[str, Slot]] = _slots(Place.DOCUMENT)
 
+# Where the text says that an element must stand. The second is for groups: "one or more jobs".
+REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {"Job": ("Id",), "JobGroup": ("Id", "Job")}
+
 SIZE_UNITS: Final[Mapping[str, int]] = {  # appendix A
     unit: 1024**power
     for power, unit in enumerate(("B", "KB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB", "NB", "DB"))
@@ -219,11 +249,54 @@ UNITS: Final[Mapping[str, tuple[Mapping[str, int], str]]] = {  # units and defau
     "Swap": (SIZE_UNITS, "MB"),
     "Disk": (SIZE_UNITS, "MB"),
     "Duration": (TIME_UNITS, "seconds"),
+    "Processors": ({}, ""),  # a number of them: no unit is understood
 }
-VALUES: Final[Mapping[str, frozenset[str]]] = {  # of attributes, where the text closes the list
+
+ATTRIBUTE_TYPES: Final[Mapping[str, Type]] = {
+    "duration": Type.DURATION,
+    "consumptionRate": Type.AMOUNT,
+    "dynamic": Type.BOOLEAN,
+    "export": Type.BOOLEAN,
+    "count": Type.COUNT,
+    "code": Type.INTEGER,
+    "group": Type.INTEGER,
+    "preference": Type.INTEGER,
+    "performanceFactor": Type.FLOAT,
+    "delimiter": Type.TEXT,
+    "redirectList": Type.LIST,
+}  # all others are String
+_STREAM = frozenset({"Append", "Close", "Flush", "Keep", "Merge"})
+VALUES: Final[
+    Mapping[str, frozenset[str]]
+] = {  # of attributes, where the text lists them; of lists, each word
     "op": frozenset({"EQ", "NE", "LT", "GT", "LE", "GE", "Match"}),
     "conj": frozenset({"And", "Or", "Nand", "Nor"}),
     "context": frozenset({"Configured", "Available", "Used", "Dedicated"}),
     "aggregation": frozenset({"List", "Pattern", "Range"}),
+    "Feature@aggregation": frozenset({"List", "Pattern"}),
+    "condition": frozenset({"OnSuccess", "OnFailure", "OnExit"}),
+    "designator": frozenset({"JobId", "JobName"}),
+    "ResourceLimit@type": frozenset({"Hard", "Soft"}),
+    "TaskDistribution@type": frozenset({"Rule", "TasksPerNode", "ProcessorsPerTask", "Geometry"}),
+    "InputFile@redirectList": frozenset({"Close"}),
+    "OutputFile@redirectList": _STREAM,
+    "ErrorFile@redirectList": _STREAM,
     AWARENESS_POLICY: frozenset({"Reject", "Warn", "Ignore"}),
 }
+DISTRIBUTIONS: Final[Mapping[str, Type]] = {  # what a TaskDistribution of a type contains
+    "TasksPerNode": Type.COUNT,
+    "ProcessorsPerTask": Type.COUNT,
+    "Geometry": Type.GEOMETRY,
+}
+
+
+def words_of(element: str, attribute: str) -> frozenset[str] | None:
+    """Return the values that an attribute may have, None where the text does not list them."""
+    if attribute == "units" and element in UNITS:
+        return frozenset(UNITS[element][0])
+    return VALUES.get(f"{element}@{attribute}", VALUES.get(attribute))
+
+
+def type_of(attribute: str) -> Type:
+    """Return the type of an attribute's value."""
+    return ATTRIBUTE_TYPES.get(attribute, Type.STRING)

@@ -163,6 +163,11 @@ def _placed(reason: str, source: str, line: int, column: int, name: str = "") ->
     return ParseError(f"column {column}: {reason}", source=source, line=line, field=shown_name(name))
 
 
+def reason_at(element: Element, reason: str) -> str:
+    """Return a reason with the column at which an element of a document begins."""
+    return f"column {element.column}: {reason}" if element.column else reason
+
+
 def shown_name(name: str) -> str:
     """Return a name out of a document as it may stand in a message: long and odd ones escaped and cut."""
     return name if len(name) <= SHOWN_CHARACTERS and name.isprintable() else shown(name)
