@@ -6,8 +6,8 @@ import argparse
 
 from exporter.commands.envelope import add_envelope_arguments, print_envelope
 from exporter.config import ExporterConfig
-from exporter.sonar.envelopes import Document, Origin
 from jobfeatures.clock import SystemClock
+from jobfeatures.formats.sonar.envelopes import Document, Origin
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from exporter.commands.common import config_of
 from exporter.config import ExporterConfig
-from exporter.sonar.envelopes import Document, Origin, error_envelope
 from exporter.sonar.node import make_origin
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import JobfeaturesError
+from jobfeatures.formats.sonar.envelopes import Document, Origin, error_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.logs import configure_logging
 from jobfeatures.settings import add_flags

@@ -7,9 +7,9 @@ import logging
 
 from exporter.commands.envelope import add_envelope_arguments, print_envelope
 from exporter.config import ExporterConfig
-from exporter.sonar.envelopes import Document, Origin
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import SourceError
+from jobfeatures.formats.sonar.envelopes import Document, Origin
 
 log = logging.getLogger(__name__)
 

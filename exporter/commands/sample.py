@@ -7,7 +7,7 @@ import time
 
 from exporter.commands.envelope import add_envelope_arguments, print_envelope
 from exporter.config import ExporterConfig
-from exporter.sonar.envelopes import Document, Origin
+from jobfeatures.formats.sonar.envelopes import Document, Origin
 
 BETWEEN_LOOKS_SECS = 0.1  # as Sonar waits, for what processes use now
 

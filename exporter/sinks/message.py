@@ -8,7 +8,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One document as it will be sent. `kind` is one of exporter.sonar.envelopes.TYPES."""
+    """One document as it will be sent. `kind` is one of jobfeatures.formats.sonar.envelopes.TYPES."""
 
     kind: str
     cluster: str

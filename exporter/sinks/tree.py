@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 
 from exporter.sinks.message import Message
 from exporter.sonar.config import SonarConfig
-from exporter.sonar.envelopes import CLUSTER, JOBS, SAMPLE, SYSINFO
 from jobfeatures.errors import ConfigurationError, SinkError
+from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, SAMPLE, SYSINFO
 from jobfeatures.publish.files import DIRECTORY, closing, opened
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

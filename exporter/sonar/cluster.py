@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from exporter.sonar.envelopes import CLUSTER, Document, Origin, data_envelope, timestamp, unicode_text
+from jobfeatures.formats.sonar.envelopes import (
+    CLUSTER,
+    Document,
+    Origin,
+    data_envelope,
+    timestamp,
+    unicode_text,
+)
 from jobfeatures.model import Cluster
 from jobfeatures.nodelist import fold_ranges
 

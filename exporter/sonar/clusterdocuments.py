@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterator
 
 from exporter.sonar.cluster import cluster_document
 from exporter.sonar.config import SonarConfig
-from exporter.sonar.envelopes import CLUSTER, JOBS, Document, Origin
 from exporter.sonar.jobchanges import JobChanges
-from exporter.sonar.jobs import job_fields, jobs_document, queue_records
+from exporter.sonar.jobs import queue_records
 from exporter.sonar.node import make_origin
 from exporter.sonar.sender import Sender
 from jobfeatures.accounting import AccountingRecord
 from jobfeatures.batch.source import ClusterSource
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, SourceError
+from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, Document, Origin
+from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document
 from jobfeatures.model import Cluster, JobTable
 
 log = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exporter.sampling.sysinfo import SVG, TEXT
-from exporter.sonar.envelopes import CURRENT, SEED
 from jobfeatures.config import Config
+from jobfeatures.formats.sonar.envelopes import CURRENT, SEED
 from jobfeatures.settings import (
     BOOLEAN,
     COUNT,

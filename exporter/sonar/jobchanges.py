@@ -11,9 +11,9 @@ from array import array
 from collections.abc import Mapping
 from typing import Any
 
-from exporter.sonar.envelopes import Document
-from exporter.sonar.jobs import ALWAYS
+from jobfeatures.formats.sonar.envelopes import Document
 from jobfeatures.formats.sonar.fields import fields_of
+from jobfeatures.formats.sonar.writejobs import ALWAYS
 
 MAX_RECORDS = 1_000_000  # some 300 bytes each
 ROUNDS_KEPT = 2  # an ended job leaves the answers for good: then it is forgotten

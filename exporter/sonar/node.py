@@ -14,11 +14,11 @@ from exporter.sampling.procfs import TICKS_PER_SEC
 from exporter.sampling.sysinfo import TEXT, read_sysinfo
 from exporter.snapshot import Snapshot
 from exporter.sonar.config import SonarConfig
-from exporter.sonar.envelopes import SEED, Document, Origin
 from exporter.sonar.sample import SampleInput, SampleOptions, sample_envelope
 from exporter.sonar.sysinfo import sysinfo_envelope
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.formats.sonar.envelopes import SEED, Document, Origin
 from jobfeatures.formats.sonar.values import fault_of_hostname
 
 CARDS_WAIT_SECS = 10.0  # at the start, drivers are slower than we

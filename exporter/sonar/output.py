@@ -10,11 +10,11 @@ from exporter.sinks.keeper import SinkKeeper
 from exporter.sinks.spool import DiskSpool, Limits, Spool
 from exporter.snapshot import Snapshot
 from exporter.sonar.config import SonarConfig
-from exporter.sonar.envelopes import SAMPLE, SYSINFO
 from exporter.sonar.node import NodeDocuments, make_origin, options_of
 from exporter.sonar.sender import Sender
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ConfigurationError
+from jobfeatures.formats.sonar.envelopes import SAMPLE, SYSINFO
 
 NETWORK_SINKS = frozenset({"http", "kafka"})  # which many nodes share
 

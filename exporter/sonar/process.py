@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from exporter.snapshot import Kind, ProcessDetail, ProcessIo, ProcessSample, Snapshot, UnitKey
-from exporter.sonar.envelopes import Document, unicode_text, without_defaults
+from jobfeatures.formats.sonar.envelopes import Document, unicode_text, without_defaults
 
 DEFUNCT = " <defunct>"
 DEAD, ZOMBIE = "X", "Z"

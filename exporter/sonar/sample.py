@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from exporter.snapshot import DiskSample, GpuSample, NodeSample, ProcessDetail, Snapshot
-from exporter.sonar.envelopes import (
+from exporter.sonar.process import Work, measure_processes, roll_up
+from exporter.sonar.workid import WorkId, identify
+from jobfeatures.formats.sonar.envelopes import (
     CURRENT,
     SAMPLE,
     Document,
@@ -23,8 +25,6 @@ from exporter.sonar.envelopes import (
     unicode_text,
     without_defaults,
 )
-from exporter.sonar.process import Work, measure_processes, roll_up
-from exporter.sonar.workid import WorkId, identify
 
 FIRST_USER_UID = 1000  # below are the system's own
 UNKNOWN_USER = "_user_unknown"

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from exporter.sinks.keeper import SinkKeeper, SinkStatus
 from exporter.sinks.message import Message
 from exporter.sonar.cadence import compute_next_secs
-from exporter.sonar.envelopes import Document, Origin, error_envelope
 from jobfeatures.clock import Clock
 from jobfeatures.errors import JobfeaturesError
+from jobfeatures.formats.sonar.envelopes import Document, Origin, error_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 from exporter.snapshot import GpuCard, SysinfoSample
-from exporter.sonar.envelopes import (
+from jobfeatures.formats.sonar.envelopes import (
     CURRENT,
     SYSINFO,
     Document,

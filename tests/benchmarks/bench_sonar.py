@@ -24,10 +24,10 @@ from exporter.sampling.descriptors import Unreadable
 from exporter.sampling.details import read_details
 from exporter.sampling.procfs import TICKS_PER_SEC
 from exporter.sampling.sampler import Sampler
-from exporter.sonar.envelopes import CURRENT, Origin
 from exporter.sonar.sample import SampleInput, SampleOptions, sample_envelope
 from exporter.sonar.sender import encode
 from jobfeatures.clock import SystemClock
+from jobfeatures.formats.sonar.envelopes import CURRENT, Origin
 from jobfeatures.formats.sonar.validate import validate_envelope
 
 HERD = Path(__file__).parent / "herd.py"

@@ -13,11 +13,11 @@ from exporter.config import ExporterConfig
 from exporter.controller import Controller, make_cluster_sources
 from exporter.daemon import Daemon
 from exporter.serve import make_served
-from exporter.sonar.envelopes import CLUSTER, JOBS
 from exporter.web.app import make_app
 from exporter.web.discovery import discovery_route
 from jobfeatures.accounting import Accounting, AccountingRecord
 from jobfeatures.errors import ConfigurationError, SourceError
+from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS
 from jobfeatures.model import Cluster, ClusterNode, JobKey, JobState, Partition
 
 

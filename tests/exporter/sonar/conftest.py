@@ -18,8 +18,8 @@ from exporter.snapshot import (
     ProcessSample,
     UnitKey,
 )
-from exporter.sonar.envelopes import CURRENT, Origin
 from exporter.sonar.sample import SampleInput
+from jobfeatures.formats.sonar.envelopes import CURRENT, Origin
 from jobfeatures.model import JobKey
 
 BOOT = 1_799_000_000

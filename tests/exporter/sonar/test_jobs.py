@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.sonar.cluster import cluster_document
-from exporter.sonar.envelopes import CURRENT, SEED, Origin
-from exporter.sonar.jobs import job_fields, job_state, jobs_document, queue_records
+from exporter.sonar.jobs import queue_records
 from jobfeatures.accounting import AccountingRecord
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError
+from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin
 from jobfeatures.formats.sonar.fields import fields_of
 from jobfeatures.formats.sonar.parse import parse_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures.formats.sonar.writejobs import job_fields, job_state, jobs_document
 from jobfeatures.model import UNLIMITED, Cluster, ClusterNode, JobKey, JobState, Limits, Partition
 
 RECORD = AccountingRecord(

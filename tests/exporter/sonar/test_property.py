@@ -26,11 +26,11 @@ from exporter.snapshot import (
     Snapshot,
     UnitKey,
 )
-from exporter.sonar.envelopes import CURRENT, SEED, Origin
 from exporter.sonar.node import NodeDocuments
 from exporter.sonar.sample import SampleInput, SampleOptions, sample_envelope
 from exporter.sonar.workid import identify
 from jobfeatures.clock import SystemClock
+from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin
 from jobfeatures.formats.sonar.parse import parse_envelope
 from jobfeatures.formats.sonar.records import ErrorRecord
 from jobfeatures.formats.sonar.validate import validate_envelope

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from exporter.snapshot import CpuSecs, NodeSample, Snapshot
-from exporter.sonar.envelopes import CURRENT, SEED
 from exporter.sonar.sample import (
     SampleInput,
     SampleOptions,
@@ -16,6 +15,7 @@ from exporter.sonar.sample import (
     compute_used_memory,
     sample_envelope,
 )
+from jobfeatures.formats.sonar.envelopes import CURRENT, SEED
 from jobfeatures.formats.sonar.validate import validate_envelope
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"

@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from exporter.sonar import sender as module
-from exporter.sonar.envelopes import SAMPLE, data_envelope
 from exporter.sonar.sender import Sender
 from jobfeatures.errors import SourceError
+from jobfeatures.formats.sonar.envelopes import SAMPLE, data_envelope
 
 
 class FakeKeeper:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from exporter.snapshot import SysinfoSample
-from exporter.sonar.envelopes import CURRENT, SEED
 from exporter.sonar.sysinfo import sysinfo_envelope
+from jobfeatures.formats.sonar.envelopes import CURRENT, SEED
 from jobfeatures.formats.sonar.validate import validate_envelope
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+from datetime import timedelta, timezone
 
 import pytest
+
+from jobfeatures.formats.sonar.envelopes import Origin
 
 META = {"producer": "jobfeatures", "version": "0.7.0", "attrs": [{"key": "a", "value": "b"}], "token": "t"}
 TIME = "2027-01-15T08:00:00+01:00"
@@ -134,6 +137,11 @@ def make_envelope(tag: str) -> dict:
 def make_errors() -> dict:
     error = {"time": TIME, "detail": "slurmctld is away", "cluster": "hpc.example.org", "node": "m1"}
     return copy.deepcopy({"meta": META, "errors": [error]})
+
+
+@pytest.fixture
+def origin():
+    return Origin(cluster="hpc.example.org", node="n1", zone=timezone(timedelta(hours=1)))
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sonar.envelopes import (
+from jobfeatures import __version__
+from jobfeatures.formats.sonar.envelopes import (
     CURRENT,
     SEED,
     error_envelope,
@@ -14,7 +15,6 @@ from exporter.sonar.envelopes import (
     unicode_text,
     without_defaults,
 )
-from jobfeatures import __version__
 from jobfeatures.formats.sonar.validate import validate_envelope
 
 

@@ -1,0 +1,101 @@
+"""Records of jobs as JSON, one a line: what all other formats hold can stand here. Pure.
+
+The names are those of `jobfeatures.joblog.JobRecord`; what is unknown is left
+out, and a limit that is known not to exist is ``"unlimited"``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, fields
+from typing import Any, Final
+
+from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.joblog import JobRecord, Lost
+from jobfeatures.model import UNLIMITED, JobState
+
+LARGEST: Final = 2**63 - 1
+_DEFAULTS: Final = {each.name: each.default for each in fields(JobRecord)}
+_KINDS: Final[Mapping[str, str]] = {each.name: str(each.type) for each in fields(JobRecord)}
+_REQUIRED: Final = tuple(name for name, default in _DEFAULTS.items() if default is MISSING)
+_HEAD = re.compile(r'\s*\{"batch_system": ?"')
+
+
+def recognise(head: str) -> bool:
+    """Tell whether a text is ours: each line begins with the batch system."""
+    return _HEAD.match(head) is not None
+
+
+def read_records(
+    lines: Iterable[str], *, source: str, strict: bool = False
+) -> Iterator[JobRecord | Rejected]:
+    """Return the record of each line. Raises ParseError in strict reading."""
+    for number, line in enumerate(lines, 1):
+        if line.isspace():
+            continue
+        try:
+            yield parse_line(line)
+        except ParseError as error:
+            if strict:
+                raise ParseError(
+                    error.reason, source=source, line=number, field=error.field, text=error.text
+                ) from None
+            yield Rejected(source, error.reason, number, error.field, shown(error.text) if error.text else "")
+
+
+def parse_line(line: str) -> JobRecord:
+    """Return one record. Raises ParseError."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ParseError("not JSON", text=line) from None
+    if not isinstance(found, dict):
+        raise ParseError("not an object", text=line)
+    for name in _REQUIRED:
+        if not found.get(name):
+            raise ParseError("is missing", field=name)
+    for name in found:
+        if name not in _KINDS:
+            raise ParseError("no such field", field=name[:40])
+    return JobRecord(**{name: _value(name, value) for name, value in found.items()})
+
+
+def _value(name: str, value: object) -> Any:
+    """Return a field's value. Raises ParseError where it is of another kind."""
+    kind = _KINDS[name]
+    good: Any = None
+    if kind == "JobState":
+        good = JobState(value) if isinstance(value, str) and value in JobState.__members__ else None
+    elif kind == "tuple[str, ...]":
+        good = tuple(value) if isinstance(value, list) and all(isinstance(v, str) for v in value) else None
+    elif kind.startswith("str"):
+        good = value if isinstance(value, str) else None
+    elif kind == "Limit" and value == "unlimited":
+        good = UNLIMITED
+    elif isinstance(value, int) and not isinstance(value, bool):
+        good = value if abs(value) <= LARGEST else None
+    elif kind.startswith("Number") and isinstance(value, float) and math.isfinite(value):
+        good = value
+    if good is None:
+        raise ParseError(f"is not {kind.removesuffix(' | None')}", field=name, text=str(value)[:200])
+    return good
+
+
+def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
+    """Return one line a record; nothing is ever lost."""
+    del lost
+    for record in records:
+        yield format_line(record)
+
+
+def format_line(record: JobRecord) -> str:
+    """Return the line of a record, without a newline."""
+    said = {}
+    for name, default in _DEFAULTS.items():
+        value = getattr(record, name)
+        if value != default:
+            said[name] = value.value if isinstance(value, JobState) or value is UNLIMITED else value
+    return json.dumps(said, ensure_ascii=True)
