@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Final
 
 from jobfeatures.errors import ParseError, Rejected, shown
-from jobfeatures.formats.sss.values import is_understood
+from jobfeatures.formats.sss.values import BLANKS, is_understood
 from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY, CONTENT, TABLE, VALUES, Slot, Type
 from jobfeatures.formats.sss.xml import Element, reason_at, shown_name
 
@@ -63,7 +63,7 @@ def understood(
     content = _NOTHING
     if slot.term.type is Type.CONTAINER:
         content = CONTENT[element.name]
-        if element.text and not element.text.isspace():
+        if element.text.strip(BLANKS):
             raise ParseError(
                 reason_at(element, "text between elements"),
                 line=element.line,

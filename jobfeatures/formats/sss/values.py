@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from typing import Final, TypeVar
 from urllib.parse import quote
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.vocabulary import FORMS, UNITS, Type, type_of, words_of
-from jobfeatures.formats.sss.xml import Element, reason_at
+from jobfeatures.formats.sss.xml import NOT_XML, Element, reason_at
 from jobfeatures.quantities import MAX_SECS, parse_count
 
 MAX_NUMBER: Final = MAX_SECS  # 63 bits
@@ -25,11 +26,9 @@ BLANKS: Final = " \t\r\n"  # those of XML: no others are stripped off numbers an
 
 T = TypeVar("T")
 Value = str | int | bool | Decimal | tuple[str, ...] | tuple[tuple[int, ...], ...]
-_FLOAT = re.compile(
-    r"(?P<whole>[0-9]{1,32})?(?:\.(?P<part>[0-9]{0,32}))?(?:[eE](?P<power>[+-]?[0-9]{1,2}))?\Z"
-)
+MAX_DIGITS: Final = 32
+MAX_POWER: Final = 99
 _FORMS: Final = {kind: re.compile(form) for kind, form in FORMS.items()}
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def error_at(element: Element, reason: str, text: str = "") -> ParseError:
@@ -126,13 +125,9 @@ def _scaled(element: Element, scale: int) -> int:
     Signs, INF and NaN, which the type allows, are no amounts and are refused.
     """
     text = element.text.strip()
-    match = _FLOAT.match(text)
-    if match is None or not (match["whole"] or match["part"]):
+    if not _FORMS[Type.AMOUNT].fullmatch(text):
         raise error_at(element, "not a non-negative number", text or "(empty)")
-    part = match["part"] or ""
-    digits, power = int((match["whole"] or "") + part), int(match["power"] or 0) - len(part)
-    value = digits * scale * 10**power if power >= 0 else digits * scale // 10**-power
-    return _bounded(element, value)
+    return _bounded(element, int(Fraction(_placed(element, _decimal, text)) * scale))
 
 
 def _bounded(element: Element, value: int) -> int:
@@ -155,7 +150,7 @@ def parse_value(kind: Type, text: str) -> Value:
         if not _FORMS[kind].fullmatch(" ".join(text.split()) if kind is Type.GEOMETRY else text):
             raise ParseError(f"not of type {kind.value}", text=text or "(empty)")
         return _number(kind, text)
-    if _NOT_XML.search(text):
+    if NOT_XML.search(text):
         raise ParseError("character that XML does not allow", text=text)
     return split_words(text) if kind is Type.LIST else text
 
@@ -167,10 +162,17 @@ def _number(kind: Type, text: str) -> Value:
         sets = text.replace("}", "").split("{")[1:]
         return tuple(tuple(int(number) for number in each.split(",")) for each in sets)
     if kind in {Type.FLOAT, Type.AMOUNT}:
-        return Decimal(text)
+        return _decimal(text)
     if abs(number := int(text)) > MAX_NUMBER:
         raise ParseError("number too large", text=text)
     return number
+
+
+def _decimal(text: str) -> Decimal:
+    value = Decimal(text)
+    if len(value.as_tuple().digits) > MAX_DIGITS or abs(value.adjusted()) > MAX_POWER:
+        raise ParseError("number too large, too small or too long", text=text)
+    return value
 
 
 def format_value(value: Value) -> str:

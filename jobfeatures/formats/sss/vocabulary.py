@@ -54,7 +54,7 @@ CATEGORIES: Final[Mapping[str, tuple[Place, str]]] = {
 
 # What contents and attribute values of a type look like once the blanks around them are gone: regular
 # expressions that mean the same here and in a schema. Types that are not here are free texts.
-_FLOAT = r"([0-9]{1,32}(\.[0-9]{0,32})?|\.[0-9]{1,32})([eE][+\-]?[0-9]{1,2})?"
+_FLOAT = r"([0-9]{1,32}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+\-]?[0-9]{1,2})?"
 FORMS: Final[Mapping[Type, str]] = {
     Type.INTEGER: r"[+\-]?[0-9]{1,19}",
     Type.COUNT: r"[0-9]{1,19}",

@@ -1,4 +1,4 @@
-"""XML bytes → a small tree of elements with their places. Safe for documents of hostile origin.
+"""XML bytes ↔ a small tree of elements with their places. Safe for documents of hostile origin.
 
 Refused are: documents that are not UTF-8, document type declarations (and
 with them every entity but the five of XML itself), and more bytes, depth or
@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Final
 from xml.sax import SAXParseException  # types only: the parser itself is defusedxml's
 from xml.sax.handler import ContentHandler
+from xml.sax.saxutils import escape, quoteattr  # text only, nothing is parsed
 from xml.sax.xmlreader import AttributesImpl, InputSource, Locator
 
 from defusedxml.common import DefusedXmlException
@@ -28,6 +29,14 @@ MAX_ELEMENTS: Final = 50_000
 
 _DECLARED_ENCODING = re.compile(rb"\A(?:\xef\xbb\xbf)?<\?xml[^>]{0,200}?\sencoding\s*=\s*[\"']([^\"'>]*)")
 _UTF8_NAMES = frozenset({b"utf-8", b"utf8", b"us-ascii", b"ascii"})
+DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>'
+NOT_XML: Final = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+
+# A comment, a marked section, or a tag; what is not closed goes to the end, so that it is read once.
+_MARKUP = re.compile(r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<[^\W\d][^<>]*>", re.DOTALL)
+_ATTRIBUTE = re.compile(
+    r"""<!(?s:.*)|"[^"]*"|'[^']*'|(?P<name>\s[^\s=<>"']{1,80}\s{0,8}=\s{0,8})[“”„‟″‘’](?P<value>[^“”„‟″‘’<>]*)[“”„‟″‘’]"""
+)
 _NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -50,13 +59,18 @@ def parse_element(
     max_bytes: int = MAX_BYTES,
     max_depth: int = MAX_DEPTH,
     max_elements: int = MAX_ELEMENTS,
+    lenient: bool = False,
 ) -> Element:
     """Return the root element of a document.
 
-    Names are taken as they are written: a prefix is part of the name.
+    `lenient` repairs typographic quotes first, see `repair_quotes`. Names are
+    taken as they are written: a prefix is part of the name.
+
     Raises ParseError, with line and column, for whatever is not such a document.
     """
     _check_encoding(data, source, max_bytes)
+    if lenient:
+        data = repair_quotes(data.decode()).encode()
     builder = _Builder(source, max_depth, max_elements)
     parser = DefusedExpatParser(forbid_dtd=True)
     parser.setContentHandler(builder)
@@ -133,6 +147,46 @@ class _Builder(ContentHandler):
             self._open[-1].children.append(element)
         else:
             self.root = element
+
+
+def repair_quotes(text: str) -> str:
+    """Return a document with straight quotes where attribute values are in typographic ones.
+
+    That is how documents look that went through a word processor. Only quotes
+    around a value are touched, and not in comments and marked sections.
+    """
+    return _MARKUP.sub(lambda markup: _ATTRIBUTE.sub(_straight, markup[0]), text)
+
+
+def _straight(found: re.Match[str]) -> str:
+    if found["value"] is None:
+        return found[0]
+    return found["name"] + '"' + found["value"].replace('"', "&quot;") + '"'
+
+
+def format_element(element: Element, indent: str = "") -> str:
+    """Return an element as text, its children indented a line each, without a newline at the end.
+
+    Raises ParseError for text that XML does not allow, naming the element.
+    """
+    attributes = "".join(
+        f" {name}={quoteattr(_checked(value, f'{element.name}@{name}'))}"
+        for name, value in element.attributes.items()
+    )
+    start = f"{indent}<{element.name}{attributes}"
+    if element.children:
+        inner = "\n".join(format_element(child, indent + "  ") for child in element.children)
+        return f"{start}>\n{inner}\n{indent}</{element.name}>"
+    if not element.text:
+        return f"{start}/>"
+    text = escape(_checked(element.text, element.name), {"\r": "&#13;"})
+    return f"{start}>{text}</{element.name}>"
+
+
+def _checked(text: str, field: str) -> str:
+    if NOT_XML.search(text):
+        raise ParseError("character that XML does not allow", field=field, text=text)
+    return text
 
 
 def _check_encoding(data: bytes, source: str, max_bytes: int) -> None:

@@ -1,0 +1,81 @@
+"""The records of `objects` → elements and text: pure. What is written is read back the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from jobfeatures.formats.sss.objects import (
+    Environment,
+    Property,
+    Reference,
+    Root,
+    Scope,
+    SssJob,
+    SssJobGroup,
+    SssTask,
+    SssTaskGroup,
+)
+from jobfeatures.formats.sss.values import format_value
+from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY
+from jobfeatures.formats.sss.xml import DECLARATION, Element, format_element
+
+
+def format_object(root: Root) -> str:
+    """Return a document, ending in a newline.
+
+    Raises ParseError for a text that XML does not allow, naming its element.
+    """
+    name = root.name if isinstance(root, Reference) else _NAMES[type(root)]
+    return f"{DECLARATION}\n{format_element(make_element(root, name))}\n"
+
+
+def make_element(record: Scope | Reference, name: str) -> Element:
+    """Return the element of a record under one of its names, such as Job or JobDefaults."""
+    if isinstance(record, Reference):
+        return Element(name, text=record.id)
+    children = [_property(each) for each in record.properties]
+    children += _category("Requested", record.requested)
+    children += _category("Delivered", record.delivered)
+    if record.environment is not None:
+        children.append(_environment(record.environment))
+    children += [make_element(inner, each) for each, inner in _inner(record)]
+    return Element(name, _policy(record.policy), children=tuple(children))
+
+
+_NAMES = {SssJobGroup: "JobGroup", SssJob: "Job", SssTaskGroup: "TaskGroup", SssTask: "Task"}
+
+
+def _inner(record: Scope) -> Iterable[tuple[str, Scope | Reference]]:
+    """Return what a record contains besides properties, defaults first."""
+    if isinstance(record, SssJobGroup):
+        return [*_defaults("JobDefaults", record.job_defaults), *(("Job", each) for each in record.jobs)]
+    if isinstance(record, SssJob):
+        groups = (("TaskGroup", each) for each in record.task_groups)
+        return [*_defaults("TaskGroupDefaults", record.task_group_defaults), *groups]
+    if isinstance(record, SssTaskGroup):
+        return [*_defaults("TaskDefaults", record.task_defaults), *(("Task", each) for each in record.tasks)]
+    return []
+
+
+def _defaults(name: str, record: Scope | None) -> list[tuple[str, Scope]]:
+    return [] if record is None else [(name, record)]
+
+
+def _policy(policy: str | None) -> dict[str, str]:
+    return {} if policy is None else {AWARENESS_POLICY: policy}
+
+
+def _category(name: str, properties: tuple[Property, ...]) -> list[Element]:
+    return [Element(name, children=tuple(map(_property, properties)))] if properties else []
+
+
+def _environment(environment: Environment) -> Element:
+    attributes = _policy(environment.policy)
+    if environment.export is not None:
+        attributes["export"] = format_value(environment.export)
+    return Element("Environment", attributes, children=tuple(map(_property, environment.variables)))
+
+
+def _property(each: Property) -> Element:
+    attributes = {name: format_value(value) for name, value in each.attributes.items()}
+    return Element(each.name, attributes, format_value(each.value))

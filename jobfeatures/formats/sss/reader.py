@@ -1,0 +1,203 @@
+"""Elements → the records of `objects`: pure.
+
+Source: SSS Job Object Specification 3.1.0. What a document says is kept as it
+was said; `inherit` resolves the defaults. Nothing is left out but what the
+awareness policies Warn and Ignore let pass (section 9.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.formats.sss.awareness import REJECT, understood
+from jobfeatures.formats.sss.objects import (
+    FIELDS,
+    RECORDS,
+    Changes,
+    Environment,
+    Property,
+    Reference,
+    Root,
+    Scope,
+)
+from jobfeatures.formats.sss.values import BLANKS, Value, error_at, parse_value
+from jobfeatures.formats.sss.vocabulary import (
+    AWARENESS_POLICY,
+    CONTENT,
+    DISTRIBUTIONS,
+    REQUIRED,
+    ROOTS,
+    Slot,
+    Type,
+    type_of,
+)
+from jobfeatures.formats.sss.xml import MAX_BYTES, Element, parse_element
+
+MAX_WARNINGS: Final = 100
+_CATEGORIES: Final = {"Requested": "requested", "Delivered": "delivered"}
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A document's root, and what its awareness policies let pass with a warning."""
+
+    root: Root
+    warnings: tuple[Rejected, ...] = ()
+
+
+def parse_object(
+    data: bytes, *, source: str = "", lenient: bool = False, max_bytes: int = MAX_BYTES
+) -> Parsed:
+    """Return what a document says. `lenient` repairs typographic quotes around attribute values.
+
+    Raises ParseError, with line, column and element, for whatever the text of
+    the specification does not allow.
+    """
+    root = parse_element(data, source=source, max_bytes=max_bytes, lenient=lenient)
+    warnings: list[Rejected] = []
+    try:
+        record = read_root(root, warnings)
+    except ParseError as error:
+        raise ParseError(
+            error.reason, source=source, line=error.line, field=error.field, text=error.text
+        ) from None
+    return Parsed(
+        record, tuple(Rejected(source, each.reason, each.line, each.field, each.text) for each in warnings)
+    )
+
+
+def read_root(root: Element, warnings: list[Rejected]) -> Root:
+    """Return the record of a Job, a JobGroup, or a reference to one. Raises ParseError without source."""
+    slot = ROOTS.get(root.name)
+    if slot is None:
+        raise error_at(root, "neither Job nor JobGroup")
+    record = read_container(root, slot, REJECT, warnings)
+    if record is None:
+        raise error_at(root, "nothing is left of it")  # a value of its own attributes is not understood
+    return record  # type: ignore[return-value]  # ROOTS has Job and JobGroup
+
+
+def read_container(
+    element: Element, slot: Slot, inherited: str, warnings: list[Rejected]
+) -> Scope | Reference | None:
+    """Return what is understood of a container, None if it is to be passed over. Raises ParseError."""
+
+    def warn(note: Rejected) -> None:
+        if len(warnings) < MAX_WARNINGS:
+            warnings.append(note)
+
+    kept = understood(element, slot, inherited, warn)
+    return None if kept is None else _scope(kept)
+
+
+def _scope(element: Element) -> Scope | Reference:
+    """Return the record of a container of which everything is understood."""
+    if not element.children:
+        return _reference(element)
+    content = CONTENT[element.name]
+    found: Changes = {"properties": [], "requested": [], "delivered": []}
+    for child in element.children:
+        name = child.name
+        if name in _CATEGORIES:
+            found[_CATEGORIES[name]] += _category(child)
+        elif name == "Environment":
+            _once(found, "environment", child)
+            found["environment"] = _environment(child)
+        elif name in FIELDS:
+            if content[name].term.many:
+                found.setdefault(FIELDS[name], []).append(_scope(child))
+                continue
+            _once(found, FIELDS[name], child)
+            found[FIELDS[name]] = defaults = _scope(child)
+            if isinstance(defaults, Reference):
+                raise error_at(child, "defaults cannot be a reference", defaults.id)
+        else:
+            found["properties"].append(_property(child, content[name]))
+    _check_properties(element, found["properties"], content)
+    fields: Changes = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in found.items()
+    }
+    policy = element.attributes.get(AWARENESS_POLICY)
+    return RECORDS[element.name](policy=policy, line=element.line, column=element.column, **fields)
+
+
+def _reference(element: Element) -> Scope | Reference:
+    """Return what a container without children is: a reference by id, or empty."""
+    text = parse_value(Type.STRING, element.text)
+    if text:
+        return Reference(element.name, str(text))
+    for name in REQUIRED.get(element.name, ()):
+        raise error_at(element, f"no {name} in it, nor the id of another")
+    return RECORDS[element.name](
+        policy=element.attributes.get(AWARENESS_POLICY), line=element.line, column=element.column
+    )
+
+
+def _category(element: Element) -> list[Property]:
+    """Return the properties of a Requested or Delivered; its policy goes to those that have none."""
+    _refuse_text(element)
+    content = CONTENT[element.name]
+    policy = element.attributes.get(AWARENESS_POLICY)
+    inherited: dict[str, Value] = {} if policy is None else {AWARENESS_POLICY: policy}
+    properties = [_property(each, content[each.name]) for each in element.children]
+    return [replace(each, attributes={**inherited, **each.attributes}) for each in properties]
+
+
+def _refuse_text(element: Element) -> None:
+    if text := element.text.strip(BLANKS):
+        raise error_at(element, "text between elements", text)
+
+
+def _once(found: Changes, name: str, element: Element) -> None:
+    if name in found:
+        raise error_at(element, "stands here twice")
+
+
+def _check_properties(element: Element, properties: list[Property], content: Mapping[str, Slot]) -> None:
+    """Raise ParseError for a property that stands twice and may not, and where one is missing."""
+    seen: set[str] = set()
+    for each in properties:
+        if each.name in seen and not content[each.name].term.many:
+            raise each.error("stands here twice")
+        seen.add(each.name)
+    seen.update(child.name for child in element.children)
+    for name in REQUIRED.get(element.name, ()):
+        if name not in seen:
+            raise error_at(element, f"no {name} in it")
+
+
+def _environment(element: Element) -> Environment:
+    _refuse_text(element)
+    export = element.attributes.get("export")
+    return Environment(
+        tuple(_property(child, CONTENT["Environment"][child.name]) for child in element.children),
+        None if export is None else bool(parse_value(Type.BOOLEAN, export)),
+        element.attributes.get(AWARENESS_POLICY),
+    )
+
+
+def _property(element: Element, slot: Slot) -> Property:
+    missing = [name for name in slot.term.needs if not element.attributes.get(name, "").strip(BLANKS)]
+    if missing:
+        raise error_at(element, f"no {missing[0]} of it is given")
+    try:
+        attributes: dict[str, Value] = {
+            name: parse_value(type_of(name), value)
+            for name, value in element.attributes.items()
+            if name in slot.attributes  # others were passed over
+        }
+        value = parse_value(_content_type(slot.term.type, element), element.text)
+    except ParseError as error:
+        raise error_at(element, error.reason, error.text) from None
+    if element.name == "Id" and not value:
+        raise error_at(element, "empty")
+    return Property(element.name, value, attributes, element.line, element.column)
+
+
+def _content_type(kind: Type, element: Element) -> Type:
+    if element.name == "TaskDistribution":
+        return DISTRIBUTIONS.get(element.attributes.get("type", ""), kind)
+    return kind
