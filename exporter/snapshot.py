@@ -53,6 +53,7 @@ class NodeSample:
     disks: Mapping[str, DiskSample] = field(default_factory=dict)  # by name
     pressure_secs: Mapping[tuple[str, str], float] = field(default_factory=dict)  # see JobSample
     energy_joules: Mapping[str, float] = field(default_factory=dict)  # since our start, by RAPL domain
+    oom_kills: int | None = None  # since boot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,9 @@ DISK_TIME = Metric(
     ("device",),
     "seconds",
 )
+KILLS = Metric(
+    "batch_node_oom_kills", "counter", "Processes that the kernel killed for want of memory since boot."
+)
 TAKEN = Metric(
     "batch_node_sample_time_seconds",
     "gauge",
@@ -76,7 +79,7 @@ _OF_DISK = {
 
 METRICS = (
     *(CPU, CORE, CORES, MEMORY, LOAD, RUNNABLE, THREADS, PRESSURE, *_OF_DISK),
-    *(BOOT, PROCESSES, TAKEN, UNREADABLE),
+    *(BOOT, PROCESSES, KILLS, TAKEN, UNREADABLE),
 )
 
 MEMORY_KINDS = {
@@ -127,6 +130,8 @@ def families(context: Context) -> Iterator[Family]:
     disks = [(labels(device=name), disk.stats) for name, disk in node.disks.items() if disk.whole]
     for metric, (place, unit) in _OF_DISK.items():
         yield Family(metric, [(text, stats[place] * unit) for text, stats in disks if place < len(stats)])
+    if node.oom_kills is not None:
+        yield Family(KILLS, [("", node.oom_kills)])
     if node.boot_time_secs is not None:
         yield Family(BOOT, [("", node.boot_time_secs)])
 

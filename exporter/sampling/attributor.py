@@ -80,7 +80,7 @@ class Attributor:
 
         Without `by_group` a process that has nothing else has nothing.
         """
-        batch = {pid: each for pid, each in self._members.attributed.items() if self._is_here(each)}
+        batch = self._on_this_node(self._members.attributed)
         found = Attribution({}, self._resolve(batch, directories, processes))
         keys = found.keys
         if by_group:
@@ -90,9 +90,20 @@ class Attributor:
         for key, job in self._active.items():
             for gid in job.gids:
                 keys.update(dict.fromkeys(self._members.pids_of_group(gid), key))
+        known: dict[int, JobKey] = {}  # processes of one group share the record of what its path says
         for pid, membership in batch.items():
-            keys[pid] = found.job_key(membership)
+            job_key = known.get(id(membership))
+            if job_key is None:
+                job_key = known[id(membership)] = found.job_key(membership)
+            keys[pid] = job_key
         return found
+
+    def _on_this_node(self, attributed: Mapping[int, Membership]) -> Mapping[int, Membership]:
+        distinct = {id(each): each for each in attributed.values()}
+        foreign = {number for number, each in distinct.items() if not self._is_here(each)}
+        if not foreign:
+            return attributed
+        return {pid: each for pid, each in attributed.items() if id(each) not in foreign}
 
     def _resolve(
         self,

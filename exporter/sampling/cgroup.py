@@ -33,11 +33,12 @@ from exporter.sampling.groupfiles import ABSENT, GroupFiles
 from exporter.sampling.hierarchies.membership import Membership
 from exporter.sampling.hierarchy import UNIFIED, JobDirectory, find_hierarchies, list_job_directories
 from exporter.sampling.ledger import Counter, Rows
-from exporter.sampling.memorytree import MemoryTree
+from exporter.sampling.memorytree import MemoryTree, NodeKills
 from exporter.sampling.procfs import RESOURCES, TICKS_PER_SEC
 from exporter.snapshot import MemoryBytes
 
 SHARES = ("some", "full")
+RARELY_LOOKS = 8  # for limits and sets of CPUs, and for transfers that a kernel does not count
 _EVENTS = {"oom_kills": "oom_kill", "limit_hits": "max"}
 
 
@@ -57,14 +58,23 @@ class JobFigures:
 class JobCgroup:
     """Reads one job directory, or that of a step, again and again."""
 
-    def __init__(self, directory: JobDirectory, budget: DescriptorBudget, unreadable: Unreadable) -> None:
+    def __init__(
+        self,
+        directory: JobDirectory,
+        budget: DescriptorBudget,
+        unreadable: Unreadable,
+        kills: NodeKills | None = None,
+    ) -> None:
         self.directory = directory
         self._groups = directory.groups
         self._files = GroupFiles(budget, unreadable)
         self._last_cpu = CpuTimes(0.0, 0.0)
+        self._transfers = True  # whether blkio has told of any
         self._memory_tree: MemoryTree | None = None
         if "memory" in directory.groups:
-            self._memory_tree = MemoryTree(directory.groups["memory"], self._files, unreadable)
+            self._memory_tree = MemoryTree(
+                directory.groups["memory"], self._files, unreadable, kills or NodeKills()
+            )
 
     @property
     def counts_cpu(self) -> bool:
@@ -158,10 +168,16 @@ class JobCgroup:
         return counters
 
     def _read_block_io_v1(self, prefix: str) -> dict[str, Rows]:
+        every = 1 if self._transfers else RARELY_LOOKS
         name = f"{prefix}io_service_bytes_recursive"
-        moved = self._files.read(name, lambda text: parse_blkio(text, source="blkio io_service_bytes"))
+        moved = self._files.read(
+            name, lambda text: parse_blkio(text, source="blkio io_service_bytes"), every=every
+        )
         name = f"{prefix}io_serviced_recursive"
-        served = self._files.read(name, lambda text: parse_blkio(text, source="blkio io_serviced"))
+        served = self._files.read(
+            name, lambda text: parse_blkio(text, source="blkio io_serviced"), every=every
+        )
+        self._transfers = moved != {} or served != {}
         if moved is None or served is None:
             return {"block_io": None}
         # Without a device either nothing was moved or nothing is counted: since Linux 6.10 the kernel
@@ -196,13 +212,17 @@ class JobCgroup:
 
     def _read_cpu_list(self, path: str) -> frozenset[int] | None:
         source = os.path.basename(path)
-        return self._files.read_known(path, lambda text: parse_cpu_list(text, source=source))
+        return self._files.read_known(
+            path, lambda text: parse_cpu_list(text, source=source), every=RARELY_LOOKS
+        )
 
     def _read_number(self, path: str) -> int | None:
         return self._files.read_known(path, lambda text: parse_number(text, source=os.path.basename(path)))
 
     def _read_limit(self, path: str) -> int | None:
-        return self._files.read_known(path, lambda text: parse_limit(text, source=os.path.basename(path)))
+        return self._files.read_known(
+            path, lambda text: parse_limit(text, source=os.path.basename(path)), every=RARELY_LOOKS
+        )
 
 
 class JobCgroups:
@@ -216,6 +236,7 @@ class JobCgroups:
         self._budget = budget
         self._unreadable = unreadable
         self._known: dict[str, JobCgroup] = {}
+        self.kills = NodeKills()
 
     def __iter__(self) -> Iterator[JobCgroup]:
         return iter(self._known.values())
@@ -240,7 +261,7 @@ class JobCgroups:
             del self._known[path]
         for path, directory in directories.items():
             if path not in self._known:
-                self._known[path] = JobCgroup(directory, self._budget, self._unreadable)
+                self._known[path] = JobCgroup(directory, self._budget, self._unreadable, self.kills)
 
     def close(self) -> None:
         """Close all descriptors."""

@@ -51,13 +51,20 @@ class GroupFiles:
         """Count the looks at the group."""
         self._look += 1
 
-    def read(self, path: str, parse: Callable[[str], Parsed]) -> Parsed | Absence | None:
-        """Return what a file says; None where it cannot be read, which is counted."""
+    def read(self, path: str, parse: Callable[[str], Parsed], *, every: int = 1) -> Parsed | Absence | None:
+        """Return what a file says; None where it cannot be read, which is counted.
+
+        Where nothing much changes, it is read at `every` so many looks only, and
+        said to be the same in between; 0 is never again once it has been read.
+        """
         file = self._files.get(path)
         if file is None:
             file = self._files[path] = _File(path, self._budget)
         elif self._look < file.next_look:
             return ABSENT
+        elif every != 1 and file.data is not None and (not every or self._look % every):
+            known: Parsed = file.value
+            return known
         try:
             data = file.read()
             if data != file.data:
@@ -75,9 +82,9 @@ class GroupFiles:
         value: Parsed = file.value
         return value
 
-    def read_known(self, path: str, parse: Callable[[str], Parsed]) -> Parsed | None:
+    def read_known(self, path: str, parse: Callable[[str], Parsed], *, every: int = 1) -> Parsed | None:
         """Return what a file says; None where it is not there or cannot be read."""
-        value = self.read(path, parse)
+        value = self.read(path, parse, every=every)
         return None if value is ABSENT else value
 
     def forget(self, directory: str) -> None:

@@ -88,6 +88,9 @@ def list_job_directories(
             for path, groups in directories.items():
                 groups[kind] = top + path
             continue
+        if kind == "memory" and memberships:
+            _follow(kind, top, directories, inodes, failures)
+            continue
         for batch in BATCH_HIERARCHIES:
             for patterns in batch.job_directories:
                 for path, inode in _expand(top, "", patterns, failures):
@@ -104,6 +107,24 @@ def list_job_directories(
         for path, membership in memberships.items()
     ]
     return found, not failures
+
+
+def _follow(
+    kind: str,
+    top: str,
+    directories: Mapping[str, dict[str, str]],
+    inodes: Mapping[str, dict[str, int]],
+    failures: list[OSError],
+) -> None:
+    """Look for known jobs in a further hierarchy: paths are the same, and asking is cheaper than listing."""
+    for path, groups in directories.items():
+        try:
+            inodes[path][kind] = os.stat(top + path, follow_symlinks=False).st_ino
+        except OSError as error:
+            if error.errno not in VANISHED:
+                failures.append(error)
+        else:
+            groups[kind] = top + path
 
 
 def _expand(

@@ -22,6 +22,7 @@ _CPU = re.compile(r"cpu([0-9]{0,6})\Z")
 _LOAD = re.compile(r"[0-9]{1,12}\.[0-9]{1,6}\Z")
 _ENTITIES = re.compile(r"([0-9]{1,10})/([0-9]{1,10})\Z")
 _MEMORY = re.compile(r"([A-Za-z0-9_()]{1,64}): +([0-9]{1,16}) kB\Z")
+_OOM_KILLS = re.compile(r"^oom_kill ([0-9]{1,19})$", re.MULTILINE)
 _COUNT = re.compile(r"[A-Za-z0-9_()]{1,64}: +[0-9]{1,19}\Z")
 
 
@@ -103,6 +104,24 @@ def parse_entities(text: str, *, source: str = "loadavg") -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def parse_oom_kills(text: str) -> int | None:
+    """Return how often the kernel killed for want of memory: ``oom_kill 7`` of /proc/vmstat (Linux 4.13).
+
+    None where the text does not tell.
+    """
+    match = _OOM_KILLS.search(text)
+    return None if match is None else int(match[1])
+
+
+def read_oom_kills(procfs: str, unreadable: Unreadable) -> int | None:
+    """Read /proc/vmstat below `procfs`; one that is not there is no failure."""
+    try:
+        return parse_oom_kills(_text(f"{procfs}/vmstat"))
+    except OSError as error:
+        unreadable.add("node_vmstat", error)
+        return None
+
+
 def read_stat(procfs: str) -> KernelStat:
     """Read /proc/stat below `procfs`. Raises OSError, ParseError."""
     return parse_stat(_text(f"{procfs}/stat"), source=f"{procfs}/stat")
@@ -163,6 +182,7 @@ def read_node(procfs: str, unreadable: Unreadable) -> NodeSample:
         runnable_entities=entities[0],
         existing_entities=entities[1],
         pressure_secs=read_pressure(procfs, unreadable),
+        oom_kills=read_oom_kills(procfs, unreadable),
     )
 
 

@@ -119,6 +119,7 @@ class Sampler:
         taken_at_secs, started_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         node = replace(read_node(self._procfs, self._unreadable), disks=self._disks.read())
         self._book.other_devices = self._disks.others
+        self._cgroups.kills.count = node.oom_kills
         if self._epoch is None and node.boot_time_secs is not None:
             # Once only: the kernel derives the boot time from the clock, and groups must keep their names.
             self._epoch = compute_epoch(node.boot_time_secs)

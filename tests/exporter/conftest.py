@@ -177,6 +177,7 @@ def make_snapshot() -> Snapshot:
             load5=0.25,
             load15=0.125,
             runnable_entities=3,
+            oom_kills=7,
             existing_entities=136,
             disks={
                 "sda": DiskSample(

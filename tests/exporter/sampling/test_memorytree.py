@@ -7,7 +7,7 @@ import pytest
 from exporter.sampling import memorytree
 from exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from exporter.sampling.groupfiles import GroupFiles
-from exporter.sampling.memorytree import RELIST_LOOKS, MemoryTree
+from exporter.sampling.memorytree import RELIST_LOOKS, WALK_LOOKS, MemoryTree, NodeKills
 
 
 @pytest.fixture
@@ -21,10 +21,15 @@ def job(tmp_path):
 
 
 @pytest.fixture
-def read(job, unreadable):
+def node_kills():
+    return NodeKills()
+
+
+@pytest.fixture
+def read(job, unreadable, node_kills):
     """Return a function that takes one look."""
     files = GroupFiles(DescriptorBudget(), unreadable)
-    tree = MemoryTree(str(job), files, unreadable)
+    tree = MemoryTree(str(job), files, unreadable, node_kills)
 
     def read():
         files.begin_look()
@@ -49,6 +54,41 @@ def test_every_group_below_the_job_counts_for_itself(job, read):
         "oom_kills": {"": (0,), "/step_0": (0,), "/step_0/task_0": (1,)},
         "limit_hits": {"": (174,), "/step_0": (0,), "/step_0/task_0": (0,)},
     }
+
+
+def test_kills_are_read_when_the_node_has_counted_one(job, read, node_kills):
+    count(job, kills=1)
+    node_kills.count = 5
+    assert read()["oom_kills"] == {"": (1,)}
+    count(job, kills=2)
+    assert read()["oom_kills"] == {"": (1,)}
+    node_kills.count = 6
+    assert read()["oom_kills"] == {"": (2,)}
+
+
+def test_a_group_that_is_new_is_read_although_nothing_was_killed_since(job, read, node_kills):
+    count(job)
+    node_kills.count = 5
+    read()
+    count(job / "step_0", kills=4)
+    found = [read()["oom_kills"] for _ in range(WALK_LOOKS)]
+    assert found[-1] == {"": (0,), "/step_0": (4,)}
+
+
+def test_limit_hits_are_read_at_every_look(job, read, node_kills):
+    node_kills.count = 5
+    count(job, hits=1)
+    read()
+    count(job, hits=2)
+    assert read()["limit_hits"] == {"": (2,)}
+
+
+def test_a_node_that_counts_no_kills_has_its_groups_read(job, read, node_kills):
+    count(job, kills=1)
+    read()
+    count(job, kills=2)
+    assert node_kills.count is None
+    assert read()["oom_kills"] == {"": (2,)}
 
 
 def test_steps_that_come_and_go_are_noticed(job, read, unreadable):

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.sampling.descriptors import Unreadable
-from exporter.sampling.procfs import parse_entities, parse_loadavg, parse_meminfo, parse_stat, read_node
+from exporter.sampling.procfs import (
+    parse_entities,
+    parse_loadavg,
+    parse_meminfo,
+    parse_oom_kills,
+    parse_stat,
+    read_node,
+)
 from exporter.snapshot import CpuSecs
 from jobfeatures.errors import ParseError
 
@@ -113,3 +120,13 @@ def test_a_kernel_that_was_started_without_pressure_is_no_failure(node, fail_ope
     unreadable = Unreadable()
     assert read_node(str(node.proc), unreadable).pressure_secs == {}
     assert unreadable.counts == {}
+
+
+def test_kills_for_want_of_memory_are_counted_where_the_kernel_does():
+    assert parse_oom_kills("pgfault 5\noom_kill 7\nnuma_pte_updates 0\n") == 7
+    assert parse_oom_kills("pgfault 5\nxoom_kill 7\noom_kill x\n") is None
+
+
+@given(st.text())
+def test_any_text_has_kills_or_none(text):
+    assert (parse_oom_kills(text) or 0) >= 0
