@@ -78,6 +78,9 @@ PURE = {
     "exporter.sampling.hierarchies.torque",
     "exporter.sampling.hierarchies.units",
     "jobfeatures.formats.classad",
+    "jobfeatures.formats.classad.ad",
+    "jobfeatures.formats.classad.jsonform",
+    "jobfeatures.formats.classad.longform",
     "exporter.sampling.cgroupfiles",
     "exporter.sampling.commands",
     "exporter.sampling.counterfiles",
@@ -148,7 +151,7 @@ ONLY_IN = {
     "amdsmi": set(),  # prints and raises at import without hardware
     "confluent_kafka": {"exporter.sinks.kafka"},
     "numpy": {"jobfeatures.formats.swf.columns"},
-    "defusedxml": {"jobfeatures.formats.sss.xml"},
+    "defusedxml": {"jobfeatures.formats.classad.xmlform", "jobfeatures.formats.sss.xml"},
 }
 
 SIBLINGS = {

@@ -1,0 +1,116 @@
+r"""ClassAds as JSON, as HTCondor's commands print them with ``-json``. Pure.
+
+An array of objects, with ``,`` between them; with ``-jsonl`` an object a line;
+of several schedds one array after the other; nothing at all where there are no
+ads. An expression is the string ``\/Expr(text)\/``, undefined is null. A
+string that imitates that is taken for an expression: nothing is known of it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn
+
+from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.formats.classad.ad import MAX_INTEGER, MIN_INTEGER, ClassAd, Expression, Special, Value
+
+MAX_AD_CHARACTERS = 2**22
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]')
+_OPEN, _CLOSE = "/Expr(", ")/"
+_BETWEEN = frozenset("[], \t\r\n")
+
+
+def parse_json_ads(text: str, *, source: str) -> list[ClassAd]:
+    """Return the ads of a command's answer.
+
+    What stands in front of the first line that begins with ``[`` or ``{`` is
+    somebody's banner. Raises ParseError where the answer is cut off or is none.
+    """
+    ads = []
+    for each in read_json_ads(_without_banner(text).splitlines(keepends=True), source=source):
+        if isinstance(each, Rejected):
+            raise ParseError(each.reason, source=source, line=each.line)
+        ads.append(each)
+    return ads
+
+
+def read_json_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejected]:
+    """Return the ads as the lines come; what is between two of them has to be brackets and commas."""
+    depth = start = size = opened = 0
+    parts: list[str] = []
+    for number, line in enumerate(lines, 1):
+        place = 0
+        for token in _TOKEN.finditer(line):
+            word = token.group()
+            if word == "{":
+                if depth == 0:
+                    yield from _foreign(line[place : token.start()], source, number)
+                    opened, place = number, token.start()
+                depth += 1
+            elif word == "}" and depth:
+                depth -= 1
+                if depth == 0:
+                    parts.append(line[place : token.end()])
+                    place = token.end()
+                    yield _parse("".join(parts), source, opened, size > MAX_AD_CHARACTERS)
+                    parts, size = [], 0
+        if depth == 0:
+            yield from _foreign(line[place:], source, number)
+            continue
+        size += len(line) - place
+        if size <= MAX_AD_CHARACTERS:
+            parts.append(line[place:])
+        start = opened
+    if depth:
+        yield Rejected(source, "ad is cut off", start)
+
+
+def _without_banner(text: str) -> str:
+    match = re.search(r"^[ \t]*[\[{]", text, re.MULTILINE)
+    return text[match.start() :] if match else text
+
+
+def _foreign(text: str, source: str, line: int) -> Iterator[Rejected]:
+    if not _BETWEEN.issuperset(text):
+        yield Rejected(source, "not JSON of ClassAds", line, text=shown(text.strip()))
+
+
+def _parse(text: str, source: str, line: int, is_large: bool) -> ClassAd | Rejected:
+    if is_large:
+        return Rejected(source, f"ad has more than {MAX_AD_CHARACTERS} characters", line)
+    try:
+        found = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        reason = getattr(error, "msg", None) or "nested too deeply or not a number"
+        return Rejected(source, f"not JSON: {reason}", line, text=shown(text))
+    return ClassAd({name.lower(): _value(value) for name, value in found.items()})
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def _value(value: Any) -> Value:
+    if isinstance(value, str):
+        if value.startswith(_OPEN) and value.endswith(_CLOSE):
+            inner = value[len(_OPEN) : -len(_CLOSE)]
+            return Special.ERROR if inner.lower() == "error" else Expression(_clean(inner))
+        return _clean(value)
+    if value is None:
+        return Special.UNDEFINED
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if MIN_INTEGER <= value <= MAX_INTEGER else Expression(repr(float(value))[:32])
+    if isinstance(value, float):
+        return value if math.isfinite(value) else Expression("real")
+    return Expression("list" if isinstance(value, list) else "ad")  # nobody here asks for them
+
+
+def _clean(text: str) -> str:
+    """Return text that can be written: half a surrogate pair cannot."""
+    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

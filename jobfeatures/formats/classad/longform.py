@@ -1,0 +1,100 @@
+r"""The long form of ClassAds, one attribute a line: job and machine ads, ``-long``, history files. Pure.
+
+Source: HTCondor manual, "HTCondor's ClassAd Mechanism", and what its own
+library prints. A line is ``Name = value``; an ad ends at an empty line or at
+the end of the text; lines that begin with ``#`` are comments, and so are those
+that begin with ``***``, which end an ad in a history file. Literals become
+values; whatever has to be evaluated stays text.
+
+In this form ``\"`` is the only escape: a backslash before anything else, and
+before the quote that ends the line, stands for itself. A newline in a string
+is written as it is, so that somebody's string may imitate lines. Hence an ad
+with a string that does not end on its line, or with a name twice, is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from jobfeatures.errors import ParseError
+from jobfeatures.formats.classad.ad import MAX_INTEGER, MIN_INTEGER, ClassAd, Expression, Special, Value
+
+MAX_LINE_CHARACTERS = 2**20
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_REAL = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]{1,4})?")
+_WORDS: dict[str, Value] = {
+    "true": True,
+    "false": False,
+    "undefined": Special.UNDEFINED,
+    "error": Special.ERROR,
+}
+
+
+def parse_ads(text: str, *, source: str = "ClassAd") -> list[ClassAd]:
+    """Return the ads of a text, empty ones left out. Raises ParseError with the line."""
+    ads: list[ClassAd] = []
+    values: dict[str, Value] = {}
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.strip(" \t\r")
+        if is_end(line):
+            if values:
+                ads.append(ClassAd(values))
+                values = {}
+        elif not line.startswith("#"):
+            add_line(values, line, source=source, number=number)
+    if values:
+        ads.append(ClassAd(values))
+    return ads
+
+
+def parse_ad(text: str, *, source: str = "ClassAd") -> ClassAd:
+    """Return the only ad of a text, an empty one where there is none. Raises ParseError."""
+    ads = parse_ads(text, source=source)
+    if len(ads) > 1:
+        raise ParseError(f"{len(ads)} ads where one was expected", source=source)
+    return ads[0] if ads else ClassAd()
+
+
+def is_end(line: str) -> bool:
+    """Tell whether a line ends an ad."""
+    return not line or line.startswith("***")
+
+
+def add_line(values: dict[str, Value], line: str, *, source: str, number: int) -> None:
+    """Add what a line says, blanks around it removed. Raises ParseError."""
+    if len(line) > MAX_LINE_CHARACTERS:
+        raise ParseError("line is too long", source=source, line=number, text=line)
+    name, equals, value = line.partition("=")
+    name, value = name.rstrip(" \t"), value.strip(" \t")
+    if not equals or not _NAME.fullmatch(name) or value.startswith(("=", "?=", "!=")):
+        raise ParseError("must be Name = value", source=source, line=number, text=line)
+    if not value:
+        raise ParseError("value is missing", source=source, line=number, field=name, text=line)
+    if name.lower() in values:
+        raise ParseError("name occurs twice", source=source, line=number, field=name, text=line)
+    found = parse_value(value)
+    if isinstance(found, Expression) and value.replace('\\"', "").count('"') % 2:
+        raise ParseError("string does not end", source=source, line=number, field=name, text=line)
+    values[name.lower()] = found
+
+
+def parse_value(text: str) -> Value:
+    r"""Return a literal, else the expression.
+
+    A number that does not fit 64 bits, or is not finite, stays an expression.
+    """
+    text = text.strip(" \t\r")
+    if text[:1] == '"' and text[-1:] == '"' and len(text) >= 2:
+        inner = text[1:-1]
+        if '"' not in inner.replace('\\"', ""):
+            return inner.replace('\\"', '"')
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if _INTEGER.fullmatch(text) and MIN_INTEGER <= int(text) <= MAX_INTEGER:
+        return int(text)
+    if _REAL.fullmatch(text) and math.isfinite(float(text)):
+        return float(text)
+    return Expression(text)
