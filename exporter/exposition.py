@@ -8,10 +8,9 @@ next; what is left of the work is to write the numbers.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-
-from prometheus_client.exposition import choose_encoder
 
 Number = int | float
 Sample = tuple[str, Number]
@@ -74,9 +73,13 @@ def format_value(value: Number) -> str:
 
 
 def choose_format(accept: str) -> tuple[bool, str]:
-    """Return (is it OpenMetrics, content type) for an Accept header."""
-    content_type = choose_encoder(accept)[1]
-    return content_type.startswith("application/openmetrics-text"), content_type
+    """Return (is it OpenMetrics, content type) for an Accept header: OpenMetrics where it is taken at all."""
+    for media_range in accept.split(","):
+        kind, *parameters = (part.strip().lower() for part in media_range.split(";"))
+        refused = any(re.fullmatch(r"q=0(\.0*)?", each) for each in parameters)
+        if kind == "application/openmetrics-text" and not refused:
+            return True, "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    return False, "text/plain; version=0.0.4; charset=utf-8"
 
 
 def render(families: Iterable[Family], *, openmetrics: bool) -> bytes:

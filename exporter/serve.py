@@ -7,19 +7,23 @@ import contextlib
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+from aiohttp import web
 
 from exporter.collectors import CONTROLLER
 from exporter.config import DaemonConfig
-from exporter.controller import Controller
 from exporter.daemon import Daemon
-from exporter.ingest.serve import Ingest
+from exporter.ingest.config import check_ingest
 from exporter.snapshot import Kind
 from exporter.web.app import make_app, serving
-from exporter.web.discovery import discovery_route
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.publish.http import FeatureServer, ServerLimits, listening
-from jobfeatures.publish.tls import TlsFiles
-from jobfeatures.publish.tree import FeatureTree
+
+# What a daemon does only where it is asked to is imported only then: it runs
+# on every node, and its memory is the jobs'.
+if TYPE_CHECKING:
+    from exporter.controller import Controller
+    from exporter.ingest.serve import Ingest
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +47,7 @@ async def _serve(
 ) -> None:
     served = make_served(config)
     ingest = make_ingest(config)
-    routes = [discovery_route(served.targets)] if isinstance(served, Controller) else []
-    routes += ingest.routes()
+    routes = [*_routes(served), *(() if ingest is None else ingest.routes())]
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -52,7 +55,7 @@ async def _serve(
     async with (
         serving(make_app(served, routes), config.web_listen_address) as address,
         _serving_features(config, served),
-        ingest.running(),
+        contextlib.nullcontext() if ingest is None else ingest.running(),
     ):
         try:
             served.start()
@@ -68,13 +71,32 @@ async def _serve(
 def make_served(config: DaemonConfig) -> Daemon | Controller:
     """Return what the role asks for, not started. Raises ConfigurationError."""
     if config.role == CONTROLLER:
+        from exporter.controller import Controller
+
         return Controller(config)
     check_listener(config)
     return Daemon(config)
 
 
-def make_ingest(config: DaemonConfig) -> Ingest:
-    """Return what takes documents of other agents, not started. Raises ConfigurationError."""
+def _routes(served: Daemon | Controller) -> list[web.RouteDef]:
+    """Return what the metrics listener has to offer beside its own pages."""
+    if isinstance(served, Daemon):
+        return []
+    from exporter.web.discovery import discovery_route
+
+    return [discovery_route(served.targets)]
+
+
+def make_ingest(config: DaemonConfig) -> Ingest | None:
+    """Return what takes documents of other agents, not started, None where none are awaited.
+
+    Raises ConfigurationError.
+    """
+    check_ingest(config)
+    if not config.awaits_documents:
+        return None
+    from exporter.ingest.serve import Ingest
+
     return Ingest(config, frozenset(map(Kind, config.jobs_kinds)), config.metrics_max_series)
 
 
@@ -101,6 +123,10 @@ async def _serving_features(config: DaemonConfig, daemon: Daemon | Controller) -
     if config.features_listen_address is None or not isinstance(daemon, Daemon):
         yield
         return
+    from jobfeatures.publish.http import FeatureServer, ServerLimits, listening
+    from jobfeatures.publish.tls import TlsFiles
+    from jobfeatures.publish.tree import FeatureTree
+
     tls = None
     if config.features_tls_certificate is not None and config.features_tls_key is not None:
         tls = TlsFiles(config.features_tls_certificate, config.features_tls_key)

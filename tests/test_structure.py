@@ -15,6 +15,9 @@ PURE = {
     "jobfeatures.model",
     "jobfeatures.accounting",
     "jobfeatures.joblog",
+    "jobfeatures.convert",
+    "jobfeatures.jobfold",
+    "jobfeatures.jobnumbers",
     "jobfeatures.drains.drain",
     "jobfeatures.drains.plan",
     "jobfeatures.drains.report",
@@ -47,7 +50,16 @@ PURE = {
     "jobfeatures.formats.sonar.records",
     "jobfeatures.formats.sonar.validate",
     "jobfeatures.formats.sonar.values",
+    "jobfeatures.formats.sss.amounts",
+    "jobfeatures.formats.sss.awareness",
+    "jobfeatures.formats.sss.dependencies",
+    "jobfeatures.formats.sss.expressions",
+    "jobfeatures.formats.sss.format",
+    "jobfeatures.formats.sss.inherit",
     "jobfeatures.formats.sss.job",
+    "jobfeatures.formats.sss.names",
+    "jobfeatures.formats.sss.objects",
+    "jobfeatures.formats.sss.reader",
     "jobfeatures.formats.swf.bursts",
     "jobfeatures.formats.swf.check",
     "jobfeatures.formats.swf.fields",
@@ -142,7 +154,7 @@ IMPURE_IMPORTS = {
 ONLY_IN = {
     "subprocess": {"jobfeatures.command"},
     "aiohttp": {"exporter.web", "exporter.ingest.listener", "exporter.ingest.serve", "jobfeatures.publish.http"},
-    "prometheus_client": {"exporter.collectors", "exporter.exposition", "exporter.web"},
+    "prometheus_client": set(),  # in tests only: the page has a renderer of its own
     "watchdog": {"jobfeatures.watch"},
     "ClusterShell": {"jobfeatures.nodelist"},
     "matplotlib": {"jobfeatures.drains.plot"},
@@ -150,8 +162,11 @@ ONLY_IN = {
     "pyrsmi": set(),
     "amdsmi": set(),  # prints and raises at import without hardware
     "confluent_kafka": {"exporter.sinks.kafka"},
+    "tqdm": {"jobfeatures.progress"},
     "numpy": {"jobfeatures.formats.swf.columns"},
     "defusedxml": {"jobfeatures.formats.classad.xmlform", "jobfeatures.formats.sss.xml"},
+    "re2": {"jobfeatures.formats.sss.names"},
+    "lxml": set(),  # of tests
 }
 
 SIBLINGS = {

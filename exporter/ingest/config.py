@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exporter.sonar.config import SonarConfig
+from jobfeatures.errors import ConfigurationError
 from jobfeatures.settings import ADDRESS, COUNT, PATH, POSITIVE_DURATION, SIZE, setting
+
+LOOPBACK = ("127.", "localhost:", "[::1]:")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,3 +40,18 @@ class IngestConfig(SonarConfig):
     sonar_silence_secs: float = setting(
         "sonar.silence", POSITIVE_DURATION, 1800.0, "after this time without a sample a foreign node vanishes"
     )
+
+    @property
+    def awaits_documents(self) -> bool:
+        """Tell whether documents of other agents are taken at all."""
+        return self.sonar_listen is not None or self.sonar_directory is not None
+
+
+def check_ingest(config: IngestConfig) -> None:
+    """Raise ConfigurationError if the settings of what comes in contradict each other."""
+    listen = config.sonar_listen
+    if listen is not None and config.sonar_users_file is None and not listen.startswith(LOOPBACK):
+        raise ConfigurationError("sonar.listen", "needs sonar.users_file beyond loopback")
+    for key in ("max_nodes", "max_body_bytes", "rate"):
+        if getattr(config, f"sonar_{key}") == 0:
+            raise ConfigurationError(f"sonar.{key}", "must be 1 or more")

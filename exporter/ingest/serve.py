@@ -20,36 +20,30 @@ from exporter.ingest.users import Users
 from exporter.snapshot import Kind
 from exporter.web.app import answer_metrics
 from jobfeatures.clock import Clock, SystemClock
-from jobfeatures.errors import ConfigurationError
 
 log = logging.getLogger(__name__)
 
 PATH = "/sonar/metrics"
-LOOPBACK = ("127.", "localhost:", "[::1]:")
 
 
 class Ingest:
-    """What comes in from other agents: nothing, unless a listener or a folder is set."""
+    """What comes in from other agents, through a listener, a folder or both."""
 
     def __init__(
         self, config: IngestConfig, kinds: frozenset[Kind], max_series: int, clock: Clock | None = None
     ) -> None:
         """Raise ConfigurationError if the settings cannot be used."""
         self._config = config
-        self.is_wanted = config.sonar_listen is not None or config.sonar_directory is not None
-        check_ingest(config)
         self._clock = clock = clock or SystemClock()
         nodes = SonarNodes(clock, max_nodes=config.sonar_max_nodes, silence_secs=config.sonar_silence_secs)
         self._intake = SonarIntake(nodes, clock)
         self._page = SonarPage(nodes, clock, kinds, max_series)
         self._scrape = asyncio.Semaphore(1)  # pages are made one after the other: they share what is kept
-        self._users = (
-            Users(config.sonar_users_file) if self.is_wanted and config.sonar_users_file is not None else None
-        )
+        self._users = None if config.sonar_users_file is None else Users(config.sonar_users_file)
 
     def routes(self) -> list[web.RouteDef]:
         """Return what the metrics listener has to offer beside its own pages."""
-        return [web.get(PATH, self._metrics)] if self.is_wanted else []
+        return [web.get(PATH, self._metrics)]
 
     async def _metrics(self, request: web.Request) -> web.Response:
         async with self._scrape:
@@ -86,13 +80,3 @@ class Ingest:
         finally:
             stopping.set()
             thread.join(5.0)
-
-
-def check_ingest(config: IngestConfig) -> None:
-    """Raise ConfigurationError if the settings of what comes in contradict each other."""
-    listen = config.sonar_listen
-    if listen is not None and config.sonar_users_file is None and not listen.startswith(LOOPBACK):
-        raise ConfigurationError("sonar.listen", "needs sonar.users_file beyond loopback")
-    for key in ("max_nodes", "max_body_bytes", "rate"):
-        if getattr(config, f"sonar_{key}") == 0:
-            raise ConfigurationError(f"sonar.{key}", "must be 1 or more")

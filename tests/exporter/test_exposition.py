@@ -3,6 +3,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
@@ -172,9 +173,18 @@ def test_numbers_are_written_as_both_formats_read_them(value, text):
         ("text/plain;version=0.0.4", False),
         ("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5", True),
         ("*/*", False),
+        ("application/openmetrics-text;version=0.0.1;q=0", False),
+        (" application/openmetrics-text ; q=0.5 , text/plain", True),
+        ("application/vnd.google.protobuf;q=0.6,application/openmetrics-text;version=1.0.0;q=0.5", True),
     ],
 )
 def test_the_accept_header_chooses_the_format(accept, openmetrics):
     chosen, content_type = choose_format(accept)
     assert chosen is openmetrics
     assert content_type.startswith("application/openmetrics-text" if openmetrics else "text/plain")
+    assert choose_encoder(accept)[1].startswith(content_type)  # what the common library would say
+
+
+@given(st.text(max_size=60))
+def test_any_accept_header_has_a_format(accept):
+    assert choose_format(accept)[1].endswith("; charset=utf-8")
