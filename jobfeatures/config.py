@@ -110,6 +110,24 @@ class Config:
         "hook.timeout", POSITIVE_DURATION, 2.0, "how long publish and remove may take in a prolog or epilog"
     )
     slurm_scontrol: str = setting("slurm.scontrol", TEXT, "scontrol", "Slurm's scontrol command")
+    slurm_ask: str = setting(
+        "slurm.ask",
+        choice("auto", "scontrol", "rest", "json"),
+        "auto",
+        "how Slurm is asked: by its commands' text (scontrol, auto), by slurmrestd, or by its commands' JSON",
+    )
+    slurm_rest_url: str | None = setting(
+        "slurm.rest_url",
+        TEXT,
+        None,
+        "where slurmrestd listens: unix:/run/slurmrestd.sock, http://HOST:PORT or https://HOST:PORT",
+    )
+    slurm_rest_token_file: str | None = setting(
+        "slurm.rest_token_file",
+        PATH,
+        None,
+        "file that holds the token for slurmrestd over TCP; only its owner may read it",
+    )
     slurm_timeout_secs: float = setting(
         "slurm.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the controller"
     )
@@ -133,6 +151,34 @@ class Config:
         COUNT,
         32,
         "jobs on more nodes do not ask in the prolog: all their nodes start at once",
+    )
+    pbs_home: str = setting("pbs.home", PATH, "/var/spool/pbs", "folder of PBS's daemons: its PBS_HOME")
+    pbs_qstat: str = setting(
+        "pbs.qstat", TEXT, "qstat", "PBS's qstat command; pbsnodes is taken from beside it"
+    )
+    pbs_timeout_secs: float = setting(
+        "pbs.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the server"
+    )
+    pbs_refresh_secs: float = setting(
+        "pbs.refresh",
+        POSITIVE_DURATION,
+        300.0,
+        "how often the daemon asks again about a job it knows, and about the node",
+    )
+    torque_home: str = setting(
+        "torque.home", PATH, "/var/spool/torque", "folder of Torque's daemons: its server home"
+    )
+    torque_qstat: str = setting(
+        "torque.qstat", TEXT, "qstat", "Torque's qstat command; pbsnodes is taken from beside it"
+    )
+    torque_timeout_secs: float = setting(
+        "torque.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the server"
+    )
+    torque_refresh_secs: float = setting(
+        "torque.refresh",
+        POSITIVE_DURATION,
+        300.0,
+        "how often the daemon asks again about a job it knows, and about the node",
     )
     spool_directory: str | None = setting(
         "spool.directory", PATH, None, "folder of SSS job objects, one file a job, for the spool source"

@@ -40,9 +40,14 @@ class NodeAnswer:
     rejected: tuple[Rejected, ...] = ()
 
 
+def is_node_name(text: str) -> bool:
+    """Tell whether a text can be a node's name, and so part of a question."""
+    return _NODE_NAME.match(text) is not None
+
+
 def node_questions(node_name: str | None) -> tuple[str, ...]:
     """Return what scontrol is to be asked about a node; nothing about a name that is none."""
-    if node_name is None or not _NODE_NAME.match(node_name):
+    if node_name is None or not is_node_name(node_name):
         return ()
     return f"show node {node_name}", SHOW_RESERVATIONS
 

@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING
 from jobfeatures.clock import Clock
 from jobfeatures.model import Job
 
+MAX_ANSWER_BYTES = 32 * 2**20
+MAX_WHOLE_ANSWER_BYTES = 2**30  # a job is 3 to 5 kB of JSON
+
 if TYPE_CHECKING:
     from jobfeatures.batch.slurm.clustersource import SlurmCluster
+    from jobfeatures.batch.slurm.jsonsource import JsonCluster, Transport
     from jobfeatures.batch.slurm.source import SlurmSource
     from jobfeatures.config import Config
 
 
 def is_here(config: Config) -> bool:
-    """Tell whether Slurm's command is installed, for those who leave the choice of sources to us."""
+    """Tell whether there is a Slurm to be asked, for those who leave the choice of sources to us."""
+    if config.slurm_ask == "rest" and config.slurm_rest_url is not None:
+        return True
     import shutil  # a prolog has no use for it
 
     return shutil.which(config.slurm_scontrol) is not None
@@ -24,6 +30,16 @@ def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource:
     """Return the source of a daemon."""
     from jobfeatures.batch.slurm.source import SlurmSource  # a prolog has no use for it
 
+    asker = None
+    if config.slurm_ask in {"rest", "json"}:
+        from jobfeatures.batch.slurm.jsonsource import JsonAsker
+
+        asker = JsonAsker(
+            clock,
+            make_transport(config, clock),
+            node_name=node_name,
+            timeout_secs=config.slurm_timeout_secs,
+        )
     return SlurmSource(
         clock,
         node_name=node_name,
@@ -31,11 +47,40 @@ def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource:
         timeout_secs=config.slurm_timeout_secs,
         refresh_secs=config.slurm_refresh_secs,
         node_refresh_secs=config.slurm_node_refresh_secs,
+        asker=asker,
     )
 
 
-def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> SlurmCluster:
+def make_transport(config: Config, clock: Clock, *, whole: bool = False) -> Transport:
+    """Return what fetches Slurm's JSON; `whole`: also the whole queue. Raises ConfigurationError."""
+    from jobfeatures.errors import ConfigurationError, SourceError
+
+    if config.slurm_ask == "json":
+        from jobfeatures.batch.slurm.jsoncommands import CommandTransport
+
+        return CommandTransport(clock, scontrol=config.slurm_scontrol)
+    from jobfeatures.batch.slurm.rest import RestTransport
+    from jobfeatures.batch.slurm.restclient import RestClient
+
+    if config.slurm_rest_url is None:
+        raise ConfigurationError("slurm.rest_url", "is not set: slurm.ask = rest needs it")
+    try:
+        client = RestClient(
+            config.slurm_rest_url,
+            token_file=config.slurm_rest_token_file,
+            max_bytes=MAX_WHOLE_ANSWER_BYTES if whole else MAX_ANSWER_BYTES,
+        )
+    except SourceError as error:
+        raise ConfigurationError("slurm.rest_url", str(error)) from error
+    return RestTransport(client)
+
+
+def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> SlurmCluster | JsonCluster:
     """Return the source of the controller role. The other commands are those beside scontrol."""
+    if config.slurm_ask in {"rest", "json"}:
+        from jobfeatures.batch.slurm.jsonsource import JsonCluster
+
+        return JsonCluster(clock, make_transport(config, clock, whole=True), timeout_secs=timeout_secs)
     from jobfeatures.batch.slurm.clustersource import SlurmCluster  # a prolog has no use for it
 
     folder = config.slurm_scontrol.removesuffix("scontrol")
@@ -60,8 +105,30 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
         return None
     if job.start_secs is not None and job.limits.wall_secs is not None:
         return None
+    if config.slurm_ask in {"rest", "json"}:
+        return _ask_by_json(job.key.job_id, config, node_name, timeout_secs)
     from jobfeatures.batch.slurm.answers import ask_about_job  # only where there is something to ask
 
     return ask_about_job(
         job.key.job_id, node_name=node_name, scontrol=config.slurm_scontrol, timeout_secs=timeout_secs
     )
+
+
+def _ask_by_json(job_id: str, config: Config, node_name: str, timeout_secs: float) -> Job | None:
+    from jobfeatures.batch.slurm.basics import is_plain_id
+    from jobfeatures.batch.slurm.jsonsource import JsonAsker
+    from jobfeatures.clock import SystemClock
+    from jobfeatures.errors import ParseError, SourceError
+
+    if not is_plain_id(job_id):
+        raise ParseError("not a job id", text=job_id)
+    clock = SystemClock()
+    transport = make_transport(config, clock)
+    asker = JsonAsker(clock, transport, node_name=node_name, timeout_secs=timeout_secs)
+    answers, _ = asker.ask([job_id], about_node=False, now_secs=0.0)
+    if job_id in answers.rejected:
+        refused = answers.rejected[job_id]
+        raise ParseError(refused.reason, source=refused.source, field=refused.field, text=refused.text)
+    if job_id not in answers.jobs and job_id not in answers.gone:
+        raise SourceError(f"{transport.name}: no answer about job {job_id}: {answers.complaint}")
+    return answers.jobs.get(job_id)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from jobfeatures.batch.slurm.answers import Answers, poll_answers
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
-from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, node_questions, parse_node_answer
+from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, NodeAnswer, node_questions, parse_node_answer
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
 from jobfeatures.errors import Rejected
@@ -54,6 +55,46 @@ def compute_questions(
     return tuple(sorted(filter(is_due, {*known, *seen, *claimed}), key=order))
 
 
+class Asker(Protocol):
+    """One way to ask Slurm about single jobs and about this node."""
+
+    def ask(
+        self, job_ids: Collection[str], *, about_node: bool, now_secs: float
+    ) -> tuple[Answers, NodeAnswer | None]:
+        """Return what is known of the jobs, and of the node where that is asked and answered.
+
+        `now_secs` is epoch time. Raises SourceError if nothing was answered.
+        """
+
+
+class ScontrolAsker:
+    """Asks ``scontrol``: one process for all questions."""
+
+    def __init__(self, *, node_name: str | None, scontrol: str, timeout_secs: float) -> None:
+        self._node_name = node_name
+        self._scontrol = scontrol
+        self._timeout_secs = timeout_secs
+
+    def ask(
+        self, job_ids: Collection[str], *, about_node: bool, now_secs: float
+    ) -> tuple[Answers, NodeAnswer | None]:
+        """Return what scontrol says; see `Asker`."""
+        extra = node_questions(self._node_name) if about_node else ()
+        answers = poll_answers(
+            job_ids,
+            node_name=self._node_name,
+            scontrol=self._scontrol,
+            timeout_secs=self._timeout_secs,
+            extra=extra,
+        )
+        if not extra or self._node_name is None:
+            return answers, None
+        node, reservations = (answers.extra.get(line) for line in (extra[0], SHOW_RESERVATIONS))
+        if not node or not reservations:
+            return answers, None
+        return answers, parse_node_answer(node, reservations, node_name=self._node_name, now_secs=now_secs)
+
+
 class SlurmSource(PolledSource):
     """Asks the controller about the jobs that this node sees, and keeps the answers.
 
@@ -73,12 +114,17 @@ class SlurmSource(PolledSource):
         timeout_secs: float = 10.0,
         refresh_secs: float = 300.0,
         node_refresh_secs: float | None = None,
+        asker: Asker | None = None,
     ) -> None:
-        """`node_refresh_secs` separates two questions about the node itself; None: it is not asked about."""
+        """`node_refresh_secs` separates two questions about the node itself; None: it is not asked about.
+
+        `asker` asks; None: scontrol does.
+        """
         self._clock = clock
         self._node_name = node_name
-        self._scontrol = scontrol
-        self._timeout_secs = timeout_secs
+        self._asker = asker or ScontrolAsker(
+            node_name=node_name, scontrol=scontrol, timeout_secs=timeout_secs
+        )
         self._refresh_secs = refresh_secs
         self._known: dict[str, KnownJob] = {}
         self._complaint = ""
@@ -100,18 +146,12 @@ class SlurmSource(PolledSource):
         asked = due[:MAX_QUESTIONS]
         rejected: tuple[Rejected, ...] = ()
         complete = True
-        extra = self._node_questions(now_secs)
-        if asked or extra:
-            answers = poll_answers(
-                asked,
-                node_name=self._node_name,
-                scontrol=self._scontrol,
-                timeout_secs=self._timeout_secs,
-                extra=extra,
-            )
+        about_node = self._is_node_due(now_secs)
+        if asked or about_node:
+            answers, node = self._asker.ask(asked, about_node=about_node, now_secs=taken_at_secs)
             rejected = self._keep(answers, now_secs)
-            if extra:
-                rejected += self._keep_node(answers, extra, taken_at_secs, now_secs)
+            if node is not None:
+                rejected += self._keep_node(node, now_secs)
             complete = answers.complete and asked == due
         jobs = {each.job.key: each.job for each in self._known.values() if each.job is not None}
         # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
@@ -129,24 +169,16 @@ class SlurmSource(PolledSource):
             node=self._node,
         )
 
-    def _node_questions(self, now_secs: float) -> tuple[str, ...]:
-        """Return what is to be asked about the node, nothing before its time."""
-        if self._node_refresh_secs is None:
-            return ()
+    def _is_node_due(self, now_secs: float) -> bool:
+        """Tell whether it is time to ask about the node."""
+        if self._node_refresh_secs is None or not node_questions(self._node_name):
+            return False
         asked = self._node_asked_secs
-        if asked is not None and now_secs - asked < self._node_refresh_secs:
-            return ()
-        return node_questions(self._node_name)
+        return asked is None or now_secs - asked >= self._node_refresh_secs
 
-    def _keep_node(
-        self, answers: Answers, extra: tuple[str, ...], taken_at_secs: float, now_secs: float
-    ) -> tuple[Rejected, ...]:
+    def _keep_node(self, found: NodeAnswer, now_secs: float) -> tuple[Rejected, ...]:
         """Keep what is said of the node; without an answer the last one stays. A problem is told once."""
-        about_node, reservations = (answers.extra.get(line) for line in (extra[0], SHOW_RESERVATIONS))
-        if not about_node or not reservations or self._node_name is None:
-            return ()
         self._node_asked_secs = now_secs
-        found = parse_node_answer(about_node, reservations, node_name=self._node_name, now_secs=taken_at_secs)
         if found.notice is not None:
             self._node = found.notice
         news = tuple(each for each in found.rejected if each not in self._node_problem)

@@ -24,7 +24,7 @@ if timeout 5 scontrol ping 2>/dev/null | grep -q ' is UP'; then
   squeue -h -o %A 2>/dev/null | sort -u | xargs -r timeout 20 scancel -Q 2>/dev/null
   for _ in $(seq 60); do [ -z "$(timeout 5 squeue -h 2>/dev/null)" ] && break; sleep 0.1; done
 fi
-for f in "$L"/run/slurmd.*.pid "$L/run/slurmctld.pid" "$L/run/slurmdbd.pid" "$L/run/mysqld.pid" "$L/munge/munged.pid"; do
+for f in "$L"/run/slurmrestd.*.pid "$L"/run/slurmd.*.pid "$L/run/slurmctld.pid" "$L/run/slurmdbd.pid" "$L/run/mysqld.pid" "$L/munge/munged.pid"; do
   if [ -s "$f" ]; then stop "$f"; rm -f "$f"; fi
 done
 # what Slurm leaves behind: slurm_NODE (v1), NODE_slurmstepd.scope (v2)

@@ -7,4 +7,4 @@ if [ ! -e /usr/sbin/policy-rc.d ] && [ ! -d /run/systemd/system ]; then
   chmod 755 /usr/sbin/policy-rc.d
 fi
 apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends slurmctld slurmd slurmdbd slurm-client \
-  slurm-wlm-mysql-plugin munge mariadb-server mariadb-client
+  slurm-wlm-mysql-plugin slurmrestd slurm-wlm-jwt-plugin munge mariadb-server mariadb-client

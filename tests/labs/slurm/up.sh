@@ -1,6 +1,6 @@
 #!/bin/bash
 # Bring up a private Slurm cluster on this machine for integration tests: munge, slurmctld,
-# one slurmd per emulated node and, unless told otherwise, MariaDB and slurmdbd.
+# one slurmd per emulated node and, unless told otherwise, MariaDB, slurmdbd and slurmrestd.
 #
 # Packages: see install.sh. Must run as root, because slurmd starts jobs as other users.
 # Nothing under /etc or /run is used: everything lives below $SLURM_LAB, and only the TCP
@@ -16,6 +16,7 @@ SLURM_LAB_MEM=${SLURM_LAB_MEM:-2000}               # MB each node claims
 SLURM_LAB_TMP=${SLURM_LAB_TMP:-1000}               # MB of scratch each node claims
 SLURM_LAB_CGROUP=${SLURM_LAB_CGROUP:-auto}         # auto | v1 | v2 | none
 SLURM_LAB_DB=${SLURM_LAB_DB:-1}                    # 1: accounting (sacct works); 0: none
+SLURM_LAB_REST=${SLURM_LAB_REST:-0}                # 1: slurmrestd on a socket and on 127.0.0.1:BASEPORT+20
 SLURM_LAB_BASEPORT=${SLURM_LAB_BASEPORT:-17800}
 SLURM_LAB_USERS=${SLURM_LAB_USERS:-"alice:6001:physics bob:6002:atlas"} # name:uid:account
 # Hooks: executables in $SLURM_LAB/scripts/{prolog,epilog,taskprolog}.d run in their order.
@@ -46,7 +47,28 @@ wait_for() {
 }
 alive() { [ -s "$1" ] && kill -0 "$(cat "$1")" 2>/dev/null; }
 
+# One slurmrestd on a UNIX socket serves its own user and root; one on TCP serves whoever has a token of
+# `scontrol token username=USER`. Neither may run as root or SlurmUser. A variable SLURM_JWT must be set
+# for the second and must not be set for the first.
+start_rest() {
+  local ruser plugins
+  if [ "$SLURM_LAB_REST" != 1 ] || [ -S "$L/run/slurmrestd.sock" ]; then return 0; fi
+  if ! command -v slurmrestd >/dev/null; then die "slurmrestd is missing; run install.sh"; fi
+  IFS=: read -r ruser _ <<<"${SLURM_LAB_USERS%% *}"
+  plugins=openapi/v0.0.37,openapi/v0.0.38
+  [ "$SLURM_LAB_DB" = 1 ] && plugins+=,openapi/dbv0.0.37,openapi/dbv0.0.38 # these need slurmdbd
+  setsid runuser -u "$ruser" -- sh -c 'unset SLURM_JWT; echo $$ >"$1"; shift; exec "$@"' sh \
+    "$L/run/slurmrestd.socket.pid" slurmrestd -s "$plugins" -a rest_auth/local "unix:$L/run/slurmrestd.sock" \
+    >"$L/log/slurmrestd.socket.log" 2>&1 </dev/null &
+  SLURM_JWT=daemon setsid runuser -u "$ruser" -- sh -c 'echo $$ >"$1"; shift; exec "$@"' sh \
+    "$L/run/slurmrestd.tcp.pid" slurmrestd -s "$plugins" -a rest_auth/jwt "127.0.0.1:$((P + 20))" \
+    >"$L/log/slurmrestd.tcp.log" 2>&1 </dev/null &
+  wait_for 20 test -S "$L/run/slurmrestd.sock"
+  wait_for 20 bash -c "exec 3<>/dev/tcp/127.0.0.1/$((P + 20))"
+}
+
 if [ -s "$SLURM_CONF" ] && alive "$L/run/slurmctld.pid" && scontrol ping 2>/dev/null | grep -q ' is UP'; then
+  start_rest
   echo "already up: . $L/env.sh"
   exit 0
 fi
@@ -63,6 +85,9 @@ for u in $SLURM_LAB_USERS; do
   id "$name" >/dev/null 2>&1 || useradd -m -s /bin/bash -u "$uid" "$name"
 done
 chown slurm:slurm "$L"/{state,run}
+[ -s "$L/state/jwt.key" ] || head -c 32 /dev/urandom >"$L/state/jwt.key" # signs the tokens of slurmrestd's users
+chown slurm:slurm "$L/state/jwt.key"
+chmod 600 "$L/state/jwt.key"
 
 # ---------------------------------------------------------------- munge, with a key and socket of its own
 SOCK=$L/munge/munge.socket
@@ -116,6 +141,11 @@ v1 | v2)
 esac
 
 # ---------------------------------------------------------------- slurm.conf
+tokens=""
+if [ "$SLURM_LAB_REST" = 1 ]; then
+  tokens="AuthAltTypes=auth/jwt
+AuthAltParameters=jwt_key=$L/state/jwt.key"
+fi
 if [ "$SLURM_LAB_DB" = 1 ]; then
   storage="AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
@@ -133,6 +163,7 @@ SlurmctldPort=$((P + 17))
 AuthType=auth/munge
 AuthInfo=socket=$SOCK
 CredType=cred/munge
+$tokens
 SlurmUser=slurm
 SlurmdUser=root
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
@@ -216,6 +247,7 @@ if [ "$SLURM_LAB_DB" = 1 ]; then
 AuthType=auth/munge
 AuthInfo=socket=$SOCK
 CommunicationParameters=NoInAddrAny
+$tokens
 DbdHost=$H
 DbdAddr=127.0.0.1
 DbdPort=$((P + 19))
@@ -258,6 +290,7 @@ done
 # a kept state may say down or drained
 scontrol update nodename="${N}[1-$SLURM_LAB_NODES]" state=resume >/dev/null 2>&1 || true
 wait_for 40 sh -c "[ \$(sinfo -h -N -p batch -o '%N %T' | grep -c ' idle\$') -ge $SLURM_LAB_NODES ]"
+start_rest
 cat >"$L/env.sh" <<ENV
 # client settings of the lab
 export SLURM_CONF=$SLURM_CONF SLURM_LAB=$L SLURM_LAB_CGROUP=$SLURM_LAB_CGROUP

@@ -1,0 +1,144 @@
+"""Nodes, partitions and reservations of Slurm's JSON, v0.0.37 to v0.0.43. Pure.
+
+Nodes: ``scontrol --json show node``, slurmrestd's ``/nodes`` and ``/node/NAME``,
+and ``sinfo --json`` of 22.05, which later became a table of groups of nodes and
+is not read. A node's state was a text with its flags beside it, and is a list
+of both from v0.0.39 on. A partition's nodes moved to ``nodes.configured`` and
+its state to ``partition.state`` then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from jobfeatures.batch.slurm.basics import NAME
+from jobfeatures.batch.slurm.cluster import count_gres, parse_states
+from jobfeatures.batch.slurm.gpus import parse_tres_gpus
+from jobfeatures.batch.slurm.jsonvalues import MEBIBYTE, JsonRecord
+from jobfeatures.batch.slurm.node import DRAIN_STATES, NodeAnswer
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.model import Cluster, ClusterNode, NodeNotice, Partition
+from jobfeatures.nodelist import expand_nodes
+
+T = TypeVar("T")
+
+
+def parse_json_cluster(
+    nodes: JsonRecord, partitions: JsonRecord, *, source: str, taken_at_secs: float
+) -> Cluster:
+    """Return the nodes and partitions of two answers; a bad record costs itself only.
+
+    Raises ParseError where one of them has no list.
+    """
+    found_nodes, bad_nodes = _read_all(nodes, "nodes", parse_json_node, source)
+    found_partitions, bad_partitions = _read_all(partitions, "partitions", parse_json_partition, source)
+    return Cluster(
+        source=NAME,
+        taken_at_secs=taken_at_secs,
+        partitions=tuple(found_partitions),
+        nodes=tuple(found_nodes),
+        rejected=(*bad_nodes, *bad_partitions),
+    )
+
+
+def _read_all(
+    document: JsonRecord, name: str, parse: Callable[[JsonRecord], T], source: str
+) -> tuple[list[T], list[Rejected]]:
+    found: list[T] = []
+    rejected: list[Rejected] = []
+    values = document.get(name)
+    if not isinstance(values, list):
+        raise ParseError("no list", source=source, field=name)
+    for value in values:
+        try:
+            found.append(parse(JsonRecord(value if isinstance(value, Mapping) else {})))
+        except ParseError as error:
+            rejected.append(Rejected(source, error.reason, 0, error.field, error.text))
+    return found, rejected
+
+
+def parse_json_node(record: JsonRecord) -> ClusterNode:
+    """Return a node; raises ParseError. Memory is in MiB; CPUs are those that jobs may get."""
+    name = _name(record)
+    memory, allocated = record.count("real_memory"), record.count("alloc_memory")
+    accounted = parse_tres_gpus(record.text("tres") or "")
+    used_gpus = count_gres(record.text("gres_used") or "")
+    if used_gpus is None and accounted is not None:
+        used_gpus = parse_tres_gpus(record.text("tres_used") or "") or 0
+    effective = record.nonzero("effective_cpus")
+    return ClusterNode(
+        name=name,
+        states=node_states(record),
+        cpus=record.count("cpus") if effective is None else effective,
+        allocated_cpus=record.count("alloc_cpus"),
+        memory_bytes=None if memory is None else memory * MEBIBYTE,
+        allocated_memory_bytes=None if allocated is None else allocated * MEBIBYTE,
+        gpus=count_gres(record.text("gres") or "") if accounted is None else accounted,
+        allocated_gpus=used_gpus,
+        address=record.text("address"),
+    )
+
+
+def node_states(record: JsonRecord) -> tuple[str, ...]:
+    """Return the words of a node's state, its base state first. Raises ParseError."""
+    return parse_states("+".join((*record.words("state"), *record.words("state_flags"))))
+
+
+def parse_json_partition(record: JsonRecord) -> Partition:
+    """Return a partition; raises ParseError."""
+    name = record.text("name")
+    if name is None:
+        raise ParseError("no name", field="name")
+    nodes = record.get("nodes")
+    path = ("nodes", "configured") if isinstance(nodes, Mapping) else ("nodes",)
+    state = record.words("state") or record.words("partition", "state")
+    return Partition(name=name, nodes=record.nodes(*path), state=state[0] if state else None)
+
+
+def parse_json_notice(
+    node: JsonRecord, reservations: JsonRecord, *, node_name: str, now_secs: float, source: str
+) -> NodeAnswer:
+    """Return what two answers announce of a node; never raises. See `parse_node_answer`."""
+    rejected: list[Rejected] = []
+    try:
+        draining = _is_draining(node, node_name)
+    except ParseError as error:
+        return NodeAnswer(None, (Rejected(source, error.reason, 0, error.field, error.text),))
+    shutdowns: set[int] = set()
+    values = reservations.get("reservations")
+    for value in values if isinstance(values, list) else ():
+        try:
+            start = _maintenance(JsonRecord(value if isinstance(value, Mapping) else {}), node_name, now_secs)
+        except ParseError as error:
+            rejected.append(Rejected(source, error.reason, 0, error.field, error.text))
+        else:
+            if start is not None:
+                shutdowns.add(start)
+    return NodeAnswer(NodeNotice(draining, tuple(sorted(shutdowns))), tuple(rejected))
+
+
+def _is_draining(document: JsonRecord, node_name: str) -> bool:
+    records = [each for each in document.records("nodes") if each.get("name") == node_name]
+    if len(records) != 1:
+        raise ParseError("not the record of this node", field=node_name)
+    words = (*records[0].words("state"), *records[0].words("state_flags"))
+    return not DRAIN_STATES.isdisjoint(part for word in words for part in word.upper().split("+"))
+
+
+def _maintenance(record: JsonRecord, node_name: str, now_secs: float) -> int | None:
+    """Return the start of maintenance on a node, None for what is none, of others, or over."""
+    if "MAINT" not in record.words("flags"):
+        return None
+    start, end = record.count("start_time"), record.count("end_time")
+    if start is None or end is None:
+        raise ParseError("maintenance without its times", field="start_time")
+    nodes = record.text("node_list")
+    return start if nodes and node_name in expand_nodes(nodes) and end > now_secs else None
+
+
+def _name(record: JsonRecord) -> str:
+    name: Any = record.text("name")
+    if name is None or expand_nodes(name) != (name,):
+        raise ParseError("not a node's name", field="name", text=str(name)[:80])
+    return str(name)

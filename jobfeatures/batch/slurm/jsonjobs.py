@@ -1,0 +1,249 @@
+"""Jobs of ``squeue --json``, ``scontrol --json show job`` and slurmrestd's ``/job/ID`` and ``/jobs``. Pure.
+
+The keys' names have stayed the same from v0.0.37 to v0.0.43, but for
+``job_resources``, which tells a job's share of each of its nodes:
+
+v0.0.37            ``allocated_nodes``: an object by the node's place in ``nodes``; ``cpus``, ``memory``
+v0.0.38 – v0.0.40  ``allocated_nodes``: a list; ``nodename``, ``memory_allocated``, cores by socket
+from v0.0.41       ``nodes.allocation``: a list; ``name``, ``cpus.count``, ``memory.allocated``
+
+A name is a value of its own here, so that no name can imitate a record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jobfeatures.batch.slurm.basics import NAME, is_plain_id, times_cpus
+from jobfeatures.batch.slurm.fields import count_tasks
+from jobfeatures.batch.slurm.gpus import is_shared, parse_gres, parse_tres_gpus
+from jobfeatures.batch.slurm.jsonvalues import MEBIBYTE, JsonRecord, parse_number, state_word
+from jobfeatures.batch.slurm.record import STATES
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limit, Limits
+from jobfeatures.nodelist import expand_nodes
+
+UNLIMITED_RUN_SECS = 365 * 86400  # v0.0.37, v0.0.38: how much later a job without limit is said to end
+
+_BITS = re.compile(r"0x([0-9A-Fa-f]{1,1000001})(?:%[0-9]{1,10})?\Z")  # slurm.conf(5): MaxArraySize, 4000001
+
+
+def parse_json_jobs(
+    document: JsonRecord, *, source: str, taken_at_secs: float, node_name: str | None = None
+) -> JobTable:
+    """Return the jobs of an answer; a bad one costs itself only. Raises ParseError where there is no list."""
+    jobs: dict[JobKey, Job] = {}
+    rejected: list[Rejected] = []
+    if not isinstance(document.get("jobs"), list):
+        raise ParseError("no list of jobs", source=source, field="jobs")
+    for value in document.get("jobs"):
+        try:
+            job = parse_json_job(JsonRecord(value if isinstance(value, Mapping) else {}), node_name=node_name)
+        except ParseError as error:
+            name = value.get("job_id") if isinstance(value, Mapping) else value
+            rejected.append(
+                Rejected(source, f"{error.reason} (job {str(name)[:32]})", 0, error.field, error.text)
+            )
+        else:
+            jobs[job.key] = job
+    return JobTable(
+        source=NAME, jobs=jobs, taken_at_secs=taken_at_secs, complete=not rejected, rejected=tuple(rejected)
+    )
+
+
+def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
+    """Return one job; raises ParseError.
+
+    Times are epoch seconds, ``time_limit`` minutes, sizes MiB. Times of jobs
+    that have not got that far are the scheduler's guesses, and left out.
+    `node_name` is this node's NodeName: CPUs, memory and cards are its share.
+    With None they are only known for a job of one node.
+    """
+    job_id = str(record.count("job_id"))
+    if not is_plain_id(job_id):
+        raise ParseError("not a job id", field="job_id", text=job_id)
+    words = record.words("job_state")
+    if not words:
+        raise ParseError("no state", field="job_state")
+    state = STATES.get(state_word(words), JobState.UNKNOWN)
+    started = state.is_on_node or state.is_finished
+    nodes = record.nodes("nodes")
+    if node_name is None and len(nodes) == 1:
+        node_name = nodes[0]
+    total_cpus = record.nonzero("cpus")
+    cpus, memory_bytes = _share(record, nodes, node_name, total_cpus)
+    gpus, allocated_gpus = _cards(record, nodes, node_name)
+    wall = _wall_limit(record, started=started)
+    task = _task(record)
+    return Job(
+        key=JobKey(NAME, job_id),
+        state=state,
+        name=record.raw_text("name"),
+        user=record.text("user_name"),
+        uid=record.count("user_id"),
+        account=record.text("account"),
+        partition=record.text("partition"),
+        submit_secs=record.nonzero("submit_time"),
+        eligible_secs=record.nonzero("eligible_time"),
+        start_secs=record.nonzero("start_time") if started else None,
+        end_secs=record.nonzero("end_time") if state.is_finished else None,
+        nodes=nodes,
+        total_cpus=total_cpus,
+        total_nodes=record.nonzero("node_count"),
+        total_gpus=parse_tres_gpus(record.text("tres_alloc_str") or ""),
+        allocated_cpus=cpus,
+        allocated_gpus=allocated_gpus,
+        gpus=gpus,
+        limits=Limits(
+            wall_secs=wall,
+            cpu_secs=times_cpus(wall, total_cpus),
+            memory_bytes=memory_bytes or _requested_memory(record, cpus),
+            scratch_bytes=record.mebibytes("minimum_tmp_disk_per_node"),
+        ),
+        array_job_id=str(record.nonzero("array_job_id")) if task is not None else None,
+        array_task_id=task,
+        het_job_id=_digits(record.nonzero("het_job_id")),
+        het_offset=record.count("het_job_offset") if record.nonzero("het_job_id") else None,
+        restarts=record.count("restart_cnt"),
+        tasks=_count(task) if task is not None and state is JobState.PENDING else 1,
+        reason=record.text("state_reason"),
+        priority=record.count("priority"),
+        reservation=record.text("resv_name"),
+    )
+
+
+def _digits(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _wall_limit(record: JsonRecord, *, started: bool) -> Limit:
+    """Return the limit in seconds. Where null stands for two things, the guessed end tells them apart."""
+    minutes = record.number("time_limit")
+    if isinstance(minutes, int):
+        return minutes * 60
+    if minutes is None and started:
+        start, end = record.nonzero("start_time"), record.nonzero("end_time")
+        if start is not None and end is not None and end - start >= UNLIMITED_RUN_SECS:
+            return UNLIMITED
+    return minutes
+
+
+def _task(record: JsonRecord) -> str | None:
+    """Return the task of an array, or the list of those that have not been split off."""
+    if record.nonzero("array_job_id") is None:
+        return None
+    task = record.count("array_task_id")
+    return str(task) if task is not None else record.text("array_task_string")
+
+
+def _count(tasks: str) -> int:
+    """Return how many tasks ``1-5,9%2`` or the bits ``0x3E`` stand for; of a list cut off, those told."""
+    bits = _BITS.match(tasks)
+    if bits is not None:
+        return int(bits[1], 16).bit_count()
+    return count_tasks(tasks.removesuffix("...").rstrip(","))
+
+
+def _requested_memory(record: JsonRecord, cpus: int | None) -> int | None:
+    per_cpu = record.mebibytes("memory_per_cpu")
+    if per_cpu is not None:
+        return None if cpus is None else per_cpu * cpus
+    return record.mebibytes("memory_per_node")
+
+
+def _share(
+    record: JsonRecord, nodes: Sequence[str], node_name: str | None, total_cpus: int | None
+) -> tuple[int | None, int | None]:
+    """Return CPUs and memory in bytes that a job has on a node, None where it is not known."""
+    if node_name is None:
+        return None, None
+    shares = list(_shares(record, nodes))
+    cpus = memory = None
+    for name, share in shares:
+        if name == node_name:
+            cpus = _cpus_of(share, [each for _, each in shares], total_cpus)
+            memory = _first(share, ("memory", "allocated"), ("memory_allocated",), ("memory",))
+    if not cpus and tuple(nodes) == (node_name,):
+        cpus = total_cpus
+    return cpus or None, memory * MEBIBYTE if memory else None
+
+
+def _shares(record: JsonRecord, nodes: Sequence[str]) -> Iterator[tuple[str, JsonRecord]]:
+    """Yield the nodes of a job and what it has on them."""
+    resources = record.get("job_resources")
+    if not isinstance(resources, Mapping):
+        return
+    of_nodes = resources.get("nodes")
+    if isinstance(of_nodes, Mapping):
+        for each in JsonRecord(of_nodes).records("allocation"):
+            yield each.raw_text("name") or "", each
+        return
+    allocated = resources.get("allocated_nodes")
+    if isinstance(allocated, Mapping):
+        names = expand_nodes(of_nodes) if isinstance(of_nodes, str) and of_nodes else tuple(nodes)
+        for place, share in allocated.items():
+            if place.isascii() and place.isdigit() and len(place) < 7 and isinstance(share, Mapping):
+                yield names[int(place)] if int(place) < len(names) else "", JsonRecord(share)
+        return
+    for each in JsonRecord(resources).records("allocated_nodes"):
+        yield each.raw_text("nodename") or "", each
+
+
+def _cpus_of(share: JsonRecord, shares: Sequence[JsonRecord], total_cpus: int | None) -> int | None:
+    """Return the CPUs of a share. Where only cores are told, they are as many as make up the whole job."""
+    told = _first(share, ("cpus", "count"), ("cpus",))
+    if told:
+        return told
+    everywhere = sum(_cores(each) for each in shares)
+    if not everywhere or total_cpus is None or total_cpus % everywhere:
+        return None
+    return _cores(share) * (total_cpus // everywhere)
+
+
+def _cores(share: JsonRecord) -> int:
+    """Count the allocated cores of a share: objects or lists, by version."""
+    count = 0
+    for socket in _members(share.get("sockets")):
+        for core in _members(socket.get("cores") if isinstance(socket, Mapping) else None):
+            status = core.get("status") if isinstance(core, Mapping) else core
+            words = {str(each).upper() for each in (status if isinstance(status, list) else [status])}
+            count += bool(words & {"ALLOCATED", "IN_USE", "ALLOCATED_AND_IN_USE"})
+    return count
+
+
+def _members(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def _first(record: JsonRecord, *paths: tuple[str, ...]) -> int | None:
+    """Return the first number that is there."""
+    for path in paths:
+        value = record.get(*path)
+        if value is not None and not (isinstance(value, Mapping) and "number" not in value):
+            found = parse_number(value, ".".join(path))
+            return found if isinstance(found, int) else None
+    return None
+
+
+def _cards(
+    record: JsonRecord, nodes: Sequence[str], node_name: str | None
+) -> tuple[tuple[str, ...], int | None]:
+    """Return the cards that a job has on a node, by Slurm's numbers, and how many whole ones.
+
+    ``gres_detail`` has one text a node, in the order of the nodes. Of cards
+    that are shared no number of whole ones is told.
+    """
+    details = record.words("gres_detail") if record.get("gres_detail") else ()
+    detail = ""
+    if node_name is not None and node_name in nodes and len(details) == len(nodes):
+        detail = details[list(nodes).index(node_name)]
+    found = parse_gres(detail)
+    if is_shared(detail):
+        return found, None
+    if not found and tuple(nodes) == (node_name,):
+        return (), parse_tres_gpus(record.text("tres_alloc_str") or "")
+    return found, len(found) or None

@@ -1,0 +1,195 @@
+"""Values of Slurm's JSON, in the shapes that its data parsers have given them: v0.0.37 to v0.0.43. Pure.
+
+The shape of a value decides, not the version: sites run plugins of several
+versions at once, and a version changes while it is being developed.
+
+======================  ====================================================================
+a number                ``10``, or ``{"set": true, "infinite": false, "number": 10}`` (from v0.0.39)
+no number               ``null``, 4294967294 (NO_VAL), or ``"set": false``
+no limit                ``null`` in v0.0.37 and v0.0.38, 4294967295 (INFINITE), or ``"infinite": true``
+a state                 ``"RUNNING"``, or ``["RUNNING", "COMPLETING"]``: a base state and flags
+======================  ====================================================================
+
+Source: https://slurm.schedmd.com/rest_api.html and the OpenAPI documents that slurmrestd serves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+from jobfeatures.batch.slurm.basics import NOTHING
+from jobfeatures.errors import ParseError
+from jobfeatures.model import UNLIMITED, Limit
+from jobfeatures.nodelist import expand_nodes
+
+MEBIBYTE = 2**20
+VERSIONS = tuple(f"v0.0.{number}" for number in range(43, 36, -1))  # newest first
+
+_NO_VALUE = frozenset({2**32 - 2, 2**64 - 2})
+_INFINITE = frozenset({2**32 - 1, 2**64 - 1})
+_LARGEST = 2**63 - 1
+
+
+def parse_document(data: bytes | str, *, source: str) -> JsonRecord:
+    """Return an answer, which has to be one JSON object. Raises ParseError."""
+    try:
+        found = json.loads(data, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        shown = data[:80] if isinstance(data, str) else data[:80].decode("utf-8", "replace")
+        raise ParseError(
+            f"not JSON ({type(error).__name__}: {error})"[:200], source=source, text=shown
+        ) from None
+    if not isinstance(found, Mapping):
+        raise ParseError("not a JSON object", source=source, text=str(found)[:80])
+    return JsonRecord(found)
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+class JsonRecord:
+    """One object with readers for its values. Each takes a path and raises ParseError naming it."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = values
+
+    def get(self, *path: str) -> Any:
+        """Return a value as it is; None where there is none."""
+        found: Any = self.values
+        for name in path:
+            if not isinstance(found, Mapping):
+                return None
+            found = found.get(name)
+        return found
+
+    def number(self, *path: str) -> Limit:
+        """Return a whole number, UNLIMITED, or None where none is set."""
+        return parse_number(self.get(*path), ".".join(path))
+
+    def count(self, *path: str) -> int | None:
+        """Return a whole number, None where none is set or it is unlimited."""
+        found = self.number(*path)
+        return found if isinstance(found, int) else None
+
+    def nonzero(self, *path: str) -> int | None:
+        """Return a whole number in a place where 0 says that there is nothing."""
+        return self.count(*path) or None
+
+    def mebibytes(self, *path: str) -> int | None:
+        """Return bytes of a size in MiB; 0 says that there is nothing."""
+        found = self.nonzero(*path)
+        return None if found is None else found * MEBIBYTE
+
+    def text(self, *path: str) -> str | None:
+        """Return a text, None for Slurm's words for nothing."""
+        value = self.raw_text(*path)
+        return None if value is None or value in NOTHING else value
+
+    def raw_text(self, *path: str) -> str | None:
+        """Return a text as it stands there, whatever it says; what is no Unicode becomes U+FFFD."""
+        value = self.get(*path)
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            raise ParseError("not a text", field=".".join(path), text=str(value)[:80])
+        return value if value.isascii() else clean(value)
+
+    def words(self, *path: str) -> tuple[str, ...]:
+        """Return the words of a list, or the one word of a text."""
+        value = self.get(*path)
+        if isinstance(value, str):
+            value = [value]
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise ParseError("not a list of words", field=".".join(path), text=str(value)[:80])
+        return tuple(clean(each) for each in value if each)
+
+    def nodes(self, *path: str) -> tuple[str, ...]:
+        """Return the names of a compressed list, or of a list of them."""
+        names: dict[str, None] = {}
+        for each in self.words(*path):
+            if each not in NOTHING:
+                names.update(dict.fromkeys(expand_nodes(each)))
+        return tuple(names)
+
+    def records(self, *path: str) -> Iterator[JsonRecord]:
+        """Return the objects of a list; nothing where there is no list."""
+        value = self.get(*path)
+        if value is None:
+            return
+        if not isinstance(value, list):
+            raise ParseError("not a list", field=".".join(path), text=str(value)[:80])
+        for each in value:
+            if not isinstance(each, Mapping):
+                raise ParseError("not an object", field=".".join(path), text=str(each)[:80])
+            yield JsonRecord(each)
+
+
+def clean(text: str) -> str:
+    """Return a text that can be written: half surrogate pairs become U+FFFD."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+def parse_number(value: Any, field: str) -> Limit:
+    """Return a number in any of its shapes. Raises ParseError."""
+    if isinstance(value, Mapping):
+        if value.get("infinite") is True:
+            return UNLIMITED
+        if value.get("set") is not True:
+            return None
+        value = value.get("number")
+    if value is None:
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ParseError("not a non-negative integer", field=field, text=str(value)[:80])
+    if value in _NO_VALUE:
+        return None
+    if value in _INFINITE:
+        return UNLIMITED
+    if value > _LARGEST:
+        raise ParseError("number too large", field=field, text=str(value))
+    return value
+
+
+# The order in which Slurm's commands let a flag stand for a job that has several.
+_FLAGS = (
+    *("COMPLETING", "STAGE_OUT", "CONFIGURING", "RESIZING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD"),
+    *("SPECIAL_EXIT", "STOPPED", "REVOKED", "RESV_DEL_HOLD", "SIGNALING", "RECONFIG_FAIL"),
+)
+
+
+def state_word(words: Sequence[str]) -> str:
+    """Return the word that Slurm's commands would print for a list of a state and its flags.
+
+    Source: squeue(1), "JOB STATE CODES". POWER_UP_NODE says nothing that the base state does not.
+    """
+    for flag in _FLAGS:
+        if flag in words:
+            return flag
+    return next((word for word in words if word != "POWER_UP_NODE"), "")
+
+
+def complaints(document: JsonRecord) -> tuple[str, ...]:
+    """Return what an answer complains of: the texts of its errors."""
+    return tuple(_complaint(each) for each in _objects(document.get("errors")))
+
+
+def error_numbers(document: JsonRecord) -> tuple[int, ...]:
+    """Return Slurm's numbers of the errors of an answer; those without a number are left out."""
+    found = [each.get("error_number", each.get("errno")) for each in _objects(document.get("errors"))]
+    return tuple(each for each in found if isinstance(each, int) and not isinstance(each, bool))
+
+
+def _objects(value: Any) -> Iterable[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else ()
+
+
+def _complaint(error: Mapping[str, Any]) -> str:
+    parts = [error.get(name) for name in ("source", "description", "error")]
+    return ": ".join(clean(part) for part in parts if isinstance(part, str) and part) or "unnamed error"
