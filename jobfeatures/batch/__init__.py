@@ -7,7 +7,8 @@ controller role it may offer `make_cluster_source(config, clock,
 timeout_secs) -> ClusterSource`. Where the system runs hooks it also offers
 `job_from_prolog` and `ask_in_prolog` (see
 `jobfeatures.hooks.HookModule`), and its line names the variable that holds a
-job's id in the environment of jobs and hooks.
+job's id in the environment of jobs and hooks. Where that is not plainly the id
+of a `JobKey`, the file offers `job_id_of(environ) -> str`, which raises ParseError.
 """
 
 from __future__ import annotations
@@ -22,10 +23,14 @@ class BatchSystem(NamedTuple):
 
     module: str
     job_variable: str | None = None
+    beside: str | None = None  # a variable that is there too, where another system uses the first as well
+    is_plain: bool = True  # the variable holds the id of a `JobKey` as it stands
 
 
 SYSTEMS = {
     "slurm": BatchSystem("jobfeatures.batch.slurm", "SLURM_JOB_ID"),
+    "torque": BatchSystem("jobfeatures.batch.torque", "PBS_JOBID", beside="PBS_VERSION", is_plain=False),
+    "pbs": BatchSystem("jobfeatures.batch.pbs", "PBS_JOBID", is_plain=False),
     "spool": BatchSystem("jobfeatures.batch.spool"),
 }
 

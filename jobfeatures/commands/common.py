@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 
-from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch import SYSTEMS, load_module
 from jobfeatures.config import Config
-from jobfeatures.errors import ConfigurationError
+from jobfeatures.errors import ConfigurationError, ParseError
 from jobfeatures.settings import load_config, settings_of
 
 JOB_VARIABLES = {name: each.job_variable for name, each in SYSTEMS.items() if each.job_variable}
@@ -25,7 +25,8 @@ def which_batch_system(named: str | None) -> str:
     if named is not None:
         return named
     for batch_system, variable in JOB_VARIABLES.items():
-        if variable in os.environ:
+        beside = SYSTEMS[batch_system].beside
+        if variable in os.environ and (beside is None or beside in os.environ):
             return batch_system
     raise ConfigurationError("--batch", f"is needed: none of {', '.join(JOB_VARIABLES.values())} is set")
 
@@ -36,4 +37,9 @@ def which_job(batch_system: str) -> str:
     job_id = os.environ.get(variable, "")
     if not job_id:
         raise ConfigurationError(variable or "--job", "the job's id is not known")
-    return job_id
+    if SYSTEMS[batch_system].is_plain:
+        return job_id
+    try:
+        return str(load_module(batch_system).job_id_of(os.environ))
+    except ParseError as error:
+        raise ConfigurationError(variable, error.reason) from error

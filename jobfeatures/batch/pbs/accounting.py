@@ -1,0 +1,7 @@
+"""Accounting files of PBS and Torque as a log format; see `jobfeatures.batch.pbsfamily.accounting`."""
+
+from __future__ import annotations
+
+from jobfeatures.batch.pbsfamily.accounting import read_records, recognise
+
+__all__ = ["read_records", "recognise"]

@@ -1,0 +1,97 @@
+"""What the hook script hands over of its job. Pure.
+
+``packaging/pbs/jobfeatures_hook.py`` runs in PBS's own Python and puts the
+job's attributes into the command's environment, under names of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from jobfeatures.batch.pbsfamily.values import (
+    Share,
+    compute_shares,
+    job_id_of,
+    parse_duration,
+    parse_size,
+    share_of,
+    split_array_id,
+    times_cpus,
+)
+from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.quantities import parse_count
+
+NAME = "pbs"
+T = TypeVar("T")
+
+
+def job_from_prolog(
+    environ: Mapping[str, str],
+    *,
+    node_name: str | None,
+    note: Callable[[Rejected], None] = lambda _: None,
+) -> Job:
+    """Return what the hook's environment tells of its job; the state is RUNNING.
+
+    Sample: ``PBS_JOBID=123.server PBS_HOOK_USER=alice PBS_HOOK_UID=6001 PBS_HOOK_QUEUE=workq
+    PBS_HOOK_EXEC_HOST=n1/0*4 PBS_HOOK_EXEC_VNODE=(n1:ncpus=4:mem=8gb) PBS_HOOK_WALLTIME=01:00:00
+    PBS_HOOK_START=1795246429 PBS_HOOK_RUN_COUNT=1``. Times are epoch seconds.
+
+    A malformed value is told to `note` and stays unknown. Raises ParseError
+    without the id of one job.
+    """
+    job_id = job_id_of(environ)
+
+    def text(variable: str) -> str | None:
+        return environ.get(f"PBS_HOOK_{variable}") or None
+
+    def read(parse: Callable[[str], T], variable: str) -> T | None:
+        value = text(variable)
+        try:
+            return None if value is None else parse(value)
+        except ParseError as error:
+            told = Rejected("environment", error.reason, 0, f"PBS_HOOK_{variable}", shown(value or ""))
+            note(told)
+            return None
+
+    shares: Mapping[str, Share] = {}
+    for vnodes in dict.fromkeys((text("EXEC_VNODE"), None)):
+        try:
+            shares = compute_shares(text("EXEC_HOST"), vnodes)
+            break
+        except ParseError as error:
+            note(Rejected("environment", error.reason, 0, error.field, shown(error.text)))
+    mine = share_of(shares, node_name)
+    total_cpus = sum(share.cpus or 0 for share in shares.values()) or None
+    wall, cpu_limit = read(parse_duration, "WALLTIME"), read(parse_duration, "CPUT")
+    memory, memory_each = read(parse_size, "MEM"), read(parse_size, "PMEM")
+    if mine.memory_bytes is not None:
+        memory = mine.memory_bytes or None
+    elif not memory or len(shares) != 1:
+        memory = memory_each * mine.cpus if memory_each and mine.cpus else None
+    array_job_id, array_task_id = split_array_id(job_id)
+    runs = read(parse_count, "RUN_COUNT")
+    return Job(
+        key=JobKey(NAME, job_id),
+        state=JobState.RUNNING,
+        name=text("JOB_NAME"),
+        user=text("USER"),
+        uid=read(parse_count, "UID"),
+        account=text("ACCOUNT"),
+        partition=text("QUEUE"),
+        start_secs=read(parse_count, "START"),
+        nodes=tuple(shares),
+        total_cpus=total_cpus,
+        allocated_cpus=mine.cpus or None,
+        limits=Limits(
+            wall_secs=wall,
+            cpu_secs=times_cpus(wall, total_cpus) if cpu_limit is None else cpu_limit,
+            memory_bytes=memory,
+        ),
+        array_job_id=array_job_id,
+        array_task_id=array_task_id,
+        restarts=None if runs is None else max(0, runs - 1),
+        allocated_gpus=mine.gpus or None,
+    )

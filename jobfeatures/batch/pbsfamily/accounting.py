@@ -1,0 +1,258 @@
+"""Accounting files of PBS and Torque: lines → the life of each job. Streaming, pure.
+
+Source: PBS Professional Administrator's Guide, "Accounting Log"; Torque Administrator
+Guide, "Accounting records". The files are ``server_priv/accounting/YYYYMMDD``.
+
+A line is ``MM/DD/YYYY HH:MM:SS;TYPE;ID;key=value key="a value" …``. Its own
+time is local to the server and has no zone; ctime, start, end and the like
+are epoch seconds, so the zone matters only for jobs that were deleted or
+aborted before they ran, and for suspensions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+
+from jobfeatures.batch.pbsfamily.jobs import (
+    Fields,
+    Note,
+    compute_total,
+    parse_whole,
+    requested_cpus,
+    state_of_exit,
+)
+from jobfeatures.batch.pbsfamily.records import Record
+from jobfeatures.batch.pbsfamily.values import parse_duration, parse_job_id, parse_size, split_array_id
+from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.joblog import JobRecord
+from jobfeatures.model import JobState
+from jobfeatures.quantities import parse_count
+
+MAX_LINE_CHARACTERS = 65536  # beyond it a line without an end has been cut
+SIGNALS_FROM = 256  # of Exit_status
+
+# PBS Professional Administrator's Guide, "Types of Accounting Log Records". Others tell of reservations
+# (B F f K k U Y), licences (L), provisioning (P p), phases (c e u s) and changes (a C).
+QUEUED, STARTED, RERUN, RESTARTED, ENDED, DELETED, ABORTED, MOVED, SUSPENDED, RESUMED = "QSRTEDAMzr"
+_OF_JOBS = frozenset("QSRTEDAMzr")
+_PASSED_OVER = frozenset("BFfKkUYLPpceusaCIGX")
+
+_LINE = re.compile(
+    r"([0-9]{2})/([0-9]{2})/([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2});([A-Za-z]);([^;]{0,300});(.*)\Z",
+    re.DOTALL,
+)
+_PAIR = re.compile(r"""([A-Za-z_][\w.-]*)=("[^"]*"|'[^']*'|\S*)(?:\s+|\Z)|(\S+)(?:\s+|\Z)""")
+_OF_TORQUE = frozenset({"owner", "unique_node_count", "total_execution_slots"})
+
+
+@dataclass(slots=True)
+class _Life:
+    """What the lines so far tell of a job."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    line: int = 0
+    submit_secs: float | None = None
+    is_running: bool = False
+    was_deleted: bool = False
+    reruns: int = 0
+    suspended_since: float | None = None
+    suspended_secs: float = 0.0
+
+
+def recognise(head: str) -> bool:
+    """Tell whether a text begins with an accounting line."""
+    return _LINE.match(head.partition("\n")[0].rstrip("\r")) is not None
+
+
+def read_records(
+    lines: Iterable[str], *, source: str, strict: bool = False, zone: tzinfo | None = None
+) -> Iterator[JobRecord | Rejected]:
+    """Return each job when its last line has come, those without one at the end, as they were then.
+
+    A rerun job is one record with the times of its last run. `zone` is that
+    of the server, None: this machine's. The system is torque where a line has
+    words that only Torque writes, else pbs. Arrays as such are left out:
+    their jobs have lines of their own. Raises ParseError in strict reading.
+    """
+    lives: dict[str, _Life] = {}
+    problems: list[Rejected] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            finished = _take(lives, line, number, zone)
+        except ParseError as error:
+            if strict:
+                raise ParseError(
+                    error.reason, source=source, line=number, field=error.field, text=error.text
+                ) from error
+            yield Rejected(source, error.reason, number, error.field, shown(error.text or line))
+            continue
+        if finished is not None:
+            job_id, life, end_secs, state = finished
+            yield from _told(
+                make_record(job_id, life, state, end_secs, problems.append, source), problems, strict
+            )
+    for job_id, life in lives.items():
+        state = JobState.RUNNING if life.is_running else JobState.PENDING
+        if life.was_deleted:
+            state = JobState.CANCELLED
+        yield from _told(make_record(job_id, life, state, None, problems.append, source), problems, strict)
+
+
+def _told(record: JobRecord, problems: list[Rejected], strict: bool) -> Iterator[JobRecord | Rejected]:
+    if strict and problems:
+        first = problems[0]
+        raise ParseError(
+            first.reason, source=first.source, line=first.line, field=first.field, text=first.text
+        )
+    yield from problems
+    problems.clear()
+    yield record
+
+
+def _take(
+    lives: dict[str, _Life], line: str, number: int, zone: tzinfo | None
+) -> tuple[str, _Life, float | None, JobState | None] | None:
+    """Add a line to its job's life; return the life, and how it ended, if this was the last line of it."""
+    if len(line) > MAX_LINE_CHARACTERS and not line.endswith("\n"):
+        raise ParseError("line too long")
+    match = _LINE.match(line.rstrip("\r\n"))
+    if match is None:
+        raise ParseError("not a line of accounting", text=line)
+    kind = match[7]
+    if kind not in _OF_JOBS:
+        if kind not in _PASSED_OVER:
+            raise ParseError("unknown type of line", field=kind, text=line)
+        return None
+    at_secs = parse_stamp(match, zone)
+    job_id = parse_job_id(match[8], field="id")
+    values = parse_message(match[9])
+    if job_id.endswith("[]"):
+        return None
+    life = lives.setdefault(job_id, _Life())
+    life.values.update(values)
+    life.line = number
+    return _live(lives, job_id, life, kind, at_secs)
+
+
+def _live(
+    lives: dict[str, _Life], job_id: str, life: _Life, kind: str, at_secs: float
+) -> tuple[str, _Life, float | None, JobState | None] | None:
+    ended: JobState | None = None
+    if kind == QUEUED:
+        life.submit_secs = at_secs if life.submit_secs is None else life.submit_secs
+    elif kind in {STARTED, RESTARTED}:
+        life.is_running, life.suspended_since = True, None
+    elif kind == RERUN:
+        life.is_running = False
+        life.reruns += 1
+        for name in ("Exit_status", "end", "start", "exec_host", "exec_vnode"):
+            life.values.pop(name, None)
+    elif kind == SUSPENDED:
+        life.suspended_since = at_secs
+    elif kind == RESUMED and life.suspended_since is not None:
+        life.suspended_secs += max(0.0, at_secs - life.suspended_since)
+        life.suspended_since = None
+    elif kind == DELETED:
+        life.was_deleted = True
+        if life.submit_secs is not None and not life.is_running:  # else its end is still to come
+            ended = JobState.CANCELLED
+    elif kind in {ABORTED, MOVED}:
+        ended = JobState.CANCELLED
+    if kind == ENDED or ended is not None:
+        del lives[job_id]
+        return job_id, life, at_secs, ended
+    return None
+
+
+def parse_stamp(match: re.Match[str], zone: tzinfo | None) -> float:
+    """Return epoch seconds of a line's own time. Raises ParseError."""
+    month, day, year, hour, minute, second = (int(match[place]) for place in range(1, 7))
+    try:
+        return datetime(year, month, day, hour, minute, min(second, 59), tzinfo=zone).timestamp()
+    except (ValueError, OverflowError, OSError) as error:
+        raise ParseError("not a time", field="time", text=match[0]) from error
+
+
+def parse_message(text: str) -> dict[str, str]:
+    """Return the pairs of ``user=alice account="a b" Resource_List.walltime=01:00:00``.
+
+    A word that is no pair belongs to the value before it. Raises ParseError
+    where a name comes twice: one of the two was made up by a user.
+    """
+    values: dict[str, str] = {}
+    last = ""
+    for match in _PAIR.finditer(text):
+        if match[3] is not None:
+            if last:
+                values[last] += f" {match[3]}"
+            continue
+        last, value = match[1], match[2]
+        if last in values:
+            raise ParseError("field occurs twice", field=last, text=text)
+        quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+        values[last] = value[1:-1] if quoted else value
+    return values
+
+
+def make_record(
+    job_id: str,
+    life: _Life,
+    ended: JobState | None,
+    at_secs: float | None,
+    note: Note,
+    source: str,
+) -> JobRecord:
+    """Return the record of a job; `ended` None: it ended by itself, as its exit status says."""
+    values = life.values
+
+    def keep(rejected: Rejected) -> None:
+        note(Rejected(rejected.source, rejected.reason, life.line, rejected.field, rejected.text))
+
+    system = "pbs" if _OF_TORQUE.isdisjoint(values) else "torque"
+    fields = Fields(Record(job_id, values), keep, source)
+    exit_status = fields.read(parse_whole, "Exit_status")
+    state = ended or (JobState.CANCELLED if life.was_deleted else state_of_exit(system, exit_status))
+    signal = exit_status - SIGNALS_FROM if exit_status is not None and exit_status >= SIGNALS_FROM else None
+    shares = fields.shares()
+    runs = fields.read(parse_count, "run_count")
+    array_job_id, array_task_id = split_array_id(job_id)
+    start = fields.read(parse_count, "start")
+    end = fields.read(parse_count, "end")
+    return JobRecord(
+        batch_system=system,
+        job_id=job_id,
+        state=state,
+        name=fields.text("jobname"),
+        user=fields.text("user"),
+        group=fields.text("group"),
+        account=fields.text("account"),
+        queue=fields.text("queue"),
+        reservation=fields.text("resvname", "resvID"),
+        submit_secs=fields.read(parse_count, "ctime", "qtime") or life.submit_secs,
+        eligible_secs=fields.read(parse_count, "etime") or None,
+        start_secs=start or None,
+        end_secs=end if end is not None else (at_secs if state.is_finished else None),
+        suspended_secs=life.suspended_secs or None,
+        restarts=life.reruns or None if runs is None else max(0, runs - 1),
+        exit_status=None if signal is not None else exit_status,
+        exit_signal=signal,
+        nodes=tuple(shares),
+        total_nodes=len(shares) or None,
+        total_cpus=compute_total(share.cpus for share in shares.values()),
+        total_gpus=compute_total(share.gpus for share in shares.values()),
+        requested_nodes=fields.read(parse_count, "Resource_List.nodect"),
+        requested_cpus=requested_cpus(fields),
+        requested_gpus=fields.read(parse_count, "Resource_List.ngpus"),
+        requested_memory_bytes=fields.read(parse_size, "Resource_List.mem"),
+        wall_limit_secs=fields.read(parse_duration, "Resource_List.walltime"),
+        cpu_limit_secs=fields.read(parse_duration, "Resource_List.cput"),
+        used_cpu_secs=fields.read(parse_duration, "resources_used.cput"),
+        used_memory_bytes=fields.read(parse_size, "resources_used.mem"),
+        array_job_id=array_job_id,
+        array_task_id=array_task_id,
+    )

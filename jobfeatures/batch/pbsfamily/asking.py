@@ -1,0 +1,81 @@
+"""Questions to qstat and pbsnodes, and what they complain of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from jobfeatures.batch.pbsfamily.records import Records
+from jobfeatures.batch.pbsfamily.values import parse_job_id
+from jobfeatures.command import first_line, run_command
+from jobfeatures.errors import ParseError, SourceError, shown
+
+MAX_ANSWER_BYTES = 512 * 2**20
+
+_GONE = (
+    re.compile(r"(?:[\w./-]+: )?Unknown Job Id(?: Error)?:? (\S+)\Z"),
+    re.compile(r"(?:[\w./-]+: )?(\S+) Job has finished\b"),
+)
+_USAGE = re.compile(r"(?i)(?:invalid|illegal|unrecognized|unknown) option|^usage:", re.MULTILINE)
+
+
+class NotUnderstoodError(SourceError):
+    """The command does not know an option: it is too old for this question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command said. `gone`: job ids that its server knows no more, or no more as jobs to come.
+
+    `whole`: nothing else was complained of. `complaint` is its first foreign line.
+    """
+
+    records: Records
+    gone: frozenset[str] = frozenset()
+    complaint: str = ""
+
+    @property
+    def whole(self) -> bool:
+        """Tell whether absence from this answer means something."""
+        return not self.complaint and not self.records.unsure
+
+
+def ask(
+    argv: Sequence[str],
+    parse: Callable[[bytes], Records],
+    *,
+    timeout_secs: float,
+    max_bytes: int = MAX_ANSWER_BYTES,
+) -> Answer:
+    """Run a command, with UTC for its zone, and return its answer. Raises SourceError where it has none."""
+    output = run_command(argv, timeout_secs=timeout_secs, max_bytes=max_bytes, environment={"TZ": "UTC0"})
+    stderr = output.stderr.decode("utf-8", "replace")
+    gone, complaint = parse_complaints(stderr)
+    if output.status != 0 and _USAGE.search(stderr):
+        raise NotUnderstoodError(f"{argv[0]}: {first_line(output.stderr)}")
+    try:
+        records = parse(output.stdout) if output.stdout.strip() else Records({})
+    except ParseError as error:
+        raise SourceError(f"{argv[0]}: {complaint or error}") from error
+    if output.status != 0 and not complaint and not gone:
+        complaint = f"status {output.status}"
+    if complaint and not records.found and not gone:
+        raise SourceError(f"{argv[0]}: no answer (status {output.status}): {complaint}")
+    return Answer(records, gone, complaint)
+
+
+def parse_complaints(stderr: str) -> tuple[frozenset[str], str]:
+    """Return the jobs that are unknown or finished, and the first line that says something else. Pure."""
+    gone: set[str] = set()
+    foreign = ""
+    for line in filter(None, map(str.strip, stderr.split("\n"))):
+        match = next(filter(None, (pattern.match(line) for pattern in _GONE)), None)
+        try:
+            if match is not None:
+                gone.add(parse_job_id(match[1]))
+        except ParseError:
+            match = None
+        if match is None:
+            foreign = foreign or shown(line)
+    return frozenset(gone), foreign

@@ -1,0 +1,190 @@
+"""Records of pbsnodes and ``qstat -Qf`` → nodes and queues. Pure.
+
+Node states: PBS Professional Reference Guide, "Vnode States",
+https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf;
+Torque: pbs_node_attributes(7B), pbsnodes(8B).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from jobfeatures.batch.pbsfamily.records import Record, Records
+from jobfeatures.batch.pbsfamily.values import is_same_host, parse_size
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.model import Cluster, ClusterNode, NodeNotice, Partition
+from jobfeatures.quantities import parse_count
+
+# Their words for states, in the common ones. What says how busy a node is, is counted instead: see `_base`.
+NODE_WORDS: Mapping[str, tuple[str, ...]] = {
+    "free": (),
+    "job-busy": ("ALLOCATED",),
+    "job-exclusive": ("ALLOCATED",),
+    "busy": ("ALLOCATED",),
+    "job-sharing": (),
+    "resv-exclusive": ("RESERVED",),
+    "reserve": ("RESERVED",),
+    "offline": ("DRAIN",),
+    "offline_by_mom": ("DRAIN",),
+    "maintenance": ("MAINTENANCE",),
+    "down": ("DOWN",),
+    "stale": ("NOT_RESPONDING",),
+    "unresolvable": ("NOT_RESPONDING",),
+    "state-unknown": ("UNKNOWN",),
+    "unknown": ("UNKNOWN",),
+    "sleep": ("POWERED_DOWN",),
+    "provisioning": ("POWERING_UP",),
+    "wait-provisioning": ("POWERING_UP",),
+    "wait-provision": ("POWERING_UP",),
+    "initializing": ("POWERING_UP",),
+}
+DRAINS = frozenset({"offline", "offline_by_mom", "maintenance"})
+_BASES = ("DOWN", "UNKNOWN", "ALLOCATED")
+_SLOTS = re.compile(r"\s*([0-9][0-9,-]{0,65535})/[^\s,]+\s*(?:,|\Z)")
+_PHYSICAL = re.compile(r"(?:\A|,)physmem=([^,]{1,40})")
+_JOB_PART = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?\Z")
+
+
+def split_states(text: str) -> tuple[str, ...]:
+    """Return the words of ``down,offline``."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def make_notice(record: Record) -> NodeNotice:
+    """Return what a node's record announces. Raises ParseError without a state."""
+    words = split_states(record.attributes.get("state", ""))
+    if not words:
+        raise ParseError("field is missing", field="state", text=record.name)
+    return NodeNotice(draining=not DRAINS.isdisjoint(words))
+
+
+def find_node(records: Mapping[str, Record], node_name: str) -> Record | None:
+    """Return the record of a node by its name, whole or short."""
+    if node_name in records:
+        return records[node_name]
+    return next((each for name, each in records.items() if is_same_host(name, node_name)), None)
+
+
+def make_node(record: Record) -> ClusterNode:
+    """Return a node. A word that is not in the table stands for itself. Raises ParseError.
+
+    PBS: ncpus, mem and ngpus of resources_available and resources_assigned.
+    Torque: np, the slots of jobs, physmem of status, gpus.
+    """
+    values = record.attributes
+    words = split_states(values.get("state", ""))
+    if not words:
+        raise ParseError("field is missing", field="state", text=record.name)
+    cpus = _first_count(values, "resources_available.ncpus", "np", "pcpus")
+    allocated = _first_count(values, "resources_assigned.ncpus")
+    if allocated is None and "np" in values:
+        allocated = count_slots(values.get("jobs", ""))
+    memory = _first_size(values, "resources_available.mem")
+    if memory is None and (
+        physical := _PHYSICAL.search(values.get("status", values.get("status.physmem", "")))
+    ):
+        memory = parse_size(physical[1], field="physmem")
+    return ClusterNode(
+        name=record.name,
+        states=compute_states(words, cpus, allocated),
+        cpus=cpus,
+        allocated_cpus=allocated,
+        memory_bytes=memory,
+        allocated_memory_bytes=_first_size(values, "resources_assigned.mem"),
+        gpus=_first_count(values, "resources_available.ngpus", "gpus"),
+        allocated_gpus=_first_count(values, "resources_assigned.ngpus"),
+        address=values.get("Mom") or None,
+    )
+
+
+def compute_states(words: Sequence[str], cpus: int | None, allocated: int | None) -> tuple[str, ...]:
+    """Return the common words, the base state first: how busy the node is, unless that is not to be had."""
+    said: dict[str, None] = {}
+    for word in words:
+        common = NODE_WORDS.get(word, (re.sub(r"[^A-Z_]", "_", word.upper())[:40],))
+        said.update(dict.fromkeys(common))
+    base = next((each for each in _BASES if each in said), None)
+    if base is None:
+        base = "IDLE" if not allocated else "ALLOCATED" if cpus is not None and allocated >= cpus else "MIXED"
+    return tuple(dict.fromkeys((base, *said)))
+
+
+def count_slots(text: str) -> int:
+    """Return the execution slots that jobs have: ``0/12.s, 1/12.s`` or ``0-3,6/12.s,4/13.s``.
+
+    Raises ParseError.
+    """
+    count, position, end = 0, 0, len(text.rstrip())
+    while position < end:
+        match = _SLOTS.match(text, position)
+        if match is None:
+            raise ParseError("not jobs of a node", field="jobs", text=text[position:])
+        for part in match[1].split(","):
+            numbers = _JOB_PART.match(part)
+            if numbers is None or int(numbers[2] or numbers[1]) < int(numbers[1]):
+                raise ParseError("not execution slots", field="jobs", text=part)
+            count += int(numbers[2] or numbers[1]) - int(numbers[1]) + 1
+        position = match.end()
+    return count
+
+
+def make_queue(record: Record, nodes: Iterable[Record]) -> Partition:
+    """Return an execution queue. UP: it takes jobs and starts them; DOWN, DRAIN, INACTIVE as Slurm has them.
+
+    PBS: a queue that nodes are bound to (their attribute queue) has these, any
+    other those that are bound to none. Torque: a queue whose neednodes is a
+    property has the nodes with it.
+    """
+    values = record.attributes
+    enabled, started = (values.get(name, "").lower() == "true" for name in ("enabled", "started"))
+    state = {(True, True): "UP", (True, False): "DOWN", (False, True): "DRAIN", (False, False): "INACTIVE"}
+    need = values.get("resources_default.neednodes")
+    known = [(each.name, each.attributes) for each in nodes]
+    bound = [name for name, each in known if each.get("queue") == record.name]
+    if bound:
+        names = bound
+    elif need:
+        names = [name for name, each in known if need in split_states(each.get("properties", ""))]
+    else:
+        names = [name for name, each in known if not each.get("queue")]
+    return Partition(name=record.name, nodes=tuple(names), state=state[enabled, started])
+
+
+def make_cluster(nodes: Records, queues: Records, *, source: str, taken_at_secs: float) -> Cluster:
+    """Return nodes and execution queues; a bad record costs itself only."""
+    rejected = [*nodes.rejected, *queues.rejected]
+    made: list[ClusterNode] = []
+    for record in nodes.found.values():
+        try:
+            made.append(make_node(record))
+        except ParseError as error:
+            rejected.append(
+                Rejected("pbsnodes", f"{error.reason} ({record.name})", 0, error.field, error.text)
+            )
+    executing = [
+        each
+        for each in queues.found.values()
+        if each.attributes.get("queue_type", "Execution").lower().startswith("e")
+    ]
+    return Cluster(
+        source=source,
+        taken_at_secs=taken_at_secs,
+        partitions=tuple(make_queue(each, nodes.found.values()) for each in executing),
+        nodes=tuple(made),
+        rejected=tuple(rejected),
+    )
+
+
+def _first_count(values: Mapping[str, str], *names: str) -> int | None:
+    for name in names:
+        if values.get(name):
+            return parse_count(values[name], field=name)
+    return None
+
+
+def _first_size(values: Mapping[str, str], *names: str) -> int | None:
+    for name in names:
+        if values.get(name):
+            return parse_size(values[name], field=name)
+    return None

@@ -1,0 +1,74 @@
+"""The source that asks the server about the whole cluster, for the controller role."""
+
+from __future__ import annotations
+
+from jobfeatures.accounting import Accounting
+from jobfeatures.batch.pbsfamily.cluster import make_cluster
+from jobfeatures.batch.pbsfamily.history import read_accounting
+from jobfeatures.batch.pbsfamily.jobs import make_job
+from jobfeatures.batch.pbsfamily.source import Commands
+from jobfeatures.clock import Clock
+from jobfeatures.errors import ParseError, Rejected, SourceError
+from jobfeatures.model import Cluster, Job, JobKey, JobTable
+
+
+class PbsCluster:
+    """Asks ``qstat`` and ``pbsnodes``, and reads the accounting files where they are on this machine."""
+
+    def __init__(self, commands: Commands, clock: Clock, *, home: str) -> None:
+        self.name = commands.name
+        self._commands = commands
+        self._clock = clock
+        self._accounting = f"{home}/server_priv/accounting"
+
+    def poll_queue(self) -> JobTable:
+        """Return the jobs that the server has. Arrays as such are left out: their jobs are there one by one.
+
+        A job that has ended is in it as long as the server keeps it: in
+        Torque for keep_completed seconds, in PBS not at all.
+        """
+        taken_at_secs = self._clock.now_secs()
+        answer = self._commands.ask_queue()
+        rejected = list(answer.records.rejected)
+        if answer.complaint:
+            rejected.append(Rejected("qstat", f"standard error says {answer.complaint}"))
+        jobs: dict[JobKey, Job] = {}
+        broken = False
+        for record in answer.records.found.values():
+            try:
+                job = make_job(
+                    record,
+                    batch_system=self.name,
+                    states=self._commands.states,
+                    node_name=None,
+                    note=rejected.append,
+                    source="qstat",
+                )
+            except ParseError as error:
+                broken = True
+                rejected.append(Rejected.from_error(error))
+            else:
+                if not job.key.job_id.endswith("[]"):
+                    jobs[job.key] = job
+        return JobTable(
+            source=self.name,
+            jobs=jobs,
+            taken_at_secs=taken_at_secs,
+            complete=answer.whole and not broken,
+            rejected=tuple(rejected),
+        )
+
+    def poll_cluster(self) -> Cluster:
+        """Return nodes and execution queues."""
+        taken_at_secs = self._clock.now_secs()
+        nodes, queues = self._commands.ask_nodes(None), self._commands.ask_queues()
+        cluster = make_cluster(nodes.records, queues.records, source=self.name, taken_at_secs=taken_at_secs)
+        if not cluster.nodes:
+            raise SourceError(f"pbsnodes: no nodes in the answer: {nodes.complaint or cluster.rejected[:1]}")
+        return cluster
+
+    def poll_accounting(self, since_secs: float) -> Accounting:
+        """Return the jobs that the accounting files of the days since then tell of."""
+        return read_accounting(
+            self._accounting, self.name, since_secs=since_secs, now_secs=self._clock.now_secs()
+        )

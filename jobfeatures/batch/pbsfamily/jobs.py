@@ -1,0 +1,255 @@
+"""Records of ``qstat -f`` → jobs. Pure.
+
+Attributes: PBS Professional Reference Guide, "Job Attributes",
+https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf;
+Torque: qstat(1B), pbs_job_attributes(7B).
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from jobfeatures.batch.pbsfamily.records import Record
+from jobfeatures.batch.pbsfamily.values import (
+    Share,
+    compute_shares,
+    is_same_host,
+    parse_duration,
+    parse_job_id,
+    parse_size,
+    share_of,
+    split_array_id,
+    times_cpus,
+)
+from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.quantities import parse_count
+
+T = TypeVar("T")
+Note = Callable[[Rejected], None]
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_CTIME = re.compile(
+    r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) +([0-9]{1,2}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) ([0-9]{4})\Z"
+)
+_NODES_PART = re.compile(r"([0-9]{1,7}|[A-Za-z][A-Za-z0-9._-]{0,254})(?::.*)?\Z")
+
+# PBS Professional Administrator's Guide, "Job Exit Status Codes"; Torque Administrator Guide,
+# "Job exit status". Negative codes are the system's own; those of limits differ between the two.
+_EXITS = {
+    "pbs": {
+        -26: JobState.OUT_OF_MEMORY,  # virtual memory
+        -27: JobState.OUT_OF_MEMORY,
+        -28: JobState.TIMEOUT,  # CPU time
+        -29: JobState.TIMEOUT,
+    },
+    "torque": {-10: JobState.OUT_OF_MEMORY, -11: JobState.TIMEOUT, -12: JobState.TIMEOUT},
+}
+# Reference Guide, "Job Substates": 91 terminated by request, 93 failed, 94 moved to another server.
+SUBSTATES = {"91": JobState.CANCELLED, "93": JobState.FAILED, "94": JobState.CANCELLED}
+
+
+def state_of_exit(batch_system: str, exit_status: int | None, substate: str | None = None) -> JobState:
+    """Return how a job ended. One without an exit status was deleted before it ran."""
+    if substate in SUBSTATES:
+        return SUBSTATES[substate]
+    if exit_status is None:
+        return JobState.CANCELLED
+    known = _EXITS[batch_system].get(exit_status)
+    return known or (JobState.FAILED if exit_status else JobState.COMPLETED)
+
+
+def make_job(
+    record: Record,
+    *,
+    batch_system: str,
+    states: Mapping[str, JobState | None],
+    node_name: str | None,
+    note: Note,
+    source: str,
+) -> Job:
+    """Return a job. `states` maps the letters of job_state; None: how it ended is told by its exit status.
+
+    CPUs, memory and GPUs are those on the node `node_name`, or with None those
+    of a job on one node. A malformed value is told to `note` and stays
+    unknown. Times are epoch seconds or, in UTC, ``Wed Apr 26 13:40:10 2023``.
+    Raises ParseError where id or state is missing.
+    """
+    job_id = parse_job_id(record.name)
+    fields = Fields(record, note, source)
+    letter = fields.text("job_state")
+    if letter is None:
+        raise ParseError(f"field is missing (job {job_id})", source=source, field="job_state")
+    state = states.get(letter, JobState.UNKNOWN)
+    if state is None:
+        exit_status = fields.read(parse_whole, "Exit_status", "exit_status")
+        state = state_of_exit(batch_system, exit_status, fields.text("substate"))
+    started = state.is_on_node or state.is_finished
+    shares = fields.shares() if started else {}
+    cpus = compute_total(share.cpus for share in shares.values())
+    mine = share_of(shares, node_name)
+    runs = fields.read(parse_count, "run_count", "start_count")
+    array_job_id, array_task_id = split_array_id(job_id)
+    wall = fields.read(parse_duration, "Resource_List.walltime")
+    cpu_limit = fields.read(parse_duration, "Resource_List.cput")
+    requested = requested_cpus(fields)
+    total_cpus = cpus or (None if started else requested)
+    return Job(
+        key=JobKey(batch_system, job_id),
+        state=state,
+        name=fields.text("Job_Name"),
+        user=fields.user(),
+        account=fields.text("Account_Name"),
+        partition=fields.text("queue"),
+        submit_secs=fields.read(parse_time, "qtime", "ctime"),
+        start_secs=fields.read(parse_time, "stime", "start_time") if started else None,
+        end_secs=fields.read(parse_time, "obittime", "comp_time") if state.is_finished else None,
+        nodes=tuple(shares),
+        total_cpus=total_cpus,
+        allocated_cpus=mine.cpus or None,
+        limits=Limits(
+            wall_secs=wall,
+            cpu_secs=times_cpus(wall, cpus or requested) if cpu_limit is None else cpu_limit,
+            memory_bytes=memory_limit(fields, mine, tuple(shares)),
+        ),
+        array_job_id=array_job_id,
+        array_task_id=array_task_id,
+        restarts=None if runs is None else max(0, runs - 1),
+        allocated_gpus=mine.gpus or None,
+        total_nodes=len(shares) or fields.read(parse_count, "Resource_List.nodect"),
+        total_gpus=compute_total(share.gpus for share in shares.values())
+        or fields.read(parse_count, "Resource_List.ngpus"),
+        reason=_reason(letter, state),
+        eligible_secs=fields.read(parse_time, "etime") if state is JobState.PENDING else None,
+        priority=fields.read(parse_whole, "Priority"),
+        sessions=_sessions(fields, shares, node_name) if state.is_on_node else frozenset(),
+    )
+
+
+class Fields:
+    """The attributes of one record; a malformed one is told and stays unknown."""
+
+    def __init__(self, record: Record, note: Note, source: str) -> None:
+        self._record = record
+        self._note = note
+        self._source = source
+
+    def text(self, *names: str) -> str | None:
+        """Return the first of these attributes that is there."""
+        attributes = self._record.attributes
+        return next((attributes[name] for name in names if attributes.get(name)), None)
+
+    def read(self, parse: Callable[[str], T], *names: str) -> T | None:
+        """Return the first of these attributes that is there, parsed."""
+        for name in names:
+            value = self._record.attributes.get(name)
+            if not value:
+                continue
+            try:
+                return parse(value)
+            except ParseError as error:
+                self._tell(error, name, value)
+                return None
+        return None
+
+    def shares(self) -> Mapping[str, Share]:
+        """Return what the job has by host; where exec_vnode cannot be read, as exec_host tells it."""
+        hosts, vnodes = self.text("exec_host"), self.text("exec_vnode")
+        for vnode_text in dict.fromkeys((vnodes, None)):
+            try:
+                return compute_shares(hosts, vnode_text)
+            except ParseError as error:
+                self._tell(error, error.field, error.text)
+        return {}
+
+    def user(self) -> str | None:
+        """Return whose job it is: the user it runs as, or of Job_Owner what is before ``@``."""
+        return self.text("euser") or (self.text("Job_Owner") or "").partition("@")[0] or None
+
+    def _tell(self, error: ParseError, field: str, value: str) -> None:
+        reason = f"{error.reason} (job {self._record.name[:40]})"
+        self._note(Rejected(self._source, reason, 0, field, shown(value)))
+
+
+def parse_time(text: str) -> int:
+    """Return epoch seconds of a number, or of a time in UTC as ctime(3) prints it. Raises ParseError."""
+    match = _CTIME.match(text)
+    if match is None:
+        return parse_count(text)
+    if match[1] not in _MONTHS:
+        raise ParseError("not a time", text=text)
+    month, numbers = _MONTHS.index(match[1]) + 1, [int(match[place]) for place in (2, 3, 4, 5)]
+    year, (day, hour, minute, second) = int(match[6]), numbers
+    if year < 1970 or not 1 <= day <= calendar.monthrange(year, month)[1]:
+        raise ParseError("not a time", text=text)
+    if hour > 23 or minute > 59 or second > 60:
+        raise ParseError("not a time", text=text)
+    return calendar.timegm((year, month, day, hour, minute, second))
+
+
+def parse_whole(text: str) -> int:
+    """Return a whole number, also a negative one. Raises ParseError."""
+    return -parse_count(text[1:]) if text.startswith("-") else parse_count(text)
+
+
+def compute_total(numbers: Iterable[int | None]) -> int | None:
+    """Return the sum of what is known, None where nothing is."""
+    known = [each for each in numbers if each is not None]
+    return sum(known) if known else None
+
+
+def requested_cpus(fields: Fields) -> int | None:
+    """Return the CPUs that a job asks for: ncpus, procs, or what ``nodes=2:ppn=4+n7:ppn=1`` comes to."""
+    nodes = fields.text("Resource_List.nodes")
+    if nodes is not None and "ppn=" in nodes:
+        return count_ppn(nodes)
+    return fields.read(parse_count, "Resource_List.ncpus", "Resource_List.procs")
+
+
+def count_ppn(text: str) -> int | None:
+    """Return the CPUs of ``2:ppn=4+n7:ppn=1``, None where it cannot be understood."""
+    total = 0
+    for part in text.split("+"):
+        match = _NODES_PART.match(part)
+        if match is None:
+            return None
+        nodes = int(match[1]) if match[1].isdigit() else 1
+        each = [word.removeprefix("ppn=") for word in part.split(":") if word.startswith("ppn=")] or ["1"]
+        if not (each[0].isascii() and each[0].isdigit() and len(each[0]) <= 7):
+            return None
+        total += nodes * int(each[0])
+    return total
+
+
+def memory_limit(fields: Fields, mine: Share, nodes: Sequence[str]) -> int | None:
+    """Return the resident memory that a job may use on this node.
+
+    That of exec_vnode, else mem of a job on one node, else pmem, which is of
+    a process, for each of its CPUs here. vmem and pvmem are virtual memory.
+    """
+    if mine.memory_bytes is not None:
+        return mine.memory_bytes or None
+    whole = fields.read(parse_size, "Resource_List.mem")
+    if whole and len(nodes) == 1:
+        return whole
+    each = fields.read(parse_size, "Resource_List.pmem")
+    return each * mine.cpus if each and mine.cpus else None
+
+
+def _reason(letter: str, state: JobState) -> str | None:
+    """Return why a job does not run, by its letter; comments are free text."""
+    if state is not JobState.PENDING:
+        return None
+    return {"H": "JobHeld", "W": "BeginTime", "T": "Transit"}.get(letter, "Queued")
+
+
+def _sessions(fields: Fields, shares: Mapping[str, Share], node_name: str | None) -> frozenset[int]:
+    """Return the job's session, which lives on the first of its nodes."""
+    session = fields.read(parse_count, "session_id")
+    first = next(iter(shares), None)
+    if not session or first is None or (node_name is not None and not is_same_host(first, node_name)):
+        return frozenset()
+    return frozenset({session})

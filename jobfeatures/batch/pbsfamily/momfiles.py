@@ -1,0 +1,71 @@
+"""What the node's daemon, pbs_mom, keeps in files: which jobs are here, and Torque's node lists.
+
+The job files themselves are C structures that change with every version, so
+only their names are used: ``mom_priv/jobs/123.server.JB``. The folder is
+root's. Torque's ``aux/123.server`` has one host name a line for each execution slot;
+PBS has one for each MPI process there, which says nothing of CPUs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+
+from jobfeatures.batch.pbsfamily.values import parse_job_id
+from jobfeatures.errors import ParseError
+
+MAX_FILES = 100_000
+MAX_NODEFILE_BYTES = 16 * 2**20
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,255}\Z")
+_OLD_ARRAY = re.compile(r"([0-9]+)-([0-9]+)\Z")
+
+
+def parse_job_file_name(name: str) -> str | None:
+    """Return the id of a job by the name of its file, None for other files. Never raises."""
+    if not name.endswith(".JB"):
+        return None
+    try:
+        job_id = parse_job_id(name.removesuffix(".JB"))
+    except ParseError:
+        return None
+    return _OLD_ARRAY.sub(r"\1[\2]", job_id)
+
+
+def read_mom_jobs(home: str) -> frozenset[str]:
+    """Return the ids of the jobs that pbs_mom has here. Raises OSError."""
+    found: set[str] = set()
+    with os.scandir(os.path.join(home, "mom_priv", "jobs")) as entries:
+        for number, entry in enumerate(entries):
+            if number >= MAX_FILES:
+                break
+            job_id = parse_job_file_name(entry.name)
+            if job_id is not None:
+                found.add(job_id)
+    return frozenset(found)
+
+
+def parse_nodefile(text: str) -> dict[str, int]:
+    """Return the lines by host, in their order. Raises ParseError."""
+    slots: Counter[str] = Counter()
+    for number, line in enumerate(text.split("\n"), 1):
+        name = line.strip()
+        if name and _HOST.match(name) is None:
+            raise ParseError("not a host name", line=number, text=line)
+        if name:
+            slots[name] += 1
+    return dict(slots)
+
+
+def read_nodefile(path: str) -> dict[str, int]:
+    """Return a node list's lines by host. Raises ParseError or OSError."""
+    descriptor = os.open(path, _READ)
+    with os.fdopen(descriptor, "rb") as file:
+        content = file.read(MAX_NODEFILE_BYTES + 1)
+    if len(content) > MAX_NODEFILE_BYTES:
+        raise ParseError("too large", source=path)
+    try:
+        return parse_nodefile(content.decode("utf-8", "replace"))
+    except ParseError as error:
+        raise ParseError(error.reason, source=path, line=error.line, text=error.text) from error

@@ -1,0 +1,249 @@
+"""What qstat and pbsnodes print, as text and as JSON → records of attributes. Pure.
+
+Users write job names, paths, arguments and whole environments, and the text
+form escapes no newline in them: a variable's value may hold lines that
+imitate attributes, and jobs. Hence a field that stands there twice, or behind
+the environment where it belongs before it, costs its record.
+
+JSON comes from PBS Pro 13 on, and is not always JSON: backslashes that escape
+nothing, numbers with leading zeros, bare words and raw control characters
+have all been seen. What is repaired is told.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jobfeatures.errors import ParseError, Rejected
+
+MAX_LINE_CHARACTERS = 2**20
+
+# Names that objects have besides records, on the way to them and within them.
+_NO_RECORDS = frozenset(
+    {
+        *("Jobs", "nodes", "Queue", "Resource_List", "Variable_List", "resources_used", "estimated"),
+        *("resources_available", "resources_assigned", "resources_default", "resources_max", "resources_min"),
+    }
+)
+# Attributes that stand before Variable_List; behind it they are a user's imitation.
+_BEFORE_VARIABLES = re.compile(
+    r"(?:Job_Name|Job_Owner|job_state|queue|server|exec_host|exec_vnode|ctime|qtime|stime|Account_Name|"
+    r"Resource_List\..*|resources_used\..*)\Z"
+)
+_FIELD = re.compile(r" {4,5}([A-Za-z_][A-Za-z0-9_.-]{0,255}) = ?(.*)\Z", re.DOTALL)
+_JOB_HEAD = re.compile(r"Job Id: ?([^\s]{1,300})\s*\Z")
+_NAME_HEAD = re.compile(r"([A-Za-z0-9._\[\]-]{1,255})\s*\Z")
+_QUEUE_HEAD = re.compile(r"Queue: ?([^\s]{1,255})\s*\Z")
+HEADS = {"job": _JOB_HEAD, "node": _NAME_HEAD, "queue": _QUEUE_HEAD}
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s{}\[\]:,"]+', re.DOTALL)
+_ESCAPE = re.compile(r"\\\\|\\(?![\"/bfnrt]|u[0-9a-fA-F]{4})")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
+_WORDS = frozenset({"true", "false", "null"})
+_MEMBER = re.compile(r'^[ \t]*"([0-9A-Za-z][A-Za-z0-9._\[\]-]{0,299})"[ \t]*:[ \t]*(?=\{)', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One job, node or queue. Attributes of an attribute have a dot: ``Resource_List.walltime``."""
+
+    name: str
+    attributes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records of one answer by name, and what could not be taken or had to be repaired."""
+
+    found: Mapping[str, Record]
+    rejected: tuple[Rejected, ...] = ()
+    unsure: frozenset[str] = frozenset()  # names whose records were rejected
+
+
+def collect_records(found: Iterable[tuple[str, Record | ParseError]], *, source: str) -> Records:
+    """Keep each name's record; a name that comes twice was imitated by one of the two, and both go."""
+    records: dict[str, Record] = {}
+    rejected: list[Rejected] = []
+    unsure: set[str] = set()
+    for name, record in found:
+        if name in records or name in unsure:
+            error: ParseError | None = ParseError("record is there twice", text=name)
+        else:
+            error = record if isinstance(record, ParseError) else None
+        if error is None and isinstance(record, Record):
+            records[name] = record
+        elif error is not None:
+            records.pop(name, None)
+            unsure.add(name)
+            rejected.append(Rejected(source, f"{error.reason} ({name})", 0, error.field, error.text))
+    return Records(records, tuple(rejected), frozenset(unsure))
+
+
+def parse_text(text: str, *, kind: str, source: str) -> Records:
+    """Return the records of ``qstat -f``, ``qstat -Qf`` or ``pbsnodes``: `kind` is job, queue or node.
+
+    Sample::
+
+        Job Id: 123.server
+            Job_Name = a=b
+            Resource_List.walltime = 01:00:00
+            Variable_List = PBS_O_HOME=/home/alice,
+        <tab>PBS_O_QUEUE=batch
+
+    A line that starts with a tab continues the one before it. Lines before
+    the first record, such as a banner, are passed over. Raises ParseError if
+    there is text and no record in it.
+    """
+    records = collect_records(_split_text(text.split("\n"), HEADS[kind]), source=source)
+    if not records.found and not records.unsure and text.strip():
+        raise ParseError("no records", source=source, text=text.strip())
+    return records
+
+
+def _split_text(lines: Iterable[str], head: re.Pattern[str]) -> Iterator[tuple[str, Record | ParseError]]:
+    name: str | None = None
+    body: list[str] = []
+    for line in lines:
+        match = head.match(line)
+        if match is None:
+            body.append(line.removesuffix("\r"))
+            continue
+        if name is not None:
+            yield name, _parse_body(name, body)
+        name, body = match[1], []
+    if name is not None:
+        yield name, _parse_body(name, body)
+
+
+def _parse_body(name: str, lines: Iterable[str]) -> Record | ParseError:
+    values: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    for line in lines:
+        if len(line) > MAX_LINE_CHARACTERS:
+            return ParseError("line too long", text=line[:80])
+        if line.startswith("\t"):
+            if current is not None:
+                current.append(line[1:])
+        elif match := _FIELD.match(line):
+            field = match[1]
+            if field in values:
+                return ParseError("field occurs twice", field=field, text=line)
+            if "Variable_List" in values and _BEFORE_VARIABLES.match(field):
+                return ParseError("field is out of its place", field=field, text=line)
+            current = values[field] = [match[2]]
+        elif line and current is not None:
+            current.append(f"\n{line}")
+    return Record(name, {field: "".join(parts).strip() for field, parts in values.items()})
+
+
+class _Twice(dict[str, Any]):
+    """An object in which a name came twice: none of it can be believed."""
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    return values if len(values) == len(pairs) else _Twice(values)
+
+
+_DECODER = json.JSONDecoder(
+    strict=False, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_pairs
+)
+
+
+def parse_json(text: str, *, member: str, source: str) -> Records:
+    """Return the records of ``-F json``: `member` is Jobs, nodes or Queue.
+
+    Sample: ``{"timestamp":1795250000, "pbs_version":"23.06.06", "pbs_server":"s",
+    "Jobs":{"123.s":{"Job_Name":"a", "Resource_List":{"walltime":"01:00:00"}}}}``.
+    Numbers are kept as they are written. Faults are repaired and told as
+    Rejected; where the whole cannot be read, each record is read for itself.
+    An answer without that member has no records, as that about unknown jobs.
+    Raises ParseError if there is text and nothing can be read.
+    """
+    start = text.find("{")  # behind a banner, if there is one
+    if start < 0:
+        raise ParseError("no JSON", source=source, text=text.strip())
+    text = text[start:]
+    faults: list[Rejected] = []
+    try:
+        document: Any = _DECODER.raw_decode(text)[0]
+    except (ValueError, RecursionError) as first:
+        faults.append(Rejected(source, f"not JSON, repaired: {_reason(first)}"))
+        document = _read_repaired(text)
+    if isinstance(document, dict) and not isinstance(document, _Twice):
+        members = document.get(member, {})
+        if isinstance(members, dict) and not isinstance(members, _Twice):
+            records = collect_records(
+                ((name, _flatten(name, each)) for name, each in members.items()), source=source
+            )
+            return Records(records.found, (*faults, *records.rejected), records.unsure)
+    records = collect_records(_read_each(text), source=source)
+    if not records.found and not records.unsure:
+        raise ParseError("no records", source=source, text=text)
+    return Records(
+        records.found,
+        (Rejected(source, "not JSON, read record by record"), *records.rejected),
+        records.unsure,
+    )
+
+
+def _reason(error: Exception) -> str:
+    return error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
+
+
+def _read_repaired(text: str) -> Any:
+    try:
+        return _DECODER.raw_decode(_TOKEN.sub(_repair, text))[0]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _repair(match: re.Match[str]) -> str:
+    """Return a token as JSON has it: escapes that are none doubled, words that are no values quoted."""
+    token = match[0]
+    if token.startswith('"'):
+        return _ESCAPE.sub(r"\\\\", token)
+    if token in _WORDS or _NUMBER.match(token):
+        return token
+    return json.dumps(token)
+
+
+def _read_each(text: str) -> Iterator[tuple[str, Record | ParseError]]:
+    """Read the objects that stand on lines of their own with a name; a broken one costs itself."""
+    position = 0
+    while match := _MEMBER.search(text, position):
+        name, position = match[1], match.end()
+        if name in _NO_RECORDS:
+            continue
+        try:
+            value, position = _DECODER.raw_decode(text, position)
+        except (ValueError, RecursionError) as error:
+            yield name, ParseError(f"not JSON: {_reason(error)}", text=text[position : position + 200])
+        else:
+            yield name, _flatten(name, value)
+
+
+def _flatten(name: str, value: Any) -> Record | ParseError:
+    if not isinstance(value, dict) or isinstance(value, _Twice):
+        return ParseError("not an object with each name once", text=name)
+    attributes: dict[str, str] = {}
+    for key, each in value.items():
+        if isinstance(each, _Twice) and key != "Variable_List":
+            return ParseError("field occurs twice", field=key)
+        if isinstance(each, dict):
+            attributes.update({f"{key}.{part}": _text(leaf) for part, leaf in each.items()})
+        else:
+            attributes[key] = _text(each)
+    return Record(name, attributes)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value)
+    return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)

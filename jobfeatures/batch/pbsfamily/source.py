@@ -1,0 +1,243 @@
+"""The source that asks the server about the jobs of this node."""
+
+from __future__ import annotations
+
+import pwd
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from jobfeatures.batch.pbsfamily.asking import Answer
+from jobfeatures.batch.pbsfamily.cluster import find_node, make_notice
+from jobfeatures.batch.pbsfamily.jobs import make_job
+from jobfeatures.batch.pbsfamily.momfiles import read_mom_jobs
+from jobfeatures.batch.pbsfamily.values import parse_job_id
+from jobfeatures.batch.source import PolledSource
+from jobfeatures.clock import Clock
+from jobfeatures.errors import ParseError, Rejected, SourceError
+from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
+
+MAX_QUESTIONS = 500  # of one poll: they stand on a command line
+
+_ID = re.compile(r"[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?\Z")
+
+
+class Commands(Protocol):
+    """A system's qstat and pbsnodes. Each method raises SourceError."""
+
+    name: str
+    states: Mapping[str, JobState | None]
+
+    def ask_jobs(self, job_ids: Sequence[str]) -> Answer:
+        """Ask about these jobs."""
+
+    def ask_queue(self) -> Answer:
+        """Ask about all jobs, those of arrays one by one."""
+
+    def ask_nodes(self, node_name: str | None) -> Answer:
+        """Ask about a node, or about all."""
+
+    def ask_queues(self) -> Answer:
+        """Ask about the queues."""
+
+
+def is_plain_id(text: str) -> bool:
+    """Tell whether a text is the id of one job without its server, fit to be asked about."""
+    return _ID.match(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownJob:
+    """An answer that is kept. `job` is None once the server has forgotten the job."""
+
+    job: Job | None
+    asked_secs: float  # monotonic
+
+
+def compute_questions(
+    known: Mapping[str, KnownJob],
+    seen: Collection[str],
+    claimed: Collection[str],
+    now_secs: float,
+    refresh_secs: float,
+) -> tuple[str, ...]:
+    """Return the ids worth asking about: never asked ones first, then the oldest answers. Pure.
+
+    Asked at every poll: jobs that are known or claimed and not seen, until
+    they are proven to have ended, and jobs that are seen although their state
+    says that they are not here.
+    """
+
+    def is_due(job_id: str) -> bool:
+        answer = known.get(job_id)
+        if answer is None or job_id not in seen:
+            return True
+        job = answer.job
+        if job is not None and (job.state.is_finished or job.state is JobState.PENDING):
+            return True
+        return now_secs - answer.asked_secs >= refresh_secs
+
+    def order(job_id: str) -> tuple[bool, float, int, str]:
+        answer = known.get(job_id)
+        return answer is not None, answer.asked_secs if answer else 0.0, len(job_id), job_id
+
+    return tuple(sorted(filter(is_due, {*known, *seen, *claimed}), key=order))
+
+
+def find_uid(user: str | None) -> int | None:
+    """Return the uid of a user of this machine, None where it is not known here."""
+    try:
+        return None if user is None else pwd.getpwnam(user).pw_uid
+    except (KeyError, ValueError, OSError):
+        return None
+
+
+class QstatSource(PolledSource):
+    """Asks the server about the jobs that this node has, and keeps the answers.
+
+    The node has a job if its control group or its directory says so, or if
+    pbs_mom keeps a file of it, where that folder can be read. Such a file is
+    also proof that a job lives of which the server says that it does not know
+    it: so it does of other people's jobs where they are hidden.
+    """
+
+    is_local = False
+
+    def __init__(
+        self,
+        commands: Commands,
+        clock: Clock,
+        *,
+        node_name: str | None,
+        home: str,
+        refresh_secs: float = 300.0,
+    ) -> None:
+        """`refresh_secs` separates two questions about one job, and two about the node."""
+        self.name = commands.name
+        self._commands = commands
+        self._clock = clock
+        self._node_name = node_name
+        self._home = home
+        self._refresh_secs = refresh_secs
+        self._known: dict[str, KnownJob] = {}
+        self._node: NodeNotice | None = None
+        self._node_asked_secs: float | None = None  # monotonic
+        self._told: tuple[Rejected, ...] = ()  # problems of the last poll: told once
+        self._uids: dict[str, int | None] = {}
+
+    def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
+        """Return the jobs of this node; without a question nothing is started.
+
+        Raises SourceError if questions were asked and none was answered.
+        """
+        taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
+        problems: list[Rejected] = []
+        here = self._read_mom(problems)
+        ours = {key for key in (*seen, *claimed) if key.batch_system == self.name}
+        plain = {key.job_id for key in ours if is_plain_id(key.job_id)} | here
+        seen_ids = ({key.job_id for key in seen if key in ours} & plain) | here
+        due = compute_questions(self._known, seen_ids, plain, now_secs, self._refresh_secs)
+        asked = due[:MAX_QUESTIONS]
+        if asked:
+            self._keep(self._commands.ask_jobs(asked), asked, here, now_secs, problems)
+        self._ask_node(now_secs, problems)
+        jobs = {each.job.key: each.job for each in self._known.values() if each.job is not None}
+        # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
+        jobs |= {key: Job(key=key) for key in ours if key.job_id not in plain}
+        for job_id in self._known.keys() - plain:
+            job = self._known[job_id].job
+            if job is None or job.state.is_finished:
+                del self._known[job_id]
+        news = tuple(each for each in problems if each not in self._told)
+        if asked or problems:
+            self._told = tuple(problems)
+        return JobTable(
+            source=self.name,
+            jobs=jobs,
+            taken_at_secs=taken_at_secs,
+            complete=asked == due,
+            rejected=news,
+            node=self._node,
+        )
+
+    def _read_mom(self, problems: list[Rejected]) -> frozenset[str]:
+        try:
+            return frozenset(filter(is_plain_id, read_mom_jobs(self._home)))
+        except FileNotFoundError:
+            return frozenset()  # no execution host, or its home is elsewhere
+        except OSError as error:
+            problems.append(Rejected(f"{self._home}/mom_priv/jobs", error.strerror or "cannot be read"))
+            return frozenset()
+
+    def _keep(
+        self,
+        answer: Answer,
+        asked: Sequence[str],
+        here: Collection[str],
+        now_secs: float,
+        problems: list[Rejected],
+    ) -> None:
+        """Keep what was answered: only a job that the server calls unknown, and pbs_mom too, has ended."""
+        problems += answer.records.rejected
+        if answer.complaint:
+            problems.append(Rejected("qstat", f"standard error says {answer.complaint}"))
+        made: dict[str, Job] = {}
+        for record in answer.records.found.values():
+            try:
+                job = make_job(
+                    record,
+                    batch_system=self.name,
+                    states=self._commands.states,
+                    node_name=self._node_name,
+                    note=problems.append,
+                    source="qstat",
+                )
+            except ParseError as error:
+                problems.append(Rejected.from_error(error))
+            else:
+                made[job.key.job_id] = replace(job, uid=self._uid(job.user))
+        unsure = set(map(_plain, answer.records.unsure))
+        for job_id in asked:
+            old = self._known.get(job_id)
+            if job_id in made:
+                self._known[job_id] = KnownJob(made[job_id], now_secs)
+            elif job_id in answer.gone and job_id not in here and job_id not in unsure:
+                self._known[job_id] = KnownJob(None, now_secs)
+            else:  # it exists, or nobody knows: its absence must not be concluded
+                job = old.job if old and old.job else Job(key=JobKey(self.name, job_id))
+                self._known[job_id] = KnownJob(job, now_secs)
+
+    def _uid(self, user: str | None) -> int | None:
+        if user is None:
+            return None
+        if user not in self._uids:
+            if len(self._uids) >= 10_000:
+                self._uids.clear()
+            self._uids[user] = find_uid(user)
+        return self._uids[user]
+
+    def _ask_node(self, now_secs: float, problems: list[Rejected]) -> None:
+        """Ask about the node when it is time; without an answer the last one stays."""
+        asked = self._node_asked_secs
+        if self._node_name is None or (asked is not None and now_secs - asked < self._refresh_secs):
+            return
+        self._node_asked_secs = now_secs
+        try:
+            answer = self._commands.ask_nodes(self._node_name)
+            record = find_node(answer.records.found, self._node_name)
+            if record is not None:
+                self._node = make_notice(record)
+            else:
+                problems.append(
+                    Rejected("pbsnodes", f"nothing about {self._node_name}", 0, "", answer.complaint)
+                )
+        except (SourceError, ParseError) as error:
+            problems.append(Rejected("pbsnodes", str(error)))
+
+
+def _plain(name: str) -> str:
+    try:
+        return parse_job_id(name)
+    except ParseError:
+        return name

@@ -1,0 +1,215 @@
+"""Job ids, durations, sizes and execution hosts as PBS and Torque write them: pure, and small for hooks.
+
+Sources: PBS Professional Reference Guide, "Formats" (duration, size, job identifier) and "Job Attributes"
+(exec_host, exec_vnode), https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf;
+Torque Administrator Guide, "Requesting resources" and qstat(1B).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from jobfeatures.errors import ParseError
+from jobfeatures.model import Limit
+
+WORD_BYTES = 8
+MAX_CPUS = 10**7  # of one job, so that a wrong number costs no memory
+
+_ID = re.compile(r"([1-9][0-9]{0,11})(\[[0-9]{0,9}\]|-[0-9]{1,9})?(?:\.[A-Za-z0-9._-]{1,255})?\Z")
+_DURATION = re.compile(r"[0-9]{1,12}(?::[0-9]{1,9}){0,3}(?:\.[0-9]{1,9})?\Z")
+_SIZE = re.compile(r"([0-9]{1,18})([kmgtp]?)([bw]?)\Z", re.IGNORECASE)
+_POWERS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
+_SECONDS = (1, 60, 3600, 86400)
+
+_HOST = re.compile(r"([A-Za-z0-9._-]{1,255})(?::[0-9]{1,5})?/([0-9][0-9,-]{0,65535})(?:\*([0-9]{1,7}))?\Z")
+_SLOTS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?\Z")
+_VNODE = re.compile(r"([A-Za-z0-9._-]{1,255})(\[[A-Za-z0-9._-]{1,64}\])?\Z")
+_CHUNK = re.compile(r"\(([^()]*)\)")
+
+
+class Share(NamedTuple):
+    """What a job has on one host. None is unknown."""
+
+    cpus: int | None = None
+    memory_bytes: int | None = None
+    gpus: int | None = None
+
+
+def parse_job_id(text: str, *, field: str = "Job_Id") -> str:
+    """Return the id without its server: ``123`` of ``123.server``, ``123[4]`` of an array, ``123[]`` of all.
+
+    ``123-4`` is how old versions of Torque wrote an array. Raises ParseError.
+    """
+    match = _ID.match(text)
+    if match is None:
+        raise ParseError("not a job id", field=field, text=text)
+    return match[1] + (match[2] or "")
+
+
+def job_id_of(environ: Mapping[str, str]) -> str:
+    """Return the id of the job in whose environment, or hook, this is. Raises ParseError."""
+    text = environ.get("PBS_JOBID", "")
+    job_id = parse_job_id(text, field="PBS_JOBID")
+    if job_id.endswith("[]"):
+        raise ParseError("not a job but an array", source="environment", field="PBS_JOBID", text=text)
+    return job_id
+
+
+def split_array_id(job_id: str) -> tuple[str | None, str | None]:
+    """Return the array's number and the index of a job in it; None for a job of its own."""
+    match = _ID.match(job_id)
+    if match is None or match[2] is None:
+        return None, None
+    return match[1], match[2].strip("[]-") or None
+
+
+def parse_duration(text: str, *, field: str = "") -> int:
+    """Return seconds of ``[[[days:]hours:]minutes:]seconds[.fraction]``, fractions dropped.
+
+    Raises ParseError.
+    """
+    if _DURATION.match(text) is None:
+        raise ParseError("not a duration", field=field, text=text)
+    numbers = [int(part) for part in text.partition(".")[0].split(":")]
+    return sum(number * secs for number, secs in zip(reversed(numbers), _SECONDS, strict=False))
+
+
+def parse_size(text: str, *, field: str = "") -> int:
+    """Return bytes of ``8gb``, ``512kw`` (words of 8 bytes) or ``1024``: powers of 1024.
+
+    Raises ParseError.
+    """
+    match = _SIZE.match(text)
+    if match is None:
+        raise ParseError("not a size", field=field, text=text)
+    unit = WORD_BYTES if match[3].lower() == "w" else 1
+    return (int(match[1]) << _POWERS[match[2].lower()]) * unit
+
+
+def times_cpus(wall: Limit, cpus: int | None) -> Limit:
+    """Return the CPU time limit that follows from a wall limit."""
+    if not isinstance(wall, int):
+        return wall
+    return None if cpus is None else wall * cpus
+
+
+def is_same_host(name: str, other: str) -> bool:
+    """Tell whether two names mean one host: a short one stands for any with its first label."""
+    if "." in name and "." in other:
+        return name == other
+    return name.partition(".")[0] == other.partition(".")[0]
+
+
+def parse_exec_host(text: str) -> tuple[tuple[str, int], ...]:
+    """Return host and CPUs of each part of an exec_host, as they stand there: a host may come again.
+
+    PBS: ``n1/0*4+n2/1*4``, the number of CPUs behind the star, 1 without it.
+    Torque: ``n1/0-3+n2/0,2``, formerly ``n1/1+n1/0``, each number an execution slot.
+    Raises ParseError.
+    """
+    parts = []
+    for part in text.split("+"):
+        match = _HOST.match(part)
+        if match is None:
+            raise ParseError("not an execution host", field="exec_host", text=part)
+        slots = int(match[3]) if match[3] is not None else _count_slots(match[2])
+        parts.append((match[1], slots))
+    return tuple(parts)
+
+
+def _count_slots(text: str) -> int:
+    count = 0
+    for part in text.split(","):
+        match = _SLOTS.match(part)
+        if match is None:
+            raise ParseError("not execution slots", field="exec_host", text=text)
+        first = int(match[1])
+        last = int(match[2]) if match[2] is not None else first
+        if last < first or last - first >= MAX_CPUS:
+            raise ParseError("not a range of execution slots", field="exec_host", text=text)
+        count += last - first + 1
+    return count
+
+
+def parse_exec_vnode(text: str) -> tuple[tuple[tuple[str, Share], ...], ...]:
+    """Return the chunks of an exec_vnode: of each its vnodes and what the job has of them.
+
+    ``(n1:ncpus=4:mem=8gb)+(n2[0]:ncpus=2+n2[1]:ncpus=2:ngpus=1)``. A vnode's
+    name is its host's, with an index in brackets where a host has several;
+    a resource that is not named is not limited. Raises ParseError.
+    """
+    chunks = _CHUNK.findall(text)
+    if "+".join(f"({chunk})" for chunk in chunks) != text:
+        raise ParseError("not vnodes", field="exec_vnode", text=text)
+    return tuple(tuple(map(_parse_vnode, chunk.split("+"))) for chunk in chunks)
+
+
+def _parse_vnode(text: str) -> tuple[str, Share]:
+    name, *resources = text.split(":")
+    if _VNODE.match(name) is None:
+        raise ParseError("not a vnode", field="exec_vnode", text=text)
+    values: dict[str, str] = {}
+    for each in resources:
+        key, equals, value = each.partition("=")
+        if not equals or key in values:
+            raise ParseError("not a vnode's resources", field="exec_vnode", text=text)
+        values[key] = value
+    return name, Share(
+        cpus=_parse_amount(values.get("ncpus", "0")),
+        memory_bytes=parse_size(values["mem"], field="exec_vnode") if "mem" in values else None,
+        gpus=_parse_amount(values["ngpus"]) if "ngpus" in values else None,
+    )
+
+
+def _parse_amount(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 7):
+        raise ParseError("not a number", field="exec_vnode", text=text)
+    return int(text)
+
+
+def compute_shares(exec_host: str | None, exec_vnode: str | None) -> Mapping[str, Share]:
+    """Return by host, in their order, what a job has there: of exec_vnode if it is told, else of exec_host.
+
+    The parts of both stand in the same order, so a chunk is its host's even
+    where the names of the vnodes are others. Raises ParseError.
+    """
+    hosts = parse_exec_host(exec_host) if exec_host else ()
+    chunks = parse_exec_vnode(exec_vnode) if exec_vnode else ()
+    shares: dict[str, Share] = {}
+    if chunks and len(hosts) in {0, len(chunks)}:
+        for place, chunk in enumerate(chunks):
+            for vnode, share in chunk:
+                host = hosts[place][0] if hosts else vnode.partition("[")[0]
+                shares[host] = _add(shares.get(host, Share(0)), share)
+    else:
+        for host, cpus in hosts:
+            shares[host] = _add(shares.get(host, Share(0)), Share(cpus))
+    return shares
+
+
+def _add(one: Share, other: Share) -> Share:
+    return Share(*(_sum(*pair) for pair in zip(one, other, strict=True)))
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return one + other
+
+
+def share_of(shares: Mapping[str, Share], node_name: str | None) -> Share:
+    """Return what a job has on a node; without a name, on its only node."""
+    if node_name is None:
+        return next(iter(shares.values())) if len(shares) == 1 else Share()
+    found = [share for host, share in shares.items() if is_same_host(host, node_name)]
+    return found[0] if len(found) == 1 else Share()
+
+
+def split_resources(text: str) -> Iterator[tuple[str, str]]:
+    """Yield name and value of ``nodes=1:ppn=2,walltime=01:00:00``, as Torque hands it to a prologue."""
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if equals:
+            yield name.strip(), value
