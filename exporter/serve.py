@@ -9,14 +9,12 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-from aiohttp import web
-
 from exporter.collectors import CONTROLLER
 from exporter.config import DaemonConfig
 from exporter.daemon import Daemon
 from exporter.ingest.config import check_ingest
 from exporter.snapshot import Kind
-from exporter.web.app import make_app, serving
+from exporter.web.app import Routes, make_app, serving
 from jobfeatures.errors import ConfigurationError
 
 # What a daemon does only where it is asked to is imported only then: it runs
@@ -78,7 +76,7 @@ def make_served(config: DaemonConfig) -> Daemon | Controller:
     return Daemon(config)
 
 
-def _routes(served: Daemon | Controller) -> list[web.RouteDef]:
+def _routes(served: Daemon | Controller) -> Routes:
     """Return what the metrics listener has to offer beside its own pages."""
     if isinstance(served, Daemon):
         return []

@@ -31,13 +31,14 @@ class Scraped(Page, Protocol):
         """Tell whether a scrape would show what it is there for."""
 
 
+Routes = Iterable[web.RouteDef]
 COMPRESS_FROM_BYTES = 32 * 1024
 SCRAPED: web.AppKey[Scraped] = web.AppKey("scraped")
 SCRAPES: web.AppKey[asyncio.Semaphore] = web.AppKey("scrapes", asyncio.Semaphore)
 MAX_SCRAPES = 4  # at once; more wait: each waits for the same look at the node
 
 
-def make_app(scraped: Scraped, routes: Iterable[web.RouteDef] = ()) -> web.Application:
+def make_app(scraped: Scraped, routes: Routes = ()) -> web.Application:
     """Return the application that serves a running daemon, and what else it has to offer."""
     app = web.Application(client_max_size=1024)
     app[SCRAPED] = scraped
