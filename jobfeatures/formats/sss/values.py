@@ -28,6 +28,7 @@ T = TypeVar("T")
 Value = str | int | bool | Decimal | tuple[str, ...] | tuple[tuple[int, ...], ...]
 MAX_DIGITS: Final = 32
 MAX_POWER: Final = 99
+_MANY_BLANKS = re.compile(f"[{BLANKS}]+")
 _FORMS: Final = {kind: re.compile(form) for kind, form in FORMS.items()}
 
 
@@ -147,7 +148,7 @@ def parse_value(kind: Type, text: str) -> Value:
     if len(text) > MAX_LONG_CHARACTERS:
         raise ParseError(f"longer than {MAX_LONG_CHARACTERS} characters", text=text)
     if kind in _FORMS:
-        if not _FORMS[kind].fullmatch(" ".join(text.split()) if kind is Type.GEOMETRY else text):
+        if not _FORMS[kind].fullmatch(_MANY_BLANKS.sub(" ", text)):
             raise ParseError(f"not of type {kind.value}", text=text or "(empty)")
         return _number(kind, text)
     if NOT_XML.search(text):

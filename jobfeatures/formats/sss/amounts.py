@@ -1,0 +1,71 @@
+"""Amounts of consumable resources: units, use over time, room to grow. Pure, and exact.
+
+Source: SSS Job Object Specification 3.1.0, section 5.1 (Consumable Resources)
+and appendix A. Without units Memory, Swap and Disk are megabytes (2^20 bytes),
+a Duration is seconds, and all else is what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
+
+from jobfeatures.errors import ParseError
+from jobfeatures.formats.sss.objects import Property
+from jobfeatures.formats.sss.vocabulary import SIZE_UNITS, TIME_UNITS, UNITS
+
+DIMENSIONS = (SIZE_UNITS, TIME_UNITS)
+
+
+def convert(amount: int | Decimal | Fraction, units: str, into: str) -> Fraction:
+    """Return an amount in other units of the same kind; raises ParseError for units of another."""
+    for scales in DIMENSIONS:
+        if units in scales and into in scales:
+            return Fraction(amount) * scales[units] / scales[into]
+    if units == into:
+        return Fraction(amount)
+    raise ParseError(f"cannot be converted to {into or 'a bare number'}", field="units", text=units)
+
+
+def amount_of(each: Property) -> Fraction:
+    """Return the amount of a property: bytes, seconds, or a number where its units are neither.
+
+    Raises ParseError for a property that is no number.
+    """
+    if isinstance(each.value, bool) or not isinstance(each.value, int | Decimal):
+        raise each.error("not an amount", str(each.value))
+    units = each.text("units") or UNITS.get(each.name, ({}, ""))[1]
+    for scales in DIMENSIONS:
+        if units in scales:
+            return Fraction(each.value) * scales[units]
+    return Fraction(each.value)
+
+
+def used_over_time(each: Property, job_secs: int) -> Fraction:
+    """Return amount × seconds × rate.
+
+    The seconds are the resource's own if it has them, else the job's; the rate
+    is how far it was used on average, wholly if that is not said.
+    """
+    rate = each.attributes.get("consumptionRate", 1)
+    share = Fraction(rate) if isinstance(rate, int | Decimal) else Fraction(1)
+    return amount_of(each) * each.number("duration", job_secs) * share
+
+
+def growth_bounds(
+    requests: Iterable[Property], key: tuple[str, ...]
+) -> tuple[Fraction | None, Fraction | None]:
+    """Return between which amounts a dynamic resource may shrink and grow, None for no bound.
+
+    The bounds are what GE, GT, LE and LT say of it; without any of them it is
+    what EQ says. A resource that is not dynamic raises ParseError.
+    """
+    found = [each for each in requests if each.key == key]
+    if not any(each.attributes.get("dynamic") is True for each in found):
+        raise ParseError("not dynamic", field=" ".join(key))
+    lows = [amount_of(each) for each in found if each.text("op") in {"GE", "GT"}]
+    highs = [amount_of(each) for each in found if each.text("op") in {"LE", "LT"}]
+    if not lows and not highs:
+        lows = highs = [amount_of(each) for each in found if each.text("op", "EQ") == "EQ"]
+    return max(lows, default=None), min(highs, default=None)

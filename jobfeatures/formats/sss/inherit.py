@@ -1,0 +1,142 @@
+"""Defaults → what each job, task group and task has: pure.
+
+Source: SSS Job Object Specification 3.1.0, sections 5.0, 6.0 and 7.0: what
+stands in a JobDefaults, TaskGroupDefaults or TaskDefaults holds for its
+siblings unless they say otherwise. Properties are overridden by name, limits,
+resources and extensions by their own names, in each category by itself; an
+Environment and a list of task groups or tasks as a whole. A request of the
+defaults that is one expression (alternatives, groups, preferences) stands or
+falls as a whole. An Id is never inherited.
+
+A job without task groups has one, and a task group without tasks has one:
+section 3.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from jobfeatures.errors import ParseError
+from jobfeatures.formats.sss.objects import (
+    DIRECT,
+    Property,
+    Reference,
+    Scope,
+    SssJob,
+    SssJobGroup,
+    SssTask,
+    SssTaskGroup,
+)
+
+MAX_INHERITED: Final = 2**20  # properties, over all that inherit them
+Kind = TypeVar("Kind", bound=Scope)
+
+
+def resolve_group(group: SssJobGroup) -> tuple[SssJob | Reference, ...]:
+    """Return the jobs of a group with all defaults resolved.
+
+    Raises ParseError where the defaults are too large to be multiplied by all that inherit them.
+    """
+    budget = _Budget()
+    return tuple(
+        _resolve_job(each, group.job_defaults, budget) if isinstance(each, SssJob) else each
+        for each in group.jobs
+    )
+
+
+def resolve_job(job: SssJob, defaults: SssJob | None = None) -> SssJob:
+    """Return a job with all defaults resolved, its group's included. Raises as `resolve_group` does."""
+    return _resolve_job(job, defaults, _Budget())
+
+
+def find_property(name: str, *scopes: Scope, category: str = DIRECT) -> Property | None:
+    """Return a property from the innermost scope that has it, such as task, task group, job."""
+    return next((found for scope in scopes if (found := scope.one(name, category)) is not None), None)
+
+
+class _Budget:
+    """How much may still be inherited."""
+
+    def __init__(self) -> None:
+        self._left = MAX_INHERITED
+
+    def take(self, scope: Scope) -> None:
+        self._left -= 1 + len(scope.properties) + len(scope.requested) + len(scope.delivered)
+        if self._left < 0:
+            raise ParseError("defaults too large for all that inherit them", line=scope.line)
+
+
+def _resolve_job(job: SssJob, defaults: SssJob | None, budget: _Budget) -> SssJob:
+    group_defaults = job.task_group_defaults
+    groups = job.task_groups
+    if defaults is not None:
+        job = _merge(job, defaults, budget)
+        group_defaults = group_defaults or defaults.task_group_defaults
+        groups = groups or defaults.task_groups
+    resolved = tuple(
+        _resolve_task_group(each, group_defaults, budget) if isinstance(each, SssTaskGroup) else each
+        for each in groups or (SssTaskGroup(),)
+    )
+    return replace(job, task_groups=resolved, task_group_defaults=None)
+
+
+def _resolve_task_group(group: SssTaskGroup, defaults: SssTaskGroup | None, budget: _Budget) -> SssTaskGroup:
+    task_defaults, tasks = group.task_defaults, group.tasks
+    if defaults is not None:
+        group = _merge(group, defaults, budget)
+        task_defaults = task_defaults or defaults.task_defaults
+        tasks = tasks or defaults.tasks
+    resolved = tuple(
+        _merge(each, task_defaults or SssTask(), budget) if isinstance(each, SssTask) else each
+        for each in tasks or (SssTask(),)
+    )
+    return replace(group, tasks=resolved, task_defaults=None)
+
+
+def _merge(own: Kind, defaults: Scope, budget: _Budget) -> Kind:
+    budget.take(defaults)
+    inherited = [each for each in defaults.properties if each.name != "Id"]
+    return replace(
+        own,
+        properties=_override(own.properties, inherited),
+        delivered=_override(own.delivered, defaults.delivered),
+        requested=_override_requests(own.requested, defaults.requested),
+        environment=own.environment or defaults.environment,
+    )
+
+
+def _override(own: tuple[Property, ...], inherited: Sequence[Property]) -> tuple[Property, ...]:
+    keys = {each.key for each in own}
+    return (*own, *(each for each in inherited if each.key not in keys))
+
+
+def _override_requests(own: tuple[Property, ...], inherited: tuple[Property, ...]) -> tuple[Property, ...]:
+    if not own or not inherited:
+        return own or inherited
+    keys = {each.key for each in own}
+    if _is_expression(inherited):
+        kept = () if any(each.key in keys for each in inherited) else inherited
+    else:
+        kept = tuple(each for each in inherited if each.key not in keys)
+    return (*_in_parentheses(own), *_in_parentheses(kept)) if kept else own
+
+
+def _is_expression(requests: tuple[Property, ...]) -> bool:
+    return any(
+        each.text("conj", "And") != "And" or each.number("group") or each.number("preference")
+        for each in requests
+    )
+
+
+def _in_parentheses(requests: tuple[Property, ...]) -> tuple[Property, ...]:
+    """Return an expression as one group; other requests, and a single one, as they are."""
+    if len(requests) < 2 or not _is_expression(requests):
+        return requests
+    first, *middle, last = requests
+    return (_regrouped(first, 1), *middle, _regrouped(last, -1))
+
+
+def _regrouped(each: Property, change: int) -> Property:
+    return replace(each, attributes={**each.attributes, "group": each.number("group") + change})
