@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from exporter.collectors import COLLECTORS, NODE, ROLES
 from exporter.ingest.config import IngestConfig
 from exporter.profiles import PROFILES
-from exporter.sampling.attributor import CONDOR_EXECUTE
 from exporter.sampling.gpu import DRIVERS as GPU_DRIVERS
 from exporter.sampling.gpu import NO_GPUS
 from exporter.snapshot import Kind
@@ -113,12 +112,6 @@ class DaemonConfig(IngestConfig):
         COUNT,
         10,
         "commands of each job that collector.processes names, by CPU time and as many by memory",
-    )
-    htcondor_execute_directory: str = setting(
-        "htcondor.execute_directory",
-        PATH,
-        CONDOR_EXECUTE,
-        "EXECUTE of HTCondor, whose job ads tell which job runs in a slot",
     )
     gridengine_spool_directory: str | None = setting(
         "gridengine.spool_directory",

@@ -180,6 +180,55 @@ class Config:
         300.0,
         "how often the daemon asks again about a job it knows, and about the node",
     )
+    lsf_bjobs: str = setting(
+        "lsf.bjobs", TEXT, "bjobs", "LSF's bjobs command; the others are taken from beside it"
+    )
+    lsf_user: str | None = setting(
+        "lsf.user", TEXT, None, "user as whom LSF's commands are run, where LSF refuses root; by runuser"
+    )
+    lsf_timeout_secs: float = setting(
+        "lsf.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of LSF"
+    )
+    lsf_refresh_secs: float = setting(
+        "lsf.refresh",
+        POSITIVE_DURATION,
+        300.0,
+        "how often the daemon asks about the host, CPU factors, and the limits of queues",
+    )
+    lsf_abs_runlimit: str = setting(
+        "lsf.abs_runlimit",
+        choice("auto", "yes", "no"),
+        "auto",
+        "whether LSF's run limits are wall-clock time on every host (ABS_RUNLIMIT); auto: as bparams -a says",
+    )
+    htcondor_execute_directory: str = setting(
+        "htcondor.execute_directory",
+        PATH,
+        "/var/lib/condor/execute",
+        "EXECUTE of HTCondor, whose job ads tell which job runs in a slot",
+    )
+    htcondor_wall_limit_attributes: str = setting(
+        "htcondor.wall_limit_attributes",
+        TEXT,
+        "MaxRuntime",
+        "attributes of job ads in which the site keeps a wall limit in seconds, where AllowedJobDuration and"
+        " AllowedExecuteDuration are not set; the first that a job has counts",
+    )
+    htcondor_condor_status: str = setting(
+        "htcondor.condor_status",
+        TEXT,
+        "condor_status",
+        "HTCondor's condor_status command, beside which the others are",
+    )
+    htcondor_timeout_secs: float = setting(
+        "htcondor.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for the node's own startd"
+    )
+    htcondor_node_refresh_secs: float = setting(
+        "htcondor.node_refresh",
+        POSITIVE_DURATION,
+        300.0,
+        "how often the daemon asks the node's own startd whether it drains",
+    )
     spool_directory: str | None = setting(
         "spool.directory", PATH, None, "folder of SSS job objects, one file a job, for the spool source"
     )

@@ -13,9 +13,8 @@ from exporter.sampling.members import Members
 from exporter.sampling.slots import SlotResolver
 from exporter.sampling.sluid import SluidResolver
 from exporter.snapshot import ProcessSample, UnitKey
+from jobfeatures.batch.htcondor.scratch import EXECUTE
 from jobfeatures.model import Job, JobKey
-
-CONDOR_EXECUTE = "/var/lib/condor/execute"
 
 # Within a sample a process group is its bare number: most processes have no
 # job, and a number hashes faster than a record.
@@ -51,7 +50,7 @@ class Attributor:
         unreadable: Unreadable,
         *,
         is_here: Callable[[Membership], bool],
-        condor_execute: str = CONDOR_EXECUTE,
+        condor_execute: str = EXECUTE,
         gridengine_spool: str | None = None,
     ) -> None:
         self._members = members

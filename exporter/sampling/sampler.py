@@ -9,7 +9,7 @@ from dataclasses import replace
 from exporter.rates import cpu_secs_of
 from exporter.sampling.accumulate import CpuAccumulator, CpuTicks
 from exporter.sampling.attribution import compute_epoch
-from exporter.sampling.attributor import CONDOR_EXECUTE, Attributor, Key
+from exporter.sampling.attributor import Attributor, Key
 from exporter.sampling.cgroup import JobCgroup, JobCgroups
 from exporter.sampling.commands import CommandBook
 from exporter.sampling.descriptors import DescriptorBudget, Unreadable
@@ -36,6 +36,7 @@ from exporter.snapshot import (
     UnitKey,
     WorkKey,
 )
+from jobfeatures.batch.htcondor.scratch import EXECUTE
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError
 from jobfeatures.model import Job, JobKey
@@ -72,7 +73,7 @@ class Sampler:
         jobs: Callable[[], Mapping[JobKey, Job]],
         node_name: str | None = None,
         cgroup_root: str = "",
-        condor_execute: str = CONDOR_EXECUTE,
+        condor_execute: str = EXECUTE,
         gridengine_spool: str | None = None,
         gpus: GpuMonitor | None = None,
         taskstats: bool = False,

@@ -5,43 +5,25 @@ job's ad in ``dir_PID/.job.ad`` below EXECUTE, PID being its own process id.
 Users write environments, and what is in their scratch directory; they write
 neither EXECUTE nor the ancestry of their processes. So the way is: a process
 of the slot, its ancestor for which there is a ``dir_PID``, that directory's
-ad. An ad that the user could have written is a claim: it may not take a number
-that another slot has.
+ad: see `jobfeatures.batch.htcondor.scratch`. An ad that the user could have
+written is a claim: it may not take a number that another slot has.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import re
-import stat
 from collections.abc import Collection, Mapping
 
-from exporter.sampling.descriptors import Unreadable, read_file
+from exporter.sampling.descriptors import Unreadable
 from exporter.sampling.hierarchies.membership import Membership
 from exporter.snapshot import ProcessSample
+from jobfeatures.batch.htcondor.basics import is_ad_of_slot, parse_job_id
+from jobfeatures.batch.htcondor.scratch import STARTER_COMMAND, find_owner, list_scratch, read_ads
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.classad import ClassAd, parse_ad
 
-STARTER_COMMAND = "condor_starter"
 MAX_ASKED = 64  # processes of one slot and look
 MAX_ANCESTORS = 256
 MAX_GAP_LOOKS = 32
-_SCRATCH = re.compile(r"dir_([1-9][0-9]{0,9})", re.ASCII)
-
-
-def parse_job_id(ad: ClassAd) -> str | None:
-    """Return ``ClusterId.ProcId`` of a job ad, None where it lacks one of them."""
-    cluster, proc = ad.integer("ClusterId"), ad.integer("ProcId")
-    if cluster is None or proc is None or cluster <= 0 or proc < 0:
-        return None
-    return f"{cluster}.{proc}"
-
-
-def is_ad_of_slot(ad: ClassAd, slot: str) -> bool:
-    """Tell whether a machine ad may be that of a slot: its name, with or without the host, is no other."""
-    name = ad.text("Name")
-    return name is None or name == slot or ("@" not in slot and name.partition("@")[0] == slot)
 
 
 class _Answer:
@@ -112,22 +94,18 @@ class SlotResolver:
 
     def _list_scratch(self) -> dict[int, str]:
         try:
-            names = os.listdir(self._execute)
+            return list_scratch(self._execute)
         except OSError as error:
             self._unreadable.add("htcondor_execute", error)
             return {}
-        return {int(match[1]): name for name in names if (match := _SCRATCH.fullmatch(name))}
 
     def _owner(self) -> int | None:
         """Return whose EXECUTE is; None where others may write there, and make any ``dir_PID``."""
         try:
-            found = os.stat(self._execute)
-            if found.st_mode & stat.S_IWOTH:
-                raise PermissionError(errno.EPERM, "others may write here", self._execute)
+            return find_owner(self._execute)
         except OSError as error:
             self._unreadable.add("htcondor_execute", error)
             return None
-        return found.st_uid
 
     def _ask(self, slot: str, starter: ProcessSample, owner: int) -> None:
         """Read the ads that a starter wrote for a slot."""
@@ -136,30 +114,18 @@ class SlotResolver:
         try:
             if os.stat(f"{self._procfs}/{starter.pid}").st_uid not in trusted:
                 return
-            directory = os.lstat(path)
-            if not stat.S_ISDIR(directory.st_mode):
-                return
-            ad, writer = self._read_ad(f"{path}/.job.ad", {*trusted, directory.st_uid})
-            machine, _ = self._read_ad(f"{path}/.machine.ad", {*trusted, directory.st_uid})
+            ads = read_ads(path, trusted)
         except (OSError, ParseError) as error:
             self._unreadable.add("htcondor_ad", error)
             return
-        job_id = parse_job_id(ad)
-        if job_id is None or not is_ad_of_slot(machine, slot):
+        job_id = parse_job_id(ads.job)
+        if job_id is None or not is_ad_of_slot(ads.machine, slot):
             self._unreadable.add("htcondor_ad", ParseError("not the ad of a job in this slot", source=path))
             return
         answer = self._answers[slot]
         answer.job_id = job_id
         answer.starter = (starter.pid, starter.start_ticks)
-        answer.proven = {writer, directory.st_uid} <= trusted
-
-    @staticmethod
-    def _read_ad(path: str, owners: Collection[int]) -> tuple[ClassAd, int]:
-        """Return an ad and who owns it."""
-        found = os.lstat(path)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid not in owners or found.st_mode & stat.S_IWOTH:
-            raise PermissionError(errno.EPERM, "not a file of the starter's or the job's", path)
-        return parse_ad(read_file(path).decode("utf-8", "replace"), source=path), found.st_uid
+        answer.proven = ads.is_proven
 
 
 def _find_starter(

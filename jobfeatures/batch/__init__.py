@@ -31,6 +31,8 @@ SYSTEMS = {
     "slurm": BatchSystem("jobfeatures.batch.slurm", "SLURM_JOB_ID"),
     "torque": BatchSystem("jobfeatures.batch.torque", "PBS_JOBID", beside="PBS_VERSION", is_plain=False),
     "pbs": BatchSystem("jobfeatures.batch.pbs", "PBS_JOBID", is_plain=False),
+    "lsf": BatchSystem("jobfeatures.batch.lsf", "LSB_JOBID", is_plain=False),
+    "htcondor": BatchSystem("jobfeatures.batch.htcondor", "_CONDOR_JOB_AD", is_plain=False),
     "spool": BatchSystem("jobfeatures.batch.spool"),
 }
 

@@ -105,10 +105,10 @@ def _value(value: Any) -> Value:
     if isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return value if MIN_INTEGER <= value <= MAX_INTEGER else Expression(repr(float(value))[:32])
+        return value if MIN_INTEGER <= value <= MAX_INTEGER else Special.ERROR
     if isinstance(value, float):
-        return value if math.isfinite(value) else Expression("real")
-    return Expression("list" if isinstance(value, list) else "ad")  # nobody here asks for them
+        return value if math.isfinite(value) else Special.ERROR
+    return Expression("{}" if isinstance(value, list) else "[]")  # nobody here asks what is in them
 
 
 def _clean(text: str) -> str:

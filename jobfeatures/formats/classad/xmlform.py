@@ -21,6 +21,12 @@ from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.classad.ad import ClassAd, Expression, Special, Value
 from jobfeatures.formats.classad.longform import parse_value
 
+_OTHERS: Final[dict[str, Value]] = {
+    "un": Special.UNDEFINED,
+    "er": Special.ERROR,
+    "l": Expression("{}"),  # nobody here asks what is in a list or an ad
+    "c": Expression("[]"),
+}
 MAX_DEPTH: Final = 64
 MAX_TEXT_CHARACTERS: Final = 2**22  # of one ad
 
@@ -113,4 +119,4 @@ def _value(kind: str, text: str) -> Value:
     if kind in {"i", "r"}:
         number = parse_value(text)
         return number if isinstance(number, int | float) else Expression(text)
-    return {"un": Special.UNDEFINED, "er": Special.ERROR}.get(kind, Expression(text or kind))
+    return _OTHERS.get(kind, Expression(text))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from exporter.sampling.descriptors import Unreadable
 from exporter.sampling.hierarchies import match_path
 from exporter.sampling.processes import ProcessScanner
-from exporter.sampling.slots import SlotResolver, is_ad_of_slot, parse_job_id
+from exporter.sampling.slots import SlotResolver
+from jobfeatures.batch.htcondor.basics import is_ad_of_slot, parse_job_id
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.classad import ClassAd, parse_ad
 

@@ -28,7 +28,7 @@ def test_every_kind_of_value_is_told_apart():
     (ad,) = parse_xml_ads(f"{HEAD}{AD}</classads>\n", source="x")
     assert ad.values == {
         "clusterid": 12, "name": "a <b> & é\nc", "real": 1.5, "yes": True, "no": False, "undef": Special.UNDEFINED,
-        "bad": Special.ERROR, "expr": Expression("A < 3"), "list": Expression("l"), "nested": Expression("c"),
+        "bad": Special.ERROR, "expr": Expression("A < 3"), "list": Expression("{}"), "nested": Expression("[]"),
         "huge": Expression("99999999999999999999"),
     }  # fmt: skip
 

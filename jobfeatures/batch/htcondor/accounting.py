@@ -1,0 +1,229 @@
+"""Jobs that have ended, as ``condor_history`` tells them, and history files as a log of jobs.
+
+Manual: https://htcondor.readthedocs.io/en/latest/man-pages/condor_history.html.
+A history file holds ads in the long form, each closed by a line such as
+``*** Offset = 0 ClusterId = 12 ProcId = 0 Owner = "alice" CompletionDate =
+1795246000``; ``condor_history`` prints them so with ``-long``, and as JSON and
+XML. Sizes are MiB (MemoryUsage, RequestMemory) and KiB (ResidentSetSize),
+durations seconds; a time that has not come is 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+
+from jobfeatures.accounting import AccountingRecord
+from jobfeatures.batch.htcondor.basics import KIB, MIB, NAME, parse_job_id
+from jobfeatures.batch.htcondor.evaluate import find_evaluator
+from jobfeatures.batch.htcondor.fields import Evaluate, Fields, Note, ignore
+from jobfeatures.batch.htcondor.jobad import (
+    PARALLEL_UNIVERSE,
+    SITE_LIMITS,
+    account_of,
+    array_of,
+    end_of,
+    host_of,
+    state_of,
+    wall_limit,
+)
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.formats.classad.ad import ClassAd, Value
+from jobfeatures.formats.classad.jsonform import read_json_ads
+from jobfeatures.formats.classad.longform import add_line, is_end
+from jobfeatures.formats.classad.xmlform import read_xml_ads
+from jobfeatures.joblog import JobRecord
+from jobfeatures.model import JobKey, JobState
+
+HISTORY_SOURCE = "condor_history"
+HISTORY_ATTRIBUTES = (
+    *("ClusterId", "ProcId", "JobStatus", "JobUniverse", "Owner", "AcctGroup", "AccountingGroup", "Cmd"),
+    *("JobBatchName", "JobPrio", "QDate", "JobStartDate", "JobCurrentStartDate", "CompletionDate"),
+    *("EnteredCurrentStatus", "ExitBySignal", "ExitCode", "ExitSignal", "RemoteHost", "LastRemoteHost"),
+    *("MaxHosts", "RequestCpus", "CpusProvisioned", "RequestMemory", "RequestGPUs", "GPUsProvisioned"),
+    *("AllowedJobDuration", "AllowedExecuteDuration", "NumJobStarts", "TotalSubmitProcs"),
+    *("CumulativeSuspensionTime", "RemoteUserCpu", "RemoteSysCpu", "ResidentSetSize", "ResidentSetSize_RAW"),
+    *("MemoryUsage", "RemoteWallClockTime"),
+)
+
+_NAMES = r"(?:ClusterId|GlobalJobId|JobStatus|ProcId|QDate)"
+_LONG = re.compile(rf"^{_NAMES} ?= ?\S", re.MULTILINE)
+_JSON = re.compile(rf'\A[\s\[]*\{{[^}}]*"{_NAMES}"\s*:')
+_JSON_HEAD = re.compile(r'\A[\s\[]*\{\s*"[A-Za-z_][A-Za-z0-9_]*"\s*:')
+_XML = re.compile(r"\A\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE classads[^>]*>\s*)?<classads>")
+
+
+def recognise(head: str) -> bool:
+    """Tell whether a text that begins like this holds job ads: long form, JSON or XML."""
+    if _XML.match(head):
+        return True
+    if _JSON_HEAD.match(head):
+        return _JSON.match(head) is not None
+    return len(set(_LONG.findall(head))) > 0 and not head.lstrip().startswith(("{", "[", "<"))
+
+
+def read_records(
+    lines: Iterable[str], *, source: str, strict: bool = False
+) -> Iterator[JobRecord | Rejected]:
+    """Return the jobs of a history file or of ``condor_history``, ``-long``, ``-json`` or ``-xml``.
+
+    An attribute with a wrong value costs the record. In strict reading the
+    first fault raises ParseError.
+    """
+    evaluate = find_evaluator()
+    for each in read_ads(lines, source=source):
+        found: JobRecord | Rejected = (
+            each if isinstance(each, Rejected) else _record_or_fault(each, source, evaluate)
+        )
+        if strict and isinstance(found, Rejected):
+            raise ParseError(
+                found.reason, source=found.source, line=found.line, field=found.field, text=found.text
+            )
+        yield found
+
+
+def _record_or_fault(ad: ClassAd, source: str, evaluate: Evaluate | None) -> JobRecord | Rejected:
+    faults: list[Rejected] = []
+    try:
+        record = parse_record(ad, source=source, note=faults.append, evaluate=evaluate)
+    except ParseError as error:
+        return Rejected.from_error(error)
+    return faults[0] if faults else record
+
+
+def read_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejected]:
+    """Return the ads of a text of any of the three forms, by how it begins."""
+    rest = iter(lines)
+    first = next((line for line in rest if line.strip()), "")
+    again = chain([first], rest)
+    begin = first.lstrip()[:1]
+    if begin == "<":
+        return read_xml_ads(again, source=source)
+    if begin and begin in "[{":
+        return read_json_ads(again, source=source)
+    return _read_long(again, source)
+
+
+def _read_long(lines: Iterable[str], source: str) -> Iterator[ClassAd | Rejected]:
+    """Return ads in the long form; an ad with a bad line is left out as a whole."""
+    values: dict[str, Value] = {}
+    fault: Rejected | None = None
+    for number, raw in enumerate(chain(lines, [""]), 1):
+        line = raw.strip(" \t\r\n")
+        if is_end(line):
+            if fault is not None:
+                yield fault
+            elif values:
+                yield ClassAd(values)
+            values, fault = {}, None
+        elif fault is None and not line.startswith("#"):
+            try:
+                add_line(values, line, source=source, number=number)
+            except ParseError as error:
+                fault = Rejected.from_error(error)
+
+
+def parse_record(
+    ad: ClassAd, *, source: str, note: Note = ignore, evaluate: Evaluate | None = None
+) -> JobRecord:
+    """Return what an ad tells of a job that has ended. Raises ParseError without a job id.
+
+    Of a job that ran several times start, CPUs and CPU time are those of its last run.
+    """
+    job_id = parse_job_id(ad)
+    if job_id is None:
+        raise ParseError("not the ad of a job", source=source, field="ClusterId")
+    job = Fields(ad, source=source, note=note, evaluate=evaluate)
+    state = state_of(job)
+    by_signal, starts = job.flag("ExitBySignal"), job.count("NumJobStarts")
+    ended = state in {JobState.COMPLETED, JobState.FAILED}
+    nodes = job.count("MaxHosts") if job.integer("JobUniverse") == PARALLEL_UNIVERSE else 1
+    start = start_of(job, starts)
+    host = host_of(job.text("LastRemoteHost") or job.text("RemoteHost"))
+
+    def of_all(amount: int | None) -> int | None:
+        return None if amount is None or nodes is None else amount * nodes
+
+    return JobRecord(
+        batch_system=NAME,
+        job_id=job_id,
+        state=state,
+        name=job.text("JobBatchName"),
+        user=job.text("Owner"),
+        account=account_of(job),
+        executable=job.text("Cmd"),
+        priority=job.integer("JobPrio"),
+        submit_secs=job.epoch("QDate"),
+        start_secs=start,
+        end_secs=end_of(job, state),
+        suspended_secs=job.seconds("CumulativeSuspensionTime"),
+        restarts=None if starts is None else max(0, starts - 1),
+        exit_status=job.integer("ExitCode") if ended and not by_signal else None,
+        exit_signal=job.integer("ExitSignal") if ended and by_signal else None,
+        nodes=host,
+        total_nodes=nodes if start is not None else None,
+        total_cpus=of_all(job.count("CpusProvisioned")) if start is not None else None,
+        total_gpus=of_all(job.count("GPUsProvisioned")) if start is not None else None,
+        requested_nodes=nodes,
+        requested_cpus=of_all(job.count("RequestCpus")),
+        requested_gpus=of_all(job.count("RequestGPUs")),
+        requested_memory_bytes=of_all(job.count("RequestMemory", MIB)),
+        wall_limit_secs=wall_limit(job, SITE_LIMITS),
+        used_cpu_secs=_sum(job.seconds("RemoteUserCpu"), job.seconds("RemoteSysCpu")),
+        used_memory_bytes=used_memory(job),
+        array_job_id=array_of(job),
+        array_task_id=None if array_of(job) is None else str(job.count("ProcId")),
+    )
+
+
+def start_of(job: Fields, starts: int | None) -> int | None:
+    """Return when the last run began; JobStartDate is that of the first."""
+    return job.epoch("JobCurrentStartDate") or (job.epoch("JobStartDate") if starts == 1 else None)
+
+
+def used_memory(job: Fields) -> int | None:
+    """Return the most memory that was measured; MemoryUsage is an expression of the other two, or rounded."""
+    for name, unit in (("ResidentSetSize_RAW", KIB), ("ResidentSetSize", KIB), ("MemoryUsage", MIB)):
+        size = job.count(name, unit)
+        if size is not None:
+            return size
+    return None
+
+
+def _sum(*values: float | None) -> int | float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def parse_accounting_ad(
+    ad: ClassAd, *, source: str, note: Note, evaluate: Evaluate | None
+) -> AccountingRecord:
+    """Return the same as accounting tells it. Raises ParseError without a job id."""
+    record = parse_record(ad, source=source, note=note, evaluate=evaluate)
+    job = Fields(ad, evaluate=evaluate)
+    whole: Callable[[int | float | None], int | None] = lambda secs: None if secs is None else int(secs)  # noqa: E731
+    return AccountingRecord(
+        key=JobKey(NAME, record.job_id),
+        name=record.name or "",
+        state=record.state.value,
+        array_job_id=record.array_job_id,
+        array_task_id=None if record.array_task_id is None else int(record.array_task_id),
+        user=record.user,
+        account=record.account,
+        nodes=record.nodes,
+        submit_secs=job.epoch("QDate"),
+        start_secs=start_of(job, job.count("NumJobStarts")),
+        end_secs=end_of(job, record.state),
+        wall_limit_secs=record.wall_limit_secs,
+        priority=record.priority,
+        requested_cpus=record.requested_cpus,
+        requested_nodes=record.requested_nodes,
+        requested_memory_per_node_bytes=job.count("RequestMemory", MIB),
+        suspended_secs=whole(record.suspended_secs),
+        exit_code=record.exit_status,
+        elapsed_secs=job.count("RemoteWallClockTime"),
+        user_cpu_secs=job.count("RemoteUserCpu"),
+        system_cpu_secs=job.count("RemoteSysCpu"),
+        max_resident_bytes=used_memory(job),
+    )

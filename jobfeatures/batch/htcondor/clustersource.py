@@ -1,0 +1,118 @@
+"""The source that asks HTCondor about the whole pool, for the controller role: one process a question."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+
+from jobfeatures.accounting import Accounting, AccountingRecord
+from jobfeatures.batch.htcondor.accounting import HISTORY_ATTRIBUTES, HISTORY_SOURCE, parse_accounting_ad
+from jobfeatures.batch.htcondor.basics import NAME
+from jobfeatures.batch.htcondor.evaluate import find_evaluator
+from jobfeatures.batch.htcondor.jobad import SITE_LIMITS
+from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, STATUS_SOURCE, parse_status
+from jobfeatures.batch.htcondor.queue import EMPTY, QUEUE_ATTRIBUTES, QUEUE_SOURCE, parse_queue
+from jobfeatures.clock import Clock
+from jobfeatures.command import first_line, run_command
+from jobfeatures.errors import ParseError, Rejected, SourceError
+from jobfeatures.formats.classad.ad import ClassAd
+from jobfeatures.formats.classad.jsonform import parse_json_ads
+from jobfeatures.model import Cluster, JobTable
+
+MAX_ANSWER_BYTES = 512 * 2**20
+MAX_HISTORY = 100_000  # jobs of one answer
+
+
+class CondorPool:
+    """Asks ``condor_q``, ``condor_status`` and ``condor_history``, for these attributes only."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        condor_q: str = "condor_q",
+        condor_status: str = "condor_status",
+        condor_history: str = "condor_history",
+        timeout_secs: float = 60.0,
+        site_limits: Sequence[str] = SITE_LIMITS,
+    ) -> None:
+        """`timeout_secs` limits each question."""
+        self._clock = clock
+        self._condor_q = condor_q
+        self._condor_status = condor_status
+        self._condor_history = condor_history
+        self._timeout_secs = timeout_secs
+        self._site_limits = tuple(site_limits)
+
+    def poll_queue(self) -> JobTable:
+        """Return the jobs of all schedds; ended ones stay until their schedd has written them off."""
+        taken_at_secs = self._clock.now_secs()
+        text = self._ask_queue((*QUEUE_ATTRIBUTES, *self._site_limits))
+        try:
+            return parse_queue(
+                text, taken_at_secs=taken_at_secs, site_limits=self._site_limits, evaluate=find_evaluator()
+            )
+        except ParseError as error:
+            raise SourceError(f"{QUEUE_SOURCE}: {error}") from error
+
+    def poll_cluster(self) -> Cluster:
+        """Return the machines. HTCondor has no partitions."""
+        taken_at_secs = self._clock.now_secs()
+        text = self._run([self._condor_status, "-json", "-attributes", ",".join(STATUS_ATTRIBUTES)])
+        try:
+            cluster = parse_status(text, taken_at_secs=taken_at_secs)
+        except ParseError as error:
+            raise SourceError(f"{STATUS_SOURCE}: {error}") from error
+        if not cluster.nodes:
+            raise SourceError(f"{self._condor_status}: no machines in the answer")
+        return cluster
+
+    def poll_accounting(self, since_secs: float) -> Accounting:
+        """Return the jobs in the queue, and of the local schedd those that have completed since then."""
+        taken_at_secs = self._clock.now_secs()
+        rejected: list[Rejected] = []
+        records: dict[str, AccountingRecord] = {}
+        attributes = (*HISTORY_ATTRIBUTES, *self._site_limits)
+        ended = self._run(
+            [
+                *(self._condor_history, "-json", "-attributes", ",".join(attributes)),
+                *("-completedsince", str(max(0, math.floor(since_secs) - 1)), "-limit", str(MAX_HISTORY)),
+            ]
+        )
+        queued = self._ask_queue(attributes)
+        for text, source in ((queued, QUEUE_SOURCE), (ended, HISTORY_SOURCE)):
+            for ad in _parse(text, source):
+                try:
+                    record = parse_accounting_ad(
+                        ad, source=source, note=rejected.append, evaluate=find_evaluator()
+                    )
+                except ParseError as error:
+                    rejected.append(Rejected.from_error(error))
+                else:
+                    records[record.key.job_id] = record
+        return Accounting(
+            source=NAME,
+            records=tuple(records.values()),
+            taken_at_secs=taken_at_secs,
+            rejected=tuple(rejected),
+        )
+
+    def _ask_queue(self, attributes: Collection[str]) -> str:
+        return self._run(
+            [self._condor_q, "-global", "-allusers", "-json", "-attributes", ",".join(attributes)]
+        )
+
+    def _run(self, argv: list[str]) -> str:
+        output = run_command(argv, timeout_secs=self._timeout_secs, max_bytes=MAX_ANSWER_BYTES)
+        if output.status != 0:
+            raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
+        return output.stdout.decode("utf-8", "replace")
+
+
+def _parse(text: str, source: str) -> list[ClassAd]:
+    try:
+        return parse_json_ads("" if text.strip() == EMPTY else text, source=source)
+    except ParseError as error:
+        raise SourceError(f"{source}: {error}") from error

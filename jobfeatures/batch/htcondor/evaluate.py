@@ -1,0 +1,65 @@
+"""Values of expressions, where HTCondor's own library is installed (extra: htcondor).
+
+Users write expressions into their jobs' ads, and one attribute may name
+another twice, and that one a third: a hundred lines that take years. So an
+expression sees literals only, and may be no longer than `MAX_CHARACTERS`.
+What it names besides is undefined.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+import re
+from typing import Any
+
+from jobfeatures.batch.htcondor.fields import Evaluate
+from jobfeatures.formats.classad.ad import MAX_INTEGER, MIN_INTEGER, ClassAd, Expression, Special, Value
+
+MAX_CHARACTERS = 1000
+_LIBRARY = "classad2"
+_WANTED = "jobfeatures_wanted"
+_NAMES = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<of>[A-Za-z_]\w*\.)?(?P<name>[A-Za-z_]\w*)', re.ASCII)
+
+
+@functools.cache
+def find_evaluator() -> Evaluate | None:
+    """Return what evaluates expressions, None where the library is not installed or cannot be loaded."""
+    try:
+        library = importlib.import_module(_LIBRARY)
+    except (ImportError, OSError):
+        return None
+    return functools.partial(_evaluate, library)
+
+
+def _evaluate(library: Any, expression: Expression, ad: ClassAd) -> Value:
+    if len(expression.text) > MAX_CHARACTERS:
+        return Special.UNDEFINED
+    try:
+        scope = library.ClassAd(f"[ {_WANTED} = {expression.text} ]")
+        if len(scope) != 1:  # a semicolon, and what follows is no part of the expression
+            return Special.UNDEFINED
+        for name in _own_names(expression.text):
+            value = ad.value(name)
+            if not isinstance(value, Special | Expression):
+                scope[name] = value
+        return _plain(scope.eval(_WANTED))
+    except Exception:  # noqa: BLE001  # whatever the library objects to, the value is not known
+        return Special.UNDEFINED
+
+
+def _own_names(text: str) -> set[str]:
+    """Return what an expression may name of its own ad, ``A`` or ``MY.A``, and not of the TARGET."""
+    found = (match for match in _NAMES.finditer(text) if match["name"])
+    return {match["name"] for match in found if match["of"] is None or match["of"].lower() == "my."}
+
+
+def _plain(value: object) -> Value:
+    if isinstance(value, bool | str):
+        return value
+    if type(value) is int and MIN_INTEGER <= value <= MAX_INTEGER:  # the library's own words are integers too
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return Special.UNDEFINED

@@ -1,0 +1,137 @@
+"""Job ads → jobs. Pure.
+
+Attributes and units: HTCondor manual, "Job ClassAd Attributes" and "Machine
+ClassAd Attributes". Sample: ``ClusterId = 12``, ``ProcId = 0``,
+``CpusProvisioned = 8``, ``MemoryProvisioned = 16000`` (MiB),
+``DiskProvisioned = 20971520`` (KiB), ``JobCurrentStartDate = 1795246000``.
+An attribute that is absent, undefined, or an expression without a value, is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Final
+
+from jobfeatures.batch.htcondor.basics import KIB, MIB, NAME, parse_job_id
+from jobfeatures.batch.htcondor.fields import Evaluate, Fields, Note, ignore
+from jobfeatures.errors import ParseError
+from jobfeatures.formats.classad.ad import ClassAd
+from jobfeatures.model import Job, JobKey, JobState, Limits
+
+# https://htcondor.readthedocs.io/en/latest/classad-attributes/job-classad-attributes.html, JobStatus.
+# 5 is held: it runs again once it is released. 6 is transferring output.
+STATES: Final = MappingProxyType(
+    {
+        1: JobState.PENDING,
+        2: JobState.RUNNING,
+        3: JobState.CANCELLED,
+        4: JobState.COMPLETED,
+        5: JobState.PENDING,
+        6: JobState.COMPLETING,
+        7: JobState.SUSPENDED,
+    }
+)
+HELD: Final = 5
+PARALLEL_UNIVERSE: Final = 11
+LIMIT_ATTRIBUTES: Final = ("AllowedJobDuration", "AllowedExecuteDuration")
+SITE_LIMITS: Final = ("MaxRuntime",)
+GPU_NAMES: Final = ("GPU-", "MIG-")  # CUDA0 counts as CUDA does: that is no number of the card's
+
+
+def job_from_ads(
+    job_ad: ClassAd,
+    machine_ad: ClassAd,
+    *,
+    node_name: str | None,
+    site_limits: Sequence[str] = SITE_LIMITS,
+    note: Note = ignore,
+    evaluate: Evaluate | None = None,
+) -> Job:
+    """Return the job that runs in a slot; the state is RUNNING. Raises ParseError without a job id.
+
+    NumJobStarts is counted up when the job has been started, so that at its
+    start it tells how often it was started before.
+    """
+    job_id = parse_job_id(job_ad)
+    if job_id is None:
+        raise ParseError("not the ad of a job", source="job ad", field="ClusterId")
+    job = Fields(job_ad, source=f"job ad {job_id}", note=note, evaluate=evaluate)
+    slot = Fields(machine_ad, source=f"machine ad {job_id}", note=note, evaluate=evaluate)
+    cpus = _first(job.count("CpusProvisioned"), slot.count("Cpus"))
+    wall = wall_limit(job, site_limits)
+    gpus = tuple(name.strip() for name in (slot.text("AssignedGPUs") or "").split(",") if name.strip())
+    is_alone = job.integer("JobUniverse") != PARALLEL_UNIVERSE
+    return Job(
+        key=JobKey(NAME, job_id),
+        state=JobState.RUNNING,
+        name=job.text("JobBatchName"),
+        user=job.text("Owner"),
+        account=account_of(job),
+        submit_secs=job.epoch("QDate"),
+        start_secs=job.epoch("JobCurrentStartDate"),
+        nodes=(node_name,) if node_name and is_alone else (),
+        total_cpus=cpus if is_alone else None,
+        total_nodes=1 if is_alone else None,
+        allocated_cpus=cpus,
+        limits=Limits(
+            wall_secs=wall,
+            cpu_secs=None if wall is None or cpus is None else wall * cpus,
+            memory_bytes=_first(job.count("MemoryProvisioned", MIB), slot.count("Memory", MIB)),
+            scratch_bytes=_first(job.count("DiskProvisioned", KIB), slot.count("Disk", KIB)),
+        ),
+        array_job_id=array_of(job),
+        array_task_id=None if array_of(job) is None else str(job.count("ProcId")),
+        restarts=job.count("NumJobStarts"),
+        gpus=gpus if all(name.startswith(GPU_NAMES) for name in gpus) else (),
+        allocated_gpus=_first(job.count("GPUsProvisioned"), slot.count("GPUs"), len(gpus) or None),
+        priority=job.integer("JobPrio"),
+    )
+
+
+def wall_limit(job: Fields, site_limits: Sequence[str]) -> int | None:
+    """Return seconds from the start: what HTCondor enforces, else the first that a site has of its own.
+
+    AllowedExecuteDuration counts from when the input files are there, later
+    than the start: the job may run longer than told, not shorter.
+    """
+    enforced = [secs for name in LIMIT_ATTRIBUTES if (secs := job.count(name)) is not None]
+    if enforced:
+        return min(enforced)
+    return _first(*(job.count(name) for name in site_limits))
+
+
+def account_of(job: Fields) -> str | None:
+    """Return the accounting group, where there is one."""
+    return job.text("AcctGroup") or job.text("AccountingGroup")
+
+
+def array_of(job: Fields) -> str | None:
+    """Return the cluster of a job that was submitted as one of several."""
+    total, cluster = job.count("TotalSubmitProcs"), job.count("ClusterId")
+    return str(cluster) if total is not None and total > 1 and cluster is not None else None
+
+
+def state_of(job: Fields) -> JobState:
+    """Return the state; a job that has completed may have failed."""
+    state = STATES.get(job.integer("JobStatus") or 0, JobState.UNKNOWN)
+    if state is JobState.COMPLETED and (job.flag("ExitBySignal") or job.integer("ExitCode")):
+        return JobState.FAILED
+    return state
+
+
+def end_of(job: Fields, state: JobState) -> int | None:
+    """Return when a job ended; CompletionDate is 0 for one that was removed."""
+    if not state.is_finished:
+        return None
+    return job.epoch("CompletionDate") or job.epoch("EnteredCurrentStatus")
+
+
+def host_of(slot: str | None) -> tuple[str, ...]:
+    """Return the host of ``slot1_1@host``, as a list of none or one."""
+    host = (slot or "").rpartition("@")[2]
+    return (host,) if host else ()
+
+
+def _first(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)

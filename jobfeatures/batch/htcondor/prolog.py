@@ -1,0 +1,53 @@
+"""What the ads that HTCondor names in a job's environment tell of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from jobfeatures.batch.htcondor.basics import parse_job_id
+from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads
+from jobfeatures.batch.htcondor.scratch import read_one_ad
+from jobfeatures.errors import ParseError
+from jobfeatures.formats.classad.ad import ClassAd
+from jobfeatures.model import Job
+
+JOB_AD = "_CONDOR_JOB_AD"
+MACHINE_AD = "_CONDOR_MACHINE_AD"
+
+
+def job_from_prolog(
+    environ: Mapping[str, str], *, node_name: str | None, site_limits: Sequence[str] = SITE_LIMITS
+) -> Job:
+    """Return the job whose environment this is; the state is RUNNING.
+
+    A job wrapper runs as the job's user, who is thereby known. Raises
+    ParseError where the job ad is not there or is none; without a machine ad
+    there is less to tell.
+    """
+    job_ad = _read(environ, JOB_AD)
+    try:
+        machine_ad = _read(environ, MACHINE_AD)
+    except ParseError:
+        machine_ad = ClassAd()
+    job = job_from_ads(job_ad, machine_ad, node_name=node_name, site_limits=site_limits)
+    return replace(job, uid=os.geteuid() or None)
+
+
+def job_id_of(environ: Mapping[str, str]) -> str:
+    """Return the id of the job whose environment this is. Raises ParseError where it does not tell."""
+    job_id = parse_job_id(_read(environ, JOB_AD))
+    if job_id is None:
+        raise ParseError("not the ad of a job", source="environment", field=JOB_AD)
+    return job_id
+
+
+def _read(environ: Mapping[str, str], variable: str) -> ClassAd:
+    path = environ.get(variable, "")
+    if not path:
+        raise ParseError("is not set", source="environment", field=variable)
+    try:
+        return read_one_ad(path)
+    except OSError as error:
+        raise ParseError(error.strerror or "cannot be read", source=path, field=variable) from error

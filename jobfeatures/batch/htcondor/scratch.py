@@ -1,0 +1,114 @@
+"""The scratch directories below EXECUTE, and the ads in them.
+
+A condor_starter keeps its job's ad in ``dir_PID/.job.ad`` and that of the slot
+in ``dir_PID/.machine.ad``, PID being its own process id, from before the job
+starts until it has ended; neither is changed in between. Newer ones may keep
+them one folder below. Nobody but HTCondor writes into EXECUTE, but what is in
+a scratch directory may be the user's.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Collection
+from typing import NamedTuple
+
+from jobfeatures.formats.classad import ClassAd, parse_ad
+
+EXECUTE = "/var/lib/condor/execute"
+STARTER_COMMAND = "condor_starter"
+MAX_AD_BYTES = 2**22
+FOLDERS = ("", "scratch/", "htcondor/")  # the second and third with STARTER_NESTED_SCRATCH
+
+_SCRATCH = re.compile(r"dir_([1-9][0-9]{0,9})", re.ASCII)
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class Ads(NamedTuple):
+    """The ads of a scratch directory. `is_proven`: no user could have written them."""
+
+    job: ClassAd
+    machine: ClassAd
+    is_proven: bool
+    uid: int | None  # as whom the job runs; None where the directory does not tell
+
+
+def list_scratch(execute: str) -> dict[int, str]:
+    """Return the names of the scratch directories by the pid of their starter. Raises OSError."""
+    return {int(match[1]): name for name in os.listdir(execute) if (match := _SCRATCH.fullmatch(name))}
+
+
+def find_owner(execute: str) -> int:
+    """Return whose EXECUTE is. Raises OSError, also where others may write there and make a ``dir_PID``."""
+    found = os.stat(execute)
+    if found.st_mode & stat.S_IWOTH:
+        raise PermissionError(errno.EPERM, "others may write here", execute)
+    return found.st_uid
+
+
+def read_ads(path: str, trusted: Collection[int]) -> Ads:
+    """Return the ads of a scratch directory. Raises OSError or ParseError.
+
+    Files have to belong to one of `trusted` or to the directory's owner.
+    """
+    directory = os.lstat(path)
+    if not stat.S_ISDIR(directory.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+    owner = directory
+    folder = next((each for each in FOLDERS if _is_there(f"{path}/{each}.job.ad")), "")
+    if folder:
+        owner = os.lstat(f"{path}/scratch")
+        if not stat.S_ISDIR(os.lstat(f"{path}/{folder}".rstrip("/")).st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+    owners = {*trusted, directory.st_uid, owner.st_uid}
+    job, writer = _read_ad(f"{path}/{folder}.job.ad", owners)
+    machine, _ = _read_ad(f"{path}/{folder}.machine.ad", owners)
+    return Ads(job, machine, {writer, directory.st_uid} <= set(trusted), owner.st_uid or None)
+
+
+def _is_there(path: str) -> bool:
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def read_one_ad(path: str) -> ClassAd:
+    """Return the ad in a file. Raises OSError, EFBIG where it is larger than allowed, or ParseError."""
+    descriptor = os.open(path, _FLAGS)
+    try:
+        data = bytearray()
+        while chunk := os.read(descriptor, 65536):
+            data += chunk
+            if len(data) > MAX_AD_BYTES:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+    finally:
+        os.close(descriptor)
+    return parse_ad(data.decode("utf-8", "replace"), source=path)
+
+
+def _read_ad(path: str, owners: Collection[int]) -> tuple[ClassAd, int]:
+    """Return an ad and who owns it."""
+    found = os.lstat(path)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid not in owners or found.st_mode & stat.S_IWOTH:
+        raise PermissionError(errno.EPERM, "not a file of the starter's or the job's", path)
+    return read_one_ad(path), found.st_uid
+
+
+def is_starter(procfs: str, pid: int) -> bool:
+    """Tell whether a process is a condor_starter. Raises OSError where that cannot be read."""
+    try:
+        descriptor = os.open(f"{procfs}/{pid}/stat", _FLAGS)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    try:
+        head = os.read(descriptor, 256)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(descriptor)
+    return head.partition(b"(")[2].rpartition(b")")[0] == STARTER_COMMAND.encode()

@@ -1,0 +1,69 @@
+"""What the daemon and the hooks make of HTCondor with a site's settings."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from jobfeatures.batch.htcondor.jobad import SITE_LIMITS
+from jobfeatures.batch.htcondor.prolog import job_from_prolog
+from jobfeatures.clock import Clock
+from jobfeatures.model import Job
+
+if TYPE_CHECKING:
+    from jobfeatures.batch.htcondor.clustersource import CondorPool
+    from jobfeatures.batch.htcondor.source import CondorSource
+    from jobfeatures.config import Config
+
+
+def is_here(config: Config) -> bool:
+    """Tell whether HTCondor is installed, for those who leave the choice of sources to us."""
+    import shutil  # a hook has no use for it
+
+    if os.path.isdir(config.htcondor_execute_directory):
+        return True
+    return shutil.which(config.htcondor_condor_status) is not None
+
+
+def make_source(config: Config, clock: Clock, node_name: str) -> CondorSource:
+    """Return the source of a daemon."""
+    from jobfeatures.batch.htcondor.source import CondorSource  # a hook has no use for it
+
+    return CondorSource(
+        clock,
+        node_name=node_name,
+        execute=config.htcondor_execute_directory,
+        procfs=getattr(config, "path_procfs", "/proc"),  # a setting of the daemon's alone
+        site_limits=_site_limits(config),
+        condor_status=config.htcondor_condor_status,
+        timeout_secs=config.htcondor_timeout_secs,
+        node_refresh_secs=config.htcondor_node_refresh_secs,
+    )
+
+
+def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> CondorPool:
+    """Return the source of the controller role. The other commands are those beside condor_status."""
+    from jobfeatures.batch.htcondor.clustersource import CondorPool  # a hook has no use for it
+
+    folder = config.htcondor_condor_status.removesuffix("condor_status")
+    return CondorPool(
+        clock,
+        condor_q=f"{folder}condor_q",
+        condor_status=config.htcondor_condor_status,
+        condor_history=f"{folder}condor_history",
+        timeout_secs=timeout_secs,
+        site_limits=_site_limits(config),
+    )
+
+
+def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
+    """Return the job with a site's own limits; None where it has none. Nobody is asked: the ads tell all."""
+    del job, timeout_secs
+    limits = _site_limits(config)
+    if limits == SITE_LIMITS:
+        return None
+    return job_from_prolog(os.environ, node_name=node_name, site_limits=limits)
+
+
+def _site_limits(config: Config) -> tuple[str, ...]:
+    return tuple(config.htcondor_wall_limit_attributes.replace(",", " ").split())

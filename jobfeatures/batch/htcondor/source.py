@@ -1,0 +1,189 @@
+"""The source that finds this node's jobs in the scratch directories of their starters: nobody is asked.
+
+Only whether the node drains is asked, of its own startd, seldom.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from jobfeatures.batch.htcondor.basics import NAME, is_plain_id
+from jobfeatures.batch.htcondor.evaluate import find_evaluator
+from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads
+from jobfeatures.batch.htcondor.machine import NOTICE_ATTRIBUTES, STATUS_SOURCE, parse_notice
+from jobfeatures.batch.htcondor.scratch import EXECUTE, find_owner, is_starter, list_scratch, read_ads
+from jobfeatures.clock import Clock
+from jobfeatures.command import first_line, run_command
+from jobfeatures.errors import ParseError, Rejected, SourceError
+from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
+
+YOUNG_SECS = 30.0  # the ads of a directory younger than this are still being written
+MAX_NOTICE_BYTES = 4 * 2**20
+
+Identity = tuple[int, int, int]  # of a scratch directory: starter, device, inode
+
+
+@dataclass(frozen=True, slots=True)
+class KnownJob:
+    """A job whose ads were read. They are read once: its user may change them later."""
+
+    job: Job
+    is_proven: bool
+
+
+class CondorSource:
+    """The jobs below EXECUTE.
+
+    A job is there while its scratch directory and its starter are. A table is
+    complete where every scratch directory of a living starter could be read;
+    a job that was known and whose directory has gone is told as ended in any case.
+    """
+
+    name = NAME
+    is_local = True
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        node_name: str,
+        execute: str = EXECUTE,
+        procfs: str = "/proc",
+        site_limits: Sequence[str] = SITE_LIMITS,
+        condor_status: str = "condor_status",
+        timeout_secs: float = 10.0,
+        node_refresh_secs: float | None = None,
+    ) -> None:
+        """`node_refresh_secs` separates two questions about draining; None: there are none."""
+        self._clock = clock
+        self._node_name = node_name
+        self._execute = execute
+        self._procfs = procfs
+        self._site_limits = tuple(site_limits)
+        self._condor_status = condor_status
+        self._timeout_secs = timeout_secs
+        self._node_refresh_secs = node_refresh_secs
+        self._node_asked_secs: float | None = None  # monotonic
+        self._node: NodeNotice | None = None
+        self._known: dict[Identity, KnownJob] = {}
+        self._ended: dict[JobKey, Job] = {}
+        self._told: frozenset[Rejected] = frozenset()
+        self._look_again: Callable[[], None] = lambda: None
+
+    def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
+        """Return the jobs that run here. Raises SourceError if EXECUTE cannot be listed or trusted."""
+        taken_at_secs = self._clock.now_secs()
+        problems: list[Rejected] = []
+        complete = self._read_scratch(taken_at_secs, problems)
+        running: dict[JobKey, Job] = {}
+        for known in sorted(self._known.values(), key=lambda each: not each.is_proven):
+            key = known.job.key
+            if key in running:
+                problems.append(Rejected(self._execute, "another slot has this job", text=key.job_id))
+            else:
+                running[key] = known.job
+        wanted = {*seen, *claimed}
+        self._ended = {key: job for key, job in self._ended.items() if key in wanted and key not in running}
+        jobs = {**self._ended, **running}
+        # A slot whose job is not known yet is no plain id: nothing may be concluded about it.
+        jobs |= {
+            key: Job(key=key) for key in wanted if key.batch_system == NAME and not is_plain_id(key.job_id)
+        }
+        self._ask_node(problems)
+        return JobTable(
+            source=NAME,
+            jobs=jobs,
+            taken_at_secs=taken_at_secs,
+            complete=complete,
+            rejected=self._untold(problems),
+            node=self._node,
+        )
+
+    def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
+        """Notify when a scratch directory comes or goes."""
+        from jobfeatures.watch import watch_directory  # only the daemon watches
+
+        self._look_again = notify
+        return watch_directory(self._execute, notify)
+
+    def _read_scratch(self, now_secs: float, problems: list[Rejected]) -> bool:
+        """Bring `_known` and `_ended` up to date; True if nothing stayed unread."""
+        try:
+            trusted = {0, find_owner(self._execute)}
+            names = list_scratch(self._execute)
+        except OSError as error:
+            raise SourceError(f"{self._execute}: {error.strerror}") from error
+        complete = True
+        found: dict[Identity, KnownJob] = {}
+        for pid, name in sorted(names.items()):
+            path = f"{self._execute}/{name}"
+            try:
+                status = os.lstat(path)
+                if not is_starter(self._procfs, pid):
+                    continue  # it has ended; what it left is taken away by others
+                identity = (pid, status.st_dev, status.st_ino)
+                known = self._known.get(identity) or self._read_job(path, pid, trusted, problems)
+            except FileNotFoundError:
+                if os.path.lexists(path):  # the starter has not written yet, or somebody took it away
+                    complete = False
+                    if now_secs - status.st_ctime < YOUNG_SECS:
+                        self._look_again()
+            except (OSError, ParseError) as error:
+                complete = False
+                problems.append(_problem(path, error))
+            else:
+                found[identity] = known
+        here = {known.job.key for known in found.values()}
+        gone = [known.job for identity, known in self._known.items() if identity not in found]
+        self._ended.update(
+            (job.key, replace(job, state=JobState.COMPLETED)) for job in gone if job.key not in here
+        )
+        self._known = found
+        return complete
+
+    def _read_job(self, path: str, pid: int, trusted: Collection[int], problems: list[Rejected]) -> KnownJob:
+        ads = read_ads(path, trusted)
+        job = job_from_ads(
+            ads.job,
+            ads.machine,
+            node_name=self._node_name,
+            site_limits=self._site_limits,
+            note=problems.append,
+            evaluate=find_evaluator(),
+        )
+        return KnownJob(replace(job, uid=ads.uid, processes=frozenset({pid})), ads.is_proven)
+
+    def _ask_node(self, problems: list[Rejected]) -> None:
+        """Ask the startd whether it drains, where it is time to; without an answer the last one stays."""
+        now_secs = self._clock.monotonic_secs()
+        if self._node_refresh_secs is None or (
+            self._node_asked_secs is not None and now_secs - self._node_asked_secs < self._node_refresh_secs
+        ):
+            return
+        self._node_asked_secs = now_secs
+        try:
+            self._node = self._read_notice() or self._node
+        except (SourceError, ParseError) as error:
+            problems.append(Rejected(STATUS_SOURCE, f"does not tell whether the node drains: {error}"))
+
+    def _read_notice(self) -> NodeNotice | None:
+        attributes = ",".join(NOTICE_ATTRIBUTES)
+        argv = [self._condor_status, "-direct", self._node_name, "-json", "-attributes", attributes]
+        output = run_command(argv, timeout_secs=self._timeout_secs, max_bytes=MAX_NOTICE_BYTES)
+        if output.status != 0:
+            raise SourceError(f"status {output.status}: {first_line(output.stderr)}")
+        return parse_notice(output.stdout.decode("utf-8", "replace"))
+
+    def _untold(self, problems: Sequence[Rejected]) -> tuple[Rejected, ...]:
+        """Return the problems that the last look did not have."""
+        told, self._told = self._told, frozenset(problems)
+        return tuple(each for each in problems if each not in told)
+
+
+def _problem(path: str, error: OSError | ParseError) -> Rejected:
+    if isinstance(error, ParseError):
+        return replace(Rejected.from_error(error), source=path)
+    return Rejected(path, error.strerror or "cannot be read")
