@@ -34,6 +34,8 @@ COMMANDS = {
     "report": "tell the site what this job is doing; for pilots",
     "check": "judge feature directories, of any provider",
     "swf": "check workload logs in the Standard Workload Format",
+    "convert": "convert logs of jobs between SWF, SSS, accounting files and others",
+    "replay": "show the jobs of a log in a spool folder, at another speed",
 }
 
 HELP = frozenset({"-h", "--help"})

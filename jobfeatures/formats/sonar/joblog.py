@@ -25,12 +25,12 @@ from jobfeatures.formats.sonar.records import SlurmJobRecord
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document
 from jobfeatures.joblog import JobRecord, Lost
+from jobfeatures.jobnumbers import JobNumbers, is_number
 from jobfeatures.model import JobKey, JobState, Limit
 
 BATCH_SYSTEM: Final = "slurm"
 CLUSTER: Final = "converted"  # a log does not say where it is from
 RECORDS_PER_DOCUMENT: Final = 1000
-LARGEST_ID: Final = 2**32 - 1  # of Slurm's; numbers that are made up come after it
 MAX_DOCUMENT_CHARACTERS: Final = 2**28
 
 _HEAD = re.compile(r"[\s\ufeff]*\[?\s*\{")
@@ -166,24 +166,6 @@ def _number(resources: Any, name: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-class _Ids:
-    """Numbers for jobs: their own where they have one, else one that no job of Slurm has."""
-
-    def __init__(self) -> None:
-        self._made: dict[str, int] = {}
-
-    def number(self, job_id: str) -> tuple[int, bool]:
-        """Return a number, and whether it says what `job_id` said."""
-        if is_number(job_id):
-            return int(job_id), True
-        return self._made.setdefault(job_id, LARGEST_ID + 1 + len(self._made)), False
-
-
-def is_number(text: str) -> bool:
-    """Tell whether a job's id, or that of its array, is a number as Slurm gives them."""
-    return text.isascii() and text.isdigit() and text[0] != "0" and int(text[:11]) <= LARGEST_ID
-
-
 def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
     """Return one envelope a line, each with up to 1,000 jobs and steps. Times are in UTC.
 
@@ -191,7 +173,7 @@ def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
     job of unknown state has no place.
     """
     origin = Origin(cluster=CLUSTER, node="", zone=UTC)
-    ids = _Ids()
+    ids = JobNumbers()
     batch: list[Document] = []
     latest: float = 0
     for record in records:
@@ -211,7 +193,7 @@ def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
         yield json.dumps(jobs_document(origin, batch, latest))
 
 
-def to_accounting(record: JobRecord, ids: _Ids, lost: Lost) -> AccountingRecord:
+def to_accounting(record: JobRecord, ids: JobNumbers, lost: Lost) -> AccountingRecord:
     """Return a record in the terms of Slurm's accounting; tell what it has no place for."""
     for name in _HOMELESS:
         if getattr(record, name) is not None:

@@ -62,7 +62,7 @@ def read_records(
     absent. Raises ParseError in strict reading.
     """
     reader = SwfReader(lines, source=source, strict=strict)
-    names = _Names(reader.header)
+    names = Names(reader.header)
     start_secs: int | None = None
     preemption: Preemption | None = None
     try:
@@ -81,7 +81,7 @@ def read_records(
     yield from reader.rejected[told:]
 
 
-class _Names:
+class Names:
     """What the header calls users, groups, programs, queues and partitions by number."""
 
     def __init__(self, header: Header) -> None:
@@ -93,6 +93,7 @@ class _Names:
                 self.others[match[1], int(match[2])] = match[3]
 
     def of(self, kind: str, number: int) -> str | None:
+        """Return the name of a number, the number itself where it has none."""
         return None if number == UNKNOWN else self.others.get((kind, number), str(number))
 
 
@@ -104,10 +105,12 @@ def _by_number(header: Header, label: str) -> Mapping[int, str]:
     return {number: each.name for number, each in found.items() if each.name}
 
 
-def make_record(joined: Joined, start_secs: int, names: _Names) -> JobRecord:
+def make_record(joined: Joined, start_secs: int, names: Names) -> JobRecord:
     """Return the record of a job; `start_secs` is the epoch time of the log's time zero."""
     job = joined.job
     submit, started, ended = job.submit_secs, joined.start_secs, joined.end_secs
+    if ended is None and job.status == CANCELLED:
+        ended = started  # cancelled in the queue, after what it waited
     requested = job.requested_processors if job.requested_processors > 0 else job.processors
     return JobRecord(
         batch_system=BATCH_SYSTEM,
@@ -216,11 +219,13 @@ def _make_job(
             lost(name)
     submit = record.submit_secs or 0
     started, ended = record.start_secs, record.end_secs
-    ran = (
-        UNKNOWN
-        if started is None or ended is None
-        else max(0, ended - started - (record.suspended_secs or 0))
-    )
+    waited: Number = UNKNOWN
+    ran: Number = UNKNOWN
+    if started is not None:
+        waited = _span(submit, started)
+        ran = UNKNOWN if ended is None else _span(started + (record.suspended_secs or 0), ended)
+    elif ended is not None and record.state is JobState.CANCELLED:
+        waited = _span(submit, ended)  # it was cancelled in the queue: it never ran
     requested = record.requested_cpus or record.total_cpus
     if record.state not in _STATUSES and record.state is not JobState.UNKNOWN:
         lost("state")
@@ -229,7 +234,7 @@ def _make_job(
     return SwfJob(
         number=numbers.get(record.job_id, position),
         submit_secs=submit - start_secs,
-        wait_secs=UNKNOWN if started is None else max(0, started - submit),
+        wait_secs=waited,
         run_secs=ran,
         processors=_or_unknown(record.total_cpus),
         cpu_secs=_share(record.used_cpu_secs, record.total_cpus, 1, "used_cpu_secs", lost),
@@ -254,6 +259,12 @@ def _make_job(
         preceding=numbers.get(record.preceding_job_id or "", UNKNOWN),
         think_secs=UNKNOWN if record.think_secs is None else record.think_secs,
     )
+
+
+def _span(since: Number, until: Number) -> Number:
+    """Return the time between two times, to the microsecond; none where clocks have gone back."""
+    span = max(0, until - since)
+    return span if isinstance(span, int) else round(span, 6)
 
 
 def _or_unknown(value: int | None) -> int:

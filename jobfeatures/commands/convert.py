@@ -1,0 +1,146 @@
+"""`jobfeatures convert`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from jobfeatures.commands.logs import open_log, parse_zone
+from jobfeatures.convert import (
+    KINDS,
+    MAX_SHOWN,
+    KindError,
+    Notes,
+    kind_of_name,
+    read_log,
+    write_log,
+)
+from jobfeatures.errors import ParseError
+from jobfeatures.logfiles import (
+    COMPRESSIONS,
+    LogFileError,
+    reading,
+    writing,
+)
+from jobfeatures.progress import shown_progress
+
+DONE, NOT_ALL, UNREADABLE = 0, 1, 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    readable = [name for name, kind in KINDS.items() if kind.reader]
+    writable = [name for name, kind in KINDS.items() if kind.writer]
+    parser.description = (
+        "Convert a log of jobs to another kind. What the other kind cannot hold is told by field, with "
+        "counts. Exit status: 0 all jobs are there again, 1 some are not, 2 a log could not be read or "
+        "written."
+    )
+    parser.add_argument("input", metavar="IN", help="a log, also .gz, .xz, .bz2, .zst; - is standard input")
+    parser.add_argument("output", metavar="OUT", help="likewise; - is standard output")
+    parser.add_argument(
+        "--from",
+        dest="from_kind",
+        choices=readable,
+        metavar="KIND",
+        help=f"(default: by content) one of {', '.join(readable)}",
+    )
+    parser.add_argument(
+        "--to",
+        dest="to_kind",
+        choices=writable,
+        metavar="KIND",
+        help=f"(default: by OUT's ending) one of {', '.join(writable)}",
+    )
+    parser.add_argument("--strict", action="store_true", help="stop at the first fault, and repair nothing")
+    parser.add_argument(
+        "--zone", metavar="NAME", help="where clocks showed the times of IN, as Europe/Berlin (default: here)"
+    )
+    parser.add_argument(
+        "--runs",
+        choices=("last", "all"),
+        default="last",
+        help="which runs of a requeued job become jobs, where there is no more than jobs (default: last)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Convert a log."""
+    zone = parse_zone(arguments.zone)
+    notes = Notes()
+    try:
+        to_kind = arguments.to_kind or kind_of_name(arguments.output, COMPRESSIONS)
+    except KindError as error:
+        print(f"jobfeatures: {arguments.output}: {error}", file=sys.stderr)
+        return UNREADABLE
+    try:
+        with reading(arguments.input) as stream:
+            from_kind, lines = open_log(stream, arguments.from_kind)
+            found = read_log(
+                shown_progress(lines, stream, arguments.input),
+                from_kind,
+                source=shown_name(arguments.input),
+                strict=arguments.strict,
+                zone=zone,
+            )
+            written = write_log(notes.accepted(found), to_kind, notes, all_runs=arguments.runs == "all")
+            with _replacing(arguments.output) as aside, writing(aside) as out:
+                for line in written:
+                    out.write(as_unicode(line) + "\n")
+    except KindError as error:
+        print(f"jobfeatures: {shown_name(arguments.input)}: {error}", file=sys.stderr)
+        return UNREADABLE
+    except (LogFileError, ParseError) as error:
+        print(f"jobfeatures: {error}", file=sys.stderr)
+        return UNREADABLE
+    _tell(notes, shown_name(arguments.input))
+    return DONE if notes.is_whole else NOT_ALL
+
+
+def shown_name(name: str) -> str:
+    """Return what messages call a file."""
+    return "standard input" if name == "-" else name
+
+
+def as_unicode(line: str) -> str:
+    """Return a line that can be written: JSON may hold halves of characters."""
+    return line if line.isascii() else line.encode("utf-8", "replace").decode("utf-8")
+
+
+@contextmanager
+def _replacing(name: str) -> Iterator[str]:
+    """Give the name to write to: a file comes into its place as a whole, or what was there stays."""
+    try:
+        is_plain = name != "-" and stat.S_ISREG(os.stat(name).st_mode)
+    except OSError:
+        is_plain = name != "-"
+    if not is_plain:
+        yield name
+        return
+    folder, base = os.path.split(os.path.realpath(name))
+    aside = os.path.join(folder, f".{os.getpid()}.{base}")
+    try:
+        yield aside
+        os.replace(aside, os.path.join(folder, base))
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+        if isinstance(error, OSError | LogFileError):
+            raise LogFileError(str(error).replace(aside, name)) from None
+        raise
+
+
+def _tell(notes: Notes, source: str) -> None:
+    """Say what was rejected, and what had no place."""
+    for rejected in notes.shown:
+        print(f"jobfeatures: {rejected}", file=sys.stderr)
+    if notes.rejected > MAX_SHOWN:
+        print(f"jobfeatures: {source}: {notes.rejected - MAX_SHOWN} more rejected", file=sys.stderr)
+    for name, count in sorted(notes.lost.items()):
+        print(f"jobfeatures: {source}: lost: {name} ({count})", file=sys.stderr)
+    print(f"jobfeatures: {source}: {notes.read} records, {notes.rejected} rejected", file=sys.stderr)

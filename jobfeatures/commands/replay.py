@@ -1,0 +1,197 @@
+"""`jobfeatures replay`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+
+from jobfeatures.batch.spool import SUFFIX
+from jobfeatures.clock import Clock, SystemClock
+from jobfeatures.commands.common import read_config
+from jobfeatures.commands.logs import open_log, parse_zone
+from jobfeatures.convert import KINDS, KindError, Notes, read_log
+from jobfeatures.errors import ConfigurationError, ParseError
+from jobfeatures.formats.sss.write import format_job
+from jobfeatures.jobfold import fold_jobs
+from jobfeatures.logfiles import LogFileError, reading
+from jobfeatures.replay import Event, Plan, format_event, make_job, plan_replay
+
+DONE, UNREADABLE = 0, 2
+LONGEST_SLEEP_SECS = 3600.0  # a clock that is set must not be waited for
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.description = (
+        "Show the jobs of a log in a spool folder, at another speed: dashboards, drains and feature files "
+        "can be tried without a cluster. Ctrl-C ends it and removes its documents. Exit status: 0, or 2 "
+        "where the log could not be read or the folder not be written."
+    )
+    parser.add_argument(
+        "log", metavar="LOG", help="a log of any kind that `convert` reads; - is standard input"
+    )
+    parser.add_argument(
+        "--speed",
+        type=_speed,
+        default=60.0,
+        metavar="N",
+        help="how much faster (default: 60, a minute a second)",
+    )
+    parser.add_argument("--spool", metavar="DIR", help="the folder (default: the setting spool.directory)")
+    parser.add_argument("--node", metavar="NAME", help="the node the jobs are on (default: this machine)")
+    parser.add_argument(
+        "--cpus", type=_count, metavar="N", help="show only what fits a node of N CPUs (default: all jobs)"
+    )
+    kinds = [name for name, kind in KINDS.items() if kind.reader]
+    parser.add_argument(
+        "--from",
+        dest="from_kind",
+        choices=kinds,
+        metavar="KIND",
+        help=f"(default: by content) one of {', '.join(kinds)}",
+    )
+    parser.add_argument("--zone", metavar="NAME", help="where clocks showed the log's times (default: here)")
+    parser.add_argument("--dry-run", action="store_true", help="print what would happen when, in seconds")
+    parser.add_argument(
+        "--config.file", dest="config.file", metavar="FILE", help="the file with the settings"
+    )
+
+
+def _speed(text: str) -> float:
+    value = float(text)
+    if not (math.isfinite(value) and 1e-6 <= value <= 1e9):
+        raise argparse.ArgumentTypeError(f"not a speed: {text!r}")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"not a number of CPUs: {text!r}")
+    return value
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Replay a log."""
+    zone = parse_zone(arguments.zone)
+    notes = Notes()
+    try:
+        with reading(arguments.log) as stream:
+            kind, lines = open_log(stream, arguments.from_kind)
+            records = notes.accepted(read_log(lines, kind, source=arguments.log, zone=zone))
+            jobs = fold_jobs(records, notes.lose, all_runs=True)
+            plan = plan_replay(jobs, speed=arguments.speed, node_cpus=arguments.cpus)
+    except KindError as error:
+        print(f"jobfeatures: {arguments.log}: {error}", file=sys.stderr)
+        return UNREADABLE
+    except (LogFileError, ParseError) as error:
+        print(f"jobfeatures: {error}", file=sys.stderr)
+        return UNREADABLE
+    _tell(plan, notes, arguments.speed)
+    if arguments.dry_run:
+        for event in plan.events:
+            print(format_event(event))
+        return DONE
+    spool = arguments.spool or read_config(arguments).spool_directory
+    if spool is None:
+        raise ConfigurationError("--spool", "is needed: spool.directory is not set")
+    node = arguments.node or os.uname().nodename
+    player = Player(spool, SystemClock(), time.sleep, speed=arguments.speed, node=node)
+    try:
+        player.open_folder()
+        signal.signal(signal.SIGTERM, _interrupt)
+        with contextlib.suppress(KeyboardInterrupt):
+            player.play(plan)
+    except OSError as error:
+        print(f"jobfeatures: {spool}: {error.strerror}", file=sys.stderr)
+        return UNREADABLE
+    finally:
+        player.remove_documents()
+    return DONE
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """End by SIGTERM as by Ctrl-C: either removes the documents."""
+    raise KeyboardInterrupt
+
+
+class Player:
+    """Writes and removes the documents of jobs when their time has come."""
+
+    def __init__(
+        self, spool: str, clock: Clock, sleep: Callable[[float], None], *, speed: float, node: str
+    ) -> None:
+        self._spool = spool
+        self._clock = clock
+        self._sleep = sleep
+        self._speed = speed
+        self._node = node
+        self._there: set[str] = set()
+
+    def open_folder(self) -> None:
+        """Make the folder if need be. Raises OSError."""
+        os.makedirs(self._spool, exist_ok=True)
+
+    def play(self, plan: Plan) -> None:
+        """Return once all has happened. Raises OSError where a document cannot be written."""
+        began_secs = self._clock.now_secs()
+        began = self._clock.monotonic_secs()
+        for event in plan.events:
+            while (left := began + event.at_secs - self._clock.monotonic_secs()) > 0:
+                self._sleep(min(left, LONGEST_SLEEP_SECS))
+            if event.starts:
+                self._show(event, began_secs, plan.log_began_secs)
+            else:
+                self._remove(_file_name(event))
+
+    def _show(self, event: Event, began_secs: float, log_began_secs: float) -> None:
+        job = make_job(
+            event, began_secs=began_secs, log_began_secs=log_began_secs, speed=self._speed, node=self._node
+        )
+        try:
+            text = format_job(job)
+        except ParseError as error:  # a name with control characters
+            print(f"jobfeatures: job {event.job_id!r} is not shown: {error}", file=sys.stderr)
+            return
+        name = _file_name(event)
+        aside = os.path.join(self._spool, f".{name}")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(aside)
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._there.add(name)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.rename(aside, os.path.join(self._spool, name))
+
+    def remove_documents(self) -> None:
+        """Remove what is still there; whatever cannot be is left."""
+        for name in sorted(self._there):
+            self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        self._there.discard(name)
+        for each in (name, f".{name}"):
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(self._spool, each))
+
+
+def _file_name(event: Event) -> str:
+    return f"replay-{os.getpid()}-{event.number}{SUFFIX}"
+
+
+def _tell(plan: Plan, notes: Notes, speed: float) -> None:
+    for rejected in notes.shown:
+        print(f"jobfeatures: {rejected}", file=sys.stderr)
+    for reason, count in sorted(plan.passed_over.items()):
+        print(f"jobfeatures: {count} jobs are not shown: {reason}", file=sys.stderr)
+    print(
+        f"jobfeatures: {plan.jobs} jobs, {plan.log_secs:.0f} s of the log in {plan.log_secs / speed:.0f} s",
+        file=sys.stderr,
+    )

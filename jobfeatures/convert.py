@@ -1,0 +1,138 @@
+"""From one log of jobs to another: the kinds there are, which one a text is, and the way between two. Pure.
+
+Each kind is a module that offers what `jobfeatures.joblog` says; nothing is
+imported but what is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from typing import Any, Final, NamedTuple
+
+from jobfeatures.errors import JobfeaturesError, Rejected
+from jobfeatures.jobfold import fold_jobs
+from jobfeatures.joblog import JobRecord
+
+MAX_SHOWN: Final = 20  # rejected records that are kept, the others are counted
+LONG_LINE: Final = 2**28  # characters of a document on one line
+WHOLE_JOB: Final = "job "  # what is lost under a name that begins so is a job as a whole
+
+
+class KindError(JobfeaturesError):
+    """It cannot be told what a log is, or what it shall become."""
+
+
+class Kind(NamedTuple):
+    """A kind of log. `reader` and `writer` are modules, empty where it is not read or not written."""
+
+    meaning: str
+    reader: str = ""
+    writer: str = ""
+    endings: tuple[str, ...] = ()  # of file names that are written as this kind where --to does not say
+    is_zoned: bool = False  # its times are by the clock of a place, which `zone` names
+    jobs_only: bool = False  # has one entry a job: steps and runs are folded before it is written
+    has_long_lines: bool = False
+
+
+KINDS: Final[dict[str, Kind]] = {
+    "swf": Kind(
+        "Standard Workload Format 2.2",
+        reader="jobfeatures.formats.swf.records",
+        writer="jobfeatures.formats.swf.records",
+        endings=(".swf",),
+        jobs_only=True,
+    ),
+    "sonar": Kind(
+        "Sonar's JSON documents of jobs",
+        reader="jobfeatures.formats.sonar.joblog",
+        writer="jobfeatures.formats.sonar.joblog",
+        endings=(".json",),
+        has_long_lines=True,
+    ),
+    "records": Kind(
+        "one JSON object a line, which holds all that any other kind does",
+        reader="jobfeatures.formats.joblines",
+        writer="jobfeatures.formats.joblines",
+        endings=(".jsonl",),
+    ),
+}
+
+
+@dataclass(slots=True)
+class Notes:
+    """What became of the records of one log."""
+
+    read: int = 0
+    rejected: int = 0
+    shown: list[Rejected] = field(default_factory=list)  # the first of them
+    lost: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether every job that was there is there again."""
+        return not self.rejected and not any(name.startswith(WHOLE_JOB) for name in self.lost)
+
+    def lose(self, name: str) -> None:
+        """Count a value that has no place."""
+        self.lost[name] += 1
+
+    def accepted(self, found: Iterable[JobRecord | Rejected]) -> Iterator[JobRecord]:
+        """Return the records, counted; what was rejected is noted."""
+        for each in found:
+            if isinstance(each, JobRecord):
+                self.read += 1
+                yield each
+                continue
+            self.rejected += 1
+            if len(self.shown) < MAX_SHOWN:
+                self.shown.append(each)
+
+
+def recognise_kind(head: str) -> str:
+    """Return the kind of a text that begins with `head`. Raises KindError unless there is exactly one."""
+    found = [name for name, kind in KINDS.items() if kind.reader and _load(kind.reader).recognise(head)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise KindError(f"may be {' or '.join(found)}: --from has to say")
+    raise KindError("is empty: --from has to say" if not head.strip() else "is none of the kinds known here")
+
+
+def kind_of_name(name: str, compressions: Iterable[str]) -> str:
+    """Return the kind that a file of this name is written as. Raises KindError where it does not say."""
+    plain = name
+    for ending in compressions:
+        plain = plain.removesuffix(ending)
+    for kind, each in KINDS.items():
+        if each.writer and plain.endswith(each.endings):
+            return kind
+    raise KindError("its name does not say what it shall be: --to has to")
+
+
+def read_log(
+    lines: Iterable[str], kind: str, *, source: str, strict: bool = False, zone: tzinfo | None = None
+) -> Iterator[JobRecord | Rejected]:
+    """Return the records of a log. Raises ParseError, in strict reading for every fault."""
+    given: dict[str, Any] = {"zone": zone} if KINDS[kind].is_zoned else {}
+    found: Iterator[JobRecord | Rejected] = _load(KINDS[kind].reader).read_records(
+        lines, source=source, strict=strict, **given
+    )
+    return found
+
+
+def write_log(
+    records: Iterable[JobRecord], kind: str, notes: Notes, *, all_runs: bool = False
+) -> Iterator[str]:
+    """Return the lines of a log, without newlines. `notes` are told what has no place."""
+    if KINDS[kind].jobs_only:
+        records = fold_jobs(records, notes.lose, all_runs=all_runs)
+    lines: Iterator[str] = _load(KINDS[kind].writer).write_records(records, notes.lose)
+    return lines
+
+
+def _load(module: str) -> Any:
+    return importlib.import_module(module)

@@ -1,0 +1,58 @@
+"""A bar on a terminal for long inputs; nothing where there is no terminal, or no tqdm (extra: analysis)."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, TextIO
+
+LINES_BETWEEN: Final = 1000
+
+
+def shown_progress(lines: Iterable[str], stream: TextIO, label: str) -> Iterable[str]:
+    """Return the lines, and show on standard error how far they have come.
+
+    `stream` is where they come from: how much of a regular file has been read
+    is known, also of one that some compressions wrote.
+    """
+    if not sys.stderr.isatty():
+        return lines
+    try:
+        tqdm = importlib.import_module("tqdm").tqdm
+    except ImportError:
+        return lines
+    return _shown(lines, _Place(stream), tqdm, label)
+
+
+class _Place:
+    """How far a file has been read, in bytes as they lie on the disk."""
+
+    def __init__(self, stream: TextIO) -> None:
+        binary: Any = getattr(stream, "buffer", None)
+        self._file = getattr(binary, "fileobj", None) or getattr(binary, "_fp", None) or binary
+
+    def size(self) -> int | None:
+        try:
+            found = os.fstat(self._file.fileno())
+        except (AttributeError, OSError, ValueError):
+            return None
+        return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+    def offset(self) -> int:
+        try:
+            return int(self._file.tell())
+        except (AttributeError, OSError, ValueError):
+            return 0
+
+
+def _shown(lines: Iterable[str], place: _Place, tqdm: Any, label: str) -> Iterator[str]:
+    size = place.size()
+    unit: dict[str, Any] = {"unit": " lines"} if size is None else {"unit": "B", "unit_divisor": 1024}
+    with tqdm(total=size, desc=label, unit_scale=True, leave=False, file=sys.stderr, **unit) as bar:
+        for number, line in enumerate(lines, 1):
+            yield line
+            if number % LINES_BETWEEN == 0:
+                bar.update(LINES_BETWEEN if size is None else max(0, place.offset() - bar.n))
