@@ -70,4 +70,4 @@ def _pattern(each: Property) -> Callable[[str], bool]:
         pattern = re2.compile(text, options)
     except re2.error:
         raise each.error("not a pattern that can be used", text) from None
-    return lambda name: pattern.fullmatch(name) is not None
+    return lambda name: pattern.fullmatch(name.encode("utf-8", "replace").decode()) is not None
