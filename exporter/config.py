@@ -113,12 +113,6 @@ class DaemonConfig(IngestConfig):
         10,
         "commands of each job that collector.processes names, by CPU time and as many by memory",
     )
-    gridengine_spool_directory: str | None = setting(
-        "gridengine.spool_directory",
-        PATH,
-        None,
-        "folder of Grid Engine's execution daemon that holds active_jobs, if not where sge_execd is seen running",
-    )
     controller_interval_secs: float = setting(
         "controller.interval",
         POSITIVE_DURATION,

@@ -229,6 +229,40 @@ class Config:
         300.0,
         "how often the daemon asks the node's own startd whether it drains",
     )
+    gridengine_spool_directory: str | None = setting(
+        "gridengine.spool_directory",
+        PATH,
+        None,
+        "folder of Grid Engine's execution daemon that holds active_jobs, if not where sge_execd is seen"
+        " running",
+    )
+    gridengine_qstat: str = setting(
+        "gridengine.qstat", TEXT, "qstat", "Grid Engine's qstat command, beside which qhost is"
+    )
+    gridengine_timeout_secs: float = setting(
+        "gridengine.timeout",
+        POSITIVE_DURATION,
+        10.0,
+        "how long the daemon waits for one answer of Grid Engine's master",
+    )
+    gridengine_refresh_secs: float = setting(
+        "gridengine.refresh",
+        POSITIVE_DURATION,
+        300.0,
+        "how often the daemon asks again about a job it knows, and about this host's queues",
+    )
+    gridengine_ask_in_prolog: str = setting(
+        "gridengine.ask_in_prolog",
+        choice("auto", "never"),
+        "auto",
+        "auto: the prolog asks the master for the limit of elapsed time, which no file of the node holds",
+    )
+    gridengine_accounting_file: str | None = setting(
+        "gridengine.accounting_file",
+        PATH,
+        None,
+        "controller role: Grid Engine's accounting file, if not that of $SGE_ROOT and $SGE_CELL",
+    )
     spool_directory: str | None = setting(
         "spool.directory", PATH, None, "folder of SSS job objects, one file a job, for the spool source"
     )

@@ -8,27 +8,27 @@ administrator: `addgrpid` and `pid`.
 
 from __future__ import annotations
 
-import errno
 import os
-import re
-import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from exporter.sampling.descriptors import VANISHED, Unreadable, read_file
 from exporter.sampling.status import parse_process_status
 from exporter.snapshot import ProcessSample
+from jobfeatures.batch.gridengine.basics import NAME, parse_job_id
+from jobfeatures.batch.gridengine.spool import (
+    ACTIVE,
+    EXECD_COMMAND,
+    list_active,
+    list_tasks,
+    parse_number,
+    read_config,
+    read_owned,
+)
 from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
 
-BATCH_SYSTEM = "gridengine"
-EXECD_COMMAND = "sge_execd"
-ACTIVE = "active_jobs"
 FIND_GAP_LOOKS = 8  # between two looks for the daemon, while it is not known
-MAX_TASKS = 4096  # of parallel jobs, in one job's directory
-_DIRECTORY = re.compile(r"([1-9][0-9]{0,9})\.([1-9][0-9]{0,9})", re.ASCII)
-_NUMBER = re.compile(rb"[ \t]*([1-9][0-9]{0,9})[ \t]*\n?")
-_TASK = re.compile(r"^ja_task_id=([0-9]{1,10})$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,32 +37,6 @@ class ActiveJob:
 
     gids: frozenset[int] = frozenset()
     shepherds: frozenset[int] = frozenset()
-
-
-def parse_number(data: bytes) -> int | None:
-    """Return the number in `addgrpid` or `pid`, None while it is not written yet. Raises ParseError."""
-    if not data.strip():
-        return None
-    match = _NUMBER.fullmatch(data)
-    if match is None or int(match[1]) >= 2**32:
-        raise ParseError("not a number", source=ACTIVE, text=data.decode("utf-8", "replace"))
-    return int(match[1])
-
-
-def parse_job_id(name: str, config: str) -> str | None:
-    """Return the id of the job with a directory ``<job>.<task>``: ``JOB.TASK`` of an array, else ``JOB``.
-
-    All tasks of an array have one number and may run side by side on a node,
-    so that the task belongs to their identity; of any other job `qstat` and
-    JOB_ID tell the number alone. `config` says which: `ja_task_id` is 0 where
-    there is no array. It holds what users wrote too, hence it is believed no
-    number but these. None where the name is no job's.
-    """
-    directory = _DIRECTORY.fullmatch(name)
-    if directory is None:
-        return None
-    task = _TASK.search(config)
-    return directory[1] if task is not None and int(task[1]) == 0 else name
 
 
 class _Known:
@@ -107,10 +81,7 @@ class GridEngineJobs:
         if self._spool is None:
             return {}
         try:
-            top = os.stat(f"{self._spool}/{ACTIVE}")
-            if top.st_mode & stat.S_IWOTH:
-                raise PermissionError(errno.EPERM, "others may write here", self._spool)
-            names = set(filter(_DIRECTORY.fullmatch, os.listdir(f"{self._spool}/{ACTIVE}")))
+            names, owners = list_active(self._spool)
         except OSError as error:
             self._unreadable.add("gridengine_spool", error)
             if error.errno in VANISHED:
@@ -122,7 +93,7 @@ class GridEngineJobs:
         for gone in self._known.keys() - names:
             del self._known[gone]
         for name in names:
-            self._refresh(name, {0, top.st_uid})
+            self._refresh(name, owners)
         jobs: dict[JobKey, ActiveJob] = {}
         for known in self._known.values():
             if known.key is not None:
@@ -156,7 +127,7 @@ class GridEngineJobs:
             if state == known.state and known.complete:
                 return
             numbers = list(self._numbers(path, owners))
-            config = _read_owned(f"{path}/config", owners).decode("utf-8", "replace")
+            config = read_config(path, owners)
         except (OSError, ParseError) as error:
             self._unreadable.add("gridengine_job", error)
             return
@@ -164,7 +135,7 @@ class GridEngineJobs:
         if not config or not any(pid is not None for _, pid in told):
             return  # the shepherd notes its own pid when all the rest is written
         job_id = parse_job_id(name, config)
-        known.key = None if job_id is None else JobKey(BATCH_SYSTEM, job_id)
+        known.key = None if job_id is None else JobKey(NAME, job_id)
         known.job = ActiveJob(
             frozenset(gid for gid, _ in numbers if gid is not None),
             frozenset(pid for _, pid in numbers if pid is not None),
@@ -175,9 +146,7 @@ class GridEngineJobs:
     def _numbers(self, path: str, owners: Collection[int]) -> Iterator[tuple[int | None, int | None]]:
         """Yield group and shepherd of a job, then those of its tasks here that `qrsh -inherit` started."""
         yield self._number(f"{path}/addgrpid", owners), self._number(f"{path}/pid", owners)
-        with os.scandir(path) as entries:
-            tasks = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-        for name in sorted(tasks)[:MAX_TASKS]:
+        for name in list_tasks(path):
             yield (
                 self._number(f"{path}/{name}/addgrpid", owners),
                 self._number(f"{path}/{name}/pid", owners),
@@ -186,14 +155,6 @@ class GridEngineJobs:
     @staticmethod
     def _number(path: str, owners: Collection[int]) -> int | None:
         try:
-            return parse_number(_read_owned(path, owners))
+            return parse_number(read_owned(path, owners))
         except FileNotFoundError:  # a moment later it will be there
             return None
-
-
-def _read_owned(path: str, owners: Collection[int]) -> bytes:
-    """Return a plain file that only its owner, one of these, may write. Raises OSError."""
-    found = os.lstat(path)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid not in owners or found.st_mode & stat.S_IWOTH:
-        raise PermissionError(errno.EPERM, "not the daemon's own file", path)
-    return read_file(path)

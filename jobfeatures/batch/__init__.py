@@ -33,6 +33,7 @@ SYSTEMS = {
     "pbs": BatchSystem("jobfeatures.batch.pbs", "PBS_JOBID", is_plain=False),
     "lsf": BatchSystem("jobfeatures.batch.lsf", "LSB_JOBID", is_plain=False),
     "htcondor": BatchSystem("jobfeatures.batch.htcondor", "_CONDOR_JOB_AD", is_plain=False),
+    "gridengine": BatchSystem("jobfeatures.batch.gridengine", "JOB_ID", beside="SGE_TASK_ID", is_plain=False),
     "spool": BatchSystem("jobfeatures.batch.spool"),
 }
 

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.sampling.descriptors import Unreadable
-from exporter.sampling.gridengine import ActiveJob, GridEngineJobs, parse_job_id, parse_number
+from exporter.sampling.gridengine import ActiveJob, GridEngineJobs
 from exporter.sampling.processes import ProcessScanner
+from jobfeatures.batch.gridengine.basics import parse_job_id
+from jobfeatures.batch.gridengine.spool import parse_number
 from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
 

@@ -1,0 +1,411 @@
+"""Grid Engine's accounting file as a log of jobs: colon-separated lines, or one JSON object a line. Pure.
+
+Fields: accounting(5) (45 fields; Univa Grid Engine adds to them and counts
+times in milliseconds), and sge_accounting(5) of Open Cluster Scheduler 9 (JSON,
+times in microseconds). Codes of ``failed``: sge_status(5), "Failed states".
+Other units: ``ru_maxrss`` KiB, ``maxrss`` and ``maxvmem`` bytes, ``cpu`` seconds.
+
+A line is written when a run of a job has ended on its host. A job that is
+scheduled anew, an array, and a parallel job whose tasks are accounted for on
+their own have several.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from jobfeatures.accounting import AccountingRecord
+from jobfeatures.batch.gridengine.basics import (
+    NAME,
+    known,
+    least_limit,
+    make_key,
+    number_of,
+    parse_limit_bytes,
+    parse_limit_secs,
+    times_slots,
+)
+from jobfeatures.batch.gridengine.record import account_of, scale_epoch
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.joblog import JobRecord, Lost, Number
+from jobfeatures.model import JobKey, JobState, Limit
+from jobfeatures.quantities import parse_count
+
+FIELDS = (
+    *("qname", "hostname", "group", "owner", "job_name", "job_number", "account", "priority"),
+    *("submission_time", "start_time", "end_time", "failed", "exit_status", "ru_wallclock", "ru_utime"),
+    *("ru_stime", "ru_maxrss", "ru_ixrss", "ru_ismrss", "ru_idrss", "ru_isrss", "ru_minflt", "ru_majflt"),
+    *("ru_nswap", "ru_inblock", "ru_oublock", "ru_msgsnd", "ru_msgrcv", "ru_nsignals", "ru_nvcsw"),
+    *("ru_nivcsw", "project", "department", "granted_pe", "slots", "task_number", "cpu", "mem", "io"),
+    *("category", "iow", "pe_taskid", "maxvmem", "arid", "ar_sub_time"),
+)
+MORE_FIELDS = ("job_class", "qdel_info", "maxrss")  # of Univa Grid Engine, behind the others
+LEAST_FIELDS = FIELDS.index("category") + 1  # older versions end sooner
+MAX_LINE_CHARACTERS = 65536
+
+RESCHEDULED = frozenset({24, 25})  # "migrating", "rescheduling": the job starts again
+LOST_HOST = frozenset({19, 21})  # the shepherd or the execution daemon knew no more of it
+KILLED = frozenset({37, 100})  # for a limit, by qdel, or by itself
+
+_NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,18})?\Z", re.ASCII)
+_REQUESTS = re.compile(r"(?:\A| )-l ([^ ]+)")
+_COLUMNS = {name: place for place, name in enumerate((*FIELDS, *MORE_FIELDS))}
+_START = re.compile(r"(?:[^:\n]*:){5}[1-9][0-9]{0,9}:[^:\n]*:[^:\n]*:[0-9]+:[0-9]+:[0-9]+:[0-9]+:[0-9]+:")
+
+
+def recognise(head: str) -> bool:
+    """Tell whether a text that begins like this is an accounting file, of either form."""
+    for line in head.split("\n"):
+        if line.startswith("#") or len(line.strip()) < 2:
+            continue
+        if line.startswith("{"):
+            return all(f'"{name}"' in line for name in ("job_number", "qname", "hostname", "failed"))
+        return _START.match(line) is not None
+    return False
+
+
+def read_records(
+    lines: Iterable[str], *, source: str, strict: bool = False
+) -> Iterator[JobRecord | Rejected]:
+    """Return what the lines say, one record a line; comments and empty lines are passed over.
+
+    `restarts` counts the runs of a job before, as far as they stand before it.
+    A task of a parallel job (``pe_taskid``) is a step. Raises ParseError in
+    strict reading.
+    """
+    reruns: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if line.startswith("#") or len(line.strip()) < 2:  # qacct(1) passes over these as well
+            continue
+        try:
+            record = make_record(_parse_json(line) if line.startswith("{") else _parse_line(line), reruns)
+        except ParseError as error:
+            if strict:
+                raise ParseError(
+                    error.reason, source=source, line=number, field=error.field, text=error.text
+                ) from error
+            yield Rejected.from_error(
+                ParseError(error.reason, source=source, line=number, field=error.field, text=error.text)
+            )
+            continue
+        yield record
+
+
+def _parse_line(line: str) -> Mapping[str, str]:
+    """Cut a line into its fields. No field that comes before the last ones may hold a colon."""
+    if len(line) > MAX_LINE_CHARACTERS:
+        raise ParseError("line is too long", text=line)
+    fields = line.rstrip("\n").split(":")
+    if len(fields) < LEAST_FIELDS:
+        raise ParseError(f"{len(fields)} fields, not {len(FIELDS)}", text=line)
+    return dict(zip(_COLUMNS, fields, strict=False))
+
+
+def _parse_json(line: str) -> Mapping[str, str]:
+    """Return the values of an object and of the objects in it, as text."""
+    if len(line) > MAX_LINE_CHARACTERS:
+        raise ParseError("line is too long", text=line)
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ParseError("not JSON", text=line) from error
+    values: dict[str, str] = {}
+    waiting = [document]
+    while waiting:
+        place = waiting.pop()
+        for name, value in place.items():
+            if isinstance(value, dict):
+                waiting.append(value)
+            elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
+                values.setdefault(name, _plain(value))
+    if "pe_task_id" in values:
+        values["pe_taskid"] = values["pe_task_id"]
+    for name in ("task_number", "granted_pe", "project", "pe_taskid", "category", "arid"):
+        values.setdefault(name, "0" if name in {"task_number", "arid"} else "NONE")
+    return values
+
+
+def _plain(value: str | float) -> str:
+    """Return a number as the other form writes it, without an exponent."""
+    if isinstance(value, float):
+        return f"{value:f}" if abs(value) < 1e18 else repr(value)
+    return str(value)
+
+
+def make_record(values: Mapping[str, str], reruns: dict[str, int]) -> JobRecord:
+    """Return one line's record. `reruns` counts the runs by job that were scheduled anew. Raises ParseError.
+
+    ``0`` as a time says that it never came. The category holds the requests
+    (``-l h_rt=60,h_vmem=500M -pe smp 2``).
+    """
+    number = values.get("job_number", "")
+    if number_of(number) != number:
+        raise ParseError("not a job id", field="job_number", text=number)
+    task_number = _count(values, "task_number") or 0
+    task = str(task_number) if task_number else None
+    key = make_key(number, task)
+    step = known(values.get("pe_taskid"))
+    slots = _count(values, "slots") or None
+    failed, status = _count(values, "failed") or 0, _count(values, "exit_status")
+    start, end = _time(values, "start_time"), _time(values, "end_time")
+    limits = _parse_requests(values.get("category", ""), slots)
+    elapsed = None if start is None or end is None else max(0, end - start)
+    state = compute_state(
+        failed, status, elapsed, limits["wall"], deleted=known(values.get("qdel_info")) is not None
+    )
+    restarts = reruns.get(key.job_id, 0)
+    if failed in RESCHEDULED and step is None:
+        reruns[key.job_id] = restarts + 1
+    parallel = known(values.get("granted_pe")) is not None and slots != 1
+    host = known(values.get("hostname"))
+    return JobRecord(
+        batch_system=NAME,
+        job_id=key.job_id,
+        step=step,
+        state=state,
+        name=values.get("job_name") or None,
+        user=known(values.get("owner")),
+        group=known(values.get("group")),
+        account=account_of(values.get("project"), values.get("account")),
+        queue=known(values.get("qname")),
+        reservation=None if values.get("arid", "0") == "0" else known(values["arid"]),
+        submit_secs=_time(values, "submission_time"),
+        start_secs=start,
+        end_secs=end,
+        restarts=restarts,
+        exit_status=status if start is not None else None,
+        exit_signal=status - 128 if status is not None and 128 < status <= 192 else None,
+        nodes=(host,) if host is not None and not parallel else (),
+        total_nodes=None if parallel else 1,
+        total_cpus=slots,
+        requested_cpus=slots,
+        requested_memory_bytes=limits["memory"],
+        wall_limit_secs=limits["wall"],
+        cpu_limit_secs=limits["cpu"],
+        used_cpu_secs=_number(values, "cpu"),
+        used_memory_bytes=_used_memory(values),
+        array_job_id=number if task else None,
+        array_task_id=task,
+    )
+
+
+def compute_state(
+    failed: int, status: int | None, elapsed: Number | None, wall: Limit, *, deleted: bool = False
+) -> JobState:
+    """Return how a run ended, by its codes.
+
+    100 says no more than that the job was killed: after its limit of elapsed
+    time, that is the reason. That somebody deleted it only Univa's file tells.
+    """
+    if failed in RESCHEDULED:
+        return JobState.PREEMPTED
+    if failed in LOST_HOST:
+        return JobState.NODE_FAIL
+    if deleted:
+        return JobState.CANCELLED
+    if failed in KILLED and isinstance(wall, int) and elapsed is not None and elapsed >= wall:
+        return JobState.TIMEOUT
+    return JobState.COMPLETED if failed == 0 and status == 0 else JobState.FAILED
+
+
+def _parse_requests(category: str, slots: int | None) -> dict[str, Limit]:
+    """Return the limits that the job asked for, unknown where it did not; what cannot be read is not."""
+    asked = dict(
+        part.partition("=")[::2] for match in _REQUESTS.finditer(category) for part in match[1].split(",")
+    )
+
+    def limit(name: str) -> Limit:
+        try:
+            return (parse_limit_secs if name.endswith(("_rt", "_cpu")) else parse_limit_bytes)(
+                asked.get(name, "")
+            )
+        except ParseError:
+            return None
+
+    resident = limit("h_rss")
+    return {
+        "wall": least_limit(limit("h_rt"), limit("s_rt")),
+        "cpu": times_slots(limit("h_cpu"), slots),
+        "memory": resident if isinstance(resident, int) else times_slots(limit("h_vmem"), slots),
+    }
+
+
+def _used_memory(values: Mapping[str, str]) -> int | None:
+    """Return the most resident memory of the job where that is told, else that of its largest process."""
+    whole = _number(values, "maxrss")
+    if whole:
+        return int(whole)
+    largest = _number(values, "ru_maxrss")
+    return int(largest * 1024) if largest else None
+
+
+def _count(values: Mapping[str, str], name: str) -> int | None:
+    text = values.get(name, "")
+    return None if known(text) is None else parse_count(text, field=name)
+
+
+def _number(values: Mapping[str, str], name: str) -> Number | None:
+    text = values.get(name, "")
+    if known(text) is None:
+        return None
+    if _NUMBER.match(text) is None:
+        raise ParseError("not a number", field=name, text=text)
+    return float(text)
+
+
+def _time(values: Mapping[str, str], name: str) -> Number | None:
+    """Return epoch seconds, whole where they can be; None for 0."""
+    stamp = _count(values, name)
+    if not stamp:
+        return None
+    secs, micros = scale_epoch(stamp)
+    return secs + micros / 10**6 if micros else secs
+
+
+def make_accounting_record(record: JobRecord) -> AccountingRecord:
+    """Return a record as the controller role tells of it."""
+    start, end = record.start_secs, record.end_secs
+    return AccountingRecord(
+        key=JobKey(NAME, record.job_id),
+        step=record.step or "",
+        name=record.name or "",
+        state=record.state.value,
+        array_job_id=record.array_job_id,
+        array_task_id=None if record.array_task_id is None else int(record.array_task_id),
+        user=record.user,
+        account=record.account,
+        partition=record.queue,
+        reservation=record.reservation,
+        nodes=record.nodes,
+        submit_secs=whole_secs(record.submit_secs),
+        start_secs=whole_secs(start),
+        end_secs=whole_secs(end),
+        wall_limit_secs=record.wall_limit_secs,
+        requested_cpus=record.requested_cpus,
+        exit_code=record.exit_status,
+        elapsed_secs=None if start is None or end is None else max(0, int(end - start)),
+        max_resident_bytes=record.used_memory_bytes,
+    )
+
+
+def whole_secs(secs: Number | None) -> int | None:
+    """Return a time as a record of the controller role holds it."""
+    return None if secs is None else int(secs)
+
+
+# What a line has no field for, or none that says the same.
+_HOMELESS = (
+    *("uid", "gid", "partition", "executable", "priority", "eligible_secs", "suspended_secs", "total_gpus"),
+    *("requested_nodes", "requested_gpus", "het_job_id", "het_offset", "preceding_job_id", "think_secs"),
+)
+
+
+def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
+    """Return the lines of an accounting file, without newlines, 45 fields each, in the order of the records.
+
+    Jobs whose ids are no numbers have no place. Of several nodes only the
+    first is told, and of a state only what `failed` and `exit_status` can say.
+    """
+    for record in records:
+        number, _, task = record.job_id.partition(".")
+        if number_of(record.job_id) is None:
+            lost("job_id")
+            continue
+        for name in _HOMELESS:
+            if getattr(record, name) not in {None, ()}:
+                lost(name)
+        if len(record.nodes) > 1:
+            lost("nodes")
+        yield ":".join(_make_fields(record, number, task or record.array_task_id or "0", lost))
+
+
+def _make_fields(record: JobRecord, number: str, task: str, lost: Lost) -> list[str]:
+    def text(value: str | None, name: str, absent: str = "NONE") -> str:
+        if value is None:
+            return absent
+        plain = re.sub(r"[:\s]", "_", value)
+        if plain != value:
+            lost(name)
+        return plain or absent
+
+    def secs(value: Number | None, name: str) -> str:
+        if value is not None and value != int(value):
+            lost(name)
+        return str(int(value or 0))
+
+    failed, status = _codes_of(record, lost)
+    start, end = int(record.start_secs or 0), int(record.end_secs or 0)
+    memory = (record.used_memory_bytes or 0) / 1024
+    slots = record.total_cpus or record.requested_cpus or 1
+    return [
+        text(record.queue or record.partition, "queue"),
+        text(record.nodes[0] if record.nodes else None, "nodes"),
+        text(record.group, "group"),
+        text(record.user, "user"),
+        text(record.name, "name", ""),
+        number,
+        text(record.account, "account", "sge"),
+        "0",
+        secs(record.submit_secs, "submit_secs"),
+        secs(record.start_secs, "start_secs"),
+        secs(record.end_secs, "end_secs"),
+        str(failed),
+        str(status),
+        str(max(0, end - start) if start and end else 0),
+        *("0.000000", "0.000000", f"{memory:.6f}"),
+        *("0" for _ in range(FIELDS.index("ru_nivcsw") - FIELDS.index("ru_maxrss"))),
+        "NONE",
+        "NONE",
+        "smp" if slots > 1 else "NONE",
+        str(slots),
+        task if task.isascii() and task.isdigit() else "0",
+        f"{record.used_cpu_secs or 0:.6f}",
+        "0.000000",
+        "0.000000",
+        _category_of(record, slots),
+        "0.000000",
+        text(record.step, "step"),
+        "0.000000",
+        text(record.reservation, "reservation", "0"),
+        "0",
+    ]
+
+
+def _codes_of(record: JobRecord, lost: Lost) -> tuple[int, int]:
+    """Return `failed` and `exit_status`."""
+    status = record.exit_status
+    if record.exit_signal and (status is None or status < 128):
+        status = 128 + record.exit_signal
+    match record.state:
+        case JobState.COMPLETED:
+            return 0, status or 0
+        case JobState.PREEMPTED:
+            return 25, status or 0
+        case JobState.NODE_FAIL:
+            return 19, status or 0
+        case JobState.FAILED if record.start_secs is not None and not (status and status > 128):
+            return 0, status or 1
+        case JobState.FAILED | JobState.TIMEOUT:
+            return (100, status or 137) if record.start_secs is not None else (1, 0)
+        case _:
+            lost("state")
+            return 100, status or 137
+
+
+def _category_of(record: JobRecord, slots: int) -> str:
+    asked: list[str] = []
+    for name, limit, per in (
+        ("h_cpu", record.cpu_limit_secs, slots),
+        ("h_rss", record.requested_memory_bytes, 1),
+        ("h_rt", record.wall_limit_secs, 1),
+    ):
+        if isinstance(limit, int):
+            asked.append(f"{name}={limit // per}")
+        elif limit is not None:
+            asked.append(f"{name}=INFINITY")
+    parts = [f"-l {','.join(asked)}"] if asked else []
+    if slots > 1:
+        parts.append(f"-pe smp {slots}")
+    return " ".join(parts) or "NONE"

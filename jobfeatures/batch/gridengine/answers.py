@@ -1,0 +1,172 @@
+"""What ``qstat`` tells a node of its jobs and its queues: text to records. Pure.
+
+Commands: qstat(1). Only what the spool directory lacks is asked for: the
+limits of elapsed time, and the states of this host's queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jobfeatures.batch.gridengine.basics import is_number, known, least_limit, parse_limit_secs
+from jobfeatures.batch.gridengine.xml import parse_xml, text_of
+from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.model import UNLIMITED, Limit, NodeNotice
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+JOB_SOURCE = "qstat -j"
+QUEUE_SOURCE = "qstat -f"
+
+# Letters of a queue's state that mean that somebody has decided that it starts no more jobs:
+# disabled by hand (d) or by its calendar (D), or deleted while jobs run in it (o). qstat(1), "Full
+# Format". An overload (a), a host that is silent (u) or an error (E) is no decision.
+DRAINING_LETTERS = frozenset("dDo")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What ``qstat -j`` says of a job: the limits of elapsed time that it asked for."""
+
+    wall_secs: Limit = None
+    known: bool = True  # False: the master knows no such job
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInstance:
+    """One queue on one host. `states` are letters, none while it takes jobs."""
+
+    queue: str
+    host: str
+    states: str = ""
+    slots: int | None = None
+    used_slots: int | None = None
+    wall_secs: Limit = None
+
+    @property
+    def is_draining(self) -> bool:
+        """Tell whether it was decided that it starts no more jobs."""
+        return not DRAINING_LETTERS.isdisjoint(self.states)
+
+
+@dataclass(frozen=True, slots=True)
+class JobAnswers:
+    """What was said of jobs, by number."""
+
+    jobs: Mapping[str, Asked]
+    rejected: tuple[Rejected, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAnswers:
+    """What was said of a host's queues, by name."""
+
+    queues: Mapping[str, QueueInstance]
+    rejected: tuple[Rejected, ...] = ()
+
+    @property
+    def notice(self) -> NodeNotice | None:
+        """Return what this means for the node; None where no queue is on it."""
+        if not self.queues:
+            return None
+        return NodeNotice(draining=all(each.is_draining for each in self.queues.values()))
+
+
+def parse_asked_jobs(data: bytes) -> JobAnswers:
+    """Return the limits in the answer to ``qstat -j 10,11 -xml``.
+
+    Sample, shortened: ``<djob_info><element><JB_job_number>10</JB_job_number> …
+    <JB_hard_resource_list><qstat_l_requests><CE_name>h_rt</CE_name>
+    <CE_stringval>1::1</CE_stringval> …``. Jobs that the master does not know are
+    left out, or told of in ``<unknown_jobs>`` if none is known. A job that asked
+    for no limit is UNLIMITED here, and has those of its queue. Raises ParseError.
+    """
+    root = parse_xml(data, source=JOB_SOURCE)
+    jobs: dict[str, Asked] = {}
+    rejected: list[Rejected] = []
+    if root.tag == "unknown_jobs":
+        for element in root.iter("ST_name"):
+            if is_number((element.text or "").strip()):
+                jobs[(element.text or "").strip()] = Asked(known=False)
+        return JobAnswers(jobs)
+    if root.tag != "detailed_job_info":
+        raise ParseError("not an answer about jobs", source=JOB_SOURCE, text=root.tag)
+    for element in root.iterfind("djob_info/*"):
+        number = text_of(element, "JB_job_number") or ""
+        if not is_number(number):
+            rejected.append(Rejected(JOB_SOURCE, "not a job id", 0, "JB_job_number", shown(number)))
+            continue
+        limits: list[Limit] = [UNLIMITED]
+        for request in element.iterfind("JB_hard_resource_list/*"):
+            if text_of(request, "CE_name") not in {"h_rt", "s_rt"}:
+                continue
+            value = text_of(request, "CE_stringval") or text_of(request, "CE_doubleval") or ""
+            try:
+                limits.append(parse_limit_secs(value))
+            except ParseError as error:
+                limits.append(None)
+                field = text_of(request, "CE_name") or ""
+                rejected.append(
+                    Rejected(JOB_SOURCE, f"{error.reason} (job {number})", 0, field, shown(value))
+                )
+        jobs[number] = Asked(least_limit(*limits))
+    return JobAnswers(jobs, tuple(rejected))
+
+
+def parse_host_queues(data: bytes) -> QueueAnswers:
+    """Return the queues in the answer to ``qstat -f -F h_rt,s_rt -q *@HOST -xml``.
+
+    Sample, shortened: ``<Queue-List><name>all.q@node1</name> …
+    <slots_used>3</slots_used> … <slots_total>4</slots_total> … <state>d</state>
+    <resource name="h_rt" type="qf">02:00:00</resource> …``. There is no ``state``
+    while a queue takes jobs. Raises ParseError.
+    """
+    root = parse_xml(data, source=QUEUE_SOURCE)
+    if root.tag != "job_info":
+        raise ParseError("not an answer about queues", source=QUEUE_SOURCE, text=root.tag)
+    queues: dict[str, QueueInstance] = {}
+    rejected: list[Rejected] = []
+    for element in root.iter("Queue-List"):
+        name = text_of(element, "name") or ""
+        try:
+            queue = _parse_instance(name, element)
+        except ParseError as error:
+            rejected.append(
+                Rejected(
+                    QUEUE_SOURCE, f"{error.reason} (queue {name[:64]})", 0, error.field, shown(error.text)
+                )
+            )
+        else:
+            queues[queue.queue] = queue
+    return QueueAnswers(queues, tuple(rejected))
+
+
+def _parse_instance(name: str, element: Element) -> QueueInstance:
+    queue, at, host = name.partition("@")
+    if not (queue and at and host):
+        raise ParseError("not QUEUE@HOST", field="name", text=name)
+    limits = [
+        parse_limit_secs((each.text or "").strip(), field=each.get("name", ""))
+        for each in element.iterfind("resource")
+        if each.get("name") in {"h_rt", "s_rt"}
+    ]
+    return QueueInstance(
+        queue,
+        host,
+        states=known(text_of(element, "state")) or "",
+        slots=parse_slots(text_of(element, "slots_total")),
+        used_slots=parse_slots(text_of(element, "slots_used")),
+        wall_secs=least_limit(*limits),
+    )
+
+
+def parse_slots(text: str | None) -> int | None:
+    """Return a number of slots, None for none or ``-``. Raises ParseError."""
+    if text is None or text == "-":
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+        raise ParseError("not a number of slots", field="slots", text=text)
+    return int(text)

@@ -1,0 +1,50 @@
+"""Questions to the master about this node's jobs and queues, and what follows from the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from jobfeatures.batch.gridengine.answers import (
+    Asked,
+    JobAnswers,
+    QueueAnswers,
+    QueueInstance,
+    parse_asked_jobs,
+    parse_host_queues,
+)
+from jobfeatures.batch.gridengine.basics import least_limit
+from jobfeatures.command import first_line, run_command
+from jobfeatures.errors import SourceError
+from jobfeatures.model import Job
+
+MAX_ANSWER_BYTES = 32 * 2**20
+NOBODYS_JOBS = "-u", "root"  # a queue is listed with the jobs of these users: root has none
+
+
+def ask_about_jobs(numbers: Collection[str], *, qstat: str, timeout_secs: float) -> JobAnswers:
+    """Return what the master says of jobs. Raises SourceError or ParseError."""
+    return parse_asked_jobs(_run([qstat, "-j", ",".join(numbers), "-xml"], timeout_secs))
+
+
+def ask_about_queues(node_name: str, *, qstat: str, timeout_secs: float) -> QueueAnswers:
+    """Return the queues of a host, named with or without its domain. Raises SourceError or ParseError."""
+    hosts = f"*@{node_name},*@{node_name}.*"
+    argv = [qstat, "-f", "-F", "h_rt,s_rt", "-q", hosts, *NOBODYS_JOBS, "-xml"]
+    return parse_host_queues(_run(argv, timeout_secs))
+
+
+def with_wall_limit(job: Job, asked: Asked | None, queue: QueueInstance | None) -> Job:
+    """Return a job with its limit of elapsed time: the least that it asked for and that its queue has."""
+    if asked is None or not asked.known:  # it may have asked for less than its queue allows
+        return job
+    wall = least_limit(asked.wall_secs, queue.wall_secs if queue else None)
+    return replace(job, limits=replace(job.limits, wall_secs=wall))
+
+
+def _run(argv: list[str], timeout_secs: float) -> bytes:
+    """Return what a command printed; about unknown jobs some versions answer and fail."""
+    output = run_command(argv, timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES)
+    if not output.stdout.strip():
+        raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
+    return output.stdout

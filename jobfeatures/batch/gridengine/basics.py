@@ -1,0 +1,141 @@
+"""What all of Grid Engine has in common: identities, and values as its files and commands write them. Pure.
+
+Time and memory specifiers: sge_types(5). Limits and the slots that they are
+multiplied by: queue_conf(5), "RESOURCE LIMITS".
+"""
+
+from __future__ import annotations
+
+import re
+
+from jobfeatures.errors import ParseError
+from jobfeatures.model import UNLIMITED, JobKey, Limit
+
+NAME = "gridengine"
+NOTHING = frozenset({"", "none", "undefined", "na", "null"})  # whatever its case
+
+_DIRECTORY = re.compile(r"([1-9][0-9]{0,9})\.([1-9][0-9]{0,9})", re.ASCII)
+_TASK = re.compile(r"^ja_task_id=([0-9]{1,10})$", re.MULTILINE)
+_NUMBER = re.compile(
+    r"(?:0[xX](?P<hex>[0-9a-fA-F]{1,16})|(?P<octal>0[0-7]{1,18})|(?P<decimal>[0-9]{1,18}))\Z"
+)
+_FRACTION = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18}))?\Z", re.ASCII)
+_PART = re.compile(r"[0-9]{0,10}\Z", re.ASCII)
+_PLAIN_ID = re.compile(r"[1-9][0-9]{0,9}\Z", re.ASCII)
+_ID = re.compile(r"([1-9][0-9]{0,9})(?:\.([1-9][0-9]{0,9}))?\Z", re.ASCII)
+_MULTIPLIERS = {
+    **{letter: 1000**power for power, letter in enumerate("kmgt", 1)},
+    **{letter: 1024**power for power, letter in enumerate("KMGT", 1)},
+}
+_UNLIMITED = frozenset({"infinity", "inf"})
+
+
+def is_active_name(name: str) -> bool:
+    """Tell whether a name in ``active_jobs`` is that of a job: ``<job>.<task>``."""
+    return _DIRECTORY.fullmatch(name) is not None
+
+
+def is_number(text: str) -> bool:
+    """Tell whether a text is the number of a job."""
+    return _PLAIN_ID.match(text) is not None
+
+
+def number_of(job_id: str) -> str | None:
+    """Return the number by which commands know a job: ``7`` of ``7`` and of ``7.3``; None for no job id."""
+    match = _ID.match(job_id)
+    return match[1] if match else None
+
+
+def make_key(number: str, task: str | None) -> JobKey:
+    """Return the identity of a job, or of one task of an array. Raises ParseError."""
+    job_id = number if task is None else f"{number}.{task}"
+    if _ID.match(job_id) is None:
+        raise ParseError("not a job id", text=job_id)
+    return JobKey(NAME, job_id)
+
+
+def parse_job_id(name: str, config: str) -> str | None:
+    """Return the id of the job with a directory ``<job>.<task>``: ``JOB.TASK`` of an array, else ``JOB``.
+
+    All tasks of an array have one number and may run side by side on a node,
+    so that the task belongs to their identity; of any other job `qstat` and
+    JOB_ID tell the number alone. `config` says which: `ja_task_id` is 0 where
+    there is no array. It holds what users wrote too, hence it is believed no
+    number but these. None where the name is no job's.
+    """
+    directory = _DIRECTORY.fullmatch(name)
+    if directory is None:
+        return None
+    task = _TASK.search(config)
+    return directory[1] if task is not None and int(task[1]) == 0 else name
+
+
+def parse_limit_secs(text: str, *, field: str = "") -> Limit:
+    """Return seconds of a time specifier: ``3600``, ``1:0:1``, ``1::1`` (both 3601), ``0x10``, ``010`` (8).
+
+    INFINITY is UNLIMITED; NONE, UNDEFINED and "" are None. A fraction of a
+    second, as in ``60.000000``, is dropped. Raises ParseError.
+    """
+    known = _parse_word(text)
+    if known != text:
+        return known  # type: ignore[return-value]  # not a text any more
+    if ":" in text:
+        parts = text.split(":")
+        if len(parts) != 3 or not all(_PART.match(part) for part in parts) or not any(parts):
+            raise ParseError("not a time", field=field, text=text)
+        hours, minutes, seconds = (int(part or "0") for part in parts)
+        return hours * 3600 + minutes * 60 + seconds
+    return _parse_number(text, field, "not a time")
+
+
+def parse_limit_bytes(text: str, *, field: str = "") -> Limit:
+    """Return bytes of a memory specifier: ``4G`` is 4 * 1024**3, ``4g`` is 4 * 1000**3, ``500`` is 500.
+
+    INFINITY is UNLIMITED; NONE, UNDEFINED and "" are None. Raises ParseError.
+    """
+    known = _parse_word(text)
+    if known != text:
+        return known  # type: ignore[return-value]  # not a text any more
+    scale = _MULTIPLIERS.get(text[-1], 1)
+    return _parse_number(text[:-1] if scale != 1 else text, field, "not a size", scale)
+
+
+def least_limit(*limits: Limit) -> Limit:
+    """Return the limit that is reached first. None says nothing: it is not UNLIMITED."""
+    numbers = [each for each in limits if isinstance(each, int)]
+    if numbers:
+        return min(numbers)
+    return UNLIMITED if limits and None not in limits else None
+
+
+def times_slots(limit: Limit, slots: int | None) -> Limit:
+    """Return a limit that is set for each slot as that of all of them."""
+    if not isinstance(limit, int):
+        return limit
+    return None if slots is None else limit * slots
+
+
+def known(text: str | None) -> str | None:
+    """Return a text unless it says that there is nothing to say."""
+    return None if text is None or text.lower() in NOTHING else text
+
+
+def _parse_word(text: str) -> Limit | str:
+    word = text.lower()
+    if word in _UNLIMITED:
+        return UNLIMITED
+    return None if word in NOTHING else text
+
+
+def _parse_number(text: str, field: str, reason: str, scale: int = 1) -> int:
+    match = _NUMBER.match(text)
+    if match is not None:
+        if match["hex"]:
+            return int(match["hex"], 16) * scale
+        return (int(match["octal"], 8) if match["octal"] else int(match["decimal"])) * scale
+    fraction = _FRACTION.match(text)
+    if fraction is None:
+        raise ParseError(reason, field=field, text=text)
+    digits = fraction[2] or "0"
+    below: int = int(digits) * scale // 10 ** len(digits)
+    return int(fraction[1]) * scale + below

@@ -1,0 +1,133 @@
+"""Hosts and queues as ``qhost -q -xml`` tells them. Pure.
+
+Command: qhost(1); the letters of a queue's state: qstat(1), "Full Format",
+https://manpages.debian.org/bookworm/gridengine-client/qstat.1.en.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jobfeatures.batch.gridengine.answers import DRAINING_LETTERS, QueueInstance, parse_slots
+from jobfeatures.batch.gridengine.basics import NAME, known
+from jobfeatures.batch.gridengine.xml import parse_xml
+from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.model import Cluster, ClusterNode, Partition
+from jobfeatures.nodelist import expand_nodes
+from jobfeatures.quantities import parse_binary_size, parse_count
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+CLUSTER_SOURCE = "qhost -q"
+CLUSTER_QUESTION = ("-q", "-xml")
+ALL_HOSTS = "global"  # stands for values that all hosts share
+
+# Letters with which a queue starts no jobs: draining, suspended by hand (s), by its calendar (C), for
+# another queue (S) or slot by slot (P), in error (E), ambiguously configured (c), silent (u). With an
+# alarm (a, A) it starts none for the moment: that is what an overload means, and goes by itself.
+CLOSED_LETTERS = DRAINING_LETTERS | frozenset("sSCPEcu")
+
+
+def parse_cluster(data: bytes, *, taken_at_secs: float) -> Cluster:
+    """Return the answer to ``qhost -q -xml``; a bad host or queue costs itself only.
+
+    Sample, shortened: ``<host name='node1'> <hostvalue name='num_proc'>2</hostvalue> …
+    <hostvalue name='mem_total'>23.5G</hostvalue> … <queue name='all.q'> <queuevalue
+    qname='all.q' name='slots_used'>3</queuevalue> … <queuevalue qname='all.q'
+    name='state_string'>d</queuevalue> </queue> </host>``. ``-`` is not known; letters
+    of sizes are powers of 1024. Raises ParseError.
+    """
+    root = parse_xml(data, source=CLUSTER_SOURCE)
+    if root.tag != "qhost":
+        raise ParseError("not an answer about hosts", source=CLUSTER_SOURCE, text=root.tag)
+    nodes: dict[str, ClusterNode] = {}
+    queues: dict[str, list[QueueInstance]] = {}
+    rejected: list[Rejected] = []
+    for element in root.iterfind("host"):
+        name = element.get("name", "")
+        if name == ALL_HOSTS:
+            continue
+        try:
+            instances = [_parse_instance(name, each) for each in element.iterfind("queue")]
+            nodes[name] = _parse_host(name, element, instances)
+        except ParseError as error:
+            reason = f"{error.reason} (host {shown(name)})"
+            rejected.append(Rejected(CLUSTER_SOURCE, reason, 0, error.field, shown(error.text)))
+            continue
+        for instance in instances:
+            queues.setdefault(instance.queue, []).append(instance)
+    return Cluster(
+        source=NAME,
+        taken_at_secs=taken_at_secs,
+        partitions=tuple(_make_partition(name, instances) for name, instances in queues.items()),
+        nodes=tuple(nodes.values()),
+        rejected=tuple(rejected),
+    )
+
+
+def _make_partition(name: str, instances: Sequence[QueueInstance]) -> Partition:
+    """Return a queue: UP while it starts jobs on one host at least."""
+    is_up = any(CLOSED_LETTERS.isdisjoint(each.states) for each in instances)
+    return Partition(name=name, nodes=tuple(each.host for each in instances), state="UP" if is_up else "DOWN")
+
+
+def _parse_instance(host: str, element: Element) -> QueueInstance:
+    values = {each.get("name", ""): (each.text or "").strip() for each in element.iterfind("queuevalue")}
+    return QueueInstance(
+        element.get("name", ""),
+        host,
+        states=known(values.get("state_string")) or "",
+        slots=parse_slots(values.get("slots")),
+        used_slots=parse_slots(values.get("slots_used")),
+    )
+
+
+def _parse_host(name: str, element: Element, queues: Sequence[QueueInstance]) -> ClusterNode:
+    if expand_nodes(name) != (name,):
+        raise ParseError("not a host name", field="name", text=name)
+    values = {each.get("name", ""): (each.text or "").strip() for each in element.iterfind("hostvalue")}
+    processors, memory = (values.get(each, "-") for each in ("num_proc", "mem_total"))
+    used = [each.used_slots for each in queues if each.used_slots is not None]
+    return ClusterNode(
+        name=name,
+        states=compute_states(queues, is_silent=values.get("load_avg", "-") == "-"),
+        cpus=compute_slots(queues, None if processors == "-" else parse_count(processors, field="num_proc")),
+        allocated_cpus=sum(used) if used else None,
+        memory_bytes=None if memory == "-" else parse_binary_size(memory, field="mem_total"),
+        address=name,
+    )
+
+
+def compute_slots(queues: Sequence[QueueInstance], processors: int | None) -> int | None:
+    """Return the slots of a host: those of its queue.
+
+    Several queues may share its processors or divide them, which their slots
+    do not tell: together they have no more than the host has processors,
+    unless one of them alone has more.
+    """
+    slots = [each.slots for each in queues if each.slots is not None]
+    if len(slots) < 2:
+        return slots[0] if slots else processors
+    return min(sum(slots), max(*slots, processors or 0))
+
+
+def compute_states(queues: Sequence[QueueInstance], *, is_silent: bool) -> tuple[str, ...]:
+    """Return the words for the state of a host, its base state first.
+
+    A host that reports no load, or with a queue in ``u``, does not answer. A
+    host whose queues are all disabled drains.
+    """
+    if is_silent or any("u" in each.states for each in queues):
+        base: tuple[str, ...] = ("DOWN", "NOT_RESPONDING")
+    elif queues and all("E" in each.states for each in queues):
+        base = ("ERROR",)
+    else:
+        used = sum(each.used_slots or 0 for each in queues)
+        total = compute_slots(queues, None)
+        if not used:
+            base = ("IDLE",)
+        else:
+            base = ("ALLOCATED",) if total is not None and used >= total else ("MIXED",)
+    return (*base, "DRAIN") if queues and all(each.is_draining for each in queues) else base

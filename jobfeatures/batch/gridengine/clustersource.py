@@ -1,0 +1,157 @@
+"""The source that asks Grid Engine about the whole cluster, for the controller role."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+
+from jobfeatures.accounting import Accounting, AccountingRecord
+from jobfeatures.batch.gridengine.accounting import make_accounting_record, read_records, whole_secs
+from jobfeatures.batch.gridengine.basics import NAME
+from jobfeatures.batch.gridengine.cluster import CLUSTER_QUESTION, CLUSTER_SOURCE, parse_cluster
+from jobfeatures.batch.gridengine.queue import QUEUE_QUESTION, QUEUE_SOURCE, parse_queue
+from jobfeatures.clock import Clock
+from jobfeatures.command import first_line, run_command
+from jobfeatures.errors import ParseError, Rejected, SourceError
+from jobfeatures.joblog import JobRecord
+from jobfeatures.model import Cluster, Job, JobKey, JobTable
+
+MAX_ANSWER_BYTES = 512 * 2**20
+MAX_ACCOUNTING_BYTES = 64 * 2**20  # of the end of the accounting file; some 200,000 jobs
+MAX_OUTCOME_RECORDS = 10_000  # that are looked through for how jobs of the queue have ended
+BLOCK_BYTES = 2**20
+REPORTED_WITHIN_SECS = 3600.0
+
+
+class GridEngineCluster:
+    """Asks ``qstat`` and ``qhost``, and reads the end of the accounting file."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        qstat: str = "qstat",
+        qhost: str = "qhost",
+        accounting_file: str | None = None,
+        timeout_secs: float = 60.0,
+    ) -> None:
+        """`timeout_secs` limits each question; without an `accounting_file` there is no accounting."""
+        self._clock = clock
+        self._qstat = qstat
+        self._qhost = qhost
+        self._accounting_file = accounting_file
+        self._timeout_secs = timeout_secs
+
+    def poll_queue(self) -> JobTable:
+        """Return the queue; of jobs that have ended the latest `finished_jobs` of sge_conf(5) stay in it."""
+        taken_at_secs = self._clock.now_secs()
+        data = self._run([self._qstat, *QUEUE_QUESTION])
+        try:
+            table = parse_queue(data, taken_at_secs=taken_at_secs)
+        except ParseError as error:
+            raise SourceError(f"{QUEUE_SOURCE}: {error}") from error
+        return replace(table, jobs=self._with_outcomes(table.jobs))
+
+    def _with_outcomes(self, jobs: Mapping[JobKey, Job]) -> Mapping[JobKey, Job]:
+        """Return the jobs, those that have ended with what accounting says of their end.
+
+        The queue only tells that they have. Where accounting cannot be had, or
+        tells nothing of them, that is all.
+        """
+        wanted = {key.job_id for key, job in jobs.items() if job.state.is_finished}
+        ended: dict[JobKey, Job] = {}
+        try:
+            latest = self._latest_records(self._accounting_file, 0) if self._accounting_file else ()
+            for each in islice(latest, MAX_OUTCOME_RECORDS):
+                if not wanted:
+                    break
+                if isinstance(each, JobRecord) and each.step is None and each.job_id in wanted:
+                    wanted.discard(each.job_id)
+                    key = JobKey(NAME, each.job_id)
+                    ended[key] = replace(
+                        jobs[key],
+                        state=each.state,
+                        partition=each.queue,
+                        nodes=each.nodes,
+                        start_secs=whole_secs(each.start_secs),
+                        end_secs=whole_secs(each.end_secs),
+                    )
+        except OSError:  # poll_accounting tells of it, where accounting is wanted
+            pass
+        return {**jobs, **ended}
+
+    def poll_cluster(self) -> Cluster:
+        """Return hosts and queues."""
+        taken_at_secs = self._clock.now_secs()
+        data = self._run([self._qhost, *CLUSTER_QUESTION])
+        try:
+            cluster = parse_cluster(data, taken_at_secs=taken_at_secs)
+        except ParseError as error:
+            raise SourceError(f"{CLUSTER_SOURCE}: {error}") from error
+        if not cluster.nodes:
+            raise SourceError(f"{CLUSTER_SOURCE}: no host in the answer")
+        return cluster
+
+    def poll_accounting(self, since_secs: float) -> Accounting:
+        """Return the records of jobs that ended since then: Grid Engine writes one when a job has ended."""
+        taken_at_secs = self._clock.now_secs()
+        if self._accounting_file is None:
+            raise SourceError("there is no accounting: gridengine.accounting_file is not set, nor SGE_ROOT")
+        records: list[AccountingRecord] = []
+        rejected: list[Rejected] = []
+        try:
+            for each in self._latest_records(self._accounting_file, since_secs):
+                if isinstance(each, Rejected):
+                    rejected.append(each)
+                elif each.end_secs is not None and each.end_secs >= since_secs:  # else it did not start
+                    records.append(make_accounting_record(each))
+        except OSError as error:
+            raise SourceError(f"{self._accounting_file}: {error.strerror}") from error
+        return Accounting(
+            source=NAME, records=tuple(records[::-1]), taken_at_secs=taken_at_secs, rejected=tuple(rejected)
+        )
+
+    @staticmethod
+    def _latest_records(path: str, since_secs: float) -> Iterator[JobRecord | Rejected]:
+        """Yield records from the last one back to those that are certainly too old. Raises OSError.
+
+        They stand in the order in which jobs were reported, nearly that of
+        their ends: what ended an hour before `since_secs` ends the search.
+        """
+        for line in _lines_backwards(path):
+            for each in read_records([line], source=path):
+                yield each
+                ended_secs = None if isinstance(each, Rejected) else each.end_secs
+                if ended_secs is not None and ended_secs < since_secs - REPORTED_WITHIN_SECS:
+                    return
+
+    def _run(self, argv: list[str]) -> bytes:
+        output = run_command(argv, timeout_secs=self._timeout_secs, max_bytes=MAX_ANSWER_BYTES)
+        if output.status != 0 or not output.stdout.strip():
+            raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
+        return output.stdout
+
+
+def _lines_backwards(path: str) -> Iterator[str]:
+    """Yield whole lines from the last one back, without one that is being written. Raises OSError."""
+    with open(path, "rb") as file:
+        position = file.seek(0, os.SEEK_END)
+        lowest = max(0, position - MAX_ACCOUNTING_BYTES)
+        rest = b""
+        is_last = True
+        while position > lowest:
+            size = min(BLOCK_BYTES, position - lowest)
+            position -= size
+            file.seek(position)
+            lines = (file.read(size) + rest).split(b"\n")
+            rest = lines[0]
+            for line in reversed(lines[1:]):
+                if not is_last:
+                    yield line.decode("utf-8", "replace")
+                is_last = False
+        if not position and not is_last:
+            yield rest.decode("utf-8", "replace")

@@ -1,0 +1,195 @@
+"""The queue of a cluster as ``qstat`` tells it: text to jobs. Pure.
+
+Command: qstat(1), "OUTPUT FORMATS". Job states: sge_status(5), "Job state",
+https://manpages.debian.org/bookworm/gridengine-common/sge_status.5.en.html
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING
+
+from jobfeatures.batch.gridengine.answers import parse_slots
+from jobfeatures.batch.gridengine.basics import (
+    NAME,
+    is_number,
+    known,
+    least_limit,
+    make_key,
+    parse_limit_secs,
+    times_slots,
+)
+from jobfeatures.batch.gridengine.record import parse_epoch
+from jobfeatures.batch.gridengine.xml import parse_xml, text_of
+from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.model import Job, JobKey, JobState, JobTable, Limit, Limits
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+QUEUE_SOURCE = "qstat -s prsz"
+
+# -ext alone leaves the times out; -g t tells the host of each slot of a parallel job.
+QUEUE_QUESTION = ("-u", "*", "-s", "prsz", "-r", "-ext", "-urg", "-pri", "-g", "t", "-xml")
+
+_LETTERS = frozenset("dEhqrRsStTwzPNn")
+_RANGE = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10})(?::([0-9]{1,10}))?)?\Z", re.ASCII)
+MAX_TASKS = 10_000_000
+
+
+def parse_state(text: str) -> JobState:
+    """Return the state that a combination of letters stands for.
+
+    ``qw hqw hRwq Rq Eqw Ehqw`` wait (an error has to be cleared first), ``r t
+    hr Rr Rt`` run, ``s ts S tS T tT Rs …`` are suspended, by whom ever, ``dr dt
+    ds …`` are being ended. ``z`` has ended; how, qstat does not tell, and deleted
+    jobs have it as well. Anything else is UNKNOWN.
+    """
+    letters = set(text)
+    if not letters or not letters <= _LETTERS:
+        return JobState.UNKNOWN
+    if "z" in letters:
+        return JobState.COMPLETED
+    if letters & {"q", "w"}:
+        return JobState.PENDING
+    if not letters & set("rtsSTR"):
+        return JobState.UNKNOWN
+    if "d" in letters:
+        return JobState.COMPLETING
+    return JobState.SUSPENDED if letters & set("sSTP") else JobState.RUNNING
+
+
+def reason_of(text: str) -> str | None:
+    """Return why a job with these letters waits: "Error", "Held", or None for its turn."""
+    if "E" in text:
+        return "Error"
+    return "Held" if "h" in text else None
+
+
+def parse_queue(data: bytes, *, taken_at_secs: float, tz: tzinfo | None = None) -> JobTable:
+    """Return the jobs of ``qstat`` with `QUEUE_QUESTION`.
+
+    Sample, shortened: ``<job_list state="running"><JB_job_number>11</JB_job_number> …
+    <JB_owner>bob</JB_owner> … <state>r</state> <JAT_start_time>2026-11-21T13:33:21</JAT_start_time>
+    … <queue_name>all.q@node1</queue_name> <master>MASTER</master> <slots>1</slots>
+    <tasks>4</tasks> … <granted_pe name="smp">2</granted_pe> <hard_request
+    name="h_rt" …>3601</hard_request> …``; a job has a row for each of its slots.
+    Times are local to `tz` (None: this machine's zone).
+
+    The table is complete unless a record was bad. Raises ParseError.
+    """
+    root = parse_xml(data, source=QUEUE_SOURCE)
+    if root.tag != "job_info":
+        raise ParseError("not an answer about the queue", source=QUEUE_SOURCE, text=root.tag)
+    jobs: dict[JobKey, Job] = {}
+    nodes: dict[JobKey, dict[str, None]] = {}
+    rejected: list[Rejected] = []
+    for element in root.iter("job_list"):
+        number = text_of(element, "JB_job_number") or ""
+        try:
+            job = parse_queued_job(element, tz)
+        except ParseError as error:
+            reason = f"{error.reason} (job {shown(number)})"
+            rejected.append(Rejected(QUEUE_SOURCE, reason, 0, error.field, shown(error.text)))
+            continue
+        hosts = nodes.setdefault(job.key, {})
+        hosts.update(dict.fromkeys(job.nodes))
+        old = jobs.get(job.key)
+        if old is None or text_of(element, "master") == "MASTER":
+            jobs[job.key] = job
+    for key, hosts in nodes.items():
+        if hosts:
+            jobs[key] = _with_nodes(jobs[key], tuple(hosts))
+    return JobTable(
+        source=NAME, jobs=jobs, taken_at_secs=taken_at_secs, complete=not rejected, rejected=tuple(rejected)
+    )
+
+
+def _with_nodes(job: Job, nodes: tuple[str, ...]) -> Job:
+    return replace(job, nodes=nodes, total_nodes=len(nodes))
+
+
+def parse_queued_job(element: Element, tz: tzinfo | None = None) -> Job:
+    """Return the job of one row; raises ParseError.
+
+    The waiting tasks of an array are one job that stands for all of them, and
+    has the array's number. `nodes` is the host of this row.
+    """
+    number = text_of(element, "JB_job_number") or ""
+    if not is_number(number):
+        raise ParseError("not a job id", field="JB_job_number", text=number)
+    letters = text_of(element, "state") or ""
+    state = parse_state(letters)
+    tasks = text_of(element, "tasks")
+    waits = state is JobState.PENDING
+    granted = element.find("granted_pe")
+    slots = text_of(element, "slots") if granted is None else (granted.text or "").strip()
+    cpus = parse_slots(slots) or None
+    queue, _, host = (text_of(element, "queue_name") or "").partition("@")
+    wall, cpu = _parse_limits(element)
+    started = state.is_on_node
+    return Job(
+        key=make_key(number, tasks if tasks is not None and tasks.isdigit() and not waits else None),
+        state=state,
+        name=text_of(element, "full_job_name") or text_of(element, "JB_name"),
+        user=text_of(element, "JB_owner"),
+        account=known(text_of(element, "JB_project")),
+        partition=queue or text_of(element, "hard_req_queue"),
+        submit_secs=_parse_time(element, "JB_submission_time", tz),
+        start_secs=_parse_time(element, "JAT_start_time", tz) if started else None,
+        nodes=(host,) if host else (),
+        total_cpus=cpus,
+        limits=Limits(wall_secs=wall, cpu_secs=times_slots(cpu, cpus)),
+        array_job_id=number if tasks is not None else None,
+        array_task_id=tasks,
+        tasks=count_tasks(tasks) if tasks is not None and waits else 1,
+        reason=reason_of(letters) if waits else None,
+        priority=_parse_priority(text_of(element, "JB_priority")),
+    )
+
+
+def count_tasks(text: str) -> int:
+    """Return how many tasks ``1-9:2,15`` are. Raises ParseError."""
+    count = 0
+    for part in text.split(","):
+        match = _RANGE.match(part.strip())
+        if match is None:
+            raise ParseError("not tasks of an array", field="tasks", text=text)
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or "1")
+        if last < first or not step:
+            raise ParseError("not tasks of an array", field="tasks", text=text)
+        count += (last - first) // step + 1
+    if count > MAX_TASKS:
+        raise ParseError("too many tasks", field="tasks", text=text)
+    return count
+
+
+def _parse_limits(element: Element) -> tuple[Limit, Limit]:
+    """Return the limits of elapsed and of CPU time that the job asked for; None where it did not."""
+    limits: dict[str, Limit] = {}
+    for request in element.iterfind("hard_request"):
+        name = request.get("name", "")
+        if name in {"h_rt", "s_rt", "h_cpu"}:
+            limits[name] = parse_limit_secs((request.text or "").strip(), field=name)
+    return least_limit(limits.get("h_rt"), limits.get("s_rt")), limits.get("h_cpu")
+
+
+def _parse_time(element: Element, name: str, tz: tzinfo | None) -> int | None:
+    """Read ``2026-11-21T13:33:21``, with or without a fraction, or a time stamp."""
+    text = text_of(element, name)
+    if text is None or text == "0":
+        return None
+    if text.isascii() and text.isdigit():
+        return parse_epoch(text)
+    try:
+        local = datetime.fromisoformat(text)
+        return int((local.replace(tzinfo=tz) if tz and local.tzinfo is None else local).timestamp())
+    except (ValueError, OverflowError, OSError) as error:
+        raise ParseError("not a time", field=name, text=text) from error
+
+
+def _parse_priority(text: str | None) -> int | None:
+    match = re.fullmatch(r"-?[0-9]{1,10}", text or "", re.ASCII)
+    return int(match[0]) if match else None

@@ -1,0 +1,190 @@
+"""One job as its directory below ``active_jobs`` tells of it: texts to Job. Pure.
+
+sge_execd writes ``config`` for the job's shepherd: lines ``name=value``, among
+them values that users wrote, unescaped: an argument of a job, its folder or a
+path may hold newlines and whole imitated lines. What stands there twice is
+therefore not believed. ``pe_hostfile`` is described in sge_pe(5), the
+variables of ``environment`` in qsub(1), "ENVIRONMENTAL VARIABLES".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from jobfeatures.batch.gridengine.basics import (
+    known,
+    make_key,
+    parse_job_id,
+    parse_limit_bytes,
+    parse_limit_secs,
+    times_slots,
+)
+from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.model import Job, JobState, Limit, Limits
+from jobfeatures.nodelist import expand_nodes
+from jobfeatures.quantities import parse_count
+
+CONFIG = "active_jobs/config"
+DEFAULT_ACCOUNT = "sge"  # what a job has that was submitted without -A
+T = TypeVar("T")
+
+
+class Lines:
+    """The lines ``name=value`` of a file. What occurs twice with two values is unknown, and noted."""
+
+    def __init__(self, text: str, *, source: str, note: Callable[[Rejected], None]) -> None:
+        self._values: dict[str, str] = {}
+        self._doubled: set[str] = set()
+        self._source = source
+        self._note = note
+        for line in text.split("\n"):
+            name, equals, value = line.partition("=")
+            if equals and self._values.setdefault(name, value) != value:
+                self._doubled.add(name)
+
+    def text(self, name: str) -> str | None:
+        """Return a value as it stands, None where it is absent or stands there twice."""
+        if name in self._doubled:
+            self._note(
+                Rejected(self._source, "stands there twice", field=name, text=shown(self._values[name]))
+            )
+            return None
+        return self._values.get(name)
+
+    def read(self, name: str, parse: Callable[[str], T]) -> T | None:
+        """Return a parsed value; one that cannot be parsed is noted, and None."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            return parse(text)
+        except ParseError as error:
+            self._note(Rejected(self._source, error.reason, field=name, text=shown(text)))
+            return None
+
+
+def parse_spooled_job(
+    name: str,
+    config: str,
+    *,
+    environment: str = "",
+    hosts: str = "",
+    uid: int | None = None,
+    start_secs: int | None = None,
+    note: Callable[[Rejected], None] = lambda _: None,
+) -> Job:
+    """Return the job with the directory ``<job>.<task>``; its state is RUNNING.
+
+    Sample of `config`, shortened: ``h_vmem=1g h_vmem_is_consumable_job=0 h_cpu=1800 h_rss=2G
+    job_owner=alice pe=smp pe_slots=2 host_slots=2 queue=all.q job_name=par job_id=10
+    ja_task_id=0 account=sge submission_time=1795268001 acct_project=none``, one a line.
+
+    `hosts` is the content of ``pe_hostfile``. Limits are those that the
+    shepherd sets, the lesser of what was asked for and of what the queue
+    allows; INFINITY is none. The limit of elapsed time is not among them, and
+    neither is the start: `start_secs` is when the daemon wrote the directory.
+    What is malformed or ambiguous is told to `note` and stays unknown. Raises
+    ParseError where `name` is no job's.
+    """
+    job_id = parse_job_id(name, config)
+    if job_id is None:
+        raise ParseError("not a job's directory", source=CONFIG, text=name)
+    number, _, task = job_id.partition(".")
+    source = f"{CONFIG} of {job_id}"
+    lines = Lines(config, source=source, note=note)
+    told = Lines(environment, source=f"active_jobs/environment of {job_id}", note=note)
+    granted = _read_hosts(hosts, source, note)
+    total = lines.read("pe_slots", _parse_slots) or sum(slots for _, slots in granted) or None
+    here = lines.read("host_slots", _parse_slots)
+    if here is None and len(granted) == 1:
+        here = granted[0][1]
+    return Job(
+        key=make_key(number, task or None),
+        state=JobState.RUNNING,
+        name=known(lines.text("job_name")),
+        user=known(lines.text("job_owner")),
+        uid=uid,
+        account=account_of(lines.text("acct_project"), lines.text("account")),
+        partition=known(lines.text("queue")),
+        submit_secs=lines.read("submission_time", parse_epoch),
+        start_secs=start_secs,
+        nodes=tuple(host for host, _ in granted),
+        total_nodes=len(granted) or None,
+        total_cpus=total,
+        allocated_cpus=here,
+        limits=Limits(
+            cpu_secs=_per_slot(lines, "h_cpu", parse_limit_secs, total),
+            memory_bytes=_memory(lines, here),
+        ),
+        array_job_id=number if task else None,
+        array_task_id=task or None,
+        restarts=0 if told.text("RESTARTED") == "0" else None,  # else it tells that, not how often
+    )
+
+
+def account_of(project: str | None, account: str | None) -> str | None:
+    """Return the project of a job, else its account unless that is the default one."""
+    return known(project) or (None if account == DEFAULT_ACCOUNT else known(account))
+
+
+def parse_epoch(text: str) -> int:
+    """Return epoch seconds of a time stamp in seconds, milliseconds or microseconds. Raises ParseError.
+
+    Univa's and later Grid Engines write milliseconds or microseconds; seconds
+    have ten digits until the year 2286.
+    """
+    stamp = parse_count(text)
+    return scale_epoch(stamp)[0]
+
+
+def scale_epoch(stamp: int) -> tuple[int, int]:
+    """Return seconds and microseconds of such a time stamp."""
+    for limit, unit in ((10**14, 10**6), (10**11, 10**3)):
+        if stamp >= limit:
+            return stamp // unit, stamp % unit * (10**6 // unit)
+    return stamp, 0
+
+
+def parse_hosts(text: str) -> tuple[tuple[str, int], ...]:
+    """Return host and slots of each line of ``pe_hostfile``, a host that stands there twice once.
+
+    Sample: ``node1 2 all.q@node1 UNDEFINED``. Raises ParseError.
+    """
+    granted: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words:
+            continue
+        if len(words) < 2:
+            raise ParseError("not HOST SLOTS QUEUE", source="pe_hostfile", line=number, text=line)
+        for host in expand_nodes(words[0]):
+            granted[host] = granted.get(host, 0) + parse_count(words[1], field="slots")
+    return tuple(granted.items())
+
+
+def _read_hosts(text: str, source: str, note: Callable[[Rejected], None]) -> Sequence[tuple[str, int]]:
+    try:
+        return parse_hosts(text)
+    except ParseError as error:
+        note(Rejected(source, error.reason, error.line, "pe_hostfile", shown(error.text)))
+        return ()
+
+
+def _parse_slots(text: str) -> int | None:
+    return parse_count(text) or None
+
+
+def _per_slot(lines: Lines, name: str, parse: Callable[[str], Limit], slots: int | None) -> Limit:
+    """Return a limit that counts for each slot, unless the resource is consumed once a job."""
+    limit = lines.read(name, parse)
+    return limit if lines.text(f"{name}_is_consumable_job") == "1" else times_slots(limit, slots)
+
+
+def _memory(lines: Lines, slots: int | None) -> Limit:
+    """Return the limit of resident memory, else that of virtual memory, which it cannot pass."""
+    resident = lines.read("h_rss", parse_limit_bytes)
+    if isinstance(resident, int):
+        return resident
+    virtual = _per_slot(lines, "h_vmem", parse_limit_bytes, slots)
+    return virtual if isinstance(virtual, int) or resident is not None else None

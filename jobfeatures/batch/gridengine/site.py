@@ -1,0 +1,80 @@
+"""What the daemon and the hooks make of Grid Engine with a site's settings."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from jobfeatures.batch.gridengine.spool import find_spool
+from jobfeatures.clock import Clock
+from jobfeatures.model import Job
+
+if TYPE_CHECKING:
+    from jobfeatures.batch.gridengine.clustersource import GridEngineCluster
+    from jobfeatures.batch.gridengine.source import GridEngineSource
+    from jobfeatures.config import Config
+
+
+def is_here(config: Config) -> bool:
+    """Tell whether Grid Engine runs here, or its commands are set up; others have a qstat as well."""
+    if config.gridengine_spool_directory is not None or find_spool() is not None:
+        return True
+    import shutil  # a prolog has no use for it
+
+    return "SGE_ROOT" in os.environ and shutil.which(_beside(config, "qhost")) is not None
+
+
+def make_source(config: Config, clock: Clock, node_name: str) -> GridEngineSource:
+    """Return the source of a daemon."""
+    from jobfeatures.batch.gridengine.source import GridEngineSource  # a prolog has no use for it
+
+    return GridEngineSource(
+        clock,
+        node_name=node_name,
+        spool=config.gridengine_spool_directory,
+        qstat=config.gridengine_qstat,
+        timeout_secs=config.gridengine_timeout_secs,
+        refresh_secs=config.gridengine_refresh_secs,
+    )
+
+
+def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> GridEngineCluster:
+    """Return the source of the controller role. The other command is that beside qstat."""
+    from jobfeatures.batch.gridengine.clustersource import GridEngineCluster  # a prolog has no use for it
+
+    return GridEngineCluster(
+        clock,
+        qstat=config.gridengine_qstat,
+        qhost=_beside(config, "qhost"),
+        accounting_file=config.gridengine_accounting_file or _default_accounting_file(),
+        timeout_secs=timeout_secs,
+    )
+
+
+def _beside(config: Config, command: str) -> str:
+    return config.gridengine_qstat.removesuffix("qstat") + command
+
+
+def _default_accounting_file() -> str | None:
+    """Return where a cell keeps its accounting file, of either form; None without SGE_ROOT."""
+    root = os.environ.get("SGE_ROOT")
+    if root is None:
+        return None
+    path = f"{root}/{os.environ.get('SGE_CELL', 'default')}/common/accounting"
+    return f"{path}.jsonl" if os.path.exists(f"{path}.jsonl") else path
+
+
+def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
+    """Return the job with its limit of elapsed time, which no file of the node has; None if not to be asked.
+
+    A prolog runs once a job, on the host of its first task. Raises SourceError or ParseError.
+    """
+    if config.gridengine_ask_in_prolog == "never":
+        return None
+    from jobfeatures.batch.gridengine.asking import ask_about_jobs, ask_about_queues, with_wall_limit
+
+    number = job.key.job_id.partition(".")[0]
+    qstat, each_secs = config.gridengine_qstat, timeout_secs / 2
+    asked = ask_about_jobs([number], qstat=qstat, timeout_secs=each_secs).jobs.get(number)
+    queues = ask_about_queues(node_name, qstat=qstat, timeout_secs=each_secs).queues
+    return with_wall_limit(job, asked, queues.get(job.partition or ""))

@@ -1,0 +1,216 @@
+"""The source that reads the spool directory of this node, and asks the master for what it lacks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from jobfeatures.batch.gridengine.answers import JOB_SOURCE, QUEUE_SOURCE, Asked, QueueAnswers
+from jobfeatures.batch.gridengine.asking import ask_about_jobs, ask_about_queues, with_wall_limit
+from jobfeatures.batch.gridengine.basics import NAME, number_of
+from jobfeatures.batch.gridengine.prolog import read_job
+from jobfeatures.batch.gridengine.spool import (
+    ACTIVE,
+    find_spool,
+    is_shepherd,
+    list_active,
+    list_tasks,
+    parse_number,
+    read_owned,
+)
+from jobfeatures.batch.source import PolledSource
+from jobfeatures.clock import Clock
+from jobfeatures.errors import ParseError, Rejected, SourceError, shown
+from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
+
+MAX_ASKED = 500  # jobs of one question
+RETRY_SECS = 30.0  # after a question that was not answered
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A job's directory: what was read when it looked like this. `shepherds` run the job."""
+
+    state: tuple[int, int, int]
+    job: Job
+    shepherds: tuple[int, ...]
+
+
+class GridEngineSource(PolledSource):
+    """Reads ``active_jobs``, and asks ``qstat`` about the jobs and queues of this node only.
+
+    A job is there while its directory is and a shepherd of it lives: where
+    execd keeps directories (KEEP_ACTIVE in sge_conf(5)) those of ended jobs
+    remain. Of a directory that is not complete, or cannot be read, the table
+    keeps the jobs that it may belong to and that were asked about.
+    """
+
+    name = NAME
+    is_local = True
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        node_name: str,
+        spool: str | None = None,
+        qstat: str = "qstat",
+        timeout_secs: float = 10.0,
+        refresh_secs: float = 300.0,
+        procfs: str = "/proc",
+    ) -> None:
+        """`spool` None: that of the running sge_execd. `refresh_secs` separates questions about the same."""
+        self._clock = clock
+        self._node_name = node_name
+        self._stated = spool
+        self._spool = spool
+        self._qstat = qstat
+        self._timeout_secs = timeout_secs
+        self._refresh_secs = refresh_secs
+        self._procfs = procfs
+        self._known: dict[str, _Known] = {}
+        self._asked: dict[str, Asked] = {}  # by number
+        self._due_secs: dict[str, float] = {}  # when a number is asked about again; monotonic
+        self._queues = QueueAnswers({})
+        self._queues_due_secs = 0.0
+        self._complaints: dict[str, str] = {}  # the last one of each question, told once
+
+    def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
+        """Return the jobs of the spool directory. Raises SourceError where that cannot be listed."""
+        taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
+        rejected: list[Rejected] = []
+        jobs, unclear = self._read_jobs(rejected.append)
+        for key in {*seen, *claimed}:
+            if key.batch_system == NAME and (number_of(key.job_id) is None or key.job_id in unclear):
+                jobs.setdefault(key, Job(key=key))
+        numbers = {number for key in jobs if (number := number_of(key.job_id)) is not None}
+        self._ask_about_jobs(numbers, now_secs, rejected.append)
+        notice = self._ask_about_queues(now_secs, rejected.append)
+        return JobTable(
+            source=NAME,
+            jobs={key: self._with_wall_limit(job) for key, job in jobs.items()},
+            taken_at_secs=taken_at_secs,
+            complete=True,
+            rejected=tuple(rejected),
+            node=notice,
+        )
+
+    # --- the spool directory
+
+    def _read_jobs(self, note: Callable[[Rejected], None]) -> tuple[dict[JobKey, Job], set[str]]:
+        """Return the jobs, and the ids of which it is not clear whether they are jobs here."""
+        spool = self._spool or find_spool(self._procfs)
+        if spool is None:
+            raise SourceError("no sge_execd is running, and gridengine.spool_directory is not set")
+        try:
+            names, owners = list_active(spool)
+        except OSError as error:
+            self._spool = self._stated
+            raise SourceError(f"{spool}/{ACTIVE}: {error.strerror}") from error
+        self._spool = spool
+        for gone in self._known.keys() - names:
+            del self._known[gone]
+        jobs: dict[JobKey, Job] = {}
+        unclear: set[str] = set()
+        for name in sorted(names):
+            known = self._refresh(f"{spool}/{ACTIVE}/{name}", name, owners, note)
+            if known is None:  # whether it is an array's task is in what could not be read
+                unclear |= {name, name.partition(".")[0]}
+            elif any(is_shepherd(pid, self._procfs) for pid in known.shepherds):
+                jobs[known.job.key] = known.job
+        return jobs, unclear
+
+    def _refresh(
+        self, path: str, name: str, owners: frozenset[int], note: Callable[[Rejected], None]
+    ) -> _Known | None:
+        """Return a job's directory, read again if it has changed; None where it cannot be read yet."""
+        known = self._known.get(name)
+        try:
+            found = os.stat(path, follow_symlinks=False)
+            state = found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+            if known is not None and known.state == state:
+                return known
+            shepherds = tuple(_read_shepherds(path, owners))
+            if not shepherds:  # the shepherd notes its own pid when all the rest is written
+                return None
+            job = read_job(path, name, owners, note)
+        except (OSError, ParseError) as error:
+            if not isinstance(error, FileNotFoundError):
+                note(_rejected(path, error))
+            return known
+        self._known[name] = _Known(state, job, shepherds)
+        return self._known[name]
+
+    # --- the master
+
+    def _ask_about_jobs(
+        self, numbers: Iterable[str], now_secs: float, note: Callable[[Rejected], None]
+    ) -> None:
+        """Ask for the limits of jobs that are new, or known for long; a failure leaves what is known."""
+        wanted = set(numbers)
+        self._asked = {number: asked for number, asked in self._asked.items() if number in wanted}
+        self._due_secs = {number: secs for number, secs in self._due_secs.items() if number in wanted}
+        due = [number for number in wanted if self._due_secs.get(number, now_secs) <= now_secs]
+        due = sorted(due, key=int)[:MAX_ASKED]
+        if not due:
+            return
+        self._due_secs.update((number, now_secs + RETRY_SECS) for number in due)
+        try:
+            answers = ask_about_jobs(due, qstat=self._qstat, timeout_secs=self._timeout_secs)
+        except (SourceError, ParseError) as error:
+            self._complain(JOB_SOURCE, str(error), note)
+            return
+        self._complaints.pop(JOB_SOURCE, None)
+        for number in due:  # a job that the master does not know is about to be taken away
+            asked = answers.jobs.get(number)
+            if asked is not None and asked.known:
+                self._asked[number] = asked
+                self._due_secs[number] = now_secs + self._refresh_secs
+        for each in answers.rejected:
+            note(each)
+
+    def _ask_about_queues(self, now_secs: float, note: Callable[[Rejected], None]) -> NodeNotice | None:
+        """Return what this host's queues say of it; after a failure what they said before."""
+        if now_secs < self._queues_due_secs:
+            return self._queues.notice
+        self._queues_due_secs = now_secs + RETRY_SECS
+        try:
+            answers = ask_about_queues(self._node_name, qstat=self._qstat, timeout_secs=self._timeout_secs)
+        except (SourceError, ParseError) as error:
+            self._complain(QUEUE_SOURCE, str(error), note)
+            return self._queues.notice
+        self._queues_due_secs = now_secs + self._refresh_secs
+        self._complaints.pop(QUEUE_SOURCE, None)
+        for each in answers.rejected:
+            note(each)
+        if answers.rejected:  # a queue that cannot be read may be the one that still takes jobs
+            answers = QueueAnswers({**self._queues.queues, **answers.queues})
+        self._queues = answers
+        return answers.notice
+
+    def _complain(self, question: str, reason: str, note: Callable[[Rejected], None]) -> None:
+        if self._complaints.get(question) != reason:
+            note(Rejected(question, reason))
+        self._complaints[question] = reason
+
+    def _with_wall_limit(self, job: Job) -> Job:
+        queue = self._queues.queues.get(job.partition or "")
+        return with_wall_limit(job, self._asked.get(number_of(job.key.job_id) or ""), queue)
+
+
+def _read_shepherds(path: str, owners: frozenset[int]) -> Iterable[int]:
+    """Yield the shepherds of a job: its own, and those of its tasks here."""
+    for folder in (path, *(f"{path}/{name}" for name in list_tasks(path))):
+        try:
+            pid = parse_number(read_owned(f"{folder}/pid", owners))
+        except FileNotFoundError:
+            continue
+        if pid is not None:
+            yield pid
+
+
+def _rejected(path: str, error: OSError | ParseError) -> Rejected:
+    if isinstance(error, ParseError):
+        return Rejected(path, error.reason, error.line, error.field, shown(error.text))
+    return Rejected(path, error.strerror or "cannot be read")

@@ -1,0 +1,126 @@
+"""The spool directory of an execution daemon: where it is, which jobs it holds, and files nobody else wrote.
+
+``active_jobs/<job>.<task>`` is made by sge_execd for each job and taken away
+when the job has been reported. Its files belong to the daemon's
+administrator, but for some that belong to the job's user.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Collection
+from typing import NamedTuple
+
+from jobfeatures.batch.gridengine.basics import is_active_name
+from jobfeatures.errors import ParseError
+
+EXECD_COMMAND = "sge_execd"
+SHEPHERD_COMMAND = "sge_shepherd"
+ACTIVE = "active_jobs"
+MAX_FILE_BYTES = 2**22
+MAX_TASKS = 4096  # of parallel jobs, in one job's directory
+
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+_NUMBER = re.compile(rb"[ \t]*([1-9][0-9]{0,9})[ \t]*\n?")
+
+
+class Active(NamedTuple):
+    """The jobs' directories of a spool, and who may own files in them."""
+
+    names: frozenset[str]
+    owners: frozenset[int]
+
+
+def list_active(spool: str) -> Active:
+    """Return the directories that are named as jobs' are. Raises OSError, EPERM where others may write."""
+    top = os.stat(f"{spool}/{ACTIVE}")
+    if top.st_mode & stat.S_IWOTH:
+        raise PermissionError(errno.EPERM, "others may write here", spool)
+    return Active(
+        frozenset(filter(is_active_name, os.listdir(f"{spool}/{ACTIVE}"))), frozenset({0, top.st_uid})
+    )
+
+
+def read_owned(path: str, owners: Collection[int]) -> bytes:
+    """Return a plain file that only its owner, one of these, may write. Raises OSError."""
+    found = os.lstat(path)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid not in owners or found.st_mode & stat.S_IWOTH:
+        raise PermissionError(errno.EPERM, "not the daemon's own file", path)
+    descriptor = os.open(path, _FLAGS)
+    try:
+        content = bytearray()
+        while chunk := os.read(descriptor, 65536):
+            content += chunk
+            if len(content) > MAX_FILE_BYTES:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+        return bytes(content)
+    finally:
+        os.close(descriptor)
+
+
+def list_tasks(path: str) -> list[str]:
+    """Return the folders of a parallel job's tasks here, which `qrsh -inherit` started. Raises OSError."""
+    with os.scandir(path) as entries:
+        names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return sorted(names)[:MAX_TASKS]
+
+
+def read_config(path: str, owners: Collection[int]) -> str:
+    """Return the `config` of a job's directory, "" while it is not written. Raises OSError.
+
+    A node that has tasks of a job only has it in the folders of these.
+    """
+    for folder in (path, *(f"{path}/{name}" for name in list_tasks(path))):
+        try:
+            return read_owned(f"{folder}/config", owners).decode("utf-8", "replace")
+        except FileNotFoundError:
+            continue
+    return ""
+
+
+def parse_number(data: bytes) -> int | None:
+    """Return the number in `addgrpid` or `pid`, None while it is not written yet. Raises ParseError."""
+    if not data.strip():
+        return None
+    match = _NUMBER.fullmatch(data)
+    if match is None or int(match[1]) >= 2**32:
+        raise ParseError("not a number", source=ACTIVE, text=data.decode("utf-8", "replace"))
+    return int(match[1])
+
+
+def find_spool(procfs: str = "/proc") -> str | None:
+    """Return the working directory of the running sge_execd, None where none runs.
+
+    A process of that name that is not root's is not it.
+    """
+    try:
+        names = os.listdir(procfs)
+    except OSError:
+        return None
+    for name in names:
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"{procfs}/{name}/comm", "rb") as file:
+                if file.read(64).rstrip(b"\n") != EXECD_COMMAND.encode():
+                    continue
+            with open(f"{procfs}/{name}/status", "rb") as file:
+                if b"\nUid:\t0\t" in file.read(65536):
+                    return os.readlink(f"{procfs}/{name}/cwd")
+        except OSError:  # it has ended, or is not ours to look at
+            continue
+    return None
+
+
+def is_shepherd(pid: int, procfs: str = "/proc") -> bool:
+    """Tell whether a shepherd lives under this number; True as well where that cannot be found out."""
+    try:
+        with open(f"{procfs}/{pid}/comm", "rb") as file:
+            return file.read(64).startswith(SHEPHERD_COMMAND.encode())
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    except OSError:
+        return True

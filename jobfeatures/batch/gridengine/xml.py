@@ -1,0 +1,55 @@
+"""XML as ``qstat -xml`` and ``qhost -xml`` print it: text to elements. Pure; safe for what users wrote.
+
+It is not always XML. Some versions name no element (``<>`` and ``</>``, in the
+answer about an unknown job), job names hold control characters or bytes of
+whatever encoding their users had, and a wrapper may print before it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import ParseError as XmlError
+from defusedxml.ElementTree import fromstring
+
+from jobfeatures.errors import ParseError
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_DECLARATION = re.compile(r"<\?xml[^>]*\?>")
+
+
+def parse_xml(data: bytes, *, source: str) -> Element:
+    """Return the root element of an answer.
+
+    What stands before the declaration is left out, as are characters that XML
+    does not know; bytes that are no UTF-8 are taken as Latin-1. Raises
+    ParseError, also for document types and entities, which no answer has.
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    declaration = _DECLARATION.search(text)
+    if declaration is None:
+        raise ParseError("no XML", source=source, text=text.strip())
+    body = _FORBIDDEN.sub("", text[declaration.end() :])
+    body = body.replace("<>", "<element>").replace("</>", "</element>")
+    try:
+        root: Element = fromstring(body, forbid_dtd=True)
+    except XmlError as error:
+        line = getattr(error, "position", (0, 0))[0]
+        raise ParseError(f"broken XML: {error}", source=source, line=line) from None
+    except DefusedXmlException:
+        raise ParseError("document type declarations are not accepted", source=source) from None
+    return root
+
+
+def text_of(element: Element, name: str) -> str | None:
+    """Return the text of the first child with this name; None where there is none, or nothing in it."""
+    child = element.find(name)
+    return None if child is None else (child.text or "").strip() or None
