@@ -141,7 +141,7 @@ def parse_exec_vnode(text: str) -> tuple[tuple[tuple[str, Share], ...], ...]:
     a resource that is not named is not limited. Raises ParseError.
     """
     chunks = _CHUNK.findall(text)
-    if "+".join(f"({chunk})" for chunk in chunks) != text:
+    if not chunks or "+".join(f"({chunk})" for chunk in chunks) != text:
         raise ParseError("not vnodes", field="exec_vnode", text=text)
     return tuple(tuple(map(_parse_vnode, chunk.split("+"))) for chunk in chunks)
 

@@ -1,0 +1,209 @@
+"""Accounting files of PBS and Torque. The fixtures are constructed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.batch.pbs.accounting import read_records, recognise
+from jobfeatures.batch.pbsfamily.accounting import parse_message
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.joblog import JobRecord
+from jobfeatures.model import JobState
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+PBS = (FIXTURES / "pbs" / "accounting.txt").read_text()
+TORQUE = (FIXTURES / "torque" / "accounting.txt").read_text()
+UTC = ZoneInfo("UTC")
+
+
+def read(text: str, **arguments) -> list[JobRecord | Rejected]:
+    return list(read_records(text.splitlines(keepends=True), source="log", zone=UTC, **arguments))
+
+
+def records(text: str, **arguments) -> dict[str, JobRecord]:
+    return {each.job_id: each for each in read(text, **arguments) if isinstance(each, JobRecord)}
+
+
+def line(kind: str, job_id: str, message: str = "", stamp: str = "11/21/2026 10:00:00") -> str:
+    return f"{stamp};{kind};{job_id};{message}\n"
+
+
+def test_the_life_of_a_job_that_was_run_again_is_one_record() -> None:
+    assert records(PBS, strict=True)["123"] == JobRecord(
+        batch_system="pbs",
+        job_id="123",
+        state=JobState.COMPLETED,
+        name="train",
+        user="alice",
+        group="physics",
+        account="physics",
+        queue="workq",
+        submit_secs=1795255200,
+        eligible_secs=1795255200,
+        start_secs=1795255800,
+        end_secs=1795259400,
+        restarts=1,
+        exit_status=0,
+        nodes=("n1", "n2"),
+        total_nodes=2,
+        total_cpus=6,
+        total_gpus=1,
+        requested_nodes=2,
+        requested_cpus=6,
+        requested_gpus=1,
+        requested_memory_bytes=12 * 2**30,
+        wall_limit_secs=10800,
+        cpu_limit_secs=None,
+        used_cpu_secs=13680,
+        used_memory_bytes=2048000 * 1024,
+    )
+
+
+def test_every_job_of_the_log_is_told_once() -> None:
+    found = read(PBS, strict=True)
+    states = {each.job_id: each.state for each in found if isinstance(each, JobRecord)}
+    assert len(found) == len(states)
+    assert states == {
+        "123": JobState.COMPLETED,
+        "124[7]": JobState.FAILED,
+        "125": JobState.CANCELLED,
+        "126": JobState.RUNNING,
+        "127": JobState.TIMEOUT,
+    }
+
+
+def test_a_signal_is_told_apart_from_an_exit_status() -> None:
+    found = records(PBS)
+    assert (found["124[7]"].exit_signal, found["124[7]"].exit_status) == (15, None)
+    assert (found["124[7]"].array_job_id, found["124[7]"].array_task_id) == ("124", "7")
+    assert (found["127"].exit_signal, found["127"].exit_status) == (None, -29)
+
+
+def test_a_job_that_was_deleted_while_it_waited_has_no_start() -> None:
+    job = records(PBS)["125"]
+    assert (job.submit_secs, job.start_secs, job.end_secs) == (1795259520, None, 1795259580)
+
+
+def test_torque() -> None:
+    job = records(TORQUE, strict=True)["45"]
+    assert (job.batch_system, job.state, job.exit_signal) == ("torque", JobState.FAILED, 9)
+    assert (job.nodes, job.total_cpus) == (("n1.example.org", "n3.example.org"), 4)
+    assert (job.requested_cpus, job.requested_nodes, job.used_cpu_secs) == (4, 2, 44)
+    assert (job.submit_secs, job.start_secs, job.end_secs) == (1795255200, 1795255500, 1795255606)
+
+
+def test_a_job_that_was_deleted_while_it_ran_is_cancelled_at_its_end() -> None:
+    text = (
+        line("S", "1.s", "user=a ctime=1 start=5 exec_host=n1/0")
+        + line("D", "1.s", "requestor=a@h")
+        + line("E", "1.s", "user=a ctime=1 start=5 end=9 exec_host=n1/0 Exit_status=271")
+    )
+    assert [(each.state, each.end_secs) for each in read(text)] == [(JobState.CANCELLED, 9)]
+
+
+def test_a_deletion_whose_end_never_came_is_told_at_the_end() -> None:
+    text = line("D", "1.s", "requestor=a@h") + line("S", "2.s", "start=5")
+    assert [(each.job_id, each.state) for each in read(text)] == [
+        ("1", JobState.CANCELLED),
+        ("2", JobState.RUNNING),
+    ]
+
+
+def test_a_job_that_waits_again_has_lost_its_start() -> None:
+    text = line("S", "1.s", "start=5 exec_host=n1/0") + line("R", "1.s", "start=5 Exit_status=-3")
+    (job,) = read(text)
+    assert (job.state, job.start_secs, job.nodes, job.restarts) == (JobState.PENDING, None, (), 1)
+
+
+def test_an_aborted_job_is_told_with_its_time() -> None:
+    (job,) = read(line("Q", "1.s", "queue=b") + line("A", "1.s", "", "11/21/2026 10:01:00"))
+    assert (job.state, job.end_secs - job.submit_secs) == (JobState.CANCELLED, 60)
+
+
+def test_suspensions_are_added_up() -> None:
+    text = (
+        line("S", "1.s", "start=5")
+        + line("z", "1.s", "", "11/21/2026 10:01:00")
+        + line("r", "1.s", "", "11/21/2026 10:03:00")
+        + line("z", "1.s", "", "11/21/2026 10:10:00")
+        + line("r", "1.s", "", "11/21/2026 10:10:30")
+        + line("E", "1.s", "start=5 end=9 Exit_status=0")
+    )
+    assert [each.suspended_secs for each in read(text)] == [150]
+
+
+def test_times_without_a_zone_are_those_of_the_zone_that_is_given() -> None:
+    text = line("Q", "1.s", "queue=b")
+    there = list(read_records([text], source="log", zone=ZoneInfo("America/New_York")))
+    here = read(text)
+    assert there[0].submit_secs - here[0].submit_secs == 5 * 3600
+
+
+def test_records_of_reservations_and_licences_are_no_jobs() -> None:
+    assert read(line("B", "R12.s", "owner=a@h") + line("L", "license", "floating") + line("U", "R12.s")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("hello\n", "not a line of accounting"),
+        (line("E", "x.s", "user=a"), "not a job id"),
+        (line("@", "1.s"), "not a line of accounting"),
+        (line("V", "1.s"), "unknown type of line"),
+        (line("E", "1.s", "user=a user=b"), "field occurs twice"),
+        (line("E", "1.s", "", "13/41/2026 10:00:00"), "not a time"),
+        ("11/21/2026 10:00:00;E;1.s;" + "x" * 70_000, "line too long"),
+    ],
+)
+def test_a_bad_line_costs_itself_and_a_strict_reader_stops(text: str, reason: str) -> None:
+    good = line("E", "2.s", "user=a start=5 end=9 Exit_status=0")
+    found = read(good + text)
+    assert found[0].job_id == "2"
+    assert [(each.reason, each.line) for each in found[1:]] == [(reason, 2)]
+    with pytest.raises(ParseError, match=f"log:2.*{reason}"):
+        read(good + text, strict=True)
+
+
+def test_a_bad_value_costs_itself_and_names_its_line() -> None:
+    text = line("E", "1.s", "user=a start=5 end=9 Exit_status=0 Resource_List.walltime=soon")
+    told, job = read(text)
+    assert (told.field, told.line) == ("Resource_List.walltime", 1)
+    assert (job.job_id, job.wall_limit_secs, job.end_secs) == ("1", None, 9)
+    with pytest.raises(ParseError, match="walltime"):
+        read(text, strict=True)
+
+
+def test_values_may_be_quoted_and_have_blanks() -> None:
+    message = 'account="a b" Resource_List.site=\'say "x"\' jobname=my job queue=b'
+    assert parse_message(message) == {
+        "account": "a b",
+        "Resource_List.site": 'say "x"',
+        "jobname": "my job",
+        "queue": "b",
+    }
+
+
+def test_accounting_is_recognised_by_its_first_line() -> None:
+    assert recognise(PBS[:4096])
+    assert recognise(TORQUE[:200])
+    assert not recognise("; Version: 2.2\n1 2 3\n")
+    assert not recognise("group:host:acct:alice\n")
+    assert not recognise("")
+
+
+@given(st.lists(st.text(max_size=60) | st.sampled_from(PBS.splitlines() + TORQUE.splitlines()), max_size=8))
+def test_any_lines_are_read(lines: list[str]) -> None:
+    for each in read_records(lines, source="log", zone=UTC):
+        assert isinstance(each, JobRecord | Rejected)
+
+
+@given(st.integers(0, 900), st.text(max_size=3))
+def test_a_damaged_line_is_read(place: int, put: str) -> None:
+    last = TORQUE.splitlines()[-1]
+    for each in read_records([last[:place] + put + last[place + 1 :]], source="log", zone=UTC):
+        assert isinstance(each, JobRecord | Rejected)

@@ -1,0 +1,366 @@
+"""The sources of PBS and Torque, with stand-ins for qstat and pbsnodes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from jobfeatures.batch.pbs import is_here as pbs_is_here
+from jobfeatures.batch.pbs import make_cluster_source, make_source
+from jobfeatures.batch.pbsfamily.asking import parse_complaints
+from jobfeatures.batch.pbsfamily.source import MAX_QUESTIONS, QstatSource, find_uid, is_plain_id
+from jobfeatures.batch.torque import is_here as torque_is_here
+from jobfeatures.batch.torque import make_cluster_source as make_torque_cluster_source
+from jobfeatures.batch.torque import make_source as make_torque_source
+from jobfeatures.config import Config
+from jobfeatures.errors import CommandError, SourceError
+from jobfeatures.model import JobKey, JobState, NodeNotice
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+# Writes down how it was called, then prints what the test has put there.
+COMMAND = """#!/bin/bash
+cd {folder} || exit 1
+echo "$TZ $LC_ALL ${{0##*/}} $*" >>calls
+name=${{0##*/}}
+case " $* " in
+*" -Q "*) name=queues ;;
+*" -v "* | *" -x n1 "*) name=node ;;
+esac
+if [ -e old ] && [[ " $* " == *" -F "* ]]; then echo "qstat: invalid option -- 'F'" >&2; exit 2; fi
+[ -e slow ] && exec sleep 60
+[ -e "$name.err" ] && cat "$name.err" >&2
+[ -e "$name.out" ] && cat "$name.out"
+exit "$(cat "$name.rc" 2>/dev/null || echo 0)"
+"""
+
+
+class Server:
+    """Stand-ins for qstat and pbsnodes in one folder, and what they are to say."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        (self.home / "mom_priv" / "jobs").mkdir(parents=True)
+        for name in ("qstat", "pbsnodes"):
+            path = folder / name
+            path.write_text(COMMAND.format(folder=folder))
+            path.chmod(0o755)
+
+    def say(self, name: str, out: str | bytes = "", err: str = "", status: int = 0) -> None:
+        data = out if isinstance(out, bytes) else out.encode()
+        (self.folder / f"{name}.out").write_bytes(data)
+        (self.folder / f"{name}.err").write_text(err)
+        (self.folder / f"{name}.rc").write_text(str(status))
+
+    def say_jobs(self, *jobs: dict[str, str], err: str = "", status: int = 0) -> None:
+        found = {f"{each.pop('id')}.head": each for each in map(dict, jobs)}
+        self.say("qstat", json.dumps({"timestamp": 1, "Jobs": found}), err, status)
+
+    def start(self, job_id: str) -> None:
+        (self.home / "mom_priv" / "jobs" / f"{job_id}.head.JB").touch()
+
+    def end(self, job_id: str) -> None:
+        (self.home / "mom_priv" / "jobs" / f"{job_id}.head.JB").unlink()
+
+    def calls(self) -> list[str]:
+        path = self.folder / "calls"
+        found = path.read_text().splitlines() if path.exists() else []
+        path.unlink(missing_ok=True)
+        return [line for line in found if "pbsnodes" not in line]
+
+    def config(self, **changes) -> Config:
+        values = {"home": str(self.home), "qstat": str(self.folder / "qstat"), "timeout_secs": 5.0, **changes}
+        return Config(
+            **{f"{system}_{key}": value for key, value in values.items() for system in ("pbs", "torque")}
+        )
+
+
+RUNNING = {"id": "123", "job_state": "R", "exec_host": "n1/0*2", "Job_Owner": "root@login1"}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Server:
+    made = Server(tmp_path)
+    made.say("node", (FIXTURES / "pbs" / "pbsnodes.json").read_text())
+    return made
+
+
+@pytest.fixture
+def source(server: Server, clock) -> QstatSource:
+    return make_source(server.config(), clock, "n1")
+
+
+def keys(*job_ids: str, system: str = "pbs") -> set[JobKey]:
+    return {JobKey(system, job_id) for job_id in job_ids}
+
+
+def test_nothing_is_asked_about_jobs_where_there_are_none(server: Server, source: QstatSource) -> None:
+    table = source.poll_jobs(())
+    assert (table.jobs, table.complete, table.rejected) == ({}, True, ())
+    assert server.calls() == []
+
+
+def test_a_job_is_asked_about_in_utc_and_without_a_language(server: Server, source: QstatSource) -> None:
+    server.say_jobs(RUNNING)
+    table = source.poll_jobs(keys("123"))
+    job = table.jobs[JobKey("pbs", "123")]
+    assert (job.state, job.allocated_cpus, job.user, job.uid) == (JobState.RUNNING, 2, "root", 0)
+    assert table.complete
+    assert server.calls() == ["UTC0 C qstat -f -F json 123"]
+
+
+def test_a_job_that_only_pbs_mom_knows_is_asked_about(server: Server, source: QstatSource) -> None:
+    server.start("123")
+    server.say_jobs(RUNNING)
+    assert source.poll_jobs(()).jobs.keys() == keys("123")
+
+
+def test_known_jobs_are_asked_about_again_after_a_while(server: Server, source: QstatSource, clock) -> None:
+    server.say_jobs(RUNNING)
+    source.poll_jobs(keys("123"))
+    server.calls()
+    clock.advance(100)
+    assert source.poll_jobs(keys("123")).jobs.keys() == keys("123")
+    assert server.calls() == []
+    clock.advance(201)
+    source.poll_jobs(keys("123"))
+    assert len(server.calls()) == 1
+
+
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        "qstat: Unknown Job Id 123.head",
+        "qstat: Unknown Job Id Error 123.head",
+        "qstat: 123.head Job has finished, use -x or -H to obtain historical job information",
+    ],
+)
+def test_a_job_that_the_server_forgot_has_ended(complaint: str, server: Server, source: QstatSource) -> None:
+    server.say_jobs(RUNNING)
+    source.poll_jobs(keys("123"))
+    server.say("qstat", '{"timestamp":1}', complaint + "\n", 153)
+    table = source.poll_jobs((), keys("123"))
+    assert (table.jobs, table.complete, table.rejected) == ({}, True, ())
+
+
+def test_an_unknown_job_that_pbs_mom_has_lives(server: Server, source: QstatSource) -> None:
+    """A server that hides the jobs of others calls them unknown."""
+    server.start("123")
+    server.say("qstat", "", "qstat: Unknown Job Id 123.head\n", 153)
+    table = source.poll_jobs(())
+    assert table.jobs[JobKey("pbs", "123")].state is JobState.UNKNOWN
+    server.end("123")
+    assert source.poll_jobs(()).jobs == {}
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "status"),
+    [
+        ("", "Connection refused\nqstat: cannot connect to server head (errno=111)\n", 255),
+        ("", "pbs_iff: cannot connect\n", 1),
+        ("", "", 1),
+        ("Wartungsarbeiten\n", "", 0),
+        ("{", "", 0),
+    ],
+)
+def test_a_server_that_does_not_answer_is_an_error_and_takes_no_job_away(
+    out: str, err: str, status: int, server: Server, source: QstatSource, clock
+) -> None:
+    server.say_jobs(RUNNING)
+    source.poll_jobs(keys("123"))
+    server.say("qstat", out, err, status)
+    clock.advance(301)
+    with pytest.raises(SourceError):
+        source.poll_jobs(keys("123"))
+    server.say_jobs(RUNNING)
+    assert source.poll_jobs(keys("123")).jobs.keys() == keys("123")
+
+
+def test_a_command_that_hangs_or_is_missing_is_an_error(server: Server, clock) -> None:
+    (server.folder / "slow").touch()
+    with pytest.raises(CommandError, match="no end"):
+        make_source(server.config(timeout_secs=0.2), clock, "n1").poll_jobs(keys("123"))
+    with pytest.raises(CommandError, match="No such file"):
+        make_source(server.config(qstat="/nonexistent/qstat"), clock, "n1").poll_jobs(keys("123"))
+
+
+def test_half_an_answer_keeps_the_other_jobs_as_they_were(server: Server, source: QstatSource, clock) -> None:
+    other = {**RUNNING, "id": "124"}
+    server.say_jobs(RUNNING, other)
+    source.poll_jobs(keys("123", "124"))
+    whole = json.dumps({"Jobs": {"123.head": {"job_state": "S"}, "124.head": {"job_state": "S"}}}, indent=4)
+    server.say("qstat", whole[: whole.index('"124.head"') + 15], "", 1)
+    clock.advance(301)
+    table = source.poll_jobs(keys("123", "124"))
+    states = {key.job_id: job.state for key, job in table.jobs.items()}
+    assert states == {"123": JobState.SUSPENDED, "124": JobState.RUNNING}
+    assert table.rejected != ()
+
+
+def test_a_problem_is_told_once(server: Server, source: QstatSource, clock) -> None:
+    server.say_jobs({**RUNNING, "stime": "now"}, err="the licence ends soon\n")
+    assert len(source.poll_jobs(keys("123")).rejected) == 2
+    clock.advance(301)
+    assert source.poll_jobs(keys("123")).rejected == ()
+
+
+def test_ids_that_are_none_are_not_asked_about(server: Server, source: QstatSource) -> None:
+    hostile = keys("--help", "1 2", "123.head", "x", "123[]")
+    table = source.poll_jobs(hostile)
+    assert table.jobs.keys() == hostile
+    assert server.calls() == []
+    assert not any(is_plain_id(key.job_id) for key in hostile)
+
+
+def test_keys_of_other_systems_are_not_ours(server: Server, source: QstatSource) -> None:
+    assert source.poll_jobs(keys("123", system="torque")).jobs == {}
+    assert server.calls() == []
+
+
+def test_more_jobs_than_fit_are_asked_about_in_turns(server: Server, source: QstatSource) -> None:
+    ids = [str(number) for number in range(1, MAX_QUESTIONS + 2)]
+    server.say_jobs(*({**RUNNING, "id": job_id} for job_id in ids))
+    assert not source.poll_jobs(keys(*ids)).complete
+    assert source.poll_jobs(keys(*ids)).complete
+
+
+def test_a_node_that_is_offline_drains(server: Server, clock) -> None:
+    node = {"nodes": {"n1": {"state": "free"}}}
+    server.say("node", json.dumps(node))
+    source = make_source(server.config(), clock, "n1")
+    assert source.poll_jobs(()).node == NodeNotice(draining=False)
+    node["nodes"]["n1"]["state"] = "offline,job-busy"
+    server.say("node", json.dumps(node))
+    assert source.poll_jobs(()).node == NodeNotice(draining=False)
+    clock.advance(301)
+    assert source.poll_jobs(()).node == NodeNotice(draining=True)
+    server.say("node", "", "pbsnodes: Server has no node list\n", 1)
+    clock.advance(301)
+    table = source.poll_jobs(())
+    assert table.node == NodeNotice(draining=True)
+    assert [each.source for each in table.rejected] == ["pbsnodes"]
+
+
+def test_an_old_pbs_is_asked_for_text(server: Server, source: QstatSource) -> None:
+    (server.folder / "old").touch()
+    server.say("qstat", (FIXTURES / "pbs" / "qstat-jobs.txt").read_text())
+    server.say("node", (FIXTURES / "pbs" / "pbsnodes.txt").read_text())
+    table = source.poll_jobs(keys("123", "125"))
+    assert table.jobs.keys() == keys("123", "125")
+    assert table.node == NodeNotice(draining=False)
+    assert server.calls() == ["UTC0 C qstat -f -F json 123 125", "UTC0 C qstat -f 123 125"]
+
+
+def test_a_folder_that_cannot_be_read_is_told(server: Server, clock) -> None:
+    jobs = server.home / "mom_priv" / "jobs"
+    jobs.rmdir()
+    jobs.touch()  # not a folder: an error for root as well
+    table = make_source(server.config(), clock, "n1").poll_jobs(())
+    assert [each.reason for each in table.rejected] == ["Not a directory"]
+
+
+def test_torque_is_asked_for_xml(server: Server, clock) -> None:
+    server.say("qstat", (FIXTURES / "torque" / "qstat.xml").read_bytes())
+    server.say("node", (FIXTURES / "torque" / "pbsnodes.xml").read_bytes())
+    source = make_torque_source(server.config(), clock, "n1")
+    table = source.poll_jobs(keys("123", system="torque"))
+    assert table.jobs[JobKey("torque", "123")].allocated_cpus == 4
+    assert (table.node, table.complete, table.rejected) == (NodeNotice(draining=False), True, ())
+    assert server.calls() == ["UTC0 C qstat -x 123"]
+
+
+def test_torque_that_knows_no_job_says_so_on_standard_error(server: Server, clock) -> None:
+    server.say("qstat", "", "qstat: Unknown Job Id Error 123.batch.example.org\n", 153)
+    table = make_torque_source(server.config(), clock, "n1").poll_jobs((), keys("123", system="torque"))
+    assert (table.jobs, table.complete) == ({}, True)
+
+
+# ---------------------------------------------------------------- the controller role
+
+
+def test_the_queue_of_pbs(server: Server, clock) -> None:
+    server.say("qstat", (FIXTURES / "pbs" / "qstat-jobs.json").read_text())
+    table = make_cluster_source(server.config(), clock, 5.0).poll_queue()
+    assert {key.job_id: job.state for key, job in table.jobs.items()} == {
+        "123": JobState.RUNNING,
+        "124[7]": JobState.RUNNING,
+        "125": JobState.PENDING,
+    }
+    assert table.complete
+    assert server.calls() == ["UTC0 C qstat -t -f -F json"]
+
+
+def test_an_array_as_such_is_no_job_of_the_queue(server: Server, clock) -> None:
+    server.say_jobs({"id": "124[]", "job_state": "B"}, {"id": "124[1]", "job_state": "Q"})
+    assert make_cluster_source(server.config(), clock, 5.0).poll_queue().jobs.keys() == keys("124[1]")
+
+
+def test_a_job_without_a_state_makes_the_queue_incomplete(server: Server, clock) -> None:
+    server.say_jobs(RUNNING, {"id": "124", "queue": "workq"})
+    table = make_cluster_source(server.config(), clock, 5.0).poll_queue()
+    assert (table.jobs.keys(), table.complete, len(table.rejected)) == (keys("123"), False, 1)
+
+
+def test_the_cluster_of_pbs_and_torque(server: Server, clock) -> None:
+    server.say("pbsnodes", (FIXTURES / "pbs" / "pbsnodes.json").read_text())
+    server.say("queues", (FIXTURES / "pbs" / "qstat-queues.json").read_text())
+    cluster = make_cluster_source(server.config(), clock, 5.0).poll_cluster()
+    assert [node.name for node in cluster.nodes] == ["n1", "n2", "n3"]
+    assert [each.name for each in cluster.partitions] == ["workq", "special"]
+    server.say("pbsnodes", (FIXTURES / "torque" / "pbsnodes.xml").read_bytes())
+    server.say("queues", (FIXTURES / "torque" / "qstat-queues.txt").read_text())
+    source = make_torque_cluster_source(server.config(), clock, 5.0)
+    assert [node.name for node in source.poll_cluster().nodes] == ["n1.example.org", "n2.example.org"]
+    server.say("pbsnodes", b"<Data></Data>")
+    with pytest.raises(SourceError, match="no nodes"):
+        source.poll_cluster()
+
+
+def test_accounting_is_read_from_the_days_since_then(server: Server, clock) -> None:
+    source = make_cluster_source(server.config(), clock, 5.0)
+    with pytest.raises(SourceError, match="No such file"):
+        source.poll_accounting(0.0)
+    folder = server.home / "server_priv" / "accounting"
+    folder.mkdir(parents=True)
+    (folder / "20261121").write_text((FIXTURES / "pbs" / "accounting.txt").read_text())
+    (folder / "20200101").write_text("never read\n")
+    clock.now = 1795262400.0
+    accounting = source.poll_accounting(1795259000.0)
+    found = {each.key.job_id: each for each in accounting.records}
+    assert accounting.rejected == ()
+    assert "124[7]" not in found  # ended before
+    assert (found["123"].state, found["123"].elapsed_secs) == ("COMPLETED", 3600)
+    assert found["123"].requested_memory_per_node_bytes == 6 * 2**30
+    assert found["126"].state == "RUNNING"
+
+
+# ---------------------------------------------------------------- small parts
+
+
+def test_a_system_is_here_where_its_daemons_have_a_folder(server: Server, tmp_path: Path) -> None:
+    assert pbs_is_here(server.config())
+    assert torque_is_here(server.config())
+    elsewhere = server.config(home=str(tmp_path / "absent"))
+    assert not pbs_is_here(elsewhere)
+    assert not torque_is_here(elsewhere)
+
+
+def test_complaints_name_the_jobs_that_are_gone() -> None:
+    stderr = (
+        "qstat: Unknown Job Id 1.head\n\n/opt/pbs/bin/qstat: Unknown Job Id Error 2[3].head\nslow network\n"
+    )
+    assert parse_complaints(stderr) == ({"1", "2[3]"}, "'slow network'")
+    assert parse_complaints("qstat: Unknown Job Id ../../x\n") == (
+        frozenset(),
+        "'qstat: Unknown Job Id ../../x'",
+    )
+
+
+def test_the_uid_of_nobody_is_not_known() -> None:
+    assert find_uid(None) is None
+    assert find_uid("no such user\0") is None
+    assert find_uid("root") == os.stat("/").st_uid
