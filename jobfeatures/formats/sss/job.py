@@ -14,13 +14,14 @@ delivered and an uncategorized value counts is told in `properties`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from jobfeatures.errors import ParseError, Rejected, shown
 from jobfeatures.formats.sss import values
 from jobfeatures.formats.sss.awareness import REJECT, policy_of, understood, understood_child
+from jobfeatures.formats.sss.extensions import STATES, exact_state
 from jobfeatures.formats.sss.properties import Properties
 from jobfeatures.formats.sss.tasks import read_places
 from jobfeatures.formats.sss.vocabulary import CONTENT, ROOTS
@@ -31,24 +32,12 @@ from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limit, Limits
 USED: Final = frozenset(
     {
         "Account", "Disk", "Duration", "Memory", "Node", "NodeCount", "Partition", "Processors",
-        "Project", "QualityOfService", "Queue", "Swap", "User",
+        "Project", "QualityOfService", "Queue", "Reservation", "Resource", "Swap", "User",
     }
 )  # fmt: skip
 T = TypeVar("T")
 MAX_NOTES: Final = 100
 MAX_INHERITED: Final = 2**20  # elements and characters that all jobs of a group inherit together
-
-# Section 5.1 for jobs, section 4.1 for job groups, whose words are accepted of jobs, too.
-STATES: Final[Mapping[str, JobState]] = {
-    "Idle": JobState.PENDING,
-    "Hold": JobState.PENDING,
-    "Running": JobState.RUNNING,
-    "Suspended": JobState.SUSPENDED,
-    "Completed": JobState.COMPLETED,
-    "NotQueued": JobState.PENDING,
-    "Unstarted": JobState.PENDING,
-    "Active": JobState.RUNNING,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +145,7 @@ class _Reader:
         places = read_places(properties, self._node)
         processors = _read(values.read_count, properties.actual("Processors"))
         end_secs = _read(values.read_count, properties.one("EndTime"))
+        starts = _read(values.read_count, properties.one("StartCount"))
         return Job(
             key=key,
             state=state,
@@ -168,10 +158,26 @@ class _Reader:
             end_secs=end_secs if state.is_finished else None,
             nodes=places.nodes,
             total_cpus=processors,
-            allocated_cpus=processors if places.is_one_node else None,
+            allocated_cpus=_allocated(properties, processors, places.is_one_node),
             limits=_read_limits(properties, state),
             processes=places.processes,
             sessions=places.sessions,
+            restarts=starts - 1 if starts else None,
+            total_nodes=_read(values.read_count, properties.actual("NodeCount")),
+            total_gpus=_read(values.read_number, properties.actual("Resource GPU")),
+            reason=_read(values.read_text, properties.one("StatusMessage")),
+            eligible_secs=_read(values.read_count, properties.one("EligibleTime")),
+            priority=_read(values.read_integer, properties.one("Priority")),
+            reservation=_first_text(properties, "Reservation"),
+            uid=_extended(values.read_count, properties, "uid"),
+            allocated_gpus=_extended(values.read_count, properties, "allocated_gpus"),
+            gpus=_extended(values.read_words, properties, "gpus") or (),
+            array_job_id=_extended(values.read_text, properties, "array_job_id"),
+            array_task_id=_extended(values.read_text, properties, "array_task_id"),
+            het_job_id=_extended(values.read_text, properties, "het_job_id"),
+            het_offset=_extended(values.read_count, properties, "het_offset"),
+            sluid=_extended(values.read_text, properties, "sluid"),
+            tasks=_extended(values.read_count, properties, "tasks") or 1,
         )
 
     def _state(self, properties: Properties) -> JobState:
@@ -190,7 +196,8 @@ class _Reader:
                     shown(word),
                 )
             )
-        return state or JobState.UNKNOWN
+        said = _extended(values.read_text, properties, "state")
+        return exact_state(word, said) or state or JobState.UNKNOWN
 
     def _warn(self, note: Rejected) -> None:
         if len(self.warnings) < MAX_NOTES:
@@ -204,6 +211,19 @@ def _weight(element: Element) -> int:
 
 def _read(read: Callable[[Element], T], element: Element | None) -> T | None:
     return None if element is None else read(element)
+
+
+def _extended(read: Callable[[Element], T], properties: Properties, name: str) -> T | None:
+    """Return what an Extension of our own type says."""
+    return _read(read, properties.one(f"Extension {name}"))
+
+
+def _allocated(properties: Properties, processors: int | None, is_one_node: bool) -> int | None:
+    """Return the processors on this node: all of a job on one node, unless an Extension says otherwise."""
+    said = properties.one("Extension allocated_cpus")
+    if said is None:
+        return processors if is_one_node else None
+    return values.read_count(said) if said.text.strip() else None
 
 
 def _first_text(properties: Properties, *names: str) -> str | None:
@@ -221,16 +241,22 @@ def _read_limits(properties: Properties, state: JobState) -> Limits:
     as a Delivered one always is; before that it is what the job may use.
     """
     durations = properties.limits("Duration")
-    if state is JobState.COMPLETED:
+    if state.is_finished:
         durations = [each for each in durations if each is not properties.one("Duration")]
     return Limits(
-        wall_secs=_lowest(values.read_duration, durations),
+        wall_secs=_first_limit(
+            _resource_limit(properties, values.read_count, "Duration"),
+            _lowest(values.read_duration, durations),
+        ),
         cpu_secs=_resource_limit(properties, values.read_count, "CPUTime"),
         memory_bytes=_first_limit(
             _resource_limit(properties, values.read_limit_size, "MaxMemory", "MaxMemorySize"),
             _lowest(values.read_size, properties.limits("Memory")),
         ),
-        swap_bytes=_lowest(values.read_size, properties.limits("Swap")),
+        swap_bytes=_first_limit(
+            _resource_limit(properties, values.read_limit_size, "Swap"),
+            _lowest(values.read_size, properties.limits("Swap")),
+        ),
         scratch_bytes=_first_limit(
             _resource_limit(properties, values.read_limit_size, "MaxDisk"),
             _lowest(values.read_size, properties.limits("Disk")),

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from jobfeatures.formats.sss.extensions import TYPE
 from jobfeatures.formats.sss.values import error_at
 from jobfeatures.formats.sss.xml import Element
 
@@ -74,16 +75,23 @@ def _group(job: Element) -> dict[tuple[str, str], list[Element]]:
     for element in job.children:
         if element.name == DELIVERED:
             for each in element.children:
-                found.setdefault((DELIVERED, each.name), []).append(each)
+                found.setdefault((DELIVERED, _name_of(each)), []).append(each)
         elif element.name == REQUESTED:
             for each in _plain_requests(element.children):
-                found.setdefault((REQUESTED, each.name), []).append(each)
+                found.setdefault((REQUESTED, _name_of(each)), []).append(each)
         elif element.name == "ResourceLimit":  # several limits of different names: each overrides its own
             name = element.attributes.get("name", "")
             found.setdefault((DIRECT, f"ResourceLimit {name}"), []).append(element)
+        elif element.name == "Extension" and element.attributes.get("type") == TYPE:
+            found.setdefault((DIRECT, f"Extension {element.attributes.get('name', '')}"), []).append(element)
         else:
-            found.setdefault((DIRECT, element.name), []).append(element)
+            found.setdefault((DIRECT, _name_of(element)), []).append(element)
     return found
+
+
+def _name_of(element: Element) -> str:
+    """Return what a property is known by: resources by their own names."""
+    return f"Resource {element.attributes.get('name', '')}" if element.name == "Resource" else element.name
 
 
 def _plain_requests(requests: Sequence[Element]) -> Sequence[Element]:

@@ -88,6 +88,21 @@ def read_count(element: Element) -> int:
     return _placed(element, parse_count, element.text.strip())
 
 
+def read_integer(element: Element) -> int:
+    """Return an integer of at most 63 bits and a sign; raises ParseError."""
+    return int(str(_placed(element, partial(parse_value, Type.INTEGER), element.text)))
+
+
+def read_number(element: Element) -> int:
+    """Return an amount without units, rounded down; raises ParseError."""
+    return _scaled(element, 1)
+
+
+def read_words(element: Element) -> tuple[str, ...]:
+    """Return the words of a list, each printable; raises ParseError."""
+    return tuple(read_name(element, word) for word in split_words(element.text))
+
+
 def read_duration(element: Element) -> int:
     """Return seconds; raises ParseError."""
     units, default = UNITS["Duration"]

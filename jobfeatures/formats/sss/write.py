@@ -3,108 +3,132 @@
 from __future__ import annotations
 
 from typing import Final
-from xml.sax.saxutils import escape, quoteattr  # escaping only, nothing is parsed
 
 from jobfeatures.errors import ParseError
+from jobfeatures.formats.sss.extensions import make_extension, state_word
 from jobfeatures.formats.sss.values import checked_id, checked_text
+from jobfeatures.formats.sss.xml import DECLARATION, Element, format_element
 from jobfeatures.model import UNLIMITED, Job, JobState, Limit
 
-_WORDS: Final = {
-    JobState.PENDING: "Idle",
-    JobState.RUNNING: "Running",
-    JobState.SUSPENDED: "Suspended",
-    JobState.COMPLETING: "Running",  # it still occupies its node
-}
+_PLAIN_STATES: Final = frozenset(
+    {JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETED, JobState.UNKNOWN}
+)
 
 
 def format_job(job: Job) -> str:
-    """Return a document with what the format can say of a job, ending in a newline.
+    """Return a document with all that is known of a job but its batch system, ending in a newline.
 
-    All ways of having ended become Completed, COMPLETING becomes Running, and
-    UNKNOWN is left out. Also left out is what has no place in the format: the
-    numeric user, array and heterogeneous job ids, restarts, an unlimited wall
-    time or swap, and the CPUs on this node if there are several. Amounts are
-    written as Requested and the processors as Delivered, as they are allocated.
+    Amounts are written as Requested and the processors as Delivered, as they
+    are allocated; limits that do not exist as a ResourceLimit "unlimited". What
+    the format has no element for is in Extensions, and so is a state that State
+    has no word for: see `extensions`.
 
     Raises ParseError for texts that the format does not allow, e.g. with
     control characters, naming the element.
     """
     limits = job.limits
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        "<Job>",
-        _element("Id", checked_id(job.key.job_id)),
-        _element("Name", job.name),
-        _element("Project", job.account),
-        _element("User", job.user),
-        _element("Partition", job.partition),
-        _element("State", _state_word(job.state)),
-        _element("SubmitTime", job.submit_secs),
-        _element("StartTime", job.start_secs),
-        _element("EndTime", job.end_secs),
-        _resource_limit("CPUTime", limits.cpu_secs),
-        _resource_limit("MaxMemory", _only_unlimited(limits.memory_bytes)),
-        _resource_limit("MaxDisk", _only_unlimited(limits.scratch_bytes)),
+    processors = job.total_cpus
+    if processors is None and len(job.nodes) == 1:
+        processors = job.allocated_cpus
+    children = [
+        *_element("Id", checked_id(job.key.job_id)),
+        *_element("Name", job.name),
+        *_element("Project", job.account),
+        *_element("User", job.user),
+        *_element("Partition", job.partition),
+        *_element("State", state_word(job.state)),
+        *_element("SubmitTime", job.submit_secs),
+        *_element("EligibleTime", job.eligible_secs),
+        *_element("StartTime", job.start_secs),
+        *_element("EndTime", job.end_secs),
+        *_element("StartCount", None if job.restarts is None else job.restarts + 1),
+        *_element("Priority", job.priority),
+        *_element("Reservation", job.reservation),
+        *_element("StatusMessage", job.reason),
+        *_unlimited("Duration", limits.wall_secs),
+        *_resource_limit("CPUTime", limits.cpu_secs),
+        *_unlimited("MaxMemory", limits.memory_bytes),
+        *_unlimited("Swap", limits.swap_bytes),
+        *_unlimited("MaxDisk", limits.scratch_bytes),
+        *_extensions(job, processors),
         *_container(
             "Requested",
-            _element("Duration", _number(limits.wall_secs)),
-            _element("Memory", _number(limits.memory_bytes), units="B"),
-            _element("Swap", _number(limits.swap_bytes), units="B"),
-            _element("Disk", _number(limits.scratch_bytes), units="B"),
+            *_element("Duration", _number(limits.wall_secs)),
+            *_element("Memory", _number(limits.memory_bytes), units="B"),
+            *_element("Swap", _number(limits.swap_bytes), units="B"),
+            *_element("Disk", _number(limits.scratch_bytes), units="B"),
         ),
         *_container(
             "Delivered",
-            _element("NodeCount", len(job.nodes) or None),
-            _element("Node", _node_list(job), aggregation="List"),
-            _element("Processors", job.allocated_cpus if job.total_cpus is None else job.total_cpus),
+            *_element("NodeCount", job.total_nodes),
+            *_nodes(job),
+            *_element("Processors", processors),
+            *_element("Resource", job.total_gpus, name="GPU"),
         ),
         *_container("TaskGroup", *_tasks(job)),
-        "</Job>",
     ]
-    return "\n".join(filter(None, lines)) + "\n"
+    return f"{DECLARATION}\n{format_element(Element('Job', children=tuple(children)))}\n"
 
 
-def _tasks(job: Job) -> list[str]:
-    lines = [f"<Task>{_element('Process', number).strip()}</Task>" for number in sorted(job.processes)]
-    lines += [f"<Task>{_element('Session', number).strip()}</Task>" for number in sorted(job.sessions)]
-    return [f"  {line}" for line in lines]
+def _extensions(job: Job, processors: int | None) -> list[Element]:
+    is_one_node = job.total_nodes == 1 if job.total_nodes is not None else len(job.nodes) <= 1
+    found = []
+    if job.allocated_cpus != (processors if is_one_node else None):
+        found += make_extension("allocated_cpus", "" if job.allocated_cpus is None else job.allocated_cpus)
+    if job.state not in _PLAIN_STATES:
+        found += make_extension("state", job.state.value)
+    if job.tasks != 1:
+        found += make_extension("tasks", job.tasks)
+    if job.gpus:
+        found += make_extension("gpus", _list(job.gpus, "Extension"))
+    for name in ("uid", "allocated_gpus", "het_offset"):
+        found += make_extension(name, getattr(job, name))
+    for name in ("array_job_id", "array_task_id", "het_job_id", "sluid"):
+        text = getattr(job, name)
+        found += make_extension(name, None if text is None else checked_text(text, "Extension"))
+    return found
 
 
-def _state_word(state: JobState) -> str | None:
-    return "Completed" if state.is_finished else _WORDS.get(state)
+def _tasks(job: Job) -> list[Element]:
+    ids = [*_each("Process", job.processes), *_each("Session", job.sessions)]
+    return [Element("Task", children=(each,)) for each in ids]
 
 
-def _node_list(job: Job) -> str | None:
-    for name in job.nodes:
-        if not name.strip() or "," in name:
-            raise ParseError("not a node name", field="Node", text=name)
-        checked_text(name, "Node")
-    return ",".join(job.nodes) or None
+def _each(tag: str, numbers: frozenset[int]) -> list[Element]:
+    return [Element(tag, text=str(number)) for number in sorted(numbers)]
+
+
+def _nodes(job: Job) -> list[Element]:
+    return [Element("Node", {"aggregation": "List"}, _list(job.nodes, "Node"))] if job.nodes else []
+
+
+def _list(words: tuple[str, ...], tag: str) -> str:
+    for word in words:
+        if not word.strip() or "," in word:
+            raise ParseError("cannot stand in a list", field=tag, text=word)
+        checked_text(word, tag)
+    return ",".join(words)
 
 
 def _number(limit: Limit) -> int | None:
     return limit if isinstance(limit, int) else None
 
 
-def _only_unlimited(limit: Limit) -> Limit:
-    return limit if limit is UNLIMITED else None
+def _unlimited(name: str, limit: Limit) -> list[Element]:
+    return _element("ResourceLimit", "unlimited", name=name) if limit is UNLIMITED else []
 
 
-def _resource_limit(name: str, limit: Limit) -> str:
-    return _element("ResourceLimit", "unlimited" if limit is UNLIMITED else _number(limit), name=name)
+def _resource_limit(name: str, limit: Limit) -> list[Element]:
+    return _unlimited(name, limit) or _element("ResourceLimit", _number(limit), name=name)
 
 
-def _container(name: str, *lines: str) -> list[str]:
-    written = [f"  {line}" for line in lines if line]
-    return [f"  <{name}>", *written, f"  </{name}>"] if written else []
+def _container(name: str, *children: Element) -> list[Element]:
+    return [Element(name, children=children)] if children else []
 
 
-def _element(tag: str, content: str | int | None, /, **attributes: str) -> str:
-    """Return one indented line, or nothing for unknown content."""
+def _element(tag: str, content: str | int | None, /, **attributes: str) -> list[Element]:
+    """Return an element, or nothing for unknown content."""
     if content is None or content == "":
-        return ""
-    text = str(content) if isinstance(content, int) else content
-    if tag != "Node":
-        checked_text(text, tag)
-    written = "".join(f" {name}={quoteattr(value)}" for name, value in attributes.items())
-    return f"  <{tag}{written}>{escape(text)}</{tag}>"
+        return []
+    text = checked_text(content, tag) if isinstance(content, str) else str(content)
+    return [Element(tag, attributes, text)]

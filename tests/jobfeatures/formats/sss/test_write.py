@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
+from jobfeatures.formats.sss.extensions import FIELDS
 from jobfeatures.formats.sss.job import parse_jobs
 from jobfeatures.formats.sss.write import format_job
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
+from tests.jobfeatures.formats.sss.documents import as_bytes, documents
 
 PRINTABLE = st.characters(exclude_categories=["Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"])
 WORD = st.text(PRINTABLE, min_size=1, max_size=20)
@@ -23,13 +25,13 @@ PROCESSES = st.frozensets(st.integers(2, 2**22), max_size=4)
 @st.composite
 def jobs(draw):
     """Draw jobs of which a document can say everything."""
-    state = draw(
-        st.sampled_from(
-            [JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETED, JobState.UNKNOWN]
-        )
-    )
+    state = draw(st.sampled_from(JobState))
     nodes = tuple(draw(st.lists(WORD.filter(lambda name: "," not in name), unique=True, max_size=3)))
     cpus = draw(st.none() | NUMBER)
+    total_nodes = draw(st.none() | NUMBER)
+    allocated = draw(st.none() | NUMBER)
+    if cpus is None and len(nodes) == 1:
+        cpus = allocated  # which is what a reader concludes
     return Job(
         key=JobKey("spool", draw(WORD)),
         state=state,
@@ -39,19 +41,33 @@ def jobs(draw):
         partition=draw(st.none() | TEXT),
         submit_secs=draw(st.none() | NUMBER),
         start_secs=draw(st.none() | NUMBER),
-        end_secs=draw(st.none() | NUMBER) if state is JobState.COMPLETED else None,
+        end_secs=draw(st.none() | NUMBER) if state.is_finished else None,
         nodes=nodes,
         total_cpus=cpus,
-        allocated_cpus=cpus if len(nodes) <= 1 else None,
+        total_nodes=total_nodes,
+        allocated_cpus=allocated,
         limits=Limits(
-            wall_secs=draw(st.none() | NUMBER),
+            wall_secs=draw(st.none() | NUMBER | st.just(UNLIMITED)),
             cpu_secs=draw(st.none() | NUMBER | st.just(UNLIMITED)),
             memory_bytes=draw(st.none() | NUMBER | st.just(UNLIMITED)),
-            swap_bytes=draw(st.none() | NUMBER),
+            swap_bytes=draw(st.none() | NUMBER | st.just(UNLIMITED)),
             scratch_bytes=draw(st.none() | NUMBER | st.just(UNLIMITED)),
         ),
         processes=draw(PROCESSES),
         sessions=draw(PROCESSES),
+        uid=draw(st.none() | NUMBER),
+        restarts=draw(st.none() | st.integers(0, 2**62)),
+        allocated_gpus=draw(st.none() | NUMBER),
+        total_gpus=draw(st.none() | NUMBER),
+        gpus=tuple(draw(st.lists(WORD.filter(lambda name: "," not in name), max_size=3))),
+        tasks=draw(st.integers(1, 1000)),
+        het_offset=draw(st.none() | NUMBER),
+        priority=draw(st.none() | st.integers(-(2**63) + 1, 2**63 - 1)),
+        eligible_secs=draw(st.none() | NUMBER),
+        **{
+            name: draw(st.none() | TEXT)
+            for name in ("array_job_id", "array_task_id", "het_job_id", "sluid", "reason", "reservation")
+        },
     )  # fmt: skip
 
 
@@ -81,42 +97,73 @@ def test_a_document_as_it_is_written():
         "    <Duration>60</Duration>\n"
         "  </Requested>\n"
         "  <Delivered>\n"
-        "    <NodeCount>1</NodeCount>\n"
         '    <Node aggregation="List">n1</Node>\n'
         "    <Processors>2</Processors>\n"
         "  </Delivered>\n"
         "  <TaskGroup>\n"
-        "    <Task><Process>10</Process></Task>\n"
-        "    <Task><Process>20</Process></Task>\n"
+        "    <Task>\n"
+        "      <Process>10</Process>\n"
+        "    </Task>\n"
+        "    <Task>\n"
+        "      <Process>20</Process>\n"
+        "    </Task>\n"
         "  </TaskGroup>\n"
         "</Job>\n"
     )
 
 
-@pytest.mark.parametrize(
-    ("state", "read_back"),
-    [
-        (JobState.COMPLETING, JobState.RUNNING),
-        (JobState.FAILED, JobState.COMPLETED),
-        (JobState.TIMEOUT, JobState.COMPLETED),
-        (JobState.PREEMPTED, JobState.COMPLETED),
-    ],
-)
-def test_states_without_a_word_become_the_nearest_one(state, read_back):
-    text = format_job(Job(key=JobKey("spool", "7"), state=state))
-    assert parse_jobs(text.encode(), source="s")[0][0].state is read_back
+def test_what_has_no_element_is_an_extension_and_every_field_has_its_place():
+    job = Job(
+        key=JobKey("spool", "7"),
+        state=JobState.TIMEOUT,
+        nodes=("n1", "n2"),
+        total_cpus=8,
+        allocated_cpus=4,
+        uid=6001,
+        gpus=("0", "1"),
+    )
+    text = format_job(job)
+    assert "<State>Completed</State>" in text
+    assert '<Extension name="state" type="jobfeatures">TIMEOUT</Extension>' in text
+    assert '<Extension name="allocated_cpus" type="jobfeatures">4</Extension>' in text
+    assert '<Extension name="gpus" type="jobfeatures">0,1</Extension>' in text
+    assert parse_jobs(text.encode(), source="s") == ([job], [])
+    known = {each.name for each in fields(Job)}
+    assert {name for name in FIELDS if name not in {"gid", "exit_signal", "think_secs"}} <= known
 
 
-def test_no_state_is_lost_on_the_way_into_whether_a_job_has_ended():
+def test_an_extension_does_not_contradict_the_state():
+    for said in ("RUNNING", "NONSENSE", ""):
+        data = f'<Job><Id>1</Id><State>Completed</State><Extension name="state" type="jobfeatures">{said}</Extension></Job>'
+        assert parse_jobs(data.encode(), source="s")[0][0].state is JobState.COMPLETED
+
+
+def test_extensions_of_others_are_theirs():
+    data = b'<Job><Id>1</Id><Extension name="uid" type="other">7</Extension><Extension name="uid">8</Extension></Job>'
+    assert parse_jobs(data, source="s") == ([Job(key=JobKey("spool", "1"))], [])
+
+
+def test_no_state_is_lost():
     for state in JobState:
         text = format_job(Job(key=JobKey("spool", "7"), state=state))
-        again = parse_jobs(text.encode(), source="s")[0][0].state
-        assert (again.is_finished, again.is_on_node) == (state.is_finished, state.is_on_node)
+        assert parse_jobs(text.encode(), source="s")[0][0].state is state
 
 
-def test_an_unlimited_wall_time_cannot_be_said_and_is_left_out():
-    job = Job(key=JobKey("spool", "7"), limits=Limits(wall_secs=UNLIMITED, swap_bytes=UNLIMITED))
-    assert parse_jobs(format_job(job).encode(), source="s")[0][0].limits == Limits()
+def test_limits_that_do_not_exist_are_said():
+    limits = Limits(**dict.fromkeys([each.name for each in fields(Limits)], UNLIMITED))
+    text = format_job(Job(key=JobKey("spool", "7"), limits=limits))
+    assert text.count(">unlimited<") == 5
+    assert parse_jobs(text.encode(), source="s")[0][0].limits == limits
+
+
+@given(documents())
+def test_a_job_that_is_read_is_written_and_read_the_same(document):
+    try:
+        jobs, _ = parse_jobs(as_bytes(document), source="s")
+    except ParseError:
+        return
+    for job in jobs:
+        assert parse_jobs(format_job(job).encode(), source="s") == ([job], [])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,68 @@
+"""What we say in Extension elements, the format's own way for what it has no element for: one table.
+
+An Extension of our type has the name of the record's field:
+``<Extension name="uid" type="jobfeatures">6001</Extension>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from jobfeatures.formats.sss.vocabulary import Type
+from jobfeatures.formats.sss.xml import Element
+from jobfeatures.model import JobState
+
+TYPE: Final = "jobfeatures"
+FIELDS: Final[Mapping[str, Type]] = {
+    "uid": Type.COUNT,
+    "gid": Type.COUNT,
+    "exit_signal": Type.INTEGER,
+    "allocated_cpus": Type.COUNT,
+    "allocated_gpus": Type.COUNT,
+    "gpus": Type.LIST,
+    "array_job_id": Type.STRING,
+    "array_task_id": Type.STRING,
+    "het_job_id": Type.STRING,
+    "het_offset": Type.COUNT,
+    "sluid": Type.STRING,
+    "tasks": Type.COUNT,
+    "think_secs": Type.COUNT,
+    "state": Type.STRING,  # more exactly than State
+}
+
+# Section 5.1 for jobs, section 4.1 for job groups, whose words are accepted of jobs, too.
+STATES: Final[Mapping[str, JobState]] = {
+    "Idle": JobState.PENDING,
+    "Hold": JobState.PENDING,
+    "Running": JobState.RUNNING,
+    "Suspended": JobState.SUSPENDED,
+    "Completed": JobState.COMPLETED,
+    "NotQueued": JobState.PENDING,
+    "Unstarted": JobState.PENDING,
+    "Active": JobState.RUNNING,
+}
+_WORDS: Final = {
+    JobState.PENDING: "Idle",
+    JobState.RUNNING: "Running",
+    JobState.SUSPENDED: "Suspended",
+    JobState.COMPLETING: "Running",  # it still occupies its node
+}
+
+
+def state_word(state: JobState) -> str | None:
+    """Return the word of State for a state, None for an unknown one."""
+    return "Completed" if state.is_finished else _WORDS.get(state)
+
+
+def exact_state(word: str | None, said: str | None) -> JobState | None:
+    """Return the state that an extension says more exactly, None where it contradicts State."""
+    state = JobState.__members__.get(said or "")
+    return state if state is not None and state_word(state) == word else None
+
+
+def make_extension(name: str, content: str | int | None) -> list[Element]:
+    """Return an Extension of a field, or nothing for what is unknown."""
+    if content is None:
+        return []
+    return [Element("Extension", {"name": name, "type": TYPE}, str(content))]
