@@ -48,8 +48,8 @@ HISTORY_ATTRIBUTES = (
 )
 
 _NAMES = r"(?:ClusterId|GlobalJobId|JobStatus|ProcId|QDate)"
-_LONG = re.compile(rf"^{_NAMES} ?= ?\S", re.MULTILINE)
-_JSON = re.compile(rf'\A[\s\[]*\{{[^}}]*"{_NAMES}"\s*:')
+_LONG = re.compile(rf"^{_NAMES} ?= ?[^\s=?!]", re.MULTILINE)
+_JSON = re.compile(rf'\A[\s\[]*\{{(?:"(?:[^"\\]|\\.)*"|[^"{{}}])*?"{_NAMES}"\s*:')
 _JSON_HEAD = re.compile(r'\A[\s\[]*\{\s*"[A-Za-z_][A-Za-z0-9_]*"\s*:')
 _XML = re.compile(r"\A\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE classads[^>]*>\s*)?<classads>")
 
@@ -60,7 +60,7 @@ def recognise(head: str) -> bool:
         return True
     if _JSON_HEAD.match(head):
         return _JSON.match(head) is not None
-    return len(set(_LONG.findall(head))) > 0 and not head.lstrip().startswith(("{", "[", "<"))
+    return _LONG.search(head) is not None and not head.lstrip().startswith(("{", "[", "<"))
 
 
 def read_records(

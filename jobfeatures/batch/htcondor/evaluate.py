@@ -36,23 +36,27 @@ def find_evaluator() -> Evaluate | None:
 def _evaluate(library: Any, expression: Expression, ad: ClassAd) -> Value:
     if len(expression.text) > MAX_CHARACTERS:
         return Special.UNDEFINED
+    names: set[str] = set()
+
+    def own(match: re.Match[str]) -> str:
+        """Note what is named of the ad itself, ``A`` or ``MY.A``, and not of the TARGET."""
+        if match["name"] and (match["of"] is None or match["of"].lower() == "my."):
+            names.add(match["name"])
+            return match["name"]
+        return match[0]
+
+    text = _NAMES.sub(own, expression.text)
     try:
-        scope = library.ClassAd(f"[ {_WANTED} = {expression.text} ]")
+        scope = library.ClassAd(f"[ {_WANTED} = {text} ]")
         if len(scope) != 1:  # a semicolon, and what follows is no part of the expression
             return Special.UNDEFINED
-        for name in _own_names(expression.text):
+        for name in names:
             value = ad.value(name)
             if not isinstance(value, Special | Expression):
                 scope[name] = value
         return _plain(scope.eval(_WANTED))
     except Exception:  # noqa: BLE001  # whatever the library objects to, the value is not known
         return Special.UNDEFINED
-
-
-def _own_names(text: str) -> set[str]:
-    """Return what an expression may name of its own ad, ``A`` or ``MY.A``, and not of the TARGET."""
-    found = (match for match in _NAMES.finditer(text) if match["name"])
-    return {match["name"] for match in found if match["of"] is None or match["of"].lower() == "my."}
 
 
 def _plain(value: object) -> Value:

@@ -1,0 +1,221 @@
+"""History files and condor_history. Fixtures are constructed, and printed by HTCondor's library."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.batch.htcondor.accounting import parse_accounting_ad, read_ads, read_records, recognise
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.formats.classad import ClassAd, parse_ad
+from jobfeatures.joblog import JobRecord
+from jobfeatures.logfiles import bounded_lines, reading
+from jobfeatures.model import JobState
+
+FOLDER = Path(__file__).parents[2] / "fixtures" / "htcondor"
+HISTORY = (FOLDER / "history").read_text()
+AS_JSON = (FOLDER / "history.json").read_text()
+GOOD = "ClusterId = 1\nProcId = 0\nJobStatus = 4\n*** x\n"
+
+
+def read(text, **more):
+    return list(read_records(text.splitlines(keepends=True), source="history", **more))
+
+
+def as_xml(ads):
+    kinds = {str: "s", int: "i", float: "r"}
+
+    def value(each):
+        if isinstance(each, bool):
+            return f'<b v="{"t" if each else "f"}"/>'
+        if type(each) in kinds:
+            return f"<{kinds[type(each)]}>{each}</{kinds[type(each)]}>"
+        return "<un/>"
+
+    rows = ["".join(f'<a n="{name}">{value(each)}</a>\n' for name, each in ad.values.items()) for ad in ads]
+    return (
+        "<?xml version='1.0'?>\n<classads>\n" + "".join(f"<c>\n{row}</c>\n" for row in rows) + "</classads>\n"
+    )
+
+
+FIRST = JobRecord(
+    batch_system="htcondor",
+    job_id="4711.3",
+    state=JobState.COMPLETED,
+    name="fit",
+    user="alice",
+    account="group_physics",
+    executable="/home/alice/fit",
+    priority=-2,
+    submit_secs=1795245000,
+    start_secs=1795246000,
+    end_secs=1795249600,
+    suspended_secs=12,
+    restarts=1,
+    exit_status=0,
+    nodes=("wn1.example.org",),
+    total_nodes=1,
+    total_cpus=8,
+    total_gpus=2,
+    requested_nodes=1,
+    requested_cpus=8,
+    requested_gpus=2,
+    requested_memory_bytes=2000 * 2**20,
+    wall_limit_secs=7200,
+    used_cpu_secs=20100.5,
+    used_memory_bytes=1412348 * 1024,
+    array_job_id="4711",
+    array_task_id="3",
+)
+
+
+@pytest.mark.parametrize("text", [HISTORY, AS_JSON], ids=["long", "json"])
+def test_a_history_is_read(text):
+    first, removed, killed = read(text, strict=True)
+    assert first == FIRST
+    assert (removed.state, removed.start_secs, removed.end_secs) == (JobState.CANCELLED, None, 1795245060)
+    assert (removed.total_cpus, removed.requested_memory_bytes, removed.exit_status) == (None, None, None)
+    assert (killed.state, killed.exit_status, killed.exit_signal) == (JobState.FAILED, None, 9)
+    assert (killed.start_secs, killed.used_memory_bytes, killed.used_cpu_secs) == (
+        1795245010,
+        3 * 2**20,
+        None,
+    )
+
+
+def test_a_history_as_xml_says_the_same():
+    text = as_xml(read_ads(HISTORY.splitlines(), source="x"))
+    assert recognise(text[:4096])
+    assert read(text, strict=True) == read(HISTORY)
+
+
+def test_accounting_says_the_same():
+    (ad,) = list(read_ads(HISTORY.splitlines(), source="x"))[:1]
+    record = parse_accounting_ad(ad, source="x", note=lambda _: None, evaluate=None)
+    assert (record.key.job_id, record.state, record.array_task_id, record.exit_code) == (
+        "4711.3",
+        "COMPLETED",
+        3,
+        0,
+    )
+    assert (record.elapsed_secs, record.user_cpu_secs, record.system_cpu_secs) == (4100, 20000, 100)
+    assert record.requested_memory_per_node_bytes == 2000 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (HISTORY[:4096], True),
+        (AS_JSON[:4096], True),
+        ("\n\nA = 1\nQDate=5\n", True),
+        ('{"ClusterId":1}', True),
+        ('<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n<c>', True),
+        ("", False),
+        ("; Version: 2.2\n1 0 0 5 1\n", False),
+        ('{"jobs": [{"job_id": 5}]}', False),
+        ('{"meta": {"ClusterId": 1}}', False),
+        ("<Job><Id>1</Id></Job>", False),
+        ("11/21/2026 00:00:00;E;1.server;user=alice QDate = 5\n", False),
+        ("JobID|JobName\n1|ClusterId = 5\n", False),
+        ("ClusterId == 5\n", False),
+        ("\x00\x01ClusterId", False),
+    ],
+)
+def test_a_history_is_recognised_by_its_beginning(head, expected):
+    assert recognise(head) is expected
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "ClusterId = 1\nnonsense\n",
+        "ProcId = 1\n",
+        'ClusterId = 1\nProcId = 0\nOwner = "open\n',
+        "ClusterId = 1\nProcId = 0\nQDate = -1\n",
+        'ClusterId = 1\nProcId = 0\nRequestCpus = "x"\n',
+        "ClusterId = 1\nProcId = 0\nClusterId = 2\n",
+    ],
+)
+def test_a_bad_record_costs_itself_only_and_ends_strict_reading(bad):
+    text = f"{GOOD}{bad}*** y\n{GOOD}"
+    found = read(text)
+    assert [type(each) for each in found] == [JobRecord, Rejected, JobRecord]
+    with pytest.raises(ParseError):
+        read(text, strict=True)
+
+
+def test_a_fault_is_named_by_its_line():
+    (fault,) = read("A = 1\n\nA = 1\nnonsense\n")[1:]
+    assert (fault.source, fault.line) == ("history", 4)
+
+
+def test_a_string_that_imitates_lines_makes_no_record():
+    """A user's string with newlines in it, as the library writes it."""
+    pytest.importorskip("classad2", reason="HTCondor's own library is an extra")
+    import classad2
+
+    imitation = 'x\\"\\nClusterId = 99\\nProcId = 0\\n#'
+    printed = classad2.ClassAd(f'[ ClusterId = 1; ProcId = 0; Note = "{imitation}" ]').printOld()
+    assert "\nClusterId = 99\n" in printed
+    found = read(printed)
+    assert [type(each) for each in found] == [Rejected]
+
+
+def test_a_file_that_ends_within_an_ad_keeps_what_was_whole():
+    assert [type(each) for each in read(AS_JSON[: AS_JSON.rindex("{") + 20])] == [
+        JobRecord,
+        JobRecord,
+        Rejected,
+    ]
+
+
+def test_empty_files_hold_nothing():
+    assert read("") == read("\n\n") == []
+
+
+@given(st.text() | st.text(alphabet='ClusterIdProc =1"\n*#{}[]<>/', max_size=100))
+def test_any_text_gives_records_and_faults(text):
+    recognise(text[:4096])
+    for each in read(text):
+        assert isinstance(each, JobRecord | Rejected)
+
+
+@given(st.dictionaries(st.sampled_from(["Owner", "QDate", "ExitCode", "RemoteUserCpu", "MaxHosts", "RequestCpus"]), st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text()))  # fmt: skip
+def test_any_values_give_a_record_or_a_fault(values):
+    lowered = {name.lower(): value for name, value in values.items()}
+    ad = ClassAd({**parse_ad("ClusterId = 1\nProcId = 0\nJobStatus = 4\n").values, **lowered})
+    parse_accounting_ad(ad, source="x", note=lambda _: None, evaluate=None)
+
+
+# ---------------------------------------------------------------- public files
+
+DATA = os.environ.get("JOBFEATURES_DATA")
+PUBLIC = pytest.mark.skipif(DATA is None, reason="JOBFEATURES_DATA names no folder of public logs")
+
+
+@PUBLIC
+def test_a_public_answer_of_condor_q_as_xml_is_read():
+    path = Path(DATA) / "batch" / "glideinwms" / "unittests" / "cq.fixture"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    with reading(str(path)) as stream:
+        head = stream.read(4096)
+    assert recognise(head)
+    with reading(str(path)) as stream:
+        found = list(read_records(bounded_lines(stream), source="cq"))
+    assert [each.job_id for each in found[:3]] == ["12345.0", "12345.1", "12345.2"]
+    assert {each.state for each in found} <= {JobState.PENDING, JobState.RUNNING}
+    assert found[0].state is JobState.PENDING
+    assert len(found) == path.read_text().count("<c>")
+
+
+@PUBLIC
+def test_public_machine_ads_as_xml_are_read():
+    path = Path(DATA) / "batch" / "glideinwms" / "unittests" / "cs.fixture"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    ads = list(read_ads(path.read_text().splitlines(keepends=True), source="cs"))
+    assert [ad.text("MyType") for ad in ads] == ["Machine"] * path.read_text().count("<c>")
+    assert ads[0].text("Name") == "glidein_1@cmswn001.local"

@@ -1,0 +1,184 @@
+"""condor_q and condor_status. Fixtures are constructed, and printed by HTCondor's library."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.batch.htcondor.evaluate import find_evaluator
+from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, parse_notice, parse_status
+from jobfeatures.batch.htcondor.queue import QUEUE_ATTRIBUTES, parse_queue
+from jobfeatures.errors import ParseError
+from jobfeatures.model import ClusterNode, Job, JobKey, JobState, Limits, NodeNotice
+
+FOLDER = Path(__file__).parents[2] / "fixtures" / "htcondor"
+MIB = 2**20
+
+
+def queue_of(text, **more):
+    return parse_queue(text, taken_at_secs=1.0, **more)
+
+
+def fixture(name):
+    return (FOLDER / name).read_text()
+
+
+def by_id(table):
+    return {key.job_id: job for key, job in table.jobs.items()}
+
+
+def test_a_running_job_has_what_it_was_given():
+    table = queue_of(fixture("queue.json"))
+    assert table.complete
+    assert table.rejected == ()
+    assert by_id(table)["4711.3"] == Job(
+        key=JobKey("htcondor", "4711.3"),
+        state=JobState.RUNNING,
+        name="fit",
+        user="alice",
+        account="group_physics",
+        submit_secs=1795245000,
+        start_secs=1795246000,
+        nodes=("wn1.example.org",),
+        total_cpus=8,
+        total_nodes=1,
+        total_gpus=2,
+        limits=Limits(wall_secs=7200, cpu_secs=57600, memory_bytes=2097152000, scratch_bytes=21474836480),
+        array_job_id="4711",
+        array_task_id="3",
+        restarts=2,
+        priority=-2,
+    )
+
+
+def test_a_pending_job_has_what_it_asks_for_where_that_has_a_value():
+    pending = by_id(queue_of(fixture("queue.json")))["4712.0"]
+    assert (pending.state, pending.start_secs, pending.nodes) == (JobState.PENDING, None, ())
+    assert (pending.total_cpus, pending.limits.scratch_bytes) == (None, None)  # expressions
+    assert pending.limits.memory_bytes == 3000 * MIB
+
+
+def test_the_library_knows_what_expressions_ask_for():
+    pytest.importorskip("classad2", reason="HTCondor's own library is an extra")
+    pending = by_id(queue_of(fixture("queue.json"), evaluate=find_evaluator()))["4712.0"]
+    assert (pending.total_cpus, pending.limits.scratch_bytes) == (4, None)
+
+
+def test_held_failed_and_parallel_jobs():
+    jobs = by_id(queue_of(fixture("queue.json")))
+    held, failed, parallel = (jobs[each] for each in ("4713.0", "4714.0", "4715.0"))
+    assert (held.state, held.reason, held.start_secs) == (JobState.PENDING, "Held", None)
+    assert (failed.state, failed.end_secs, failed.nodes) == (JobState.FAILED, 1795245400, ())
+    assert (parallel.total_nodes, parallel.total_cpus, parallel.limits.cpu_secs) == (3, 12, 1200)
+
+
+def test_jobs_of_two_schedds_with_one_number_go_by_their_global_id():
+    ad = '{"ClusterId": 1, "ProcId": 0, "JobStatus": 1, "GlobalJobId": "%s#1.0#5"}'
+    table = queue_of(f"[{ad % 'a'}]\n[{ad % 'b'}]\n")
+    assert set(by_id(table)) == {"a#1.0#5", "b#1.0#5"}
+    assert table.complete
+
+
+def test_jobs_that_cannot_be_told_apart_leave_the_table_incomplete():
+    table = queue_of('[{"ClusterId": 1, "ProcId": 0}, {"ClusterId": 1, "ProcId": 0}]')
+    assert (len(table.jobs), table.complete) == (1, False)
+
+
+def test_an_ad_without_an_id_costs_itself_only():
+    table = queue_of('[{"ClusterId": 1, "ProcId": 0}, {"ClusterId": null, "ProcId": 0}]')
+    assert (set(by_id(table)), table.complete, len(table.rejected)) == ({"1.0"}, False, 1)
+
+
+def test_a_wrong_value_is_told_and_the_job_lives():
+    table = queue_of('[{"ClusterId": 1, "ProcId": 0, "RequestCpus": "many", "QDate": -5}]')
+    assert by_id(table)["1.0"].total_cpus is None
+    assert {(each.source, each.field) for each in table.rejected} == {
+        ("condor_q 1.0", "RequestCpus"),
+        ("condor_q 1.0", "QDate"),
+    }
+
+
+@pytest.mark.parametrize("text", ["", "[\n]\n", "All queues are empty\n"])
+def test_an_empty_queue_is_complete(text):
+    table = queue_of(text)
+    assert (table.jobs, table.complete) == ({}, True)
+
+
+@pytest.mark.parametrize("text", ["Error: cannot connect\n", fixture("queue.json")[:500], "\x00\x01"])
+def test_half_an_answer_is_none(text):
+    with pytest.raises(ParseError):
+        queue_of(text)
+
+
+def test_machines_are_summed_up_over_their_slots():
+    cluster = parse_status(fixture("status.json"), taken_at_secs=1.0)
+    assert cluster.rejected == ()
+    assert cluster.nodes == (
+        ClusterNode(
+            name="wn1.example.org", states=("MIXED",), cpus=64, allocated_cpus=8, memory_bytes=256000 * MIB,
+            allocated_memory_bytes=2048 * MIB, gpus=2, allocated_gpus=2,
+        ),
+        ClusterNode(
+            name="wn2.example.org", states=("MIXED", "DRAIN"), cpus=8, allocated_cpus=4, memory_bytes=2000 * MIB,
+            allocated_memory_bytes=1000 * MIB,
+        ),
+        ClusterNode(
+            name="wn3.example.org", states=("DOWN", "POWERED_DOWN"), allocated_cpus=0, allocated_memory_bytes=0,
+        ),
+        ClusterNode(
+            name="wn4.example.org", states=("ALLOCATED",), cpus=16, allocated_cpus=16, memory_bytes=64000 * MIB,
+            allocated_memory_bytes=64000 * MIB,
+        ),
+    )  # fmt: skip
+
+
+def test_an_ad_of_no_machine_is_told():
+    cluster = parse_status('[{"Cpus": 1}, {"Name": "slot1@wn1"}]', taken_at_secs=1.0)
+    assert [node.name for node in cluster.nodes] == ["wn1"]
+    assert [each.field for each in cluster.rejected] == ["Machine"]
+
+
+@pytest.mark.parametrize(
+    ("text", "notice"),
+    [
+        ("", None),
+        ("[]", None),
+        ('[{"Name": "slot1@h", "State": "Claimed"}]', NodeNotice()),
+        ('[{"ExpectedMachineGracefulDrainingCompletion": 1795250000, "Draining": false}]', NodeNotice()),
+        (fixture("direct.json"), NodeNotice(True, (1795250000,))),
+        ('[{"State": "Drained"}, {"State": "Unclaimed"}]', NodeNotice(True)),
+        ('[{"Draining": true, "ExpectedMachineGracefulDrainingCompletion": 0}]', NodeNotice(True)),
+        ('[{"Draining": "\\/Expr(X)\\/", "ExpectedMachineGracefulDrainingCompletion": null}]', NodeNotice()),
+    ],
+)
+def test_only_a_draining_node_announces_its_end(text, notice):
+    assert parse_notice(text) == notice
+
+
+@given(st.text() | st.text(alphabet='[]{},:"\n1-null ClusterIdProcMachineDraining', max_size=100))
+def test_any_text_is_an_answer_or_a_parse_error(text):
+    for parse in (queue_of, lambda text: parse_status(text, taken_at_secs=1.0), parse_notice):
+        try:
+            parse(text)
+        except ParseError:
+            continue
+
+
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+    | st.just("/Expr(A)/")
+)
+
+
+@given(st.data())
+def test_any_values_give_jobs_and_nodes(data):
+    jobs = data.draw(st.lists(st.dictionaries(st.sampled_from(QUEUE_ATTRIBUTES), VALUES), max_size=3))
+    slots = data.draw(st.lists(st.dictionaries(st.sampled_from(STATUS_ATTRIBUTES), VALUES), max_size=3))
+    for parse, ads in ((queue_of, jobs), (lambda text: parse_status(text, taken_at_secs=1.0), slots)):
+        parse(json.dumps(ads))
