@@ -23,9 +23,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from exporter.collectors import COLLECTORS, collect
+from exporter.collectors import COLLECTORS, NODE
 from exporter.context import Context
-from exporter.exposition import render
+from exporter.page import PageMaker
 from exporter.sampling.sampler import Sampler
 from jobfeatures.clock import SystemClock
 
@@ -101,16 +101,15 @@ def main() -> None:
         for _ in range(options.jobs):
             node.start_job()
         sampler = Sampler(procfs=str(node.proc), cgroup=str(node.cgroup), clock=SystemClock(), jobs=dict)
-        enabled = [name for name, each in COLLECTORS.items() if each.enabled]
+        enabled = [name for name, each in COLLECTORS.items() if each.enabled and NODE in each.roles]
+        pages = PageMaker(enabled, (), 0)
         print(f"{options.jobs} jobs of {options.processes // options.jobs} processes, {at_once} ends a look")
         print(f"{'ended':>8}{'CPU ms a look':>15}{'descriptors':>13}{'RSS MiB':>9}{'series':>8}")
         ended, spent = 0, []
         while ended <= options.ends:
             started = time.process_time()
             snapshot = sampler.sample()
-            text = render(
-                collect(Context(now_secs=time.time(), snapshot=snapshot), enabled), openmetrics=False
-            )
+            text = pages.render(Context(now_secs=time.time(), snapshot=snapshot), openmetrics=False)
             spent.append(time.process_time() - started)
             if len(spent) == LOOKS_A_LINE or ended >= options.ends:
                 gc.collect()
