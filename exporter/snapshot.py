@@ -101,7 +101,7 @@ class ProcessIo:
 class Kind(enum.Enum):
     """What a set of processes is."""
 
-    # There is one object a member: its identity hashes faster than its name, and every process's key is hashed.
+    # One object a member: its identity hashes faster than its name, and the key of every process is hashed.
     __hash__ = object.__hash__
 
     BATCH = "batch"
