@@ -43,15 +43,18 @@ def watch_directory(
     *,
     is_wanted: Callable[[str], bool] = is_visible_name,
     check_secs: float = CHECK_SECS,
+    directories: bool = False,
 ) -> Iterator[None]:
     """Call `notify`, from other threads, after a file with a wanted name came, changed or went.
+
+    With `directories` also after such a directory came or went.
 
     Reading files does not notify. Where inotify does not reach, or its limits
     are exhausted, the folder is looked at every second. While it cannot be
     watched at all, because it is missing, `notify` is called every
     `check_secs`; a folder that was replaced is found within that time.
     """
-    watcher = _Watcher(directory, notify, is_wanted, check_secs)
+    watcher = _Watcher(directory, notify, is_wanted, check_secs, directories)
     watcher.start()
     try:
         yield
@@ -68,11 +71,13 @@ class _Watcher:
         notify: Callable[[], None],
         is_wanted: Callable[[str], bool],
         check_secs: float,
+        directories: bool,
     ) -> None:
         self._directory = directory
         self._notify = notify
         self._is_wanted = is_wanted
         self._check_secs = check_secs
+        self._directories = directories
         self._observer: BaseObserver | None = None
         self._observed: tuple[int, int] | None = None
         self._stopping = threading.Event()
@@ -109,13 +114,13 @@ class _Watcher:
         self._observed = identify(self._directory)
         if self._observed is None:
             return
-        handler = make_handler(self._notify, self._is_wanted)
+        handler = make_handler(self._notify, self._is_wanted, directories=self._directories)
         makers = [make_polling_observer]
         if not is_remote(file_system_of(self._directory)):
             makers.insert(0, make_inotify_observer)
         for make in makers:
             try:
-                self._observer = start_observer(make, handler, self._directory)
+                self._observer = start_observer(make, handler, self._directory, directories=self._directories)
             except (OSError, RuntimeError) as error:  # limits of the kernel; no thread to be had
                 log.info("cannot watch %s: %s", self._directory, error)
             else:
@@ -128,13 +133,15 @@ class _Watcher:
             observer.join(JOIN_SECS)
 
 
-def make_handler(notify: Callable[[], None], is_wanted: Callable[[str], bool]) -> FileSystemEventHandler:
+def make_handler(
+    notify: Callable[[], None], is_wanted: Callable[[str], bool], *, directories: bool = False
+) -> FileSystemEventHandler:
     """Return a handler that passes on the changes of files with wanted names, and nothing else."""
     from watchdog.events import FileSystemEvent, FileSystemEventHandler
 
     class Handler(FileSystemEventHandler):
         def dispatch(self, event: FileSystemEvent) -> None:
-            if event.event_type not in CHANGES or event.is_directory:
+            if event.event_type not in CHANGES or (event.is_directory and not directories):
                 return
             paths = (event.src_path, event.dest_path)
             if any(is_wanted(os.path.basename(os.fsdecode(path))) for path in paths if path):
@@ -164,21 +171,32 @@ def list_directory(directory: str | None) -> Iterator[os.DirEntry[str]]:
 
 
 def start_observer(
-    make: Callable[[], BaseObserver], handler: FileSystemEventHandler, directory: str
+    make: Callable[[], BaseObserver],
+    handler: FileSystemEventHandler,
+    directory: str,
+    *,
+    directories: bool = False,
 ) -> BaseObserver:
     """Return a running observer of a directory, of the directory itself where its name is a link.
 
     Raises OSError and RuntimeError; then nothing of it is left running.
     """
     from watchdog.events import (
+        DirCreatedEvent,
+        DirDeletedEvent,
+        DirMovedEvent,
         FileClosedEvent,
         FileCreatedEvent,
         FileDeletedEvent,
         FileModifiedEvent,
         FileMovedEvent,
+        FileSystemEvent,
     )
 
-    wanted = [FileClosedEvent, FileCreatedEvent, FileDeletedEvent, FileModifiedEvent, FileMovedEvent]
+    wanted: list[type[FileSystemEvent]] = [FileClosedEvent, FileCreatedEvent, FileDeletedEvent]
+    wanted += [FileModifiedEvent, FileMovedEvent]
+    if directories:
+        wanted += [DirCreatedEvent, DirDeletedEvent, DirMovedEvent]
     observer = make()
     try:
         observer.schedule(handler, os.path.realpath(directory), event_filter=wanted)

@@ -107,7 +107,7 @@ class CondorSource:
         from jobfeatures.watch import watch_directory  # only the daemon watches
 
         self._look_again = notify
-        return watch_directory(self._execute, notify)
+        return watch_directory(self._execute, notify, directories=True)
 
     def _read_scratch(self, now_secs: float, problems: list[Rejected]) -> bool:
         """Bring `_known` and `_ended` up to date; True if nothing stayed unread."""
@@ -120,8 +120,10 @@ class CondorSource:
         found: dict[Identity, KnownJob] = {}
         for pid, name in sorted(names.items()):
             path = f"{self._execute}/{name}"
+            began_secs = now_secs
             try:
                 status = os.lstat(path)
+                began_secs = status.st_ctime
                 if not is_starter(self._procfs, pid):
                     continue  # it has ended; what it left is taken away by others
                 identity = (pid, status.st_dev, status.st_ino)
@@ -129,7 +131,7 @@ class CondorSource:
             except FileNotFoundError:
                 if os.path.lexists(path):  # the starter has not written yet, or somebody took it away
                     complete = False
-                    if now_secs - status.st_ctime < YOUNG_SECS:
+                    if now_secs - began_secs < YOUNG_SECS:
                         self._look_again()
             except (OSError, ParseError) as error:
                 complete = False

@@ -13,8 +13,11 @@ from exporter.sampling.hierarchies import match_path
 from exporter.sampling.processes import ProcessScanner
 from exporter.sampling.slots import SlotResolver
 from jobfeatures.batch.htcondor.basics import is_ad_of_slot, parse_job_id
+from jobfeatures.batch.htcondor.source import CondorSource
+from jobfeatures.clock import SystemClock
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.classad import ClassAd, parse_ad
+from jobfeatures.model import JobKey
 
 SLOT = "slot1_1@h"
 GROUP = f"/system.slice/condor.service/htcondor/condor_x_{SLOT}"
@@ -220,3 +223,13 @@ def test_any_ad_gives_a_job_id_or_none(text):
         return
     job_id = parse_job_id(ad)
     assert job_id is None or job_id.replace(".", "", 1).isdigit()
+
+
+def test_a_slot_s_job_is_the_one_that_the_batch_source_tells_of(node, start, ask, execute):
+    start(500, 501, SLOT, cluster=12)
+    start(600, 601, "slot1_2@h", cluster=12, proc=3)
+    found = ask(slot1_1_at_h=[501], slot1_2_at_h=[601])
+    source = CondorSource(SystemClock(), node_name="h", execute=str(execute), procfs=str(node.proc))
+    told = source.poll_jobs(()).jobs
+    assert {JobKey("htcondor", number) for number in found.values()} == set(told)
+    assert told[JobKey("htcondor", found["slot1_2@h"])].processes == {600}  # its starter

@@ -1,0 +1,399 @@
+"""The node's source, on made-up scratch directories and starters; and the pool's, with stand-ins for the commands."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch.htcondor import is_here, make_cluster_source, make_source
+from jobfeatures.batch.htcondor.clustersource import CondorPool
+from jobfeatures.batch.htcondor.source import YOUNG_SECS, CondorSource
+from jobfeatures.config import Config
+from jobfeatures.errors import CommandError, SourceError
+from jobfeatures.model import JobKey, JobState, NodeNotice
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "htcondor"
+
+
+class HandClock:
+    """A clock that is moved by hand; it starts when the files of a test are made."""
+
+    def __init__(self):
+        self.secs = 0.0
+        self._start = time.time()
+
+    def now_secs(self):
+        return self._start + self.secs
+
+    def monotonic_secs(self):
+        return self.secs
+
+
+class Node:
+    """EXECUTE and /proc below one folder."""
+
+    def __init__(self, top):
+        self.execute, self.proc = top / "execute", top / "proc"
+        self.proc.mkdir()
+        self.execute.mkdir()
+        self.execute.chmod(0o755)
+
+    def starter(self, pid, name="condor_starter"):
+        (self.proc / str(pid)).mkdir(exist_ok=True)
+        (self.proc / str(pid) / "stat").write_text(f"{pid} ({name}) S 1 1 1 0 -1 4194304\n")
+
+    def job(self, pid, cluster=12, proc=0, more="", machine='Name = "slot1_1@h"\nCpus = 4\n', folder=""):
+        self.starter(pid)
+        path = self.execute / f"dir_{pid}" / folder
+        path.mkdir(parents=True)
+        (path / ".job.ad").write_text(f"ClusterId = {cluster}\nProcId = {proc}\n{more}")
+        (path / ".machine.ad").write_text(machine)
+        return path
+
+    def end(self, pid):
+        shutil.rmtree(self.proc / str(pid))
+        shutil.rmtree(self.execute / f"dir_{pid}")
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Node(tmp_path)
+
+
+@pytest.fixture
+def clock():
+    return HandClock()
+
+
+@pytest.fixture
+def make(node, clock):
+    def make(**more):
+        return CondorSource(clock, node_name="wn1", execute=str(node.execute), procfs=str(node.proc), **more)
+
+    return make
+
+
+def states(table):
+    return {key.job_id: job.state for key, job in table.jobs.items()}
+
+
+KEY = JobKey("htcondor", "12.0")
+
+
+def test_a_job_is_found_by_its_scratch_directory(node, make):
+    node.job(500, more='CpusProvisioned = 2\nOwner = "alice"\n')
+    table = make().poll_jobs(())
+    assert (table.complete, table.rejected, table.node) == (True, (), None)
+    job = table.jobs[KEY]
+    assert (job.state, job.allocated_cpus, job.user, job.nodes) == (JobState.RUNNING, 2, "alice", ("wn1",))
+    assert (job.processes, job.uid) == ({500}, os.getuid() or None)
+
+
+@pytest.mark.parametrize("folder", ["scratch", "htcondor"])
+def test_ads_may_be_a_folder_below(node, make, folder):
+    node.job(500, folder=folder)
+    (node.execute / "dir_500" / "scratch").mkdir(exist_ok=True)
+    assert states(make().poll_jobs(())) == {"12.0": JobState.RUNNING}
+
+
+def test_a_job_has_ended_when_its_directory_goes(node, make):
+    source = make()
+    node.job(500)
+    source.poll_jobs(())
+    node.end(500)
+    assert states(source.poll_jobs((KEY,))) == {"12.0": JobState.COMPLETED}
+    assert states(source.poll_jobs((), (KEY,))) == {"12.0": JobState.COMPLETED}
+    table = source.poll_jobs(())
+    assert (table.jobs, table.complete) == ({}, True)
+
+
+def test_what_a_starter_left_behind_is_no_job(node, make):
+    node.job(500)
+    node.job(501, cluster=13)
+    node.starter(500, "sleep")
+    shutil.rmtree(node.proc / "501")
+    table = make().poll_jobs((), (KEY,))
+    assert (table.jobs, table.complete) == ({}, True)
+
+
+def test_ads_are_read_once_as_their_user_may_change_them(node, make):
+    source = make()
+    path = node.job(500, more="CpusProvisioned = 2\n")
+    source.poll_jobs(())
+    (path / ".job.ad").write_text("ClusterId = 99\nProcId = 0\nCpusProvisioned = 64\n")
+    assert source.poll_jobs(()).jobs[KEY].allocated_cpus == 2
+
+
+def test_the_same_job_may_start_again(node, make):
+    source = make()
+    node.job(500)
+    source.poll_jobs(())
+    node.end(500)
+    node.job(600)
+    assert states(source.poll_jobs((KEY,))) == {"12.0": JobState.RUNNING}
+
+
+def test_a_directory_without_ads_is_looked_at_again_at_once_while_it_is_young(node, make, clock):
+    source = make()
+    notified = []
+    source._look_again = lambda: notified.append(1)  # as a watch sets it
+    path = node.job(500)
+    (path / ".machine.ad").rename(path / "x")
+    table = source.poll_jobs(())
+    assert (table.jobs, table.complete, table.rejected, notified) == ({}, False, (), [1])
+    clock.secs = YOUNG_SECS + 5
+    assert not source.poll_jobs(()).complete
+    assert notified == [1]
+    (path / "x").rename(path / ".machine.ad")
+    assert states(source.poll_jobs(())) == {"12.0": JobState.RUNNING}
+
+
+def test_a_watch_notices_a_directory(node, make):
+    noticed = threading.Event()
+    with make().watch(noticed.set):
+        node.job(500)
+        assert noticed.wait(10)
+
+
+def test_a_job_that_ended_is_told_although_another_cannot_be_read(node, make):
+    source = make()
+    node.job(500)
+    source.poll_jobs(())
+    node.end(500)
+    (node.job(600, cluster=13) / ".job.ad").write_text("nonsense")
+    table = source.poll_jobs((KEY,))
+    assert states(table) == {"12.0": JobState.COMPLETED}
+    assert not table.complete
+    assert [each.reason for each in table.rejected] == ["must be Name = value"]
+    assert source.poll_jobs((KEY,)).rejected == ()  # told once
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "large", "writable", "binary", "no id"])
+def test_what_is_no_ad_is_told_and_takes_nothing_down(node, make, kind):
+    node.job(500)
+    ad = node.job(600, cluster=13) / ".job.ad"
+    if kind == "link":
+        ad.rename(ad.parent / "real")
+        ad.symlink_to("real")
+    elif kind == "pipe":
+        ad.unlink()
+        os.mkfifo(ad)
+    elif kind == "large":
+        with ad.open("ab") as file:
+            file.truncate(2**23)
+    elif kind == "writable":
+        ad.chmod(0o666)
+    else:
+        ad.write_bytes(b"\xff\x00\x01" * 100 if kind == "binary" else b"A = 1\n")
+    table = make().poll_jobs(())
+    assert states(table) == {"12.0": JobState.RUNNING}
+    assert (table.complete, len(table.rejected)) == (False, 1)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_a_read_that_fails_is_told(node, make, monkeypatch, number):
+    node.job(500)
+    real = os.open
+
+    def fail(path, *more, **options):
+        if str(path).endswith(".job.ad"):
+            raise OSError(number, os.strerror(number), path)
+        return real(path, *more, **options)
+
+    monkeypatch.setattr(os, "open", fail)
+    table = make().poll_jobs(())
+    assert (table.jobs, table.complete) == ({}, False)
+    assert [each.reason for each in table.rejected] == [os.strerror(number)]
+
+
+def test_two_slots_cannot_have_one_job(node, make):
+    node.job(500)
+    node.job(600)
+    table = make().poll_jobs(())
+    assert table.jobs[KEY].processes == {500}
+    assert [each.reason for each in table.rejected] == ["another slot has this job"]
+
+
+def test_a_slot_whose_job_is_not_known_is_kept(node, make):
+    slot = JobKey("htcondor", "slot1_1@h")
+    table = make().poll_jobs((slot, JobKey("slurm", "7")))
+    assert set(table.jobs) == {slot}
+    assert table.jobs[slot].state is JobState.UNKNOWN
+
+
+def test_an_execute_where_anybody_may_write_or_that_is_not_there_is_no_source(node, make):
+    source = make()
+    node.execute.chmod(0o777)
+    with pytest.raises(SourceError, match="others may write here"):
+        source.poll_jobs(())
+    node.execute.rmdir()
+    with pytest.raises(SourceError, match="No such file"):
+        source.poll_jobs(())
+
+
+# ---------------------------------------------------------------- draining
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Return a function that makes a stand-in for a command, which prints and keeps how it was called."""
+
+    def make(name, body):
+        path = tmp_path / name
+        path.write_text(f"#!{sys.executable}\nimport os, sys\nwith open({str(tmp_path / 'calls')!r}, 'a') as calls:\n"
+                        f"    print(repr([*sys.argv[1:], os.environ['LC_ALL']]), file=calls)\n{body}\n")  # fmt: skip
+        path.chmod(0o755)
+        return str(path)
+
+    return make
+
+
+def show(name):
+    return f"sys.stdout.write(open({str(FIXTURES / name)!r}).read())"
+
+
+def test_the_node_s_own_startd_tells_whether_it_drains(node, make, clock, command, tmp_path):
+    source = make(condor_status=command("condor_status", show("direct.json")), node_refresh_secs=300.0)
+    assert source.poll_jobs(()).node == NodeNotice(True, (1795250000,))
+    source.poll_jobs(())
+    clock.secs = 301
+    source.poll_jobs(())
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert len(calls) == 2
+    assert calls[0].startswith("['-direct', 'wn1', '-json', '-attributes', 'Name,State,Draining,")
+    assert calls[0].endswith("'C']")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "sys.exit('cannot reach the startd')",
+        "print('[{')",
+        "print('Fehler')",
+        "import time; time.sleep(60)",
+        None,
+    ],
+)
+def test_without_an_answer_the_last_one_stays_and_the_jobs_are_told(node, make, clock, command, body):
+    good = command("condor_status", show("direct.json"))
+    source = make(condor_status=good, node_refresh_secs=300.0, timeout_secs=3.0)
+    source.poll_jobs(())
+    if body is None:
+        Path(good).unlink()
+    else:
+        command("condor_status", body)
+    source._timeout_secs = 0.3 if body and "sleep" in body else 10.0
+    node.job(500)
+    clock.secs = 301
+    table = source.poll_jobs(())
+    assert states(table) == {"12.0": JobState.RUNNING}
+    assert table.node == NodeNotice(True, (1795250000,))
+    assert ["does not tell whether the node drains" in each.reason for each in table.rejected] == [True]
+
+
+# ---------------------------------------------------------------- the pool
+
+
+@pytest.fixture
+def pool(clock, command):
+    def make(queue=None, status=None, history=None, **more):
+        return CondorPool(
+            clock,
+            condor_q=command("condor_q", queue or show("queue.json")),
+            condor_status=command("condor_status", status or show("status.json")),
+            condor_history=command("condor_history", history or show("history.json")),
+            **more,
+        )
+
+    return make
+
+
+def test_the_pool_is_asked_for_what_is_read_only(pool, tmp_path):
+    made = pool(site_limits=("MaxRuntime", "Walltime"))
+    assert len(made.poll_queue().jobs) == 5
+    assert len(made.poll_cluster().nodes) == 4
+    asked = (tmp_path / "calls").read_text()
+    assert "['-global', '-allusers', '-json', '-attributes', 'ClusterId,ProcId," in asked
+    assert "MaxRuntime,Walltime'" in asked
+    assert "['-json', '-attributes', 'Name,Machine," in asked
+
+
+def test_accounting_joins_queue_and_history(pool, tmp_path):
+    accounting = pool().poll_accounting(1000.9)
+    records = {record.key.job_id: record for record in accounting.records}
+    assert set(records) == {"4711.3", "4712.0", "4713.0", "4714.0", "4715.0", "4716.0", "4717.0"}
+    assert (records["4711.3"].state, records["4711.3"].end_secs) == (
+        "COMPLETED",
+        1795249600,
+    )  # by its history
+    assert (records["4712.0"].state, records["4715.0"].state) == ("PENDING", "RUNNING")
+    assert "'-completedsince', '999', '-limit'" in (tmp_path / "calls").read_text()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "sys.exit('no such collector')", "print('[{'); sys.exit(0)", "print('Error: Collector: Fehler')",
+        "import time; time.sleep(60)", "while True: print('x' * 10**6)",
+    ],
+)  # fmt: skip
+def test_a_command_that_fails_or_hangs_or_prints_half_is_an_error(pool, body, monkeypatch):
+    monkeypatch.setattr("jobfeatures.batch.htcondor.clustersource.MAX_ANSWER_BYTES", 2**21)
+    made = pool(body, body, body, timeout_secs=1.0 if "sleep" in body else 20.0)
+    for ask in (made.poll_queue, made.poll_cluster, lambda: made.poll_accounting(0.0)):
+        with pytest.raises(SourceError):
+            ask()
+
+
+def test_a_missing_command_is_an_error(clock):
+    with pytest.raises(CommandError) as caught:
+        CondorPool(clock, condor_q="/nonexistent/condor_q").poll_queue()
+    assert caught.value.kind == "missing"
+
+
+def test_a_banner_in_front_does_no_harm(pool):
+    banner = "print('WARNING: the {collector} is old')\n"
+    assert len(pool(queue=banner + show("queue.json")).poll_queue().jobs) == 5
+
+
+def test_an_empty_pool_is_no_answer(pool):
+    with pytest.raises(SourceError, match="no machines"):
+        pool(status="print('[]')").poll_cluster()
+
+
+# ---------------------------------------------------------------- settings
+
+
+def test_the_configuration_makes_both_sources(tmp_path, clock, command):
+    status = command("condor_status", "")
+    config = Config(
+        htcondor_execute_directory=str(tmp_path),
+        htcondor_condor_status=status,
+        htcondor_wall_limit_attributes="Walltime, MaxRuntime",
+    )
+    source, pool = make_source(config, clock, "wn1"), make_cluster_source(config, clock, 5.0)
+    assert source._site_limits == pool._site_limits == ("Walltime", "MaxRuntime")
+    assert pool._condor_q == f"{tmp_path}/condor_q"
+    assert make_cluster_source(Config(), clock, 5.0)._condor_history == "condor_history"
+
+
+def test_htcondor_is_here_where_its_folder_or_its_command_is(tmp_path, command):
+    def here(folder, status):
+        return is_here(Config(htcondor_execute_directory=str(folder), htcondor_condor_status=str(status)))
+
+    missing = tmp_path / "missing"
+    assert here(tmp_path, missing)
+    assert here(missing, command("condor_status", ""))
+    assert not here(missing, missing)
+
+
+def test_htcondor_is_a_batch_system():
+    assert SYSTEMS["htcondor"].job_variable == "_CONDOR_JOB_AD"
