@@ -21,7 +21,7 @@ export SLURM_LAB_NODES=1 SLURM_LAB_CPUS=2 SLURM_LAB_DB=0
 F=/run/jobfeatures
 for hook in prolog epilog taskprolog; do
   target=$SLURM_LAB/scripts/$hook.d/jobfeatures
-  printf '#!/bin/bash\\nexport JOBFEATURES_COMMAND={bin}/jobfeatures\\nexec {root}/packaging/slurm/%s.sh\\n' $hook >$target
+  printf '#!/bin/bash\\nexport JOBFEATURES_COMMAND={bin}/jobfeatures JOBFEATURES_HOOK_TIMEOUT=10\\nexec {root}/packaging/slurm/%s.sh\\n' $hook >$target
   chmod 755 $target
 done
 {bin}/jobfeatures-exporter serve --web.listen-address 127.0.0.1:9819 --batch.sources slurm \\
