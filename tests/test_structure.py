@@ -102,6 +102,13 @@ PURE = {
     "jobfeatures.formats.swf.header",
     "jobfeatures.formats.swf.lines",
     "jobfeatures.formats.swf.records",
+    "jobfeatures.schedule.choosing",
+    "jobfeatures.schedule.document",
+    "jobfeatures.schedule.eet",
+    "jobfeatures.schedule.jobs",
+    "jobfeatures.schedule.metrics",
+    "jobfeatures.schedule.result",
+    "jobfeatures.schedule.shares",
     "jobfeatures.formats.sss.vocabulary",
     "jobfeatures.formats.sss.write",
     "jobfeatures.publish.addresses",
@@ -204,7 +211,7 @@ ONLY_IN = {
     "amdsmi": set(),  # prints and raises at import without hardware
     "confluent_kafka": {"exporter.sinks.kafka"},
     "tqdm": {"jobfeatures.progress"},
-    "numpy": {"jobfeatures.formats.swf.columns"},
+    "numpy": {"jobfeatures.formats.swf.columns", "jobfeatures.schedule"},
     "defusedxml": {"jobfeatures.formats.classad.xmlform", "jobfeatures.formats.sss.xml", "jobfeatures.batch.gridengine.xml"},
     "re2": {"jobfeatures.formats.sss.names"},
     "lxml": set(),  # of tests

@@ -1,0 +1,109 @@
+"""Answers in the JSON of ``-o … -json``: text to records. Pure.
+
+bjobs, bhosts, bqueues and lshosts print one object: the command's name, a
+count under ``JOBS``, ``HOSTS`` or ``QUEUES``, and ``RECORDS``, whose values are
+texts; ``-`` or nothing stands for what is not known. Names of fields are in
+capitals but for some of lshosts; they are read without regard to case.
+Source: bjobs -json, https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bjobs.json.1.html
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jobfeatures.batch.lsf.basics import NOTHING
+from jobfeatures.errors import ParseError
+from jobfeatures.quantities import parse_count
+
+Record = Mapping[str, str]
+
+_NOTHING_FOUND = re.compile(r"No (?:[a-z]+ ){0,3}jobs? found(?: .*)?\Z")
+_UNKNOWN_JOB = re.compile(r"Job <([0-9]{1,10}(?:\[[0-9]{1,9}\])?)> is not found\Z")
+_WAITING = re.compile(r".*(?:Please wait ?\.\.\.|still trying)\Z")
+
+
+def parse_records(text: str, *, source: str, most: int = 5_000_000) -> list[Record]:
+    """Return the records of an answer; lines before its first brace are a banner and left out.
+
+    Sample: ``{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{"JOBID":"7","STAT":"RUN"}]}``. Raises
+    ParseError where it is no such answer, is cut off, holds another number of
+    records than it says, or a name twice: then somebody's text stands as such in it.
+    """
+    start = 0 if text.startswith("{") else text.find("\n{") + 1
+    if not text.startswith("{", start):
+        raise ParseError("no JSON in the answer", source=source, text=text.strip())
+    try:
+        document, end = json.JSONDecoder(strict=False, object_pairs_hook=_once).raw_decode(text, start)
+    except (ValueError, RecursionError) as error:
+        reason = error.reason if isinstance(error, ParseError) else "broken JSON"
+        raise ParseError(reason, source=source, text=text[start : start + 200]) from None
+    if text[end:].strip():
+        raise ParseError("something behind the answer", source=source, text=text[end:].strip())
+    command = document.get("COMMAND")
+    records = document.get("RECORDS")
+    if command != source or not isinstance(records, list) or len(records) > most:
+        raise ParseError(f"not an answer of {source}", source=source, text=text[start : start + 200])
+    counts = [value for name, value in document.items() if name not in {"COMMAND", "RECORDS"}]
+    if len(counts) != 1 or str(counts[0]) != str(len(records)):
+        raise ParseError("another number of records than announced", source=source)
+    return [_record(each, source) for each in records]
+
+
+class _DoubledError(ParseError, ValueError):
+    """A name stands twice in one object."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _DoubledError("a name stands twice in one record")
+    return found
+
+
+def _record(value: object, source: str) -> Record:
+    """Return one record with its names in capitals; what is no text or number is a broken answer."""
+    if not isinstance(value, dict):
+        raise ParseError("a record is no object", source=source)
+    record: dict[str, str] = {}
+    for name, each in value.items():
+        if isinstance(each, bool) or not isinstance(each, str | int | float):
+            raise ParseError("not a text", source=source, field=name)
+        record[name.upper()] = str(each).strip()
+    return record
+
+
+def text_of(record: Record, field: str) -> str | None:
+    """Return a field's text, None where nothing is known."""
+    value = record.get(field, "")
+    return None if value in NOTHING else value
+
+
+def count_of(record: Record, field: str) -> int | None:
+    """Return a whole number. Raises ParseError."""
+    value = text_of(record, field)
+    return None if value is None else parse_count(value, field=field)
+
+
+def complaints(stderr: str) -> list[str]:
+    """Return what standard error says, but for waiting for a daemon that answered in the end."""
+    lines = (line.strip() for line in stderr.splitlines())
+    return [line for line in lines if line and not _WAITING.match(line)]
+
+
+def is_nothing_found(stdout: str, lines: Sequence[str]) -> bool:
+    """Tell whether bjobs says that there is no such job, and nothing else.
+
+    Sample: ``No unfinished job found on host/group <n1>`` on standard error, or output.
+    """
+    said = [*lines, *complaints(stdout)]
+    return bool(said) and all(_NOTHING_FOUND.match(line) for line in said)
+
+
+def unknown_jobs(lines: Sequence[str]) -> frozenset[str] | None:
+    """Return the jobs that ``Job <7> is not found`` names, None where something else is said too."""
+    matches = [_UNKNOWN_JOB.match(line) for line in lines]
+    found = frozenset(match[1] for match in matches if match)
+    return found if all(matches) else None

@@ -1,0 +1,99 @@
+"""Questions to LSF's commands: one process a question, bounded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jobfeatures.batch.lsf.answers import Record, complaints, parse_records
+from jobfeatures.batch.lsf.limits import parse_limit_unit
+from jobfeatures.command import first_line, run_command
+from jobfeatures.errors import ParseError, SourceError, shown
+
+MAX_ANSWER_BYTES = 64 * 2**20
+MAX_CONFIGURATION_BYTES = 2**20
+
+
+class Output(NamedTuple):
+    """What a command printed, and what it complained of."""
+
+    stdout: str
+    complaints: tuple[str, ...]
+    status: int
+
+
+class Commands:
+    """LSF's commands as a site has them.
+
+    Where `user` is set they are run as that user: from fix pack 12 of 10.1 on
+    LSF refuses most of them to root unless LSF_ROOT_USER=Y. `timeout_secs`
+    limits each.
+    """
+
+    def __init__(
+        self,
+        *,
+        bjobs: str = "bjobs",
+        user: str | None = None,
+        timeout_secs: float = 10.0,
+        max_bytes: int = MAX_ANSWER_BYTES,
+    ) -> None:
+        self._folder = bjobs.removesuffix("bjobs")
+        self._bjobs = bjobs
+        self._user = user
+        self._timeout_secs = timeout_secs
+        self._max_bytes = max_bytes
+
+    def run(self, name: str, *arguments: str) -> Output:
+        """Run a command; a bad exit status is the caller's to judge. Raises CommandError."""
+        argv = [self._bjobs if name == "bjobs" else f"{self._folder}{name}", *arguments]
+        if self._user is not None:
+            argv = ["runuser", "-u", self._user, "--", *argv]
+        output = run_command(
+            argv,
+            timeout_secs=self._timeout_secs,
+            max_bytes=self._max_bytes,
+            environment={"LSB_HMS_TIME_FORMAT": "N"},  # beats lsf.conf: limits with their host
+        )
+        return Output(
+            output.stdout.decode("utf-8", "replace"),
+            tuple(complaints(output.stderr.decode("utf-8", "replace"))),
+            output.status,
+        )
+
+    def text(self, name: str, *arguments: str) -> str:
+        """Return what a command prints. Raises SourceError where it fails or prints nothing."""
+        output = self.run(name, *arguments)
+        if output.status != 0 or not output.stdout.strip():
+            raise SourceError(_refusal(name, output))
+        return output.stdout
+
+    def records(self, name: str, fields: Sequence[str], *arguments: str) -> list[Record]:
+        """Return the records of ``NAME -o FIELDS -json``. Raises SourceError."""
+        output = self.run(name, "-o", " ".join(fields), "-json", *arguments)
+        try:
+            return parse_records(output.stdout, source=name)
+        except ParseError as error:
+            if not output.stdout.strip():
+                raise SourceError(_refusal(name, output)) from None
+            raise SourceError(str(error)) from error
+
+
+def _refusal(name: str, output: Output) -> str:
+    said = shown(output.complaints[0]) if output.complaints else first_line(output.stdout.encode())
+    return f"{name}: no answer (status {output.status}): {said}"
+
+
+def read_limit_unit() -> str:
+    """Return the unit of sizes that lsf.conf sets, LSF's default where it cannot be read."""
+    path = os.path.join(os.environ.get("LSF_ENVDIR", "/etc"), "lsf.conf")
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            content = os.read(descriptor, MAX_CONFIGURATION_BYTES)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return "K"
+    return parse_limit_unit(content.decode("utf-8", "replace"))

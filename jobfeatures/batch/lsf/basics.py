@@ -1,0 +1,83 @@
+"""What a hook and a source have in common: little, as a hook pays for every import."""
+
+from __future__ import annotations
+
+import re
+
+from jobfeatures.errors import ParseError
+
+NAME = "lsf"
+NOTHING = frozenset({"", "-", "N/A"})
+MAX_SLOTS = 1_000_000
+
+_ID = re.compile(r"([1-9][0-9]{0,9})(?:\[([1-9][0-9]{0,8})\])?\Z")
+_INDEX = re.compile(r"[0-9]{1,9}\Z")
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}\Z")
+_SHARE = re.compile(r"(?:([1-9][0-9]{0,6})\*)?([A-Za-z0-9][A-Za-z0-9._@-]{0,254})\Z")
+
+
+def is_plain_id(text: str) -> bool:
+    """Tell whether a text is a job id, ``123`` or ``123[4]``, fit to be asked about."""
+    return _ID.match(text) is not None
+
+
+def split_id(text: str) -> tuple[str, str | None]:
+    """Return job id and array index of ``123`` or ``123[4]``. Raises ParseError."""
+    match = _ID.match(text)
+    if match is None:
+        raise ParseError("not a job id", source=NAME, text=text)
+    return match[1], match[2]
+
+
+def make_id(job_id: str, index: str) -> str:
+    """Return a job's id as its control group has it: ``123[4]`` of an array, else ``123``.
+
+    `index` is LSB_JOBINDEX or JOBINDEX: 0, or nothing, where there is no array. Raises ParseError.
+    """
+    number, known = split_id(job_id)
+    if index in NOTHING:
+        return job_id
+    if not _INDEX.match(index):
+        raise ParseError("not an array index", source=NAME, text=index)
+    if int(index) == 0:
+        return job_id
+    if known is not None and int(known) != int(index):
+        raise ParseError("id and array index differ", source=NAME, text=f"{job_id} {index}")
+    return f"{number}[{int(index)}]"
+
+
+def is_host_name(text: str) -> bool:
+    """Tell whether a text is a host's name, fit to be asked about."""
+    return _HOST.match(text) is not None
+
+
+def is_same_host(one: str, other: str) -> bool:
+    """Tell whether two names are of one host: equal, or one of them is the other without its domain."""
+    if one == other:
+        return True
+    return ("." in one) != ("." in other) and one.partition(".")[0] == other.partition(".")[0]
+
+
+def parse_hosts(text: str, *, field: str = "") -> dict[str, int]:
+    """Return the slots of each host, in order, of ``4*n1:2*n2`` or ``n1:n1:n2``; none of nothing.
+
+    Source: bjobs(1), EXEC_HOST and ALLOC_SLOT. Raises ParseError.
+    """
+    slots: dict[str, int] = {}
+    if text in NOTHING:
+        return slots
+    for part in text.split(":"):
+        match = _SHARE.match(part)
+        if match is None:
+            raise ParseError("not a list of hosts", field=field, text=text)
+        slots[match[2]] = slots.get(match[2], 0) + int(match[1] or "1")
+    if sum(slots.values()) > MAX_SLOTS:
+        raise ParseError(f"more than {MAX_SLOTS} slots", field=field, text=text)
+    return slots
+
+
+def share_of(slots: dict[str, int], node_name: str | None) -> int | None:
+    """Return the slots on this node, None where it is not among the hosts."""
+    if node_name is None:
+        return None
+    return next((count for host, count in slots.items() if is_same_host(host, node_name)), None)

@@ -1,0 +1,84 @@
+"""The source that asks LSF about the whole cluster, for the controller role."""
+
+from __future__ import annotations
+
+from jobfeatures.accounting import Accounting
+from jobfeatures.batch.lsf.answers import Record, is_nothing_found, parse_records
+from jobfeatures.batch.lsf.asking import Commands, read_limit_unit
+from jobfeatures.batch.lsf.basics import NAME
+from jobfeatures.batch.lsf.hosts import (
+    BHOSTS,
+    BHOSTS_FIELDS,
+    BQUEUES,
+    BQUEUES_FIELDS,
+    parse_cluster,
+    parse_memory,
+)
+from jobfeatures.batch.lsf.jobs import BJOBS, FURTHER_FIELDS, PLAIN_FIELDS, Circumstances, parse_jobs
+from jobfeatures.batch.lsf.limits import HOST_FIELDS, LSHOSTS, Rules
+from jobfeatures.clock import Clock
+from jobfeatures.errors import CommandError, ParseError, SourceError
+from jobfeatures.model import Cluster, JobTable
+
+
+class LsfCluster:
+    """Asks ``bjobs``, ``bhosts``, ``bqueues`` and ``lshosts``: one process a question."""
+
+    name = NAME
+
+    def __init__(self, clock: Clock, commands: Commands) -> None:
+        self._clock = clock
+        self._commands = commands
+
+    def poll_queue(self) -> JobTable:
+        """Return the queue; jobs stay in it for LSF's CLEAN_PERIOD after their end.
+
+        Limits are not stated here: they depend on the host that a job runs on.
+        """
+        taken_at_secs = self._clock.now_secs()
+        rules = Rules(unit=read_limit_unit())
+        found = parse_jobs(self._jobs(), Circumstances(now_secs=taken_at_secs, rules=rules))
+        return JobTable(
+            source=NAME,
+            jobs=found.jobs,
+            taken_at_secs=taken_at_secs,
+            complete=not found.rejected,
+            rejected=found.rejected,
+        )
+
+    def _jobs(self) -> list[Record]:
+        try:
+            return self._jobs_with((*PLAIN_FIELDS, *FURTHER_FIELDS))
+        except CommandError:
+            raise
+        except SourceError:  # a field that this version has not, or a text that breaks the answer
+            return self._jobs_with(PLAIN_FIELDS)
+
+    def _jobs_with(self, fields: tuple[str, ...]) -> list[Record]:
+        output = self._commands.run(BJOBS, "-o", " ".join(fields), "-json", "-u", "all", "-a", "-X")
+        try:
+            return parse_records(output.stdout, source=BJOBS)
+        except ParseError as error:
+            if is_nothing_found(output.stdout, output.complaints):
+                return []
+            said = f": {output.complaints[0]}" if output.complaints else ""
+            raise SourceError(f"{error} (status {output.status}){said[:200]}") from error
+
+    def poll_cluster(self) -> Cluster:
+        """Return hosts and queues. Hosts stand under no queue: bqueues tells of groups of hosts only."""
+        taken_at_secs = self._clock.now_secs()
+        hosts = self._commands.records(BHOSTS, BHOSTS_FIELDS, "-X")
+        queues = self._commands.records(BQUEUES, BQUEUES_FIELDS)
+        try:
+            memory = parse_memory(self._commands.records(LSHOSTS, HOST_FIELDS))
+        except SourceError:  # hosts without their memory are better than no hosts
+            memory = {}
+        cluster = parse_cluster(hosts, queues, memory, taken_at_secs=taken_at_secs)
+        if not cluster.nodes:
+            raise SourceError(f"{BHOSTS}: no hosts in the answer")
+        return cluster
+
+    def poll_accounting(self, since_secs: float) -> Accounting:
+        """Raise SourceError: LSF's accounting is a file, lsb.acct, which is read as a log."""
+        del since_secs
+        raise SourceError("lsf has no accounting that could be asked; its lsb.acct is read as a log")

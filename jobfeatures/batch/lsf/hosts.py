@@ -1,0 +1,144 @@
+"""Hosts and queues as bhosts, lshosts and bqueues tell them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from jobfeatures.batch.lsf.answers import Record, count_of, text_of
+from jobfeatures.batch.lsf.basics import NAME, is_host_name, is_same_host
+from jobfeatures.batch.lsf.values import parse_size
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.model import Cluster, ClusterNode, NodeNotice, Partition
+
+BHOSTS = "bhosts"
+BQUEUES = "bqueues"
+BHOSTS_FIELDS = ("host_name", "status", "max", "njobs")
+BQUEUES_FIELDS = ("queue_name", "status")
+
+# https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bhosts, "STATUS": what is more than
+# that a host is full for now. Of the words with closed_ those here are somebody's doing.
+STATES: Mapping[str, tuple[str, ...]] = {
+    "ok": (),
+    "closed_Full": (),
+    "closed_Excl": (),  # an exclusive job runs: the host is full until that ends
+    "closed_cu_Excl": (),
+    "closed_cu_excl": (),
+    "closed_Busy": ("BLOCKED",),  # the load is above the thresholds
+    "closed_Wind": ("BLOCKED",),  # outside its dispatch window
+    "closed_Adm": ("DRAIN",),
+    "closed_Lock": ("DRAIN",),
+    "closed_EGO": ("DRAIN",),
+    "closed_RC": ("DRAIN",),
+    "closed_LIM": ("NOT_RESPONDING",),
+    "unavail": ("DOWN",),
+    "unreach": ("NOT_RESPONDING",),
+    "unlicensed": ("DOWN",),
+}
+_STARTS_NONE = frozenset({"DRAIN", "DOWN", "NOT_RESPONDING"})
+
+
+def parse_notice(records: Iterable[Record], node_name: str) -> NodeNotice | None:
+    """Return whether this host starts no more jobs, None where that is not told.
+
+    Sample: ``{"HOST_NAME":"n1","STATUS":"closed_Adm","MAX":"8","NJOBS":"2"}``. A host that is full, runs an
+    exclusive job or is too busy takes jobs again by itself, and does not drain.
+    Raises ParseError where the host is not in the answer.
+    """
+    for record in records:
+        name = text_of(record, "HOST_NAME")
+        if name is not None and is_same_host(name, node_name):
+            words = STATES.get(record.get("STATUS", ""))
+            return None if words is None else NodeNotice(draining=not _STARTS_NONE.isdisjoint(words))
+    raise ParseError("not about this host", source=BHOSTS, text=node_name)
+
+
+def parse_node(record: Record, memory: Mapping[str, int]) -> ClusterNode:
+    """Return one host. MAX slots are its CPUs; ``-`` is no bound. Raises ParseError."""
+    name = record.get("HOST_NAME", "")
+    if not is_host_name(name):
+        raise ParseError("not a host", field="HOST_NAME", text=name)
+    slots, used = count_of(record, "MAX"), count_of(record, "NJOBS")
+    status = record.get("STATUS", "")
+    words = STATES.get(status)
+    if words is None:
+        states: tuple[str, ...] = ("DRAIN",) if status.startswith("closed") else ("UNKNOWN",)
+    else:
+        states = words if "DOWN" in words else (_base(slots, used), *words)
+    return ClusterNode(
+        name=name,
+        states=states,
+        cpus=slots,
+        allocated_cpus=used,
+        memory_bytes=memory.get(name),
+        address=name,
+    )
+
+
+def _base(slots: int | None, used: int | None) -> str:
+    if not used:
+        return "IDLE"
+    return "ALLOCATED" if slots is not None and used >= slots else "MIXED"
+
+
+def parse_queue(record: Record) -> Partition:
+    """Return one queue. Sample: ``{"QUEUE_NAME":"normal","STATUS":"Open:Active"}``. Raises ParseError."""
+    name = text_of(record, "QUEUE_NAME")
+    if name is None:
+        raise ParseError("no queue", field="QUEUE_NAME")
+    return Partition(name=name, state=_queue_state(record.get("STATUS", "")))
+
+
+def _queue_state(status: str) -> str | None:
+    """Return UP for a queue that takes and starts jobs, DRAIN if it only starts, INACTIVE if only takes."""
+    opened, _, active = status.partition(":")
+    known = {
+        ("Open", "Active"): "UP",
+        ("Closed", "Active"): "DRAIN",
+        ("Open", "Inact"): "INACTIVE",
+        ("Open", "Inactive"): "INACTIVE",
+        ("Closed", "Inact"): "DOWN",
+        ("Closed", "Inactive"): "DOWN",
+    }
+    return known.get((opened, active.partition("_")[0]), status or None)
+
+
+def parse_memory(records: Iterable[Record]) -> dict[str, int]:
+    """Return the memory of hosts that lshosts tells (``31.2G``, ``31998M``; MiB without a letter)."""
+    memory: dict[str, int] = {}
+    for record in records:
+        name = text_of(record, "HOST_NAME")
+        try:
+            size = parse_size(record.get("MAXMEM", ""), bare_unit="M")
+        except ParseError:  # a size more or less is not worth a word for every host
+            continue
+        if name is not None and size is not None:
+            memory[name] = size
+    return memory
+
+
+def parse_cluster(
+    hosts: Iterable[Record], queues: Iterable[Record], memory: Mapping[str, int], *, taken_at_secs: float
+) -> Cluster:
+    """Return hosts and queues; a bad record costs itself only."""
+    rejected: list[Rejected] = []
+    nodes: dict[str, ClusterNode] = {}
+    partitions: dict[str, Partition] = {}
+    for record in hosts:
+        try:
+            node = parse_node(record, memory)
+            nodes.setdefault(node.name, node)
+        except ParseError as error:
+            rejected.append(Rejected(BHOSTS, error.reason, field=error.field, text=error.text))
+    for record in queues:
+        try:
+            partition = parse_queue(record)
+            partitions.setdefault(partition.name, partition)
+        except ParseError as error:
+            rejected.append(Rejected(BQUEUES, error.reason, field=error.field, text=error.text))
+    return Cluster(
+        source=NAME,
+        taken_at_secs=taken_at_secs,
+        partitions=tuple(partitions.values()),
+        nodes=tuple(nodes.values()),
+        rejected=tuple(rejected),
+    )

@@ -1,0 +1,148 @@
+"""Jobs as ``bjobs -o … -json`` tells them: records to jobs. Pure.
+
+Fields: https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bjobs.o.1.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import tzinfo
+
+from jobfeatures.batch.lsf.answers import Record, count_of, text_of
+from jobfeatures.batch.lsf.basics import NAME, make_id, parse_hosts, share_of, split_id
+from jobfeatures.batch.lsf.limits import Rules
+from jobfeatures.batch.lsf.values import parse_limit, parse_size, parse_state, parse_time
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.model import Job, JobKey, JobState, Limits
+
+BJOBS = "bjobs"
+# What only LSF and its administrator write. All of version 10.1.
+PLAIN_FIELDS = (
+    *("jobid", "jobindex", "stat", "user", "queue", "exec_host", "alloc_slot", "nreq_slot", "submit_time"),
+    *("start_time", "finish_time", "runtimelimit", "memlimit", "swaplimit", "exit_reason"),
+)
+# What users write, and what not every version of 10.1 has: asked for as long as that goes well.
+FURTHER_FIELDS = ("job_name", "proj_name", "gpu_alloc")
+
+_GPU_HOST = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,254}):([0-9,]{1,4096})\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What is needed to understand a record: when and where it was asked for, and the site's rules."""
+
+    now_secs: float
+    node_name: str | None = None  # None: asked for the whole cluster
+    rules: Rules
+    tz: tzinfo | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """Jobs of one answer. Of a rejected record whose id can be read the job is there, as UNKNOWN."""
+
+    jobs: dict[JobKey, Job]
+    rejected: tuple[Rejected, ...]
+
+
+def parse_jobs(records: Iterable[Record], around: Circumstances) -> Jobs:
+    """Return the jobs of an answer; a bad record costs itself only."""
+    jobs: dict[JobKey, Job] = {}
+    rejected: list[Rejected] = []
+    for record in records:
+        try:
+            key = key_of(record)
+        except ParseError as error:
+            rejected.append(Rejected(BJOBS, error.reason, field="JOBID", text=error.text))
+            continue
+        try:
+            jobs[key] = parse_job(record, around)
+        except ParseError as error:
+            reason = f"{error.reason} (job {key.job_id})"
+            rejected.append(Rejected(BJOBS, reason, field=error.field, text=error.text))
+            jobs[key] = Job(key=key)
+    return Jobs(jobs, tuple(rejected))
+
+
+def key_of(record: Record) -> JobKey:
+    """Return a record's job. Raises ParseError."""
+    return JobKey(NAME, make_id(record.get("JOBID", ""), record.get("JOBINDEX", "")))
+
+
+def parse_job(record: Record, around: Circumstances) -> Job:
+    """Return one job; raises ParseError.
+
+    Sample: ``{"JOBID":"7", "JOBINDEX":"0", "STAT":"RUN", "USER":"alice", "QUEUE":"normal",
+    "EXEC_HOST":"4*n1:2*n2", "ALLOC_SLOT":"4*n1:2*n2", "NREQ_SLOT":"6", "SUBMIT_TIME":"Nov 21 12:30",
+    "START_TIME":"Nov 21 12:31", "FINISH_TIME":"Nov 22 12:31 L", "RUNTIMELIMIT":"1440.0/n1",
+    "MEMLIMIT":"8 Gbytes", "SWAPLIMIT":"-", "EXIT_REASON":"-", "JOB_NAME":"ok", "PROJ_NAME":"physics"}``
+
+    Slots count as CPUs. FINISH_TIME is a guess until the job has ended. A
+    limit that is not there is not told, by LSF either: it may be the queue's.
+    """
+    key = key_of(record)
+    array, index = split_id(key.job_id)
+    state = parse_state(record.get("STAT", ""), record.get("EXIT_REASON", ""))
+    slots = parse_hosts(record.get("ALLOC_SLOT", ""), field="ALLOC_SLOT")
+    slots = slots or parse_hosts(record.get("EXEC_HOST", ""), field="EXEC_HOST")
+    total = sum(slots.values()) or None
+    finished = state.is_finished
+    gpus = parse_gpus(record.get("GPU_ALLOC", ""), around.node_name)
+    rules = around.rules
+    queue = text_of(record, "QUEUE")
+    return Job(
+        key=key,
+        state=state,
+        name=text_of(record, "JOB_NAME"),
+        user=text_of(record, "USER"),
+        account=text_of(record, "PROJ_NAME"),
+        partition=queue,
+        submit_secs=_time(record, "SUBMIT_TIME", around),
+        start_secs=None if state is JobState.PENDING else _time(record, "START_TIME", around),
+        end_secs=_time(record, "FINISH_TIME", around) if finished else None,
+        nodes=tuple(slots),
+        total_cpus=total if total is not None else count_of(record, "NREQ_SLOT"),
+        total_nodes=len(slots) or None,
+        allocated_cpus=share_of(slots, around.node_name),
+        limits=Limits(
+            wall_secs=rules.wall_limit(
+                parse_limit(record.get("RUNTIMELIMIT", ""), field="RUNTIMELIMIT"), queue
+            ),
+            cpu_secs=rules.cpu_limit(queue),
+            memory_bytes=_size(record, "MEMLIMIT", rules),
+            swap_bytes=_size(record, "SWAPLIMIT", rules),
+        ),
+        array_job_id=array if index is not None else None,
+        array_task_id=index,
+        gpus=gpus,
+        allocated_gpus=len(gpus) or None,
+        reason=record["STAT"] if state is JobState.PENDING else None,
+    )
+
+
+def _time(record: Record, field: str, around: Circumstances) -> int | None:
+    return parse_time(record.get(field, ""), now_secs=around.now_secs, tz=around.tz, field=field)
+
+
+def _size(record: Record, field: str, rules: Rules) -> int | None:
+    return parse_size(record.get(field, ""), field=field, bare_unit=rules.unit)
+
+
+def parse_gpus(text: str, node_name: str | None) -> tuple[str, ...]:
+    """Return the cards on this node in ``n1:0,1,0,1;n2:0,1``, a number for each task; none of anything else.
+
+    Tasks may share cards, so that a number comes again.
+    """
+    found: dict[str, None] = {}
+    for part in text.split(";"):
+        match = _GPU_HOST.match(part.strip())
+        if match and share_of({match[1]: 1}, node_name):
+            found.update(dict.fromkeys(number for number in match[2].split(",") if number))
+    return tuple(found)
+
+
+def is_elsewhere(job: Job) -> bool:
+    """Tell whether a job has hosts, and this node is not among them."""
+    return job.state.is_on_node and bool(job.nodes) and job.allocated_cpus is None

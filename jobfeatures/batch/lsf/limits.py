@@ -1,0 +1,168 @@
+"""The site's rules by which LSF's limits are understood: lsf.conf, bparams, bqueues, lshosts. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from jobfeatures.batch.lsf.answers import Record, text_of
+from jobfeatures.batch.lsf.values import UNITS, TimeLimit, compute_limit_secs, parse_limit
+from jobfeatures.errors import ParseError, Rejected
+
+LSHOSTS = "lshosts"
+HOST_FIELDS = ("host_name", "cpuf", "ncpus", "maxmem")
+_PARAMETERS = re.compile(r"\A.*lsb\.params configuration", re.IGNORECASE | re.DOTALL)
+_ABSOLUTE = re.compile(r"^\s*ABS_RUNLIMIT\s*=\s*\"?([YyNn])", re.MULTILINE)
+_UNIT = re.compile(
+    r"^\s*LSF_UNIT_FOR_LIMITS\s*=\s*\"?([KMGTPEZ])B?\"?\s*(?:#.*)?$", re.MULTILINE | re.IGNORECASE
+)
+_QUEUE = re.compile(r"QUEUE: +(\S{1,255})\s*\Z")
+_SECTION = re.compile(r"\s*(DEFAULT|MAXIMUM) LIMITS:\s*\Z")
+_HEADS = re.compile(r"[A-Z]+LIMIT\b")
+_MINUTES = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) min(?: of (\S{1,255}))?")
+_FACTOR = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLimits:
+    """The time limits of a queue for jobs that ask for none."""
+
+    run: TimeLimit | None = None
+    cpu: TimeLimit | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the site has set. `absolute` is None where it is not known: then no wall limit is stated."""
+
+    node_name: str | None = None
+    absolute: bool | None = None
+    factors: Mapping[str, Fraction] = field(default_factory=dict)  # CPU factors by host
+    queues: Mapping[str, QueueLimits] = field(default_factory=dict)
+    unit: str = "K"
+
+    def wall_limit(self, own: TimeLimit | None, queue: str | None) -> int | None:
+        """Return the wall limit of a job on this node in seconds: its own, else its queue's."""
+        limit = own or self.queues.get(queue or "", QueueLimits()).run
+        if limit is None or self.absolute is None:
+            return None
+        return self._secs(limit, absolute=self.absolute)
+
+    def cpu_limit(self, queue: str | None) -> int | None:
+        """Return the CPU limit of a job in this queue on this node in seconds. It is never absolute."""
+        limit = self.queues.get(queue or "", QueueLimits()).cpu
+        return None if limit is None else self._secs(limit, absolute=False)
+
+    def _secs(self, limit: TimeLimit, *, absolute: bool) -> int | None:
+        return compute_limit_secs(limit, absolute=absolute, node_name=self.node_name, factors=self.factors)
+
+
+def parse_parameters(text: str) -> bool:
+    """Tell from ``bparams -a`` whether run limits are wall-clock time as they stand (ABS_RUNLIMIT).
+
+    Sample: ``lsb.params configuration at Sat Nov 21 12:30:00 2026`` and lines ``ABS_RUNLIMIT = Y``.
+    The default is N. Raises ParseError where it is no answer of bparams.
+    Source: https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bparams.1.html, lsb.params(5).
+    """
+    match = _ABSOLUTE.search(text)
+    if match is None and not _PARAMETERS.match(text):
+        raise ParseError("not an answer of bparams -a", source="bparams", text=text.strip())
+    return match is not None and match[1] in "Yy"
+
+
+def parse_limit_unit(text: str) -> str:
+    """Return the unit of sizes without one that lsf.conf sets, K where it sets none.
+
+    Sample: ``LSF_UNIT_FOR_LIMITS=MB``. Source: lsf.conf(5).
+    """
+    found: list[str] = _UNIT.findall(text)
+    unit = found[-1].upper() if found else "K"
+    return unit if unit in UNITS else "K"
+
+
+def parse_queues(text: str) -> dict[str, QueueLimits]:
+    """Return the time limits of the queues of ``bqueues -l``.
+
+    Sample, shortened::
+
+        QUEUE: normal
+          -- the usual queue
+        …
+        DEFAULT LIMITS:
+         RUNLIMIT
+         60.0 min of n1
+        MAXIMUM LIMITS:
+         CPULIMIT                 RUNLIMIT
+         720.0 min                1440.0 min of n1
+
+    The default is what counts for a job that asks for nothing, else the
+    maximum. A queue that has only one kind prints no heads. Source:
+    https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_command_ref/bqueues.1.html
+    """
+    queues: dict[str, dict[str, TimeLimit]] = {}
+    found: dict[str, TimeLimit] = {}
+    section = ""
+    heads: list[str] = []
+    for line in text.splitlines():
+        if match := _QUEUE.match(line):
+            found = queues.setdefault(match[1], {})
+            section, heads = "", []
+        elif match := _SECTION.match(line):
+            section, heads = match[1], []
+        elif heads:
+            _take(heads, line, found, is_default=section == "DEFAULT")
+            heads = []
+        elif line.strip() and not _HEADS.sub("", line).strip():
+            heads = [head for head in _HEADS.findall(line) if head in {"CPULIMIT", "RUNLIMIT"}]
+    return {
+        name: QueueLimits(run=limits.get("RUNLIMIT"), cpu=limits.get("CPULIMIT"))
+        for name, limits in queues.items()
+    }
+
+
+def _take(heads: list[str], line: str, found: dict[str, TimeLimit], *, is_default: bool) -> None:
+    """Keep the values below the heads; where their number differs nothing is known."""
+    values = _MINUTES.findall(line)
+    if len(values) != len(heads):
+        return
+    for head, (minutes, host) in zip(heads, values, strict=True):
+        limit = parse_limit(f"{minutes}/{host}" if host else minutes)
+        if limit is not None and (is_default or head not in found):
+            found[head] = limit
+
+
+def parse_factors(records: Iterable[Record]) -> tuple[dict[str, Fraction], tuple[Rejected, ...]]:
+    """Return the CPU factors of hosts that ``lshosts -o "host_name cpuf …" -json`` tells.
+
+    A factor of 0 or none (``-``: the host is not reached) is not known.
+    """
+    factors: dict[str, Fraction] = {}
+    rejected: list[Rejected] = []
+    for record in records:
+        name, factor = text_of(record, "HOST_NAME"), text_of(record, "CPUF")
+        if name is None or factor is None:
+            continue
+        if not _FACTOR.match(factor):
+            rejected.append(Rejected(LSHOSTS, "not a CPU factor", field="CPUF", text=factor))
+        elif Fraction(factor) > 0:
+            factors[name] = Fraction(factor)
+    return factors, tuple(rejected)
+
+
+def hosts_of_limits(records: Iterable[Record], queues: Iterable[QueueLimits]) -> Collection[str]:
+    """Return the hosts whose speed limits are meant for."""
+    hosts: dict[str, None] = {}
+    for record in records:
+        try:
+            limit = parse_limit(record.get("RUNTIMELIMIT", ""))
+        except ParseError:  # told where the record is read
+            continue
+        if limit is not None and limit.host is not None:
+            hosts[limit.host] = None
+    for queue in queues:
+        for each in (queue.run, queue.cpu):
+            if each is not None and each.host is not None:
+                hosts[each.host] = None
+    return tuple(hosts)

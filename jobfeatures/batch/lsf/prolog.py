@@ -1,0 +1,92 @@
+"""What the environment of a pre-execution command tells of its job. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from jobfeatures.batch.lsf.basics import NAME, NOTHING, is_host_name, make_id, share_of, split_id
+from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures.quantities import parse_count
+
+MAX_NAME_CHARACTERS = 4094  # of a job's name, bsub -J
+
+
+def job_id_of(environ: Mapping[str, str]) -> str:
+    """Return the id of the job whose environment this is, ``123[4]`` of an array. Raises ParseError."""
+    return make_id(environ.get("LSB_JOBID", ""), environ.get("LSB_JOBINDEX", ""))
+
+
+def job_from_prolog(
+    environ: Mapping[str, str],
+    *,
+    node_name: str | None,
+    note: Callable[[Rejected], None] = lambda _: None,
+) -> Job:
+    """Return what the environment of a pre-execution command tells of its job; the state is RUNNING.
+
+    Sample: ``LSB_JOBID=123 LSB_JOBINDEX=4 LSFUSER=alice LSB_QUEUE=normal LSB_JOBNAME=ok[1-9]
+    LSB_PROJECT_NAME=physics LSB_DJOB_NUMPROC=6 LSB_MCPU_HOSTS=n1 4 n2 2``. Source:
+    https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_config_ref/lsf_envars_job_exec.html
+
+    It tells no times and no limits, and nothing that is in files of the user's
+    (LSB_DJOB_HOSTFILE) is read. A malformed value is told to `note` and stays
+    unknown. Raises ParseError without a plain LSB_JOBID.
+    """
+    job_id = job_id_of(environ)
+    array, index = split_id(job_id)
+
+    def text(variable: str) -> str | None:
+        value = environ.get(variable, "")
+        return None if value in NOTHING else value[:MAX_NAME_CHARACTERS]
+
+    slots: dict[str, int] = {}
+    try:
+        slots = parse_mcpu_hosts(environ.get("LSB_MCPU_HOSTS", "")) or parse_host_list(
+            environ.get("LSB_HOSTS", "")
+        )
+    except ParseError as error:
+        note(Rejected("environment", error.reason, field=error.field, text=shown(error.text)))
+    total = sum(slots.values()) or None
+    if total is None and (processors := text("LSB_DJOB_NUMPROC")) is not None:
+        try:
+            total = parse_count(processors) or None
+        except ParseError as error:
+            note(Rejected("environment", error.reason, field="LSB_DJOB_NUMPROC", text=shown(processors)))
+    return Job(
+        key=JobKey(NAME, job_id),
+        state=JobState.RUNNING,
+        name=text("LSB_JOBNAME"),
+        user=text("LSFUSER"),
+        account=text("LSB_PROJECT_NAME"),
+        partition=text("LSB_QUEUE"),
+        nodes=tuple(slots),
+        total_cpus=total,
+        total_nodes=len(slots) or None,
+        allocated_cpus=share_of(slots, node_name) or (total if len(slots) == 1 else None),
+        array_job_id=array if index is not None else None,
+        array_task_id=index,
+    )
+
+
+def parse_mcpu_hosts(text: str) -> dict[str, int]:
+    """Return the slots of each host of ``n1 4 n2 2``. Raises ParseError."""
+    words = text.split()
+    slots: dict[str, int] = {}
+    if len(words) % 2:
+        raise ParseError("not hosts and slots in turn", field="LSB_MCPU_HOSTS", text=text)
+    for name, count in zip(words[::2], words[1::2], strict=True):
+        if not is_host_name(name):
+            raise ParseError("not a host", field="LSB_MCPU_HOSTS", text=name)
+        slots[name] = slots.get(name, 0) + parse_count(count, field="LSB_MCPU_HOSTS")
+    return slots
+
+
+def parse_host_list(text: str) -> dict[str, int]:
+    """Return the slots of each host of ``n1 n1 n2``, one word a slot. Raises ParseError."""
+    slots: dict[str, int] = {}
+    for name in text.split():
+        if not is_host_name(name):
+            raise ParseError("not a host", field="LSB_HOSTS", text=name)
+        slots[name] = slots.get(name, 0) + 1
+    return slots

@@ -1,0 +1,70 @@
+"""What the daemon and the hooks make of LSF with a site's settings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from jobfeatures.clock import Clock
+from jobfeatures.model import Job
+
+if TYPE_CHECKING:
+    from jobfeatures.batch.lsf.asking import Commands
+    from jobfeatures.batch.lsf.clustersource import LsfCluster
+    from jobfeatures.batch.lsf.source import LsfSource
+    from jobfeatures.config import Config
+
+ABS_RUNLIMIT = {"auto": None, "yes": True, "no": False}
+
+
+def is_here(config: Config) -> bool:
+    """Tell whether LSF's command is installed, for those who leave the choice of sources to us."""
+    import shutil  # a hook has no use for it
+
+    return shutil.which(config.lsf_bjobs) is not None
+
+
+def make_source(config: Config, clock: Clock, node_name: str) -> LsfSource:
+    """Return the source of a daemon."""
+    from jobfeatures.batch.lsf.source import LsfSource  # a hook has no use for it
+
+    return LsfSource(
+        clock,
+        make_commands(config, config.lsf_timeout_secs),
+        node_name=node_name,
+        abs_runlimit=ABS_RUNLIMIT[config.lsf_abs_runlimit],
+        refresh_secs=config.lsf_refresh_secs,
+    )
+
+
+def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> LsfCluster:
+    """Return the source of the controller role. The other commands are those beside bjobs."""
+    from jobfeatures.batch.lsf.clustersource import LsfCluster  # a hook has no use for it
+
+    return LsfCluster(clock, make_commands(config, timeout_secs, max_bytes=512 * 2**20))
+
+
+def make_commands(config: Config, timeout_secs: float, max_bytes: int = 64 * 2**20) -> Commands:
+    """Return LSF's commands as the site has them."""
+    from jobfeatures.batch.lsf.asking import Commands  # a hook has no use for it
+
+    return Commands(
+        bjobs=config.lsf_bjobs, user=config.lsf_user, timeout_secs=timeout_secs, max_bytes=max_bytes
+    )
+
+
+def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
+    """Return the job with its user's id; None if there is none of that name.
+
+    mbatchd is not asked: a job of many hosts starts on all of them at once. The
+    limits come with the daemon's next poll.
+    """
+    del config, node_name, timeout_secs
+    if job.user is None or job.uid is not None:
+        return None
+    import pwd
+
+    try:
+        return replace(job, uid=pwd.getpwnam(job.user).pw_uid)
+    except (KeyError, ValueError):
+        return None

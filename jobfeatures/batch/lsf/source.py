@@ -1,0 +1,211 @@
+"""The source that asks LSF about the jobs of this node."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from jobfeatures.batch.lsf.answers import Record, is_nothing_found, parse_records, unknown_jobs
+from jobfeatures.batch.lsf.asking import Commands, read_limit_unit
+from jobfeatures.batch.lsf.basics import NAME, is_host_name, is_plain_id
+from jobfeatures.batch.lsf.hosts import BHOSTS, BHOSTS_FIELDS, parse_notice
+from jobfeatures.batch.lsf.jobs import (
+    BJOBS,
+    FURTHER_FIELDS,
+    PLAIN_FIELDS,
+    Circumstances,
+    is_elsewhere,
+    parse_jobs,
+)
+from jobfeatures.batch.lsf.limits import (
+    HOST_FIELDS,
+    LSHOSTS,
+    Rules,
+    hosts_of_limits,
+    parse_factors,
+    parse_parameters,
+    parse_queues,
+)
+from jobfeatures.batch.source import PolledSource
+from jobfeatures.clock import Clock
+from jobfeatures.errors import CommandError, ParseError, Rejected, SourceError
+from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
+
+MAX_ASKED_BY_ID = 100  # of one poll
+MAX_HOSTS_ASKED = 20
+
+
+class LsfSource(PolledSource):
+    """Asks for the jobs that were dispatched to this host, and by id for those it should have but has not.
+
+    A poll is one ``bjobs``, and another one if jobs that live here, or have
+    published directories, are missing from its answer. What changes seldom
+    (the host's state, CPU factors, limits of queues, ABS_RUNLIMIT) is asked
+    for once in `refresh_secs`.
+    """
+
+    name = NAME
+    is_local = False
+
+    def __init__(
+        self,
+        clock: Clock,
+        commands: Commands,
+        *,
+        node_name: str,
+        abs_runlimit: bool | None = None,
+        refresh_secs: float = 300.0,
+    ) -> None:
+        """`abs_runlimit` None: bparams is asked."""
+        self._clock = clock
+        self._commands = commands
+        self._node_name = node_name
+        self._abs_runlimit = abs_runlimit
+        self._refresh_secs = refresh_secs
+        self._rules = Rules(node_name=node_name, absolute=abs_runlimit)
+        self._node: NodeNotice | None = None
+        self._refreshed_secs: float | None = None  # monotonic
+        self._plain_until_secs = 0.0  # monotonic: till then only plain fields are asked for
+        self._without_factor: frozenset[str] = frozenset()  # asked for in vain: a model's name, or gone
+        self._told: frozenset[Rejected] = frozenset()  # problems that were told already
+
+    def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
+        """Return the jobs of this host. Raises SourceError if bjobs does not answer."""
+        if not is_host_name(self._node_name):
+            raise SourceError(f"not a host's name: {self._node_name[:80]}")
+        taken_at_secs = self._clock.now_secs()
+        ours = {key for key in (*seen, *claimed) if key.batch_system == NAME}
+        records = self._ask("-u", "all", "-X", "-m", self._node_name)
+        news = self._refresh(records)
+        around = Circumstances(now_secs=taken_at_secs, node_name=self._node_name, rules=self._rules)
+        found = parse_jobs(records, around)
+        jobs = found.jobs
+        rejected = list(found.rejected)
+        missing = sorted(key for key in ours - jobs.keys() if is_plain_id(key.job_id))
+        complete = not rejected
+        if missing:
+            asked = missing[:MAX_ASKED_BY_ID]
+            try:
+                more = parse_jobs(self._ask("-u", "all", "-X", *(key.job_id for key in asked)), around)
+            except SourceError as error:
+                rejected.append(Rejected(BJOBS, str(error)))
+                complete = False
+            else:
+                jobs.update((key, job) for key, job in more.jobs.items() if key in ours)
+                rejected += more.rejected
+                complete = complete and not more.rejected and asked == missing
+        jobs = {key: job for key, job in jobs.items() if _concerns(job, asked_about=key in ours)}
+        # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
+        jobs |= {key: Job(key=key) for key in ours if not is_plain_id(key.job_id)}
+        return JobTable(
+            source=NAME,
+            jobs=jobs,
+            taken_at_secs=taken_at_secs,
+            complete=complete,
+            rejected=(*rejected, *news),
+            node=self._node,
+        )
+
+    def _ask(self, *arguments: str) -> list[Record]:
+        """Return what bjobs says, with the further fields as long as that goes well."""
+        now_secs = self._clock.monotonic_secs()
+        if now_secs >= self._plain_until_secs:
+            try:
+                return self._ask_for((*PLAIN_FIELDS, *FURTHER_FIELDS), arguments)
+            except CommandError:
+                raise
+            except SourceError:
+                # A field that this version has not, or a user's text that breaks the answer.
+                records = self._ask_for(PLAIN_FIELDS, arguments)
+                self._plain_until_secs = now_secs + self._refresh_secs
+                return records
+        return self._ask_for(PLAIN_FIELDS, arguments)
+
+    def _ask_for(self, fields: Sequence[str], arguments: Sequence[str]) -> list[Record]:
+        output = self._commands.run(BJOBS, "-o", " ".join(fields), "-json", *arguments)
+        try:
+            records = parse_records(output.stdout, source=BJOBS)
+        except ParseError as error:
+            if is_nothing_found(output.stdout, output.complaints):
+                return []
+            if not output.stdout.strip() and output.complaints and unknown_jobs(output.complaints):
+                return []
+            said = f": {output.complaints[0]}" if output.complaints else ""
+            raise SourceError(f"{error} (status {output.status}){said[:200]}") from error
+        if unknown_jobs(output.complaints) is None and not is_nothing_found("", output.complaints):
+            raise SourceError(f"{BJOBS}: {output.complaints[0][:200]}")
+        return records
+
+    # --- what changes seldom ------------------------------------------------------
+
+    def _refresh(self, records: Sequence[Record]) -> tuple[Rejected, ...]:
+        """Ask for the rest when its time has come; what is not answered stays as it was.
+
+        Returns the problems that were not told at the last time.
+        """
+        now_secs = self._clock.monotonic_secs()
+        due = self._refreshed_secs is None or now_secs - self._refreshed_secs >= self._refresh_secs
+        problems: set[Rejected] = set()
+        if due:
+            self._refreshed_secs = now_secs
+            self._rules = replace(self._rules, unit=read_limit_unit())
+            self._refresh_notice(problems)
+            self._refresh_absolute(problems)
+        queues = {queue for record in records if is_host_name(queue := record.get("QUEUE", ""))}
+        if queues and (due or queues - self._rules.queues.keys()):
+            self._refresh_queues(queues, problems)
+        hosts = {self._node_name, *hosts_of_limits(records, self._rules.queues.values())}
+        if due or hosts - self._rules.factors.keys() - self._without_factor:
+            self._refresh_factors(hosts, problems)
+        news = problems - self._told
+        self._told = frozenset(problems) if due else self._told | problems
+        return tuple(sorted(news, key=str))
+
+    def _refresh_notice(self, problems: set[Rejected]) -> None:
+        try:
+            records = self._commands.records(BHOSTS, BHOSTS_FIELDS, "-X", self._node_name)
+            self._node = parse_notice(records, self._node_name)
+        except (SourceError, ParseError) as error:
+            problems.add(Rejected(BHOSTS, str(error)))
+
+    def _refresh_absolute(self, problems: set[Rejected]) -> None:
+        if self._abs_runlimit is not None:
+            return
+        try:
+            absolute = parse_parameters(self._commands.text("bparams", "-a"))
+        except (SourceError, ParseError) as error:
+            problems.add(Rejected("bparams", str(error)))
+        else:
+            self._rules = replace(self._rules, absolute=absolute)
+
+    def _refresh_queues(self, queues: Collection[str], problems: set[Rejected]) -> None:
+        try:
+            found = parse_queues(self._commands.text("bqueues", "-l", *sorted(queues)))
+        except SourceError as error:
+            problems.add(Rejected("bqueues", str(error)))
+        else:
+            self._rules = replace(self._rules, queues={**self._rules.queues, **found})
+
+    def _refresh_factors(self, hosts: Collection[str], problems: set[Rejected]) -> None:
+        """Ask for CPU factors: of this host, then of the hosts that limits name, which may be models."""
+        factors: dict[str, Fraction] = {}
+        rest = sorted(host for host in hosts if is_host_name(host) and host != self._node_name)
+        for asked in ([self._node_name], *([host] for host in rest[:MAX_HOSTS_ASKED])):
+            try:
+                more, rejected = parse_factors(self._commands.records(LSHOSTS, HOST_FIELDS, *asked))
+            except SourceError as error:
+                if asked == [self._node_name]:
+                    problems.add(Rejected(LSHOSTS, str(error)))
+                continue
+            factors |= more
+            problems.update(rejected)
+        self._rules = replace(self._rules, factors={**self._rules.factors, **factors})
+        self._without_factor = frozenset(hosts) - self._rules.factors.keys()
+
+
+def _concerns(job: Job, *, asked_about: bool) -> bool:
+    """Tell whether a job is to be told: not one that waits, or runs on other hosts only."""
+    if is_elsewhere(job):
+        return False
+    return job.state is not JobState.PENDING or asked_about

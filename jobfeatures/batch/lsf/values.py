@@ -1,0 +1,179 @@
+"""Values as LSF's commands print them: states, times, limits, sizes. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta, tzinfo
+from fractions import Fraction
+from typing import NamedTuple
+
+from jobfeatures.batch.lsf.basics import NOTHING, is_same_host
+from jobfeatures.errors import ParseError
+from jobfeatures.model import JobState
+
+# https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bjobs, "JOB STATUS"
+STATES: Mapping[str, JobState] = {
+    "PEND": JobState.PENDING,
+    "PSUSP": JobState.PENDING,  # held before it was dispatched
+    "WAIT": JobState.PENDING,  # member of a chunk job whose turn has not come
+    "PROV": JobState.RUNNING,  # has its host, which is being woken
+    "RUN": JobState.RUNNING,
+    "USUSP": JobState.SUSPENDED,
+    "SSUSP": JobState.SUSPENDED,
+    "DONE": JobState.COMPLETED,
+    "EXIT": JobState.FAILED,
+    # mbatchd cannot reach the host, or could not when it killed the job: the job may live
+    "UNKWN": JobState.UNKNOWN,
+    "ZOMBI": JobState.UNKNOWN,
+}
+
+# https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-bacct, "Termination reasons"
+ENDS: Mapping[str, JobState] = {
+    "TERM_PREEMPT": JobState.PREEMPTED,
+    "TERM_RUNLIMIT": JobState.TIMEOUT,
+    "TERM_DEADLINE": JobState.TIMEOUT,
+    "TERM_CPULIMIT": JobState.TIMEOUT,
+    "TERM_MEMLIMIT": JobState.OUT_OF_MEMORY,
+    "TERM_SWAP": JobState.OUT_OF_MEMORY,
+    "TERM_OWNER": JobState.CANCELLED,
+    "TERM_FORCE_OWNER": JobState.CANCELLED,
+    "TERM_ADMIN": JobState.CANCELLED,
+    "TERM_FORCE_ADMIN": JobState.CANCELLED,
+    "TERM_BUCKET_KILL": JobState.CANCELLED,
+}
+
+UNITS = {unit: 1024**power for power, unit in enumerate("BKMGTPEZ")}
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_TIME = re.compile(
+    r"(?:[A-Z][a-z]{2} +)?([A-Z][a-z]{2}) +([0-9]{1,2}) +([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?"
+    r"(?: +([0-9]{4}))?(?: +([LEX]))?\Z"
+)
+_NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
+_LIMIT = re.compile(rf"({_NUMBER})(?::([0-9]{{1,9}}))?(?::([0-9]{{1,9}}))?(?:/(\S{{1,255}}))?\Z")
+_SIZE = re.compile(rf"({_NUMBER}) ?([KMGTPEZ])?(?:B|bytes?)?\Z", re.IGNORECASE)
+_REASON = re.compile(r"TERM_[A-Z_]{1,40}")
+
+
+class TimeLimit(NamedTuple):
+    """A limit as it was set: seconds on hosts of a certain speed, and which host or model has that."""
+
+    secs: Fraction
+    host: str | None = None
+
+
+def parse_state(stat: str, exit_reason: str = "") -> JobState:
+    """Return the state of a job; EXIT is told apart by the keyword that ``exit_reason`` begins with."""
+    state = STATES.get(stat, JobState.UNKNOWN)
+    if stat != "EXIT":
+        return state
+    match = _REASON.match(exit_reason)
+    return ENDS.get(match[0], state) if match else state
+
+
+def parse_time(text: str, *, now_secs: float, tz: tzinfo | None = None, field: str = "") -> int | None:
+    """Return epoch seconds of a time stamp, None of nothing.
+
+    Samples: ``Nov 21 12:31``, ``Nov 21 12:31:07 2026``, each also with a word
+    behind it that tells how an end was estimated: L by the run limit, E and X
+    by the job's own estimate. LSF documents no epoch form. The time is local
+    to `tz` (None: this machine's zone). Without a year it is the last such day
+    that was not later than a day after `now_secs`; without seconds it is up to
+    a minute early. Raises ParseError.
+    """
+    if text in NOTHING:
+        return None
+    match = _TIME.match(text)
+    if match is None or match[1] not in _MONTHS:
+        raise ParseError("not a time", field=field, text=text)
+    month, day = _MONTHS.index(match[1]) + 1, int(match[2])
+    clock = int(match[3]), int(match[4]), int(match[5] or "0")
+    if match[6]:
+        return _epoch((int(match[6]), month, day), clock, tz, field, text)
+    latest = datetime.fromtimestamp(now_secs, tz) + timedelta(days=1)
+    for year in range(latest.year, latest.year - 9, -1):  # 29 February: every eighth year at the worst
+        try:
+            found = _epoch((year, month, day), clock, tz, field, text)
+        except ParseError:
+            continue
+        if found <= latest.timestamp():
+            return found
+    raise ParseError("not a time", field=field, text=text)
+
+
+def _epoch(
+    date: tuple[int, int, int], clock: tuple[int, int, int], tz: tzinfo | None, field: str, text: str
+) -> int:
+    try:
+        return int(datetime(*date, *clock, tzinfo=tz).timestamp())
+    except (ValueError, OverflowError, OSError):
+        raise ParseError("not a time", field=field, text=text) from None
+
+
+def parse_limit(text: str, *, field: str = "") -> TimeLimit | None:
+    """Return a run or CPU limit, None of nothing.
+
+    Samples: ``1440.0`` and ``240.0/hostA`` (minutes), ``24:00`` (hours and
+    minutes), ``24:00:00`` (``LSB_HMS_TIME_FORMAT``). Behind the slash stands
+    the host or model whose speed is meant. Source: bjobs -o and -hms,
+    bsub -W. Raises ParseError.
+    """
+    if text in NOTHING:
+        return None
+    match = _LIMIT.match(text)
+    if match is None or (match[2] is not None and "." in match[1]):
+        raise ParseError("not a limit", field=field, text=text)
+    first = Fraction(match[1])
+    if match[2] is None:
+        secs = first * 60
+    elif match[3] is None:
+        secs = first * 3600 + int(match[2]) * 60
+    else:
+        secs = first * 3600 + int(match[2]) * 60 + int(match[3])
+    return TimeLimit(secs, match[4])
+
+
+def compute_limit_secs(
+    limit: TimeLimit, *, absolute: bool, node_name: str | None, factors: Mapping[str, Fraction]
+) -> int | None:
+    """Return the seconds that a limit comes to on this node, None where a CPU factor is not known.
+
+    Source: "CPU time and run time normalization",
+    https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=limits-cpu-time-run-time-normalization:
+    the time times the factor of the host it was set for, divided by the factor
+    of the host it is spent on, unless it is `absolute` (ABS_RUNLIMIT=Y). Where
+    no host is named, the factor that it was set for is 1. `factors` are by host.
+    """
+    if absolute:
+        return int(limit.secs)
+    here = _factor(node_name, factors)
+    if here is None:
+        return None
+    if limit.host is None:
+        return int(limit.secs / here)
+    if node_name is not None and is_same_host(limit.host, node_name):
+        return int(limit.secs)
+    there = _factor(limit.host, factors)
+    return None if there is None else int(limit.secs * there / here)
+
+
+def _factor(name: str | None, factors: Mapping[str, Fraction]) -> Fraction | None:
+    if name is None:
+        return None
+    if name in factors:
+        return factors[name]
+    return next((factor for host, factor in factors.items() if is_same_host(host, name)), None)
+
+
+def parse_size(text: str, *, field: str = "", bare_unit: str = "K") -> int | None:
+    """Return bytes of ``9 Mbytes``, ``5.2 Gbytes``, ``100M`` or ``2048``, None of nothing; powers of 1024.
+
+    A bare number counts in `bare_unit`, LSF_UNIT_FOR_LIMITS of lsf.conf. Raises ParseError.
+    """
+    if text in NOTHING:
+        return None
+    match = _SIZE.match(text)
+    if match is None:
+        raise ParseError("not a size", field=field, text=text)
+    unit = match[2].upper() if match[2] else ("B" if text[-1].isalpha() else bare_unit)
+    return int(Fraction(match[1]) * UNITS[unit])

@@ -1,0 +1,314 @@
+"""lsb.acct, the accounting file of LSF 10.1: one record a line, JOB_FINISH for each job that ended. Pure.
+
+Source: https://www.ibm.com/docs/en/SSWRJV_10.1.0/lsf_config_ref/lsb.acct.5.html. Fields are
+separated by blanks; texts stand in double quotes, which are doubled inside.
+Lists have their length before them, so that the place of a field depends on
+what stands before it. What newer versions add at the end is left out; records
+of versions before 10 are read up to the memory used, whose fields were the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.joblog import JobRecord
+from jobfeatures.model import JobState
+
+BATCH_SYSTEM: Final = "lsf"
+KIB: Final = 1024
+MAX_LINE_CHARACTERS: Final = 2**20
+MAX_LIST: Final = 1_000_000
+EXIT, DONE = 32, 64  # jStatus
+JOB_FINISH: Final = "JOB_FINISH"
+# Of lsb.acct too: reservations that ended, and jobs whose allocation grew or shrank.
+OTHER_RECORDS: Final = frozenset({"EVENT_ADRSV_FINISH", "JOB_RESIZE"})
+USAGE_FIELDS: Final = 19  # of lsfRusage, from user time to exact user time
+
+# exitInfo: bacct(1), "Termination reasons displayed by bacct".
+ENDS: Mapping[int, JobState] = {
+    1: JobState.PREEMPTED,
+    5: JobState.TIMEOUT,  # run limit
+    6: JobState.TIMEOUT,  # termination deadline
+    8: JobState.CANCELLED,  # killed by its owner at once
+    9: JobState.CANCELLED,  # … by an administrator
+    12: JobState.TIMEOUT,  # CPU limit
+    14: JobState.CANCELLED,  # killed by its owner
+    15: JobState.CANCELLED,  # … by an administrator
+    16: JobState.OUT_OF_MEMORY,
+    20: JobState.OUT_OF_MEMORY,  # swap limit
+    23: JobState.CANCELLED,  # bkill -b
+}
+
+_HEAD = re.compile(r'\s*"(?:JOB_FINISH|EVENT_ADRSV_FINISH|JOB_RESIZE)" "[0-9]{1,3}(?:\.[0-9]{1,6})?" [0-9]')
+_FIELD = re.compile(r'[ \t]*(?:"((?:[^"]|"")*)"|([^\s"]+))(?=[ \t]|\Z)')
+_WHOLE = re.compile(r"-?[0-9]{1,18}\Z")
+_NUMBER = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,12})?\Z")
+_SHARE = re.compile(r"(?:([1-9][0-9]{0,6})\*)?([A-Za-z0-9][A-Za-z0-9._@-]{0,254})\Z")
+_VERSION = re.compile(r"([0-9]{1,3})(?:\.[0-9]{1,6})?\Z")
+
+
+def recognise(head: str) -> bool:
+    """Tell whether a text is lsb.acct: its first line is a record of one of its kinds."""
+    return _HEAD.match(head) is not None
+
+
+def read_records(
+    lines: Iterable[str], *, source: str, strict: bool = False
+) -> Iterator[JobRecord | Rejected]:
+    """Return the jobs of a file, as they come. Raises ParseError in strict reading."""
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        try:
+            record = parse_line(text, source=source, line=number)
+        except ParseError as error:
+            if strict:
+                raise
+            yield Rejected.from_error(error)
+        else:
+            if record is not None:
+                yield record
+
+
+def parse_line(text: str, *, source: str = "", line: int = 0) -> JobRecord | None:
+    """Return the job of one line, None of a record of another kind. Raises ParseError.
+
+    Sample, shortened: ``"JOB_FINISH" "10.1" 1795264361 123 6001 33554435 6 1795264200 0 0 1795264260
+    "alice" "normal" … 0 2 "4*n1" "2*n2" 64 60.0 "ok" "sleep 100" 0.5 0.1 … 0 2048 0 …``
+    """
+    try:
+        return _parse(text)
+    except ParseError as error:
+        raise ParseError(error.reason, source=source, line=line, field=error.field, text=error.text) from None
+
+
+def split_fields(text: str) -> list[tuple[str, bool]]:
+    """Return the fields of a line, each with whether it stood in quotes. Raises ParseError."""
+    if len(text) > MAX_LINE_CHARACTERS:
+        raise ParseError("longer than any record", text=text)
+    fields: list[tuple[str, bool]] = []
+    position = 0
+    while position < len(text):
+        match = _FIELD.match(text, position)
+        if match is None:
+            raise ParseError("quotes that do not match", text=text[position:])
+        quoted = match[1]
+        fields.append((match[2], False) if quoted is None else (quoted.replace('""', '"'), True))
+        position = match.end()
+    return fields
+
+
+class _Fields:
+    """The fields of one record, taken in their order."""
+
+    def __init__(self, fields: list[tuple[str, bool]]) -> None:
+        self._fields = fields
+        self.position = 0
+
+    def _take(self, name: str) -> tuple[str, bool]:
+        if self.position >= len(self._fields):
+            raise ParseError("record ends too soon", field=name)
+        self.position += 1
+        return self._fields[self.position - 1]
+
+    def text(self, name: str) -> str:
+        value, _ = self._take(name)
+        return value
+
+    def whole(self, name: str) -> int:
+        value, quoted = self._take(name)
+        if quoted or not _WHOLE.match(value):
+            raise ParseError("not a whole number", field=name, text=value)
+        return int(value)
+
+    def number(self, name: str) -> float:
+        value, quoted = self._take(name)
+        if quoted or not _NUMBER.match(value):
+            raise ParseError("not a number", field=name, text=value)
+        return float(value)
+
+    def skip(self, names: int, name: str) -> None:
+        for _ in range(names):
+            self._take(name)
+
+    def count(self, name: str) -> int:
+        value = self.whole(name)
+        if not 0 <= value <= MAX_LIST:
+            raise ParseError("not a count", field=name, text=str(value))
+        return value
+
+    def texts(self, name: str) -> list[str]:
+        """Return a list that has its length before it."""
+        return [self.text(name) for _ in range(self.count(name))]
+
+    def is_text(self, ahead: int) -> bool:
+        """Tell whether the field so far ahead stands in quotes."""
+        place = self.position + ahead
+        return place < len(self._fields) and self._fields[place][1]
+
+    def are_whole(self, count: int) -> bool:
+        """Tell whether the next fields are whole numbers."""
+        ahead = self._fields[self.position : self.position + count]
+        return len(ahead) == count and all(not quoted and _WHOLE.match(value) for value, quoted in ahead)
+
+
+def _parse(text: str) -> JobRecord | None:
+    fields = _Fields(split_fields(text))
+    kind = fields.text("event type")
+    if kind != JOB_FINISH:
+        if kind in OTHER_RECORDS:
+            return None
+        raise ParseError("not a record of lsb.acct", text=text)
+    version = _VERSION.match(fields.text("version"))
+    if version is None:
+        raise ParseError("not a version", field="version", text=text)
+    ended, number, uid = fields.whole("event time"), fields.whole("jobId"), fields.whole("userId")
+    fields.skip(1, "options")
+    requested, submitted = fields.whole("numProcessors"), fields.whole("submitTime")
+    eligible = fields.whole("beginTime")
+    fields.skip(1, "termTime")
+    started = fields.whole("startTime")
+    user, queue = fields.text("userName"), fields.text("queue")
+    fields.skip(9, "resReq")  # … dependCond, preExecCmd, fromHost, cwd, files; jobFile is the last
+    fields.texts("askedHosts")
+    exec_slots = _slots(fields.texts("execHosts"), "execHosts")
+    status = fields.whole("jStatus")
+    fields.number("hostFactor")
+    name = fields.text("jobName")
+    fields.skip(1, "command")
+    user_secs, system_secs = fields.number("ru_utime"), fields.number("ru_stime")
+    fields.skip(USAGE_FIELDS - 2, "lsfRusage")
+    fields.skip(1, "mailUser")
+    project = fields.text("projectName")
+    exit_status = fields.whole("exitStatus")
+    fields.skip(3, "maxNumProcessors")  # … loginShell, timeEvent
+    index = fields.whole("idx")
+    memory_kib = fields.whole("maxRMem")
+    tail = _tail(fields) if int(version[1]) >= 10 else _Tail()
+    if number <= 0 or index < 0:
+        raise ParseError("not a job id", field="jobId", text=str(number))
+    has_started = started > 0
+    signal = exit_status & 0x7F if exit_status > 0 else 0  # exitStatus is a status of wait(2)
+    slots = tail.slots or exec_slots
+    return JobRecord(
+        batch_system=BATCH_SYSTEM,
+        job_id=f"{number}[{index}]" if index else str(number),
+        array_job_id=str(number) if index else None,
+        array_task_id=str(index) if index else None,
+        state=_state(status, tail.exit_info, has_started),
+        name=name or None,
+        user=user or None,
+        uid=uid if uid >= 0 else None,
+        account=project or None,
+        queue=queue or None,
+        reservation=tail.reservation or None,
+        submit_secs=submitted or None,
+        eligible_secs=eligible or None,
+        start_secs=started if has_started else None,
+        end_secs=ended,
+        suspended_secs=_suspended(tail.run_secs, started, ended) if has_started else None,
+        exit_status=None if signal or exit_status < 0 else (exit_status >> 8) & 0xFF,
+        exit_signal=signal or None,
+        nodes=tuple(slots),
+        total_nodes=len(slots) or None,
+        total_cpus=sum(slots.values()) or None,
+        requested_cpus=requested if requested > 0 else None,
+        wall_limit_secs=tail.run_limit,
+        used_cpu_secs=None if user_secs < 0 or system_secs < 0 else round(user_secs + system_secs, 6),
+        used_memory_bytes=memory_kib * KIB if memory_kib > 0 else None,
+    )
+
+
+class _Tail:
+    """What stands behind the memory used, and is read of version 10."""
+
+    reservation = ""
+    exit_info = 0
+    run_limit: int | None = None
+    run_secs: int | None = None
+    slots: Mapping[str, int] = {}
+
+
+def _tail(fields: _Fields) -> _Tail:
+    tail = _Tail()
+    fields.skip(3, "maxRSwap")  # … inFileSpool, commandSpool
+    tail.reservation = fields.text("rsvId")
+    fields.skip(3, "sla")  # … exceptMask, additionalInfo
+    tail.exit_info = fields.whole("exitInfo")
+    fields.skip(2, "warningAction")
+    fields.skip(5, "chargedSAAP")  # … licenseProject, app, postExecCmd, runtimeEstimation
+    fields.skip(5, "jobGroupName")  # … requeueEvalues, options2, resizeNotifyCmd, lastResizeTime
+    tail.reservation = fields.text("rsvId") or tail.reservation  # names of more than 120 characters
+    fields.skip(1, "jobDescription")
+    fields.skip(2 * fields.count("submitEXT"), "submitEXT")
+    _skip_host_usage(fields)
+    # The manual has options3 before runLimit. In published records it is the other way round: 43200 0
+    # for a job with bsub -W 12:00, -1 and a power of two for jobs that asked for no limit.
+    run_limit = fields.whole("runLimit")
+    tail.run_limit = run_limit if run_limit > 0 else None
+    fields.skip(3, "options3")  # … avgMem, effectiveResReq
+    fields.skip(4, "srcCluster")  # … srcJobId, dstCluster, dstJobId
+    fields.skip(5, "forwardTime")  # … flow_id, acJobWaitTime, totalProvisionTime, outdir
+    tail.run_secs = fields.whole("runTime")
+    fields.skip(1, "subcwd")
+    fields.skip(2 * fields.count("num_network"), "networkAlloc")
+    fields.skip(6, "affinity")  # … serial_job_energy, cpi, gips, gbs, gflops
+    tail.slots = _slots(fields.texts("allocSlots"), "allocSlots")
+    return tail
+
+
+def _skip_host_usage(fields: _Fields) -> None:
+    """Pass over the usage of each host: name, memory, swap, user and system time.
+
+    Published records have a further list in each, of pairs with their count
+    before them, which the manual has not: the one is taken that leads to three
+    whole numbers and a text (runLimit, options3, avgMem, effectiveResReq).
+    """
+    count = fields.count("numHostRusage")
+    start = fields.position
+    for has_pairs in (True, False):
+        fields.position = start
+        try:
+            for _ in range(count):
+                fields.skip(1, "hostRusage")
+                for _ in range(4):
+                    fields.whole("hostRusage")
+                if has_pairs:
+                    fields.skip(2 * fields.count("hostRusage"), "hostRusage")
+        except ParseError:
+            continue
+        if fields.are_whole(3) and fields.is_text(3):
+            return
+    raise ParseError("counts that do not match", field="hostRusage")
+
+
+def _slots(hosts: Iterable[str], field: str) -> dict[str, int]:
+    """Return the slots of each host of ``"4*n1" "n2"`` or ``"n1" "n1"``. Raises ParseError."""
+    slots: dict[str, int] = {}
+    for host in hosts:
+        match = _SHARE.match(host)
+        if match is None:
+            raise ParseError("not a host", field=field, text=host)
+        slots[match[2]] = slots.get(match[2], 0) + int(match[1] or "1")
+    return slots
+
+
+def _state(status: int, exit_info: int, has_started: bool) -> JobState:
+    if status == DONE:
+        return JobState.COMPLETED
+    if status != EXIT:
+        return JobState.UNKNOWN
+    if exit_info in ENDS:
+        return ENDS[exit_info]
+    return JobState.FAILED if has_started else JobState.CANCELLED
+
+
+def _suspended(run_secs: int | None, started: int, ended: int) -> int | None:
+    """Return for how long a job did not run though it had started, None where that was not recorded."""
+    if not run_secs or run_secs < 0:
+        return None
+    return max(0, ended - started - run_secs) or None
