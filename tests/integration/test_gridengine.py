@@ -5,13 +5,21 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from jobfeatures.batch import gridengine as system
+from jobfeatures.clock import SystemClock
+from jobfeatures.config import Config
+from jobfeatures.model import JobKey, JobState
+
 LABS = Path(__file__).parents[1] / "labs/gridengine"
+HOOKS = Path(__file__).parents[2] / "packaging/gridengine"
+BIN = Path(sys.executable).parent
 SYSTEM_PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 
 
@@ -147,3 +155,193 @@ def test_what_the_user_runs_beside_the_job_is_not_the_jobs(gridengine, exporter,
     finally:
         beside.terminate()
         beside.wait()
+
+
+# --- what jobs are told ---------------------------------------------------------------
+
+
+def manage(gridengine, *command: str) -> str:
+    """Run a command as root, who manages the cell."""
+    environ = {**os.environ, **gridengine.environ}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture
+def hooked(gridengine):
+    """Set our prolog and epilog; return the folder of features, which users can read."""
+    lab = Path(gridengine.environ["SGE_ROOT"])
+    features = lab / "features"
+    shutil.rmtree(features, ignore_errors=True)
+    settings = lab / "hook-settings"
+    settings.write_text(
+        f"JOBFEATURES_COMMAND={BIN}/jobfeatures\n"
+        f"JOBFEATURES_FEATURES_ROOT={features}\n"
+        "JOBFEATURES_HOOK_TIMEOUT=10\n"  # the values count here; the default is tried elsewhere
+    )
+    settings.chmod(0o644)
+    for hook in ("prolog", "epilog"):
+        manage(gridengine, "qconf", "-mattr", "queue", hook, f"root@{HOOKS}/{hook}.sh", "all.q")
+    yield features
+    gridengine.delete_all()
+    deadline = time.monotonic() + 30
+    while any(lab.glob("spool/execd/*/active_jobs/*")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for hook in ("prolog", "epilog"):
+        manage(gridengine, "qconf", "-mattr", "queue", hook, "NONE", "all.q")
+    settings.unlink()
+
+
+@pytest.fixture
+def told(tmp_path_factory):
+    """Return a script that writes what a job is told, and a function that reads it."""
+    folder = Path("/home/alice")
+    names = "wall_limit_secs cpu_limit_secs allocated_cpu max_rss_bytes job_id jobstart_secs"
+    script = (
+        f"{{ echo $JOBFEATURES; for k in {names}; do"
+        ' echo "$k=$(cat $JOBFEATURES/$k)"; done; } >told.$JOB_ID.$SGE_TASK_ID.new 2>&1\n'
+        "mv told.$JOB_ID.$SGE_TASK_ID.new told.$JOB_ID.$SGE_TASK_ID\nsleep 60"
+    )
+
+    def read(number: str, task: str = "undefined") -> list[str]:
+        path = folder / f"told.{number}.{task}"
+        return path.read_text().splitlines() if path.exists() else []
+
+    yield script, read
+    for path in folder.glob("told.*"):
+        path.unlink()
+
+
+def test_a_job_is_told_its_features_by_the_prolog_and_forgotten_by_the_epilog(
+    gridengine, hooked, told, until
+):
+    script, read = told
+    started = int(time.time())
+    number = gridengine.submit(
+        script, "-N", "a$(x)b", "-pe", "smp", "2", "-l", "h_cpu=0:30:0,h_vmem=1g,h_rt=1::1,s_rt=1000"
+    )
+    place, *lines = until(lambda: read(number))
+    values = dict(line.partition("=")[::2] for line in lines)
+    assert place == f"{hooked}/jobfeatures/gridengine-{number}"
+    assert abs(int(values.pop("jobstart_secs")) - started) < 20
+    assert values == {
+        "wall_limit_secs": "1000",
+        "cpu_limit_secs": "3600",
+        "allocated_cpu": "2",
+        "max_rss_bytes": "2000000000",
+        "job_id": number,
+    }
+    gridengine.run("qdel", number)
+    until(lambda: not Path(place).exists())
+
+
+def test_an_array_s_task_is_told_its_own_features_whatever_its_user_sets(gridengine, hooked, told, until):
+    script, read = told
+    hostile = {
+        "JOBFEATURES_FEATURES_ROOT": "/tmp/elsewhere",
+        "JOBFEATURES_COMMAND": "/bin/false",
+        "JOBFEATURES_SETTINGS": "/dev/null",
+        "SGE_JOB_SPOOL_DIR": "/tmp",
+        "JOB_ID": "1",
+        "PATH": "/nonexistent",
+    }
+    number = gridengine.submit(
+        f"PATH=/usr/bin:/bin\n{script}",
+        *("-t", "2-2", "-v", ",".join(f"{name}={value}" for name, value in hostile.items())),
+    )
+    place, *lines = until(lambda: read(number, "2"))
+    assert place == f"{hooked}/jobfeatures/gridengine-{number}.2"
+    assert f"job_id={number}.2" in lines
+    gridengine.run("qdel", number)
+    until(lambda: not Path(place).exists())
+
+
+def test_a_node_s_daemon_tells_a_job_without_hooks_and_forgets_it(
+    gridengine, start_exporter, tmp_path, until
+):
+    features = tmp_path / "features"
+    exporter = start_exporter(
+        "--batch.sources", "gridengine", "--features.root", str(features), "--sample.interval", "1s",
+        "--batch.interval", "1s", "--jobs.retain", "0s", environ=gridengine.environ,
+    )  # fmt: skip
+    number = gridengine.submit("sleep 60", "-N", "named", "-A", "physics", "-l", "h_rt=100")
+    place = features / f"jobfeatures/gridengine-{number}"
+    until((place / "wall_limit_secs").exists)
+    assert (place / "wall_limit_secs").read_text().strip() == "100"
+    info = until(lambda: exporter.info(number))
+    assert info["user"] == "alice"
+    assert info["account"] == "physics"
+    gridengine.run("qdel", number)
+    until(lambda: not place.exists())
+    until(lambda: not exporter.info(number))
+
+
+def test_source_and_attribution_agree_about_identities(gridengine, exporter, until):
+    plain = gridengine.submit("sleep 60")
+    array = gridengine.submit("sleep 60", "-t", "1-1")
+    for job_id in (plain, f"{array}.1"):
+        until(lambda job_id=job_id: exporter.series("batch_job_info", **of(job_id)))
+    table = make(gridengine).poll_jobs(())
+    assert {JobKey("gridengine", plain), JobKey("gridengine", f"{array}.1")} == table.jobs.keys()
+    assert table.complete
+    assert {job.state for job in table.jobs.values()} == {JobState.RUNNING}
+
+
+def make(gridengine, factory=system.make_source, *more):
+    os.environ.update(gridengine.environ)  # the commands need it
+    return factory(Config(), SystemClock(), *(more or (os.uname().nodename,)))
+
+
+# --- the queue and the cluster --------------------------------------------------------
+
+
+@pytest.fixture
+def controller(gridengine, start_exporter):
+    return start_exporter(
+        "--role", "controller", "--batch.sources", "gridengine", "--controller.interval", "1s",
+        environ=gridengine.environ,
+    )  # fmt: skip
+
+
+def value(exporter, name, **labels):
+    found = list(exporter.series(name, batch_system="gridengine", **labels).values())
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def test_waiting_jobs_and_a_disabled_queue_are_seen_by_the_controller_role(gridengine, controller, until):
+    held = gridengine.submit("sleep 60", "-h", "-t", "1-3")
+    running = gridengine.submit("sleep 60", "-pe", "smp", "2")
+    until(lambda: value(controller, "batch_queue_jobs", partition="", state="PENDING") == 3)
+    until(lambda: value(controller, "batch_queue_jobs", partition="all.q", state="RUNNING") == 1)
+    assert value(controller, "batch_queue_cpus", partition="all.q", state="RUNNING") == 2
+    assert value(controller, "batch_queue_pending_jobs", partition="", reason="Held") == 3
+    until(lambda: value(controller, "batch_cluster_nodes", partition="all.q", state="MIXED") == 1)
+    manage(gridengine, "qmod", "-d", "all.q")
+    try:
+        until(lambda: value(controller, "batch_cluster_nodes_flagged", partition="all.q", flag="DRAIN") == 1)
+        assert make(gridengine).poll_jobs(()).node.draining
+    finally:
+        manage(gridengine, "qmod", "-e", "all.q")
+    until(lambda: value(controller, "batch_cluster_nodes_flagged", partition="all.q", flag="DRAIN") == 0)
+    assert not make(gridengine).poll_jobs(()).node.draining
+    for number in (held, running):
+        gridengine.run("qdel", number)
+    until(lambda: not value(controller, "batch_queue_jobs", partition="all.q", state="RUNNING"))
+
+
+def test_the_end_of_a_job_is_told_by_accounting(gridengine, until):
+    before = time.time() - 1
+    number = gridengine.submit("exit 3", "-N", "fails")
+    cluster = make(gridengine, system.make_cluster_source, 20)
+
+    def record():
+        found = [each for each in cluster.poll_accounting(before).records if each.key.job_id == number]
+        return found and found[0]
+
+    found = until(record)
+    assert (found.state, found.exit_code, found.name, found.user) == ("FAILED", 3, "fails", "alice")
+    assert found.end_secs >= found.start_secs >= before - 1
+    job = cluster.poll_queue().jobs[JobKey("gridengine", number)]
+    assert (job.state, job.end_secs) == (JobState.FAILED, found.end_secs)

@@ -124,7 +124,8 @@ PE
 } >"$L/qconf.log" 2>&1
 
 # ---------------------------------------------------------------- execd and its queue
-"${clean[@]}" SGE_EXECD_PIDFILE="$L/run/execd.pid" sge_execd
+# Hooks find their settings by a variable of execd, which no job can set.
+"${clean[@]}" JOBFEATURES_SETTINGS="$L/hook-settings" SGE_EXECD_PIDFILE="$L/run/execd.pid" sge_execd
 wait_for 30 sh -c "qconf -sel | grep -q ."
 if ! qconf -sq all.q >/dev/null 2>&1; then
   cat >"$tmp/q" <<Q
