@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -363,4 +362,4 @@ def test_complaints_name_the_jobs_that_are_gone() -> None:
 def test_the_uid_of_nobody_is_not_known() -> None:
     assert find_uid(None) is None
     assert find_uid("no such user\0") is None
-    assert find_uid("root") == os.stat("/").st_uid
+    assert find_uid("root") == 0

@@ -1,0 +1,154 @@
+"""PBS hook: publishes a job's features where it begins, tells its tasks, and takes them away at its end.
+
+Events: execjob_begin, execjob_launch, execjob_end. It runs as root, in PBS's
+own Python (3.6 or newer), once a job and host; a launch once a task. A hook
+that fails requeues its job and one that hangs delays it: this one accepts
+whatever happens, and waits for a limited time. README.md tells how it is
+installed and set.
+"""
+
+import json
+import os
+import pwd
+import signal
+import subprocess
+import time
+
+import pbs
+
+COMMANDS = (
+    "/opt/jobfeatures-exporter/bin/jobfeatures",
+    "/usr/local/bin/jobfeatures",
+    "/usr/bin/jobfeatures",
+)
+SETTINGS = {"command": None, "timeout_secs": 2, "features_root": "/run/jobfeatures", "environment": {}}
+VARIABLES = tuple(
+    name + suffix for suffix in ("", "_URL") for name in ("MACHINEFEATURES", "JOBFEATURES", "JOBSTATUS")
+)
+MAX_CHARACTERS = 100000  # of a variable; the kernel allows 131072 bytes
+MAX_EXPORTS_BYTES = 4096
+
+
+def read_settings():
+    """Return the settings of the hook's configuration file, where it has one, above the defaults."""
+    name = getattr(pbs, "hook_config_filename", None) or os.environ.get("PBS_HOOK_CONFIG_FILE")
+    settings = dict(SETTINGS)
+    if name and os.path.exists(name):
+        with open(name) as file:
+            settings.update(json.load(file))
+    return settings
+
+
+def describe(job):
+    """Return what the command is told of a job, by variable."""
+    limits = job.Resource_List
+    user = text(getattr(job, "euser", None)) or text(job.Job_Owner).partition("@")[0]
+    values = {
+        "USER": user,
+        "UID": uid_of(user),
+        "JOB_NAME": job.Job_Name,
+        "QUEUE": getattr(job.queue, "name", job.queue),
+        "ACCOUNT": job.Account_Name,
+        "EXEC_HOST": getattr(job, "exec_host2", None) or job.exec_host,
+        "EXEC_VNODE": job.exec_vnode,
+        "WALLTIME": limits["walltime"],
+        "CPUT": limits["cput"],
+        "MEM": limits["mem"],
+        "PMEM": limits["pmem"],
+        "RUN_COUNT": job.run_count,
+        "START": int(job.stime or time.time()),
+    }
+    told = {"PBS_HOOK_" + name: text(value) for name, value in values.items()}
+    return {name: value for name, value in told.items() if value and len(value) <= MAX_CHARACTERS}
+
+
+def text(value):
+    """Return a value as text, without what no variable can hold."""
+    return "" if value is None else str(value).replace("\0", "")
+
+
+def uid_of(user):
+    """Return a user's number, None if this machine does not know it."""
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:
+        return None
+
+
+def run(action, job_id, told, settings):
+    """Run the command and wait for it, but not for long; what it says goes into pbs_mom's log."""
+    command = settings["command"] or next((name for name in COMMANDS if os.access(name, os.X_OK)), None)
+    if command is None:
+        raise RuntimeError("no command jobfeatures")
+    environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
+    environment.update({name: str(value) for name, value in settings["environment"].items()})
+    environment.update(told)
+    environment["PBS_JOBID"] = job_id
+    process = subprocess.Popen(
+        [command, action, "--batch", "pbs"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        _, said = process.communicate(timeout=float(settings["timeout_secs"]))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # it is not waited for: the kernel may hold it
+        raise RuntimeError(f"{action} took longer than {settings['timeout_secs']} s") from None
+    said = said.decode("utf-8", "replace").strip()[:1000]
+    if process.returncode:
+        log(f"job {job_id}: {action} failed ({process.returncode}): {printable(said)}")
+    elif said:
+        log(f"job {job_id}: {printable(said)}", pbs.LOG_DEBUG)
+
+
+def read_exports(job_id, settings):
+    """Return the variables that were prepared for a job, by name."""
+    name = "pbs-" + job_id.partition(".")[0].replace("[", "%5B").replace("]", "%5D")
+    if "/" in name:
+        return {}
+    found = {}
+    try:
+        with open(os.path.join(settings["features_root"], "exports", name), "rb") as file:
+            lines = file.read(MAX_EXPORTS_BYTES).decode("ascii", "replace").split("\n")
+    except FileNotFoundError:
+        return found  # nothing was published: the job runs all the same
+    for line in lines:
+        variable, equals, value = line.partition("=")
+        variable = variable.partition(" ")[2] if variable.startswith("export ") else ""
+        if equals and variable in VARIABLES and value.isprintable():
+            found[variable] = value
+    return found
+
+
+def printable(said):
+    """Return foreign text as it may stand in a log."""
+    return "".join(each if each.isprintable() else " " for each in said)
+
+
+def log(said, level=pbs.LOG_WARNING):
+    """Write to pbs_mom's log."""
+    pbs.logmsg(level, "jobfeatures: " + said)
+
+
+def main():
+    """Do what the event asks for."""
+    event = pbs.event()
+    try:
+        settings = read_settings()
+        job_id = str(event.job.id)
+        if event.type == pbs.EXECJOB_BEGIN:
+            run("publish", job_id, describe(event.job), settings)
+        elif event.type == pbs.EXECJOB_LAUNCH:
+            for name, value in read_exports(job_id, settings).items():
+                event.env[name] = value
+        elif event.type == pbs.EXECJOB_END:
+            run("remove", job_id, {}, settings)
+    except Exception as error:  # noqa: BLE001  # whatever is wrong with us, the job goes on
+        log(f"{type(error).__name__}: {printable(str(error))}")
+    event.accept()
+
+
+main()

@@ -1,0 +1,216 @@
+"""The PBS hook, run with a stand-in for the module that PBS gives its hooks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HOOK = ROOT / "packaging" / "pbs" / "jobfeatures_hook.py"
+
+# What the hook uses of PBS's module `pbs`: Reference Guide, "Hook Objects and Methods".
+STAND_IN = """
+import json, os
+EXECJOB_BEGIN, EXECJOB_LAUNCH, EXECJOB_END, LOG_WARNING, LOG_DEBUG = 64, 1024, 256, 4, 7
+given = json.loads(os.environ["EVENT"])
+class Values(dict):
+    def __getitem__(self, name):
+        return self.get(name)
+class Job:
+    Account_Name = Job_Name = exec_vnode = exec_host = queue = run_count = stime = Job_Owner = None
+    def __init__(self, values):
+        self.__dict__.update(values)
+        self.Resource_List = Values(values.get("Resource_List", {}))
+class Event:
+    def __init__(self):
+        self.type = given["type"]
+        self.env = {}
+    @property
+    def job(self):
+        return Job(given["job"])
+    def accept(self):
+        print(json.dumps({"env": self.env, "log": logged, "debug": whispered}))
+        raise SystemExit(0)
+logged, whispered = [], []
+the_event = Event()
+def event():
+    return the_event
+def logmsg(level, text):
+    (logged if level == LOG_WARNING else whispered).append(text)
+"""
+TYPES = {"begin": 64, "launch": 1024, "end": 256}
+JOB = {
+    "id": "123[4].head",
+    "Job_Name": "train",
+    "Job_Owner": "alice@login1",
+    "euser": "alice",
+    "queue": "workq",
+    "Account_Name": "physics",
+    "exec_host2": "n1.example.org:15002/0*4+n2.example.org:15002/0*2",
+    "exec_vnode": "(n1:ncpus=4:mem=8388608kb)+(n2:ncpus=2:mem=4194304kb)",
+    "Resource_List": {"walltime": "03:00:00", "mem": "12gb"},
+    "run_count": 2,
+    "stime": 1795246429,
+}
+
+
+class Hook:
+    """A folder with the stand-in, a command and a configuration file; runs the hook in a bare Python."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.command = folder / "jobfeatures"
+        self.settings = {"command": str(self.command), "features_root": str(folder / "features")}
+        (folder / "pbs.py").write_text(STAND_IN)
+
+    def use(self, body: str) -> None:
+        self.command.write_text(f"#!/bin/bash\n{body}\n")
+        self.command.chmod(0o755)
+
+    def run(self, event: str, **changes: object) -> dict[str, object]:
+        (self.folder / "hook.json").write_text(json.dumps(self.settings))
+        done = subprocess.run(
+            [sys.executable, "-S", str(HOOK)],
+            env={
+                "PYTHONPATH": str(self.folder),
+                "PBS_HOOK_CONFIG_FILE": str(self.folder / "hook.json"),
+                "EVENT": json.dumps({"type": TYPES[event], "job": {**JOB, **changes}}),
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def hook(tmp_path: Path) -> Hook:
+    return Hook(tmp_path)
+
+
+def test_the_command_gets_the_job_in_its_environment(hook: Hook, tmp_path: Path) -> None:
+    hook.use(f"echo $* >{tmp_path}/log; env | grep ^PBS | sort >>{tmp_path}/log")
+    assert hook.run("begin", euser="root")["log"] == []
+    assert (tmp_path / "log").read_text().splitlines() == [
+        "publish --batch pbs",
+        "PBS_HOOK_ACCOUNT=physics",
+        "PBS_HOOK_EXEC_HOST=n1.example.org:15002/0*4+n2.example.org:15002/0*2",
+        "PBS_HOOK_EXEC_VNODE=(n1:ncpus=4:mem=8388608kb)+(n2:ncpus=2:mem=4194304kb)",
+        "PBS_HOOK_JOB_NAME=train",
+        "PBS_HOOK_MEM=12gb",
+        "PBS_HOOK_QUEUE=workq",
+        "PBS_HOOK_RUN_COUNT=2",
+        "PBS_HOOK_START=1795246429",
+        "PBS_HOOK_UID=0",
+        "PBS_HOOK_USER=root",
+        "PBS_HOOK_WALLTIME=03:00:00",
+        "PBS_JOBID=123[4].head",
+    ]
+
+
+def test_the_end_takes_away(hook: Hook, tmp_path: Path) -> None:
+    hook.use(f"echo $* $PBS_JOBID >{tmp_path}/log")
+    assert hook.run("end")["log"] == []
+    assert (tmp_path / "log").read_text() == "remove --batch pbs 123[4].head\n"
+
+
+def test_a_job_that_says_little_is_published_as_well(hook: Hook, tmp_path: Path) -> None:
+    hook.use(f"env | grep ^PBS | cut -d= -f1 | sort >{tmp_path}/log")
+    nothing = dict.fromkeys(JOB)
+    assert hook.run("begin", **{**nothing, "id": "5.head", "Resource_List": {}})["log"] == []
+    assert (tmp_path / "log").read_text().split() == ["PBS_HOOK_START", "PBS_JOBID"]
+
+
+@pytest.mark.parametrize("event", ["begin", "end"])
+def test_a_failure_is_told_and_the_job_goes_on(event: str, hook: Hook) -> None:
+    hook.use("printf 'no space\\nleft' >&2; exit 1")
+    (said,) = hook.run(event)["log"]
+    assert said.endswith("failed (1): no space left")
+
+
+@pytest.mark.parametrize("event", ["begin", "end"])
+def test_a_missing_or_broken_command_is_told_and_the_job_goes_on(event: str, hook: Hook) -> None:
+    assert "FileNotFoundError" in hook.run(event)["log"][0]
+    hook.command.write_text("#!/nonexistent/interpreter\n")
+    hook.command.chmod(0o755)
+    assert "jobfeatures: " in hook.run(event)["log"][0]
+
+
+def test_a_command_that_hangs_is_ended_with_what_it_started(hook: Hook, tmp_path: Path) -> None:
+    hook.settings["timeout_secs"] = 0.3
+    hook.use(f"sleep 300 & echo $! >{tmp_path}/pid; wait")
+    assert "took longer than 0.3 s" in hook.run("begin")["log"][0]
+    pid = int((tmp_path / "pid").read_text())
+    for _ in range(500):  # the kernel may take a moment, and nobody may reap it
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return
+        if state == "Z":
+            return
+        time.sleep(0.01)
+    pytest.fail("its child still runs")
+
+
+@pytest.mark.parametrize("event", ["begin", "launch", "end"])
+def test_a_broken_configuration_does_not_fail_the_job(event: str, hook: Hook) -> None:
+    hook.settings["timeout_secs"] = "soon"
+    hook.use("true")
+    hook.run(event)
+    hook.settings = {"environment": 3, "features_root": None}
+    assert hook.run(event)["env"] == {}
+
+
+def test_a_launch_sets_what_was_prepared_and_nothing_else(hook: Hook, tmp_path: Path) -> None:
+    exports = tmp_path / "features" / "exports"
+    exports.mkdir(parents=True)
+    (exports / "pbs-123%5B4%5D").write_bytes(
+        b"export MACHINEFEATURES=/run/a\nexport JOBFEATURES=/run/b=c\nexport JOBSTATUS_URL=http://x\n"
+        b"export LD_PRELOAD=/tmp/x\nJOBSTATUS=/tmp/x\nexport JOBSTATUS=/x\x1b\n\xff\n"
+    )
+    told = hook.run("launch")
+    assert told["log"] == []
+    assert told["env"] == {
+        "MACHINEFEATURES": "/run/a",
+        "JOBFEATURES": "/run/b=c",
+        "JOBSTATUS_URL": "http://x",
+    }
+
+
+@pytest.mark.parametrize("job_id", ["9.head", "../../etc/passwd", "", "123[4]/.head"])
+def test_a_launch_without_prepared_lines_sets_nothing(job_id: str, hook: Hook) -> None:
+    assert hook.run("launch", id=job_id) == {"env": {}, "log": [], "debug": []}
+
+
+def test_the_whole_way_from_the_hook_to_the_variables(hook: Hook, tmp_path: Path) -> None:
+    root = tmp_path / "features"
+    hook.settings["environment"] = {
+        "JOBFEATURES_FEATURES_ROOT": str(root),
+        "JOBFEATURES_NODE_NAME": "n1",
+        "PYTHONPATH": str(ROOT),
+    }
+    hook.settings["timeout_secs"] = 20
+    hook.use(f'exec {sys.executable} -m jobfeatures "$@" --hook.timeout 20')
+    told = hook.run("begin", euser=None, Job_Owner="nobody-here@login1")
+    assert told["log"] == []
+    assert "published" in told["debug"][0]
+    env = hook.run("launch")["env"]
+    folder = Path(str(env["JOBFEATURES"]))
+    assert folder == root / "jobfeatures" / "pbs-123%5B4%5D"
+    values = {name: (folder / name).read_text().strip() for name in os.listdir(folder)}
+    assert values["job_id"] == "123[4]"
+    assert values["allocated_cpu"] == "4"
+    assert values["wall_limit_secs"] == "10800"
+    assert values["cpu_limit_secs"] == str(6 * 10800)
+    assert values["max_rss_bytes"] == str(8 * 2**30)
+    assert values["jobstart_secs"] == "1795246429"
+    assert hook.run("end")["log"] == []
+    assert not folder.exists()
