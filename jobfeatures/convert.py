@@ -18,7 +18,8 @@ from jobfeatures.jobfold import fold_jobs
 from jobfeatures.joblog import JobRecord
 
 MAX_SHOWN: Final = 20  # rejected records that are kept, the others are counted
-LONG_LINE: Final = 2**28  # characters of a document on one line
+_DOCUMENT: Final = 2**28
+_LIST_OF_NODES: Final = 2**20
 WHOLE_JOB: Final = "job "  # what is lost under a name that begins so is a job as a whole
 
 
@@ -35,7 +36,7 @@ class Kind(NamedTuple):
     endings: tuple[str, ...] = ()  # of file names that are written as this kind where --to does not say
     is_zoned: bool = False  # its times are by the clock of a place, which `zone` names
     jobs_only: bool = False  # has one entry a job: steps and runs are folded before it is written
-    has_long_lines: bool = False
+    longest_line: int = 2**16  # characters; a document may stand on one line
 
 
 KINDS: Final[dict[str, Kind]] = {
@@ -46,19 +47,49 @@ KINDS: Final[dict[str, Kind]] = {
         endings=(".swf",),
         jobs_only=True,
     ),
+    "sss": Kind(
+        "SSS job objects",
+        reader="jobfeatures.formats.sss.records",
+        longest_line=_DOCUMENT,
+    ),
+    "sacct": Kind(
+        "what sacct -P of Slurm prints, with a header",
+        reader="jobfeatures.formats.sacct.records",
+        writer="jobfeatures.formats.sacct.write",
+        endings=(".sacct",),
+        is_zoned=True,
+        longest_line=_LIST_OF_NODES,
+    ),
     "sonar": Kind(
         "Sonar's JSON documents of jobs",
         reader="jobfeatures.formats.sonar.joblog",
         writer="jobfeatures.formats.sonar.joblog",
         endings=(".json",),
-        has_long_lines=True,
+        longest_line=_DOCUMENT,
     ),
     "records": Kind(
         "one JSON object a line, which holds all that any other kind does",
         reader="jobfeatures.formats.joblines",
         writer="jobfeatures.formats.joblines",
         endings=(".jsonl",),
+        longest_line=_LIST_OF_NODES,
     ),
+    "htcondor": Kind(
+        "HTCondor's history, as files and as condor_history prints it (long form, JSON, XML)",
+        reader="jobfeatures.batch.htcondor.accounting",
+        longest_line=_DOCUMENT,
+    ),
+    "pbs": Kind(
+        "accounting files of PBS and Torque",
+        reader="jobfeatures.batch.pbsfamily.accounting",
+        is_zoned=True,
+        longest_line=_LIST_OF_NODES,
+    ),
+    "gridengine": Kind(
+        "Grid Engine's accounting file",
+        reader="jobfeatures.batch.gridengine.accounting",
+    ),
+    "lsf": Kind("LSF's lsb.acct", reader="jobfeatures.formats.lsf", longest_line=_LIST_OF_NODES),
 }
 
 

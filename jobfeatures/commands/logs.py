@@ -9,9 +9,9 @@ from datetime import tzinfo
 from typing import TextIO
 from zoneinfo import ZoneInfo
 
-from jobfeatures.convert import KINDS, LONG_LINE, recognise_kind
+from jobfeatures.convert import KINDS, recognise_kind
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.logfiles import MAX_LINE_CHARACTERS, bounded_lines
+from jobfeatures.logfiles import bounded_lines
 
 HEAD_CHARACTERS = 4096
 
@@ -28,14 +28,12 @@ def parse_zone(name: str | None) -> tzinfo | None:
 
 def open_log(stream: TextIO, named: str | None) -> tuple[str, Iterator[str]]:
     """Return the kind of a log, as it was named or by its beginning, and its lines. Raises KindError."""
-    most = MAX_LINE_CHARACTERS
     if named is not None:
-        return named, bounded_lines(stream, most=LONG_LINE if KINDS[named].has_long_lines else most)
+        return named, bounded_lines(stream, most=KINDS[named].longest_line)
     head = stream.read(HEAD_CHARACTERS)
     kind = recognise_kind(head)
-    if KINDS[kind].has_long_lines:
-        most = LONG_LINE
-    if not head.endswith("\n"):  # the rest of its last line
-        head += next(bounded_lines(stream, most=most), "")
-    first = bounded_lines(io.StringIO(head), most=most)
-    return kind, itertools.chain(first, bounded_lines(stream, most=most))
+    most = KINDS[kind].longest_line
+    rest = bounded_lines(stream, most=most)
+    if not head.endswith("\n"):
+        head += next(rest, "")  # what its last line lacks
+    return kind, itertools.chain(bounded_lines(io.StringIO(head), most=most), rest)

@@ -109,8 +109,9 @@ def make_record(joined: Joined, start_secs: int, names: Names) -> JobRecord:
     """Return the record of a job; `start_secs` is the epoch time of the log's time zero."""
     job = joined.job
     submit, started, ended = job.submit_secs, joined.start_secs, joined.end_secs
-    if ended is None and job.status == CANCELLED:
-        ended = started  # cancelled in the queue, after what it waited
+    in_queue = job.status == CANCELLED and job.run_secs == UNKNOWN  # cancelled after what it waited
+    if in_queue:
+        ended = started
     requested = job.requested_processors if job.requested_processors > 0 else job.processors
     return JobRecord(
         batch_system=BATCH_SYSTEM,
@@ -124,7 +125,7 @@ def make_record(joined: Joined, start_secs: int, names: Names) -> JobRecord:
         if job.partition == UNKNOWN
         else names.partitions.get(job.partition, str(job.partition)),
         submit_secs=None if submit == UNKNOWN else start_secs + submit,
-        start_secs=None if started is None or job.run_secs == UNKNOWN else start_secs + started,
+        start_secs=None if started is None or in_queue else start_secs + started,
         end_secs=None if ended is None else start_secs + ended,
         suspended_secs=joined.swapped_secs or None,
         total_cpus=_known(job.processors),
@@ -218,16 +219,10 @@ def _make_job(
         if getattr(record, name) not in {None, ()}:
             lost(name)
     submit = record.submit_secs or 0
-    started, ended = record.start_secs, record.end_secs
-    waited: Number = UNKNOWN
-    ran: Number = UNKNOWN
-    if started is not None:
-        waited = _span(submit, started)
-        ran = UNKNOWN if ended is None else _span(started + (record.suspended_secs or 0), ended)
-    elif ended is not None and record.state is JobState.CANCELLED:
-        waited = _span(submit, ended)  # it was cancelled in the queue: it never ran
+    waited, ran = _waited_and_ran(record, submit, lost)
     requested = record.requested_cpus or record.total_cpus
-    if record.state not in _STATUSES and record.state is not JobState.UNKNOWN:
+    status = _STATUSES.get(record.state, UNKNOWN)
+    if _STATES.get(status, JobState.UNKNOWN) is not record.state:
         lost("state")
     if record.preceding_job_id is not None and record.preceding_job_id not in numbers:
         lost("preceding_job_id")
@@ -250,7 +245,7 @@ def _make_job(
                 lost,
             )
         ),
-        status=_STATUSES.get(record.state, UNKNOWN),
+        status=status,
         user=numbering.users.of(record.user),
         group=numbering.groups.of(record.group),
         executable=numbering.executables.of(record.executable),
@@ -261,9 +256,28 @@ def _make_job(
     )
 
 
-def _span(since: Number, until: Number) -> Number:
-    """Return the time between two times, to the microsecond; none where clocks have gone back."""
-    span = max(0, until - since)
+def _waited_and_ran(record: JobRecord, submit: Number, lost: Lost) -> tuple[Number, Number]:
+    """Return both spans, to the microsecond. Where clocks have gone back, a span is none, its end lost."""
+    started, ended, swapped = record.start_secs, record.end_secs, record.suspended_secs or 0
+    if started is None:
+        if ended is not None and record.state is JobState.CANCELLED and ended >= submit:
+            return _rounded(ended - submit), UNKNOWN  # cancelled in the queue: it never ran
+        if ended is not None:
+            lost("end_secs")
+        return UNKNOWN, UNKNOWN
+    if started < submit:
+        lost("start_secs")
+        started = submit
+    if ended is None:
+        if record.state is JobState.CANCELLED:
+            lost("start_secs")
+        return _rounded(started - submit), UNKNOWN
+    if ended < started + swapped:
+        lost("end_secs")
+    return _rounded(started - submit), _rounded(max(0, ended - started - swapped))
+
+
+def _rounded(span: Number) -> Number:
     return span if isinstance(span, int) else round(span, 6)
 
 

@@ -1,0 +1,241 @@
+"""The command: files in, files out, what it says and how it ends."""
+
+import gzip
+import io
+import json
+import os
+import sys
+
+import pytest
+
+from jobfeatures import progress
+from jobfeatures.cli import main
+from jobfeatures.commands.logs import open_log
+
+SWF = "; UnixStartTime: 1000\n1 0 5 100 8 60 -1 8 3600 -1 1 7 2 2 3 1 -1 -1\n2 9 -1 -1 -1 -1 -1 4 60 -1 5 7 2 2 3 1 -1 -1\n"
+
+# Constructed: what `sacct -a -P -D` prints, in the summer-less winter of Berlin: 13:00 there is 12:00 UTC.
+SACCT = """\
+JobIDRaw|JobID|User|Group|Partition|State|Submit|Start|End|ElapsedRaw|AllocCPUS|ReqCPUS|ReqMem|TimelimitRaw|TotalCPU|MaxRSS
+100|100|ann|phys|batch|COMPLETED|2026-03-01T13:00:00|2026-03-01T13:01:00|2026-03-01T14:01:00|3600|8|8|16G|120|07:00:00|
+100.batch|100.batch||||COMPLETED|2026-03-01T13:01:00|2026-03-01T13:01:00|2026-03-01T14:01:00|3600|8|8|||06:00:00|1048576K
+100.0|100.0||||COMPLETED|2026-03-01T13:01:00|2026-03-01T13:01:00|2026-03-01T14:01:00|3600|8|8|||01:00:00|524288K
+202|201_1|ann|phys|batch|FAILED|2026-03-01T13:00:10|2026-03-01T13:00:20|2026-03-01T13:00:50|30|1|1||UNLIMITED|00:00:15|
+203|201_2|ann|phys|batch|TIMEOUT|2026-03-01T13:00:10|2026-03-01T13:00:20|2026-03-01T13:10:20|600|1|1||10|00:10:00|
+300|300+0|bob|phys|batch|COMPLETED|2026-03-01T13:00:30|2026-03-01T13:02:00|2026-03-01T13:03:00|60|4|4||5|00:03:20|
+301|300+1|bob|phys|gpu|COMPLETED|2026-03-01T13:00:30|2026-03-01T13:02:00|2026-03-01T13:03:00|60|2|2||5|00:01:00|
+400|400|bob|phys|batch|NODE_FAIL|2026-03-01T13:01:00|2026-03-01T13:02:00|2026-03-01T13:12:00|600|4|4||60|00:20:00|
+400|400|bob|phys|batch|COMPLETED|2026-03-01T13:12:05|2026-03-01T13:20:05|2026-03-01T13:50:05|1800|4|4||60|01:00:00|
+500|500|bob|phys|batch|CANCELLED by 6001|2026-03-01T13:05:00|Unknown|2026-03-01T13:06:40|0|0|4||60|00:00:00|
+501|501|bob|phys|batch|CANCELLED|2026-03-01T13:05:00|2026-03-01T13:06:40|2026-03-01T13:06:40|0|0|4||60|00:00:00|
+600|600|bob|phys|batch|PENDING|2026-03-01T13:06:00|Unknown|Unknown|0|0|4||60|00:00:00|
+601|601|bob|phys|batch|RUNNING|2026-03-01T13:06:30|2026-03-01T13:07:00|Unknown|999|4|4||60|00:00:00|
+"""
+# Computed by hand: seconds since 12:00 UTC, CPU time and KiB by processor.
+#  id  submit wait run  proc cpu  memory req limit memory status user group exe queue partition
+JOBS = """\
+100 0 60 3600 8 3150 131072 8 7200 2097152 1 1 1 -1 -1 1 -1 -1
+202 10 10 30 1 15 -1 1 -1 -1 0 1 1 -1 -1 1 -1 -1
+203 10 10 600 1 600 -1 1 600 -1 0 1 1 -1 -1 1 -1 -1
+300 30 90 60 4 50 -1 4 300 -1 1 2 1 -1 -1 1 -1 -1
+301 30 90 60 2 30 -1 2 300 -1 1 2 1 -1 -1 2 -1 -1
+500 300 100 -1 -1 -1 -1 4 3600 -1 5 2 1 -1 -1 1 -1 -1
+501 300 100 -1 -1 -1 -1 4 3600 -1 5 2 1 -1 -1 1 -1 -1
+600 360 -1 -1 -1 -1 -1 4 3600 -1 -1 2 1 -1 -1 1 -1 -1
+601 390 30 -1 4 -1 -1 4 3600 -1 -1 2 1 -1 -1 1 -1 -1
+400 725 480 1800 4 900 -1 4 3600 -1 1 2 1 -1 -1 1 -1 -1
+"""
+
+
+def convert(*words):
+    return main(["convert", *map(str, words)])
+
+
+@pytest.fixture
+def swf(tmp_path):
+    path = tmp_path / "log.swf"
+    path.write_text(SWF)
+    return path
+
+
+def data_of(path):
+    return [line for line in path.read_text().splitlines() if not line.startswith(";")]
+
+
+def test_accounting_of_slurm_becomes_the_log_that_was_computed_by_hand(tmp_path, capsys):
+    (tmp_path / "in").write_text(SACCT)
+    out = tmp_path / "out.swf"
+    assert convert(tmp_path / "in", out, "--zone", "Europe/Berlin") == 0
+    assert data_of(out) == JOBS.splitlines()
+    header = out.read_text()
+    assert "; UnixStartTime: 1772366400\n" in header
+    assert "; Note: user 2 is bob\n" in header
+    assert "; Partition: 2 gpu\n" in header
+    said = capsys.readouterr().err
+    for words in (
+        "lost: earlier run (1)", "lost: restarts (1)", "lost: step (2)", "lost: array_job_id (2)",
+        "lost: het_offset (2)", "lost: wall_limit_secs (1)", "lost: state (3)", "13 records, 0 rejected",
+    ):  # fmt: skip
+        assert words in said
+
+
+def test_each_run_can_be_a_job_of_its_own(tmp_path, capsys):
+    (tmp_path / "in").write_text(SACCT)
+    assert convert(tmp_path / "in", tmp_path / "out.swf", "--zone", "Europe/Berlin", "--runs", "all") == 0
+    lines = data_of(tmp_path / "out.swf")
+    assert len(lines) == 11
+    # 60 after the log's start for 600 s on 4 processors, and failed; numbered anew, as 400 is there twice.
+    assert "6 60 60 600 4 300 -1 4 3600 -1 0 2 1 -1 -1 1 -1 -1" in lines
+    assert "lost: job_id (11)" in capsys.readouterr().err
+
+
+def test_a_log_goes_through_every_kind_and_comes_back(swf, tmp_path):
+    assert convert(swf, tmp_path / "a.jsonl.gz") == 0
+    assert gzip.decompress((tmp_path / "a.jsonl.gz").read_bytes()).startswith(b'{"batch_system": "swf"')
+    assert convert(tmp_path / "a.jsonl.gz", tmp_path / "b.sacct") == 0
+    assert convert(tmp_path / "b.sacct", tmp_path / "c.json") == 0
+    assert convert(tmp_path / "c.json", tmp_path / "d.swf") == 0
+    before, after = SWF.splitlines()[1:], data_of(tmp_path / "d.swf")
+    # Users and queues are numbered by name, the queue has become a partition; all else is as it was.
+    assert [line.split()[:11] for line in after] == [line.split()[:11] for line in before]
+
+
+def test_standard_streams_are_a_dash(swf, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(SWF.encode())))
+    assert convert("-", "-", "--to", "records") == 0
+    output = capsys.readouterr()
+    assert [json.loads(line)["job_id"] for line in output.out.splitlines()] == ["1", "2"]
+    assert "standard input: 2 records, 0 rejected" in output.err
+
+
+def test_what_is_rejected_is_told_by_line_and_makes_the_status_1(tmp_path, capsys):
+    (tmp_path / "in").write_text(SWF + "oops\n" * 30)
+    assert convert(tmp_path / "in", tmp_path / "out.jsonl") == 1
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[2] for line in said[:20]] == [str(number) for number in range(4, 24)]
+    assert said[20].endswith("in: 10 more rejected")
+    assert said[-1].endswith("2 records, 30 rejected")
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_job_without_a_place_makes_the_status_1(tmp_path):
+    (tmp_path / "in").write_text('{"batch_system": "slurm", "job_id": "1"}\n')
+    assert convert(tmp_path / "in", tmp_path / "out.swf") == 1
+    assert data_of(tmp_path / "out.swf") == []
+
+
+def test_a_strict_reader_stops_and_leaves_what_was_there(tmp_path, capsys):
+    (tmp_path / "in").write_text(SWF + "oops\n")
+    out = tmp_path / "out.jsonl"
+    out.write_text("as it was")
+    assert convert(tmp_path / "in", out, "--strict") == 2
+    assert "in:4" in capsys.readouterr().err
+    assert out.read_text() == "as it was"
+    assert sorted(os.listdir(tmp_path)) == ["in", "out.jsonl"]
+
+
+def test_a_log_can_take_its_own_place(swf):
+    assert convert(swf, swf) == 0
+    assert data_of(swf)[0].split()[:11] == SWF.splitlines()[1].split()[:11]
+
+
+def test_a_link_is_followed_to_what_it_names(swf, tmp_path):
+    (tmp_path / "real.jsonl").write_text("")
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
+    assert convert(swf, tmp_path / "link.jsonl") == 0
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert len((tmp_path / "real.jsonl").read_text().splitlines()) == 2
+
+
+def test_what_is_no_file_is_written_as_it_is(swf):
+    assert convert(swf, os.devnull, "--to", "swf") == 0
+    assert os.path.exists(os.devnull)
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "said"),
+    [
+        (b"hello\n", [], "is none of the kinds known here"),
+        (b"", [], "is empty: --from has to say"),
+        (b"\x1f\x8b\x00", [], "is none of the kinds known here"),
+        (SWF.encode(), ["--to", "swf", "--from", "sonar", "--strict"], "in"),
+    ],
+)
+def test_what_cannot_be_read_is_said(tmp_path, capsys, content, words, said):
+    (tmp_path / "in").write_bytes(content)
+    assert convert(tmp_path / "in", tmp_path / "out.swf", *words) == 2
+    assert said in capsys.readouterr().err
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_names_that_lead_nowhere_are_said(swf, tmp_path, capsys):
+    assert convert(tmp_path / "absent", tmp_path / "out.swf") == 2
+    assert convert(swf, tmp_path / "absent/out.swf") == 2
+    assert convert(swf, tmp_path / "out.txt") == 2
+    assert convert(swf, tmp_path / "out.swf", "--zone", "Europe/Atlantis") == 2
+    (tmp_path / "broken.swf.gz").write_bytes(gzip.compress(SWF.encode() * 99)[:60])
+    assert convert(tmp_path / "broken.swf.gz", tmp_path / "out.swf") == 2
+    said = capsys.readouterr().err
+    for words in (
+        "absent: cannot read",
+        "absent/out.swf: cannot write",
+        "--to has to",
+        "no such zone",
+        "broken.swf.gz",
+    ):
+        assert words in said
+    assert not (tmp_path / "out.swf").exists()
+
+
+def test_halves_of_characters_do_not_stop_a_conversion(tmp_path):
+    (tmp_path / "in").write_text(
+        '{"batch_system": "slurm", "job_id": "1", "user": "\\ud800", "submit_secs": 5}\n'
+    )
+    assert convert(tmp_path / "in", tmp_path / "out.swf") == 0
+    assert "; Note: user 1 is ?\n" in (tmp_path / "out.swf").read_text()
+
+
+@pytest.mark.parametrize("cut", [4095, 4096, 4097])
+def test_the_lines_of_a_log_are_whole_wherever_its_beginning_ends(cut):
+    text = "; Version: 2.2\n; " + "x" * (cut - 18) + "\n" + SWF
+    kind, lines = open_log(io.StringIO(text), None)
+    assert kind == "swf"
+    assert list(lines) == text.splitlines(keepends=True)
+
+
+def test_a_beginning_without_an_end_is_cut_as_any_line():
+    kind, lines = open_log(io.StringIO("; Version: 2.2 " + "x" * 200_000 + "\n" + SWF), None)
+    found = list(lines)
+    assert kind == "swf"
+    assert len(found[0]) == 65537
+    assert found[1:] == SWF.splitlines(keepends=True)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_bar_is_shown_on_a_terminal_only(swf, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("tqdm", reason="the extra analysis is not installed")
+    swf.write_text(
+        "; Version: 2.2\n"
+        + "".join(f"{n} 0 5 1 8 60 -1 8 3600 -1 1 7 2 2 3 1 -1 -1\n" for n in range(1, 3000))
+    )
+    assert convert(swf, tmp_path / "a.jsonl") == 0
+    assert "%" not in capsys.readouterr().err
+    for name in ("log.swf", "log.swf.gz"):
+        if name.endswith("gz"):
+            (tmp_path / name).write_bytes(gzip.compress(swf.read_bytes()))
+        terminal = Terminal()
+        monkeypatch.setattr(sys, "stderr", terminal)
+        assert convert(tmp_path / name, tmp_path / "b.jsonl") == 0
+        assert "100%" in terminal.getvalue() or "%|" in terminal.getvalue()
+    assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+
+
+def test_without_the_library_there_is_no_bar(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    lines = ["a\n"]
+    assert progress.shown_progress(lines, io.StringIO(), "log") is lines
