@@ -35,6 +35,7 @@ COMMANDS = {
     "check": "judge feature directories, of any provider",
     "swf": "check workload logs in the Standard Workload Format",
     "convert": "convert logs of jobs between SWF, SSS, accounting files and others",
+    "schedule": "say how good the schedules of logs were, and what ended later than users may expect",
     "replay": "show the jobs of a log in a spool folder, at another speed",
 }
 

@@ -6,7 +6,8 @@ import importlib
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
 LINES_BETWEEN: Final = 1000
@@ -18,13 +19,18 @@ def shown_progress(lines: Iterable[str], stream: TextIO, label: str) -> Iterable
     `stream` is where they come from: how much of a regular file has been read
     is known, also of one that some compressions wrote.
     """
+    tqdm = _load_tqdm()
+    return lines if tqdm is None else _shown(lines, _Place(stream), tqdm, label)
+
+
+def _load_tqdm() -> Any:
+    """Return what shows bars, None where none can be shown."""
     if not sys.stderr.isatty():
-        return lines
+        return None
     try:
-        tqdm = importlib.import_module("tqdm").tqdm
+        return importlib.import_module("tqdm").tqdm
     except ImportError:
-        return lines
-    return _shown(lines, _Place(stream), tqdm, label)
+        return None
 
 
 class _Place:
@@ -56,3 +62,14 @@ def _shown(lines: Iterable[str], place: _Place, tqdm: Any, label: str) -> Iterat
             yield line
             if number % LINES_BETWEEN == 0:
                 bar.update(LINES_BETWEEN if size is None else max(0, place.offset() - bar.n))
+
+
+@contextmanager
+def shown_count(total: int | None, label: str) -> Iterator[Callable[[int], object]]:
+    """Give a function that is told how many more are done, and show on standard error how far it is."""
+    tqdm = _load_tqdm()
+    if tqdm is None:
+        yield lambda _: None
+        return
+    with tqdm(total=total, desc=label, unit_scale=True, leave=False, file=sys.stderr) as bar:
+        yield bar.update

@@ -26,6 +26,7 @@ PURE = {
     "jobfeatures.drains.victims",
     "jobfeatures.batch.pbs.prolog",
     "jobfeatures.batch.pbsfamily.accounting",
+    "jobfeatures.batch.pbsfamily.accountingwrite",
     "jobfeatures.batch.pbsfamily.cluster",
     "jobfeatures.batch.pbsfamily.jobs",
     "jobfeatures.batch.pbsfamily.records",
@@ -94,6 +95,11 @@ PURE = {
     "jobfeatures.formats.sss.expressions",
     "jobfeatures.formats.sss.format",
     "jobfeatures.formats.sss.inherit",
+    "jobfeatures.formats.sacct.lines",
+    "jobfeatures.formats.sacct.reader",
+    "jobfeatures.formats.sacct.records",
+    "jobfeatures.formats.sacct.values",
+    "jobfeatures.formats.slurmjson",
     "jobfeatures.formats.sss.job",
     "jobfeatures.formats.sss.names",
     "jobfeatures.formats.sss.objects",
@@ -348,6 +354,7 @@ def test_a_hook_imports_nothing_heavy():
     }
     code = (
         "import sys, jobfeatures.cli, jobfeatures.commands.publish, jobfeatures.batch.slurm;"
+        "import jobfeatures.batch.pbs, jobfeatures.batch.torque;"
         "jobfeatures.cli.build_parser('publish', in_haste=True);"
         "print(*sys.modules)"
     )

@@ -1,0 +1,304 @@
+"""`jobfeatures schedule`: how good the schedules of logs were, for their users."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from jobfeatures.commands.logs import open_log, parse_zone
+from jobfeatures.convert import KINDS, KindError, Notes, read_log
+from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, shown
+from jobfeatures.jobfold import fold_jobs
+from jobfeatures.logfiles import LogFileError, reading
+from jobfeatures.progress import shown_count
+from jobfeatures.schedule.eet import Mode
+from jobfeatures.schedule.shares import CPU, RESOURCES, ShareRules, parse_amounts, parse_shares_of, split_list
+
+if TYPE_CHECKING:
+    from jobfeatures.schedule.jobs import ScheduleLog
+    from jobfeatures.schedule.result import Options
+
+DONE, NOT_EVALUATED, UNREADABLE = 0, 1, 2
+FIELDS: Final = ("user", "group", "queue", "partition")
+TOP: Final = 20
+MOST_WORKERS: Final = 1024
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    readable = [name for name, kind in KINDS.items() if kind.reader]
+    parser.description = (
+        "Say how good the schedules of logs were: waits, responses and slowdowns, and which jobs ended "
+        "later than their users' shares of the machine let expect. Several logs stand side by side. "
+        "Exit status: 0 all logs were evaluated, 1 of one no job can be counted, or it has no expected "
+        "ends, 2 one could not be read, or wrong usage."
+    )
+    add = parser.add_argument
+    add("logs", nargs="+", metavar="LOG", help="a log, also .gz, .xz, .bz2, .zst; - is standard input")
+    add(
+        "--share",
+        metavar="N",
+        help="of the first resource, what each user may expect at any time, or cpu=N,memory=SIZE,gpu=N "
+        "(default: the machine's total / users)",
+    )
+    add(
+        "--share-of",
+        action="append",
+        default=[],
+        metavar="USER=N",
+        help="another share for a user, or for the users of a group (group:NAME=N); of several resources "
+        "NAME=cpu:N,memory:SIZE; may be repeated",
+    )
+    add(
+        "--total",
+        metavar="N",
+        help="of the first resource, what the machine has, or cpu=N,memory=SIZE,gpu=N "
+        "(default: as the log says, else the most that was in use at once)",
+    )
+    add(
+        "--resource",
+        default=CPU,
+        metavar="LIST",
+        help=f"some of {', '.join(RESOURCES)}; the latest expected end counts (default: {CPU})",
+    )
+    add(
+        "--mode", choices=[mode.value for mode in Mode], default=Mode.LITERAL.value, help="(default: literal)"
+    )
+    add(
+        "--arrival",
+        choices=("submit", "eligible"),
+        default="submit",
+        help="when a job arrives: submitted, or eligible where the log tells it (default: submit)",
+    )
+    add(
+        "--min-runtime",
+        type=_secs,
+        default=0.0,
+        metavar="SECS",
+        help="count shorter runs as so long for expected ends (default: 0)",
+    )
+    add(
+        "--tau",
+        type=_secs,
+        default=10.0,
+        metavar="SECS",
+        help="runs below it do not raise bounded slowdown (default: 10)",
+    )
+    add(
+        "--no-waits",
+        action="store_true",
+        help="where the wait is unknown there was none: for logs whose submit times are start times",
+    )
+    add(
+        "--filter",
+        action="append",
+        default=[],
+        metavar="FIELD=NAME",
+        help=f"only these jobs, as if the log held no others: {', '.join(FIELDS)}; FIELD!=NAME leaves out; "
+        "NAME,NAME is either",
+    )
+    add(
+        "--by",
+        default="user",
+        metavar="LIST",
+        help=f"whose figures are shown one by one: some of {', '.join(FIELDS)}, or none (default: user)",
+    )
+    add("--compare", action="store_true", help="set the other logs against the first, user by user")
+    add("--format", choices=("text", "json", "csv"), default="text", help="(default: text)")
+    add("--top", type=_count, default=TOP, metavar="N", help=f"lines of a table of users (default: {TOP})")
+    add(
+        "--intervals",
+        type=_count,
+        default=100,
+        metavar="N",
+        help="into how many the time is cut for use and queue over time (default: 100)",
+    )
+    add("--workers", type=_count, default=1, metavar="N", help="processes that compute (default: 1)")
+    add("--from", dest="from_kind", choices=readable, help="which kind of log it is (default: by content)")
+    add("--zone", metavar="NAME", help="where clocks showed the times of a log (default: here)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Evaluate logs."""
+    resources, fields = _listed("--resource", arguments.resource, RESOURCES), _fields(arguments.by)
+    rules = _rules(arguments, resources)
+    filters = _filters(arguments.filter)
+    zone = parse_zone(arguments.zone)
+    if arguments.compare and len(arguments.logs) < 2:
+        raise ConfigurationError("--compare", "needs two logs or more")
+    if arguments.workers > MOST_WORKERS:
+        raise ConfigurationError("--workers", f"more than {MOST_WORKERS}")
+    options = _options(arguments, resources, rules, filters)
+    status = DONE
+    documents = []
+    for name in arguments.logs:
+        try:
+            documents.append(_evaluate(name, arguments, options, fields, zone))
+        except (LogFileError, ParseError, KindError) as error:
+            place = "" if isinstance(error, LogFileError | ParseError) else f"{name}: "
+            print(f"jobfeatures: {place}{error}", file=sys.stderr)
+            status = UNREADABLE
+        except JobfeaturesError as error:  # ConfigurationError was raised before any log was read
+            print(f"jobfeatures: {error}", file=sys.stderr)
+            status = status or NOT_EVALUATED
+    if documents:
+        _print(documents, arguments)
+    return status
+
+
+def _options(
+    arguments: argparse.Namespace,
+    resources: tuple[str, ...],
+    rules: ShareRules,
+    filters: dict[tuple[str, bool], set[str]],
+) -> Options:
+    """Return what is wanted. Raises ConfigurationError without numpy."""
+    try:
+        importlib.import_module("numpy")
+    except ImportError:
+        raise ConfigurationError(
+            "schedule", "needs numpy: pip install 'jobfeatures-exporter[analysis]'"
+        ) from None
+    from jobfeatures.schedule.choosing import Filter
+    from jobfeatures.schedule.result import Options
+
+    return Options(
+        resources=resources,
+        rules=rules,
+        mode=Mode(arguments.mode),
+        by_eligible=arguments.arrival == "eligible",
+        no_waits=arguments.no_waits,
+        min_runtime_secs=arguments.min_runtime,
+        tau_secs=arguments.tau,
+        filters=tuple(
+            Filter(field, frozenset(values), is_not) for (field, is_not), values in filters.items()
+        ),
+        intervals=arguments.intervals,
+        workers=arguments.workers,
+    )
+
+
+def _evaluate(
+    name: str, arguments: argparse.Namespace, options: Options, fields: tuple[str, ...], zone: Any
+) -> dict[str, Any]:
+    from jobfeatures.schedule.document import make_document
+    from jobfeatures.schedule.result import evaluate
+
+    with shown_count(None, f"{name}: reading"):
+        log = _read(name, arguments.from_kind, zone)
+    with shown_count(len(log) * len(options.resources), f"{name}: expected ends") as tick:
+        schedule = evaluate(log, options, tick)
+    document = make_document(schedule, fields)
+    for warning in document["warnings"]:
+        print(f"jobfeatures: {name}: warning: {warning}", file=sys.stderr)
+    return document
+
+
+def _read(name: str, kind: str | None, zone: Any) -> ScheduleLog:
+    """Return a log of any kind. Raises LogFileError, ParseError, KindError."""
+    from jobfeatures.formats.swf.columns import read_columns
+    from jobfeatures.schedule.jobs import from_records, from_swf
+
+    with _as_file(name) as path:
+        with reading(path) as stream:
+            kind, lines = open_log(stream, kind)
+            if kind != "swf":
+                notes = Notes()
+                jobs = fold_jobs(notes.accepted(read_log(lines, kind, source=name, zone=zone)), notes.lose)
+                return from_records(list(jobs), name, unreadable=notes.rejected)
+        return from_swf(read_columns(path), name)
+
+
+@contextmanager
+def _as_file(name: str) -> Iterator[str]:
+    """Give the name of a file that can be read twice: standard input is written to one."""
+    if name != "-":
+        yield name
+        return
+    with tempfile.NamedTemporaryFile("w+b", suffix=".log") as file:
+        try:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+            file.flush()
+        except OSError as error:
+            raise LogFileError(f"-: cannot read: {error.strerror or error}") from None
+        yield file.name
+
+
+def _print(documents: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
+    from jobfeatures.schedule.document import compare
+    from jobfeatures.schedule.tables import format_comparison, format_csv, format_text
+
+    comparison = compare(documents) if arguments.compare and len(documents) > 1 else None
+    if arguments.format == "json":
+        if len(arguments.logs) == 1:
+            print(json.dumps(documents[0]))
+            return
+        told: dict[str, Any] = {"logs": documents}
+        if comparison is not None:
+            told["comparison"] = comparison
+        print(json.dumps(told))
+        return
+    if arguments.format == "csv":
+        text = format_csv(documents)
+    else:
+        text = format_text(documents, top=arguments.top) + "\n"
+        if comparison is not None:
+            text += "\n" + format_comparison(comparison) + "\n"
+    sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8"))
+
+
+def _rules(arguments: argparse.Namespace, resources: tuple[str, ...]) -> ShareRules:
+    users, groups = parse_shares_of("--share-of", arguments.share_of, resources)
+    return ShareRules(
+        default=parse_amounts("--share", arguments.share, resources) if arguments.share is not None else {},
+        users=users,
+        groups=groups,
+        totals=parse_amounts("--total", arguments.total, resources) if arguments.total is not None else {},
+    )
+
+
+def _filters(texts: list[str]) -> dict[tuple[str, bool], set[str]]:
+    """Return the wanted values by field and by whether they are not wanted. Raises ConfigurationError."""
+    found: dict[tuple[str, bool], set[str]] = {}
+    for text in texts:
+        for name, values in split_list(text):
+            field = name.removesuffix("!")
+            if field not in FIELDS:
+                raise ConfigurationError("--filter", f"{shown(field)} is none of {', '.join(FIELDS)}")
+            found.setdefault((field, name.endswith("!")), set()).update(values)
+    return found
+
+
+def _fields(text: str) -> tuple[str, ...]:
+    return () if text == "none" else _listed("--by", text, FIELDS)
+
+
+def _listed(key: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Return some of the known words, each once, in the order given. Raises ConfigurationError."""
+    found = dict.fromkeys(word.strip() for word in text.split(","))
+    for word in found:
+        if word not in known:
+            raise ConfigurationError(key, f"{shown(word)} is none of {', '.join(known)}")
+    return tuple(found)
+
+
+def _secs(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value) or value < 0:
+        raise argparse.ArgumentTypeError(f"not seconds from 0: {text}")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"not a number from 1 to 1000000: {text}")
+    return value

@@ -1,0 +1,192 @@
+"""Which jobs of a log count, in which order, and why the others do not: pure, numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.schedule.jobs import IMPOSSIBLE, Array, Labels, ScheduleLog
+
+# Why a job does not count; the first that holds is told.
+UNREADABLE: Final = "unreadable"
+NO_SUBMIT: Final = "no_submit_time"
+NEVER_STARTED: Final = "never_started"
+NO_RUNTIME: Final = "no_runtime"
+NO_START: Final = "no_start_time"
+NEGATIVE: Final = "impossible_times"
+NO_USER: Final = "no_user"
+NO_CPUS: Final = "no_cpus"
+REASONS: Final = {
+    UNREADABLE: "the record could not be read",
+    NO_SUBMIT: "the time of submission is unknown",
+    NEVER_STARTED: "the job never started, or was cancelled before",
+    NO_RUNTIME: "the runtime is unknown",
+    NO_START: "the start is unknown",
+    NEGATIVE: "it started before it arrived, ended before it started, or ran for longer than any clock",
+    NO_USER: "the user is unknown",
+    NO_CPUS: "neither allocated nor requested processors are known",
+}
+FIELDS: Final = ("user", "group", "queue", "partition")
+
+
+class ScheduleError(JobfeaturesError):
+    """A log says too little of its jobs, or something that cannot be computed with."""
+
+
+class Filter(NamedTuple):
+    """Keeps the jobs whose field is one of `values`, or is none of them (`is_not`)."""
+
+    field: str
+    values: frozenset[str]
+    is_not: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Chosen:
+    """The jobs that count, user after user, each user's in order of arrival (stable).
+
+    `users[i]` has the jobs `bounds[i]` to `bounds[i + 1]`.
+    """
+
+    users: list[str]
+    bounds: Array
+    position: Array  # of each job in its log
+    arrival: Array
+    start: Array
+    end: Array
+    runtime: Array
+    cpus: Array
+    skipped: dict[str, int]
+    filtered: int  # jobs that would count, but were not asked for
+    all_users: int  # of the log, those that were not asked for included
+    is_in_order: bool  # the log stands in order of arrival
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    def sums(self, values: Array) -> list[int | float]:
+        """Return the sum of a value over each user's jobs: whole numbers exactly, however large."""
+        if not len(self):
+            return []
+        return np.add.reduceat(summable(values), self.bounds[:-1]).tolist()  # type: ignore[no-any-return]
+
+
+def choose(
+    log: ScheduleLog, *, by_eligible: bool = False, filters: Iterable[Filter] = (), no_waits: bool = False
+) -> Chosen:
+    """Return the jobs that count. Raises ScheduleError where none does, or eligible times are not told.
+
+    `by_eligible`: jobs arrive when they are eligible, where that is known.
+    `no_waits`: a start that is unknown was at arrival.
+    """
+    arrival = _arrival(log) if by_eligible else log.submit
+    start, end = log.start, log.end
+    if no_waits:
+        is_open = (start == -1) & (log.runtime >= 0)
+        start = np.where(is_open, arrival, start)
+        end = np.where(is_open, arrival + log.runtime, end)
+    reasons = _reasons(log, arrival, start, end)
+    counts = np.bincount(reasons, minlength=len(REASONS) + 1)
+    skipped = dict(zip(REASONS, counts[1:].tolist(), strict=True))
+    skipped[UNREADABLE] = log.unreadable
+    is_chosen = reasons == 0
+    if not is_chosen.any():
+        raise ScheduleError(f"{log.name}: {_why_none(skipped)}")
+    all_users = len(np.unique(log.user.codes[is_chosen]))
+    is_kept = is_chosen & _passes(log, filters)
+    if not is_kept.any():
+        raise ScheduleError(f"{log.name}: none of {int(is_chosen.sum())} jobs passes the filter")
+    position = np.flatnonzero(is_kept)
+    arrivals = arrival[position]
+    is_in_order = bool((arrivals[1:] >= arrivals[:-1]).all())
+    if not is_in_order:
+        position = position[np.argsort(arrivals, kind="stable")]
+    position = position[stable_order(log.user.codes[position], len(log.user.names))]
+    codes = log.user.codes[position]
+    first = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
+    return Chosen(
+        users=[log.user.names[code] for code in codes[first].tolist()],
+        bounds=np.concatenate((first, [len(codes)])),
+        position=position,
+        arrival=arrival[position],
+        start=start[position],
+        end=end[position],
+        runtime=log.runtime[position],
+        cpus=log.cpus[position],
+        skipped=skipped,
+        filtered=int(is_chosen.sum()) - len(position),
+        all_users=all_users,
+        is_in_order=is_in_order,
+    )
+
+
+def _arrival(log: ScheduleLog) -> Array:
+    if log.eligible is None:
+        raise ScheduleError(f"{log.name}: does not tell when jobs were eligible")
+    return np.where(log.eligible >= 0, log.eligible, log.submit)
+
+
+def _reasons(log: ScheduleLog, arrival: Array, start: Array, end: Array) -> Array:
+    """Return why each job does not count, by place in REASONS, counted from 1; 0 where it counts."""
+    runtime = log.runtime
+    is_impossible = (runtime == IMPOSSIBLE) | (start == IMPOSSIBLE) | (end == IMPOSSIBLE)
+    rules: Mapping[str, Array] = {
+        NO_SUBMIT: arrival < 0,
+        NEVER_STARTED: ((runtime == -1) & (start == -1))
+        | (log.is_cancelled & (runtime <= 0) & ~is_impossible),
+        NO_RUNTIME: runtime == -1,
+        NO_START: start == -1,
+        NEGATIVE: is_impossible | (start < arrival) | (end < start),
+        NO_USER: log.user.codes < 0,
+        NO_CPUS: log.cpus < 0,
+    }
+    reasons = np.zeros(len(log), dtype=np.int64)
+    places = {reason: place for place, reason in enumerate(REASONS, 1)}
+    for reason, holds in rules.items():
+        np.copyto(reasons, places[reason], where=(reasons == 0) & holds)
+    return reasons
+
+
+def _why_none(skipped: Mapping[str, int]) -> str:
+    told = [f"{count} × {REASONS[reason]}" for reason, count in skipped.items() if count]
+    if not told:
+        return "holds no jobs"
+    hint = "; if submit times are start times, say --no-waits" if skipped[NO_START] else ""
+    return f"no job can be counted: {'; '.join(told)}{hint}"
+
+
+def _passes(log: ScheduleLog, filters: Iterable[Filter]) -> Array:
+    passes = np.ones(len(log), dtype=bool)
+    for each in filters:
+        labels = labels_of(log, each.field)
+        wanted = np.array([name in each.values for name in labels.names] + [False])  # the last: unknown
+        passes &= wanted[labels.codes] != each.is_not
+    return passes
+
+
+def labels_of(log: ScheduleLog, field: str) -> Labels:
+    """Return the labels of one of FIELDS."""
+    return {"user": log.user, "group": log.group, "queue": log.queue, "partition": log.partition}[field]
+
+
+def stable_order(codes: Array, count: int) -> Array:
+    """Return the order that sorts codes from −1 to `count` − 1, equal ones as they stand."""
+    small = codes + 1
+    return np.argsort(small.astype(np.uint16) if count < 2**16 - 1 else small, kind="stable")
+
+
+def summable(values: Array) -> Array:
+    """Return whole numbers as they are where their sum fits into 64 bits, else as Python's."""
+    if values.dtype.kind == "i" and float(np.abs(values.astype(float)).sum()) >= 2**62:
+        return values.astype(object)
+    return values
+
+
+def total(values: Array) -> int | float:
+    """Return a sum: of whole numbers exactly, however large."""
+    found: int | float = np.asarray(summable(values).sum()).item()
+    return found

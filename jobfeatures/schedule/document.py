@@ -1,0 +1,192 @@
+"""Results as plain values, for JSON and for rows: units are in the names or seconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jobfeatures.schedule.choosing import total
+from jobfeatures.schedule.metrics import QUANTILES, Distribution, Steps, describe
+from jobfeatures.schedule.result import Group, Schedule, requests_of
+from jobfeatures.schedule.shares import CPU, Shares, plain
+
+Values = dict[str, Any]
+
+# What a job is measured by: the name in a result, and the measure.
+MEASURES = {
+    "wait": "wait_secs",
+    "response": "response_secs",
+    "slowdown": "slowdown",
+    "bounded_slowdown": "bounded_slowdown",
+}
+
+
+def make_document(schedule: Schedule, by: Sequence[str] = ()) -> Values:
+    """Return everything about one log. `by`: the fields whose groups are told one by one."""
+    chosen, options = schedule.chosen, schedule.options
+    violated = sum(schedule.violated)
+    first = schedule.shares[0]
+    document: Values = {
+        "log": schedule.log.name,
+        "jobs": len(chosen),
+        "skipped": chosen.skipped,
+        "filtered": chosen.filtered,
+        "users": len(chosen.users),
+        "mode": options.mode.value,
+        "arrival": "eligible" if options.by_eligible else "submit",
+        "min_runtime_secs": options.min_runtime_secs,
+        "tau_secs": options.tau_secs,
+        "resources": list(options.resources),
+        "share": plain(first.resource, first.default),
+        "shares": {each.resource: describe_shares(schedule, each) for each in schedule.shares},
+        "sum_eet": total(schedule.expected),
+        "violated": violated,
+        "violated_percent": 100 * violated / len(chosen),
+        "total_tardiness": total(schedule.tardiness),
+        "total_weighted_tardiness": total(schedule.weighted_tardiness),
+        "veet": dict(zip(chosen.users, schedule.veet, strict=True)),
+        "weighted_tardiness": dict(zip(chosen.users, schedule.weighted_by_user, strict=True)),
+        "over_users": {
+            "veet": spread(describe(np.array(schedule.veet))),
+            "weighted_tardiness": spread(describe(np.array(schedule.weighted_by_user, dtype=float))),
+        },
+    }
+    for name, measure in MEASURES.items():
+        document[f"mean_{name}"] = schedule.distributions[measure].mean
+    for name, measure in MEASURES.items():
+        document[name] = spread(schedule.distributions[measure])
+    document.update(_over_time(schedule))
+    if by:
+        document["by"] = {
+            field: {name: describe_group(schedule, each) for name, each in schedule.groups(field).items()}
+            for field in by
+        }
+    document["warnings"] = list(warnings_of(schedule))
+    return document
+
+
+def compare(documents: Sequence[Values]) -> Values:
+    """Return each of the other logs against the first: users whose VEET fell or rose, and ratios."""
+    base, *others = documents
+    return {"base": base["log"], "others": [_against(base, each) for each in others]}
+
+
+def _against(base: Values, other: Values) -> Values:
+    both = base["veet"].keys() & other["veet"].keys()
+    changes = [other["veet"][user] - base["veet"][user] for user in both]
+    keys = (
+        "violated", "total_tardiness", "total_weighted_tardiness", "mean_wait", "mean_response",
+        "mean_slowdown",
+    )  # fmt: skip
+    ratios = {
+        f"{key}_ratio": other[key] / base[key] if base[key] and other[key] is not None else None
+        for key in keys
+    }
+    return {
+        "log": other["log"],
+        "users_in_both": len(both),
+        "lower_veet": sum(change < 0 for change in changes),
+        "equal_veet": sum(change == 0 for change in changes),
+        "higher_veet": sum(change > 0 for change in changes),
+        **ratios,
+    }
+
+
+def describe_shares(schedule: Schedule, shares: Shares) -> Values:
+    """Return who may expect which share of a resource, and where that is from."""
+    requests = requests_of(schedule.log, shares.resource)
+    unknown = 0 if requests is None else int((requests[schedule.chosen.position] < 0).sum())
+    present = set(schedule.chosen.users)
+    return {
+        "default": plain(shares.resource, shares.default),
+        "default_from": shares.default_from,
+        "total": plain(shares.resource, shares.total),
+        "total_from": shares.total_from,
+        "unit": "KiB" if shares.resource == "memory" else shares.resource,
+        "users": {
+            user: plain(shares.resource, amount) for user, amount in shares.users.items() if user in present
+        },
+        "groups": {group: plain(shares.resource, amount) for group, amount in shares.groups.items()},
+        "unknown_requests": unknown,
+    }
+
+
+def describe_group(schedule: Schedule, group: Group) -> Values:
+    """Return everything about the jobs of one user, group, queue or partition."""
+    use = schedule.use[CPU]
+    return {
+        "jobs": group.jobs,
+        "violated": group.violated,
+        "veet": group.veet,
+        "tardiness": group.tardiness,
+        "weighted_tardiness": group.weighted_tardiness,
+        "cpu_secs": group.cpu_secs,
+        "mean_utilisation": _part(group.cpu_secs / schedule.span_secs, use.total),
+        "mean_queue_length": group.waited_secs / schedule.span_secs,
+        **{name: spread(group.measures[measure]) for name, measure in MEASURES.items()},
+    }
+
+
+def spread(found: Distribution) -> Values:
+    """Return a distribution under the names of its quantiles: p50 is the median."""
+    quantiles = found.quantiles or (None,) * len(QUANTILES)
+    return {
+        "count": found.size,
+        "mean": found.mean,
+        "min": found.least,
+        **{f"p{round(100 * at)}": value for at, value in zip(QUANTILES, quantiles, strict=True)},
+        "max": found.most,
+    }
+
+
+def warnings_of(schedule: Schedule) -> list[str]:
+    """Return what a reader of the result should know of its log."""
+    found = list(schedule.log.warnings)
+    if not schedule.chosen.is_in_order:
+        found.append("jobs do not stand in order of arrival: they were sorted")
+    for shares in schedule.shares:
+        unknown = describe_shares(schedule, shares)["unknown_requests"]
+        if unknown:
+            found.append(f"{unknown} jobs do not tell what {shares.resource} they asked for: taken as none")
+        strangers = sorted(set(schedule.options.rules.users) - set(schedule.log.user.names))
+        if strangers and shares is schedule.shares[0]:
+            found.append(f"shares of users who are not in the log: {', '.join(strangers)}")
+    return found
+
+
+def _over_time(schedule: Schedule) -> Values:
+    most, waiting = schedule.queue
+    return {
+        "utilisation": {
+            resource: {
+                "total": use.total,
+                "total_from": use.total_from,
+                "mean": _part(_mean(use.over_time), use.total),
+                "most_in_use": use.peak,
+                "over_time": [_part(value, use.total) for value in _rounded(use.over_time)],
+            }
+            for resource, use in schedule.use.items()
+        },
+        "queue_length": {"mean": _mean(waiting), "most": most, "over_time": _rounded(waiting)},
+        "over_time": {
+            "start_secs": schedule.edges[0].item(),
+            "interval_secs": (schedule.edges[1] - schedule.edges[0]).item(),
+            "intervals": len(schedule.edges) - 1,
+        },
+    }
+
+
+def _mean(steps: Steps) -> float:
+    return float(steps.means.mean())
+
+
+def _rounded(steps: Steps) -> list[float]:
+    """Return the means without what rounding leaves of a nought."""
+    return [round(value, 9) + 0.0 for value in steps.means.tolist()]
+
+
+def _part(value: float, whole: float) -> float | None:
+    return value / whole if whole and math.isfinite(value) else None

@@ -1,0 +1,251 @@
+"""A log of jobs as arrays: what the metrics of a schedule are made of.
+
+Times are seconds since the log's time zero, int64 where all are whole, else
+float64. A value that the log does not tell is `UNKNOWN`, one that cannot be
+true `IMPOSSIBLE`; where a log tells nothing of a kind, its array is None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from jobfeatures.errors import ParseError
+from jobfeatures.formats.swf.bursts import join_bursts
+from jobfeatures.formats.swf.columns import SwfColumns
+from jobfeatures.formats.swf.fields import CANCELLED, PARTIAL, SwfJob
+from jobfeatures.formats.swf.header import Header, Preemption
+from jobfeatures.formats.swf.records import Names
+from jobfeatures.joblog import JobRecord, Number
+from jobfeatures.model import JobState
+
+Array = npt.NDArray[Any]
+
+UNKNOWN: Final = -1
+IMPOSSIBLE: Final = -2
+LATEST_SECS: Final = 2**60  # later times are no times
+MOST: Final = 2**62  # of a product that still fits
+KIB: Final = 1024
+DENSE: Final = 2**22  # numbers below this are counted, not sorted
+# Nobody has that much memory a processor: KiB that are bytes look like it.
+USUAL_MOST_KIB: Final = 2**28  # 256 GiB
+LARGEST_KIB: Final = 2**32  # 4 TiB
+
+
+class Labels(NamedTuple):
+    """Who or where a job is of: `names[codes[i]]` is that of job i; a code of −1: the log does not tell."""
+
+    codes: Array
+    names: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScheduleLog:
+    """All jobs of one log, in its order."""
+
+    name: str
+    submit: Array
+    eligible: Array | None = None
+    start: Array
+    end: Array
+    runtime: Array  # without the time for which it was swapped out
+    is_cancelled: Array
+    cpus: Array  # allocated, else requested
+    memory_kib: Array | None = None  # of the whole job: requested, else used
+    gpus: Array | None = None  # allocated, else requested
+    user: Labels
+    group: Labels
+    queue: Labels
+    partition: Labels
+    totals: dict[str, int] = field(default_factory=dict)  # of the machine, by resource
+    unreadable: int = 0  # records that were skipped
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.submit)
+
+
+def from_swf(columns: SwfColumns, name: str) -> ScheduleLog:
+    """Return a log in the Standard Workload Format. Time zero is the log's own.
+
+    Memory is per processor there; parts of a job that was swapped out are joined.
+    """
+    header, table = columns.header, columns.columns
+    swapped: Array | int = 0
+    if _preemption(header) in {Preemption.YES, Preemption.DOUBLE} and _has_parts(table["status"]):
+        table, swapped = _joined(table, header)
+    submit, wait, runtime = table["submit_secs"], table["wait_secs"], table["run_secs"]
+    too_late = (submit > LATEST_SECS) | (wait > LATEST_SECS) | (runtime > LATEST_SECS)
+    if too_late.any():
+        submit, wait = (np.where(too_late, 0, each) for each in (submit, wait))
+        runtime = np.where(too_late, IMPOSSIBLE, runtime)
+    start = np.where((submit >= 0) & (wait >= 0), submit + wait, UNKNOWN)
+    processors, requested = table["processors"], table["requested_processors"]
+    cpus = np.where(processors >= 0, processors, requested)
+    memory = _either(
+        _product(table["requested_memory_kib"], np.where(requested > 0, requested, processors)),
+        _product(table["memory_kib"], processors),
+    )
+    names = Names(header)
+    warnings = [f"{count} × {repair}" for repair, count in columns.repaired.items()]
+    looks = _looks_like_bytes(table["requested_memory_kib"], table["memory_kib"])
+    return ScheduleLog(
+        name=name,
+        submit=submit,
+        start=start,
+        end=np.where((start >= 0) & (runtime >= 0), start + runtime + swapped, UNKNOWN),
+        runtime=runtime,
+        is_cancelled=table["status"] == CANCELLED,
+        cpus=cpus,
+        memory_kib=memory if (memory > UNKNOWN).any() else None,
+        user=_label(table["user"], lambda number: names.of("user", number)),
+        group=_label(table["group"], lambda number: names.of("group", number)),
+        queue=_label(table["queue"], names.queues.get),
+        partition=_label(table["partition"], names.partitions.get),
+        totals=_totals(header),
+        unreadable=columns.skipped,
+        warnings=(*warnings, *looks),
+    )
+
+
+def from_records(jobs: Sequence[JobRecord], name: str, *, unreadable: int = 0) -> ScheduleLog:
+    """Return a log of any format, one record a job. Time zero is the first submission, in whole seconds."""
+    zero = math.floor(min((job.submit_secs for job in jobs if job.submit_secs is not None), default=0))
+    eligible = _times([job.eligible_secs for job in jobs], zero)
+    memory = np.array([_memory_kib(job) for job in jobs], dtype=np.int64)
+    gpus = _counts([_first(job.total_gpus, job.requested_gpus) for job in jobs])
+    return ScheduleLog(
+        name=name,
+        submit=_times([job.submit_secs for job in jobs], zero),
+        eligible=eligible if (eligible >= 0).any() else None,
+        start=_times([job.start_secs for job in jobs], zero),
+        end=_times([job.end_secs for job in jobs], zero),
+        runtime=_array([_runtime(job) for job in jobs]),
+        is_cancelled=np.array([job.state is JobState.CANCELLED for job in jobs], dtype=bool),
+        cpus=_counts([_first(job.total_cpus, job.requested_cpus) for job in jobs]),
+        memory_kib=memory if (memory > UNKNOWN).any() else None,
+        gpus=gpus if (gpus > UNKNOWN).any() else None,
+        user=_label_texts([job.user if job.user is not None else _text(job.uid) for job in jobs]),
+        group=_label_texts([job.group if job.group is not None else _text(job.gid) for job in jobs]),
+        queue=_label_texts([job.queue for job in jobs]),
+        partition=_label_texts([job.partition for job in jobs]),
+        unreadable=unreadable,
+    )
+
+
+def _preemption(header: Header) -> Preemption | None:
+    try:
+        return header.preemption()
+    except ParseError:  # `swf check` tells of it
+        return None
+
+
+def _has_parts(status: Array) -> bool:
+    return bool(np.isin(status, list(PARTIAL)).any())
+
+
+def _joined(table: dict[str, Array], header: Header) -> tuple[dict[str, Array], Array]:
+    """Return the table with one line a job, and how long each job was swapped out."""
+    rows = zip(*(column.tolist() for column in table.values()), strict=True)
+    joined = list(join_bursts((SwfJob._make(row) for row in rows), header.preemption()))
+    columns = {
+        name: np.array([each.job[place] for each in joined], dtype=column.dtype)
+        for place, (name, column) in enumerate(table.items())
+    }
+    return columns, np.array([each.swapped_secs for each in joined], dtype=columns["run_secs"].dtype)
+
+
+def _totals(header: Header) -> dict[str, int]:
+    for label in ("MaxProcs", "MaxNodes"):
+        try:
+            size = header.size(label)
+        except ParseError:
+            continue
+        if size is not None and size.total > 0:
+            return {"cpu": size.total}
+    return {}
+
+
+def _looks_like_bytes(*columns: Array) -> list[str]:
+    """Tell whether memory of a log that promises KiB is more than processors have."""
+    for column in columns:
+        known = column[column > 0]
+        if len(known) and (np.median(known) > USUAL_MOST_KIB or known.max() > LARGEST_KIB):
+            most = int(known.max()) / 2**30
+            return [f"memory is up to {most:.4g} TiB a processor: is it in bytes, where KiB belong?"]
+    return []
+
+
+def _product(each: Array, count: Array) -> Array:
+    """Return what all processors have together, unknown where one of the two is or it does not fit."""
+    fits = (each >= 0) & (count > 0) & (each.astype(float) * count < MOST)
+    return np.where(fits, np.where(fits, each, 0) * count, UNKNOWN)
+
+
+def _either(first: Array, second: Array) -> Array:
+    return np.where(first >= 0, first, second)
+
+
+def _label(numbers: Array, name_of: Callable[[int], str | None]) -> Labels:
+    """Return labels of numbers, −1 being unknown. Numbers without a name stand for themselves."""
+    if len(numbers) and 0 <= numbers.max() < DENSE:
+        is_there = np.zeros(int(numbers.max()) + 2, dtype=bool)
+        is_there[numbers] = True  # −1 is the last place
+        is_there[-1] = False
+        code_of = np.cumsum(is_there, dtype=np.int32) - 1
+        code_of[-1] = UNKNOWN
+        found, codes = np.flatnonzero(is_there), code_of[numbers]
+    else:
+        found, places = np.unique(numbers, return_inverse=True)
+        unknown = int(len(found) and found[0] == UNKNOWN)
+        found, codes = found[unknown:], (places.reshape(-1) - unknown).astype(np.int32)
+    return Labels(codes, [name_of(number) or str(number) for number in found.tolist()])
+
+
+def _label_texts(texts: Sequence[str | None]) -> Labels:
+    codes: dict[str, int] = {}
+    found = [UNKNOWN if text is None else codes.setdefault(text, len(codes)) for text in texts]
+    return Labels(np.array(found, dtype=np.int32), list(codes))
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _first(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _runtime(job: JobRecord) -> Number:
+    if job.start_secs is None or job.end_secs is None:
+        return UNKNOWN
+    runtime = job.end_secs - job.start_secs - (job.suspended_secs or 0)
+    return runtime if runtime >= 0 else IMPOSSIBLE
+
+
+def _memory_kib(job: JobRecord) -> int:
+    asked = job.requested_memory_bytes
+    value = asked if isinstance(asked, int) else job.used_memory_bytes
+    return UNKNOWN if value is None or not 0 <= value < MOST else -(-value // KIB)
+
+
+def _times(values: Iterable[Number | None], zero: int) -> Array:
+    return _array(
+        [UNKNOWN if value is None else value - zero if value >= zero else IMPOSSIBLE for value in values]
+    )
+
+
+def _array(values: list[Number]) -> Array:
+    fine = [value if value <= LATEST_SECS else IMPOSSIBLE for value in values]
+    whole = all(isinstance(value, int) for value in fine)
+    return np.array(fine, dtype=np.int64 if whole else np.float64)
+
+
+def _counts(values: Iterable[int | None]) -> Array:
+    known = [UNKNOWN if value is None or not 0 <= value < MOST else value for value in values]
+    return np.array(known, dtype=np.int64)

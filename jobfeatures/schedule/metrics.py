@@ -1,0 +1,149 @@
+"""Metrics of a schedule that do not know its users' shares: pure, numpy.
+
+Source: Feitelson, Rudolph, Schwiegelshohn, Sevcik, Wong: "Theory and Practice
+in Parallel Job Scheduling"; slowdown bounded from below by a time τ.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from jobfeatures.schedule.choosing import stable_order
+from jobfeatures.schedule.jobs import Array
+
+TAU_SECS: Final = 10.0
+QUANTILES: Final = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+
+
+class Measures(NamedTuple):
+    """One value a job. A job that ran for no time has no slowdown: NaN."""
+
+    wait_secs: Array
+    response_secs: Array
+    slowdown: Array
+    bounded_slowdown: Array
+
+
+class Distribution(NamedTuple):
+    """Of a set of values: how many, and where they lie; None without any."""
+
+    size: int
+    mean: float | None = None
+    least: float | None = None
+    quantiles: tuple[float, ...] = ()  # at QUANTILES
+    most: float | None = None
+
+    @property
+    def median(self) -> float | None:
+        """Return the value in the middle."""
+        return self.quantiles[QUANTILES.index(0.5)] if self.quantiles else None
+
+
+class Steps(NamedTuple):
+    """A quantity over time, averaged over intervals of equal length between `edges`."""
+
+    edges: Array
+    means: Array
+
+
+def measure(arrival: Array, start: Array, end: Array, runtime: Array, tau_secs: float = TAU_SECS) -> Measures:
+    """Return wait, response, slowdown and bounded slowdown of each job.
+
+    Wait is from arrival to start, response from arrival to end. Slowdown is
+    response ÷ runtime; bounded, max(1, response ÷ max(runtime, τ)).
+    """
+    response = end - arrival
+    runs = runtime > 0
+    slowdown = np.full(len(runtime), np.nan)
+    np.divide(response, runtime, out=slowdown, where=runs)
+    bounded = np.maximum(1.0, response / np.maximum(runtime, tau_secs)) if tau_secs > 0 else slowdown
+    return Measures(start - arrival, response, slowdown, bounded)
+
+
+def describe(values: Array) -> Distribution:
+    """Return the distribution of all values; NaN is none."""
+    return describe_groups(values, np.zeros(len(values), dtype=np.int32), 1)[0]
+
+
+def describe_groups(values: Array, codes: Array, count: int) -> list[Distribution]:
+    """Return the distribution of the values of each group, 0 to `count` − 1; others are left out."""
+    is_in = codes >= 0
+    if values.dtype.kind == "f":
+        is_in &= ~np.isnan(values)
+    if not is_in.all():
+        values, codes = values[is_in], codes[is_in]
+    order = np.argsort(values)
+    order = order[stable_order(codes[order], count)]
+    ordered = values[order].astype(float)
+    sizes = np.bincount(codes, minlength=count)
+    firsts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+    is_there = sizes > 0
+    sums = np.zeros(count)
+    if len(ordered):
+        sums[is_there] = np.add.reduceat(ordered, firsts[is_there])
+    quantiles = _quantiles(ordered, firsts[is_there], sizes[is_there]).tolist()
+    least, most = ordered[firsts[is_there]], ordered[(firsts + sizes - 1)[is_there]]
+    means = sums[is_there] / sizes[is_there]
+    found = iter(zip(means.tolist(), least.tolist(), quantiles, most.tolist(), strict=True))
+    return [Distribution(size, *_typed(next(found))) if size else Distribution(0) for size in sizes.tolist()]
+
+
+def _typed(found: tuple[float, float, list[float], float]) -> tuple[float, float, tuple[float, ...], float]:
+    mean, least, quantiles, most = found
+    return mean, least, tuple(quantiles), most
+
+
+def _quantiles(ordered: Array, firsts: Array, sizes: Array) -> Array:
+    """Return QUANTILES of groups that stand sorted one after another, interpolated between neighbours."""
+    places = (sizes - 1)[:, None] * np.array(QUANTILES)
+    below = places.astype(np.int64)
+    above = np.minimum(below + 1, (sizes - 1)[:, None])
+    low, high = ordered[firsts[:, None] + below], ordered[firsts[:, None] + above]
+    result: Array = low + (high - low) * (places - below)
+    return result
+
+
+def compute_steps(begins: Array, ends: Array, weights: Array | None, edges: Array) -> Steps:
+    """Return the mean of the sum of the weights of what lasts from `begins` to `ends`, by interval.
+
+    `edges` rise in equal steps; what is outside of them does not count. Without weights each is 1.
+    """
+    width = (edges[-1] - edges[0]) / (len(edges) - 1)
+    return Steps(edges, (_area(begins, weights, edges) - _area(ends, weights, edges)) / width)
+
+
+def _area(since: Array, weights: Array | None, edges: Array) -> Array:
+    """Return, by interval, the integral of the sum of the weights of all that has begun."""
+    count = len(edges) - 1
+    width = (edges[-1] - edges[0]) / count
+    after = np.maximum(since - edges[0], 0) / width  # in intervals
+    is_in = after < count
+    after = after[is_in]
+    which = after.astype(np.int64)
+    each = np.ones(len(after)) if weights is None else weights[is_in].astype(float)
+    begun = np.bincount(which, weights=each, minlength=count)
+    missed = np.bincount(which, weights=each * (after - which), minlength=count)
+    area: Array = (np.cumsum(begun) - missed) * width
+    return area
+
+
+def compute_peak(begins: Array, ends: Array, weights: Array | None = None) -> int | float:
+    """Return the largest sum of the weights at any moment; what ends makes room for what begins then."""
+    lasts = ends > begins
+    if not lasts.any():
+        return 0
+    begins, ends = begins[lasts], ends[lasts]
+    each = np.ones(len(begins), dtype=np.int64) if weights is None else weights[lasts]
+    by_begin, by_end = np.argsort(begins), np.argsort(ends)
+    gained = np.cumsum(each[by_begin])
+    lost = np.concatenate(([0], np.cumsum(each[by_end])))
+    over = lost[np.searchsorted(ends[by_end], begins[by_begin], side="right")]
+    peak: int | float = (gained - over).max().item()
+    return peak
+
+
+def make_edges(first: float, last: float, count: int) -> Array:
+    """Return the edges of `count` intervals over a span of time, or over a second where it has none."""
+    return np.linspace(first, last if last > first else first + 1, count + 1)

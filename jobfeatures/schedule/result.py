@@ -1,0 +1,326 @@
+"""One log evaluated: expected ends, what became late by how much, and the metrics of its jobs: numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from jobfeatures.schedule.choosing import (
+    Chosen,
+    Filter,
+    ScheduleError,
+    choose,
+    labels_of,
+    stable_order,
+    summable,
+    total,
+)
+from jobfeatures.schedule.eet import Mode
+from jobfeatures.schedule.expected import Demand, Tick, compute_all, make_part, scaled, split
+from jobfeatures.schedule.jobs import MOST, Array, Labels, ScheduleLog
+from jobfeatures.schedule.metrics import (
+    TAU_SECS,
+    Distribution,
+    Measures,
+    Steps,
+    compute_peak,
+    compute_steps,
+    describe,
+    describe_groups,
+    make_edges,
+    measure,
+)
+from jobfeatures.schedule.shares import CPU, GPU, MEMORY, STEPS, ShareRules, Shares, make_shares
+
+PART_JOBS: Final = 100_000  # a progress bar moves on after so many
+BLUR_SECS: Final = 1e-6  # what doubles may be wrong by, in the mode fluid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What is wanted of an evaluation."""
+
+    resources: tuple[str, ...] = (CPU,)
+    rules: ShareRules = field(default_factory=ShareRules)
+    mode: Mode = Mode.LITERAL
+    by_eligible: bool = False
+    no_waits: bool = False
+    min_runtime_secs: float = 0
+    tau_secs: float = TAU_SECS
+    filters: tuple[Filter, ...] = ()
+    intervals: int = 100  # of use and queue over time
+    workers: int = 1
+
+
+class Group(NamedTuple):
+    """The jobs of one user, group, queue or partition."""
+
+    jobs: int
+    violated: int
+    tardiness: int | float
+    weighted_tardiness: int | float
+    cpu_secs: int | float
+    waited_secs: int | float
+    measures: dict[str, Distribution]
+
+    @property
+    def veet(self) -> float:
+        """Return how many of the jobs, in percent, ended after their expected end."""
+        return 100 * self.violated / self.jobs
+
+
+class Use(NamedTuple):
+    """Of one resource: what there is, and how much of it was in use."""
+
+    total: int
+    total_from: str
+    peak: int | float
+    over_time: Steps
+
+
+class Schedule:
+    """One log and all that follows from it. Arrays have the order of `chosen`."""
+
+    def __init__(
+        self, log: ScheduleLog, options: Options, chosen: Chosen, shares: Sequence[Shares], expected: Array
+    ) -> None:
+        self.log = log
+        self.options = options
+        self.chosen = chosen
+        self.shares = tuple(shares)
+        self.expected = expected
+        late = np.maximum(chosen.end - expected, 0)
+        self.tardiness = np.where(late > BLUR_SECS, late, 0.0) if options.mode is Mode.FLUID else late
+
+    @cached_property
+    def weighted_tardiness(self) -> Array:
+        """Return tardiness × processors by job: formula 3 of the paper, not yet summed."""
+        return product(self.chosen.cpus, self.tardiness)
+
+    @cached_property
+    def violated(self) -> list[int]:
+        """Return by user how many jobs ended after their expected end."""
+        return [int(count) for count in self.chosen.sums((self.tardiness > 0).astype(np.int64))]
+
+    @cached_property
+    def veet(self) -> list[float]:
+        """Return by user which part of the jobs that is, in percent: formula 1."""
+        sizes = np.diff(self.chosen.bounds).tolist()
+        return [100 * violated / size for violated, size in zip(self.violated, sizes, strict=True)]
+
+    @cached_property
+    def weighted_by_user(self) -> list[int | float]:
+        """Return by user the total weighted tardiness: formula 3."""
+        return self.chosen.sums(self.weighted_tardiness)
+
+    @cached_property
+    def measures(self) -> Measures:
+        """Return wait, response and slowdowns by job."""
+        chosen = self.chosen
+        return measure(chosen.arrival, chosen.start, chosen.end, chosen.runtime, self.options.tau_secs)
+
+    @cached_property
+    def distributions(self) -> dict[str, Distribution]:
+        """Return how these are distributed over all jobs."""
+        return {name: describe(values) for name, values in self.measures._asdict().items()}
+
+    @cached_property
+    def edges(self) -> Array:
+        """Return the edges of the intervals of everything over time: first arrival to last end."""
+        first, last = self.chosen.arrival.min(), self.chosen.end.max()
+        return make_edges(first.item(), last.item(), self.options.intervals)
+
+    @property
+    def span_secs(self) -> float:
+        """Return the time from the first arrival to the last end."""
+        return float(self.edges[-1] - self.edges[0])
+
+    @cached_property
+    def queue(self) -> tuple[int | float, Steps]:
+        """Return how many jobs waited at most, and on the average over time."""
+        chosen = self.chosen
+        return (
+            compute_peak(chosen.arrival, chosen.start),
+            compute_steps(chosen.arrival, chosen.start, None, self.edges),
+        )
+
+    @cached_property
+    def use(self) -> dict[str, Use]:
+        """Return the use over time of each resource that the log tells of."""
+        chosen, found = self.chosen, {}
+        by_resource = {each.resource: each for each in self.shares}
+        for resource in (CPU, MEMORY, GPU):
+            requests = requests_of(self.log, resource)
+            if requests is None:
+                continue
+            held = held_weights(requests[chosen.position], chosen)
+            peak = compute_peak(chosen.start, chosen.end, held)
+            if resource in by_resource:
+                share = by_resource[resource]
+                whole, whole_from = share.total // STEPS[resource], share.total_from
+            elif resource in self.log.totals:
+                whole, whole_from = self.log.totals[resource], "log"
+            else:
+                whole, whole_from = round(peak), "most in use"
+            steps = compute_steps(chosen.start, chosen.end, held, self.edges)
+            found[resource] = Use(whole, whole_from, peak, steps)
+        return found
+
+    def groups(self, field: str) -> dict[str, Group]:
+        """Return the jobs by user, group, queue or partition; others than those are left out."""
+        codes, names = self._codes(field)
+        count = len(names)
+        jobs = np.bincount(codes[codes >= 0], minlength=count).tolist()
+        violated = _sums((self.tardiness > 0).astype(np.int64), codes, count)
+        tardiness = _sums(self.tardiness, codes, count)
+        weighted = _sums(self.weighted_tardiness, codes, count)
+        cpu_secs = _sums(product(self.chosen.cpus, self.chosen.runtime), codes, count)
+        waited = _sums(self.measures.wait_secs, codes, count)
+        measures = {
+            name: describe_groups(values, codes, count) for name, values in self.measures._asdict().items()
+        }
+        return {
+            name: Group(
+                jobs[place],
+                int(violated[place]),
+                tardiness[place],
+                weighted[place],
+                cpu_secs[place],
+                waited[place],
+                {measure: found[place] for measure, found in measures.items()},
+            )
+            for place, name in enumerate(names)
+            if jobs[place]
+        }
+
+    def _codes(self, field: str) -> Labels:
+        if field == "user":
+            counts = np.diff(self.chosen.bounds)
+            return Labels(np.repeat(np.arange(len(counts), dtype=np.int32), counts), self.chosen.users)
+        labels = labels_of(self.log, field)
+        return Labels(labels.codes[self.chosen.position], labels.names)
+
+
+def evaluate(log: ScheduleLog, options: Options, tick: Tick | None = None) -> Schedule:
+    """Return a log evaluated; `tick` is told how many jobs were done. Raises ScheduleError."""
+    chosen = choose(log, by_eligible=options.by_eligible, filters=options.filters, no_waits=options.no_waits)
+    shares = [_shares(log, resource, options, chosen) for resource in options.resources]
+    part = make_part(
+        chosen.users,
+        chosen.bounds,
+        chosen.arrival,
+        chosen.runtime,
+        [_demand(log, each, chosen) for each in shares],
+        mode=options.mode,
+        min_runtime_secs=options.min_runtime_secs,
+    )
+    count = max(options.workers * 4 if options.workers > 1 else 1, len(chosen) // PART_JOBS)
+    try:
+        expected = compute_all(split(part, count), workers=options.workers, tick=tick)
+    except ScheduleError as error:
+        raise ScheduleError(f"{log.name}: {error}") from None
+    return Schedule(log, options, chosen, shares, expected)
+
+
+def requests_of(log: ScheduleLog, resource: str) -> Array | None:
+    """Return what jobs ask of a resource, memory in KiB; None where the log tells of none."""
+    return {CPU: log.cpus, MEMORY: log.memory_kib, GPU: log.gpus}[resource]
+
+
+def asked(log: ScheduleLog, resource: str) -> Array:
+    """Return the same. Raises ScheduleError where the log tells of none."""
+    requests = requests_of(log, resource)
+    if requests is None:
+        raise ScheduleError(f"{log.name}: does not tell of {resource}")
+    return requests
+
+
+def held_weights(requests: Array, chosen: Chosen) -> Array:
+    """Return what jobs held of a resource on the average between start and end; what is unknown is left out.
+
+    A job that was swapped out for a part of that time held nothing then.
+    """
+    known = np.maximum(requests, 0)
+    lasted = chosen.end - chosen.start
+    if (lasted == chosen.runtime).all():
+        return known
+    part = np.ones(len(known))
+    np.divide(chosen.runtime, lasted, out=part, where=lasted > 0)
+    return known * np.minimum(part, 1.0)
+
+
+def product(weights: Array, values: Array) -> Array:
+    """Return a product by job; as Python's whole numbers where one does not fit into 64 bits."""
+    if not len(values):
+        return values
+    if values.dtype.kind == "i" and int(weights.max()) * int(values.max()) >= MOST:
+        return weights.astype(object) * values
+    return weights * values
+
+
+def _sums(values: Array, codes: Array, count: int) -> list[int | float]:
+    """Return the sum of a value by group, of whole numbers exactly."""
+    is_in = codes >= 0
+    if not is_in.all():
+        values, codes = values[is_in], codes[is_in]
+    found: list[int | float] = [0] * count
+    if len(codes):
+        order = stable_order(codes, count)
+        ordered = codes[order]
+        first = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        sums = np.add.reduceat(summable(values)[order], first).tolist()
+        for code, each in zip(ordered[first].tolist(), sums, strict=True):
+            found[code] = each
+    return found
+
+
+def _demand(log: ScheduleLog, shares: Shares, chosen: Chosen) -> Demand:
+    requests = asked(log, shares.resource)
+    scale = shares.scale
+    factor = STEPS[shares.resource] // scale
+    return Demand(
+        shares.resource,
+        scaled(requests[chosen.position], scale),
+        [shares.of(user) // factor for user in chosen.users],
+    )
+
+
+def _shares(log: ScheduleLog, resource: str, options: Options, chosen: Chosen) -> Shares:
+    requests = asked(log, resource)
+    if resource in log.totals:
+        machine, source = log.totals[resource], "log"
+    elif resource in options.rules.totals:
+        machine, source = 0, "given"
+    else:
+        everybody = chosen
+        if options.filters:
+            everybody = choose(log, by_eligible=options.by_eligible, no_waits=options.no_waits)
+        held = held_weights(requests[everybody.position], everybody)
+        machine, source = round(compute_peak(everybody.start, everybody.end, held)), "most in use"
+    return make_shares(
+        resource,
+        options.rules,
+        total=machine * STEPS[resource],
+        total_from=source,
+        all_users=chosen.all_users,
+        groups_of=_groups_of(log, chosen) if options.rules.groups else {},
+    )
+
+
+def _groups_of(log: ScheduleLog, chosen: Chosen) -> dict[str, set[str]]:
+    """Return the groups of each user, by jobs that count."""
+    pairs = np.stack((log.user.codes[chosen.position], log.group.codes[chosen.position]), axis=1)
+    found: dict[str, set[str]] = {}
+    for user, group in np.unique(pairs, axis=0).tolist():
+        if group >= 0:
+            found.setdefault(log.user.names[user], set()).add(log.group.names[group])
+    return found
+
+
+def sum_expected(schedule: Schedule) -> int | float:
+    """Return the sum of all expected ends since the log's time zero."""
+    return total(schedule.expected)

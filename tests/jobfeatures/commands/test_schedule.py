@@ -1,0 +1,212 @@
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from jobfeatures.cli import main
+
+LINES = """\
+; MaxProcs: 6
+1 0  0  4 2 -1 -1 -1 -1 -1 1 1 7 -1  1 -1 -1 -1
+2 1  3  1 2 -1 -1 -1 -1 -1 1 1 7 -1 -1 -1 -1 -1
+3 2  0  2 4 -1 -1 -1 -1 -1 1 2 8 -1  1 -1 -1 -1
+4 3  2  3 1 -1 -1 -1 -1 -1 1 2 8 -1  1 -1 -1 -1
+5 4 10 -1 1 -1 -1 -1 -1 -1 5 2 8 -1  1 -1 -1 -1
+"""
+RECORDS = (
+    '{"batch_system": "slurm", "job_id": "1", "user": "ann", "total_cpus": 2, "total_gpus": 1, '
+    '"submit_secs": 100, "start_secs": 103, "end_secs": 105}\n'
+    '{"batch_system": "slurm", "job_id": "1", "step": "0", "start_secs": 103, "end_secs": 105}\n'
+    '{"batch_system": "slurm", "job_id": "2", "user": "ann", "total_cpus": 2, '
+    '"submit_secs": 101, "start_secs": 101, "end_secs": 104}\n'
+    "not a record\n"
+)
+
+
+@pytest.fixture
+def log(tmp_path):
+    pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
+    path = tmp_path / "log.swf"
+    path.write_text(LINES)
+    return str(path)
+
+
+def answer(capsys, *words):
+    """Return exit status, the JSON and what was said beside it."""
+    status = main(["schedule", *words, "--format", "json"])
+    out, err = capsys.readouterr()
+    return status, json.loads(out) if out else None, err
+
+
+def test_one_log_as_json(log, capsys):
+    status, found, said = answer(capsys, log, "--share", "3")
+    assert (status, said) == (0, "")
+    expected = {
+        "log": log, "jobs": 4, "users": 2, "mode": "literal", "share": 3, "sum_eet": 20, "violated": 1,
+        "total_tardiness": 2, "total_weighted_tardiness": 4, "veet": {"1": 50, "2": 0}, "mean_wait": 1.25,
+        "mean_response": 3.75,
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+    assert found["mean_slowdown"] == pytest.approx(23 / 12)
+    assert sum(found["skipped"].values()) == found["skipped"]["never_started"] == 1
+    assert list(found["by"]) == ["user"]
+
+
+def test_options_reach_the_result(log, capsys):
+    words = [
+        "--mode", "exact", "--share-of", "1=2.5,group:8=4", "--total", "12", "--tau", "3", "--min-runtime", "2",
+        "--filter", "queue=1", "--by", "queue,group", "--intervals", "7",
+    ]  # fmt: skip
+    _, found, _ = answer(capsys, log, *words)
+    assert (found["mode"], found["share"], found["tau_secs"], found["min_runtime_secs"]) == ("exact", 6, 3, 2)
+    assert found["shares"]["cpu"]["users"] == {"1": 2.5, "2": 4}
+    assert (found["jobs"], found["filtered"], found["over_time"]["intervals"]) == (3, 1, 7)
+    assert list(found["by"]) == ["queue", "group"]
+    _, found, _ = answer(capsys, log, "--by", "none", "--filter", "user!=1")
+    assert ("by" in found, found["veet"]) == (False, {"2": 0})
+
+
+def test_workers_compute_the_same(log, capsys):
+    assert answer(capsys, log, "--workers", "2") == answer(capsys, log)
+
+
+def test_standard_input_is_read_too(log, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LINES.encode())))
+    _, found, _ = answer(capsys, "-")
+    _, same, _ = answer(capsys, log)
+    assert found | {"log": log} == same
+
+
+def test_logs_of_other_kinds_are_jobs_too(log, tmp_path, capsys):
+    path = tmp_path / "log.jsonl"
+    path.write_text(RECORDS)
+    status, found, _ = answer(
+        capsys, str(path), "--resource", "cpu,gpu", "--share", "cpu=2,gpu=1", "--from", "records"
+    )
+    assert (status, found["jobs"], found["skipped"]["unreadable"]) == (0, 2, 1)
+    assert (found["sum_eet"], found["veet"], found["total_tardiness"]) == (2 + 5, {"ann": 50}, 3)
+
+
+def test_a_log_and_what_it_is_converted_to_give_the_same(log, tmp_path, capsys):
+    other = tmp_path / "log.jsonl"
+    assert main(["convert", log, str(other)]) == 0
+    capsys.readouterr()
+    _, found, _ = answer(capsys, str(other), "--total", "6")
+    _, same, _ = answer(capsys, log, "--total", "6")
+    assert found | {"log": log} == same
+
+
+def test_several_logs_stand_side_by_side(log, tmp_path, capsys):
+    other = tmp_path / "other.swf"
+    other.write_text(LINES.replace("2 1  3", "2 1  0"))
+    status, found, _ = answer(capsys, log, str(other), "--compare", "--share", "3")
+    assert (status, [each["violated"] for each in found["logs"]]) == (0, [1, 0])
+    assert found["comparison"]["others"][0]["lower_veet"] == 1
+    assert main(["schedule", log, str(other), "--compare", "--share", "3"]) == 0
+    text = capsys.readouterr().out
+    assert [line.split()[-2:] for line in text.splitlines() if line.startswith("violated ")] == [["1", "0"]]
+    assert "users with lower VEET" in text
+
+
+def test_text_and_csv(log, capsys):
+    assert main(["schedule", log]) == 0
+    assert "3 (6 log / users)" in capsys.readouterr().out
+    assert main(["schedule", log, "--format", "csv", "--by", "none"]) == 0
+    head, row = capsys.readouterr().out.splitlines()
+    assert dict(zip(head.split(","), row.split(","), strict=True))["sum_eet"] == "20"
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "status"),
+    [
+        ("", "is empty", 2),
+        ("; Version: 2.2\n", "holds no jobs", 1),
+        ("hello\n", "none of the kinds", 2),
+        (LINES.replace(" 1 7 ", " -1 7 ").replace(" 2 8 ", " -1 8 "), "4 × the user is unknown", 1),
+        ("1 0 0 -1 1 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1\n", "the runtime is unknown", 1),
+        ("1 0 -1 5 1 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1\n", "say --no-waits", 1),
+    ],
+)
+def test_a_log_that_says_too_little_is_told_in_words(log, tmp_path, capsys, text, words, status):
+    bad = tmp_path / "bad.swf"
+    bad.write_text(text)
+    assert main(["schedule", str(bad)]) == status
+    out, err = capsys.readouterr()
+    assert (out, words in err, "Traceback" in err) == ("", True, False)
+    assert str(bad) in err
+    status_of_both, found, _ = answer(capsys, str(bad), log)
+    assert (status_of_both, [each["log"] for each in found["logs"]]) == (status, [log])
+
+
+def test_odd_logs_are_evaluated_and_their_oddity_is_told(log, tmp_path, capsys):
+    odd = tmp_path / "odd.swf"
+    odd.write_text(
+        "9 7 -3 5 1 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1\n"
+        "8 6000000000 5000000000 4000000000 0 -1 -1 -1 -1 4000000000 1 1 7 -1 1 -1 -1 -1\n"
+        "7 5 0 0 1 -1 -1 1 -1 4000000000 1 1 7 -1 1 -1 -1 -1\n"
+    )
+    status, found, said = answer(capsys, str(odd))
+    assert (status, found["jobs"], found["users"], found["mean_wait"]) == (0, 2, 1, 2.5e9)
+    assert (found["sum_eet"], found["violated"]) == (5 + 6_000_000_000, 1)
+    for words in ("a negative number", "do not stand in order", "is it in bytes"):
+        assert words in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--share", "-1"], "--share: "),
+        (["--share", "x"], "--share: "),
+        (["--share", "memory=4"], "--share: "),
+        (["--share-of", "5"], "--share-of: "),
+        (["--resource", "disk"], "--resource: "),
+        (["--by", "day"], "--by: "),
+        (["--filter", "day=3"], "--filter: "),
+        (["--compare"], "--compare: "),
+        (["--zone", "Nowhere/At_All"], "--zone: "),
+        (["--workers", "100000"], "--workers: "),
+    ],
+)
+def test_wrong_usage_names_the_option(log, capsys, words, said):
+    assert main(["schedule", log, *words]) == 2
+    out, err = capsys.readouterr()
+    assert (out, said in err) == ("", True)
+
+
+@pytest.mark.parametrize(
+    "words", [["--tau", "-1"], ["--tau", "nan"], ["--workers", "0"], ["--mode", "best"], ["--top", "x"]]
+)
+def test_wrong_numbers_are_refused(log, capsys, words):
+    with pytest.raises(SystemExit, match="2"):
+        main(["schedule", log, *words])
+    assert words[0] in capsys.readouterr().err
+
+
+def test_a_share_of_nothing_is_an_error(log, capsys):
+    assert main(["schedule", log, "--share", "0"]) == 1
+    assert "share of 0 cpu" in capsys.readouterr().err
+
+
+def test_a_log_that_is_not_there(log, tmp_path, capsys):
+    assert main(["schedule", str(tmp_path / "none")]) == 2
+    assert "No such file" in capsys.readouterr().err
+    assert main(["schedule", log, "--resource", "gpu"]) == 1
+    assert "does not tell of gpu" in capsys.readouterr().err
+    assert main(["schedule", log, "--arrival", "eligible"]) == 1
+    assert "does not tell when jobs were eligible" in capsys.readouterr().err
+
+
+def test_without_numpy_the_command_says_what_to_install(tmp_path):
+    path = tmp_path / "log.swf"
+    path.write_text(LINES)
+    code = (
+        "import sys; sys.modules['numpy'] = None\n"
+        "from jobfeatures.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "schedule", str(path)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "jobfeatures: schedule: needs numpy: pip install 'jobfeatures-exporter[analysis]'\n"

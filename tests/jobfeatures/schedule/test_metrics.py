@@ -1,0 +1,90 @@
+import statistics
+
+import pytest
+
+np = pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
+
+from hypothesis import given  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+from jobfeatures.schedule.metrics import (  # noqa: E402
+    QUANTILES,
+    compute_peak,
+    compute_steps,
+    describe,
+    describe_groups,
+    make_edges,
+    measure,
+)
+
+numbers = st.integers(0, 40)
+spans = st.lists(st.tuples(numbers, numbers, st.integers(0, 9)), min_size=1, max_size=12)
+
+
+def arrays(*columns):
+    return [np.array(column) for column in columns]
+
+
+def test_what_each_measure_is():
+    found = measure(*arrays([0, 0, 0, 10], [0, 30, 5, 10], [20, 36, 5, 12], [20, 6, 0, 2]))
+    assert found.wait_secs.tolist() == [0, 30, 5, 0]
+    assert found.response_secs.tolist() == [20, 36, 5, 2]
+    assert found.slowdown[[0, 1, 3]].tolist() == [1, 6, 1]
+    assert np.isnan(found.slowdown[2])  # it ran for no time
+    assert found.bounded_slowdown.tolist() == [1, 3.6, 1, 1]
+    assert measure(*arrays([0], [30], [36], [6]), tau_secs=1).bounded_slowdown.tolist() == [6]
+    assert measure(*arrays([0], [30], [36], [6]), tau_secs=0).bounded_slowdown.tolist() == [6]
+
+
+@given(st.lists(numbers, min_size=2))
+def test_a_distribution_is_that_of_plain_statistics(values):
+    found = describe(np.array(values))
+    assert (found.size, found.least, found.most) == (len(values), min(values), max(values))
+    assert found.mean == pytest.approx(statistics.mean(values))
+    assert found.median == pytest.approx(statistics.median(values))
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
+    assert found.quantiles == pytest.approx([cuts[round(100 * at) - 1] for at in QUANTILES])
+
+
+def test_a_distribution_of_nothing_has_no_values():
+    for values in ([], [np.nan, np.nan]):
+        found = describe(np.array(values, dtype=float))
+        assert (found.size, found.mean, found.median, found.most) == (0, None, None, None)
+
+
+@given(st.lists(st.tuples(numbers, st.integers(-1, 3)), min_size=1))
+def test_each_group_is_described_as_it_would_be_alone(pairs):
+    values, codes = np.array([pair[0] for pair in pairs], dtype=float), np.array([pair[1] for pair in pairs])
+    values[values == 7] = np.nan
+    for code, found in enumerate(describe_groups(values, codes, 4)):
+        assert found == describe(values[codes == code])
+
+
+def weight_at(rows, moment):
+    return sum(weight for begin, end, weight in rows if begin <= moment < end)
+
+
+@given(spans)
+def test_the_peak_is_the_most_at_any_moment(rows):
+    begins, ends, weights = arrays(*zip(*rows, strict=True))
+    expected = max(weight_at(rows, moment) for moment in range(41))
+    assert compute_peak(begins, ends, weights) == expected
+    alike = [(begin, end, 1) for begin, end, _ in rows]
+    assert compute_peak(begins, ends) == max(weight_at(alike, moment) for moment in range(41))
+
+
+@given(spans, numbers, st.integers(1, 20), st.integers(1, 7))
+def test_steps_are_the_means_over_their_intervals(rows, first, length, count):
+    rows = [(min(begin, end), max(begin, end), weight) for begin, end, weight in rows]
+    begins, ends, weights = arrays(*zip(*rows, strict=True))
+    edges = make_edges(first, first + length * count, count)
+    found = compute_steps(begins, ends, weights, edges)
+    expected = [
+        sum(weight_at(rows, first + place * length + moment) for moment in range(length)) / length
+        for place in range(count)
+    ]
+    assert found.means.tolist() == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_span_without_length_is_a_second():
+    assert make_edges(5, 5, 2).tolist() == [5, 5.5, 6]
