@@ -1,0 +1,167 @@
+"""Lines of ``sacct -P`` → rows of as many fields as the header has names.
+
+sacct escapes nothing: a name may hold the delimiter, and newlines. A row with
+too many fields is mended where only one column holds what users write; a row
+that goes over several lines where none of these looks like a row of its own.
+Anything else is rejected: who writes logs for others to read gives sacct a
+``--delimiter`` that no name has, or asks it for ``--json``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from jobfeatures.errors import ParseError
+
+BATCH = 256  # lines: a few of them fit into a processor's cache
+MAX_PIECES = 64  # lines of one row
+KNOWN = frozenset(
+    {
+        "Account",
+        "AllocCPUS",
+        "AllocNodes",
+        "AllocTRES",
+        "CPUTime",
+        "CPUTimeRAW",
+        "Cluster",
+        "Elapsed",
+        "ElapsedRaw",
+    }
+    | {
+        "Eligible",
+        "End",
+        "ExitCode",
+        "GID",
+        "Group",
+        "JobID",
+        "JobIDRaw",
+        "JobName",
+        "MaxRSS",
+        "NCPUS",
+        "NNodes",
+    }
+    | {"NTasks", "NodeList", "Partition", "Priority", "QOS", "ReqCPUS", "ReqMem", "ReqNodes", "ReqTRES"}
+    | {"Reservation", "Start", "State", "Submit", "Suspended", "Timelimit", "TimelimitRaw", "TotalCPU", "UID"}
+    | {"User", "UserCPU", "SystemCPU"}
+)
+FREE_TEXT = frozenset(
+    {
+        "JobName",
+        "Comment",
+        "AdminComment",
+        "SystemComment",
+        "SubmitLine",
+        "WorkDir",
+        "Extra",
+        "StdIn",
+        "StdOut",
+    }
+    | {"StdErr", "Container", "Constraints", "WCKey"}
+)
+_HEADER = re.compile(r"([A-Za-z]{2,32})([^A-Za-z0-9]{1,8})[A-Za-z]")
+
+
+def parse_header(line: str) -> tuple[str, list[str]]:
+    """Return the delimiter and the names of the columns. Raises ParseError where a line is no header."""
+    line = line.lstrip("\ufeff").rstrip("\r\n")
+    match = _HEADER.match(line)
+    names = line.split(match[2]) if match else []
+    if match is None or not {"JobID", "JobIDRaw"} & set(names) or len(KNOWN & set(names)) < 2:
+        raise ParseError("not a header of sacct", line=1, text=line)
+    return match[2], names
+
+
+class Rows:
+    """Batches of rows, each with its lines' numbers; what cannot be made a row goes to `rejected`."""
+
+    def __init__(self, lines: Iterable[str], delimiter: str, names: Sequence[str]) -> None:
+        self.rejected: list[ParseError] = []
+        self._lines = iter(lines)
+        self._delimiter = delimiter
+        self._names = list(names)
+        free = [place for place, name in enumerate(names) if name in FREE_TEXT]
+        self._free = frozenset(free)
+        self._mendable = free[0] if len(free) == 1 else None
+
+    def batches(self) -> Iterator[tuple[Sequence[int], Sequence[Sequence[str]]]]:
+        """Yield lists of line numbers, and of the columns of their rows. The header is line 1."""
+        number = 2
+        kept: list[tuple[int, str]] = []
+        while True:
+            lines = list(islice(self._lines, BATCH))
+            columns = None if kept else self._split(lines)
+            if columns is not None:
+                yield range(number, number + len(lines)), columns
+            else:
+                kept += enumerate((line.rstrip("\r\n") for line in lines), number)
+                numbers, rows, kept = self._mend(kept, is_end=not lines)
+                yield numbers, list(zip(*rows, strict=True))
+            if not lines:
+                return
+            number += len(lines)
+
+    def _split(self, lines: Sequence[str]) -> list[list[str]] | None:
+        """Return the columns of lines that are all whole rows, None where some are not.
+
+        All lines are cut at once, with a column of marks behind the last one.
+        """
+        text = "".join(lines)
+        if not text.endswith("\n") or "\r" in text:
+            return None
+        mark, width = self._delimiter, len(self._names) + 1
+        fields = text.replace("\n", f"{mark}\n{mark}").split(mark)
+        if len(fields) != len(lines) * width + 1 or fields[width - 1 :: width].count("\n") != len(lines):
+            return None
+        return [fields[place:-1:width] for place in range(width - 1)]
+
+    def _mend(
+        self, lines: list[tuple[int, str]], *, is_end: bool
+    ) -> tuple[list[int], list[list[str]], list[tuple[int, str]]]:
+        """Return whole rows, and the lines of which the rest has not come yet."""
+        numbers: list[int] = []
+        rows: list[list[str]] = []
+        place = 0
+        while place < len(lines):
+            number, line = lines[place]
+            fields = line.split(self._delimiter)
+            missing = len(self._names) - len(fields)
+            pieces = 1
+            if missing > 0 and line:
+                if not is_end and len(lines) - place < MAX_PIECES:
+                    return numbers, rows, lines[place:]
+                pieces, joined = self._join([each for _, each in lines[place : place + MAX_PIECES]])
+                fields = joined or fields
+            elif missing < 0 and self._mendable is not None:
+                end = self._mendable - missing + 1
+                fields[self._mendable : end] = [self._delimiter.join(fields[self._mendable : end])]
+            place += pieces
+            if len(fields) == len(self._names):
+                numbers.append(number)
+                rows.append(fields)
+            elif line:
+                what = "more" if missing < 0 else "fewer"
+                self.rejected.append(ParseError(f"{what} fields than the header has", line=number, text=line))
+        return numbers, rows, []
+
+    def _join(self, lines: Sequence[str]) -> tuple[int, list[str] | None]:
+        """Return how many lines one row takes that begins in the first of them, and its fields.
+
+        The row is cut in a text of users, and ends in the line that has all
+        that is missing. No fields where a line between could be a row: then
+        they are rejected together, as somebody may imitate a row.
+        """
+        first = lines[0].split(self._delimiter)
+        cut = len(first) - 1
+        if cut not in self._free:
+            return 1, None
+        wanted = len(self._names) - cut
+        for count, line in enumerate(lines[1:], 2):
+            fields = line.split(self._delimiter)
+            if len(fields) == len(self._names):
+                break
+            if len(fields) == wanted:
+                text = "\n".join([first[cut], *lines[1 : count - 1], fields[0]])
+                return count, [*first[:cut], text, *fields[1:]]
+        return 1, None

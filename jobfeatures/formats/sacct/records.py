@@ -1,0 +1,140 @@
+"""Jobs of sacct ↔ the records that all log formats share: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import tzinfo
+from functools import lru_cache
+from typing import Final
+
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.formats.sacct.lines import parse_header
+from jobfeatures.formats.sacct.reader import Row, SacctReader
+from jobfeatures.formats.sacct.values import count_gpus
+from jobfeatures.joblog import JobRecord
+from jobfeatures.model import JobState
+from jobfeatures.nodelist import expand_nodes
+
+BATCH_SYSTEM: Final = "slurm"
+
+
+def recognise(head: str) -> bool:
+    """Tell whether a text begins with a header of sacct."""
+    try:
+        parse_header(head.lstrip().partition("\n")[0])
+    except ParseError:
+        return False
+    return True
+
+
+def read_records(
+    lines: Iterable[str], *, source: str, strict: bool = False, zone: tzinfo | None = None
+) -> Iterator[JobRecord | Rejected]:
+    """Return the jobs of a log, each with its steps behind it. Raises ParseError in strict reading.
+
+    `zone` is that of the machine that sacct ran on, None: this machine's; times
+    in epoch seconds (``SLURM_TIME_FORMAT=%s``) need none. The same id twice is
+    a job that was requeued (``sacct -D``): `restarts` counts the runs before.
+    """
+    try:
+        reader = SacctReader(lines, source=source, strict=strict, zone=zone, with_steps=True)
+    except ParseError as error:
+        told = ParseError(error.reason, source=source, line=error.line, text=error.text)
+        if strict:
+            raise told from None
+        yield Rejected.from_error(told)
+        return
+    requeued: dict[str, int] = {}
+    for row in reader:
+        if isinstance(row, Rejected):
+            yield row
+            continue
+        try:
+            record = make_record(row, earlier_runs=requeued.get(row.job_id, 0))
+        except ParseError as error:
+            told = ParseError(
+                error.reason, source=source, line=row.number, field=error.field, text=error.text
+            )
+            if strict:
+                raise told from None
+            yield Rejected.from_error(told)
+            continue
+        if row.step is None and row.state is JobState.PREEMPTED:
+            requeued[row.job_id] = requeued.get(row.job_id, 0) + 1
+        yield record
+
+
+@lru_cache(maxsize=4096)
+def _expanded(text: str) -> tuple[str, ...]:
+    return expand_nodes(text)
+
+
+def make_record(row: Row, *, earlier_runs: int = 0) -> JobRecord:
+    """Return the record of a job or step. Raises ParseError for a list of nodes that is none.
+
+    A job that never had a CPU has not run, whatever its Start says. Of one
+    that runs, or waits, the end is not known. Memory is what sacct measured in
+    all tasks together (TRESUsageInTot), else in the largest task (MaxRSS); 0
+    says that the job was over before it was looked at. CPU time is told when
+    steps end, so that 0 of a job that runs says nothing.
+    """
+    state = row.state
+    waits = state is JobState.PENDING
+    allocated, requested = row.allocated, row.requested
+    cpus = row.allocated_cpus if row.allocated_cpus is not None else allocated.get("cpu")
+    never_ran = waits or (
+        state.is_finished and not row.elapsed_secs and (cpus == 0 or (cpus is None and not row.nodes))
+    )
+    start = None if never_ran else row.start_secs
+    end = row.end_secs if state.is_finished or state is JobState.UNKNOWN else None
+    if end is None and start is not None and row.elapsed_secs is not None and state.is_finished:
+        end = start + round(row.elapsed_secs + (row.suspended_secs or 0))
+    used = row.cpu_secs
+    if used is None and row.user_cpu_secs is not None and row.system_cpu_secs is not None:
+        used = row.user_cpu_secs + row.system_cpu_secs
+    nodes = () if row.nodes is None else _expanded(row.nodes)
+    requested_cpus = row.requested_cpus or requested.get("cpu")
+    requested_nodes = row.requested_nodes or requested.get("node")
+    memory = None
+    if row.requested_memory is not None:
+        memory = row.requested_memory.of_job(requested_cpus or cpus, requested_nodes or row.allocated_nodes)
+    status, signal = row.exit if state.is_finished else (None, None)
+    identity = row.identity
+    return JobRecord(
+        batch_system=BATCH_SYSTEM,
+        job_id=row.job_id,
+        step=row.step,
+        state=state,
+        name=row.name,
+        user=row.user,
+        uid=row.uid,
+        group=row.group,
+        gid=row.gid,
+        account=row.account,
+        partition=row.partition,
+        reservation=row.reservation,
+        priority=row.priority,
+        submit_secs=row.submit_secs,
+        eligible_secs=row.eligible_secs,
+        start_secs=start,
+        end_secs=end,
+        suspended_secs=row.suspended_secs,
+        restarts=earlier_runs or None if row.restarts is None else row.restarts,
+        exit_status=status,
+        exit_signal=signal,
+        nodes=nodes,
+        total_nodes=None if waits else row.allocated_nodes or allocated.get("node"),
+        total_cpus=None if waits else cpus or None,
+        total_gpus=count_gpus(allocated),
+        requested_nodes=requested_nodes,
+        requested_cpus=requested_cpus,
+        requested_gpus=count_gpus(requested),
+        requested_memory_bytes=memory or requested.get("mem") or None,
+        wall_limit_secs=row.wall_limit_secs,
+        used_cpu_secs=None if never_ran or not (used or state.is_finished) else used,
+        used_memory_bytes=row.memory_bytes or None,
+        array_job_id=identity.array_job_id,
+        array_task_id=identity.array_task_id,
+        het_job_id=identity.het_job_id,
+        het_offset=identity.het_offset,
+    )

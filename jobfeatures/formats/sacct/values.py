@@ -1,0 +1,217 @@
+"""The texts of sacct's columns: pure functions, and dictionaries that keep what they said.
+
+Source: sacct(1), "Job Accounting Fields" and "JOB STATE CODES". Logs repeat
+themselves: a text is converted once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime, tzinfo
+from typing import Any, NamedTuple
+
+from jobfeatures.batch.slurm.fields import UNKNOWN
+from jobfeatures.batch.slurm.record import STATES
+from jobfeatures.errors import ParseError
+from jobfeatures.model import UNLIMITED, JobState, Limit
+from jobfeatures.quantities import parse_binary_size, parse_count, parse_slurm_duration
+
+MAX_KEPT = 65536  # texts of a column
+
+_JOB = re.compile(r"([1-9][0-9]{0,9})(?:_([0-9]{1,10}|\[[0-9,:%-]{1,65536}(?:\.\.\.)?\])|\+([0-9]{1,10}))?\Z")
+_DURATION = re.compile(r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{2}(?:\.[0-9]{1,9})?)\Z")
+_MINUTE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}\Z")
+_EXIT = re.compile(r"([0-9]{1,10}):([0-9]{1,10})\Z")
+_SIZE_OF = re.compile(r"(?:\A|,)([a-z/]+(?::[^=,]*)?)=([0-9.]+[KMGTPE]?)(?=,|\Z)")
+_TWO = {f"{number:02}": number for number in range(100)}
+_SECONDS = {f":{second:02}": second for second in range(60)}
+
+
+class Kept(dict[str, Any]):
+    """What texts say, by text; forgotten when it has grown too large."""
+
+    def __init__(self, convert: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._convert = convert
+
+    def __missing__(self, text: str) -> Any:
+        if len(self) >= MAX_KEPT:
+            self.clear()
+        value = self[text] = self._convert(text)
+        return value
+
+
+class Identity(NamedTuple):
+    """What JobID tells beside a number."""
+
+    number: str
+    array_job_id: str | None = None
+    array_task_id: str | None = None
+    het_job_id: str | None = None
+    het_offset: int | None = None
+
+
+def parse_job_id(text: str) -> Identity:
+    """Return ``12``, ``12_3``, ``12_[4-9%2]`` or ``12+1`` in its parts. Raises ParseError."""
+    match = _JOB.match(text)
+    if match is None:
+        raise ParseError("not a job id", field="JobID", text=text)
+    if match[2] is not None:
+        return Identity(text, array_job_id=match[1], array_task_id=match[2].strip("[]"))
+    if match[3] is not None:
+        return Identity(text, het_job_id=match[1], het_offset=int(match[3]))
+    return Identity(text)
+
+
+def parse_state(text: str) -> JobState:
+    """Return a state: its first word counts (``CANCELLED by 6001``, ``CANCELLED+`` where it was cut off).
+
+    A run that was REQUEUED has ended before its time, and has another after it.
+    """
+    word = text.partition(" ")[0].rstrip("+")
+    if not word.isupper() or not word.replace("_", "").isalpha():
+        raise ParseError("not a state", field="State", text=text)
+    return JobState.PREEMPTED if word == "REQUEUED" else STATES.get(word, JobState.UNKNOWN)
+
+
+def parse_text(text: str) -> str | None:
+    """Return a text, None for Slurm's words for nothing."""
+    return None if text in UNKNOWN else text
+
+
+def parse_number(text: str) -> int | None:
+    """Return a count, None for nothing. ``2K`` is 2048."""
+    if text.isdigit() and text.isascii() and len(text) < 19:
+        return int(text)
+    return None if text in UNKNOWN else parse_binary_size(text)
+
+
+def parse_positive(text: str) -> int | None:
+    """Return a count in a place where 0 says that there is nothing."""
+    return parse_number(text) or None
+
+
+def parse_duration(text: str) -> float | int | None:
+    """Return seconds of ``[days-][hours:]minutes:seconds[.fraction]``, None for nothing. May raise."""
+    if len(text) == 8 and text[2] == text[5] == ":":  # nearly all of them
+        try:
+            return _TWO[text[:2]] * 3600 + _TWO[text[3:5]] * 60 + _TWO[text[6:]]
+        except KeyError:
+            pass
+    match = _DURATION.match(text)
+    if match is None:
+        if text in UNKNOWN:
+            return None
+        return parse_slurm_duration(text, bare_unit_secs=1)
+    days, hours, minutes, seconds = match.groups("0")
+    whole = int(days) * 86400 + int(hours) * 3600 + int(minutes) * 60
+    return whole + (float(seconds) if "." in seconds else int(seconds))
+
+
+def parse_time_limit(text: str) -> Limit:
+    """Return seconds of Timelimit: a duration, or UNLIMITED."""
+    if text == "UNLIMITED":
+        return UNLIMITED
+    return None if text in UNKNOWN else parse_slurm_duration(text, field="Timelimit")
+
+
+def parse_raw_time_limit(text: str) -> Limit:
+    """Return seconds of TimelimitRaw: minutes, or UNLIMITED."""
+    if text == "UNLIMITED":
+        return UNLIMITED
+    return None if text in UNKNOWN else parse_count(text, field="TimelimitRaw") * 60
+
+
+def parse_exit_code(text: str) -> tuple[int | None, int | None]:
+    """Return exit status and signal of ``0:9``. A signal of 0 is none; what a signal ended has no status."""
+    if text in UNKNOWN:
+        return None, None
+    match = _EXIT.match(text)
+    if match is None:
+        raise ParseError("not CODE:SIGNAL", field="ExitCode", text=text)
+    status, signal = int(match[1]), int(match[2])
+    return (status, None) if not signal else (status or None, signal)
+
+
+def parse_resources(text: str) -> dict[str, int]:
+    """Return ``billing=2,cpu=2,mem=200M,gres/gpu=1`` by name; what is no number is left out."""
+    return {name: parse_binary_size(size) for name, size in _SIZE_OF.findall(text)}
+
+
+def count_gpus(found: dict[str, int]) -> int | None:
+    """Return the cards in a list of resources, None where none are told."""
+    total = found.get("gres/gpu")
+    return total or sum(count for name, count in found.items() if name.startswith("gres/gpu:")) or None
+
+
+def parse_memory(text: str) -> int | None:
+    """Return the bytes of ``mem=`` in a list of resources."""
+    return parse_resources(text).get("mem") if text else None
+
+
+def parse_size(text: str) -> int | None:
+    """Return bytes of ``33504K``, powers of 1024; None for nothing."""
+    number = text[:-1]
+    if text.endswith("K") and number.isdigit() and number.isascii() and len(number) < 16:
+        return int(number) * 1024
+    return None if text in UNKNOWN else parse_binary_size(text)
+
+
+class RequestedMemory(NamedTuple):
+    """ReqMem: bytes, and per what they are: ``n`` a node, ``c`` a CPU, empty for the whole job."""
+
+    size_bytes: int
+    per: str
+
+    def of_job(self, cpus: int | None, nodes: int | None) -> int | None:
+        """Return bytes of the whole job; None where what they count by is not known."""
+        count = {"c": cpus, "n": nodes}.get(self.per, 1)
+        return self.size_bytes * count if count and self.size_bytes else None
+
+
+def parse_requested_memory(text: str) -> RequestedMemory | None:
+    """Return ``4Gn``, ``2000Mc`` (up to 20.11) or ``4G``; a bare number is MiB. Raises ParseError."""
+    if text in UNKNOWN:
+        return None
+    per = text[-1] if text[-1] in "nc" else ""
+    return RequestedMemory(parse_binary_size(text.removesuffix(per), field="ReqMem", bare_unit="M"), per)
+
+
+class Times:
+    """Epoch seconds of a column of times: ISO by the clock of a zone, or epoch seconds.
+
+    sacct prints local time. Where a clock is set back, the earlier of the two is meant.
+    """
+
+    def __init__(self, zone: tzinfo | None = None) -> None:
+        """`zone`: of the machine that sacct ran on; None: this machine's."""
+        self._zone = zone
+        self._minutes = Kept(self._minute)
+
+    def column(self, texts: Sequence[str]) -> list[int | None]:
+        """Return the times of a column. Raises ParseError."""
+        minutes, seconds = self._minutes, _SECONDS
+        try:
+            return [minutes[text[:16]] + seconds[text[16:]] for text in texts]
+        except (KeyError, TypeError, ParseError):  # not all of them are times
+            return [self.one(text) for text in texts]
+
+    def one(self, text: str) -> int | None:
+        """Return one time, None for words for nothing. Raises ParseError."""
+        if text in UNKNOWN:
+            return None
+        second = _SECONDS.get(text[16:])
+        if second is None:
+            return parse_count(text, field="time")
+        minute: int = self._minutes[text[:16]]
+        return minute + second
+
+    def _minute(self, text: str) -> int:
+        if not _MINUTE.match(text):
+            raise ParseError("not a time", field="time", text=text)
+        try:
+            local = datetime.fromisoformat(text)
+            return int((local.replace(tzinfo=self._zone) if self._zone else local).timestamp())
+        except (ValueError, OverflowError, OSError) as error:
+            raise ParseError("not a time", field="time", text=text) from error
