@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from jobfeatures.batch.pbsfamily.accounting import read_records, recognise
+from jobfeatures.batch.pbsfamily.accountingwrite import write_records
 
-__all__ = ["read_records", "recognise"]
+__all__ = ["read_records", "recognise", "write_records"]

@@ -31,7 +31,7 @@ from jobfeatures.joblog import JobRecord
 from jobfeatures.model import JobState
 from jobfeatures.quantities import parse_count
 
-MAX_LINE_CHARACTERS = 65536  # beyond it a line without an end has been cut
+MAX_LINE_CHARACTERS = 2**20  # beyond it a line without an end has been cut
 SIGNALS_FROM = 256  # of Exit_status
 
 # PBS Professional Administrator's Guide, "Types of Accounting Log Records". Others tell of reservations
@@ -207,7 +207,7 @@ def make_record(
     note: Note,
     source: str,
 ) -> JobRecord:
-    """Return the record of a job; `ended` None: it ended by itself, as its exit status says."""
+    """Return the record of a job. `ended` None: it ended by itself, as its exit status says."""
     values = life.values
 
     def keep(rejected: Rejected) -> None:
@@ -216,7 +216,11 @@ def make_record(
     system = "pbs" if _OF_TORQUE.isdisjoint(values) else "torque"
     fields = Fields(Record(job_id, values), keep, source)
     exit_status = fields.read(parse_whole, "Exit_status")
-    state = ended or (JobState.CANCELLED if life.was_deleted else state_of_exit(system, exit_status))
+    state = ended or JobState.UNKNOWN
+    if ended is None and life.was_deleted:
+        state = JobState.CANCELLED
+    elif ended is None and exit_status is not None:
+        state = state_of_exit(system, exit_status)
     signal = exit_status - SIGNALS_FROM if exit_status is not None and exit_status >= SIGNALS_FROM else None
     shares = fields.shares()
     runs = fields.read(parse_count, "run_count")
@@ -236,14 +240,15 @@ def make_record(
         submit_secs=fields.read(parse_count, "ctime", "qtime") or life.submit_secs,
         eligible_secs=fields.read(parse_count, "etime") or None,
         start_secs=start or None,
-        end_secs=end if end is not None else (at_secs if state.is_finished else None),
+        end_secs=at_secs if end is None else end,
         suspended_secs=life.suspended_secs or None,
         restarts=life.reruns or None if runs is None else max(0, runs - 1),
         exit_status=None if signal is not None else exit_status,
         exit_signal=signal,
         nodes=tuple(shares),
         total_nodes=len(shares) or None,
-        total_cpus=compute_total(share.cpus for share in shares.values()),
+        total_cpus=compute_total(share.cpus for share in shares.values())
+        or fields.read(parse_count, "resources_used.ncpus"),
         total_gpus=compute_total(share.gpus for share in shares.values()),
         requested_nodes=fields.read(parse_count, "Resource_List.nodect"),
         requested_cpus=requested_cpus(fields),
