@@ -1,0 +1,67 @@
+#!/bin/sh
+# HTCondor job wrapper (USER_JOB_WRAPPER): tells a job where its features are, then becomes the job.
+# condor_starter runs it as the job's user, in the job's environment. The exporter's daemon publishes
+# the features when the job's scratch directory appears; its lines are waited for, a short time. Where
+# no daemon publishes, the features go into the scratch directory. Whatever fails, the job is started.
+# All work is done in a subshell, since names that are set here could be in the job's environment.
+_jobfeatures_lines=$(
+  exec </dev/null 2>/dev/null # the streams are the job's
+  PATH=/usr/local/bin:/usr/bin:/bin
+  limit=${JOBFEATURES_HOOK_TIMEOUT:-2}
+  case $limit in '' | *[!0-9]* | ????*) limit=2 ;; esac
+
+  # show FILE: the lines of an exports file that name our variables, sixteen at most
+  show() {
+    [ -f "$1" ] && [ -r "$1" ] || return 1
+    lines=0
+    while [ "$lines" -lt 16 ] && { IFS= read -r line || [ -n "$line" ]; }; do
+      lines=$((lines + 1))
+      case $line in
+      *[[:cntrl:]]*) ;;
+      'export MACHINEFEATURES='* | 'export JOBFEATURES='* | 'export JOBSTATUS='* | \
+        'export MACHINEFEATURES_URL='* | 'export JOBFEATURES_URL='* | 'export JOBSTATUS_URL='*)
+        printf '%s\n' "${line#export }" ;;
+      esac
+    done <"$1"
+  }
+
+  # number NAME: a whole number of the job's ad, where it stands there once
+  number() { sed -n "s/^$1 = \([0-9][0-9]*\)\$/\1/p" "$_CONDOR_JOB_AD"; }
+
+  [ -f "${_CONDOR_JOB_AD:-}" ] && [ -r "$_CONDOR_JOB_AD" ] || exit 0
+  job=$(number ClusterId).$(number ProcId)
+  case $job in .* | *. | *[!0-9.]*) exit 0 ;; esac
+
+  root=${JOBFEATURES_FEATURES_ROOT:-/run/jobfeatures}
+  tenths=$((${limit#"${limit%%[!0]*}"}0))
+  while [ -d "$root/exports" ]; do
+    show "$root/exports/htcondor-$job" && exit 0
+    [ "$tenths" -gt 0 ] || break
+    tenths=$((tenths - 1))
+    sleep 0.1
+  done
+
+  command=${JOBFEATURES_COMMAND:-}
+  for directory in /opt/jobfeatures-exporter/bin /usr/local/bin /usr/bin; do
+    [ -z "$command" ] && [ -x "$directory/jobfeatures" ] && command=$directory/jobfeatures
+  done
+  [ -x "$command" ] && [ -d "${_CONDOR_SCRATCH_DIR:-}" ] || exit 0
+  own=$_CONDOR_SCRATCH_DIR/.jobfeatures
+  mkdir -m 700 "$own" || exit 0 # not ours, or of an earlier start
+  timeout -s KILL "$((limit + 1))" "$command" publish --batch htcondor --features.root "$own" >&2
+  show "$own/exports/htcondor-$job"
+)
+
+while IFS= read -r _jobfeatures_line; do
+  # shellcheck disable=SC2163  # the line is NAME=value
+  [ -n "$_jobfeatures_line" ] && export "$_jobfeatures_line"
+done <<END
+$_jobfeatures_lines
+END
+unset _jobfeatures_lines _jobfeatures_line
+
+# What stands in this file HTCondor takes for a failure of ours, and not for the job's.
+if [ -n "${_CONDOR_WRAPPER_ERROR_FILE:-}" ] && ! command -v "$1" >/dev/null; then
+  printf 'cannot start %s\n' "$1" >"$_CONDOR_WRAPPER_ERROR_FILE"
+fi
+exec "$@"
