@@ -10,6 +10,7 @@ from exporter.config import ExporterConfig
 from exporter.exposition import Metric
 from exporter.ingest import page as foreign
 from exporter.ingest.serve import PATH as FOREIGN_PATH
+from exporter.sampling.hierarchies import BATCH_HIERARCHIES
 from jobfeatures.batch import SYSTEMS, load_module
 from jobfeatures.config import Config
 from jobfeatures.features.keys import KEYS, SHUTDOWNTIME, SHUTDOWNTIME_JOB, Area, Key, Profile
@@ -113,6 +114,34 @@ job's own stays in all.
 """
 
 
+KEYS_SOURCES = """
+## Where the values come from
+
+What each batch system calls them: [Batch systems](batch.md).
+
+| key | batch systems that tell it | elsewhere |
+|---|---|---|
+"""
+
+BATCH_HEAD = f"""# Batch systems
+
+{NOTE}
+
+Which of them are asked is said by `batch.sources`; [Settings](settings.md) has the commands and folders of
+each. "–": not offered. Jobs of this node are what nodes show and tell; the queue, the nodes and accounting
+are asked by the [controller role](../controller.md); hooks publish what a job is told before it starts;
+control groups say which process is whose without asking anybody.
+
+"""
+
+BATCH_KEYS = """
+## What jobs are told, and where it comes from
+
+By key and batch system: the batch system's own words, or "unavailable" where it does not tell, with what
+stands in for it. Keys that no batch system tells are the site's: [Keys](keys.md#where-the-values-come-from).
+"""
+
+
 def metrics_page() -> str:
     """Return the page of all metrics."""
     parts = [METRICS_HEAD]
@@ -176,13 +205,11 @@ def keys_page() -> str:
             if key.area is area
         ]
     parts.append(KEYS_RULES)
-    systems = {name: load_module(name).KEY_SOURCES for name in SYSTEMS}
-    heads = " | ".join(systems)
-    parts.append(f"\n## Where the values come from\n\n| key | {heads} | elsewhere |\n")
-    parts.append("|---" * (len(systems) + 2) + "|\n")
+    parts.append(KEYS_SOURCES)
     for key in KEYS:
-        cells = [sources.get(key.name, "–") for sources in systems.values()]
-        parts.append(f"| `{key.name}` | {' | '.join(cells)} | {_elsewhere(key.name)} |\n")
+        telling = [name for name in SYSTEMS if key.name in load_module(name).KEY_SOURCES]
+        told = "all" if len(telling) == len(SYSTEMS) else ", ".join(telling) or "–"
+        parts.append(f"| `{key.name}` | {told} | {_elsewhere(key.name)} |\n")
     parts.append(
         "\n## $JOBSTATUS\n\nWritten by the job, read by the site; defined by the draft of 2014 only.\n\n"
     )
@@ -192,6 +219,39 @@ def keys_page() -> str:
         for status in STATUS_KEYS
     ]
     return "".join(parts)
+
+
+def batch_page() -> str:
+    """Return the page of what each batch system offers, and what it calls the values of keys."""
+    modules = {name: load_module(name) for name in SYSTEMS}
+    grouped = {hierarchy.name for hierarchy in BATCH_HIERARCHIES}
+    parts = [BATCH_HEAD]
+    parts.append("| batch system | queue, nodes, accounting | hooks | a job's id is in | control groups |\n")
+    parts.append("|---|---|---|---|---|\n")
+    for name, module in modules.items():
+        offers = [
+            "yes" if hasattr(module, "make_cluster_source") else "–",
+            "yes" if hasattr(module, "job_from_prolog") else "–",
+            f"`{SYSTEMS[name].job_variable}`" if SYSTEMS[name].job_variable else "–",
+            "yes" if name in grouped else "–",
+        ]
+        parts.append(f"| [{name}](#{name}) | {' | '.join(offers)} |\n")
+    parts.append(BATCH_KEYS)
+    told = [key for key in KEYS if any(key.name in module.KEY_SOURCES for module in modules.values())]
+    for name, module in modules.items():
+        parts.append(f"\n### {name}\n\n{_first_sentence(module.__doc__ or '')}\n\n")
+        parts.append("| key | source |\n|---|---|\n")
+        for key in told:
+            source = module.KEY_SOURCES.get(key.name)
+            elsewhere = _elsewhere(key.name)
+            lacking = "unavailable" if elsewhere == "–" else f"unavailable; {elsewhere}"
+            parts.append(f"| `{key.name}` | {source or lacking} |\n")
+    return "".join(parts)
+
+
+def _first_sentence(text: str) -> str:
+    """Return the first paragraph of a docstring, in Markdown."""
+    return " ".join(text.split("\n\n", maxsplit=1)[0].split()).replace("``", "`")
 
 
 def _texts(key: Key) -> str:
@@ -224,6 +284,7 @@ PAGES = {
     "profiles.md": profiles_page,
     "settings.md": settings_page,
     "keys.md": keys_page,
+    "batch.md": batch_page,
 }
 
 if __name__ == "__main__":
