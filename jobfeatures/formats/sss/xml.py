@@ -12,8 +12,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 from xml.sax import SAXParseException  # types only: the parser itself is defusedxml's
+from xml.sax.expatreader import ExpatLocator
 from xml.sax.handler import ContentHandler
 from xml.sax.saxutils import escape, quoteattr  # text only, nothing is parsed
 from xml.sax.xmlreader import AttributesImpl, InputSource, Locator
@@ -140,13 +141,65 @@ class _Builder(ContentHandler):
     def endElement(self, name: str) -> None:  # noqa: N802  # the parser's name
         del name
         done = self._open.pop()
-        element = Element(
-            done.name, done.attributes, "".join(done.pieces), done.line, done.column, tuple(done.children)
-        )
+        element = _finished(done)
         if self._open:
             self._open[-1].children.append(element)
         else:
             self.root = element
+
+
+class Event(NamedTuple):
+    """What a stream of documents came to: the beginning of a group, a finished part of it, or its end.
+
+    `kind` is "open", "part" or "close" of a JobGroup, "root" of anything else.
+    """
+
+    kind: str
+    element: Element
+
+
+class ElementFeed:
+    """Parses documents that follow each other, line by line, in the memory that one part of them needs.
+
+    `line` is the number of the first line that will be fed. With `in_group`
+    the lines are from within a JobGroup that began before.
+    """
+
+    def __init__(
+        self, *, line: int, group: str, in_group: bool = False, max_characters: int = MAX_BYTES
+    ) -> None:
+        self._max_characters = max_characters
+        self._fed = 0
+        before = "<_>\n"  # an element around all documents
+        if in_group:
+            before += f"<{group}>\n"
+        self._builder = _StreamBuilder(group, line - before.count("\n"))
+        self._parser = DefusedExpatParser(forbid_dtd=True)
+        self._parser.setContentHandler(self._builder)
+        self._builder.setDocumentLocator(ExpatLocator(self._parser))
+        self.feed(before)
+
+    def feed(self, line: str) -> list[Event]:
+        """Take a line; return what it finishes. Raises ParseError, after which nothing more can be fed."""
+        self._fed += len(line)
+        if self._fed > self._max_characters:
+            raise _placed(f"larger than {self._max_characters} characters", "", *self._builder.place())
+        try:
+            self._parser.feed(line)
+        except SAXParseException as error:
+            line_number, column = _place_of(error)
+            raise _placed(error.getMessage(), "", self._builder.shifted(line_number), column) from None
+        except DefusedXmlException:
+            raise _placed("document type declarations are not accepted", "", *self._builder.place()) from None
+        events = self._builder.take_events()
+        if events:
+            self._fed = len(line)
+        return events
+
+    def finish(self) -> list[Event]:
+        """Return what is left at the end. Raises ParseError if that is part of a document."""
+        self._builder.check_end()
+        return self.feed("</_>")
 
 
 def repair_quotes(text: str) -> str:
@@ -187,6 +240,67 @@ def _checked(text: str, field: str) -> str:
     if NOT_XML.search(text):
         raise ParseError("character that XML does not allow", field=field, text=text)
     return text
+
+
+class _StreamBuilder(_Builder):
+    """Hands out the parts of a stream instead of building a tree of all."""
+
+    def __init__(self, group: str, line: int) -> None:
+        super().__init__("", MAX_DEPTH + 1, MAX_ELEMENTS)
+        self._group = group
+        self._first_line = line
+        self._events: list[Event] = []
+
+    def take_events(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def check_end(self) -> None:
+        """Raise ParseError if the stream ends within a document."""
+        if len(self._open) > 1:
+            raise _placed("the document is not complete", "", *self.place())
+        self._refuse_text("".join(self._open[-1].pieces))
+
+    def _refuse_text(self, text: str) -> None:
+        if text and not text.isspace():
+            raise _placed("text between elements", "", *self.place(), self._open[-1].name)
+
+    def shifted(self, line: int) -> int:
+        """Return the number of a line in the stream, of one since the parser began."""
+        return line + self._first_line - 1
+
+    def place(self) -> tuple[int, int]:
+        line, column = super().place()
+        return self.shifted(line), column
+
+    def startElement(self, name: str, attrs: AttributesImpl) -> None:  # noqa: N802  # the parser's name
+        super().startElement(name, attrs)
+        if len(self._open) == 2 and name == self._group:
+            self._events.append(Event("open", _finished(self._open[1])))
+
+    def endElement(self, name: str) -> None:  # noqa: N802  # the parser's name
+        super().endElement(name)
+        depth = len(self._open)
+        if depth not in {1, 2} or (depth == 2 and self._open[1].name != self._group):
+            return
+        element = self._open[-1].children.pop()
+        kind = "part" if depth == 2 else "close" if element.name == self._group else "root"
+        self._events.append(Event(kind, element))
+        self._elements_left = MAX_ELEMENTS
+        around = "".join(self._open[-1].pieces)
+        self._open[-1].pieces.clear()  # of many blank lines nothing is kept
+        self._refuse_text(around + element.text if kind == "close" else around)
+
+
+def _finished(opened: _Open) -> Element:
+    return Element(
+        opened.name,
+        opened.attributes,
+        "".join(opened.pieces),
+        opened.line,
+        opened.column,
+        tuple(opened.children),
+    )
 
 
 def _check_encoding(data: bytes, source: str, max_bytes: int) -> None:
