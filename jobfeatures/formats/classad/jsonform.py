@@ -8,10 +8,11 @@ string that imitates that is taken for an expression: nothing is known of it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from jobfeatures.errors import ParseError, Rejected, shown
@@ -30,6 +31,12 @@ def parse_json_ads(text: str, *, source: str) -> list[ClassAd]:
     What stands in front of the first line that begins with ``[`` or ``{`` is
     somebody's banner. Raises ParseError where the answer is cut off or is none.
     """
+    with contextlib.suppress(
+        ValueError, RecursionError
+    ):  # below is told what is wrong, if anything
+        whole = json.loads(text, parse_constant=_refuse)
+        if isinstance(whole, list) and all(isinstance(each, dict) for each in whole):
+            return [_ad(each) for each in whole]
     ads = []
     for each in read_json_ads(_without_banner(text).splitlines(keepends=True), source=source):
         if isinstance(each, Rejected):
@@ -87,6 +94,10 @@ def _parse(text: str, source: str, line: int, is_large: bool) -> ClassAd | Rejec
     except (ValueError, RecursionError) as error:
         reason = getattr(error, "msg", None) or "nested too deeply or not a number"
         return Rejected(source, f"not JSON: {reason}", line, text=shown(text))
+    return _ad(found)
+
+
+def _ad(found: Mapping[str, Any]) -> ClassAd:
     return ClassAd({name.lower(): _value(value) for name, value in found.items()})
 
 
