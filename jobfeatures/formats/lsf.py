@@ -43,7 +43,8 @@ ENDS: Mapping[int, JobState] = {
 }
 
 _HEAD = re.compile(r'\s*"(?:JOB_FINISH|EVENT_ADRSV_FINISH|JOB_RESIZE)" "[0-9]{1,3}(?:\.[0-9]{1,6})?" [0-9]')
-_FIELD = re.compile(r'[ \t]*(?:"((?:[^"]|"")*)"|([^\s"]+))(?=[ \t]|\Z)')
+_FIELD = re.compile(r'"([^"]*+(?:""[^"]*+)*+)"|([^\s"]++)')
+_LINE = re.compile(r'(?:[ \t]*+(?:"[^"]*+(?:""[^"]*+)*+"|[^\s"]++)(?=[ \t]|\Z))*+[ \t]*+')
 _WHOLE = re.compile(r"-?[0-9]{1,18}\Z")
 _NUMBER = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,12})?\Z")
 _SHARE = re.compile(r"(?:([1-9][0-9]{0,6})\*)?([A-Za-z0-9][A-Za-z0-9._@-]{0,254})\Z")
@@ -90,16 +91,13 @@ def split_fields(text: str) -> list[tuple[str, bool]]:
     """Return the fields of a line, each with whether it stood in quotes. Raises ParseError."""
     if len(text) > MAX_LINE_CHARACTERS:
         raise ParseError("longer than any record", text=text)
-    fields: list[tuple[str, bool]] = []
-    position = 0
-    while position < len(text):
-        match = _FIELD.match(text, position)
-        if match is None:
-            raise ParseError("quotes that do not match", text=text[position:])
-        quoted = match[1]
-        fields.append((match[2], False) if quoted is None else (quoted.replace('""', '"'), True))
-        position = match.end()
-    return fields
+    whole = _LINE.match(text)
+    if whole is None or whole.end() != len(text):
+        raise ParseError("quotes that do not match", text=text[whole.end() if whole else 0 :])
+    return [
+        (word, False) if word else (quoted.replace('""', '"') if '""' in quoted else quoted, True)
+        for quoted, word in _FIELD.findall(text)
+    ]
 
 
 class _Fields:

@@ -21,7 +21,7 @@ BJOBS = "bjobs"
 # What only LSF and its administrator write. All of version 10.1.
 PLAIN_FIELDS = (
     *("jobid", "jobindex", "stat", "user", "queue", "exec_host", "alloc_slot", "nreq_slot", "submit_time"),
-    *("start_time", "finish_time", "runtimelimit", "memlimit", "swaplimit", "exit_reason"),
+    *("start_time", "finish_time", "runtimelimit", "memlimit", "exit_reason"),
 )
 # What users write, and what not every version of 10.1 has: asked for as long as that goes well.
 FURTHER_FIELDS = ("job_name", "proj_name", "gpu_alloc")
@@ -77,10 +77,11 @@ def parse_job(record: Record, around: Circumstances) -> Job:
     Sample: ``{"JOBID":"7", "JOBINDEX":"0", "STAT":"RUN", "USER":"alice", "QUEUE":"normal",
     "EXEC_HOST":"4*n1:2*n2", "ALLOC_SLOT":"4*n1:2*n2", "NREQ_SLOT":"6", "SUBMIT_TIME":"Nov 21 12:30",
     "START_TIME":"Nov 21 12:31", "FINISH_TIME":"Nov 22 12:31 L", "RUNTIMELIMIT":"1440.0/n1",
-    "MEMLIMIT":"8 Gbytes", "SWAPLIMIT":"-", "EXIT_REASON":"-", "JOB_NAME":"ok", "PROJ_NAME":"physics"}``
+    "MEMLIMIT":"8 Gbytes", "EXIT_REASON":"-", "JOB_NAME":"ok", "PROJ_NAME":"physics"}``
 
     Slots count as CPUs. FINISH_TIME is a guess until the job has ended. A
-    limit that is not there is not told, by LSF either: it may be the queue's.
+    limit that is not there may be the queue's. SWAPLIMIT is not asked for: it
+    is of virtual memory.
     """
     key = key_of(record)
     array, index = split_id(key.job_id)
@@ -111,8 +112,7 @@ def parse_job(record: Record, around: Circumstances) -> Job:
                 parse_limit(record.get("RUNTIMELIMIT", ""), field="RUNTIMELIMIT"), queue
             ),
             cpu_secs=rules.cpu_limit(queue),
-            memory_bytes=_size(record, "MEMLIMIT", rules),
-            swap_bytes=_size(record, "SWAPLIMIT", rules),
+            memory_bytes=parse_size(record.get("MEMLIMIT", ""), field="MEMLIMIT", bare_unit=rules.unit),
         ),
         array_job_id=array if index is not None else None,
         array_task_id=index,
@@ -124,10 +124,6 @@ def parse_job(record: Record, around: Circumstances) -> Job:
 
 def _time(record: Record, field: str, around: Circumstances) -> int | None:
     return parse_time(record.get(field, ""), now_secs=around.now_secs, tz=around.tz, field=field)
-
-
-def _size(record: Record, field: str, rules: Rules) -> int | None:
-    return parse_size(record.get(field, ""), field=field, bare_unit=rules.unit)
 
 
 def parse_gpus(text: str, node_name: str | None) -> tuple[str, ...]:
