@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.errors import ParseError, Rejected, shown
 from jobfeatures.formats.sss import extensions, values
 from jobfeatures.formats.sss.amounts import amount_of
 from jobfeatures.formats.sss.names import expand_names
@@ -62,10 +62,9 @@ def read_records(
         if isinstance(told, Rejected):
             yield replace(told, source=source)
             continue
-        placed = ParseError(told.reason, source=source, line=told.line, field=told.field, text=told.text)
         if strict:
-            raise placed
-        yield Rejected.from_error(placed)
+            raise ParseError(told.reason, source=source, line=told.line, field=told.field, text=told.text)
+        yield Rejected(source, told.reason, told.line, told.field, shown(told.text) if told.text else "")
 
 
 def make_record(job: SssJob) -> JobRecord:

@@ -27,6 +27,7 @@ from jobfeatures.errors import SHOWN_CHARACTERS, ParseError, shown
 MAX_BYTES: Final = 2**20
 MAX_DEPTH: Final = 64
 MAX_ELEMENTS: Final = 50_000
+CHUNK_CHARACTERS: Final = 2**16
 
 _DECLARED_ENCODING = re.compile(rb"\A(?:\xef\xbb\xbf)?<\?xml[^>]{0,200}?\sencoding\s*=\s*[\"']([^\"'>]*)")
 _UTF8_NAMES = frozenset({b"utf-8", b"utf8", b"us-ascii", b"ascii"})
@@ -181,19 +182,25 @@ class ElementFeed:
 
     def feed(self, line: str) -> list[Event]:
         """Take a line; return what it finishes. Raises ParseError, after which nothing more can be fed."""
-        self._fed += len(line)
+        events: list[Event] = []
+        for start in range(0, len(line), CHUNK_CHARACTERS):  # all jobs may stand on one line
+            events += self._feed_chunk(line[start : start + CHUNK_CHARACTERS])
+        return events
+
+    def _feed_chunk(self, chunk: str) -> list[Event]:
+        self._fed += len(chunk)
         if self._fed > self._max_characters:
             raise _placed(f"larger than {self._max_characters} characters", "", *self._builder.place())
         try:
-            self._parser.feed(line)
+            self._parser.feed(chunk)
         except SAXParseException as error:
-            line_number, column = _place_of(error)
-            raise _placed(error.getMessage(), "", self._builder.shifted(line_number), column) from None
+            line, column = _place_of(error)
+            raise _placed(error.getMessage(), "", self._builder.shifted(line), column) from None
         except DefusedXmlException:
             raise _placed("document type declarations are not accepted", "", *self._builder.place()) from None
         events = self._builder.take_events()
         if events:
-            self._fed = len(line)
+            self._fed = len(chunk)
         return events
 
     def finish(self) -> list[Event]:

@@ -164,6 +164,16 @@ def test_documents_may_follow_each_other():
     assert read("") == read("\n \n") == []
 
 
+def test_a_whole_log_may_stand_on_one_line():
+    text = (
+        "<JobGroup>"
+        + "".join(job(str(n), f"<Name>{'x' * 500}</Name>").strip() for n in range(5000))
+        + "</JobGroup>"
+    )
+    assert len(text) > 2 * MIB
+    assert ids(read(text)) == [str(n) for n in range(5000)]
+
+
 def test_defaults_hold_before_and_after_them():
     defaults = "<JobDefaults>\n<User>a</User></JobDefaults>\n"
     text = f"<JobGroup>\n<Id>g</Id>\n{job('1')}{defaults}{job('2')}{job('3', '<User>b</User>')}</JobGroup>\n{job('4')}"
