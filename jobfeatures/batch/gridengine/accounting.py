@@ -28,19 +28,14 @@ from jobfeatures.batch.gridengine.basics import (
     times_slots,
 )
 from jobfeatures.batch.gridengine.record import account_of, scale_epoch
+from jobfeatures.batch.gridengine.writing import FIELDS, write_records
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblog import JobRecord, Lost, Number
+from jobfeatures.joblog import JobRecord, Number
 from jobfeatures.model import JobKey, JobState, Limit
 from jobfeatures.quantities import parse_count
 
-FIELDS = (
-    *("qname", "hostname", "group", "owner", "job_name", "job_number", "account", "priority"),
-    *("submission_time", "start_time", "end_time", "failed", "exit_status", "ru_wallclock", "ru_utime"),
-    *("ru_stime", "ru_maxrss", "ru_ixrss", "ru_ismrss", "ru_idrss", "ru_isrss", "ru_minflt", "ru_majflt"),
-    *("ru_nswap", "ru_inblock", "ru_oublock", "ru_msgsnd", "ru_msgrcv", "ru_nsignals", "ru_nvcsw"),
-    *("ru_nivcsw", "project", "department", "granted_pe", "slots", "task_number", "cpu", "mem", "io"),
-    *("category", "iow", "pe_taskid", "maxvmem", "arid", "ar_sub_time"),
-)
+__all__ = ["make_accounting_record", "read_records", "recognise", "whole_secs", "write_records"]
+
 MORE_FIELDS = ("job_class", "qdel_info", "maxrss")  # of Univa Grid Engine, behind the others
 LEAST_FIELDS = FIELDS.index("category") + 1  # older versions end sooner
 MAX_LINE_CHARACTERS = 65536
@@ -226,7 +221,7 @@ def _parse_requests(category: str, slots: int | None) -> dict[str, Limit]:
 
     resident = limit("h_rss")
     return {
-        "wall": least_limit(limit("h_rt"), limit("s_rt")),
+        "wall": least_limit(*(limit(name) for name in ("h_rt", "s_rt") if name in asked)),
         "cpu": times_slots(limit("h_cpu"), slots),
         "memory": resident if isinstance(resident, int) else times_slots(limit("h_vmem"), slots),
     }
@@ -293,119 +288,3 @@ def make_accounting_record(record: JobRecord) -> AccountingRecord:
 def whole_secs(secs: Number | None) -> int | None:
     """Return a time as a record of the controller role holds it."""
     return None if secs is None else int(secs)
-
-
-# What a line has no field for, or none that says the same.
-_HOMELESS = (
-    *("uid", "gid", "partition", "executable", "priority", "eligible_secs", "suspended_secs", "total_gpus"),
-    *("requested_nodes", "requested_gpus", "het_job_id", "het_offset", "preceding_job_id", "think_secs"),
-)
-
-
-def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
-    """Return the lines of an accounting file, without newlines, 45 fields each, in the order of the records.
-
-    Jobs whose ids are no numbers have no place. Of several nodes only the
-    first is told, and of a state only what `failed` and `exit_status` can say.
-    """
-    for record in records:
-        number, _, task = record.job_id.partition(".")
-        if number_of(record.job_id) is None:
-            lost("job_id")
-            continue
-        for name in _HOMELESS:
-            if getattr(record, name) not in {None, ()}:
-                lost(name)
-        if len(record.nodes) > 1:
-            lost("nodes")
-        yield ":".join(_make_fields(record, number, task or record.array_task_id or "0", lost))
-
-
-def _make_fields(record: JobRecord, number: str, task: str, lost: Lost) -> list[str]:
-    def text(value: str | None, name: str, absent: str = "NONE") -> str:
-        if value is None:
-            return absent
-        plain = re.sub(r"[:\s]", "_", value)
-        if plain != value:
-            lost(name)
-        return plain or absent
-
-    def secs(value: Number | None, name: str) -> str:
-        if value is not None and value != int(value):
-            lost(name)
-        return str(int(value or 0))
-
-    failed, status = _codes_of(record, lost)
-    start, end = int(record.start_secs or 0), int(record.end_secs or 0)
-    memory = (record.used_memory_bytes or 0) / 1024
-    slots = record.total_cpus or record.requested_cpus or 1
-    return [
-        text(record.queue or record.partition, "queue"),
-        text(record.nodes[0] if record.nodes else None, "nodes"),
-        text(record.group, "group"),
-        text(record.user, "user"),
-        text(record.name, "name", ""),
-        number,
-        text(record.account, "account", "sge"),
-        "0",
-        secs(record.submit_secs, "submit_secs"),
-        secs(record.start_secs, "start_secs"),
-        secs(record.end_secs, "end_secs"),
-        str(failed),
-        str(status),
-        str(max(0, end - start) if start and end else 0),
-        *("0.000000", "0.000000", f"{memory:.6f}"),
-        *("0" for _ in range(FIELDS.index("ru_nivcsw") - FIELDS.index("ru_maxrss"))),
-        "NONE",
-        "NONE",
-        "smp" if slots > 1 else "NONE",
-        str(slots),
-        task if task.isascii() and task.isdigit() else "0",
-        f"{record.used_cpu_secs or 0:.6f}",
-        "0.000000",
-        "0.000000",
-        _category_of(record, slots),
-        "0.000000",
-        text(record.step, "step"),
-        "0.000000",
-        text(record.reservation, "reservation", "0"),
-        "0",
-    ]
-
-
-def _codes_of(record: JobRecord, lost: Lost) -> tuple[int, int]:
-    """Return `failed` and `exit_status`."""
-    status = record.exit_status
-    if record.exit_signal and (status is None or status < 128):
-        status = 128 + record.exit_signal
-    match record.state:
-        case JobState.COMPLETED:
-            return 0, status or 0
-        case JobState.PREEMPTED:
-            return 25, status or 0
-        case JobState.NODE_FAIL:
-            return 19, status or 0
-        case JobState.FAILED if record.start_secs is not None and not (status and status > 128):
-            return 0, status or 1
-        case JobState.FAILED | JobState.TIMEOUT:
-            return (100, status or 137) if record.start_secs is not None else (1, 0)
-        case _:
-            lost("state")
-            return 100, status or 137
-
-
-def _category_of(record: JobRecord, slots: int) -> str:
-    asked: list[str] = []
-    for name, limit, per in (
-        ("h_cpu", record.cpu_limit_secs, slots),
-        ("h_rss", record.requested_memory_bytes, 1),
-        ("h_rt", record.wall_limit_secs, 1),
-    ):
-        if isinstance(limit, int):
-            asked.append(f"{name}={limit // per}")
-        elif limit is not None:
-            asked.append(f"{name}=INFINITY")
-    parts = [f"-l {','.join(asked)}"] if asked else []
-    if slots > 1:
-        parts.append(f"-pe smp {slots}")
-    return " ".join(parts) or "NONE"

@@ -17,9 +17,9 @@ NOTHING = frozenset({"", "none", "undefined", "na", "null"})  # whatever its cas
 _DIRECTORY = re.compile(r"([1-9][0-9]{0,9})\.([1-9][0-9]{0,9})", re.ASCII)
 _TASK = re.compile(r"^ja_task_id=([0-9]{1,10})$", re.MULTILINE)
 _NUMBER = re.compile(
-    r"(?:0[xX](?P<hex>[0-9a-fA-F]{1,16})|(?P<octal>0[0-7]{1,18})|(?P<decimal>[0-9]{1,18}))\Z"
+    r"(?:0[xX](?P<hex>[0-9a-fA-F]{1,16})|(?P<octal>0[0-7]{1,18})|(?P<decimal>0|[1-9][0-9]{0,17}))\Z"
 )
-_FRACTION = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18}))?\Z", re.ASCII)
+_FRACTION = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})\Z", re.ASCII)
 _PART = re.compile(r"[0-9]{0,10}\Z", re.ASCII)
 _PLAIN_ID = re.compile(r"[1-9][0-9]{0,9}\Z", re.ASCII)
 _ID = re.compile(r"([1-9][0-9]{0,9})(?:\.([1-9][0-9]{0,9}))?\Z", re.ASCII)
@@ -136,6 +136,5 @@ def _parse_number(text: str, field: str, reason: str, scale: int = 1) -> int:
     fraction = _FRACTION.match(text)
     if fraction is None:
         raise ParseError(reason, field=field, text=text)
-    digits = fraction[2] or "0"
-    below: int = int(digits) * scale // 10 ** len(digits)
+    below: int = int(fraction[2]) * scale // 10 ** len(fraction[2])
     return int(fraction[1]) * scale + below

@@ -173,7 +173,8 @@ def _parse_limits(element: Element) -> tuple[Limit, Limit]:
         name = request.get("name", "")
         if name in {"h_rt", "s_rt", "h_cpu"}:
             limits[name] = parse_limit_secs((request.text or "").strip(), field=name)
-    return least_limit(limits.get("h_rt"), limits.get("s_rt")), limits.get("h_cpu")
+    cpu = limits.pop("h_cpu", None)
+    return least_limit(*limits.values()), cpu
 
 
 def _parse_time(element: Element, name: str, tz: tzinfo | None) -> int | None:

@@ -163,6 +163,14 @@ def test_a_string_that_imitates_lines_makes_no_record():
     assert [type(each) for each in found] == [Rejected]
 
 
+@pytest.mark.parametrize("mark", ["#", "*** x"])
+def test_a_mark_that_ends_a_string_is_refused(mark):
+    assert [type(each) for each in read(f'ClusterId = 1\nNote = "x\\"\nProcId = 0\n{mark}"\n\n{GOOD}')] == [
+        Rejected,
+        JobRecord,
+    ]
+
+
 def test_a_file_that_ends_within_an_ad_keeps_what_was_whole():
     assert [type(each) for each in read(AS_JSON[: AS_JSON.rindex("{") + 20])] == [
         JobRecord,

@@ -1,6 +1,8 @@
 """What a job wrapper's environment leads to; fixtures as in test_htcondor_jobad.py."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,3 +65,23 @@ def test_the_commands_publish_and_take_away_by_the_ads(monkeypatch, tmp_path):
     }.items()  # fmt: skip
     assert main(["remove", "--strict", "--features.root", str(root)]) == 0
     assert not (root / "jobfeatures" / "htcondor-4711.3").exists()
+
+
+def test_a_wrapper_imports_nothing_heavy():
+    code = "import sys, jobfeatures.commands.publish, jobfeatures.batch.htcondor; print(*sys.modules)"
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=root
+    )
+    heavy = {
+        "xml",
+        "subprocess",
+        "socket",
+        "selectors",
+        "datetime",
+        "shutil",
+        "json.tool",
+        "classad2",
+        "watchdog",
+    }
+    assert heavy & set(done.stdout.split()) == set()

@@ -180,6 +180,16 @@ def test_memory_of_all_nodes_is_no_limit_on_one() -> None:
     assert pbs_job({**both, "Resource_List.pmem": "1gb"}).limits.memory_bytes == 2**30
 
 
+def test_cards_of_torque_are_those_of_this_node() -> None:
+    attributes = {"job_state": "R", "exec_host": "n1/0+n2/0", "exec_gpus": "n1-gpu/1+n1-gpu/0+n2-gpu/3"}
+    notes: list[Rejected] = []
+    job = job_of(Record("1.s", attributes), system="torque", notes=notes)
+    assert (job.gpus, job.allocated_gpus) == (("1", "0"), 2)
+    attributes["exec_gpus"] = "n1/0"
+    job = job_of(Record("1.s", attributes), system="torque", notes=notes)
+    assert (job.gpus, job.allocated_gpus, [each.field for each in notes]) == ((), None, ["exec_gpus"])
+
+
 def test_a_malformed_value_is_told_and_stays_unknown() -> None:
     notes: list[Rejected] = []
     job = pbs_job({"exec_host": "n1/0", "Resource_List.walltime": "soon", "stime": "now"}, notes=notes)

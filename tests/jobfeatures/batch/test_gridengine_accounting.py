@@ -1,0 +1,348 @@
+"""Accounting files: captured from Son of Grid Engine 8.1.9, and constructed after accounting(5) of others."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.batch.gridengine.accounting import (
+    FIELDS,
+    compute_state,
+    make_accounting_record,
+    read_records,
+    recognise,
+    write_records,
+)
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.joblog import JobRecord
+from jobfeatures.model import UNLIMITED, JobState
+
+TEXT = (Path(__file__).parents[2] / "fixtures/gridengine/accounting").read_text()
+LINE = TEXT.splitlines()[-1]
+
+
+def read(*lines: str, **more):
+    return list(read_records(lines, source="accounting", **more))
+
+
+def changed(line: str = LINE, more: str = "", **values: str) -> str:
+    fields = dict(zip(FIELDS, line.split(":"), strict=True))
+    return ":".join({**fields, **values}.values()) + more
+
+
+def one(**values: str) -> JobRecord:
+    [record] = read(changed(**values))
+    assert isinstance(record, JobRecord), record
+    return record
+
+
+def test_a_captured_file():
+    records = read(*TEXT.splitlines(keepends=True))
+    assert [each.job_id for each in records] == ["1", "6", "2.1", "2.2", "2.3", "7", "9", "8", "11.4", "10"]
+    assert records[-1] == JobRecord(
+        batch_system="gridengine",
+        job_id="10",
+        state=JobState.FAILED,
+        name="par",
+        user="alice",
+        group="alice",
+        account="myacct",
+        queue="all.q",
+        submit_secs=1795268001,
+        start_secs=1795268001,
+        end_secs=1795268013,
+        restarts=0,
+        exit_status=3,
+        total_cpus=2,
+        requested_cpus=2,
+        requested_memory_bytes=2 * 2**30,
+        wall_limit_secs=1000,
+        cpu_limit_secs=3600,
+        used_cpu_secs=0.006625,
+        used_memory_bytes=4584 * 1024,
+    )
+
+
+def test_a_job_that_was_deleted_and_one_that_never_started():
+    deleted, unstarted = read(*TEXT.splitlines())[:2]
+    assert (deleted.state, deleted.exit_status, deleted.exit_signal) == (JobState.FAILED, 137, 9)
+    assert deleted.name == "we<ird&name"
+    assert (unstarted.state, unstarted.start_secs, unstarted.end_secs) == (JobState.FAILED, None, None)
+    assert unstarted.exit_status is None
+    assert unstarted.submit_secs == 1795267823
+
+
+@pytest.mark.parametrize(
+    ("failed", "status", "elapsed", "wall", "state"),
+    [
+        (0, 0, 5, None, JobState.COMPLETED),
+        (0, 3, 5, None, JobState.FAILED),
+        (100, 137, 5, 60, JobState.FAILED),
+        (100, 137, 61, 60, JobState.TIMEOUT),
+        (37, 137, 60, 60, JobState.TIMEOUT),
+        (37, 137, 10, 60, JobState.FAILED),
+        (100, 137, 61, UNLIMITED, JobState.FAILED),
+        (25, 0, 5, None, JobState.PREEMPTED),
+        (24, 0, 5, None, JobState.PREEMPTED),
+        (19, 0, 5, None, JobState.NODE_FAIL),
+        (28, 0, None, None, JobState.FAILED),
+        (0, None, 5, None, JobState.FAILED),
+    ],
+)
+def test_how_a_run_ended(failed, status, elapsed, wall, state):
+    assert compute_state(failed, status, elapsed, wall) is state
+
+
+def test_runs_before_are_counted():
+    rerun = changed(failed="25")
+    counts = [each.restarts for each in read(rerun, changed(job_number="11", failed="25"), rerun, LINE)]
+    assert counts == [0, 0, 1, 2]
+
+
+def test_a_task_of_a_parallel_job_is_a_step():
+    record = one(pe_taskid="1.node7", submission_time="0")
+    assert (record.step, record.submit_secs) == ("1.node7", None)
+    assert one(pe_taskid="").step is None
+
+
+def test_an_array_s_task_has_its_own_id():
+    record = one(task_number="4")
+    assert (record.job_id, record.array_job_id, record.array_task_id) == ("10.4", "10", "4")
+
+
+def test_an_older_line_ends_sooner_and_univas_goes_on():
+    [record] = read(":".join(LINE.split(":")[: FIELDS.index("iow")]))
+    assert record.used_cpu_secs == 0.006625
+    assert record.step is None
+    [record] = read(
+        changed(
+            more=":NONE:alice@node1:123456789:0:node1:/home/alice:qsub a.sh:12.5:3\n",
+            submission_time="1488840615805",
+            start_time="1488840615805",
+            end_time="1488840619845",
+        )
+    )
+    assert record.start_secs == 1488840615.805
+    assert record.used_memory_bytes == 123456789
+    assert record.state is JobState.CANCELLED
+
+
+def test_a_reservation_and_a_project_are_told():
+    record = one(arid="12", project="lhc")
+    assert (record.reservation, record.account) == ("12", "lhc")
+    assert one(account="sge").account is None
+
+
+OCS = {
+    "job_number": 7,
+    "task_number": 0,
+    "start_time": 1725898197965334,
+    "end_time": 1725898298874079,
+    "owner": "alice",
+    "group": "users",
+    "account": "sge",
+    "qname": "all.q",
+    "hostname": "node1",
+    "department": "defaultdepartment",
+    "slots": 1,
+    "job_name": "sleep: now",
+    "priority": 0,
+    "submission_time": 1725898190122999,
+    "category": "-l h_rt=200",
+    "failed": 0,
+    "exit_status": 0,
+    "usage": {
+        "rusage": {"ru_wallclock": 100, "ru_maxrss": 17428},
+        "usage": {"wallclock": 100.9, "cpu": 0.198098, "maxvmem": 222384128.0, "maxrss": 950272.0},
+    },
+}
+
+
+def test_one_object_a_line():
+    """Constructed after sge_accounting(5) of Open Cluster Scheduler 9."""
+    [record] = read(json.dumps(OCS) + "\n")
+    assert record == JobRecord(
+        batch_system="gridengine",
+        job_id="7",
+        state=JobState.COMPLETED,
+        name="sleep: now",
+        user="alice",
+        group="users",
+        queue="all.q",
+        submit_secs=1725898190.122999,
+        start_secs=1725898197.965334,
+        end_secs=1725898298.874079,
+        restarts=0,
+        exit_status=0,
+        nodes=("node1",),
+        total_nodes=1,
+        total_cpus=1,
+        requested_cpus=1,
+        wall_limit_secs=200,
+        used_cpu_secs=0.198098,
+        used_memory_bytes=950272,
+    )
+    [task] = read(json.dumps({**OCS, "task_number": 3, "pe_task_id": "1.node2", "arid": 5}))
+    assert (task.job_id, task.step, task.reservation) == ("7.3", "1.node2", "5")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "hello",
+        LINE[:60],
+        changed(job_number="ten"),
+        changed(start_time="-1"),
+        changed(failed="no"),
+        changed(cpu="much"),
+        changed(job_name="a:b"),
+        "x" * 70000,
+        "{x",
+        "{}",
+        '{"job_number": 7, "start_time": NaN}',
+        '{"job_number": 1e99}',
+        "\ufffd\ufffd\0\0",
+    ],
+)
+def test_a_bad_line_costs_itself_only(line):
+    good, bad, also_good = read(LINE, line, LINE)
+    assert good == also_good
+    assert isinstance(bad, Rejected)
+    assert (bad.source, bad.line) == ("accounting", 2)
+    with pytest.raises(ParseError) as caught:
+        read(LINE, line, strict=True)
+    assert caught.value.line == 2
+
+
+def test_comments_and_empty_lines_are_passed_over():
+    assert read("# Version: 8.1.9\n", "\n", " \n", "x\n") == []
+
+
+def test_both_forms_are_recognised_and_others_are_not():
+    assert recognise(TEXT[:4096])
+    assert recognise(LINE)
+    assert recognise(json.dumps(OCS)[:4096])
+    others = [
+        "",
+        "# Version: 8.1.9\n",
+        "; Version: 2.2\n1 0 5 100\n",
+        "JobID|State\n1|COMPLETED\n",
+        "{}",
+        "a:b:c\n",
+    ]
+    assert not any(recognise(each) for each in others)
+    pbs = (
+        "04/16/2026 00:00:01;E;1.server;user=alice group=users queue=workq ctime=1 qtime=1 etime=1 start=1\n"
+    )
+    assert not recognise(pbs)
+
+
+def test_what_is_written_is_read_again():
+    lost = []
+    records = [each for each in read(*TEXT.splitlines()) if isinstance(each, JobRecord)]
+    again = read(*write_records(records, lost.append))
+    assert lost == []
+    for before, after in zip(records, again, strict=True):
+        assert after == replace(
+            before,
+            # the limits of a category are those of the whole job, which h_vmem is not
+            requested_memory_bytes=after.requested_memory_bytes,
+            total_nodes=after.total_nodes,
+        )
+        assert after.requested_memory_bytes == before.requested_memory_bytes
+
+
+def test_what_cannot_be_held_is_told():
+    lost = []
+    record = JobRecord(
+        batch_system="slurm",
+        job_id="17",
+        state=JobState.OUT_OF_MEMORY,
+        name="a:b",
+        uid=6001,
+        nodes=("n1", "n2"),
+        start_secs=5.5,
+        end_secs=9,
+        array_job_id="15",
+        array_task_id="0",
+    )
+    [line] = write_records([record], lost.append)
+    assert sorted(lost) == ["array_task_id", "name", "nodes", "start_secs", "state", "uid"]
+    assert line.count(":") == len(FIELDS) - 1
+    [after] = read(line)
+    assert (after.job_id, after.name, after.state) == ("15", "a_b", JobState.FAILED)
+    lost.clear()
+    assert list(write_records([replace(record, job_id="x", array_job_id=None)], lost.append)) == []
+    assert lost == ["job whose id has no number"]
+
+
+def test_an_id_of_another_system_keeps_its_number():
+    lost = []
+    [line] = write_records(
+        [JobRecord(batch_system="pbs", job_id="123.server", state=JobState.COMPLETED)], lost.append
+    )
+    assert read(line)[0].job_id == "123"
+    assert lost == ["job_id"]
+
+
+def test_the_controller_role_gets_whole_seconds():
+    [record] = read(json.dumps(OCS))
+    found = make_accounting_record(record)
+    assert (found.key.job_id, found.state, found.start_secs, found.elapsed_secs) == (
+        "7",
+        "COMPLETED",
+        1725898197,
+        100,
+    )
+    assert (found.exit_code, found.max_resident_bytes, found.partition) == (0, 950272, "all.q")
+
+
+@given(st.text(max_size=200), st.integers(0, len(LINE)))
+def test_damaged_lines_are_records_or_rejected(noise, place):
+    damaged = [noise, LINE[:place] + noise + LINE[place:], LINE[:place], "{" + noise, json.dumps(OCS)[:place]]
+    lines = [each.replace("\n", " ") for each in damaged]
+    assert all(isinstance(each, (JobRecord, Rejected)) for each in read(*lines))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(sorted(OCS)), inner, max_size=5)
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_any_object_is_a_record_or_rejected(document):
+    assert len(read(json.dumps(document))) <= 1
+
+
+RECORDS = st.builds(
+    JobRecord,
+    batch_system=st.just("x"),
+    job_id=st.integers(1, 10**9).map(str),
+    state=st.sampled_from(JobState),
+    name=st.none() | st.text(max_size=12),
+    user=st.none() | st.text("abc: \n", max_size=5),
+    submit_secs=st.none() | st.integers(0, 2**31),
+    start_secs=st.none() | st.integers(1, 2**31),
+    end_secs=st.none() | st.integers(1, 2**31),
+    exit_status=st.none() | st.integers(0, 255),
+    total_cpus=st.none() | st.integers(1, 10**6),
+    wall_limit_secs=st.none() | st.just(UNLIMITED) | st.integers(0, 10**9),
+    used_cpu_secs=st.none() | st.floats(0, 1e12),
+)
+
+
+@given(RECORDS)
+def test_any_record_is_written_as_one_line_that_is_read(record):
+    [line] = write_records([record], lambda _: None)
+    assert "\n" not in line
+    [after] = read(line)
+    assert isinstance(after, JobRecord), after
+    assert after.job_id == record.job_id
+    assert after.wall_limit_secs == record.wall_limit_secs
