@@ -31,7 +31,7 @@ from jobfeatures.batch.htcondor.jobad import (
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.classad.ad import ClassAd, Value
 from jobfeatures.formats.classad.jsonform import read_json_ads
-from jobfeatures.formats.classad.longform import add_line, is_end
+from jobfeatures.formats.classad.longform import add_line, check_mark, is_end
 from jobfeatures.formats.classad.xmlform import read_xml_ads
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import JobKey, JobState
@@ -111,17 +111,21 @@ def _read_long(lines: Iterable[str], source: str) -> Iterator[ClassAd | Rejected
     fault: Rejected | None = None
     for number, raw in enumerate(chain(lines, [""]), 1):
         line = raw.strip(" \t\r\n")
-        if is_end(line):
+        ends = is_end(line)
+        if fault is None:
+            try:
+                if ends or line.startswith("#"):
+                    check_mark(line, source=source, number=number)
+                else:
+                    add_line(values, line, source=source, number=number)
+            except ParseError as error:
+                fault = Rejected.from_error(error)
+        if ends:
             if fault is not None:
                 yield fault
             elif values:
                 yield ClassAd(values)
             values, fault = {}, None
-        elif fault is None and not line.startswith("#"):
-            try:
-                add_line(values, line, source=source, number=number)
-            except ParseError as error:
-                fault = Rejected.from_error(error)
 
 
 def parse_record(

@@ -10,6 +10,8 @@ In this form ``\"`` is the only escape: a backslash before anything else, and
 before the quote that ends the line, stands for itself. A newline in a string
 is written as it is, so that somebody's string may imitate lines. Hence an ad
 with a string that does not end on its line, or with a name twice, is refused.
+A string that imitates the end of an ad and a whole one behind it is not found
+out: what users write is safer as JSON or XML.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ def parse_ads(text: str, *, source: str = "ClassAd") -> list[ClassAd]:
     values: dict[str, Value] = {}
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip(" \t\r")
+        if is_end(line) or line.startswith("#"):
+            check_mark(line, source=source, number=number)
         if is_end(line):
             if values:
                 ads.append(ClassAd(values))
@@ -63,6 +67,16 @@ def is_end(line: str) -> bool:
     return not line or line.startswith("***")
 
 
+def check_mark(line: str, *, source: str, number: int) -> None:
+    """Raise ParseError where a comment, or the end of an ad, would be the end of somebody's string."""
+    if _has_open_string(line):
+        raise ParseError("string ends that has not begun", source=source, line=number, text=line)
+
+
+def _has_open_string(text: str) -> bool:
+    return text.replace('\\"', "").count('"') % 2 == 1
+
+
 def add_line(values: dict[str, Value], line: str, *, source: str, number: int) -> None:
     """Add what a line says, blanks around it removed. Raises ParseError."""
     if len(line) > MAX_LINE_CHARACTERS:
@@ -76,7 +90,7 @@ def add_line(values: dict[str, Value], line: str, *, source: str, number: int) -
     if name.lower() in values:
         raise ParseError("name occurs twice", source=source, line=number, field=name, text=line)
     found = parse_value(value)
-    if isinstance(found, Expression) and value.replace('\\"', "").count('"') % 2:
+    if isinstance(found, Expression) and _has_open_string(value):
         raise ParseError("string does not end", source=source, line=number, field=name, text=line)
     values[name.lower()] = found
 
