@@ -35,6 +35,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _CTIME = re.compile(
     r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) +([0-9]{1,2}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) ([0-9]{4})\Z"
 )
+_GPU = re.compile(r"([A-Za-z0-9._-]{1,255})-gpu/([0-9]{1,4})\Z")
 _NODES_PART = re.compile(r"([0-9]{1,7}|[A-Za-z][A-Za-z0-9._-]{0,254})(?::.*)?\Z")
 
 # PBS Professional Administrator's Guide, "Job Exit Status Codes"; Torque Administrator Guide,
@@ -96,6 +97,7 @@ def make_job(
     wall = fields.read(parse_duration, "Resource_List.walltime")
     cpu_limit = fields.read(parse_duration, "Resource_List.cput")
     requested = requested_cpus(fields)
+    gpus = fields.gpus(node_name) if started else ()
     total_cpus = cpus or (None if started else requested)
     return Job(
         key=JobKey(batch_system, job_id),
@@ -118,7 +120,8 @@ def make_job(
         array_job_id=array_job_id,
         array_task_id=array_task_id,
         restarts=None if runs is None else max(0, runs - 1),
-        allocated_gpus=mine.gpus or None,
+        allocated_gpus=mine.gpus or len(gpus) or None,
+        gpus=gpus,
         total_nodes=len(shares) or fields.read(parse_count, "Resource_List.nodect"),
         total_gpus=compute_total(share.gpus for share in shares.values())
         or fields.read(parse_count, "Resource_List.ngpus"),
@@ -164,6 +167,18 @@ class Fields:
             except ParseError as error:
                 self._tell(error, error.field, error.text)
         return {}
+
+    def gpus(self, node_name: str | None) -> tuple[str, ...]:
+        """Return the indices of the job's cards on a node, of Torque's exec_gpus: ``n1-gpu/0+n1-gpu/1``."""
+        found: dict[str, None] = {}
+        for part in filter(None, (self.text("exec_gpus") or "").split("+")):
+            match = _GPU.match(part)
+            if match is None:
+                self._tell(ParseError("not a card of a host"), "exec_gpus", part)
+                return ()
+            if node_name is not None and is_same_host(match[1], node_name):
+                found[str(int(match[2]))] = None
+        return tuple(found)
 
     def user(self) -> str | None:
         """Return whose job it is: the user it runs as, or of Job_Owner what is before ``@``."""

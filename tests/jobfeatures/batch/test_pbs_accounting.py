@@ -15,6 +15,7 @@ from jobfeatures.batch.pbsfamily.accounting import parse_message
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import UNLIMITED, JobState
+from tests.jobfeatures.jobrecords import any_records
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 PBS = (FIXTURES / "pbs" / "accounting.txt").read_text()
@@ -268,16 +269,28 @@ def test_what_has_no_place_is_told() -> None:
     ]
     (job,), lost = rewritten(given)
     assert (job.job_id, job.name, job.end_secs) == ("1000000000", "a b", 1)
-    assert lost == [
-        "step",
-        "job_id",
-        "uid",
-        "jobname",
-        "total_nodes",
-        "Resource_List.walltime without limit",
-        "fraction of end",
-        "state",
+    assert lost == ["step", "job_id", "state", "name", "uid", "end_secs", "total_nodes", "wall_limit_secs"]
+
+
+def test_a_job_without_the_time_of_its_last_line_has_no_place() -> None:
+    given = [
+        JobRecord(batch_system="pbs", job_id="1", state=JobState.COMPLETED, start_secs=1),
+        JobRecord(batch_system="pbs", job_id="2", state=JobState.PENDING),
+        JobRecord(batch_system="pbs", job_id="3", state=JobState.CANCELLED, end_secs=1),
     ]
+    found, lost = rewritten(given)
+    assert found == []
+    assert [each.startswith("job without") for each in lost] == [True] * 3
+
+
+@given(any_records(job_id=st.integers(1, 10**6).map(str) | st.just("x.1")))
+def test_a_field_comes_back_or_is_lost_by_name(record: JobRecord) -> None:
+    found, lost = rewritten([record])
+    assert len(found) + any(name.startswith("job ") for name in lost) == 1
+    for again in found:
+        for name in JobRecord.__dataclass_fields__.keys() - {"batch_system", *lost}:
+            value = getattr(record, name)
+            assert value in (None, ()) or getattr(again, name) == value, name
 
 
 @given(
@@ -306,4 +319,4 @@ def test_any_text_survives_or_is_told(name: str, account: str, memory: int, cpus
     (again,), lost = rewritten([record])
     if not lost:
         assert again == record
-    assert set(lost) <= {"jobname", "account"}
+    assert set(lost) <= {"name", "account"}
