@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import tzinfo
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from jobfeatures.errors import JobfeaturesError, Rejected
@@ -35,6 +36,7 @@ class Kind(NamedTuple):
     writer: str = ""
     endings: tuple[str, ...] = ()  # of file names that are written as this kind where --to does not say
     is_zoned: bool = False  # its times are by the clock of a place, which `zone` names
+    has_header: bool = False  # of comments, which may say more of the machine
     jobs_only: bool = False  # has one entry a job: steps and runs are folded before it is written
     longest_line: int = 2**16  # characters; a document may stand on one line
 
@@ -45,11 +47,15 @@ KINDS: Final[dict[str, Kind]] = {
         reader="jobfeatures.formats.swf.records",
         writer="jobfeatures.formats.swf.records",
         endings=(".swf",),
+        has_header=True,
         jobs_only=True,
     ),
     "sss": Kind(
         "SSS job objects",
         reader="jobfeatures.formats.sss.records",
+        writer="jobfeatures.formats.sss.writerecords",
+        endings=(".xml",),
+        jobs_only=True,
         longest_line=_DOCUMENT,
     ),
     "sacct": Kind(
@@ -59,6 +65,11 @@ KINDS: Final[dict[str, Kind]] = {
         endings=(".sacct",),
         is_zoned=True,
         longest_line=_LIST_OF_NODES,
+    ),
+    "slurmjson": Kind(
+        "what sacct --json, squeue --json and slurmrestd of Slurm print, v0.0.37 to v0.0.43",
+        reader="jobfeatures.formats.slurmjson",
+        longest_line=_DOCUMENT,
     ),
     "sonar": Kind(
         "Sonar's JSON documents of jobs",
@@ -82,7 +93,10 @@ KINDS: Final[dict[str, Kind]] = {
     "pbs": Kind(
         "accounting files of PBS and Torque",
         reader="jobfeatures.batch.pbsfamily.accounting",
+        writer="jobfeatures.batch.pbsfamily.accountingwrite",
+        endings=(".pbs",),
         is_zoned=True,
+        jobs_only=True,
         longest_line=_LIST_OF_NODES,
     ),
     "gridengine": Kind(
@@ -156,13 +170,23 @@ def read_log(
 
 
 def write_log(
-    records: Iterable[JobRecord], kind: str, notes: Notes, *, all_runs: bool = False
+    records: Iterable[JobRecord],
+    kind: str,
+    notes: Notes,
+    *,
+    all_runs: bool = False,
+    header: Iterable[str] = (),
 ) -> Iterator[str]:
-    """Return the lines of a log, without newlines. `notes` are told what has no place."""
+    """Return the lines of a log, without newlines. `notes` are told what has no place.
+
+    Of kinds with a header, the comments of `header` come behind its first line.
+    """
     if KINDS[kind].jobs_only:
         records = fold_jobs(records, notes.lose, all_runs=all_runs)
     lines: Iterator[str] = _load(KINDS[kind].writer).write_records(records, notes.lose)
-    return lines
+    yield from islice(lines, 1)
+    yield from (f"; {each}" for each in header)
+    yield from lines
 
 
 def _load(module: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from jobfeatures.convert import (
     read_log,
     write_log,
 )
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ConfigurationError, ParseError
 from jobfeatures.logfiles import (
     COMPRESSIONS,
     LogFileError,
@@ -30,6 +31,11 @@ from jobfeatures.logfiles import (
 from jobfeatures.progress import shown_progress
 
 DONE, NOT_ALL, UNREADABLE = 0, 1, 2
+_COMMENT = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63}): [^\r\n]{1,1000}\Z")
+_OWN_LABELS = {
+    *("version", "maxjobs", "maxrecords", "preemption", "unixstarttime", "timezone", "timezonestring"),
+    *("starttime", "endtime", "maxqueues", "queue", "maxpartitions", "partition"),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +74,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="which runs of a requeued job become jobs, where there is no more than jobs (default: last)",
     )
 
+    parser.add_argument(
+        "--header",
+        action="append",
+        type=_comment,
+        default=[],
+        metavar="'LABEL: VALUE'",
+        help="more to say in the header of an SWF log, such as 'MaxProcs: 1024'; may be repeated",
+    )
+
+
+def _comment(text: str) -> str:
+    """Return a comment of a header. Raises ArgumentTypeError for what is none, or is the log's to say."""
+    match = _COMMENT.match(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"not LABEL: VALUE: {text!r}")
+    if match[1].lower() in _OWN_LABELS:
+        raise argparse.ArgumentTypeError(f"{match[1]} is said by the log itself")
+    return text
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert a log."""
@@ -78,6 +103,8 @@ def run(arguments: argparse.Namespace) -> int:
     except KindError as error:
         print(f"jobfeatures: {arguments.output}: {error}", file=sys.stderr)
         return UNREADABLE
+    if arguments.header and not KINDS[to_kind].has_header:
+        raise ConfigurationError("--header", f"{to_kind} has none")
     try:
         with reading(arguments.input) as stream:
             from_kind, lines = open_log(stream, arguments.from_kind)
@@ -88,7 +115,13 @@ def run(arguments: argparse.Namespace) -> int:
                 strict=arguments.strict,
                 zone=zone,
             )
-            written = write_log(notes.accepted(found), to_kind, notes, all_runs=arguments.runs == "all")
+            written = write_log(
+                notes.accepted(found),
+                to_kind,
+                notes,
+                all_runs=arguments.runs == "all",
+                header=arguments.header,
+            )
             with _replacing(arguments.output) as aside, writing(aside) as out:
                 for line in written:
                     out.write(as_unicode(line) + "\n")

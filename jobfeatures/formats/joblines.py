@@ -11,6 +11,8 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
+from enum import Enum
+from operator import attrgetter
 from typing import Any, Final
 
 from jobfeatures.errors import ParseError, Rejected, shown
@@ -20,6 +22,8 @@ from jobfeatures.model import UNLIMITED, JobState
 LARGEST: Final = 2**63 - 1
 _DEFAULTS: Final = {each.name: each.default for each in fields(JobRecord)}
 _KINDS: Final[Mapping[str, str]] = {each.name: str(each.type) for each in fields(JobRecord)}
+_VALUES: Final = attrgetter(*_DEFAULTS)
+_ENCODER: Final = json.JSONEncoder()
 _REQUIRED: Final = tuple(name for name, default in _DEFAULTS.items() if default is MISSING)
 _HEAD = re.compile(r'\s*\{"batch_system": ?"')
 
@@ -93,9 +97,9 @@ def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
 
 def format_line(record: JobRecord) -> str:
     """Return the line of a record, without a newline."""
-    said = {}
-    for name, default in _DEFAULTS.items():
-        value = getattr(record, name)
-        if value != default:
-            said[name] = value.value if isinstance(value, JobState) or value is UNLIMITED else value
-    return json.dumps(said, ensure_ascii=True)
+    said = {
+        name: value.value if isinstance(value, Enum) else value
+        for name, default, value in zip(_DEFAULTS, _DEFAULTS.values(), _VALUES(record), strict=True)
+        if value is not default and value != default
+    }
+    return _ENCODER.encode(said)

@@ -29,6 +29,10 @@ BEGINNINGS = {
     ],
     "sss": ["<Job>\n<Id>1</Id>\n</Job>\n", '<?xml version="1.0" encoding="UTF-8"?>\n<JobGroup>\n<Job><Id>1</Id></Job>\n'],
     "sacct": ["JobID|User|State|Submit\n12|alice|COMPLETED|2026-01-31T13:00:00\n", "JobIDRaw@@State@@End\n"],
+    "slurmjson": [
+        '{"meta": {"plugin": {"type": "openapi/dbv0.0.37"}}, "jobs": []}\n',
+        '{\n  "jobs": [\n    {\n      "account": "hep",\n      "allocation_nodes": 1,\n',
+    ],
     "sonar": [json.dumps(ENVELOPE), json.dumps([ENVELOPE], indent=2)],
     "records": ['{"batch_system": "swf", "job_id": "1"}\n'],
     "htcondor": [

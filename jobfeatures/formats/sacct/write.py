@@ -129,7 +129,9 @@ def _times(record: JobRecord, lost: Lost) -> Iterator[str]:
     """Yield Submit, Eligible, Start, End and ElapsedRaw; what has not come is Unknown."""
     for name in ("submit_secs", "eligible_secs", "start_secs", "end_secs"):
         value: Number | None = getattr(record, name)
-        if value is not None and (value < 0 or value != int(value)):
+        if value is not None and value != int(value):
+            lost(f"{name}: fractions")
+        if value is not None and value < 0:
             lost(name)
         yield "Unknown" if value is None or value < 0 else str(int(value))
     start, end = record.start_secs, record.end_secs

@@ -245,7 +245,7 @@ def _secs(record: JobRecord, name: str, lost: Lost) -> int | None:
         lost(name)
         return None
     if value != int(value):
-        lost(f"fraction of {name}")
+        lost(f"{name}: fractions")
     return int(value)
 
 

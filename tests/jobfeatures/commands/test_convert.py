@@ -79,6 +79,19 @@ def test_accounting_of_slurm_becomes_the_log_that_was_computed_by_hand(tmp_path,
         assert words in said
 
 
+def test_a_site_can_say_more_of_its_machine(swf, tmp_path, capsys):
+    more = ["--header", "MaxProcs: 64", "--header", "Computer: Pizza Box"]
+    assert convert(swf, tmp_path / "out.swf", *more) == 0
+    lines = (tmp_path / "out.swf").read_text().splitlines()
+    assert lines[:3] == ["; Version: 2.2", "; MaxProcs: 64", "; Computer: Pizza Box"]
+    assert main(["swf", "check", str(tmp_path / "out.swf")]) == 0
+    assert "MaxProcs" not in capsys.readouterr().out
+    assert convert(swf, tmp_path / "out.jsonl", *more) == 2
+    for wrong in ("MaxProcs", "MaxProcs: 1\n1 0 0", "maxjobs: 5", ": 5"):
+        with pytest.raises(SystemExit):
+            convert(swf, tmp_path / "out.swf", "--header", wrong)
+
+
 def test_each_run_can_be_a_job_of_its_own(tmp_path, capsys):
     (tmp_path / "in").write_text(SACCT)
     assert convert(tmp_path / "in", tmp_path / "out.swf", "--zone", "Europe/Berlin", "--runs", "all") == 0

@@ -59,7 +59,7 @@ def test_what_has_no_place_is_told_by_name():
         replace(RECORD, requested_memory_bytes=UNLIMITED),
     )  # fmt: skip
     assert lost == {
-        "job_id": 2, "uid": 1, "queue": 1, "array_task_id": 1, "fraction of submit_secs": 1, "priority": 1,
+        "job_id": 2, "uid": 1, "queue": 1, "array_task_id": 1, "submit_secs: fractions": 1, "priority": 1,
         "job of unknown state": 1, "requested_memory_bytes": 2, "job on nodes without a host's name": 1,
     }  # fmt: skip
     found = read(lines[0])

@@ -1,0 +1,26 @@
+import re
+from pathlib import Path
+
+from jobfeatures.convert import KINDS
+
+PAGE = (Path(__file__).parents[2] / "docs/convert.md").read_text(encoding="utf-8")
+
+
+def test_the_table_on_the_page_has_the_kinds_there_are():
+    rows = re.findall(r"^\| `(\w+)` \|.*\| (yes|–) \| (yes|–) \| (?:`(\S+)` )?\|$", PAGE, re.MULTILINE)
+    assert rows == [
+        (
+            name,
+            "yes" if kind.reader else "–",
+            "yes" if kind.writer else "–",
+            kind.endings[0] if kind.endings else "",
+        )
+        for name, kind in KINDS.items()
+    ]
+
+
+def test_each_kind_that_is_written_is_told_of():
+    told = re.findall(r"^- (?:\*\*\w+\*\*(?: and )?)+", PAGE, re.MULTILINE)
+    assert set(re.findall(r"\w{3,}", "".join(told))) - {"and"} == {
+        name for name, kind in KINDS.items() if kind.writer
+    }
