@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from jobfeatures.accounting import AccountingRecord
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
-from jobfeatures.batch.slurm.jsonaccounting import is_old, parse_db_job, resources
+from jobfeatures.batch.slurm.jsonaccounting import parse_db_job, resources, version_of
 from jobfeatures.batch.slurm.jsonjobs import parse_json_job
 from jobfeatures.batch.slurm.jsonvalues import MEBIBYTE, JsonRecord, parse_document
 from jobfeatures.batch.slurm.record import STATES
@@ -22,6 +22,7 @@ from jobfeatures.joblog import JobRecord, Number
 from jobfeatures.model import JobState
 
 BATCH_SYSTEM: Final = "slurm"
+_WITHOUT_CPU_TIME: Final = frozenset({"v0.0.37", "v0.0.38"})  # of jobs: their steps have it
 _META = re.compile(r'\s*\{\s*"meta"\s*:\s*\{.{0,2000}?"plugin"\s*:', re.DOTALL)
 _JOBS = re.compile(
     r'\s*\{\s*"jobs"\s*:\s*\[\s*(?:\{.{0,3000}?"(?:job_id|accrue_time|allocation_nodes)"\s*:|\]\s*,)',
@@ -40,27 +41,26 @@ def read_records(
     """Return the jobs, each with its steps behind it. Raises ParseError in strict reading."""
     try:
         document = parse_document("".join(lines), source=source)
-    except ParseError as fault:
+    except ParseError as error:
         if strict:
             raise
-        yield Rejected.from_error(fault)
+        yield Rejected.from_error(error)
         return
     jobs = document.get("jobs")
     if not isinstance(jobs, list):
-        fault = ParseError("no list of jobs", source=source, field="jobs")
+        missing = ParseError("no list of jobs", source=source, field="jobs")
         if strict:
-            raise fault
-        yield Rejected.from_error(fault)
+            raise missing
+        yield Rejected.from_error(missing)
         return
-    old = is_old(document)
+    version = version_of(document)
     requeued: dict[str, int] = {}
     for place, value in enumerate(jobs):
         record = JsonRecord(value if isinstance(value, Mapping) else {})
-        found, bad = _read_job(record, old=old)
-        for error in bad:
-            told = ParseError(
-                error.reason, source=source, field=f"jobs[{place}].{error.field}", text=error.text
-            )
+        found, bad = _read_job(record, version=version)
+        for fault in bad:
+            field = f"jobs[{place}].{fault.field}"
+            told = ParseError(fault.reason, source=source, field=field, text=fault.text)
             if strict:
                 raise told
             yield Rejected.from_error(told)
@@ -71,18 +71,18 @@ def read_records(
             yield replace(each, restarts=earlier) if earlier and each.restarts is None else each
 
 
-def _read_job(record: JsonRecord, *, old: bool) -> tuple[list[JobRecord], list[ParseError]]:
+def _read_job(record: JsonRecord, *, version: str) -> tuple[list[JobRecord], list[ParseError]]:
     try:
         if "job_state" in record.values:
             return [_of_queue(record)], []
-        found, bad = parse_db_job(record, old=old)
+        found, bad = parse_db_job(record, version=version)
         if not found:
             return [], bad
         steps = [
-            _of_accounting(each, step, old=old)
+            _of_accounting(each, step, version=version)
             for each, step in zip(found[1:], _steps(record, found), strict=True)
         ]
-        return [_folded(_of_accounting(found[0], record, old=old), steps), *steps], bad
+        return [_folded(_of_accounting(found[0], record, version=version), steps), *steps], bad
     except ParseError as error:
         named = f"{error.reason} (job {str(record.get('job_id'))[:32]})"
         return [], [ParseError(named, field=error.field, text=error.text)]
@@ -107,7 +107,7 @@ def _folded(job: JobRecord, steps: list[JobRecord]) -> JobRecord:
     return replace(job, used_memory_bytes=memory or None, used_cpu_secs=cpu)
 
 
-def _of_accounting(entry: AccountingRecord, record: JsonRecord, *, old: bool) -> JobRecord:
+def _of_accounting(entry: AccountingRecord, record: JsonRecord, *, version: str) -> JobRecord:
     state = JobState.PREEMPTED if entry.state == "REQUEUED" else STATES.get(entry.state, JobState.UNKNOWN)
     waits = state is JobState.PENDING
     given = resources(record, "tres", "allocated")
@@ -145,7 +145,9 @@ def _of_accounting(entry: AccountingRecord, record: JsonRecord, *, old: bool) ->
         requested_gpus=parse_tres_gpus(entry.requested_resources or ""),
         requested_memory_bytes=wanted["mem"] * MEBIBYTE if wanted.get("mem") else None,
         wall_limit_secs=entry.wall_limit_secs,
-        used_cpu_secs=used if used or (state.is_finished and ran and not old) else None,
+        used_cpu_secs=used
+        if used or (state.is_finished and ran and version not in _WITHOUT_CPU_TIME)
+        else None,
         used_memory_bytes=_used_memory(record) if entry.step else None,
         array_job_id=entry.array_job_id,
         array_task_id=None if entry.array_task_id is None else str(entry.array_task_id),

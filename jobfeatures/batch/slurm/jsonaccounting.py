@@ -6,7 +6,7 @@ resources, memory in MiB. Source: https://slurm.schedmd.com/rest_api.html
 
 v0.0.37 and v0.0.38 (of Slurm 21.08 to 22.05) tell an exit code of 0 for jobs
 that failed, no CPU time of a job but of its steps alone, and slurmrestd an end
-for jobs that run.
+for jobs that run; in v0.0.37 a job's start is the time since when it was eligible.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from jobfeatures.model import JobKey, Limit
 
 _STEP = re.compile(r"(?:[0-9]{1,10}(?:_[0-9]{1,10}|\+[0-9]{1,10})?\.)?([A-Za-z0-9_+-]{1,64})\Z")
 _ALIVE = frozenset({"PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING"})
-_OLD = ("v0.0.37", "v0.0.38")
+_VERSION = re.compile(r"v[0-9]+\.[0-9]+\.[0-9]+")
+_OLD = frozenset({"v0.0.37", "v0.0.38"})
+_WITHOUT_START = "v0.0.37"
 
 
 def parse_json_accounting(document: JsonRecord, *, source: str, taken_at_secs: float) -> Accounting:
@@ -37,9 +39,9 @@ def parse_json_accounting(document: JsonRecord, *, source: str, taken_at_secs: f
     values = document.get("jobs")
     if not isinstance(values, list):
         raise ParseError("no list of jobs", source=source, field="jobs")
-    old = is_old(document)
+    version = version_of(document)
     for value in values:
-        found, bad = parse_db_job(JsonRecord(value if isinstance(value, Mapping) else {}), old=old)
+        found, bad = parse_db_job(JsonRecord(value if isinstance(value, Mapping) else {}), version=version)
         records += found
         rejected += [Rejected(source, error.reason, 0, error.field, error.text) for error in bad]
     return Accounting(
@@ -47,16 +49,19 @@ def parse_json_accounting(document: JsonRecord, *, source: str, taken_at_secs: f
     )
 
 
-def is_old(document: JsonRecord) -> bool:
-    """Tell whether an answer is of a version whose exit codes are wrong."""
-    plugin = (document.raw_text("meta", "plugin", name) or "" for name in ("data_parser", "type"))
-    return any(name.endswith(_OLD) for name in plugin)
+def version_of(document: JsonRecord) -> str:
+    """Return the version that an answer is of, such as ``v0.0.40``; empty where it does not tell."""
+    for name in ("data_parser", "type"):
+        match = _VERSION.search(document.raw_text("meta", "plugin", name) or "")
+        if match is not None:
+            return match[0]
+    return ""
 
 
-def parse_db_job(record: JsonRecord, *, old: bool = False) -> tuple[list[AccountingRecord], list[ParseError]]:
+def parse_db_job(record: JsonRecord, *, version: str = "") -> tuple[list[AccountingRecord], list[ParseError]]:
     """Return a job and its steps, the job first, and what was wrong with those left out; never raises."""
     try:
-        job = _parse_job(record, old=old)
+        job = _parse_job(record, version=version)
     except ParseError as error:
         named = f"{error.reason} (job {str(record.get('job_id'))[:32]})"
         return [], [ParseError(named, field=error.field, text=error.text)]
@@ -65,15 +70,29 @@ def parse_db_job(record: JsonRecord, *, old: bool = False) -> tuple[list[Account
     steps = record.get("steps")
     for value in steps if isinstance(steps, list) else ():
         try:
-            found.append(_parse_step(JsonRecord(value if isinstance(value, Mapping) else {}), job, old=old))
+            found.append(
+                _parse_step(JsonRecord(value if isinstance(value, Mapping) else {}), job, version=version)
+            )
         except ParseError as error:
             bad.append(
                 ParseError(
                     f"{error.reason} (a step of job {job.key.job_id})", field=error.field, text=error.text
                 )
             )
+    if version == _WITHOUT_START:
+        job = replace(job, start_secs=_real_start(job, found[1:]))
     found[0] = _with_cpu_time(job, found[1:])
     return found, bad
+
+
+def _real_start(job: AccountingRecord, steps: list[AccountingRecord]) -> int | None:
+    """Return when a job started, where ``start`` says since when it was eligible."""
+    starts = [step.start_secs for step in steps if step.start_secs is not None]
+    if starts:
+        return min(starts)
+    if job.end_secs is None or not job.elapsed_secs:
+        return None
+    return job.end_secs - job.elapsed_secs - (job.suspended_secs or 0)
 
 
 def _with_cpu_time(job: AccountingRecord, steps: list[AccountingRecord]) -> AccountingRecord:
@@ -87,7 +106,7 @@ def _with_cpu_time(job: AccountingRecord, steps: list[AccountingRecord]) -> Acco
     )
 
 
-def _parse_job(record: JsonRecord, *, old: bool) -> AccountingRecord:
+def _parse_job(record: JsonRecord, *, version: str) -> AccountingRecord:
     job_id = str(record.count("job_id"))
     if not is_plain_id(job_id):
         raise ParseError("not a job id", field="job_id", text=job_id)
@@ -120,14 +139,14 @@ def _parse_job(record: JsonRecord, *, old: bool) -> AccountingRecord:
         requested_resources=format_resources(record, "tres", "requested"),
         allocated_resources=format_resources(record, "tres", "allocated"),
         suspended_secs=record.count("time", "suspended"),
-        exit_code=_exit_code(record, state, old=old),
+        exit_code=_exit_code(record, state, version=version),
         elapsed_secs=record.count("time", "elapsed"),
         user_cpu_secs=record.count("time", "user", "seconds"),
         system_cpu_secs=record.count("time", "system", "seconds"),
     )
 
 
-def _parse_step(record: JsonRecord, job: AccountingRecord, *, old: bool) -> AccountingRecord:
+def _parse_step(record: JsonRecord, job: AccountingRecord, *, version: str) -> AccountingRecord:
     step = record.get("step", "id")
     match = _STEP.match(step if isinstance(step, str) else str(record.count("step", "id")))
     if match is None:
@@ -155,7 +174,7 @@ def _parse_step(record: JsonRecord, job: AccountingRecord, *, old: bool) -> Acco
         requested_nodes=given.get("node"),
         allocated_resources=format_resources(record, "tres", "allocated"),
         suspended_secs=record.count("time", "suspended"),
-        exit_code=_exit_code(record, state, old=old),
+        exit_code=_exit_code(record, state, version=version),
         elapsed_secs=record.count("time", "elapsed"),
         user_cpu_secs=record.count("time", "user", "seconds"),
         system_cpu_secs=record.count("time", "system", "seconds"),
@@ -216,9 +235,9 @@ def _limit(record: JsonRecord) -> Limit:
     return minutes * 60 if isinstance(minutes, int) else minutes
 
 
-def _exit_code(record: JsonRecord, state: str, *, old: bool) -> int | None:
+def _exit_code(record: JsonRecord, state: str, *, version: str) -> int | None:
     if state in _ALIVE:
         return None
-    if old:
+    if version in _OLD:
         return 0 if state == "COMPLETED" else None
     return record.count("exit_code", "return_code")

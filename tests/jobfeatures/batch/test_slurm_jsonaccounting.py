@@ -1,0 +1,176 @@
+"""Accounting and the cluster of Slurm's JSON: captured from 22.05, later versions constructed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jobfeatures.batch.slurm.cluster import parse_node, parse_partition
+from jobfeatures.batch.slurm.jsonaccounting import parse_json_accounting, version_of
+from jobfeatures.batch.slurm.jsoncluster import parse_json_cluster, parse_json_node, parse_json_notice
+from jobfeatures.batch.slurm.jsonvalues import JsonRecord, parse_document
+from jobfeatures.errors import ParseError
+from jobfeatures.model import UNLIMITED, NodeNotice
+from tests.jobfeatures.batch.slurmshapes import (
+    NEWER,
+    newer_db_job,
+    newer_document,
+    newer_node,
+    newer_partition,
+)
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm" / "json"
+
+
+def document(name: str) -> JsonRecord:
+    return parse_document((FIXTURES / f"{name}.json").read_bytes(), source=name)
+
+
+def records_of(found: JsonRecord):
+    answer = parse_json_accounting(found, source="sacct", taken_at_secs=1.0)
+    assert answer.rejected == ()
+    return answer.records
+
+
+def newer(version: str) -> JsonRecord:
+    captured = document("accounting-v0.0.38").values
+    jobs = [newer_db_job(job, version) for job in captured["jobs"]]
+    return parse_document(json.dumps(newer_document(captured, "jobs", jobs, version)), source=version)
+
+
+def job(records, job_id: str, step: str = ""):
+    return [each for each in records if each.key.job_id == job_id and each.step == step][-1]
+
+
+def test_jobs_hold_their_steps():
+    records = records_of(document("accounting-v0.0.38"))
+    assert [each.step for each in records if each.key.job_id == "12"] == ["", "batch", "extern", "0", "1"]
+    whole, step = job(records, "12"), job(records, "12", "0")
+    assert (whole.name, whole.user, whole.account, whole.nodes) == ("steps", "alice", "physics", ("labE2",))
+    assert whole.requested_memory_per_node_bytes == 200 * 2**20
+    assert whole.requested_resources == "cpu=2,mem=200M,node=1,billing=2"
+    assert whole.user_cpu_secs + whole.system_cpu_secs == 5  # of its steps
+    assert step.max_resident_bytes == 33504 * 1024
+    assert step.average_cpu_secs == 2
+    assert (step.account, step.requested_cpus) == ("physics", 2)
+
+
+def test_a_requeued_job_is_there_twice():
+    states = [
+        each.state
+        for each in records_of(document("accounting-v0.0.38"))
+        if each.key.job_id == "14" and not each.step
+    ]
+    assert states == ["REQUEUED", "COMPLETED"]
+
+
+def test_old_versions_are_not_believed_where_they_are_wrong():
+    old, oldest = records_of(document("accounting-v0.0.38")), records_of(document("accounting-v0.0.37"))
+    assert job(old, "8").exit_code is None  # it was 3, and 0 is told
+    assert job(old, "7").exit_code == 0
+    assert job(oldest, "8").start_secs == job(old, "8").start_secs  # told is the time when it was eligible
+    assert job(old, "3").wall_limit_secs is None  # null stands for two things
+    assert job(oldest, "2").end_secs is None or job(oldest, "2").state != "RUNNING"
+
+
+@pytest.mark.parametrize("version", NEWER)
+def test_later_versions_tell_the_same_and_more(version):
+    found, old = records_of(newer(version)), records_of(document("accounting-v0.0.38"))
+    assert version_of(newer(version)) == version
+    assert [(each.key, each.step, each.state) for each in found] == [
+        (each.key, each.step, each.state) for each in old
+    ]
+    assert [each.max_resident_bytes for each in found] == [each.max_resident_bytes for each in old]
+    assert [each.end_secs for each in found] == [each.end_secs for each in old]
+    assert job(found, "3").wall_limit_secs is UNLIMITED
+    assert job(found, "9").array_task_id == 1
+
+
+def test_a_bad_job_and_a_bad_step_cost_themselves_only():
+    values = document("accounting-v0.0.38").values
+    values["jobs"][0]["job_id"] = "x"
+    values["jobs"][1]["steps"][0]["step"]["id"] = "no step"
+    answer = parse_json_accounting(JsonRecord(values), source="sacct", taken_at_secs=1.0)
+    assert len(answer.rejected) == 2
+    assert len(answer.records) == len(records_of(document("accounting-v0.0.38"))) - 3 - 1
+
+
+def test_an_answer_without_jobs_is_none():
+    with pytest.raises(ParseError, match="no list of jobs"):
+        parse_json_accounting(JsonRecord({}), source="sacct", taken_at_secs=1.0)
+
+
+# --- nodes, partitions, reservations -----------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["v0.0.37", "v0.0.38", "v0.0.43"])
+def test_nodes_and_partitions_are_told_as_by_text(version):
+    if version == "v0.0.43":
+        nodes = {"nodes": [newer_node(each) for each in document("nodes-v0.0.38").values["nodes"]]}
+        partitions = [newer_partition(each) for each in document("partitions-v0.0.38").values["partitions"]]
+        found = parse_json_cluster(
+            JsonRecord(nodes), JsonRecord({"partitions": partitions}), source="rest", taken_at_secs=1.0
+        )
+    else:
+        found = parse_json_cluster(
+            document(f"nodes-{version}"), document(f"partitions-{version}"), source="rest", taken_at_secs=1.0
+        )
+    lines = (FIXTURES / "nodes.txt").read_text().splitlines()
+    assert found.nodes == tuple(parse_node(line) for line in lines)
+    lines = (FIXTURES / "partitions.txt").read_text().splitlines()
+    assert found.partitions == tuple(parse_partition(line) for line in lines)
+    assert found.rejected == ()
+
+
+@pytest.mark.parametrize("version", ["v0.0.37", "v0.0.38"])
+def test_maintenance_of_a_node_is_announced(version):
+    def notice(node_name: str, now_secs: float = 1.0):
+        return parse_json_notice(
+            document(f"nodes-{version}"),
+            document(f"reservations-{version}"),
+            node_name=node_name,
+            now_secs=now_secs,
+            source="rest",
+        )
+
+    assert notice("labE1").notice == NodeNotice(False, (1795271348,))
+    assert notice("labE2").notice == NodeNotice(False, ())
+    assert notice("labE1", 1795274948).notice == NodeNotice(False, ())  # over
+    assert notice("other").notice is None
+    assert notice("other").rejected
+
+
+@pytest.mark.parametrize(
+    "state",
+    [{"state": "idle", "state_flags": ["DRAIN"]}, {"state": ["IDLE", "DRAIN"]}, {"state": ["MIXED", "FAIL"]}],
+)
+def test_a_node_that_drains_is_told(state):
+    node = JsonRecord({"nodes": [{"name": "n1", **state}]})
+    found = parse_json_notice(node, JsonRecord({}), node_name="n1", now_secs=1.0, source="rest")
+    assert found.notice == NodeNotice(True, ())
+
+
+def test_cards_of_nodes():
+    record = {
+        "name": "n1",
+        "state": ["MIXED"],
+        "cpus": 4,
+        "tres": "cpu=4,gres/gpu=2",
+        "tres_used": "cpu=1,gres/gpu=1",
+    }
+    node = parse_json_node(JsonRecord(record))
+    assert (node.gpus, node.allocated_gpus) == (2, 1)
+    node = parse_json_node(
+        JsonRecord({**record, "tres": "", "gres": "gpu:a100:4", "gres_used": "gpu:a100:3(IDX:0-2)"})
+    )
+    assert (node.gpus, node.allocated_gpus) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    "record", [{}, {"name": "a[1-2]", "state": "idle"}, {"name": "a", "state": []}, {"name": 1}]
+)
+def test_what_is_no_node_is_refused(record):
+    with pytest.raises(ParseError):
+        parse_json_node(JsonRecord(record))

@@ -1,0 +1,372 @@
+"""slurmrestd, by stand-ins that listen on a socket and on TCP, and Slurm's commands with --json."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import socketserver
+import threading
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.batch.slurm import ask_in_prolog, is_here, make_cluster_source, make_source
+from jobfeatures.batch.slurm.rest import offered_versions
+from jobfeatures.batch.slurm.restclient import Response, RestClient, read_token, user_of_token
+from jobfeatures.config import Config
+from jobfeatures.errors import CommandError, ConfigurationError, ParseError, SourceError
+from jobfeatures.model import Job, JobKey, JobState, NodeNotice
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm" / "json"
+TOKEN = f"e30.{base64.urlsafe_b64encode(json.dumps({'sun': 'alice'}).encode()).decode().rstrip('=')}.c2ln"
+
+
+def fixture(name: str) -> bytes:
+    return (FIXTURES / f"{name}.json").read_bytes()
+
+
+def one_job(job_id: str) -> bytes:
+    """Return the captured answer about one job, constructed of that about all."""
+    document = json.loads(fixture("jobs-v0.0.38"))
+    document["jobs"] = [each for each in document["jobs"] if str(each["job_id"]) == job_id]
+    return json.dumps(document).encode()
+
+
+class Rest(threading.Thread):
+    """Answers by path; keeps what was asked, and its headers."""
+
+    def __init__(self, address) -> None:
+        super().__init__(daemon=True)
+        self.answers: dict[str, tuple[int, bytes]] = {}
+        self.asked: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        rest = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                rest.asked.append(self.path)
+                rest.headers.append(dict(self.headers))
+                status, body = rest.answers.get(self.path, (404, b"Unable find requested URL."))
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def address_string(self):
+                return "peer"
+
+            def log_message(self, *_):
+                pass
+
+        family = socketserver.UnixStreamServer if isinstance(address, str) else socketserver.TCPServer
+        self.server = family(address, Handler)
+        self.start()
+
+    def run(self) -> None:
+        self.server.serve_forever(0.01)
+
+    def offer(self, version: str) -> None:
+        """Answer everything about the captured cluster."""
+        found = {
+            "ping": (200, b"{}"),
+            "job/1": (200, one_job("1")),
+            "job/2": (200, fixture("job-array-v0.0.38")),
+        }
+        found["job/999"] = (500, fixture("job-missing-v0.0.38"))
+        for name in ("jobs", "nodes", "partitions", "reservations"):
+            found[name] = (200, fixture(f"{name}-v0.0.38"))
+        found["node/labE1"] = found["nodes"]
+        self.answers = {f"/slurm/{version}/{path}": answer for path, answer in found.items()}
+        self.answers[f"/slurmdb/{version}/jobs?start_time=uts1795264000"] = (
+            200,
+            fixture("accounting-v0.0.38"),
+        )
+
+
+@pytest.fixture
+def rest(tmp_path):
+    server = Rest(str(tmp_path / "rest.sock"))
+    server.offer("v0.0.38")
+    yield server
+    server.server.shutdown()
+    server.server.server_close()
+
+
+@pytest.fixture
+def config(tmp_path, rest):
+    return Config(slurm_ask="rest", slurm_rest_url=f"unix:{tmp_path}/rest.sock", slurm_timeout_secs=5.0)
+
+
+def keys(*ids: str) -> set[JobKey]:
+    return {JobKey("slurm", each) for each in ids}
+
+
+def test_a_node_asks_job_by_job_and_never_for_the_queue(config, rest, clock):
+    source = make_source(config, clock, "labE1")
+    clock.now = 1795268000.0
+    table = source.poll_jobs(keys("1", "2", "999"))
+    assert {key.job_id: job.state for key, job in table.jobs.items()} == {
+        "1": JobState.RUNNING,
+        "2": JobState.PENDING,
+    }
+    assert table.jobs[JobKey("slurm", "1")].allocated_cpus == 2
+    assert table.complete
+    assert table.node == NodeNotice(False, (1795271348,))
+    assert not any(path.endswith("/jobs") for path in rest.asked)
+    assert is_here(config)
+
+
+def test_the_version_is_tried_from_the_newest_on_and_kept(config, rest, clock):
+    source = make_source(config, clock, "labE1")
+    source.poll_jobs(keys("1"))
+    pings = [path for path in rest.asked if path.endswith("/ping")]
+    assert pings == [f"/slurm/v0.0.{number}/ping" for number in (43, 42, 41, 40, 39, 38)]
+    rest.asked.clear()
+    clock.advance(1000)
+    source.poll_jobs(keys("1"))
+    assert not any(path.endswith("/ping") for path in rest.asked)
+
+
+def test_a_server_that_was_replaced_is_asked_for_its_version_again(config, rest, clock):
+    source = make_source(config, clock, None)
+    source.poll_jobs(keys("1"))
+    rest.offer("v0.0.41")
+    clock.advance(1000)
+    with pytest.raises(SourceError, match="does not know"):
+        source.poll_jobs(keys("1"))
+    assert source.poll_jobs(keys("1")).complete
+
+
+def test_versions_that_are_not_known_here_are_told(config, rest, clock):
+    paths = {"/slurm/v0.0.99/jobs": {}, "/slurmdb/v0.0.99/jobs": {}}
+    rest.answers = {"/openapi/v3": (200, json.dumps({"paths": paths}).encode())}
+    with pytest.raises(SourceError, match=r"offers v0\.0\.99 .* known are v0\.0\.37 to v0\.0\.43"):
+        make_source(config, clock, None).poll_jobs(keys("1"))
+
+
+def test_an_error_that_is_not_an_unknown_id_proves_nothing(config, rest, clock):
+    """A token that slurmctld refuses: captured, "Unable to find JobId=1", "Unspecified error", -1."""
+    refused = json.loads(fixture("job-missing-v0.0.38"))
+    refused["errors"][0] |= {"error_number": -1, "error": "Unspecified error"}
+    rest.answers["/slurm/v0.0.38/job/1"] = (500, json.dumps(refused).encode())
+    source = make_source(config, clock, None)
+    table = source.poll_jobs(keys("1", "2"))
+    assert not table.complete
+    assert "Unspecified error" in str(table.rejected)
+    assert JobKey("slurm", "1") not in table.jobs
+
+
+def test_a_job_under_anothers_number_is_not_taken(config, rest, clock):
+    rest.answers["/slurm/v0.0.38/job/999"] = (200, one_job("1"))
+    table = make_source(config, clock, None).poll_jobs(keys("999"))
+    assert table.jobs == {}
+    assert not table.complete
+
+
+def test_a_bad_record_stays_in_the_table_as_unknown(config, rest, clock):
+    document = json.loads(one_job("1"))
+    document["jobs"][0]["cpus"] = {}
+    document["jobs"][0]["job_state"] = 5
+    rest.answers["/slurm/v0.0.38/job/1"] = (200, json.dumps(document).encode())
+    table = make_source(config, clock, None).poll_jobs(keys("1"))
+    assert table.jobs[JobKey("slurm", "1")].state is JobState.UNKNOWN
+    assert "job_state" in str(table.rejected[0])
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"{", b"[]", b'{"jobs": 1}'])
+def test_what_is_no_answer_is_told(config, rest, clock, body):
+    rest.answers["/slurm/v0.0.38/jobs"] = (200, body)
+    with pytest.raises(SourceError):
+        make_cluster_source(config, clock, 5.0).poll_queue()
+
+
+def test_the_controller_role_has_the_queue_the_nodes_and_accounting(config, rest, clock):
+    cluster = make_cluster_source(config, clock, 5.0)
+    assert len(cluster.poll_queue().jobs) == 10
+    assert [node.name for node in cluster.poll_cluster().nodes] == ["labE1", "labE2"]
+    assert len(cluster.poll_accounting(1795264000.9).records) == 47
+    rest.answers["/slurm/v0.0.38/nodes"] = (500, b'{"errors": [{"description": "down"}], "nodes": []}')
+    with pytest.raises(SourceError, match="down"):
+        cluster.poll_cluster()
+
+
+def test_a_prolog_asks_about_its_job(config, rest):
+    job = ask_in_prolog(Job(key=JobKey("slurm", "1")), config, node_name="labE1", timeout_secs=2.0)
+    assert job is not None
+    assert job.limits.wall_secs == 600
+    assert ask_in_prolog(Job(key=JobKey("slurm", "999")), config, node_name="labE1", timeout_secs=2.0) is None
+    with pytest.raises(ParseError):
+        ask_in_prolog(Job(key=JobKey("slurm", "../x")), config, node_name="labE1", timeout_secs=2.0)
+
+
+# --- the client ------------------------------------------------------------------
+
+
+def test_a_token_says_who_asks_over_tcp(tmp_path, clock):
+    server = Rest(("127.0.0.1", 0))
+    server.offer("v0.0.38")
+    path = tmp_path / "token"
+    path.write_text(f"SLURM_JWT={TOKEN}\n")
+    path.chmod(0o600)
+    port = server.server.server_address[1]
+    config = Config(
+        slurm_ask="rest", slurm_rest_url=f"http://127.0.0.1:{port}/", slurm_rest_token_file=str(path)
+    )
+    assert make_source(config, clock, None).poll_jobs(keys("1")).complete
+    assert server.headers[-1]["X-SLURM-USER-TOKEN"] == TOKEN
+    assert server.headers[-1]["X-SLURM-USER-NAME"] == "alice"
+    server.answers = dict.fromkeys(server.answers, (401, b"Authentication failure"))
+    with pytest.raises(SourceError, match=r"refused .*rest_token_file"):
+        make_source(config, clock, None).poll_jobs(keys("1"))
+    server.server.shutdown()
+    server.server.server_close()
+
+
+def test_a_token_that_others_may_read_is_not_used(tmp_path):
+    path = tmp_path / "token"
+    path.write_text(TOKEN)
+    path.chmod(0o640)
+    with pytest.raises(SourceError, match="others may read"):
+        read_token(str(path))
+    path.chmod(0o600)
+    assert read_token(str(path)) == TOKEN
+    path.write_text("two\nlines")
+    with pytest.raises(SourceError, match="no token"):
+        read_token(str(path))
+    with pytest.raises(SourceError, match="regular"):
+        read_token(str(tmp_path))
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(SourceError, match="regular"):
+        read_token(str(tmp_path / "pipe"))
+    with pytest.raises(SourceError, match="No such file"):
+        read_token(str(tmp_path / "absent"))
+
+
+@given(st.text(max_size=40))
+def test_any_token_names_a_user_or_none(text):
+    name = user_of_token(text)
+    assert name is None or name.isascii()
+
+
+def test_an_answer_that_is_too_large_is_given_up(rest, tmp_path):
+    rest.answers["/large"] = (200, b"x" * 100_000)
+    client = RestClient(f"unix:{tmp_path}/rest.sock", max_bytes=50_000)
+    with pytest.raises(SourceError, match="more than 50000 bytes"):
+        client.get("/large", timeout_secs=5.0)
+
+
+def test_an_answer_that_is_cut_off_is_none(tmp_path):
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self):
+            self.request.recv(4096)
+            self.request.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+
+    with socketserver.UnixStreamServer(str(tmp_path / "half.sock"), Handler) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        with pytest.raises(SourceError):
+            RestClient(f"unix:{tmp_path}/half.sock").get("/", timeout_secs=5.0)
+
+
+def test_a_server_that_never_answers_is_given_up(tmp_path):
+    path = str(tmp_path / "mute.sock")
+    mute = socketserver.UnixStreamServer(path, socketserver.BaseRequestHandler)  # accepts nobody
+    with mute, pytest.raises(SourceError, match=r"no answer after 0\.1 s"):
+        RestClient(f"unix:{path}").get("/", timeout_secs=0.1)
+
+
+def test_a_server_that_is_not_there_is_told(config, clock, tmp_path):
+    (tmp_path / "rest.sock").unlink()
+    with pytest.raises(SourceError, match="No such file"):
+        make_source(config, clock, None).poll_jobs(keys("1"))
+
+
+@pytest.mark.parametrize(
+    "url", [None, "ftp://x", "http://", "https://user:word@x", "http://x?y", "http://x:port"]
+)
+def test_an_address_that_is_none_is_refused(url, clock):
+    with pytest.raises(ConfigurationError, match=r"slurm\.rest_url"):
+        make_source(Config(slurm_ask="rest", slurm_rest_url=url), clock, None)
+
+
+@given(st.binary(max_size=60))
+def test_any_document_offers_versions_or_none(body):
+    assert isinstance(offered_versions(Response(200, body)), tuple)
+
+
+# --- commands with --json ----------------------------------------------------------
+
+SCONTROL = """#!/bin/sh
+case "$*" in
+*"show job 1") cat {fixtures}/one.json ;;
+*"show job 999") cat {fixtures}/missing.json; exit 1 ;;
+*"show node"*) cat {fixtures}/nodes.json ;;
+*"show partition"*) cat {fixtures}/partitions.json ;;
+*"show reservation"*) cat {fixtures}/reservations.json ;;
+*) echo "scontrol: unrecognized option '--json'" >&2; exit 1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def commands(tmp_path):
+    for name in ("nodes", "partitions", "reservations"):
+        (tmp_path / f"{name}.json").write_bytes(fixture(f"{name}-v0.0.38"))
+    (tmp_path / "one.json").write_bytes(one_job("1"))
+    (tmp_path / "missing.json").write_bytes(fixture("job-missing-v0.0.38"))
+    (tmp_path / "jobs.json").write_bytes(fixture("jobs-v0.0.38"))
+    (tmp_path / "accounting.json").write_bytes(fixture("accounting-v0.0.38"))
+    scripts = {
+        "scontrol": SCONTROL.format(fixtures=tmp_path),
+        "squeue": f"#!/bin/sh\ncat {tmp_path}/jobs.json\n",
+        "sinfo": f"#!/bin/sh\ncat {tmp_path}/nodes.json\n",
+        "sacct": f"#!/bin/sh\ncat {tmp_path}/accounting.json\n",
+    }
+    for name, text in scripts.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    return tmp_path
+
+
+def test_commands_with_json_tell_the_same(commands, clock):
+    config = Config(slurm_ask="json", slurm_scontrol=str(commands / "scontrol"))
+    table = make_source(config, clock, "labE1").poll_jobs(keys("1", "999"))
+    assert table.complete
+    assert set(table.jobs) == keys("1")
+    assert table.node is not None
+    cluster = make_cluster_source(config, clock, 5.0)
+    assert len(cluster.poll_queue().jobs) == 10
+    assert [each.state for each in cluster.poll_cluster().partitions] == ["UP", "UP"]
+    assert cluster.poll_accounting(clock.now - 60).records
+
+
+def test_nodes_come_from_sinfo_where_scontrol_knows_no_json(commands, clock):
+    (commands / "scontrol").write_text("#!/bin/sh\necho unrecognized >&2\nexit 1\n")
+    config = Config(slurm_ask="json", slurm_scontrol=str(commands / "scontrol"))
+    cluster = make_cluster_source(config, clock, 5.0).poll_cluster()
+    assert [node.name for node in cluster.nodes] == ["labE1", "labE2"]
+    assert [(each.name, each.nodes, each.state) for each in cluster.partitions] == [
+        ("batch", ("labE1", "labE2"), None),
+        ("long", ("labE1", "labE2"), None),
+    ]
+    with pytest.raises(SourceError, match="unrecognized"):
+        make_source(config, clock, None).poll_jobs(keys("1"))
+
+
+@pytest.mark.parametrize(
+    "script", ["echo Welcome\ncat {jobs}", "head -c 300 {jobs}", "exit 3", "printf '\\377\\376'"]
+)
+def test_a_command_that_fails_prints_half_or_a_banner_is_told(commands, clock, script):
+    (commands / "squeue").write_text(f"#!/bin/sh\n{script.format(jobs=commands / 'jobs.json')}\n")
+    config = Config(slurm_ask="json", slurm_scontrol=str(commands / "scontrol"))
+    with pytest.raises(SourceError):
+        make_cluster_source(config, clock, 5.0).poll_queue()
+
+
+def test_a_command_that_is_not_there_is_told(clock):
+    config = Config(slurm_ask="json", slurm_scontrol="/nowhere/scontrol")
+    with pytest.raises(CommandError):
+        make_cluster_source(config, clock, 5.0).poll_cluster()
