@@ -35,6 +35,7 @@ class Circumstances:
 
     now_secs: float
     node_name: str | None = None  # None: asked for the whole cluster
+    asked_by_host: bool = False  # every job is on this node, whatever LSF calls it
     rules: Rules
     tz: tzinfo | None = None
 
@@ -89,6 +90,9 @@ def parse_job(record: Record, around: Circumstances) -> Job:
     slots = parse_hosts(record.get("ALLOC_SLOT", ""), field="ALLOC_SLOT")
     slots = slots or parse_hosts(record.get("EXEC_HOST", ""), field="EXEC_HOST")
     total = sum(slots.values()) or None
+    share = share_of(slots, around.node_name)
+    if share is None and around.asked_by_host and len(slots) == 1:
+        share = total
     finished = state.is_finished
     gpus = parse_gpus(record.get("GPU_ALLOC", ""), around.node_name)
     rules = around.rules
@@ -106,7 +110,7 @@ def parse_job(record: Record, around: Circumstances) -> Job:
         nodes=tuple(slots),
         total_cpus=total if total is not None else count_of(record, "NREQ_SLOT"),
         total_nodes=len(slots) or None,
-        allocated_cpus=share_of(slots, around.node_name),
+        allocated_cpus=share,
         limits=Limits(
             wall_secs=rules.wall_limit(
                 parse_limit(record.get("RUNTIMELIMIT", ""), field="RUNTIMELIMIT"), queue

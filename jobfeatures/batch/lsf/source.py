@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -69,6 +70,7 @@ class LsfSource(PolledSource):
         self._plain_until_secs = 0.0  # monotonic: till then only plain fields are asked for
         self._without_factor: frozenset[str] = frozenset()  # asked for in vain: a model's name, or gone
         self._told: frozenset[Rejected] = frozenset()  # problems that were told already
+        self._uids: dict[str, int] = {}  # users do not change theirs while they have jobs
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs of this host. Raises SourceError if bjobs does not answer."""
@@ -79,11 +81,11 @@ class LsfSource(PolledSource):
         records = self._ask("-u", "all", "-X", "-m", self._node_name)
         news = self._refresh(records)
         around = Circumstances(now_secs=taken_at_secs, node_name=self._node_name, rules=self._rules)
-        found = parse_jobs(records, around)
-        jobs = found.jobs
+        found = parse_jobs(records, replace(around, asked_by_host=True))
+        jobs = {key: job for key, job in found.jobs.items() if job.state is not JobState.PENDING}
         rejected = list(found.rejected)
-        missing = sorted(key for key in ours - jobs.keys() if is_plain_id(key.job_id))
         complete = not rejected
+        missing = sorted(key for key in ours - jobs.keys() if is_plain_id(key.job_id))
         if missing:
             asked = missing[:MAX_ASKED_BY_ID]
             try:
@@ -92,10 +94,17 @@ class LsfSource(PolledSource):
                 rejected.append(Rejected(BJOBS, str(error)))
                 complete = False
             else:
-                jobs.update((key, job) for key, job in more.jobs.items() if key in ours)
+                # What runs on other hosts only has left this one, unless it is seen here.
+                jobs |= {
+                    key: job
+                    for key, job in more.jobs.items()
+                    if key in ours and (key in seen or not is_elsewhere(job))
+                }
                 rejected += more.rejected
-                complete = complete and not more.rejected and asked == missing
-        jobs = {key: job for key, job in jobs.items() if _concerns(job, asked_about=key in ours)}
+                # LSF says that it does not know a job too where jobs of others are hidden from us.
+                hidden = {key for key in missing if key in seen} - jobs.keys()
+                complete = complete and not more.rejected and not hidden and asked == missing
+        jobs = {key: replace(job, uid=self._uid_of(job.user)) for key, job in jobs.items()}
         # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
         jobs |= {key: Job(key=key) for key in ours if not is_plain_id(key.job_id)}
         return JobTable(
@@ -106,6 +115,15 @@ class LsfSource(PolledSource):
             rejected=(*rejected, *news),
             node=self._node,
         )
+
+    def _uid_of(self, user: str | None) -> int | None:
+        """Return a user's id on this node, None where there is none: LSF tells names only."""
+        if user is not None and user not in self._uids:
+            try:
+                self._uids[user] = pwd.getpwnam(user).pw_uid
+            except (KeyError, ValueError):
+                return None
+        return self._uids.get(user or "")
 
     def _ask(self, *arguments: str) -> list[Record]:
         """Return what bjobs says, with the further fields as long as that goes well."""
@@ -202,10 +220,3 @@ class LsfSource(PolledSource):
             problems.update(rejected)
         self._rules = replace(self._rules, factors={**self._rules.factors, **factors})
         self._without_factor = frozenset(hosts) - self._rules.factors.keys()
-
-
-def _concerns(job: Job, *, asked_about: bool) -> bool:
-    """Tell whether a job is to be told: not one that waits, or runs on other hosts only."""
-    if is_elsewhere(job):
-        return False
-    return job.state is not JobState.PENDING or asked_about

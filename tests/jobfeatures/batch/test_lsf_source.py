@@ -97,6 +97,14 @@ def test_limits_come_out_at_this_host_s_speed(lsf: Lsf, now: FakeClock) -> None:
     assert jobs[JobKey("lsf", "102[7]")].limits.wall_secs == 1800
 
 
+def test_a_user_s_id_is_that_of_this_node(lsf: Lsf, now: FakeClock) -> None:
+    answer = (FIXTURES / "bjobs-node.json").read_text().replace('"USER":"bob"', '"USER":"root"')
+    lsf.answer("bjobs", answer.replace('"USER":"alice"', '"USER":"nobody at all"'))
+    jobs = source(lsf, now).poll_jobs(()).jobs
+    assert jobs[JobKey("lsf", "102[7]")].uid == 0
+    assert jobs[JobKey("lsf", "101")].uid is None
+
+
 @pytest.mark.parametrize("how", ["bparams", "setting"])
 def test_absolute_run_limits_are_taken_as_they_stand(lsf: Lsf, now: FakeClock, how: str) -> None:
     changes = {"lsf_abs_runlimit": "yes"} if how == "setting" else {}
@@ -156,8 +164,8 @@ def test_jobs_that_are_seen_and_not_told_are_asked_about_by_id(lsf: Lsf, now: Fa
 *) echo '{{"COMMAND":"bjobs","JOBS":3,"RECORDS":[{ended}]}}'; echo 'Job <203> is not found' >&2; exit 255 ;;
 esac""",
     )
-    seen = {JobKey("lsf", "201"), JobKey("lsf", "203"), JobKey("slurm", "9")}
-    table = source(lsf, now).poll_jobs(seen, {JobKey("lsf", "202")})
+    seen = {JobKey("lsf", "201"), JobKey("slurm", "9")}
+    table = source(lsf, now).poll_jobs(seen, {JobKey("lsf", "202"), JobKey("lsf", "203")})
     assert states(table) == {"201": JobState.COMPLETED, "202": JobState.PENDING}
     assert table.complete  # 203 is forgotten, 7 was not asked about
     assert lsf.calls("bjobs")[1].endswith(" -json -u all -X 201 202 203")
@@ -171,9 +179,32 @@ def test_a_job_that_runs_on_other_hosts_by_now_has_left_this_one(lsf: Lsf, now: 
 *) echo '{{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{{"JOBID":"7","STAT":"RUN","ALLOC_SLOT":"4*n2"}}]}}' ;;
 esac""",
     )
-    table = source(lsf, now).poll_jobs({JobKey("lsf", "7")})
+    key = JobKey("lsf", "7")
+    table = source(lsf, now).poll_jobs((), {key})
     assert table.jobs == {}
     assert table.complete
+    assert source(lsf, now).poll_jobs({key}).jobs[key].state is JobState.RUNNING  # it is seen here
+
+
+def test_a_job_that_lives_here_and_that_lsf_does_not_know_makes_the_answer_worth_nothing(
+    lsf: Lsf, now: FakeClock
+) -> None:
+    lsf.say(
+        "bjobs",
+        f"case \"$*\" in *-m*) echo '{EMPTY}' ;; *) echo 'Job <7> is not found' >&2; exit 255 ;; esac",
+    )
+    key = JobKey("lsf", "7")
+    assert not source(lsf, now).poll_jobs({key}).complete  # it may be hidden from us
+    assert source(lsf, now).poll_jobs((), {key}).complete
+
+
+def test_a_host_that_lsf_calls_otherwise_keeps_its_jobs(lsf: Lsf, now: FakeClock) -> None:
+    answer = (FIXTURES / "bjobs-node.json").read_text().replace("n1", "n1-ib")
+    lsf.answer("bjobs", answer)
+    table = source(lsf, now).poll_jobs(())
+    assert len(table.jobs) == 4
+    assert table.jobs[JobKey("lsf", "101")].allocated_cpus == 4
+    assert table.jobs[JobKey("lsf", "104")].allocated_cpus is None  # on two hosts, and which is this one?
 
 
 def test_jobs_that_could_not_be_asked_about_prove_nothing(lsf: Lsf, now: FakeClock) -> None:
