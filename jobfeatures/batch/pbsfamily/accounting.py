@@ -54,12 +54,12 @@ class _Life:
 
     values: dict[str, str] = field(default_factory=dict)
     line: int = 0
-    submit_secs: float | None = None
+    submit_secs: int | None = None
     is_running: bool = False
     was_deleted: bool = False
     reruns: int = 0
-    suspended_since: float | None = None
-    suspended_secs: float = 0.0
+    suspended_since: int | None = None
+    suspended_secs: int = 0
 
 
 def recognise(head: str) -> bool:
@@ -116,7 +116,7 @@ def _told(record: JobRecord, problems: list[Rejected], strict: bool) -> Iterator
 
 def _take(
     lives: dict[str, _Life], line: str, number: int, zone: tzinfo | None
-) -> tuple[str, _Life, float | None, JobState | None] | None:
+) -> tuple[str, _Life, int | None, JobState | None] | None:
     """Add a line to its job's life; return the life, and how it ended, if this was the last line of it."""
     if len(line) > MAX_LINE_CHARACTERS and not line.endswith("\n"):
         raise ParseError("line too long")
@@ -140,8 +140,8 @@ def _take(
 
 
 def _live(
-    lives: dict[str, _Life], job_id: str, life: _Life, kind: str, at_secs: float
-) -> tuple[str, _Life, float | None, JobState | None] | None:
+    lives: dict[str, _Life], job_id: str, life: _Life, kind: str, at_secs: int
+) -> tuple[str, _Life, int | None, JobState | None] | None:
     ended: JobState | None = None
     if kind == QUEUED:
         life.submit_secs = at_secs if life.submit_secs is None else life.submit_secs
@@ -155,7 +155,7 @@ def _live(
     elif kind == SUSPENDED:
         life.suspended_since = at_secs
     elif kind == RESUMED and life.suspended_since is not None:
-        life.suspended_secs += max(0.0, at_secs - life.suspended_since)
+        life.suspended_secs += max(0, at_secs - life.suspended_since)
         life.suspended_since = None
     elif kind == DELETED:
         life.was_deleted = True
@@ -169,11 +169,11 @@ def _live(
     return None
 
 
-def parse_stamp(match: re.Match[str], zone: tzinfo | None) -> float:
+def parse_stamp(match: re.Match[str], zone: tzinfo | None) -> int:
     """Return epoch seconds of a line's own time. Raises ParseError."""
     month, day, year, hour, minute, second = (int(match[place]) for place in range(1, 7))
     try:
-        return datetime(year, month, day, hour, minute, min(second, 59), tzinfo=zone).timestamp()
+        return int(datetime(year, month, day, hour, minute, min(second, 59), tzinfo=zone).timestamp())
     except (ValueError, OverflowError, OSError) as error:
         raise ParseError("not a time", field="time", text=match[0]) from error
 
@@ -203,7 +203,7 @@ def make_record(
     job_id: str,
     life: _Life,
     ended: JobState | None,
-    at_secs: float | None,
+    at_secs: int | None,
     note: Note,
     source: str,
 ) -> JobRecord:
