@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.pbs.accounting import read_records, recognise, write_records
-from jobfeatures.batch.pbsfamily.accounting import parse_message
+from jobfeatures.batch.pbsfamily.accounting import parse_message, read_records, recognise
+from jobfeatures.batch.pbsfamily.accountingwrite import write_records
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import UNLIMITED, JobState
