@@ -60,7 +60,7 @@ FREE_TEXT = frozenset(
     }
     | {"StdErr", "Container", "Constraints", "WCKey"}
 )
-_HEADER = re.compile(r"([A-Za-z]{2,32})([^A-Za-z0-9]{1,8})[A-Za-z]")
+_HEADER = re.compile(r"([A-Za-z]{2,32})([^A-Za-z0-9 ]{1,8})[A-Za-z]")
 
 
 def parse_header(line: str) -> tuple[str, list[str]]:

@@ -18,6 +18,7 @@ from jobfeatures.formats.sacct.values import (
     parse_exit_code,
     parse_job_id,
     parse_memory,
+    parse_nodes,
     parse_number,
     parse_positive,
     parse_raw_time_limit,
@@ -99,7 +100,7 @@ _COLUMNS: Final[dict[str, tuple[tuple[str, Callable[[str], Any] | None], ...]]] 
     "suspended_secs": (("Suspended", parse_duration),),
     "restarts": (("Restarts", parse_number),),
     "exit": (("ExitCode", parse_exit_code),),
-    "nodes": (("NodeList", parse_text),),
+    "nodes": (("NodeList", parse_nodes),),
     "allocated_nodes": (("AllocNodes", parse_number), ("NNodes", parse_number)),
     "requested_nodes": (("ReqNodes", parse_positive),),
     "allocated_cpus": (("AllocCPUS", parse_number), ("NCPUS", parse_number)),
@@ -179,7 +180,7 @@ class SacctReader:
             for row in found:
                 if isinstance(row, Rejected):
                     yield row
-                elif row.step is None or not last or last[0].job_id != row.job_id:
+                elif row.step is None or not last or last[0].step or last[0].job_id != row.job_id:
                     yield from last
                     last = [row]
                 else:

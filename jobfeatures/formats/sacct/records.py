@@ -10,7 +10,7 @@ from typing import Final
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.sacct.lines import parse_header
 from jobfeatures.formats.sacct.reader import Row, SacctReader
-from jobfeatures.formats.sacct.values import count_gpus
+from jobfeatures.formats.sacct.values import NO_NODES, count_gpus
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import JobState
 from jobfeatures.nodelist import expand_nodes
@@ -72,7 +72,7 @@ def _expanded(text: str) -> tuple[str, ...]:
 def make_record(row: Row, *, earlier_runs: int = 0) -> JobRecord:
     """Return the record of a job or step. Raises ParseError for a list of nodes that is none.
 
-    A job that never had a CPU has not run, whatever its Start says. Of one
+    A job that never had a CPU or a node has not run, whatever its Start says. Of one
     that runs, or waits, the end is not known. Memory is what sacct measured in
     all tasks together (TRESUsageInTot), else in the largest task (MaxRSS); 0
     says that the job was over before it was looked at. CPU time is told when
@@ -82,9 +82,7 @@ def make_record(row: Row, *, earlier_runs: int = 0) -> JobRecord:
     waits = state is JobState.PENDING
     allocated, requested = row.allocated, row.requested
     cpus = row.allocated_cpus if row.allocated_cpus is not None else allocated.get("cpu")
-    never_ran = waits or (
-        state.is_finished and not row.elapsed_secs and (cpus == 0 or (cpus is None and not row.nodes))
-    )
+    never_ran = waits or (state.is_finished and not row.elapsed_secs and (cpus == 0 or row.nodes == NO_NODES))
     start = None if never_ran else row.start_secs
     end = row.end_secs if state.is_finished or state is JobState.UNKNOWN else None
     if end is None and start is not None and row.elapsed_secs is not None and state.is_finished:

@@ -18,6 +18,7 @@ from jobfeatures.model import UNLIMITED, JobState, Limit
 from jobfeatures.quantities import parse_binary_size, parse_count, parse_slurm_duration
 
 MAX_KEPT = 65536  # texts of a column
+NO_NODES = "None assigned"
 
 _JOB = re.compile(r"([1-9][0-9]{0,9})(?:_([0-9]{1,10}|\[[0-9,:%-]{1,65536}(?:\.\.\.)?\])|\+([0-9]{1,10}))?\Z")
 _DURATION = re.compile(r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{2}(?:\.[0-9]{1,9})?)\Z")
@@ -78,6 +79,11 @@ def parse_state(text: str) -> JobState:
 def parse_text(text: str) -> str | None:
     """Return a text, None for Slurm's words for nothing."""
     return None if text in UNKNOWN else text
+
+
+def parse_nodes(text: str) -> str | None:
+    """Return a compressed list of nodes, and ``None assigned`` as it is: such a job has not run."""
+    return text if text == NO_NODES else parse_text(text)
 
 
 def parse_number(text: str) -> int | None:
