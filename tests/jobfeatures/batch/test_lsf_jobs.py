@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.clustersums import compute_queue_sums
 from exporter.sampling.hierarchies import match_path
 from jobfeatures.batch.lsf.answers import parse_records
 from jobfeatures.batch.lsf.jobs import (
@@ -24,7 +25,7 @@ from jobfeatures.batch.lsf.jobs import (
 )
 from jobfeatures.batch.lsf.limits import Rules, parse_queues
 from jobfeatures.errors import ParseError
-from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures.model import Job, JobKey, JobState, JobTable
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "lsf"
 AROUND = Circumstances(
@@ -98,6 +99,16 @@ def test_a_pending_job_has_no_start_and_asks_for_slots() -> None:
     assert found.state is JobState.PENDING
     assert (found.start_secs, found.total_cpus, found.allocated_cpus) == (None, 16, None)
     assert found.reason == "PEND"
+
+
+@pytest.mark.parametrize(("stat", "waiting"), [("PEND", 1), ("PSUSP", 0)])
+def test_a_held_job_does_not_count_as_waiting(stat: str, waiting: int) -> None:
+    pending = {**RECORD, "STAT": stat, "ALLOC_SLOT": "", "EXEC_HOST": "", "START_TIME": ""}
+    jobs = parse_jobs([pending], AROUND).jobs
+    table = JobTable(source="lsf", jobs=jobs, taken_at_secs=AROUND.now_secs, complete=True)
+    sums = compute_queue_sums(table)
+    assert sums.jobs["normal", "PENDING"] == 1
+    assert sum(each.jobs for each in sums.waiting.values()) == waiting
 
 
 def test_a_finished_job_has_its_end() -> None:
