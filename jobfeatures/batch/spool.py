@@ -42,7 +42,7 @@ KEY_SOURCES: Final = {
     "wall_limit_secs": "Duration: ResourceLimit, else Requested, else uncategorized",
     "cpu_limit_secs": "ResourceLimit CPUTime",
     "max_rss_bytes": "ResourceLimit MaxMemory or MaxMemorySize, else Memory",
-    "max_swap_bytes": "Swap",
+    "max_swap_bytes": "ResourceLimit Swap, else Swap",
     "scratch_limit_bytes": "ResourceLimit MaxDisk, else Disk",
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -178,35 +178,39 @@ class ElementFeed:
         self._parser = DefusedExpatParser(forbid_dtd=True)
         self._parser.setContentHandler(self._builder)
         self._builder.setDocumentLocator(ExpatLocator(self._parser))
-        self.feed(before)
+        list(self.feed(before))
 
-    def feed(self, line: str) -> list[Event]:
+    def feed(self, line: str) -> Iterator[Event]:
         """Take a line; return what it finishes. Raises ParseError, after which nothing more can be fed."""
-        events: list[Event] = []
         for start in range(0, len(line), CHUNK_CHARACTERS):  # all jobs may stand on one line
-            events += self._feed_chunk(line[start : start + CHUNK_CHARACTERS])
-        return events
+            yield from self._feed_chunk(line[start : start + CHUNK_CHARACTERS])
 
-    def _feed_chunk(self, chunk: str) -> list[Event]:
+    def finish(self) -> Iterator[Event]:
+        """Return what is left at the end. Raises ParseError if that is part of a document."""
+        self._builder.check_end()
+        yield from self.feed("</_>")
+
+    def _feed_chunk(self, chunk: str) -> Iterator[Event]:
+        """Parse a part of a line; what stands before a fault in it is handed out all the same."""
         self._fed += len(chunk)
         if self._fed > self._max_characters:
             raise _placed(f"larger than {self._max_characters} characters", "", *self._builder.place())
+        fault: ParseError | None = None
         try:
             self._parser.feed(chunk)
         except SAXParseException as error:
             line, column = _place_of(error)
-            raise _placed(error.getMessage(), "", self._builder.shifted(line), column) from None
+            fault = _placed(error.getMessage(), "", self._builder.shifted(line), column)
         except DefusedXmlException:
-            raise _placed("document type declarations are not accepted", "", *self._builder.place()) from None
+            fault = _placed("document type declarations are not accepted", "", *self._builder.place())
+        except ParseError as error:  # of the builder
+            fault = error
         events = self._builder.take_events()
         if events:
             self._fed = len(chunk)
-        return events
-
-    def finish(self) -> list[Event]:
-        """Return what is left at the end. Raises ParseError if that is part of a document."""
-        self._builder.check_end()
-        return self.feed("</_>")
+        yield from events
+        if fault is not None:
+            raise fault
 
 
 def repair_quotes(text: str) -> str:

@@ -174,6 +174,12 @@ def test_a_whole_log_may_stand_on_one_line():
     assert ids(read(text)) == [str(n) for n in range(5000)]
 
 
+def test_what_stands_before_a_fault_on_its_line_is_read():
+    assert ids(read(f"{job('1').strip()}{job('2').strip()}<Job><Id></Job>\n{job('3')}")) == [
+        "1", "2", "1: column 54: mismatched tag", "3",
+    ]  # fmt: skip
+
+
 def test_defaults_hold_before_and_after_them():
     defaults = "<JobDefaults>\n<User>a</User></JobDefaults>\n"
     text = f"<JobGroup>\n<Id>g</Id>\n{job('1')}{defaults}{job('2')}{job('3', '<User>b</User>')}</JobGroup>\n{job('4')}"
