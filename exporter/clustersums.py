@@ -21,7 +21,7 @@ STARTS_JOBS = frozenset({"IDLE", "MIXED", "ALLOCATED"})
 STARTS_NONE = frozenset({"DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE", "REBOOT_ISSUED"})
 
 _WORD = re.compile(r"[A-Za-z_]{1,40}\Z")
-_NOT_ELIGIBLE = re.compile(r"JobHeld|Dependency|BeginTime|PSUSP\Z")
+_NOT_ELIGIBLE = re.compile(r"JobHeld|Held\Z|Dependency|BeginTime|PSUSP\Z")
 
 
 @dataclass(frozen=True, slots=True)

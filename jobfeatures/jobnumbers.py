@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 LARGEST: Final = 2**32 - 1  # that Slurm gives; numbers that are made up come after it
+
+# Numbers of Slurm, LSF and Grid Engine; PBS and Torque add the name of their server: 123.pbs1.
+_NUMBER = re.compile(r"([0-9]{1,10})(?:\.[A-Za-z][A-Za-z0-9.-]*)?\Z")
 
 
 class JobNumbers:
@@ -23,3 +27,10 @@ class JobNumbers:
 def is_number(text: str) -> bool:
     """Tell whether the id of a job is a number as Slurm gives them."""
     return text.isascii() and text.isdigit() and text[0] != "0" and len(text) <= 10 and int(text) <= LARGEST
+
+
+def parse_job_number(job_id: str) -> int | None:
+    """Return a batch job's number; None for one that is not a number alone, as ``7[3]`` or ``12.0``."""
+    match = _NUMBER.match(job_id)
+    number = int(match[1]) if match else 0
+    return number if 0 < number <= LARGEST else None

@@ -70,15 +70,20 @@ class JobsDocuments:
         return jobs_document(self._origin, self._records(taken_at_secs), taken_at_secs)
 
     def _records(self, taken_at_secs: float) -> Iterator[Document]:
+        lost = 0
         for record in self._found(taken_at_secs):
             try:
                 fields = job_fields(self._origin, record)
             except ParseError as error:
-                log.warning("job is not sent: %s", error, extra={"job_id": record.key.job_id})
+                if not lost:  # there may be a hundred thousand of them
+                    log.warning("job is not sent: %s", error, extra={"job_id": record.key.job_id})
+                lost += 1
                 continue
             new = fields if self._changes is None else self._changes.changes(fields)
             if new is not None:
                 yield new
+        if lost > 1:
+            log.warning("jobs are not sent: %d in all", lost)
         if self._changes is not None:
             self._changes.end_round()
 

@@ -7,15 +7,11 @@ time, so that they are never merged.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from exporter.snapshot import Snapshot
+from jobfeatures.jobnumbers import parse_job_number
 from jobfeatures.model import JobKey
-
-# Numbers of Slurm, LSF and Grid Engine; PBS and Torque add the name of their server: 123.pbs1.
-_NUMBER = re.compile(r"([0-9]{1,10})(?:\.[A-Za-z][A-Za-z0-9.-]*)?\Z")
-MAX_JOB = 2**32 - 1  # a consumer keeps it in 32 bits
 
 
 class WorkId(NamedTuple):
@@ -24,13 +20,6 @@ class WorkId(NamedTuple):
     job: int
     epoch: int
     is_batch: bool
-
-
-def parse_job_number(job_id: str) -> int | None:
-    """Return a batch job's number; None for one that is not a number alone, as ``7[3]`` or ``12.0``."""
-    match = _NUMBER.match(job_id)
-    number = int(match[1]) if match else 0
-    return number if 0 < number <= MAX_JOB else None
 
 
 def identify(snapshot: Snapshot) -> dict[int, WorkId]:

@@ -32,6 +32,7 @@ STATES: Final = MappingProxyType(
         7: JobState.SUSPENDED,
     }
 )
+IDLE: Final = 1
 HELD: Final = 5
 PARALLEL_UNIVERSE: Final = 11
 LIMIT_ATTRIBUTES: Final = ("AllowedJobDuration", "AllowedExecuteDuration")

@@ -15,6 +15,7 @@ from jobfeatures.batch.htcondor.basics import KIB, MIB, NAME, parse_job_id
 from jobfeatures.batch.htcondor.fields import Evaluate, Fields, Note, ignore
 from jobfeatures.batch.htcondor.jobad import (
     HELD,
+    IDLE,
     PARALLEL_UNIVERSE,
     SITE_LIMITS,
     account_of,
@@ -105,6 +106,8 @@ def parse_queued_job(
         user=job.text("Owner"),
         account=account_of(job),
         submit_secs=job.epoch("QDate"),
+        # Since when it is idle: since its submission, its release or its eviction.
+        eligible_secs=job.epoch("EnteredCurrentStatus") if job.integer("JobStatus") == IDLE else None,
         start_secs=job.epoch("JobCurrentStartDate") if state is not JobState.PENDING else None,
         end_secs=end_of(job, state),
         nodes=host_of(job.text("RemoteHost") if state.is_on_node else None),

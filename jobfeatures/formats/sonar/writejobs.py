@@ -12,6 +12,7 @@ else the value + 2, and what is not known is left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -28,9 +29,11 @@ from jobfeatures.formats.sonar.envelopes import (
     unicode_text,
 )
 from jobfeatures.formats.sonar.fields import JOB_STATES
+from jobfeatures.jobnumbers import parse_job_number
 from jobfeatures.model import UNLIMITED, Limit
 from jobfeatures.nodelist import fold_ranges
 
+_DIGITS = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
 TYPES = {CURRENT: JOBS, SEED: "jobs"}
 LIMIT_UNIT_SECS = {CURRENT: 1, SEED: 60}
 ALWAYS = ("job_id", "job_step", "job_name", "job_state")  # stand in every record
@@ -64,10 +67,10 @@ def jobs_document(origin: Origin, records: Iterable[Document], taken_at_secs: fl
 def job_fields(origin: Origin, record: AccountingRecord) -> Document:
     """Return all that is known of one job or step, in the order of the text.
 
-    Raises ParseError for a state or a node's name that is none.
+    Raises ParseError for a job id that is no number, and a state or a node's name that is none.
     """
     fields: dict[str, Any] = {
-        "job_id": int(record.key.job_id),
+        "job_id": _job_number(record.key.job_id),
         "job_step": record.step,
         "job_name": unicode_text(record.name),
         "job_state": job_state(record.state),
@@ -145,6 +148,14 @@ def _limit(value: Limit, unit: int) -> int | None:
 
 def _kib(size: int | None) -> int | None:
     return None if size is None else size // 1024
+
+
+def _job_number(job_id: str) -> int:
+    # A log's jobs may have numbers that were made up, beyond those that any batch system gives.
+    number = int(job_id) if _DIGITS.match(job_id) else parse_job_number(job_id)
+    if number is None:
+        raise ParseError("not a number", field="job_id", text=job_id)
+    return number
 
 
 def _number(text: str | None) -> int | None:

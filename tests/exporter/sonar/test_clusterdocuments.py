@@ -94,10 +94,15 @@ def test_many_jobs_are_many_documents_and_one_where_one_is_asked_for(origin, sou
     assert ids([made.make_one()]) == [[1, 2, 3, 4, 5]]
 
 
-def test_a_job_that_the_format_cannot_hold_costs_itself_only(origin, source, clock):
+def test_a_job_that_the_format_cannot_hold_costs_itself_only(origin, source, clock, caplog):
     source.records = [
         AccountingRecord(key=JobKey("slurm", "1"), state="DREAMING"),
         AccountingRecord(key=JobKey("slurm", "2"), state="RUNNING", nodes=("not a node",)),
         AccountingRecord(key=JobKey("slurm", "3"), state="RUNNING"),
+        AccountingRecord(key=JobKey("htcondor", "4711.3"), state="RUNNING"),
     ]
     assert ids(documents(origin, source, clock).make()) == [[3]]
+    assert [each.message.partition(":")[0] for each in caplog.records] == [
+        "job is not sent",
+        "jobs are not sent",
+    ]

@@ -205,3 +205,16 @@ def test_whatever_users_write_the_document_is_valid(name, user, number, size, pr
         RECORD, name=name, user=user, priority=number, wall_limit_secs=number, max_resident_bytes=size
     )
     assert faults(jobs_document(speaker, [job_fields(speaker, record)], 0), profile) == []
+
+
+@pytest.mark.parametrize(("job_id", "number"), [("12", 12), ("123.pbs1", 123), ("4294967296", 2**32)])
+def test_a_job_goes_by_its_number(origin, job_id, number):
+    fields = job_fields(origin, replace(RECORD, key=JobKey("x", job_id)))
+    assert fields["job_id"] == number
+
+
+@pytest.mark.parametrize("job_id", ["4711.3", "7[3]", "", "x", "１２"])
+def test_a_job_without_a_number_is_an_error_and_takes_nothing_down(origin, job_id):
+    with pytest.raises(ParseError) as caught:
+        job_fields(origin, replace(RECORD, key=JobKey("x", job_id)))
+    assert caught.value.field == "job_id"

@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sonar.workid import MAX_JOB, WorkId, identify, parse_job_number
+from exporter.sonar.workid import WorkId, identify
+from jobfeatures.jobnumbers import LARGEST, parse_job_number
 
 
 @pytest.mark.parametrize(
     ("job_id", "number"),
-    [("12", 12), ("123.pbs1", 123), ("4294967295", MAX_JOB), ("7.head.example.org", 7)],
+    [("12", 12), ("123.pbs1", 123), ("4294967295", LARGEST), ("7.head.example.org", 7)],
 )
 def test_numbers_with_or_without_a_server_are_numbers(job_id, number):
     assert parse_job_number(job_id) == number
@@ -26,7 +27,7 @@ def test_what_is_more_than_a_number_is_none(job_id):
 @given(st.text(max_size=40))
 def test_any_name_of_a_job_is_judged(text):
     number = parse_job_number(text)
-    assert number is None or 0 < number <= MAX_JOB
+    assert number is None or 0 < number <= LARGEST
 
 
 def test_processes_without_a_job_count_by_group_and_boot(snapshot):

@@ -1,12 +1,14 @@
 """condor_q and condor_status. Fixtures are constructed, and printed by HTCondor's library."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.clustersums import compute_queue_sums
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, parse_notice, parse_status
 from jobfeatures.batch.htcondor.queue import QUEUE_ATTRIBUTES, parse_queue
@@ -58,6 +60,7 @@ def test_a_pending_job_has_what_it_asks_for_where_that_has_a_value():
     assert (pending.state, pending.start_secs, pending.nodes) == (JobState.PENDING, None, ())
     assert (pending.total_cpus, pending.limits.scratch_bytes) == (None, None)  # expressions
     assert pending.limits.memory_bytes == 3000 * MIB
+    assert (pending.eligible_secs, pending.reason) == (None, None)
 
 
 def test_the_library_knows_what_expressions_ask_for():
@@ -182,3 +185,11 @@ def test_any_values_give_jobs_and_nodes(data):
     slots = data.draw(st.lists(st.dictionaries(st.sampled_from(STATUS_ATTRIBUTES), VALUES), max_size=3))
     for parse, ads in ((queue_of, jobs), (lambda text: parse_status(text, taken_at_secs=1.0), slots)):
         parse(json.dumps(ads))
+
+
+def test_a_job_waits_since_it_is_idle_and_not_while_it_is_held():
+    ad = '{"ClusterId": 1, "ProcId": %d, "JobStatus": %d, "QDate": 5, "EnteredCurrentStatus": 9}'
+    table = queue_of(f"[{ad % (0, 1)}, {ad % (1, 5)}]")
+    assert by_id(table)["1.0"].eligible_secs == 9
+    sums = compute_queue_sums(replace(table, taken_at_secs=10.0))
+    assert (sums.waiting[""].jobs, sums.waiting[""].first_since_secs) == (1, 9)
