@@ -30,11 +30,16 @@ RETRY_SECS = 30.0  # after a question that was not answered
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A job's directory: what was read when it looked like this. `shepherds` run the job."""
+    """A job's directory: what was read when it looked like this.
+
+    `shepherds` run the job. Only where it `is_master`, on the host of its first
+    task, does the job end with them.
+    """
 
     state: tuple[int, int, int]
     job: Job
     shepherds: tuple[int, ...]
+    is_master: bool
 
 
 class GridEngineSource(PolledSource):
@@ -42,8 +47,9 @@ class GridEngineSource(PolledSource):
 
     A job is there while its directory is and a shepherd of it lives: where
     execd keeps directories (KEEP_ACTIVE in sge_conf(5)) those of ended jobs
-    remain. Of a directory that is not complete, or cannot be read, the table
-    keeps the jobs that it may belong to and that were asked about.
+    remain. Of a directory that is not complete, cannot be read, or has tasks of
+    a parallel job that have ended, the table keeps the jobs that it may belong
+    to and that were asked about, unless the master knows of no such job.
     """
 
     name = NAME
@@ -86,6 +92,8 @@ class GridEngineSource(PolledSource):
                 jobs.setdefault(key, Job(key=key))
         numbers = {number for key in jobs if (number := number_of(key.job_id)) is not None}
         self._ask_about_jobs(numbers, now_secs, rejected.append)
+        for key in [key for key in jobs if key.job_id in unclear and self._has_ended(key)]:
+            del jobs[key]
         notice = self._ask_about_queues(now_secs, rejected.append)
         return JobTable(
             source=NAME,
@@ -119,6 +127,8 @@ class GridEngineSource(PolledSource):
                 unclear |= {name, name.partition(".")[0]}
             elif any(is_shepherd(pid, self._procfs) for pid in known.shepherds):
                 jobs[known.job.key] = known.job
+            elif not known.is_master:  # its next task may be about to start
+                unclear.add(known.job.key.job_id)
         return jobs, unclear
 
     def _refresh(
@@ -131,15 +141,16 @@ class GridEngineSource(PolledSource):
             state = found.st_ino, found.st_mtime_ns, found.st_ctime_ns
             if known is not None and known.state == state:
                 return known
-            shepherds = tuple(_read_shepherds(path, owners))
-            if not shepherds:  # the shepherd notes its own pid when all the rest is written
+            master, tasks = _read_shepherds(path, owners)
+            if master is None and not tasks:  # the shepherd notes its own pid when all the rest is written
                 return None
             job = read_job(path, name, owners, note)
         except (OSError, ParseError) as error:
             if not isinstance(error, FileNotFoundError):
                 note(_rejected(path, error))
             return known
-        self._known[name] = _Known(state, job, shepherds)
+        shepherds = tasks if master is None else (master, *tasks)
+        self._known[name] = _Known(state, job, shepherds, master is not None)
         return self._known[name]
 
     # --- the master
@@ -162,11 +173,14 @@ class GridEngineSource(PolledSource):
             self._complain(JOB_SOURCE, str(error), note)
             return
         self._complaints.pop(JOB_SOURCE, None)
-        for number in due:  # a job that the master does not know is about to be taken away
+        for number in due:
             asked = answers.jobs.get(number)
-            if asked is not None and asked.known:
+            if asked is None and answers.jobs and not answers.rejected:  # left out beside known ones
+                asked = Asked(known=False)
+            if asked is not None:
                 self._asked[number] = asked
-                self._due_secs[number] = now_secs + self._refresh_secs
+                if asked.known:
+                    self._due_secs[number] = now_secs + self._refresh_secs
         for each in answers.rejected:
             note(each)
 
@@ -194,20 +208,25 @@ class GridEngineSource(PolledSource):
             note(Rejected(question, reason))
         self._complaints[question] = reason
 
+    def _has_ended(self, key: JobKey) -> bool:
+        """Tell whether the master knows no such job."""
+        asked = self._asked.get(number_of(key.job_id) or "")
+        return asked is not None and not asked.known
+
     def _with_wall_limit(self, job: Job) -> Job:
         queue = self._queues.queues.get(job.partition or "")
         return with_wall_limit(job, self._asked.get(number_of(job.key.job_id) or ""), queue)
 
 
-def _read_shepherds(path: str, owners: frozenset[int]) -> Iterable[int]:
-    """Yield the shepherds of a job: its own, and those of its tasks here."""
+def _read_shepherds(path: str, owners: frozenset[int]) -> tuple[int | None, tuple[int, ...]]:
+    """Return the shepherd of a job, None on hosts that have tasks of it only, and those of its tasks here."""
+    found: list[int | None] = []
     for folder in (path, *(f"{path}/{name}" for name in list_tasks(path))):
         try:
-            pid = parse_number(read_owned(f"{folder}/pid", owners))
+            found.append(parse_number(read_owned(f"{folder}/pid", owners)))
         except FileNotFoundError:
-            continue
-        if pid is not None:
-            yield pid
+            found.append(None)
+    return found[0], tuple(pid for pid in found[1:] if pid is not None)
 
 
 def _rejected(path: str, error: OSError | ParseError) -> Rejected:

@@ -275,8 +275,25 @@ def test_a_node_may_have_tasks_of_a_parallel_job_only(node, source):
         (folder / name).rename(task / name)
     for name in ("environment", "pe_hostfile"):
         (folder / name).unlink()
+    node.answer_jobs({"10": "60"})
     job = source.poll_jobs(()).jobs[key("10")]
     assert (job.allocated_cpus, job.user, job.nodes) == (2, "alice", ())
+
+
+def test_between_two_tasks_a_parallel_job_has_not_ended_on_their_node(node, source, clock):
+    folder = node.start("10.1")
+    task = folder / "1.vm"
+    task.mkdir()
+    for name in ("config", "pid"):
+        (folder / name).rename(task / name)
+    node.answer_jobs({"10": "60"})
+    assert source.poll_jobs(()).jobs[key("10")].state is JobState.RUNNING
+    shutil.rmtree(node.proc / "500")
+    assert source.poll_jobs({key("10")}).jobs[key("10")].state is JobState.UNKNOWN
+    assert source.poll_jobs(()).jobs == {}
+    (node.path / "jobs.xml").write_bytes((FIXTURES / "qstat-j-unknown.xml").read_bytes())
+    clock.secs += 300
+    assert source.poll_jobs({key("10")}).jobs == {}
 
 
 def test_the_owner_of_the_trace_is_the_job_s_user(node, source, monkeypatch):
