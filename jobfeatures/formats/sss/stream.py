@@ -4,8 +4,8 @@ A log is one JobGroup with many jobs, or one document a job, one after the
 other. What is broken costs its document, or its job in a group: reading goes
 on at the next line that begins with a document or a job.
 
-JobDefaults may stand behind the jobs that they hold for: 2,000 jobs wait for
-them. Where they come later still, that is an error, and those jobs lack them.
+JobDefaults may stand behind the jobs that they hold for: 2,000 jobs of an
+ordinary size wait for them. Where they come later still, that is an error, and those jobs lack them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from jobfeatures.formats.sss.vocabulary import CONTENT, ROOTS
 from jobfeatures.formats.sss.xml import Element, ElementFeed, Event, repair_quotes
 
 MAX_HELD: Final = 2000
+MAX_HELD_SIZE: Final = 2**25  # bytes, roughly
 Found = SssJob | Rejected | ParseError
 _DECLARATION = re.compile(r"\ufeff?[ \t]{0,80}<\?xml[ \t\r\n][^>]{0,200}\?>")
 _START = re.compile(r"[ \t]*<(Job|JobGroup)(?:[ \t\r\n/>]|\Z)")
@@ -46,7 +47,7 @@ def read_jobs(lines: Iterable[str], *, repairing: bool = False) -> Iterator[Foun
         yield from reader.read_line(number, text)
     yield from reader.finish()
     if repaired:
-        yield Rejected("", f"typographic quotes in {repaired} lines were read as straight ones")
+        yield Rejected("", f"typographic quotes were read as straight ones, in {repaired} line(s)")
 
 
 class _StreamReader:
@@ -120,6 +121,7 @@ class _Group:
         self._defaults: SssJob | None = None
         self._refused: str | None = None  # why none of its jobs can be taken
         self._held: list[Element] | None = []  # None: they wait no longer
+        self._held_size = 0
 
     def begin(self, element: Element) -> Iterator[Found]:
         """Take what stands at the beginning: its attributes."""
@@ -140,7 +142,8 @@ class _Group:
                 yield from self._read(element)
                 return
             self._held.append(element)
-            if len(self._held) > MAX_HELD:
+            self._held_size += _size(element)
+            if len(self._held) > MAX_HELD or self._held_size > MAX_HELD_SIZE:
                 yield from self.finish()
             return
         notes: list[Rejected] = []
@@ -169,7 +172,7 @@ class _Group:
         defaults = read_container(element, CONTENT["JobGroup"]["JobDefaults"], self._policy, [])
         self._defaults = defaults if isinstance(defaults, SssJob) else None
         if late:
-            yield error_at(element, f"after more than {MAX_HELD} jobs, which were read without it")
+            yield error_at(element, "after many jobs, which were read without it")
         yield from self.finish()
 
     def _read(self, element: Element) -> Iterator[Found]:
@@ -177,6 +180,11 @@ class _Group:
             yield error_at(element, self._refused)
         else:
             yield from _read_job(element, self._policy, self._defaults)
+
+
+def _size(element: Element) -> int:
+    attributes = sum(map(len, element.attributes.values()))
+    return 300 + len(element.text) + attributes + sum(map(_size, element.children))
 
 
 def _read_job(element: Element, policy: str, defaults: SssJob | None) -> Iterator[Found]:

@@ -196,10 +196,22 @@ def test_defaults_that_come_very_late_are_an_error_and_hold_from_there():
     text = f"<JobGroup>\n{many}<JobDefaults><User>a</User></JobDefaults>\n{job('x')}</JobGroup>\n"
     found = read(text)
     assert ids(found)[-2:] == [
-        f"{MAX_HELD + 3}: column 1: after more than {MAX_HELD} jobs, which were read without it",
+        f"{MAX_HELD + 3}: column 1: after many jobs, which were read without it",
         "x",
     ]
     assert [each.user for each in (found[0], found[-1])] == [None, "a"]
+
+
+def test_few_large_jobs_wait_for_defaults():
+    large = "".join(job(str(n), f"<Name>{'x' * 900_000}</Name>") for n in range(60))
+    text = f"<JobGroup>\n{large}<JobDefaults><User>a</User></JobDefaults>\n{job('x')}</JobGroup>\n"
+    found = [
+        each
+        for each in read_records(text.splitlines(keepends=True), source="f")
+        if isinstance(each, Rejected)
+    ]
+    assert found[0].reason == "column 16: longer than 131072 characters"  # none is kept, all are told
+    assert found[-1].reason == "column 1: after many jobs, which were read without it"
 
 
 def test_what_is_broken_costs_its_document_or_its_job_only():
@@ -262,7 +274,7 @@ def test_a_tolerant_reader_repairs_quotes_and_says_so(sss_fixtures):
     text = (sss_fixtures / "typographic_quotes.xml").read_text()
     record, note = read(text)
     assert (record.job_id, record.requested_cpus) == ("demo.19.0", 12)
-    assert note == Rejected("f", "typographic quotes in 1 lines were read as straight ones")
+    assert note == Rejected("f", "typographic quotes were read as straight ones, in 1 line(s)")
     with pytest.raises(ParseError, match="4: column 20: not well-formed"):
         read(text, strict=True)
 
