@@ -5,6 +5,7 @@ import importlib
 import inspect
 import json
 from collections import Counter
+from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,50 @@ MOVED = {
     "sonar": {"queue", "requested_memory_bytes", "total_nodes"},
 }
 PLAIN = {"swf": {"suspended_secs": None}}  # which the time that it ran is without
+
+
+FIXTURES = ROOT / "tests/fixtures"
+LOGS = {
+    "pbs/accounting.txt": "pbs",
+    "torque/accounting.txt": "pbs",
+    "gridengine/accounting": "gridengine",
+    "htcondor/history": "htcondor",
+    "htcondor/history.json": "htcondor",
+    "lsf/lsb.acct": "lsf",
+    "slurm/json/accounting.txt": "sacct",
+    "slurm/json/accounting-v0.0.38.json": "slurmjson",
+    "slurm/json/jobs-v0.0.37.json": "slurmjson",
+    "sss/job_group.xml": "sss",
+}
+
+
+@pytest.mark.parametrize("to_kind", WRITABLE)
+@pytest.mark.parametrize("name", LOGS)
+def test_logs_of_every_kind_become_logs_of_every_other(name, to_kind):
+    """What was captured or constructed for the readers; see the README beside each."""
+    text = (FIXTURES / name).read_text(encoding="utf-8", errors="replace")
+    assert recognise_kind(text[:4096]) == LOGS[name]
+    notes = Notes()
+    records = notes.accepted(read_log(text.splitlines(keepends=True), LOGS[name], source=name, zone=UTC))
+    lines = [f"{line}\n" for line in write_log(records, to_kind, notes)]
+    assert notes.read > 0
+    if KINDS[to_kind].jobs_only:
+        gone = sum(notes.lost[each] for each in ("step", "earlier run", "step without its job"))
+    else:
+        gone = 0
+    gone += sum(count for each, count in notes.lost.items() if each.startswith("job "))
+    if notes.read > gone:
+        assert recognise_kind("".join(lines)[:4096]) == to_kind
+    found = list(read_log(lines, to_kind, source="again", strict=True, zone=UTC))
+    assert len(found) == notes.read - gone
+
+
+def test_no_file_of_the_other_tests_is_taken_for_two_kinds():
+    modules = [importlib.import_module(KINDS[name].reader) for name in READABLE]
+    for path in FIXTURES.rglob("*"):
+        if path.is_file():
+            head = path.read_bytes()[:4096].decode("utf-8", "replace")
+            assert sum(module.recognise(head) for module in modules) <= 1, path
 
 
 def test_what_an_output_is_called_says_its_kind():
