@@ -227,3 +227,15 @@ def test_public_machine_ads_as_xml_are_read():
     ads = list(read_ads(path.read_text().splitlines(keepends=True), source="cs"))
     assert [ad.text("MyType") for ad in ads] == ["Machine"] * path.read_text().count("<c>")
     assert ads[0].text("Name") == "glidein_1@cmswn001.local"
+
+
+@PUBLIC
+def test_public_files_that_are_cut_down_ads_are_told_from_history():
+    folder = Path(DATA) / "batch" / "lapis" / "lapis_tests" / "data"
+    if not folder.exists():
+        pytest.skip(f"{folder} is not there")
+    text = (folder / "job_list_minimal.json").read_text()
+    found = read(text)
+    assert recognise(text[:4096])
+    assert [(type(each), each.field) for each in found] == [(Rejected, "ClusterId")] * text.count('"QDate"')
+    assert not recognise((folder / "htcondor_jobs.csv").read_text()[:4096])
