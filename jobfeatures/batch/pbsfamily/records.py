@@ -44,6 +44,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s{}\[\]:,"]+', re.DOTALL)
 _ESCAPE = re.compile(r"\\\\|\\(?![\"/bfnrt]|u[0-9a-fA-F]{4})")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
 _WORDS = frozenset({"true", "false", "null"})
+_JOB_NAME = re.compile(r"[0-9]+(?:\[[0-9]*\])?\.")
 _MEMBER = re.compile(r'^[ \t]*"([0-9A-Za-z][A-Za-z0-9._\[\]-]{0,299})"[ \t]*:[ \t]*(?=\{)', re.MULTILINE)
 
 
@@ -181,7 +182,7 @@ def parse_json(text: str, *, member: str, source: str) -> Records:
                 ((name, _flatten(name, each)) for name, each in members.items()), source=source
             )
             return Records(records.found, (*faults, *records.rejected), records.unsure)
-    records = collect_records(_read_each(text), source=source)
+    records = collect_records(_read_each(text, member), source=source)
     if not records.found and not records.unsure:
         raise ParseError("no records", source=source, text=text)
     return Records(
@@ -212,19 +213,24 @@ def _repair(match: re.Match[str]) -> str:
     return json.dumps(token)
 
 
-def _read_each(text: str) -> Iterator[tuple[str, Record | ParseError]]:
-    """Read the objects that stand on lines of their own with a name; a broken one costs itself."""
-    position = 0
-    while match := _MEMBER.search(text, position):
-        name, position = match[1], match.end()
-        if name in _NO_RECORDS:
-            continue
+def _read_each(text: str, member: str) -> Iterator[tuple[str, Record | ParseError]]:
+    """Read the objects that stand on lines of their own with a record's name; a broken one costs itself.
+
+    Each is read out of its own part of the text: where an error is, is
+    counted from the start.
+    """
+    starts = [match for match in _MEMBER.finditer(text) if _is_record(match[1], member)]
+    ends = [*(match.start() for match in starts[1:]), len(text)]
+    for match, end in zip(starts, ends, strict=False):
+        part = text[match.end() : end]
         try:
-            value, position = _DECODER.raw_decode(text, position)
+            yield match[1], _flatten(match[1], _DECODER.raw_decode(part)[0])
         except (ValueError, RecursionError) as error:
-            yield name, ParseError(f"not JSON: {_reason(error)}", text=text[position : position + 200])
-        else:
-            yield name, _flatten(name, value)
+            yield match[1], ParseError(f"not JSON: {_reason(error)}", text=part[:200])
+
+
+def _is_record(name: str, member: str) -> bool:
+    return _JOB_NAME.match(name) is not None if member == "Jobs" else name not in _NO_RECORDS
 
 
 def _flatten(name: str, value: Any) -> Record | ParseError:
