@@ -26,6 +26,7 @@ from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
 
 MAX_ASKED = 500  # jobs of one question
 RETRY_SECS = 30.0  # after a question that was not answered
+ASK_GAP_SECS = 10.0  # between two questions about jobs, however often jobs start
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class GridEngineSource(PolledSource):
         self._asked: dict[str, Asked] = {}  # by number
         self._due_secs: dict[str, float] = {}  # when a number is asked about again; monotonic
         self._queues = QueueAnswers({})
+        self._jobs_due_secs = 0.0
         self._queues_due_secs = 0.0
         self._complaints: dict[str, str] = {}  # the last one of each question, told once
 
@@ -164,8 +166,9 @@ class GridEngineSource(PolledSource):
         self._due_secs = {number: secs for number, secs in self._due_secs.items() if number in wanted}
         due = [number for number in wanted if self._due_secs.get(number, now_secs) <= now_secs]
         due = sorted(due, key=int)[:MAX_ASKED]
-        if not due:
+        if not due or now_secs < self._jobs_due_secs:
             return
+        self._jobs_due_secs = now_secs + ASK_GAP_SECS
         self._due_secs.update((number, now_secs + RETRY_SECS) for number in due)
         try:
             answers = ask_about_jobs(due, qstat=self._qstat, timeout_secs=self._timeout_secs)

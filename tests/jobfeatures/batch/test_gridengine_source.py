@@ -6,17 +6,22 @@ import errno
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jobfeatures.batch import gridengine, load_module
-from jobfeatures.batch.gridengine.source import MAX_ASKED, RETRY_SECS, GridEngineSource
+from jobfeatures.batch.gridengine.source import ASK_GAP_SECS, MAX_ASKED, RETRY_SECS, GridEngineSource
 from jobfeatures.batch.gridengine.spool import find_spool, is_shepherd, read_owned
 from jobfeatures.config import Config
-from jobfeatures.errors import SourceError
+from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.model import UNLIMITED, JobKey, JobState
 
+ROOT = Path(__file__).parents[3]
 FIXTURES = Path(__file__).parents[2] / "fixtures/gridengine"
 
 
@@ -143,7 +148,7 @@ def test_answers_are_kept_and_asked_for_again(node, source, clock):
     node.start("12.1", 600)
     source.poll_jobs(())
     assert node.asked() == ["-j 12 -xml"]
-    clock.secs += 1
+    clock.secs += ASK_GAP_SECS
     source.poll_jobs(())
     assert sorted(line[:2] for line in node.asked()) == ["-f", "-j"]
 
@@ -322,11 +327,22 @@ def test_a_spool_that_cannot_be_listed_is_no_answer(node, source):
         source.poll_jobs(())
 
 
-def test_a_long_list_is_asked_about_in_parts(node, source):
+def test_jobs_that_start_every_second_are_not_asked_about_every_second(node, source, clock):
+    questions = 0
+    for number in range(1, 31):
+        node.start(f"{number}.1")
+        clock.secs += 1
+        source.poll_jobs(())
+        questions += sum(line.startswith("-j") for line in node.asked())
+    assert questions == 3
+
+
+def test_a_long_list_is_asked_about_in_parts(node, source, clock):
     for number in range(1, MAX_ASKED + 3):
         node.start(f"{number}.1")
     source.poll_jobs(())
     assert len(node.asked()[0].split()[1].split(",")) == MAX_ASKED
+    clock.secs += ASK_GAP_SECS
     source.poll_jobs(())
     assert node.asked() == [f"-j {MAX_ASKED + 1},{MAX_ASKED + 2} -xml"]
 
@@ -425,10 +441,47 @@ def test_ids_of_prologs_and_jobs():
     "variables", [{}, {"JOB_ID": "x"}, {"JOB_ID": "10.4"}, {"JOB_ID": "1", "SGE_TASK_ID": "x"}]
 )
 def test_what_is_no_job_s_environment_is_an_error(variables):
-    from jobfeatures.errors import ParseError
-
     with pytest.raises(ParseError):
         gridengine.job_id_of(variables)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["JOB_ID", "SGE_TASK_ID", "SGE_JOB_SPOOL_DIR"]), st.text("0123456789./xü")
+    )
+)
+def test_any_environment_is_that_of_a_job_or_a_parse_error(variables):
+    try:
+        job = gridengine.job_from_prolog(variables, node_name=None)
+    except ParseError:
+        return
+    assert job.key.job_id == gridengine.job_id_of(variables)
+
+
+def test_a_hook_imports_nothing_heavy(node):
+    """As for other systems: a prolog starts the command once a job."""
+    folder = node.start("10.1")
+    code = (
+        "import sys, jobfeatures.cli, jobfeatures.commands.publish, jobfeatures.batch.gridengine as system;"
+        "jobfeatures.cli.build_parser('publish', in_haste=True);"
+        f"job = system.job_from_prolog({environ(folder)!r}, node_name='vm'); assert job.allocated_cpus == 2;"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    heavy = {
+        "xml",
+        "defusedxml",
+        "ClusterShell",
+        "asyncio",
+        "subprocess",
+        "selectors",
+        "datetime",
+        "json",
+        "shutil",
+    }
+    assert heavy & set(done.stdout.split()) == set()
 
 
 def test_a_prolog_asks_for_the_limit_of_elapsed_time(node):
