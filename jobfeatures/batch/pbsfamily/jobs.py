@@ -181,8 +181,13 @@ class Fields:
         return tuple(found)
 
     def user(self) -> str | None:
-        """Return whose job it is: the user it runs as, or of Job_Owner what is before ``@``."""
-        return self.text("euser") or (self.text("Job_Owner") or "").partition("@")[0] or None
+        """Return the user that the job runs as.
+
+        Only managers are told euser; for others it is Job_Owner, up to ``@``,
+        unless User_List names users that may be others.
+        """
+        owner = None if self.text("User_List") else self.text("Job_Owner")
+        return self.text("euser") or (owner or "").partition("@")[0] or None
 
     def _tell(self, error: ParseError, field: str, value: str) -> None:
         reason = f"{error.reason} (job {self._record.name[:40]})"

@@ -97,9 +97,9 @@ class QstatSource(PolledSource):
     """Asks the server about the jobs that this node has, and keeps the answers.
 
     The node has a job if its control group or its directory says so, or if
-    pbs_mom keeps a file of it, where that folder can be read. Such a file is
-    also proof that a job lives of which the server says that it does not know
-    it: so it does of other people's jobs where they are hidden.
+    pbs_mom keeps a file of it, where that folder can be read. A control group
+    or such a file is also proof that a job lives of which the server says that
+    it does not know it: so it does of other people's jobs where they are hidden.
     """
 
     is_local = False
@@ -140,7 +140,7 @@ class QstatSource(PolledSource):
         due = compute_questions(self._known, seen_ids, plain, now_secs, self._refresh_secs)
         asked = due[:MAX_QUESTIONS]
         if asked:
-            self._keep(self._commands.ask_jobs(asked), asked, here, now_secs, problems)
+            self._keep(self._commands.ask_jobs(asked), asked, seen_ids, now_secs, problems)
         self._ask_node(now_secs, problems)
         jobs = {each.job.key: each.job for each in self._known.values() if each.job is not None}
         # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
@@ -178,7 +178,7 @@ class QstatSource(PolledSource):
         now_secs: float,
         problems: list[Rejected],
     ) -> None:
-        """Keep what was answered: only a job that the server calls unknown, and pbs_mom too, has ended."""
+        """Keep what was answered: a job that the server does not know has ended unless it is here."""
         problems += answer.records.rejected
         if answer.complaint:
             problems.append(Rejected("qstat", f"standard error says {answer.complaint}"))

@@ -159,6 +159,13 @@ def test_how_a_job_ended(system: str, exit_status: int | None, substate: str | N
     assert state_of_exit(system, exit_status, substate) is state
 
 
+def test_a_job_that_may_run_as_another_is_not_its_owners() -> None:
+    owner = {"Job_Owner": "alice@login1"}
+    assert pbs_job(owner).user == "alice"
+    assert pbs_job({**owner, "User_List": "bob@n1"}).user is None
+    assert pbs_job({**owner, "User_List": "bob@n1", "euser": "bob"}).user == "bob"
+
+
 def test_a_job_without_limits_is_told_none() -> None:
     assert pbs_job({"exec_host": "n1/0"}).limits == Limits()
 

@@ -156,6 +156,13 @@ def test_an_unknown_job_that_pbs_mom_has_lives(server: Server, source: QstatSour
     assert source.poll_jobs(()).jobs == {}
 
 
+def test_an_unknown_job_with_a_control_group_lives(server: Server, source: QstatSource) -> None:
+    server.say("qstat", "", "qstat: Unknown Job Id 123.head\n", 153)
+    assert source.poll_jobs(keys("123")).jobs.keys() == keys("123")
+    table = source.poll_jobs((), keys("123"))
+    assert (table.jobs, table.complete) == ({}, True)
+
+
 @pytest.mark.parametrize(
     ("out", "err", "status"),
     [
