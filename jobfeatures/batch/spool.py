@@ -64,13 +64,19 @@ class _File:
     """What is known of one file.
 
     `jobs` are the last good ones. `is_whole` promises that none is missing:
-    everything in the file was understood, now or before.
+    everything in the file was understood, now or before. `digest` is that of
+    the content they are from, empty where something is wrong with the file now.
     """
 
     version: Version | None = None  # None: to be read at the next poll
     jobs: tuple[Job, ...] = ()
     notes: tuple[Rejected, ...] = ()
     is_whole: bool = False
+    digest: bytes = b""
+
+    def troubled(self, note: Rejected, version: Version | None = None) -> _File:
+        """Return the file with what is wrong with it now; its jobs stay."""
+        return replace(self, version=version, notes=(note,), digest=b"")
 
 
 @dataclass(slots=True)
@@ -215,27 +221,32 @@ class SpoolSource:
         self, folder: int, name: str, status: os.stat_result, known: _File, now_secs: float, budget: _Budget
     ) -> _File:
         """Return what is known of a file after looking at it. Raises FileNotFoundError."""
-        from jobfeatures.formats.sss.job import parse_document  # XML is for those who have a spool
+        import hashlib  # this and XML are for those who have a spool
+
+        from jobfeatures.formats.sss.job import parse_document
 
         path = os.path.join(self._directory, name if name.isprintable() else shown(name))
         try:
             self._check_status(status)
             if status.st_size > budget.bytes_left:
                 reason = f"left for the next poll, after {MAX_BYTES_PER_POLL} bytes"
-                return replace(known, version=None, notes=(Rejected(path, reason),))
+                return known.troubled(Rejected(path, reason))
             status, data = read_document(folder, name, self._max_bytes, self._check_status)
             budget.bytes_left -= len(data)
+            digest = hashlib.blake2b(data).digest()
+            if digest == known.digest:  # a young file: nothing but its age has changed
+                return replace(known, version=_settled_version(status, now_secs))
             document = parse_document(data, source=path, node=self._node_name, max_bytes=self._max_bytes)
             if _weight(document.jobs) > budget.jobs_left:
                 reason = f"more than {MAX_JOBS} jobs, or jobs on very many nodes, in the folder"
-                return replace(known, version=None, notes=(Rejected(path, reason),))
+                return known.troubled(Rejected(path, reason))
         except FileNotFoundError:
             raise
         except OSError as error:
-            return replace(known, version=None, notes=(Rejected(path, error.strerror or "cannot be read"),))
+            return known.troubled(Rejected(path, error.strerror or "cannot be read"))
         except ParseError as error:
             note = replace(Rejected.from_error(error), source=path)
-            return replace(known, version=_settled_version(status, now_secs), notes=(note,))
+            return known.troubled(note, _settled_version(status, now_secs))
         jobs = document.jobs
         if document.rejected:  # a job that we knew may be among them
             keys = {job.key for job in jobs}
@@ -245,6 +256,7 @@ class SpoolSource:
             jobs=tuple(self._with_uid(job) for job in jobs),
             notes=_cut((*document.rejected, *document.warnings), MAX_NOTES, path),
             is_whole=not document.rejected or known.is_whole,
+            digest=digest,
         )
 
     def _check_status(self, status: os.stat_result) -> None:

@@ -128,17 +128,45 @@ def test_only_new_and_changed_files_are_parsed(source, put, count_parses):
     assert table.jobs[key("3")].state is JobState.SUSPENDED
 
 
-def test_a_file_that_has_just_changed_is_read_again(source, put, clock, folder, count_parses):
+def test_a_file_that_has_just_changed_is_read_again(source, put, clock, folder, monkeypatch, count_parses):
     """It may change once more within the same tick of the file system's clock."""
+    reads: list[str] = []
+    original = spool.read_document
+
+    def counting(folder, name, *others):
+        reads.append(name)
+        return original(folder, name, *others)
+
+    monkeypatch.setattr(spool, "read_document", counting)
     put("7.xml", document("7"))
     clock.now = os.stat(folder / "7.xml").st_ctime + 0.5
     poll(source)
     poll(source)
-    assert count_parses == ["7.xml", "7.xml"]
+    assert reads == ["7.xml", "7.xml"]
     clock.advance(10)
     poll(source)
     poll(source)
+    assert reads == ["7.xml"] * 3
+    assert count_parses == ["7.xml"]  # its content was the same
+
+
+def test_a_change_within_the_same_tick_is_parsed(source, put, clock, folder):
+    put("7.xml", document("7", "Running"))
+    clock.now = os.stat(folder / "7.xml").st_ctime + 0.5
+    poll(source)
+    with (folder / "7.xml").open("r+b") as stream:  # in place: the same inode and size
+        stream.write(document("8", "Running").encode())
+    assert set(poll(source).jobs) == {key("8")}
+
+
+def test_a_file_that_was_broken_and_is_as_before_is_parsed(source, put, clock, count_parses):
+    for content in (document("7"), "<Job>", document("7")):
+        put("7.xml", content)
+        table = poll(source)
     assert count_parses == ["7.xml"] * 3
+    assert (set(table.jobs), table.complete, table.rejected) == ({key("7")}, True, ())
+    put("7.xml", "<Job>")
+    assert reasons(poll(source)) != []  # a new problem, told
 
 
 def test_a_change_that_keeps_size_and_modification_time_is_seen(source, put, folder):
