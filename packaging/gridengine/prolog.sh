@@ -12,9 +12,10 @@ case ${0##*/} in
 *) action=publish ;;
 esac
 
-# say PRIORITY TEXT: to the shepherd's trace and to syslog; nobody waits for syslog, it may be stuck
+# say PRIORITY TEXT: to syslog, and what is more than news to the job's own error file, which is our
+# standard error; nobody waits for syslog, it may be stuck
 say() {
-  printf 'jobfeatures: %s\n' "$2" >&2
+  [ "$1" = info ] || printf 'jobfeatures: %s\n' "$2" >&2
   if command -v logger >/dev/null; then
     timeout -s KILL 1 logger -t jobfeatures -p "daemon.$1" -- "$2" </dev/null >/dev/null 2>&1 &
     disown

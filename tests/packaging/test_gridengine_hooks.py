@@ -175,6 +175,14 @@ def test_the_job_finds_the_prepared_lines_in_its_environment(
     )
 
 
+@pytest.mark.parametrize("script", HOOKS)
+def test_the_job_s_error_file_is_spared_of_news(
+    script: str, folder: Path, command: MakeCommand, exports: Path, mark: str
+) -> None:
+    done = run_hook(script, folder, command("echo published >&2"), mark)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_an_epilog_changes_no_environment(
     folder: Path, command: MakeCommand, exports: Path, mark: str
 ) -> None:

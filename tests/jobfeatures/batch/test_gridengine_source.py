@@ -478,7 +478,6 @@ def test_a_hook_imports_nothing_heavy(node):
         "subprocess",
         "selectors",
         "datetime",
-        "json",
         "shutil",
     }
     assert heavy & set(done.stdout.split()) == set()
