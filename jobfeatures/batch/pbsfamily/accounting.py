@@ -45,21 +45,28 @@ _LINE = re.compile(
     re.DOTALL,
 )
 _PAIR = re.compile(r"""([A-Za-z_][\w.-]*)=("[^"]*"|'[^']*'|\S*)(?:\s+|\Z)|(\S+)(?:\s+|\Z)""")
+_OF_A_RUN = re.compile(r"(?:Exit_status|end|start|session|exec_host|exec_vnode|resources_used\..*)\Z")
 _OF_TORQUE = frozenset({"owner", "unique_node_count", "total_execution_slots"})
+
+
+MAX_REMEMBERED = 100_000
 
 
 @dataclass(slots=True)
 class _Life:
     """What the lines so far tell of a job."""
 
+    job_id: str
     values: dict[str, str] = field(default_factory=dict)
     line: int = 0
     submit_secs: int | None = None
     is_running: bool = False
-    was_deleted: bool = False
+    deleted_secs: int | None = None
     reruns: int = 0
     suspended_since: int | None = None
     suspended_secs: int = 0
+    state: JobState | None = None  # None: ended by itself, as its exit status says
+    end_secs: int | None = None
 
 
 def recognise(head: str) -> bool:
@@ -77,13 +84,13 @@ def read_records(
     words that only Torque writes, else pbs. Arrays as such are left out:
     their jobs have lines of their own. Raises ParseError in strict reading.
     """
-    lives: dict[str, _Life] = {}
+    book = _Book(zone)
     problems: list[Rejected] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            finished = _take(lives, line, number, zone)
+            life = book.take(line, number)
         except ParseError as error:
             if strict:
                 raise ParseError(
@@ -91,16 +98,10 @@ def read_records(
                 ) from error
             yield Rejected(source, error.reason, number, error.field, shown(error.text or line))
             continue
-        if finished is not None:
-            job_id, life, end_secs, state = finished
-            yield from _told(
-                make_record(job_id, life, state, end_secs, problems.append, source), problems, strict
-            )
-    for job_id, life in lives.items():
-        state = JobState.RUNNING if life.is_running else JobState.PENDING
-        if life.was_deleted:
-            state = JobState.CANCELLED
-        yield from _told(make_record(job_id, life, state, None, problems.append, source), problems, strict)
+        if life is not None:
+            yield from _told(make_record(life, problems.append, source), problems, strict)
+    for life in book.unfinished():
+        yield from _told(make_record(life, problems.append, source), problems, strict)
 
 
 def _told(record: JobRecord, problems: list[Rejected], strict: bool) -> Iterator[JobRecord | Rejected]:
@@ -114,59 +115,77 @@ def _told(record: JobRecord, problems: list[Rejected], strict: bool) -> Iterator
     yield record
 
 
-def _take(
-    lives: dict[str, _Life], line: str, number: int, zone: tzinfo | None
-) -> tuple[str, _Life, int | None, JobState | None] | None:
-    """Add a line to its job's life; return the life, and how it ended, if this was the last line of it."""
-    if len(line) > MAX_LINE_CHARACTERS and not line.endswith("\n"):
-        raise ParseError("line too long")
-    match = _LINE.match(line.rstrip("\r\n"))
-    if match is None:
-        raise ParseError("not a line of accounting", text=line)
-    kind = match[7]
-    if kind not in _OF_JOBS:
-        if kind not in _PASSED_OVER:
-            raise ParseError("unknown type of line", field=kind, text=line)
-        return None
-    at_secs = parse_stamp(match, zone)
-    job_id = parse_job_id(match[8], field="id")
-    values = parse_message(match[9])
-    if job_id.endswith("[]"):
-        return None
-    life = lives.setdefault(job_id, _Life())
-    life.values.update(values)
-    life.line = number
-    return _live(lives, job_id, life, kind, at_secs)
+class _Book:
+    """The jobs whose last line has not come."""
+
+    def __init__(self, zone: tzinfo | None) -> None:
+        self._zone = zone
+        self._lives: dict[str, _Life] = {}
+        self._ended: dict[str, None] = {}  # the latest: what is deleted then is a job's history
+
+    def take(self, line: str, number: int) -> _Life | None:
+        """Add a line to its job's life, and return it if that was its last one. Raises ParseError."""
+        if len(line) > MAX_LINE_CHARACTERS and not line.endswith("\n"):
+            raise ParseError("line too long")
+        match = _LINE.match(line.rstrip("\r\n"))
+        if match is None:
+            raise ParseError("not a line of accounting", text=line)
+        kind = match[7]
+        if kind not in _OF_JOBS:
+            if kind not in _PASSED_OVER:
+                raise ParseError("unknown type of line", field=kind, text=line)
+            return None
+        at_secs = parse_stamp(match, self._zone)
+        job_id = parse_job_id(match[8], field="id")
+        values = parse_message(match[9])
+        if job_id.endswith("[]") or (kind == DELETED and job_id in self._ended and job_id not in self._lives):
+            return None
+        life = self._lives.setdefault(job_id, _Life(job_id))
+        life.values.update(values)
+        life.line = number
+        if not _live(life, kind, at_secs):
+            return None
+        del self._lives[job_id]
+        self._ended[job_id] = None
+        if len(self._ended) > MAX_REMEMBERED:
+            del self._ended[next(iter(self._ended))]
+        return life
+
+    def unfinished(self) -> Iterator[_Life]:
+        """Return the jobs that have not ended, as they were last."""
+        for life in self._lives.values():
+            life.state = JobState.RUNNING if life.is_running else JobState.PENDING
+            if life.deleted_secs is not None:
+                life.state, life.end_secs = JobState.CANCELLED, life.deleted_secs
+            yield life
 
 
-def _live(
-    lives: dict[str, _Life], job_id: str, life: _Life, kind: str, at_secs: int
-) -> tuple[str, _Life, int | None, JobState | None] | None:
-    ended: JobState | None = None
+def _live(life: _Life, kind: str, at_secs: int) -> bool:
+    """Add a line to a job's life; tell whether the job has ended."""
+    if life.suspended_since is not None and kind in {RESUMED, ENDED, RERUN}:
+        life.suspended_secs += max(0, at_secs - life.suspended_since)
+        life.suspended_since = None
     if kind == QUEUED:
         life.submit_secs = at_secs if life.submit_secs is None else life.submit_secs
     elif kind in {STARTED, RESTARTED}:
-        life.is_running, life.suspended_since = True, None
+        life.is_running = True
+    elif kind == SUSPENDED:
+        life.suspended_since = at_secs
     elif kind == RERUN:
         life.is_running = False
         life.reruns += 1
-        for name in ("Exit_status", "end", "start", "exec_host", "exec_vnode"):
-            life.values.pop(name, None)
-    elif kind == SUSPENDED:
-        life.suspended_since = at_secs
-    elif kind == RESUMED and life.suspended_since is not None:
-        life.suspended_secs += max(0, at_secs - life.suspended_since)
-        life.suspended_since = None
+        life.values = {name: value for name, value in life.values.items() if not _OF_A_RUN.match(name)}
     elif kind == DELETED:
-        life.was_deleted = True
-        if life.submit_secs is not None and not life.is_running:  # else its end is still to come
-            ended = JobState.CANCELLED
+        life.deleted_secs = at_secs
+        if life.submit_secs is None or life.is_running:
+            return False  # its end is still to come
+        life.state = JobState.CANCELLED
     elif kind in {ABORTED, MOVED}:
-        ended = JobState.CANCELLED
-    if kind == ENDED or ended is not None:
-        del lives[job_id]
-        return job_id, life, at_secs, ended
-    return None
+        life.state = JobState.CANCELLED
+    if kind == ENDED or life.state is not None:
+        life.end_secs = at_secs
+        return True
+    return False
 
 
 def parse_stamp(match: re.Match[str], zone: tzinfo | None) -> int:
@@ -199,16 +218,9 @@ def parse_message(text: str) -> dict[str, str]:
     return values
 
 
-def make_record(
-    job_id: str,
-    life: _Life,
-    ended: JobState | None,
-    at_secs: int | None,
-    note: Note,
-    source: str,
-) -> JobRecord:
-    """Return the record of a job. `ended` None: it ended by itself, as its exit status says."""
-    values = life.values
+def make_record(life: _Life, note: Note, source: str) -> JobRecord:
+    """Return the record of a job."""
+    job_id, values = life.job_id, life.values
 
     def keep(rejected: Rejected) -> None:
         note(Rejected(rejected.source, rejected.reason, life.line, rejected.field, rejected.text))
@@ -216,10 +228,10 @@ def make_record(
     system = "pbs" if _OF_TORQUE.isdisjoint(values) else "torque"
     fields = Fields(Record(job_id, values), keep, source)
     exit_status = fields.read(parse_whole, "Exit_status")
-    state = ended or JobState.UNKNOWN
-    if ended is None and life.was_deleted:
+    state = life.state or JobState.UNKNOWN
+    if life.state is None and life.deleted_secs is not None:
         state = JobState.CANCELLED
-    elif ended is None and exit_status is not None:
+    elif life.state is None and exit_status is not None:
         state = state_of_exit(system, exit_status)
     signal = exit_status - SIGNALS_FROM if exit_status is not None and exit_status >= SIGNALS_FROM else None
     shares = fields.shares()
@@ -240,7 +252,7 @@ def make_record(
         submit_secs=fields.read(parse_count, "ctime", "qtime") or life.submit_secs,
         eligible_secs=fields.read(parse_count, "etime") or None,
         start_secs=start or None,
-        end_secs=at_secs if end is None else end,
+        end_secs=life.end_secs if end is None else end,
         suspended_secs=life.suspended_secs or None,
         restarts=life.reruns or None if runs is None else max(0, runs - 1),
         exit_status=None if signal is not None else exit_status,

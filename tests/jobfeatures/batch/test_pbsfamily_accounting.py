@@ -110,10 +110,25 @@ def test_a_job_that_was_deleted_while_it_ran_is_cancelled_at_its_end() -> None:
 
 def test_a_deletion_whose_end_never_came_is_told_at_the_end() -> None:
     text = line("D", "1.s", "requestor=a@h") + line("S", "2.s", "start=5")
-    assert [(each.job_id, each.state) for each in read(text)] == [
-        ("1", JobState.CANCELLED),
-        ("2", JobState.RUNNING),
+    assert [(each.job_id, each.state, each.end_secs) for each in read(text)] == [
+        ("1", JobState.CANCELLED, 1795255200),
+        ("2", JobState.RUNNING, None),
     ]
+
+
+def test_a_job_whose_history_is_deleted_is_not_told_again() -> None:
+    text = line("E", "1.s", "start=5 end=9 Exit_status=0") + line("D", "1.s", "requestor=a@h")
+    assert [each.state for each in read(text)] == [JobState.COMPLETED]
+
+
+def test_what_a_run_used_is_not_the_next_ones() -> None:
+    text = (
+        line("S", "1.s", "start=5 exec_host=n1/0")
+        + line("R", "1.s", "start=5 session=7 resources_used.cput=9 Exit_status=-3")
+        + line("E", "1.s", "start=15 end=19 Exit_status=0")
+    )
+    (job,) = read(text)
+    assert (job.used_cpu_secs, job.nodes, job.start_secs, job.restarts) == (None, (), 15, 1)
 
 
 def test_a_job_that_waits_again_has_lost_its_start() -> None:
@@ -134,9 +149,10 @@ def test_suspensions_are_added_up() -> None:
         + line("r", "1.s", "", "11/21/2026 10:03:00")
         + line("z", "1.s", "", "11/21/2026 10:10:00")
         + line("r", "1.s", "", "11/21/2026 10:10:30")
-        + line("E", "1.s", "start=5 end=9 Exit_status=0")
+        + line("z", "1.s", "", "11/21/2026 10:20:00")
+        + line("E", "1.s", "start=5 end=9 Exit_status=0", "11/21/2026 10:20:05")
     )
-    assert [each.suspended_secs for each in read(text)] == [150]
+    assert [each.suspended_secs for each in read(text)] == [155]
 
 
 def test_times_without_a_zone_are_those_of_the_zone_that_is_given() -> None:
