@@ -215,7 +215,7 @@ def _read(read: Callable[[Element], T], element: Element | None) -> T | None:
 
 def _extended(read: Callable[[Element], T], properties: Properties, name: str) -> T | None:
     """Return what an Extension of our own type says."""
-    return _read(read, properties.one(f"Extension {name}"))
+    return _read(read, properties.one(f"Extension {name}")) if properties.has_extensions else None
 
 
 def _allocated(properties: Properties, processors: int | None, is_one_node: bool) -> int | None:

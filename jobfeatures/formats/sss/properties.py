@@ -38,6 +38,7 @@ class Properties:
             inherited = _group(defaults)
             inherited.pop((DIRECT, "Id"), None)  # a name for all jobs of a group would be none
             self._found = {**inherited, **self._found}
+        self._has_extensions = any(name.startswith("Extension ") for _, name in self._found)
 
     def all(self, name: str, category: str = DIRECT) -> list[Element]:
         """Return all elements of a name in a category."""
@@ -45,10 +46,17 @@ class Properties:
 
     def one(self, name: str) -> Element | None:
         """Return an element outside any category. Raises ParseError if it stands there twice."""
-        found = self.all(name)
+        found = self._found.get((DIRECT, name))
+        if found is None:
+            return None
         if len(found) > 1:
             raise error_at(found[1], "stands here twice", found[1].text.strip())
-        return found[0] if found else None
+        return found[0]
+
+    @property
+    def has_extensions(self) -> bool:
+        """Tell whether an Extension of our own type is there."""
+        return self._has_extensions
 
     def actual(self, name: str) -> Element | None:
         """Return what the job is or has; see the module. Raises ParseError as `one` does."""

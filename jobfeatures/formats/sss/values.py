@@ -143,6 +143,8 @@ def _scaled(element: Element, scale: int) -> int:
     text = element.text.strip()
     if not _FORMS[Type.AMOUNT].fullmatch(text):
         raise error_at(element, "not a non-negative number", text or "(empty)")
+    if text.isdigit():  # the usual case
+        return _bounded(element, int(text) * scale)
     return _bounded(element, int(Fraction(_placed(element, _decimal, text)) * scale))
 
 

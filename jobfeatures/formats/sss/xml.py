@@ -142,7 +142,9 @@ class _Builder(ContentHandler):
     def endElement(self, name: str) -> None:  # noqa: N802  # the parser's name
         del name
         done = self._open.pop()
-        element = _finished(done)
+        element = Element(
+            done.name, done.attributes, "".join(done.pieces), done.line, done.column, tuple(done.children)
+        )
         if self._open:
             self._open[-1].children.append(element)
         else:
@@ -287,7 +289,8 @@ class _StreamBuilder(_Builder):
     def startElement(self, name: str, attrs: AttributesImpl) -> None:  # noqa: N802  # the parser's name
         super().startElement(name, attrs)
         if len(self._open) == 2 and name == self._group:
-            self._events.append(Event("open", _finished(self._open[1])))
+            group = self._open[1]
+            self._events.append(Event("open", Element(name, group.attributes, "", group.line, group.column)))
 
     def endElement(self, name: str) -> None:  # noqa: N802  # the parser's name
         super().endElement(name)
@@ -301,17 +304,6 @@ class _StreamBuilder(_Builder):
         around = "".join(self._open[-1].pieces)
         self._open[-1].pieces.clear()  # of many blank lines nothing is kept
         self._refuse_text(around + element.text if kind == "close" else around)
-
-
-def _finished(opened: _Open) -> Element:
-    return Element(
-        opened.name,
-        opened.attributes,
-        "".join(opened.pieces),
-        opened.line,
-        opened.column,
-        tuple(opened.children),
-    )
 
 
 def _check_encoding(data: bytes, source: str, max_bytes: int) -> None:
