@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import tzinfo
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -37,6 +37,7 @@ class Kind(NamedTuple):
     endings: tuple[str, ...] = ()  # of file names that are written as this kind where --to does not say
     is_zoned: bool = False  # its times are by the clock of a place, which `zone` names
     has_header: bool = False  # of comments, which may say more of the machine
+    is_checked: bool = False  # each record is read back when it has been written: what is not there is lost
     jobs_only: bool = False  # has one entry a job: steps and runs are folded before it is written
     longest_line: int = 2**16  # characters; a document may stand on one line
 
@@ -102,9 +103,15 @@ KINDS: Final[dict[str, Kind]] = {
     "gridengine": Kind(
         "Grid Engine's accounting file",
         reader="jobfeatures.batch.gridengine.accounting",
+        writer="jobfeatures.batch.gridengine.writing",
+        endings=(".gridengine",),
+        is_checked=True,
     ),
     "lsf": Kind("LSF's lsb.acct", reader="jobfeatures.formats.lsf", longest_line=_LIST_OF_NODES),
 }
+
+
+_FIELDS: Final = tuple(each.name for each in fields(JobRecord) if each.name != "batch_system")
 
 
 @dataclass(slots=True)
@@ -183,10 +190,32 @@ def write_log(
     """
     if KINDS[kind].jobs_only:
         records = fold_jobs(records, notes.lose, all_runs=all_runs)
-    lines: Iterator[str] = _load(KINDS[kind].writer).write_records(records, notes.lose)
+    if KINDS[kind].is_checked:
+        lines = _checked_lines(records, kind, notes)
+    else:
+        lines = _load(KINDS[kind].writer).write_records(records, notes.lose)
     yield from islice(lines, 1)
     yield from (f"; {each}" for each in header)
     yield from lines
+
+
+def _checked_lines(records: Iterable[JobRecord], kind: str, notes: Notes) -> Iterator[str]:
+    """Return the lines of a format whose lines stand for themselves, each read back."""
+    writer = _load(KINDS[kind].writer)
+    for record in records:
+        told = Notes()
+        lines: list[str] = list(writer.write_records([record], told.lose))
+        if lines:
+            again = next(told.accepted(read_log((f"{line}\n" for line in lines), kind, source="")), None)
+            if again is None:
+                notes.lose(f"{WHOLE_JOB}that cannot be written so that it is read again")
+                continue
+            for name in _FIELDS:
+                value = getattr(record, name)
+                if value not in {None, ()} and not told.lost[name] and getattr(again, name) != value:
+                    told.lose(name)
+        notes.lost.update(told.lost)
+        yield from lines
 
 
 def _load(module: str) -> Any:

@@ -13,7 +13,8 @@ A format of such logs is one file that offers
     read. A strict reader raises ParseError instead, and repairs nothing.
 ``write_records(records, lost)``
     the lines that say it; only of formats that are written. `lost` is told,
-    by name of the field, of every value that the format cannot hold.
+    by name of the field, of every value that the format cannot hold, and by a
+    name that begins with ``job `` of every job that has no place as a whole.
 """
 
 from __future__ import annotations
