@@ -17,7 +17,7 @@ from xml.sax import SAXParseException  # types only: the parser itself is defuse
 from xml.sax.expatreader import ExpatLocator
 from xml.sax.handler import ContentHandler
 from xml.sax.saxutils import escape, quoteattr  # text only, nothing is parsed
-from xml.sax.xmlreader import AttributesImpl, InputSource, Locator
+from xml.sax.xmlreader import InputSource, Locator
 
 from defusedxml.common import DefusedXmlException
 from defusedxml.expatreader import DefusedExpatParser
@@ -74,8 +74,7 @@ def parse_element(
     if lenient:
         data = repair_quotes(data.decode()).encode()
     builder = _Builder(source, max_depth, max_elements)
-    parser = DefusedExpatParser(forbid_dtd=True)
-    parser.setContentHandler(builder)
+    parser = _Parser(builder)
     document = InputSource()
     document.setByteStream(io.BytesIO(data))
     document.setEncoding("utf-8")  # wins over what the document declares, which was checked
@@ -126,21 +125,18 @@ class _Builder(ContentHandler):
     def setDocumentLocator(self, locator: Locator) -> None:  # noqa: N802  # the parser's name
         self._places = locator
 
-    def startElement(self, name: str, attrs: AttributesImpl) -> None:  # noqa: N802  # the parser's name
-        line, column = self.place()
+    def start(self, name: str, attributes: Mapping[str, str], line: int, column: int) -> None:
         if len(self._open) >= self._max_depth:
             raise _placed(f"elements nest deeper than {self._max_depth}", self._source, line, column, name)
         self._elements_left -= 1
         if self._elements_left < 0:
             raise _placed("too many elements", self._source, line, column, name)
-        attributes = {key: attrs.getValue(key) for key in attrs.getNames()} if len(attrs) else _NO_ATTRIBUTES
-        self._open.append(_Open(name, attributes, line, column))
+        self._open.append(_Open(name, attributes or _NO_ATTRIBUTES, line, column))
 
     def characters(self, content: str) -> None:
         self._open[-1].pieces.append(content)
 
-    def endElement(self, name: str) -> None:  # noqa: N802  # the parser's name
-        del name
+    def end(self) -> None:
         done = self._open.pop()
         element = Element(
             done.name, done.attributes, "".join(done.pieces), done.line, done.column, tuple(done.children)
@@ -149,6 +145,22 @@ class _Builder(ContentHandler):
             self._open[-1].children.append(element)
         else:
             self.root = element
+
+
+class _Parser(DefusedExpatParser):
+    """Hands elements to a builder without what SAX makes of each on the way."""
+
+    def __init__(self, builder: _Builder) -> None:
+        super().__init__(forbid_dtd=True)
+        self._builder = builder
+        self.setContentHandler(builder)
+
+    def start_element(self, name: str, attrs: Mapping[str, str]) -> None:
+        self._builder.start(name, attrs, self.getLineNumber() or 0, (self.getColumnNumber() or 0) + 1)
+
+    def end_element(self, name: str) -> None:
+        del name
+        self._builder.end()
 
 
 class Event(NamedTuple):
@@ -177,8 +189,7 @@ class ElementFeed:
         if in_group:
             before += f"<{group}>\n"
         self._builder = _StreamBuilder(group, line - before.count("\n"))
-        self._parser = DefusedExpatParser(forbid_dtd=True)
-        self._parser.setContentHandler(self._builder)
+        self._parser = _Parser(self._builder)
         self._builder.setDocumentLocator(ExpatLocator(self._parser))
         list(self.feed(before))
 
@@ -286,14 +297,14 @@ class _StreamBuilder(_Builder):
         line, column = super().place()
         return self.shifted(line), column
 
-    def startElement(self, name: str, attrs: AttributesImpl) -> None:  # noqa: N802  # the parser's name
-        super().startElement(name, attrs)
+    def start(self, name: str, attributes: Mapping[str, str], line: int, column: int) -> None:
+        super().start(name, attributes, self.shifted(line), column)
         if len(self._open) == 2 and name == self._group:
             group = self._open[1]
             self._events.append(Event("open", Element(name, group.attributes, "", group.line, group.column)))
 
-    def endElement(self, name: str) -> None:  # noqa: N802  # the parser's name
-        super().endElement(name)
+    def end(self) -> None:
+        super().end()
         depth = len(self._open)
         if depth not in {1, 2} or (depth == 2 and self._open[1].name != self._group):
             return
