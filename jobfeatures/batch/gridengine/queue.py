@@ -37,6 +37,7 @@ QUEUE_QUESTION = ("-u", "*", "-s", "prsz", "-r", "-ext", "-urg", "-pri", "-g", "
 _LETTERS = frozenset("dEhqrRsStTwzPNn")
 _RANGE = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10})(?::([0-9]{1,10}))?)?\Z", re.ASCII)
 MAX_TASKS = 10_000_000
+BASE_PRIORITY = 1024
 
 
 def parse_state(text: str) -> JobState:
@@ -192,5 +193,6 @@ def _parse_time(element: Element, name: str, tz: tzinfo | None) -> int | None:
 
 
 def _parse_priority(text: str | None) -> int | None:
-    match = re.fullmatch(r"-?[0-9]{1,10}", text or "", re.ASCII)
-    return int(match[0]) if match else None
+    """Return a priority as ``qstat -j`` counts: what was given with ``qsub -p``, -1023 to 1024, and 1024."""
+    match = re.fullmatch(r"-?[0-9]{1,4}", text or "", re.ASCII)
+    return max(0, int(match[0]) + BASE_PRIORITY) if match else None

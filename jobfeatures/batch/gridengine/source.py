@@ -26,6 +26,7 @@ from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
 
 MAX_ASKED = 500  # jobs of one question
 RETRY_SECS = 30.0  # after a question that was not answered
+NEVER = 0, 0, 0  # what no directory looks like
 ASK_GAP_SECS = 10.0  # between two questions about jobs, however often jobs start
 
 
@@ -143,15 +144,17 @@ class GridEngineSource(PolledSource):
             state = found.st_ino, found.st_mtime_ns, found.st_ctime_ns
             if known is not None and known.state == state:
                 return known
-            master, tasks = _read_shepherds(path, owners)
-            if master is None and not tasks:  # the shepherd notes its own pid when all the rest is written
+            master, *tasks = _read_shepherds(path, owners)
+            shepherds = tuple(pid for pid in (master, *tasks) if pid is not None)
+            if not shepherds:  # a shepherd notes its own pid when all the rest is written
                 return None
             job = read_job(path, name, owners, note)
         except (OSError, ParseError) as error:
             if not isinstance(error, FileNotFoundError):
                 note(_rejected(path, error))
             return known
-        shepherds = tasks if master is None else (master, *tasks)
+        if None in tasks:  # they change nothing in this directory when they start
+            state = NEVER
         self._known[name] = _Known(state, job, shepherds, master is not None)
         return self._known[name]
 
@@ -221,15 +224,18 @@ class GridEngineSource(PolledSource):
         return with_wall_limit(job, self._asked.get(number_of(job.key.job_id) or ""), queue)
 
 
-def _read_shepherds(path: str, owners: frozenset[int]) -> tuple[int | None, tuple[int, ...]]:
-    """Return the shepherd of a job, None on hosts that have tasks of it only, and those of its tasks here."""
+def _read_shepherds(path: str, owners: frozenset[int]) -> list[int | None]:
+    """Return the shepherd of a job, and those of its tasks here; None where one is not noted.
+
+    Hosts that have tasks of a job only have no shepherd of it.
+    """
     found: list[int | None] = []
     for folder in (path, *(f"{path}/{name}" for name in list_tasks(path))):
         try:
             found.append(parse_number(read_owned(f"{folder}/pid", owners)))
         except FileNotFoundError:
             found.append(None)
-    return found[0], tuple(pid for pid in found[1:] if pid is not None)
+    return found
 
 
 def _rejected(path: str, error: OSError | ParseError) -> Rejected:

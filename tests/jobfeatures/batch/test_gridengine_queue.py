@@ -57,7 +57,7 @@ def test_a_captured_queue():
         total_nodes=1,
         total_cpus=2,
         limits=Limits(wall_secs=1000, cpu_secs=3600),
-        priority=0,
+        priority=1024,
     )
     waiting = found.jobs[key("11")]
     assert (waiting.tasks, waiting.array_job_id, waiting.start_secs) == (2, "11", None)
@@ -97,6 +97,11 @@ def test_a_bad_row_costs_itself_only():
     assert found.jobs.keys() == {key("7"), key("9")}
     assert not found.complete
     assert [each.field for each in found.rejected] == ["JB_job_number", "JAT_start_time"]
+
+
+def test_a_priority_below_the_usual_is_a_number_of_its_own():
+    found = table(row(JB_priority="-5"), row(JB_job_number="8", JB_priority="high"))
+    assert [job.priority for job in found.jobs.values()] == [1019, None]
 
 
 def test_a_limit_asked_for_as_infinity_is_none():

@@ -285,6 +285,21 @@ def test_a_node_may_have_tasks_of_a_parallel_job_only(node, source):
     assert (job.allocated_cpus, job.user, job.nodes) == (2, "alice", ())
 
 
+def test_a_task_whose_shepherd_comes_later_is_waited_for(node, source):
+    folder = node.start("10.1")
+    (folder / "1.vm").mkdir()
+    for name in ("config", "pid"):
+        (folder / name).rename(folder / "1.vm" / name)
+    (folder / "2.vm").mkdir()
+    source.poll_jobs(())
+    (folder / "2.vm/pid").write_text("600\n")
+    (node.proc / "600").mkdir()
+    (node.proc / "600/comm").write_text("sge_shepherd\n")
+    source.poll_jobs(())
+    shutil.rmtree(node.proc / "500")
+    assert source.poll_jobs(()).jobs[key("10")].state is JobState.RUNNING
+
+
 def test_between_two_tasks_a_parallel_job_has_not_ended_on_their_node(node, source, clock):
     folder = node.start("10.1")
     task = folder / "1.vm"
