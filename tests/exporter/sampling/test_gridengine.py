@@ -12,7 +12,9 @@ from exporter.sampling.descriptors import Unreadable
 from exporter.sampling.gridengine import ActiveJob, GridEngineJobs
 from exporter.sampling.processes import ProcessScanner
 from jobfeatures.batch.gridengine.basics import parse_job_id
+from jobfeatures.batch.gridengine.source import GridEngineSource
 from jobfeatures.batch.gridengine.spool import parse_number
+from jobfeatures.clock import SystemClock
 from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
 
@@ -119,6 +121,29 @@ def test_a_node_may_have_tasks_of_a_job_only(start, jobs, fail_opening):
     assert jobs.update({}) == {sge("1"): active(65400, 500)}
     fail_opening("/addgrpid", errno.EIO)  # it is not read again
     assert jobs.update({}) == {sge("1"): active(65400, 500)}
+
+
+def test_a_node_that_has_tasks_of_a_job_only_has_its_config_there(start, jobs):
+    path = start("3.1", 65400, 500)
+    task = path / "1.node7"
+    task.mkdir()
+    for name in ("addgrpid", "pid", "config"):
+        (path / name).rename(task / name)
+    assert jobs.update({}) == {sge("3"): active(65400, 500)}
+
+
+def test_the_batch_source_has_the_same_identities(start, jobs, node, spool):
+    """Whatever users write into a job's config."""
+    for number, (name, task) in enumerate((("1.1", 0), ("2.7", 7), ("3.1", 1))):
+        path = start(name, 65400 + number, 500 + number, task=task)
+        with (path / "config").open("a") as config:
+            config.write("job_arg1=x\nja_task_id=0\njob_id=9\n")
+        shepherd = node.process(500 + number, name=b"sge_shepherd")
+        (shepherd / "comm").write_text("sge_shepherd\n")
+    source = GridEngineSource(
+        SystemClock(), node_name="n1", spool=str(spool), qstat="/nonexistent/qstat", procfs=str(node.proc)
+    )
+    assert source.poll_jobs(()).jobs.keys() == jobs.update({}).keys() == {sge("1"), sge("2.7"), sge("3.1")}
 
 
 def test_a_directory_that_cannot_be_listed_ends_no_job(start, jobs, monkeypatch, unreadable):
