@@ -229,7 +229,8 @@ def slurm_lab():
     if not all(shutil.which(name, path=SYSTEM_PATH) for name in ("slurmctld", "slurmd", "sbatch")):
         pytest.skip("Slurm is not installed: tests/labs/slurm/install.sh")
     labs = ROOT / "tests/labs/slurm"
-    environ = {**os.environ, "SLURM_LAB_NODES": "2", "SLURM_LAB_CPUS": "4", "SLURM_LAB_REST": "0"}
+    rest = "1" if shutil.which("slurmrestd", path=SYSTEM_PATH) else "0"
+    environ = {**os.environ, "SLURM_LAB_NODES": "2", "SLURM_LAB_CPUS": "4", "SLURM_LAB_REST": rest}
     up = subprocess.run([labs / "up.sh"], env=environ, capture_output=True, text=True, timeout=180)
     assert up.returncode == 0, up.stdout + up.stderr
     lab = Path(re.search(r"\. (\S+)/env\.sh", up.stdout)[1])

@@ -34,6 +34,7 @@ ACCOUNTING_FIELDS = (
     *("Suspended", "SystemCPU", "UserCPU", "TimelimitRaw", "Priority", "NodeList"),
 )
 
+NO_MEMORY = "16?"
 _RAW_ID = re.compile(r"([1-9][0-9]{0,9})(?:\.([A-Za-z0-9_+-]{1,64}))?\Z")
 _ARRAY_ID = re.compile(r"([1-9][0-9]{0,9})_(?:([0-9]{1,10})(?:\.|\Z)|\[)")
 _HET_ID = re.compile(r"([1-9][0-9]{0,9})\+([0-9]{1,10})(?:\.|\Z)")
@@ -135,9 +136,9 @@ def parse_requested_memory(text: str | None, cpus: int | None, nodes: int | None
 
     Up to 21.08 a letter at the end says per what: ``4Gn`` a node, ``2000Mc`` a
     CPU. Without it the value is the job's as a whole. A bare number is MiB.
-    Raises ParseError.
+    ``16?`` is 2**64 and says that there is no number. Raises ParseError.
     """
-    if text is None:
+    if text is None or text == NO_MEMORY:
         return None
     per = text[-1:] if text[-1:] in {"n", "c"} else ""
     size = parse_binary_size(text.removesuffix(per) if per else text, field="ReqMem", bare_unit="M")

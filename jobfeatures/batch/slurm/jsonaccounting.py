@@ -232,7 +232,7 @@ def _reservation(record: JsonRecord) -> str | None:
 
 def _limit(record: JsonRecord) -> Limit:
     minutes = record.number("time", "limit")
-    return minutes * 60 if isinstance(minutes, int) else minutes
+    return (minutes * 60 or None) if isinstance(minutes, int) else minutes  # 0: it was not recorded
 
 
 def _exit_code(record: JsonRecord, state: str, *, version: str) -> int | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
 
+from jobfeatures.batch.slurm.accounting import NO_MEMORY
 from jobfeatures.batch.slurm.fields import UNKNOWN
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError
@@ -178,7 +179,7 @@ class RequestedMemory(NamedTuple):
 
 def parse_requested_memory(text: str) -> RequestedMemory | None:
     """Return ``4Gn``, ``2000Mc`` (up to 20.11) or ``4G``; a bare number is MiB. Raises ParseError."""
-    if text in UNKNOWN:
+    if text in UNKNOWN or text == NO_MEMORY:
         return None
     per = text[-1] if text[-1] in "nc" else ""
     return RequestedMemory(parse_binary_size(text.removesuffix(per), field="ReqMem", bare_unit="M"), per)

@@ -57,6 +57,12 @@ def test_jobs_hold_their_steps():
     assert (step.account, step.requested_cpus) == ("physics", 2)
 
 
+def test_a_limit_that_was_not_recorded_is_not_known():
+    values = document("accounting-v0.0.38").values
+    values["jobs"][0]["time"]["limit"] = 0  # seen in 22.05, of a job that was over at once
+    assert records_of(JsonRecord(values))[0].wall_limit_secs is None
+
+
 def test_a_requeued_job_is_there_twice():
     states = [
         each.state

@@ -223,6 +223,7 @@ def test_a_job_that_was_cancelled_before_it_started_has_no_start():
         ("0", 1, 1, None),
         ("0n", 1, 1, None),
         ("", 1, 1, None),
+        ("16?", 1, 1, None),  # seen in 22.05
     ],
 )
 def test_requested_memory_is_of_the_whole_job(text, cpus, nodes, size):

@@ -1,0 +1,185 @@
+"""A real Slurm told by text, by slurmrestd and by its commands' JSON: the same of the same jobs."""
+
+import json
+import re
+import urllib.error
+import urllib.request
+from dataclasses import fields, replace
+from datetime import UTC
+
+import pytest
+
+from jobfeatures.batch.slurm import make_cluster_source, make_source
+from jobfeatures.clock import SystemClock
+from jobfeatures.config import Config
+from jobfeatures.errors import Rejected, SourceError
+from jobfeatures.formats import slurmjson
+from jobfeatures.formats.sacct import records as sacct
+from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
+
+HOSTILE = 'x","job_state":"FAILED","job_id":1\n}]} JobId=1 JobState=FAILED |'
+ONLY_BY_JSON = {"total_nodes", "total_gpus", "tasks", "reason", "eligible_secs", "priority", "reservation"}
+
+
+@pytest.fixture
+def rest(slurm, tmp_path):
+    """Return settings by name: of the text, of slurmrestd's socket, of its port with a token."""
+    socket = slurm.lab / "run/slurmrestd.sock"
+    if not socket.is_socket():
+        pytest.skip("slurmrestd does not run: tests/labs/slurm/install.sh, and a lab that started after it")
+    token = tmp_path / "token"
+    token.touch(0o600)
+    token.write_text(slurm.run("scontrol", "token", "username=alice", "lifespan=600"))
+    port = re.search(r"^SlurmctldPort=([0-9]+)$", (slurm.lab / "etc/slurm.conf").read_text(), re.MULTILINE)
+    address = f"http://127.0.0.1:{int(port[1]) + 3}"  # BASEPORT + 20
+    return {
+        "text": Config(),
+        "socket": Config(slurm_ask="rest", slurm_rest_url=f"unix:{socket}"),
+        "port": Config(slurm_ask="rest", slurm_rest_url=address, slurm_rest_token_file=str(token)),
+    }
+
+
+@pytest.fixture
+def jobs(slurm, monkeypatch):
+    """Submit one job of each kind, and return the ids of all."""
+    monkeypatch.setenv("SLURM_CONF", slurm.environ["SLURM_CONF"])
+    failed = slurm.submit("exit 3", "-n1")
+    slurm.wait(failed, "FAILED")
+    plain = slurm.submit("sleep 120", "-n2", "-t7", "--mem=120", "--tmp=50", "-J", HOSTILE)
+    array = slurm.submit("sleep 120", "-n1", "-a", "1-3%1", "--mem-per-cpu=30", "-J", "array")
+    endless = slurm.submit("sleep 120", "-n1", "-p", "long", "-t", "UNLIMITED", "--mem=20")
+    later = slurm.submit("true", "-n3", "--begin=now+1hour")
+    slurm.wait(plain, "RUNNING")
+    slurm.wait(array, "RUNNING", "PENDING")
+    slurm.wait(endless, "RUNNING")
+    ids = {each for job_id in (plain, array, endless, later, failed) for each in slurm.states(job_id)}
+    return {"plain": plain, "array": array, "endless": endless, "later": later, "failed": failed, "all": ids}
+
+
+def comparable(job: Job, without: set[str]) -> dict[str, object]:
+    return {field.name: getattr(job, field.name) for field in fields(Job) if field.name not in without}
+
+
+@pytest.mark.parametrize("way", ["socket", "port"])
+def test_the_nodes_source_tells_the_same_as_by_text(slurm, rest, jobs, way):
+    asked = {JobKey("slurm", each) for each in [*jobs["all"], "999999999"]}
+    clock = SystemClock()
+    by_text = make_source(rest["text"], clock, slurm.node).poll_jobs(asked)
+    by_json = make_source(rest[way], clock, slurm.node).poll_jobs(asked)
+    assert by_text.complete
+    assert by_json.complete
+    assert by_json.node == by_text.node
+    assert by_json.jobs.keys() == by_text.jobs.keys()
+    unsure = {key for key, job in by_text.jobs.items() if job.state is JobState.UNKNOWN}
+    assert JobKey("slurm", jobs["plain"]) in unsure  # whose record in text cannot be trusted
+    assert len(by_text.jobs) - len(unsure) >= 4
+    for key, job in by_text.jobs.items():
+        if key not in unsure:
+            assert comparable(by_json.jobs[key], ONLY_BY_JSON) == comparable(job, ONLY_BY_JSON)
+    hostile = by_json.jobs[JobKey("slurm", jobs["plain"])]
+    assert (hostile.name, hostile.state, hostile.allocated_cpus) == (HOSTILE, JobState.RUNNING, 2)
+    assert hostile.limits == Limits(
+        wall_secs=420, cpu_secs=840, memory_bytes=120 * 2**20, scratch_bytes=50 * 2**20
+    )
+    endless = by_json.jobs[JobKey("slurm", jobs["endless"])]
+    assert endless.limits.wall_secs is UNLIMITED
+
+
+@pytest.mark.parametrize("way", ["socket", "port", "json"])
+def test_the_queue_and_the_nodes_are_the_same_as_by_text(slurm, rest, jobs, way):
+    config = Config(slurm_ask="json") if way == "json" else rest[way]
+    clock = SystemClock()
+    by_text, by_json = (make_cluster_source(each, clock, 30.0) for each in (rest["text"], config))
+    told, found = by_text.poll_queue(), by_json.poll_queue()
+    assert told.rejected == found.rejected == ()
+    assert found.jobs.keys() == told.jobs.keys() >= {JobKey("slurm", each) for each in jobs["all"]}
+    beyond = {"allocated_cpus", "allocated_gpus", "gpus", "limits"}
+    for key, job in told.jobs.items():
+        assert comparable(found.jobs[key], beyond) == comparable(job, beyond)
+        limits = replace(found.jobs[key].limits, memory_bytes=None, scratch_bytes=None)
+        if job.state.is_finished and job.limits.wall_secs is UNLIMITED:
+            assert limits.wall_secs is None  # 22.05 tells neither, and the end is no guess any more
+        else:
+            assert limits == job.limits
+    old, new = by_text.poll_cluster(), by_json.poll_cluster()
+    assert new.nodes == old.nodes
+    if way != "json":  # 22.05 has no JSON of partitions
+        assert new.partitions == old.partitions
+
+
+def test_accounting_by_text_and_by_json_are_the_same_log(slurm, rest, jobs, until):
+    columns = (
+        "JobIDRaw,JobID,User,Account,Partition,JobName,State,Submit,Eligible,Start,End,ElapsedRaw,ExitCode"
+    )
+    columns += ",AllocCPUS,ReqCPUS,NNodes,ReqNodes,ReqMem,TimelimitRaw,TotalCPU,MaxRSS,AllocTRES,NodeList"
+
+    def ended() -> str | None:
+        found = slurm.run("sacct", "-j", jobs["failed"], "-P", "--delimiter=\x1f", "-o", columns)
+        return found if found.count("FAILED") == 2 else None
+
+    lines = until(ended).splitlines(keepends=True)
+    document = slurm.run("sacct", "-j", jobs["failed"], "--json")
+    assert sacct.recognise(lines[0])
+    assert slurmjson.recognise(document[:4096])
+    told = list(sacct.read_records(lines, source="sacct"))
+    assert [str(each) for each in told if isinstance(each, Rejected)] == []
+    by_text = [each for each in told if each.step is None]
+    by_json = [
+        each
+        for each in slurmjson.read_records([document], source="sacct --json")
+        if isinstance(each, Rejected) or (each.step is None and each.job_id == jobs["failed"])
+    ]
+    assert len(by_text) == len(by_json) == 1
+    wrong = {
+        "exit_status": None,
+        "used_cpu_secs": None,
+        "suspended_secs": None,
+        "priority": None,
+        "group": None,
+    }
+    assert replace(by_json[0], **wrong) == replace(by_text[0], **wrong)
+    assert (by_text[0].exit_status, by_text[0].state) == (3, JobState.FAILED)
+    since = sacct.read_records(
+        slurm.run(
+            "env", "SLURM_TIME_FORMAT=%s", "sacct", "-j", jobs["failed"], "-P", "-o", columns
+        ).splitlines(True),
+        source="sacct",
+        zone=UTC,
+    )
+    assert next(iter(since)) == by_text[0]
+
+
+def test_a_wrong_token_proves_nothing(rest, jobs, tmp_path):
+    token = tmp_path / "wrong"
+    token.touch(0o600)
+    token.write_text("SLURM_JWT=e30.e30.c2ln\n")
+    config = replace(rest["port"], slurm_rest_token_file=str(token))
+    source = make_source(config, SystemClock(), None)
+    with pytest.raises(SourceError, match="refused"):
+        source.poll_jobs({JobKey("slurm", jobs["plain"])})
+
+
+def test_the_daemon_shows_and_forgets_a_job_by_slurmrestd(slurm, rest, start_exporter, until):
+    exporter = start_exporter(
+        "--batch.sources", "slurm", "--features.root", str(slurm.features), "--node.name", slurm.node,
+        "--batch.interval", "1s", "--sample.interval", "1s", "--jobs.retain", "0s", "--slurm.refresh", "2s",
+        "--slurm.ask", "rest", "--slurm.rest-url", rest["socket"].slurm_rest_url,
+        "--slurm.scontrol", "/nowhere/scontrol", environ=slurm.environ,
+    )  # fmt: skip
+    job_id = slurm.submit("sleep 6", "-n2", "-t", "7", "--mem=120", "-J", HOSTILE)
+    slurm.wait(job_id, "RUNNING")
+    info = until(lambda: exporter.info(job_id).get("name") and exporter.info(job_id))
+    assert info["user"] == "alice"
+    assert json.loads(f'"{info["name"]}"') == HOSTILE
+    until(lambda: exporter.series("batch_job_start_time_seconds", job_id=job_id))
+    folder = slurm.features / "jobfeatures" / f"slurm-{job_id}"
+    assert (folder / "wall_limit_secs").read_text().strip() == "420"
+    until(lambda: not exporter.info(job_id), 60)
+    until(lambda: not folder.exists(), 60)
+
+
+def test_the_ports_server_wants_a_token(rest):
+    with pytest.raises(urllib.error.HTTPError) as found:
+        urllib.request.urlopen(f"{rest['port'].slurm_rest_url}/slurm/v0.0.38/ping", timeout=5)
+    found.value.close()
+    assert found.value.code == 401
