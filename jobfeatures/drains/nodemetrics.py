@@ -24,8 +24,12 @@ KILL = "batch_job_kill_waste_core_seconds"
 USED = "batch_job_status_used_cpus"
 PRIORITY = "batch_job_status_priority_factor"
 POSTPONABLE = "batch_job_status_can_postpone"
+ENDED = "batch_job_end_time_seconds"  # of jobs that are shown for a while after their end
 NODE_CPUS = "batch_node_allocatable_cpus"
-NAMES = (ALLOCATED, INFO, REMAINING, DRAINING, KILL, USED, PRIORITY, POSTPONABLE, NODE_CPUS)
+NAMES = (ALLOCATED, INFO, REMAINING, DRAINING, KILL, USED, PRIORITY, POSTPONABLE, ENDED, NODE_CPUS)
+# What stands where a batch system's name does and is none; and the sum of jobs beyond a page's budget.
+NO_BATCH_SYSTEM = frozenset({"none", "container", "service", "session"})
+OTHERS = "other"
 MAX_SERIES = 1_000_000
 
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"(?:,|\Z)')
@@ -151,20 +155,28 @@ def _series_of(each: Any, source: str) -> Series:
 class _Gathered:
     total_cpus: int | None = None
     jobs: dict[tuple[str, str], list[Series]] = field(default_factory=dict)
+    ended: set[tuple[str, str]] = field(default_factory=set)
 
 
 def gather_nodes(series: Iterable[Series], *, default_name: str = "this node") -> tuple[SeenNode, ...]:
-    """Return the nodes of some series, in the order of their names."""
+    """Return the nodes of some series, in the order of their names, with the jobs that occupy them."""
     nodes: dict[str, _Gathered] = {}
     for each in series:
         node = nodes.setdefault(each.labels.get("instance", default_name), _Gathered())
         if each.name == NODE_CPUS:
             node.total_cpus = _whole(each.value)
-        elif "job_id" in each.labels and each.labels.get("batch_system") != "none":
+        elif "job_id" in each.labels and each.labels.get("batch_system") not in NO_BATCH_SYSTEM:
             key = each.labels.get("batch_system", ""), each.labels["job_id"]
-            node.jobs.setdefault(key, []).append(each)
+            if each.name == ENDED:
+                node.ended.add(key)
+            elif key[1] != OTHERS:
+                node.jobs.setdefault(key, []).append(each)
     return tuple(
-        SeenNode(name, node.total_cpus, tuple(_job_of(key, node.jobs[key]) for key in sorted(node.jobs)))
+        SeenNode(
+            name,
+            node.total_cpus,
+            tuple(_job_of(key, node.jobs[key]) for key in sorted(node.jobs.keys() - node.ended)),
+        )
         for name, node in sorted(nodes.items())
     )
 

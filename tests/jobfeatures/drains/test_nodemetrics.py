@@ -96,3 +96,15 @@ def test_any_page_gives_nodes_or_a_parse_error(text):
         gather_nodes(parse_page(text))
     except ParseError:
         pass
+
+
+def test_what_has_ended_or_is_no_batch_job_is_left_out():
+    page = """
+batch_job_allocated_cpus{batch_system="slurm",job_id="1"} 4
+batch_job_allocated_cpus{batch_system="slurm",job_id="2"} 8
+batch_job_end_time_seconds{batch_system="slurm",job_id="2"} 1795264114
+batch_job_allocated_cpus{batch_system="slurm",job_id="other"} 16
+batch_job_info{batch_system="service",job_id="sshd.service",user="root"} 1
+"""
+    [node] = gather_nodes(parse_page(page))
+    assert [(job.name, job.allocated_cpus) for job in node.jobs] == [("slurm 1", 4)]
