@@ -4,6 +4,8 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from jobfeatures.cli import main
 
@@ -210,3 +212,48 @@ def test_without_numpy_the_command_says_what_to_install(tmp_path):
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "jobfeatures: schedule: needs numpy: pip install 'jobfeatures-exporter[analysis]'\n"
+
+
+word = st.sampled_from(
+    [
+        "-1",
+        "0",
+        "1",
+        "2",
+        "7",
+        "0.5",
+        "-0.0",
+        "1e3",
+        "4000000000",
+        str(2**60),
+        str(2**63 - 1),
+        str(2**63),
+        "x",
+        "-9",
+    ]
+)
+lines = st.lists(
+    st.lists(word, min_size=18, max_size=18).map(" ".join)
+    | st.sampled_from(
+        ["; MaxProcs: 4", "; Preemption: Yes", "; Note: user 1 is a\x1bb", "1 2 3 4 5 6", "", "?"]
+    ),
+    max_size=8,
+)
+
+
+@given(
+    lines, st.sampled_from(["literal", "exact", "fluid"]), st.sampled_from(["cpu", "memory", "cpu,memory"])
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_no_log_brings_the_command_down(log, tmp_path, capsys, lines, mode, resources):
+    path = tmp_path / "any.swf"
+    path.write_text("\n".join(lines))
+    options = ["--from", "swf", "--mode", mode, "--resource", resources, "--by", "user,queue"]
+    status, found, said = answer(capsys, str(path), *options)
+    assert status in {0, 1}
+    if status == 0:
+        assert json.loads(json.dumps(found, allow_nan=False)) == found
+        assert found["jobs"] == sum(each["jobs"] for each in found["by"]["user"].values())
+        assert 0 <= found["violated"] <= found["jobs"]
+    else:
+        assert said.startswith("jobfeatures: ")

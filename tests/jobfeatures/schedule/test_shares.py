@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.schedule.shares import (
@@ -110,3 +112,17 @@ def test_a_share_of_nobody_or_of_nothing_is_refused(text):
 def test_lists_go_on_under_the_last_name():
     assert split_list("user=1,2,queue=a") == [("user", ["1", "2"]), ("queue", ["a"])]
     assert split_list("5") == [("", ["5"])]
+
+
+@given(st.text(alphabet="ab7:=,.cpu memory-gGiB٣\x00", max_size=30) | st.text(max_size=12))
+def test_any_text_is_shares_or_is_refused(text):
+    for parse in (parse_amounts, lambda key, word, known: parse_shares_of(key, [word], known)):
+        try:
+            found = parse("--share", text, ALL)
+        except ConfigurationError:
+            pass
+        else:
+            amounts = (
+                [found] if isinstance(found, dict) else [each for kind in found for each in kind.values()]
+            )
+            assert all(isinstance(value, int) and value >= 0 for each in amounts for value in each.values())
