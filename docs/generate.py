@@ -239,7 +239,8 @@ def batch_page() -> str:
     parts.append(BATCH_KEYS)
     told = [key for key in KEYS if any(key.name in module.KEY_SOURCES for module in modules.values())]
     for name, module in modules.items():
-        parts.append(f"\n### {name}\n\n{_first_sentence(module.__doc__ or '')}\n\n")
+        page = "../spool.md" if name == "spool" else f"../batch/{name}.md"
+        parts.append(f"\n### {name}\n\n{_first_sentence(module.__doc__ or '')} More: [its page]({page}).\n\n")
         parts.append("| key | source |\n|---|---|\n")
         for key in told:
             source = module.KEY_SOURCES.get(key.name)
