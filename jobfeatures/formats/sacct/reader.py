@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import tzinfo
 from itertools import chain, repeat
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from jobfeatures.errors import ParseError, Rejected
@@ -217,7 +218,10 @@ class SacctReader:
         if not self._with_steps and "." in "".join(ids):
             places, memory = _fold(ids, memory)
             numbers = [numbers[place] for place in places]
-            columns = [[column[place] for place in places] for column in columns]
+            if len(places) > 1:
+                columns = list(map(itemgetter(*places), columns))
+            else:
+                columns = [[column[place] for place in places] for column in columns]
         return self._rows(numbers, columns, memory)
 
     def _rows(

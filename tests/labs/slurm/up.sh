@@ -57,9 +57,11 @@ start_rest() {
   IFS=: read -r ruser _ <<<"${SLURM_LAB_USERS%% *}"
   plugins=openapi/v0.0.37,openapi/v0.0.38
   [ "$SLURM_LAB_DB" = 1 ] && plugins+=,openapi/dbv0.0.37,openapi/dbv0.0.38 # these need slurmdbd
+  # shellcheck disable=SC2016  # the inner shell expands them
   setsid runuser -u "$ruser" -- sh -c 'unset SLURM_JWT; echo $$ >"$1"; shift; exec "$@"' sh \
     "$L/run/slurmrestd.socket.pid" slurmrestd -s "$plugins" -a rest_auth/local "unix:$L/run/slurmrestd.sock" \
     >"$L/log/slurmrestd.socket.log" 2>&1 </dev/null &
+  # shellcheck disable=SC2016
   SLURM_JWT=daemon setsid runuser -u "$ruser" -- sh -c 'echo $$ >"$1"; shift; exec "$@"' sh \
     "$L/run/slurmrestd.tcp.pid" slurmrestd -s "$plugins" -a rest_auth/jwt "127.0.0.1:$((P + 20))" \
     >"$L/log/slurmrestd.tcp.log" 2>&1 </dev/null &
