@@ -35,6 +35,8 @@ def writing(name: str) -> Iterator[TextIO]:
     """Open a log to write, anew. Raises LogFileError."""
     with _telling(name, "write"):
         if name == "-":
+            if isinstance(sys.stdout, io.TextIOWrapper):
+                sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # whatever the locale says
             yield sys.stdout
             sys.stdout.flush()
             return
@@ -69,7 +71,7 @@ def _open(name: str, mode: str) -> BinaryIO:
 def _telling(name: str, what: str) -> Iterator[None]:
     try:
         yield
-    except JobfeaturesError:
+    except (JobfeaturesError, BrokenPipeError):  # who reads no more has seen enough
         raise
     except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -4,7 +4,9 @@ import gzip
 import io
 import json
 import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from jobfeatures import progress
 from jobfeatures.cli import main
 from jobfeatures.commands.logs import open_log
 
+ROOT = Path(__file__).parents[3]
 SWF = "; UnixStartTime: 1000\n1 0 5 100 8 60 -1 8 3600 -1 1 7 2 2 3 1 -1 -1\n2 9 -1 -1 -1 -1 -1 4 60 -1 5 7 2 2 3 1 -1 -1\n"
 
 # Constructed: what `sacct -a -P -D` prints, in the summer-less winter of Berlin: 13:00 there is 12:00 UTC.
@@ -119,6 +122,44 @@ def test_standard_streams_are_a_dash(swf, capsys, monkeypatch):
     output = capsys.readouterr()
     assert [json.loads(line)["job_id"] for line in output.out.splitlines()] == ["1", "2"]
     assert "standard input: 2 records, 0 rejected" in output.err
+
+
+def test_standard_output_is_utf8_whatever_the_locale(tmp_path):
+    (tmp_path / "in").write_text(
+        '{"batch_system": "slurm", "job_id": "1", "user": "\\u0416", "submit_secs": 5}\n'
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "jobfeatures", "convert", str(tmp_path / "in"), "-", "--to", "swf"],
+        env={**os.environ, "PYTHONIOENCODING": "latin-1", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=True,
+    )
+    assert "; Note: user 1 is \u0416\n" in done.stdout.decode("utf-8")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_full_disk_is_said_once(swf):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "jobfeatures", "convert", str(swf), "-", "--to", "swf"],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+        )
+    assert (done.returncode, done.stderr) == (2, b"jobfeatures: -: cannot write: No space left on device\n")
+
+
+def test_who_reads_no_more_is_no_fault(swf):
+    swf.write_text("".join(f"{n} 0 5 1 8 60 -1 8 3600 -1 1 7 2 2 3 1 -1 -1\n" for n in range(1, 3000)))
+    done = subprocess.run(
+        f"{sys.executable} -m jobfeatures convert {swf} - --to records | head -1",
+        shell=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.count(b"\n") == 1
+    assert done.stderr == b""
 
 
 def test_what_is_rejected_is_told_by_line_and_makes_the_status_1(tmp_path, capsys):
