@@ -188,6 +188,17 @@ def test_a_strict_reader_stops_and_leaves_what_was_there(tmp_path, capsys):
     assert sorted(os.listdir(tmp_path)) == ["in", "out.jsonl"]
 
 
+def test_an_interrupt_leaves_what_was_there(swf, tmp_path, monkeypatch):
+    def interrupted(line):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jobfeatures.commands.convert.as_unicode", interrupted)
+    (tmp_path / "out.jsonl").write_text("as it was")
+    assert convert(swf, tmp_path / "out.jsonl") == 130
+    assert (tmp_path / "out.jsonl").read_text() == "as it was"
+    assert sorted(os.listdir(tmp_path)) == ["log.swf", "out.jsonl"]
+
+
 def test_a_log_can_take_its_own_place(swf):
     assert convert(swf, swf) == 0
     assert data_of(swf)[0].split()[:11] == SWF.splitlines()[1].split()[:11]
