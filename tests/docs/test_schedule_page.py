@@ -1,0 +1,34 @@
+"""The page on schedules names every field of a result and every reason for which a job does not count."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
+
+from jobfeatures.joblog import JobRecord
+from jobfeatures.schedule.choosing import REASONS
+from jobfeatures.schedule.document import make_document
+from jobfeatures.schedule.jobs import from_records
+from jobfeatures.schedule.result import Options, evaluate
+
+PAGE = (Path(__file__).parents[2] / "docs/schedule.md").read_text(encoding="utf-8")
+
+
+def named_in(table):
+    """Return what stands in backquotes in the first column of a table, by a word in its first row."""
+    rows = PAGE[PAGE.index(table) :].split("\n\n")[0].splitlines()
+    return {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+
+
+def test_every_reason_is_named():
+    assert named_in("| reason |") == set(REASONS)
+
+
+def test_every_field_of_a_result_is_named():
+    job = JobRecord(
+        batch_system="pbs", job_id="1", user="a", total_cpus=1, submit_secs=0, start_secs=0, end_secs=5
+    )
+    document = make_document(evaluate(from_records([job], "log"), Options()), ["user"])
+    assert named_in("| field |") == set(document) - {"log"}
