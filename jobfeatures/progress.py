@@ -66,10 +66,14 @@ def _shown(lines: Iterable[str], place: _Place, tqdm: Any, label: str) -> Iterat
 
 @contextmanager
 def shown_count(total: int | None, label: str) -> Iterator[Callable[[int], object]]:
-    """Give a function that is told how many more are done, and show on standard error how far it is."""
+    """Give a function that is told how many more are done, and show on standard error how far it is.
+
+    Without a total only the label is shown, as long as it lasts.
+    """
     tqdm = _load_tqdm()
     if tqdm is None:
         yield lambda _: None
         return
-    with tqdm(total=total, desc=label, unit_scale=True, leave=False, file=sys.stderr) as bar:
+    form = None if total is not None else "{desc} …"
+    with tqdm(total=total, desc=label, unit_scale=True, leave=False, file=sys.stderr, bar_format=form) as bar:
         yield bar.update
