@@ -17,7 +17,7 @@ from jobfeatures.commands.logs import open_log, parse_zone
 from jobfeatures.convert import KINDS, KindError, Notes, read_log
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, shown
 from jobfeatures.jobfold import fold_jobs
-from jobfeatures.logfiles import LogFileError, reading
+from jobfeatures.logfiles import COMPRESSIONS, LogFileError, reading
 from jobfeatures.progress import shown_count
 from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.shares import CPU, RESOURCES, ShareRules, parse_amounts, parse_shares_of, split_list
@@ -30,6 +30,7 @@ DONE, NOT_EVALUATED, UNREADABLE = 0, 1, 2
 FIELDS: Final = ("user", "group", "queue", "partition")
 TOP: Final = 20
 MOST_WORKERS: Final = 1024
+SWF_ENDINGS: Final = (".swf", *(f".swf{ending}" for ending in COMPRESSIONS))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -209,7 +210,12 @@ def _read(name: str, kind: str | None, zone: Any) -> ScheduleLog:
 
     with _as_file(name) as path:
         with reading(path) as stream:
-            kind, lines = open_log(stream, kind)
+            try:
+                kind, lines = open_log(stream, kind)
+            except KindError:
+                if not name.endswith(SWF_ENDINGS):
+                    raise
+                kind, lines = "swf", iter(())  # its name says so, and the reader will tell what is wrong
             if kind != "swf":
                 notes = Notes()
                 jobs = fold_jobs(notes.accepted(read_log(lines, kind, source=name, zone=zone)), notes.lose)

@@ -17,7 +17,6 @@ from jobfeatures.schedule.choosing import (
     labels_of,
     stable_order,
     summable,
-    total,
 )
 from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.expected import Demand, Tick, compute_all, make_part, scaled, split
@@ -319,8 +318,3 @@ def _groups_of(log: ScheduleLog, chosen: Chosen) -> dict[str, set[str]]:
         if group >= 0:
             found.setdefault(log.user.names[user], set()).add(log.group.names[group])
     return found
-
-
-def sum_expected(schedule: Schedule) -> int | float:
-    """Return the sum of all expected ends since the log's time zero."""
-    return total(schedule.expected)

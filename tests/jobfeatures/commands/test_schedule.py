@@ -123,9 +123,10 @@ def test_text_and_csv(log, capsys):
 @pytest.mark.parametrize(
     ("text", "words", "status"),
     [
-        ("", "is empty", 2),
+        ("", "holds no jobs", 1),
         ("; Version: 2.2\n", "holds no jobs", 1),
-        ("hello\n", "none of the kinds", 2),
+        ("hello\n", "1 × the record could not be read", 1),
+        ("; MaxProcs: 4\n", "holds no jobs", 1),
         (LINES.replace(" 1 7 ", " -1 7 ").replace(" 2 8 ", " -1 8 "), "4 × the user is unknown", 1),
         ("1 0 0 -1 1 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1\n", "the runtime is unknown", 1),
         ("1 0 -1 5 1 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1\n", "say --no-waits", 1),
@@ -189,6 +190,13 @@ def test_wrong_numbers_are_refused(log, capsys, words):
 def test_a_share_of_nothing_is_an_error(log, capsys):
     assert main(["schedule", log, "--share", "0"]) == 1
     assert "share of 0 cpu" in capsys.readouterr().err
+
+
+def test_a_file_whose_kind_neither_content_nor_name_tells_is_not_guessed(log, tmp_path, capsys):
+    for text, words in (("", "is empty"), ("hello\n", "none of the kinds")):
+        (tmp_path / "file").write_text(text)
+        assert main(["schedule", str(tmp_path / "file")]) == 2
+        assert words in capsys.readouterr().err
 
 
 def test_a_log_that_is_not_there(log, tmp_path, capsys):
