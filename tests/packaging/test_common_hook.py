@@ -1,0 +1,164 @@
+"""What the hooks of all batch systems have in common, as it is installed and by itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+PACKAGING = Path(__file__).parents[2] / "packaging"
+LIBRARY = PACKAGING / "common" / "hook.sh"
+HOOKS = [
+    ("slurm", "prolog.sh", "publish"),
+    ("slurm", "epilog.sh", "remove"),
+    ("gridengine", "prolog.sh", "publish"),
+    ("gridengine", "epilog.sh", "remove"),
+    ("lsf", "preexec.sh", "publish"),
+    ("lsf", "postexec.sh", "remove"),
+    ("torque", "prologue.sh", "publish"),
+    ("torque", "epilogue.sh", "remove"),
+]
+# Grid Engine's hook looks at the folder of who runs it; this shell stays, since it has more to do.
+CALLER = 'cd "$1" && shift && "$@"; exit $?'
+
+pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="the hooks are bash scripts")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Return the file into which the stand-in for the command writes its arguments."""
+    command = tmp_path / "jobfeatures"
+    command.write_text(f'#!/bin/sh\necho "$*" >>{tmp_path}/log\n')
+    command.chmod(0o755)
+    settings = tmp_path / "settings"
+    settings.write_text(f"JOBFEATURES_COMMAND={command}\nJOBFEATURES_HOOK_TIMEOUT=20\n")
+    settings.chmod(0o644)
+    return tmp_path / "log"
+
+
+def run_hook(path: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    """Run a hook of any batch system for job 7."""
+    folder = tmp_path / "7.1"
+    folder.mkdir(exist_ok=True)
+    argument = "7.server" if path.name.endswith("logue.sh") else str(tmp_path / "settings")
+    return subprocess.run(
+        ["bash", "-c", CALLER, "caller", folder, path, argument],
+        env={
+            **dict.fromkeys(("SLURM_JOB_ID", "JOB_ID", "LSB_JOBID"), "7"),
+            "SGE_JOB_SPOOL_DIR": str(folder),
+            "JOBFEATURES_SETTINGS": str(tmp_path / "settings"),
+            "PATH": os.environ["PATH"],
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(("system", "script", "action"), HOOKS)
+def test_a_script_that_was_installed_has_all_it_needs_beside_it(
+    system: str, script: str, action: str, log: Path, tmp_path: Path
+) -> None:
+    aim = tmp_path / "opt" / system
+    subprocess.run(["install", "-D", "-t", aim, *(PACKAGING / system).glob("*.sh")], check=True)
+    assert not any(path.is_symlink() for path in aim.iterdir())
+    assert run_hook(aim / script, tmp_path).returncode == 0
+    assert log.read_text() == f"{action} --batch {system}\n"
+
+
+@pytest.mark.parametrize(("system", "script", "action"), HOOKS)
+def test_a_link_to_a_script_needs_nothing_beside_it(
+    system: str, script: str, action: str, log: Path, tmp_path: Path
+) -> None:
+    link = tmp_path / "hooks.d" / script
+    link.parent.mkdir()
+    link.symlink_to(PACKAGING / system / script)
+    assert run_hook(link, tmp_path).returncode == 0
+    assert log.read_text() == f"{action} --batch {system}\n"
+
+
+@pytest.mark.parametrize("library", ["absent", "folder", "broken", "empty"])
+@pytest.mark.parametrize(("system", "script", "action"), HOOKS)
+def test_a_script_without_the_file_beside_it_says_so_and_does_not_fail(
+    system: str, script: str, action: str, library: str, log: Path, tmp_path: Path
+) -> None:
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    shutil.copy(PACKAGING / system / script, alone)
+    if library == "folder":
+        (alone / "hook.sh").mkdir()
+    elif library in ("broken", "empty"):
+        (alone / "hook.sh").write_text("if then\n" if library == "broken" else "")
+    done = run_hook(alone / script, tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert ("hook.sh" in done.stderr or "hook_" in done.stderr) == (
+        system != "torque"
+    )  # which prints nothing
+    assert not log.exists()
+
+
+# ---------------------------------------------------------------- by itself
+
+
+def run_library(text: str, tmp_path: Path, path: str = "") -> subprocess.CompletedProcess[str]:
+    """Run bash with the functions of the library and some lines behind it."""
+    return subprocess.run(
+        ["bash", "-pc", f". {LIBRARY}\nhook_job=7\nhook_settings {tmp_path}/settings\n{text}"],
+        env={"PATH": path + os.environ["PATH"]},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def test_what_cannot_be_killed_is_left_behind_and_holds_no_stream(log: Path, tmp_path: Path) -> None:
+    # as where the kernel holds a process: no signal has an effect until the test lets it go
+    (tmp_path / "jobfeatures").write_text(
+        f"#!/bin/sh\nwhile [ -d {tmp_path}/held ]; do sleep 0.05; done\necho gone >{log}\n"
+    )
+    held = tmp_path / "held"
+    held.mkdir()
+    try:
+        done = run_library("kill() { :; }\nhook_limit=0.2 hook_run publish x; echo $?", tmp_path)
+    finally:
+        held.rmdir()
+    assert done.stdout == "1\n"
+    assert "job 7: publish took longer than 0.2 s" in done.stderr
+
+
+def test_nobody_waits_for_syslog(log: Path, tmp_path: Path) -> None:
+    stuck = tmp_path / "bin"
+    stuck.mkdir()
+    for name in ("logger", "timeout"):
+        (stuck / name).write_text(f"#!/bin/sh\nwhile [ -d {stuck} ]; do sleep 0.05; done\n")
+        (stuck / name).chmod(0o755)
+    try:
+        done = run_library("hook_say err stuck", tmp_path, path=f"{stuck}:")
+    finally:
+        shutil.rmtree(stuck)
+    assert (done.returncode, done.stderr) == (0, "jobfeatures: job 7: stuck\n")
+
+
+@pytest.mark.parametrize(("body", "status"), [("exit 0", "0"), ("exit 3", "1"), ("echo said >&2", "0")])
+def test_a_run_says_whether_it_succeeded(body: str, status: str, log: Path, tmp_path: Path) -> None:
+    (tmp_path / "jobfeatures").write_text(f"#!/bin/sh\n{body}\n")
+    assert run_library("hook_run publish x; echo $?", tmp_path).stdout == f"{status}\n"
+
+
+def test_a_limit_that_is_not_set_is_not_handed_on(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "settings").write_text(f"JOBFEATURES_COMMAND={tmp_path}/jobfeatures\n")
+    (tmp_path / "jobfeatures").write_text(f'#!/bin/sh\necho "<$JOBFEATURES_HOOK_TIMEOUT>" >{log}\n')
+    assert run_library('hook_run publish x; echo "$hook_limit"', tmp_path).stdout == "2\n"
+    assert log.read_text() == "<>\n"
+
+
+def test_run_by_mistake_it_does_nothing(tmp_path: Path) -> None:
+    done = subprocess.run([LIBRARY], env={}, capture_output=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
