@@ -169,8 +169,8 @@ class Accumulator(Generic[Key, Record, Totals]):
         *,
         brings_life: bool = True,
     ) -> None:
-        self._processes: dict[int, Record] = {}
-        self._keys: dict[int, Key] = {}
+        self._processes: Mapping[int, Record] = {}
+        self._keys: Mapping[int, Key] = {}
         self._parts: list[_Part[Key, Record]] = [_Part(figure) for figure in figures]
         self._make = make
         self._brings_life = brings_life
@@ -182,20 +182,24 @@ class Accumulator(Generic[Key, Record, Totals]):
 
         A process without a key is followed but counted nowhere; a key without
         processes is forgotten. The totals hold until the next look, and are the
-        same objects where they have not grown.
+        same objects where they have not grown. What is given is kept until then
+        and must not be changed.
         """
         look = _Look(processes, keys, list(self._gone(processes)), list(self._changed(processes, keys)))
-        self._processes = dict(processes)
-        self._keys = dict(keys)
+        self._processes = processes
+        self._keys = keys
         for part in self._parts:
             part.advance(look)
         self._tell(set(keys.values()))
         return self._totals
 
     def _gone(self, processes: Mapping[int, Record]) -> Iterator[_Gone[Record]]:
-        for pid, process in self._processes.items():
-            now = processes.get(pid)
-            if now is process or (now is not None and now.start_ticks == process.start_ticks):
+        get = processes.get
+        # Most are the very records of last time: those are passed over without looking into them.
+        others = [(pid, process) for pid, process in self._processes.items() if get(pid) is not process]
+        for pid, process in others:
+            now = get(pid)
+            if now is not None and now.start_ticks == process.start_ticks:
                 continue
             parent = process.ppid
             if self._lives(parent, processes) and processes[parent].state not in DYING:
@@ -220,14 +224,22 @@ class Accumulator(Generic[Key, Record, Totals]):
     def _changed(
         self, processes: Mapping[int, Record], keys: Mapping[int, Key]
     ) -> Iterator[tuple[Record | None, Record]]:
-        for pid, now in processes.items():
-            before = self._processes.get(pid)
-            last = self._keys.get(pid)
+        get, get_key = self._processes.get, self._keys.get
+        if keys == self._keys:
+            others = [(pid, now) for pid, now in processes.items() if get(pid) is not now]
+        else:
+            others = [
+                (pid, now)
+                for pid, now in processes.items()
+                if get(pid) is not now or get_key(pid) != keys.get(pid)
+            ]
+        for pid, now in others:
+            before = get(pid)
+            last = get_key(pid)
             same = last == keys.get(pid) or (last is not None and not self._brings_life)
             if before is not None and same:
-                if before is now:
-                    continue
-                yield (before if before.start_ticks == now.start_ticks else None), now
+                if before is not now:
+                    yield (before if before.start_ticks == now.start_ticks else None), now
             else:
                 yield None, now
 

@@ -10,7 +10,7 @@ Most processes sleep, and the kernel makes the three numbers of
 one thread that has not been on a CPU since has not changed what it says of
 itself, so of those asleep schedstat is read first. What others do to a sleeper
 shows late: its parent is looked up again when the last one has gone, and its
-memory and process group at every 16th look at the latest.
+memory and process group at every 32nd look at the latest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCHEDULE_BYTES = 64
 READ_BYTES = 1024  # the 22 fields that count take 540 at most; what follows may be cut off
 RELEASED_AT_ONCE = 64
 ASLEEP = frozenset("SITtZD")  # states that only being on a CPU ends
-READ_ANYWAY = 16  # looks; a power of 2
+READ_ANYWAY = 32  # looks
 NOT_TOLD = b"0 0 0\n"  # what a kernel that does not count writes, see Documentation/scheduler/sched-stats.rst
 
 # Fields behind the name, from 0: ppid pgrp session, utime stime cutime cstime, num_threads,

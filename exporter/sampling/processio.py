@@ -22,16 +22,12 @@ _NOTHING = IoBytes(0, 0, 0, 0, 0)
 
 
 class _Entry(KeptFile):
-    """One process. `reading` was made when its stat line was that of `process`."""
+    """One process: its file, and what that said last."""
 
     def __init__(self, path: str, budget: DescriptorBudget, start_ticks: int) -> None:
         super().__init__(path, budget)
         self.start_ticks = start_ticks
-        self.look = 0
         self.data = b""
-        self.process: ProcessSample | None = None
-        self.reading: IoReading | None = None
-        self.failed = False
 
 
 class ProcessIoBook:
@@ -42,6 +38,9 @@ class ProcessIoBook:
         self._budget = budget
         self._unreadable = unreadable
         self._entries: dict[int, _Entry] = {}
+        self._processes: Mapping[int, ProcessSample] = {}  # those of the last look, by pid
+        self._readings: dict[int, IoReading] = {}
+        self._failed: set[int] = set()  # those that could not be read the last time
         self._accumulator: IoAccumulator[JobKey] = IoAccumulator()
         self._last: dict[JobKey, IoBytes] = {}
         self._before: dict[JobKey, IoBytes] = {}  # of the time before a job had no processes for a while
@@ -53,35 +52,42 @@ class ProcessIoBook:
         A job of which a process could not be read is left out. Jobs that are not there are forgotten.
         """
         self._look += 1
-        readings: dict[int, IoReading] = {}
-        keys: dict[int, JobKey] = {}
-        unknown = set()
+        keys = {process.pid: key for key, processes in members.items() for process in processes}
+        processes = {process.pid: process for processes in members.values() for process in processes}
         known = self._entries
-        due = -self._look % RELOOK
-        count = 0
-        for key, processes in members.items():
-            count += len(processes)
-            for process in processes:
-                pid = process.pid
-                entry = known.get(pid)
-                if entry is None or entry.start_ticks != process.start_ticks:
-                    if entry is not None:
-                        entry.close()
-                    entry = known[pid] = _Entry(f"{self._procfs}/{pid}/io", self._budget, process.start_ticks)
-                entry.look = self._look
-                gap = FAILED_RELOOK if entry.failed else RELOOK
-                if process is not entry.process or pid % gap == due % gap:
-                    self._read(entry, process)
-                if entry.failed:
-                    unknown.add(key)
-                if entry.reading is not None:
-                    readings[pid] = entry.reading
-                    keys[pid] = key
-        if len(known) != count:
-            for pid in [pid for pid, entry in known.items() if entry.look != self._look]:
-                known.pop(pid).close()
+        for pid in known.keys() - processes.keys():
+            self._forget(pid)
+        before, self._processes = self._processes, processes
+        due, due_again = -self._look % RELOOK, -self._look % FAILED_RELOOK
+        failed = frozenset(self._failed)
+        for pid, process in processes.items():
+            if before.get(pid) is not process or (pid % RELOOK == due and pid not in failed):
+                self._look_at(process)
+        for pid in failed:
+            if pid % FAILED_RELOOK == due_again and before.get(pid) is processes[pid]:
+                self._look_at(processes[pid])
+        unknown = {keys[pid] for pid in self._failed}
+        readings = self._readings.copy()
+        if len(readings) != len(keys):
+            keys = {pid: keys[pid] for pid in readings}
         totals = self._accumulator.update(readings, keys)
         return {key: ProcessIo(**sums) for key, sums in self._sums(members, totals) if key not in unknown}
+
+    def _look_at(self, process: ProcessSample) -> None:
+        pid = process.pid
+        entry = self._entries.get(pid)
+        if entry is not None and entry.start_ticks != process.start_ticks:
+            self._forget(pid)
+            entry = None
+        if entry is None:
+            entry = _Entry(f"{self._procfs}/{pid}/io", self._budget, process.start_ticks)
+            self._entries[pid] = entry
+        self._read(entry, process)
+
+    def _forget(self, pid: int) -> None:
+        self._entries.pop(pid).close()
+        self._readings.pop(pid, None)
+        self._failed.discard(pid)
 
     def _sums(
         self, jobs: Collection[JobKey], totals: Mapping[JobKey, IoBytes]
@@ -105,21 +111,23 @@ class ProcessIoBook:
         for entry in self._entries.values():
             entry.close()
         self._entries.clear()
+        self._processes = {}
 
     def _read(self, entry: _Entry, process: ProcessSample) -> None:
         """Read one process; what cannot be read stays as it was known."""
-        entry.failed = False
+        pid = process.pid
+        last = self._readings.get(pid)
+        self._failed.discard(pid)
         try:
             data = entry.read()
-            if data == entry.data and entry.reading is not None:
-                io = entry.reading.io
+            if data == entry.data and last is not None:
+                io = last.io
             else:
                 io = parse_process_io(data.decode("ascii", "replace"))
         except (OSError, ParseError) as error:
             self._unreadable.add("process_io", error)
-            entry.process = process
-            entry.failed = not (isinstance(error, OSError) and error.errno in VANISHED)
+            if not (isinstance(error, OSError) and error.errno in VANISHED):
+                self._failed.add(pid)
             return
-        entry.reading = IoReading(process.pid, process.ppid, process.start_ticks, process.state, io)
+        self._readings[pid] = IoReading(pid, process.ppid, process.start_ticks, process.state, io)
         entry.data = data
-        entry.process = process

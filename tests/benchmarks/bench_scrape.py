@@ -35,7 +35,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from exporter.collectors import COLLECTORS, collect
+from exporter.collectors import COLLECTORS, NODE, collect
 from exporter.context import Context
 from exporter.exposition import render
 from exporter.sampling.sampler import Sampler
@@ -189,9 +189,9 @@ def cpu_timed(function: Callable[[], object]) -> tuple[float, object]:
 
 def measure_parts(rounds: int) -> None:
     """Print what the parts of a scrape cost within one process."""
-    sampler = Sampler(clock=SystemClock(), jobs=dict)
+    sampler = Sampler(clock=SystemClock(), jobs=dict, sysfs="/sys", process_io=True)  # as the daemon does
     sampler.sample()
-    enabled = [name for name, each in COLLECTORS.items() if each.enabled]
+    enabled = [name for name, each in COLLECTORS.items() if each.enabled and NODE in each.roles]
     parts: dict[str, list[float]] = {"look": [], "families": [], "text": []}
     text = b""
     for _ in range(rounds):
