@@ -20,7 +20,8 @@ if [ "${2:-}" != clean ]; then
 fi
 
 # the functions hook_*, from the file beside this one; a link to this script needs none beside it
-here=$(readlink -f -- "$0")
+here=$0
+[[ -L $0 || $0 != */* ]] && here=$(readlink -f -- "$0")
 if ! . "${here%/*}/hook.sh"; then # bash itself tells standard error
   timeout -s KILL 1 logger -t jobfeatures -p daemon.err -- "$0: no hook.sh beside it" </dev/null >/dev/null 2>&1 &
   exit 0

@@ -8,7 +8,8 @@ trap 'exit 0' EXIT HUP INT TERM
 exec </dev/null >/dev/null 2>&1
 
 # the functions hook_*, from the file beside this one; a link to this script needs none beside it
-here=$(readlink -f -- "$0")
+here=$0
+[[ -L $0 || $0 != */* ]] && here=$(readlink -f -- "$0")
 if ! . "${here%/*}/hook.sh"; then
   timeout -s KILL 1 logger -t jobfeatures -p daemon.err -- "$0: no hook.sh beside it" &
   exit 0

@@ -82,6 +82,19 @@ def test_a_link_to_a_script_needs_nothing_beside_it(
     assert log.read_text() == f"{action} --batch {system}\n"
 
 
+def test_a_script_that_is_run_by_its_bare_name_is_found(log: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-p", "prolog.sh"],
+        cwd=PACKAGING / "slurm",
+        env={"SLURM_JOB_ID": "7", "JOBFEATURES_SETTINGS": str(tmp_path / "settings")},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert log.read_text() == "publish --batch slurm\n"
+
+
 @pytest.mark.parametrize("library", ["absent", "folder", "broken", "empty"])
 @pytest.mark.parametrize(("system", "script", "action"), HOOKS)
 def test_a_script_without_the_file_beside_it_says_so_and_does_not_fail(
