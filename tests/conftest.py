@@ -9,7 +9,7 @@ from hypothesis import settings
 
 from jobfeatures.model import Job, JobKey, JobState, JobTable
 
-settings.register_profile("quick", max_examples=60, deadline=None)
+settings.register_profile("quick", max_examples=30, deadline=None)
 settings.load_profile("quick")
 
 

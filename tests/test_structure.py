@@ -224,7 +224,11 @@ ONLY_IN = {
     "confluent_kafka": {"exporter.sinks.kafka"},
     "tqdm": {"jobfeatures.progress"},
     "numpy": {"jobfeatures.formats.swf.columns", "jobfeatures.schedule"},
-    "defusedxml": {"jobfeatures.formats.classad.xmlform", "jobfeatures.formats.sss.xml", "jobfeatures.batch.gridengine.xml"},
+    "defusedxml": {
+        "jobfeatures.formats.classad.xmlform",
+        "jobfeatures.formats.sss.xml",
+        "jobfeatures.batch.gridengine.xml",
+    },
     "re2": {"jobfeatures.formats.sss.names"},
     "lxml": set(),  # of tests
 }
