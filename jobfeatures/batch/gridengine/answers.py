@@ -6,7 +6,7 @@ limits of elapsed time, and the states of this host's queues.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -81,8 +81,10 @@ def parse_asked_jobs(data: bytes) -> JobAnswers:
     Sample, shortened: ``<djob_info><element><JB_job_number>10</JB_job_number> …
     <JB_hard_resource_list><qstat_l_requests><CE_name>h_rt</CE_name>
     <CE_stringval>1::1</CE_stringval> …``. Jobs that the master does not know are
-    left out, or told of in ``<unknown_jobs>`` if none is known. A job that asked
-    for no limit is UNLIMITED here, and has those of its queue. Raises ParseError.
+    left out, or told of in ``<unknown_jobs>`` if none is known. Grid Scheduler
+    and UGE leave ``<element>`` out: a job is a ``<djob_info>`` of its own. A job
+    that asked for no limit is UNLIMITED here, and has those of its queue. Raises
+    ParseError.
     """
     root = parse_xml(data, source=JOB_SOURCE)
     jobs: dict[str, Asked] = {}
@@ -94,26 +96,51 @@ def parse_asked_jobs(data: bytes) -> JobAnswers:
         return JobAnswers(jobs)
     if root.tag != "detailed_job_info":
         raise ParseError("not an answer about jobs", source=JOB_SOURCE, text=root.tag)
-    for element in root.iterfind("djob_info/*"):
-        number = text_of(element, "JB_job_number") or ""
+    for element in _told(root):
+        numbers = [(each.text or "").strip() for each in element.iterfind("JB_job_number")]
+        number = " ".join(numbers)  # of several jobs in one it could not be told whose a limit is
         if not is_number(number):
             rejected.append(Rejected(JOB_SOURCE, "not a job id", 0, "JB_job_number", shown(number)))
             continue
         limits: list[Limit] = [UNLIMITED]
-        for request in element.iterfind("JB_hard_resource_list/*"):
-            if text_of(request, "CE_name") not in {"h_rt", "s_rt"}:
+        for field, value in _requests(element):
+            if field not in {"h_rt", "s_rt"}:
                 continue
-            value = text_of(request, "CE_stringval") or text_of(request, "CE_doubleval") or ""
             try:
                 limits.append(parse_limit_secs(value))
             except ParseError as error:
                 limits.append(None)
-                field = text_of(request, "CE_name") or ""
                 rejected.append(
                     Rejected(JOB_SOURCE, f"{error.reason} (job {number})", 0, field, shown(value))
                 )
         jobs[number] = Asked(least_limit(*limits))
     return JobAnswers(jobs, tuple(rejected))
+
+
+def _requests(job: Element) -> Iterator[tuple[str, str]]:
+    """Yield names and values of the resources that a job asked for.
+
+    Each is an element of its own, but UGE writes the fields of all of them one after the other.
+    """
+    name = value = ""
+    for each in job.iterfind("JB_hard_resource_list//"):
+        if each.tag == "CE_name":
+            if name:
+                yield name, value
+            name, value = (each.text or "").strip(), ""
+        elif each.tag == "CE_stringval" or (each.tag == "CE_doubleval" and not value):
+            value = (each.text or "").strip() or value
+    if name:
+        yield name, value
+
+
+def _told(root: Element) -> Iterator[Element]:
+    """Yield what stands for a job each."""
+    for info in root.iterfind("djob_info"):
+        if info.find("JB_job_number") is not None:
+            yield info
+        else:
+            yield from info
 
 
 def parse_host_queues(data: bytes) -> QueueAnswers:

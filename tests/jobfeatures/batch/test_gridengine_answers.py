@@ -72,6 +72,22 @@ def test_a_limit_that_cannot_be_read_is_unknown_not_absent():
     assert answers.rejected[0].field == "h_rt"
 
 
+def test_newer_engines_leave_wrappings_out():
+    """Constructed after what Grid Scheduler and UGE 8.6 print."""
+    requests = "".join(
+        f"<CE_name>{name}</CE_name><CE_stringval>{value}</CE_stringval><CE_doubleval>1.0</CE_doubleval>"
+        for name, value in (("h_rt", "14400"), ("mem", "4G"), ("s_rt", "3600"))
+    )
+    flat = f"<JB_job_number>748172</JB_job_number><JB_hard_resource_list>{requests}</JB_hard_resource_list>"
+    other = "<JB_job_number>748173</JB_job_number>"
+    jobs = f"<djob_info>{flat}</djob_info><djob_info>{other}</djob_info><djob_info>{flat}{other}</djob_info>"
+    answer = f"<?xml version='1.0'?><detailed_job_info>{jobs}</detailed_job_info>"
+    found = parse_asked_jobs(answer.encode())
+    assert found.jobs == {"748172": Asked(3600), "748173": Asked(UNLIMITED)}
+    [both] = found.rejected  # whose the limits are cannot be told
+    assert both.text == "'748172 748173'"
+
+
 def test_a_job_without_a_number_costs_itself_only():
     data = JOBS.replace(b"<JB_job_number>10<", b"<JB_job_number>ten<")
     answers = parse_asked_jobs(data)

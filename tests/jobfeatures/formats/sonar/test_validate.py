@@ -16,7 +16,7 @@ from jobfeatures.formats.sonar.fields import CURRENT, PROFILES, SEED, TAGS, TYPE
 from jobfeatures.formats.sonar.parse import parse_envelope
 from jobfeatures.formats.sonar.validate import MAX_FAULTS, validate_envelope
 
-FOLDER = os.environ.get("JOBFEATURES_TEST_SONAR_DATA")  # with files that other agents wrote
+FOLDER = os.environ.get("JOBFEATURES_DATA")  # with files that other agents wrote
 
 
 def put(document, path, value):
@@ -264,10 +264,10 @@ def test_no_change_of_a_good_document_raises(make, kind, data):
 # --- what other agents wrote ------------------------------------------------------
 
 
-@pytest.mark.skipif(FOLDER is None, reason="JOBFEATURES_TEST_SONAR_DATA names no folder")
+@pytest.mark.skipif(FOLDER is None, reason="JOBFEATURES_DATA names no folder of public examples")
 def test_every_envelope_that_others_wrote_is_taken():
     seen = 0
-    for path in Path(FOLDER or "").rglob("*.json"):
+    for path in (Path(FOLDER or "") / "sonar").rglob("*.json"):
         for document in iterate_documents(path.read_text(errors="surrogateescape")):
             if isinstance(document.value, dict) and document.value.keys() & {"data", "errors"}:
                 assert validate_envelope(document.value, strict=False) == [], path
