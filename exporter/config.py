@@ -52,7 +52,7 @@ class DaemonConfig(IngestConfig):
         "batch.sources",
         words(AUTO, *SYSTEMS),
         (AUTO,),
-        "batch systems to ask; auto: slurm where scontrol is installed, spool where its folder is set",
+        "batch systems to ask; auto: those whose commands or folders are here, spool where its folder is set",
     )
     batch_interval_secs: float = setting(
         "batch.interval", POSITIVE_DURATION, 60.0, "how often a batch system is asked, at most and at least"
