@@ -7,7 +7,7 @@ step of it) over all its nodes, usually after it has ended. `Job` of
 A format of such logs is one file that offers
 
 ``recognise(head)``
-    whether a text that begins like this is of the format,
+    whether a text that begins like this (4 KiB at most) is of the format,
 ``read_records(lines, source=…, strict=…)``
     what the lines say: records, and `Rejected` for those that could not be
     read. A strict reader raises ParseError instead, and repairs nothing.
@@ -19,11 +19,9 @@ A format of such logs is one file that offers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
-from jobfeatures.errors import Rejected
 from jobfeatures.model import JobState, Limit
 
 Number = int | float
@@ -82,15 +80,3 @@ class JobRecord:
 
 
 Lost = Callable[[str], None]
-
-
-class JobLogFormat(Protocol):
-    """What the module of a format offers."""
-
-    def recognise(self, head: str) -> bool:
-        """Tell whether a text that begins with `head` (4 KiB at most) is of this format."""
-
-    def read_records(
-        self, lines: Iterable[str], *, source: str, strict: bool = False
-    ) -> Iterator[JobRecord | Rejected]:
-        """Return what the lines say, as they come. Raises ParseError, in strict reading for every fault."""

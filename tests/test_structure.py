@@ -15,6 +15,7 @@ PURE = {
     "jobfeatures.model",
     "jobfeatures.accounting",
     "jobfeatures.joblog",
+    "jobfeatures.batch.questions",
     "jobfeatures.convert",
     "jobfeatures.jobfold",
     "jobfeatures.jobnumbers",
@@ -234,7 +235,7 @@ ONLY_IN = {
 }
 
 SIBLINGS = {
-    "jobfeatures.batch": {"jobfeatures.batch.source", "jobfeatures.batch.pbsfamily"},
+    "jobfeatures.batch": {f"jobfeatures.batch.{name}" for name in ("source", "questions", "pbsfamily")},
     "jobfeatures.commands": {f"jobfeatures.commands.{name}" for name in ("common", "hook", "logs")},
     "jobfeatures.formats": set(),
     "exporter.sinks": {f"exporter.sinks.{name}" for name in ("keeper", "message", "secret", "spool")},

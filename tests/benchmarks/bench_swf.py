@@ -18,16 +18,14 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import resource
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from ways import compare, measure_one
 
 from jobfeatures.formats.swf.check import check_log
 from jobfeatures.formats.swf.columns import read_columns
@@ -100,9 +98,7 @@ def one(way: str, path: str) -> None:
         import numpy  # its import is not what is measured
 
         numpy.zeros(1)
-    started = time.perf_counter()
-    WAYS[way](path)
-    print(time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    measure_one(WAYS[way], path)
 
 
 def main() -> None:
@@ -118,23 +114,7 @@ def main() -> None:
         path = f"{directory}/log.swf"
         make_log(path, options.jobs)
         print(f"{options.jobs} jobs, {os.path.getsize(path) / 1e6:.0f} MB, median of {options.rounds}")
-        figures: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
-        for _ in range(options.rounds):
-            for way in WAYS:
-                done = subprocess.run(
-                    [sys.executable, __file__, "--one", way, path],
-                    stdout=subprocess.PIPE,
-                    text=True,
-                    check=True,
-                )
-                secs, mib = map(float, done.stdout.split())
-                figures[way].append((secs, mib))
-        base = statistics.median(secs for secs, _ in figures["split"])
-        print(f"{'':18}{'s':>7}{'jobs/s':>11}{'x split':>9}{'MiB':>6}")
-        for way, values in figures.items():
-            median = statistics.median(secs for secs, _ in values)
-            most = max(mib for _, mib in values)
-            print(f"{way:18}{median:7.2f}{options.jobs / median:11.0f}{median / base:9.2f}{most:6.0f}")
+        compare(__file__, WAYS, path, rounds=options.rounds, count=options.jobs, unit="jobs")
 
 
 if __name__ == "__main__":

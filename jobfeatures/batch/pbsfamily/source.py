@@ -5,7 +5,7 @@ from __future__ import annotations
 import pwd
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from jobfeatures.batch.pbsfamily.asking import Answer
@@ -13,6 +13,7 @@ from jobfeatures.batch.pbsfamily.cluster import find_node, make_notice
 from jobfeatures.batch.pbsfamily.jobs import make_job
 from jobfeatures.batch.pbsfamily.momfiles import read_mom_jobs
 from jobfeatures.batch.pbsfamily.values import parse_job_id
+from jobfeatures.batch.questions import KnownJob, compute_questions
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError
@@ -45,44 +46,6 @@ class Commands(Protocol):
 def is_plain_id(text: str) -> bool:
     """Tell whether a text is the id of one job without its server, fit to be asked about."""
     return _ID.match(text) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class KnownJob:
-    """An answer that is kept. `job` is None once the server has forgotten the job."""
-
-    job: Job | None
-    asked_secs: float  # monotonic
-
-
-def compute_questions(
-    known: Mapping[str, KnownJob],
-    seen: Collection[str],
-    claimed: Collection[str],
-    now_secs: float,
-    refresh_secs: float,
-) -> tuple[str, ...]:
-    """Return the ids worth asking about: never asked ones first, then the oldest answers. Pure.
-
-    Asked at every poll: jobs that are known or claimed and not seen, until
-    they are proven to have ended, and jobs that are seen although their state
-    says that they are not here.
-    """
-
-    def is_due(job_id: str) -> bool:
-        answer = known.get(job_id)
-        if answer is None or job_id not in seen:
-            return True
-        job = answer.job
-        if job is not None and (job.state.is_finished or job.state is JobState.PENDING):
-            return True
-        return now_secs - answer.asked_secs >= refresh_secs
-
-    def order(job_id: str) -> tuple[bool, float, int, str]:
-        answer = known.get(job_id)
-        return answer is not None, answer.asked_secs if answer else 0.0, len(job_id), job_id
-
-    return tuple(sorted(filter(is_due, {*known, *seen, *claimed}), key=order))
 
 
 def find_uid(user: str | None) -> int | None:

@@ -26,15 +26,13 @@ from jobfeatures.batch.slurm.site import ask_in_prolog, is_here, make_cluster_so
 if TYPE_CHECKING:
     from jobfeatures.batch.slurm.answers import Answers, ask_about_job, parse_answers, poll_answers
     from jobfeatures.batch.slurm.record import parse_scontrol_job
-    from jobfeatures.batch.slurm.source import KnownJob, SlurmSource, compute_questions
+    from jobfeatures.batch.slurm.source import SlurmSource
 
 # Imported when they are asked for: a prolog needs none of them.
 _LATER = {
     "Answers": "answers",
-    "KnownJob": "source",
     "SlurmSource": "source",
     "ask_about_job": "answers",
-    "compute_questions": "source",
     "parse_answers": "answers",
     "parse_scontrol_job": "record",
     "poll_answers": "answers",
@@ -43,11 +41,9 @@ _LATER = {
 __all__ = [
     "KEY_SOURCES",
     "Answers",
-    "KnownJob",
     "SlurmSource",
     "ask_about_job",
     "ask_in_prolog",
-    "compute_questions",
     "is_here",
     "job_from_prolog",
     "make_cluster_source",

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.slurm import KnownJob, SlurmSource, compute_questions, make_source
+from jobfeatures.batch.questions import KnownJob, compute_questions
+from jobfeatures.batch.slurm import SlurmSource, make_source
 from jobfeatures.batch.slurm.source import MAX_QUESTIONS
 from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
