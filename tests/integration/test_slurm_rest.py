@@ -56,16 +56,26 @@ def jobs(slurm, monkeypatch):
     return {"plain": plain, "array": array, "endless": endless, "later": later, "failed": failed, "all": ids}
 
 
+def ask_both(until, text, other):
+    """Return what two ways tell of the same moment: asked again where the text has changed meanwhile."""
+
+    def unmoved():
+        before, between, after = text(), other(), text()
+        return (before, between) if replace(after, taken_at_secs=before.taken_at_secs) == before else None
+
+    return until(unmoved, 60)
+
+
 def comparable(job: Job, without: set[str]) -> dict[str, object]:
     return {field.name: getattr(job, field.name) for field in fields(Job) if field.name not in without}
 
 
 @pytest.mark.parametrize("way", ["socket", "port"])
-def test_the_nodes_source_tells_the_same_as_by_text(slurm, rest, jobs, way):
+def test_the_nodes_source_tells_the_same_as_by_text(slurm, rest, jobs, until, way):
     asked = {JobKey("slurm", each) for each in [*jobs["all"], "999999999"]}
     clock = SystemClock()
-    by_text = make_source(rest["text"], clock, slurm.node).poll_jobs(asked)
-    by_json = make_source(rest[way], clock, slurm.node).poll_jobs(asked)
+    text, other = (make_source(rest[each], clock, slurm.node) for each in ("text", way))
+    by_text, by_json = ask_both(until, lambda: text.poll_jobs(asked), lambda: other.poll_jobs(asked))
     assert by_text.complete
     assert by_json.complete
     assert by_json.node == by_text.node
@@ -86,15 +96,15 @@ def test_the_nodes_source_tells_the_same_as_by_text(slurm, rest, jobs, way):
 
 
 @pytest.mark.parametrize("way", ["socket", "port", "json"])
-def test_the_queue_and_the_nodes_are_the_same_as_by_text(slurm, rest, jobs, way):
+def test_the_queue_and_the_nodes_are_the_same_as_by_text(slurm, rest, jobs, until, way):
     config = Config(slurm_ask="json") if way == "json" else rest[way]
     clock = SystemClock()
     by_text, by_json = (make_cluster_source(each, clock, 30.0) for each in (rest["text"], config))
-    told, found = by_text.poll_queue(), by_json.poll_queue()
+    told, found = ask_both(until, by_text.poll_queue, by_json.poll_queue)
     assert told.rejected == found.rejected == ()
     assert found.jobs.keys() == told.jobs.keys() >= {JobKey("slurm", each) for each in jobs["all"]}
     beyond = {"allocated_cpus", "allocated_gpus", "gpus", "limits"}
-    for key in (JobKey("slurm", each) for each in jobs["all"]):  # others' jobs may be ending just now
+    for key in (JobKey("slurm", each) for each in jobs["all"]):
         job = told.jobs[key]
         assert comparable(found.jobs[key], beyond) == comparable(job, beyond)
         limits = replace(found.jobs[key].limits, memory_bytes=None, scratch_bytes=None)
@@ -102,7 +112,7 @@ def test_the_queue_and_the_nodes_are_the_same_as_by_text(slurm, rest, jobs, way)
             assert limits.wall_secs is None  # 22.05 tells neither, and the end is no guess any more
         else:
             assert limits == job.limits
-    old, new = by_text.poll_cluster(), by_json.poll_cluster()
+    old, new = ask_both(until, by_text.poll_cluster, by_json.poll_cluster)
     assert new.nodes == old.nodes
     if way != "json":  # 22.05 has no JSON of partitions
         assert new.partitions == old.partitions
