@@ -269,10 +269,11 @@ def test_a_job_reads_its_features_from_an_address_where_its_site_says_so(slurm, 
         "w = u.Request(os.environ['JOBSTATUS'] + '/used_CPU', data=b'1', method='PUT'); u.urlopen(w);"
         "print('form=' + os.environ['JOBFEATURES'].split(':')[0])"
     )
-    job_id = slurm.submit(f'/usr/bin/python3 -c "{read}"\nsleep 10', "-t", "7", "--mem=100", output=output)
+    script = f'/usr/bin/python3 -c "{read}" || env | grep FEATURES\necho done=1\nsleep 10'
+    job_id = slurm.submit(script, "-t", "7", "--mem=100", output=output)
     slurm.wait(job_id, "RUNNING")
-    told = until(lambda: output.exists() and "form" in output.read_text() and values_of(output))
-    assert told["form"] == "http"
+    told = until(lambda: output.exists() and "done=1" in output.read_text() and values_of(output))
+    assert told.get("form") == "http", output.read_text() + exporter.log.read_text()
     assert told["wall_limit_secs"] == "420"
     assert told["job_id"] == job_id
     until(lambda: exporter.series("batch_job_status_used_cpus", job_id=job_id))
