@@ -14,7 +14,8 @@ from exporter.config import DaemonConfig
 from exporter.daemon import Daemon
 from exporter.ingest.config import check_ingest
 from exporter.snapshot import Kind
-from exporter.web.app import Routes, make_app, serving
+from exporter.web.app import Routes, make_app
+from exporter.web.listener import serving
 from jobfeatures.errors import ConfigurationError
 
 # What a daemon does only where it is asked to is imported only then: it runs

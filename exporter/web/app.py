@@ -1,19 +1,17 @@
-"""The metrics listener: /metrics, health, and a first page."""
+"""What the metrics listener answers: /metrics, health, and a first page."""
 
 from __future__ import annotations
 
 import asyncio
 import html
 import zlib
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from typing import Protocol
 
 from aiohttp import web
 
 from exporter.exposition import choose_format
 from jobfeatures import __version__
-from jobfeatures.errors import ConfigurationError
 
 
 class Page(Protocol):
@@ -49,29 +47,6 @@ def make_app(scraped: Scraped, routes: Routes = ()) -> web.Application:
     app.router.add_get("/-/ready", _ready)
     app.add_routes(routes)
     return app
-
-
-@asynccontextmanager
-async def serving(app: web.Application, address: str) -> AsyncIterator[str]:
-    """Serve until the context is left; gives the address that is listened on as HOST:PORT.
-
-    Raises ConfigurationError if it cannot be had.
-    """
-    host, _, port = address.rpartition(":")
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host.strip("[]") or None, int(port))
-        try:
-            await site.start()
-        except OSError as error:
-            raise ConfigurationError(
-                "web.listen_address", f"cannot listen on {address}: {error.strerror}"
-            ) from error
-        bound = runner.addresses[0]
-        yield f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
-    finally:
-        await runner.cleanup()
 
 
 async def _metrics(request: web.Request) -> web.Response:

@@ -14,7 +14,8 @@ from exporter.config import ExporterConfig
 from exporter.ingest.serve import PATH, Ingest
 from exporter.serve import make_ingest
 from exporter.snapshot import Kind
-from exporter.web.app import make_app, serving
+from exporter.web.app import make_app
+from exporter.web.listener import serving
 from jobfeatures.settings import load_config
 
 

@@ -6,7 +6,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from exporter.exposition import Family, Metric, labels, render
-from exporter.web.app import make_app, serving
+from exporter.web.app import make_app
+from exporter.web.listener import serving
 from jobfeatures.errors import ConfigurationError
 
 GAUGE = Metric("batch_job_processes", "gauge", "Processes of the job.", ("job_id",))
