@@ -6,7 +6,7 @@ import csv
 import functools
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jobfeatures.schedule.document import MEASURES, Values
 
@@ -14,19 +14,42 @@ TOP = 20
 _SPREAD = ("mean", "min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
 
 
+class Table(NamedTuple):
+    """Cells as text: the first row and the first column are headings."""
+
+    title: str
+    rows: list[list[str]]
+    more: int = 0  # rows that were left out at the end
+
+
 def format_text(documents: Sequence[Values], *, top: int = TOP) -> str:
     """Return logs side by side, then of each what its groups show: those that were late most by weight."""
-    parts = [_columns(documents)]
+    return "\n\n".join(_text(table) for table in make_tables(documents, top=top))
+
+
+def make_tables(documents: Sequence[Values], *, top: int = TOP) -> list[Table]:
+    """Return the same as tables."""
+    tables = [Table("", _columns(documents))]
     for document in documents:
         for field, groups in document.get("by", {}).items():
-            title = f"{_name(document['log'])}: by {field}" if len(documents) > 1 else f"By {field}"
-            parts.append(_group_table(title, field, groups, document, top))
-    return "\n\n".join(parts)
+            title = f"{printable(document['log'])}: by {field}" if len(documents) > 1 else f"By {field}"
+            tables.append(_group_table(title, field, groups, document, top))
+    return tables
 
 
 def format_comparison(comparison: Values) -> str:
     """Return how users fare in each log against the first, and the ratios of the sums."""
-    rows = [["against " + _name(comparison["base"]), *(_name(each["log"]) for each in comparison["others"])]]
+    return _text(comparison_table(comparison))
+
+
+def comparison_table(comparison: Values) -> Table:
+    """Return the same as a table."""
+    rows = [
+        [
+            "against " + printable(comparison["base"]),
+            *(printable(each["log"]) for each in comparison["others"]),
+        ]
+    ]
     rows += [
         [label, *(_number(each[key]) for each in comparison["others"])]
         for label, key in (
@@ -42,7 +65,7 @@ def format_comparison(comparison: Values) -> str:
             ("mean slowdown, ratio", "mean_slowdown_ratio"),
         )
     ]
-    return _aligned(rows)
+    return Table("", rows)
 
 
 def format_csv(documents: Sequence[Values]) -> str:
@@ -88,8 +111,8 @@ def _flat(values: Values) -> Values:
     return {f"{name}_{each}": values[name][each] for name in MEASURES for each in _SPREAD}
 
 
-def _columns(documents: Sequence[Values]) -> str:
-    rows = [["", *(_name(each["log"]) for each in documents)]]
+def _columns(documents: Sequence[Values]) -> list[list[str]]:
+    rows = [["", *(printable(each["log"]) for each in documents)]]
 
     def add(label: str, values: Iterable[Any]) -> None:
         rows.append([label, *map(_number, values)])
@@ -108,7 +131,7 @@ def _columns(documents: Sequence[Values]) -> str:
         for kind in ("users", "groups"):
             for name in {name: None for each in documents for name in each["shares"][resource][kind]}:
                 add(
-                    f"share: {resource}, {kind[:-1]} {_name(name)}",
+                    f"share: {resource}, {kind[:-1]} {printable(name)}",
                     [each["shares"][resource][kind].get(name) for each in documents],
                 )
     add("violated", _each(documents, "violated"))
@@ -128,14 +151,14 @@ def _columns(documents: Sequence[Values]) -> str:
         add(f"utilisation of {resource}, mean, %", [None if mean is None else 100 * mean for mean in means])
     add("queue length, mean", _each(documents, "queue_length", "mean"))
     add("queue length, most", _each(documents, "queue_length", "most"))
-    return _aligned(rows)
+    return rows
 
 
 def _each(documents: Sequence[Values], *path: str) -> list[Any]:
     return [functools.reduce(lambda value, key: value[key], path, each) for each in documents]
 
 
-def _group_table(title: str, field: str, groups: Values, document: Values, top: int) -> str:
+def _group_table(title: str, field: str, groups: Values, document: Values, top: int) -> Table:
     worst = sorted(groups.items(), key=lambda item: -item[1]["weighted_tardiness"])
     shares = document["shares"][document["resources"][0]]
     columns: dict[str, Callable[[str, Values], Any]] = {
@@ -154,12 +177,17 @@ def _group_table(title: str, field: str, groups: Values, document: Values, top: 
         del columns["share"]
     rows = [[field, *columns]]
     for name, group in worst[:top]:
-        rows.append([_name(name), *(_number(column(name, group)) for column in columns.values())])
-    more = f"\n… and {len(worst) - top} more" if len(worst) > top else ""
-    return f"{title}, by weighted tardiness\n{_aligned(rows)}{more}"
+        rows.append([printable(name), *(_number(column(name, group)) for column in columns.values())])
+    return Table(f"{title}, by weighted tardiness", rows, max(0, len(worst) - top))
 
 
-def _name(name: str) -> str:
+def _text(table: Table) -> str:
+    title = f"{table.title}\n" if table.title else ""
+    more = f"\n… and {table.more} more" if table.more else ""
+    return title + _aligned(table.rows) + more
+
+
+def printable(name: str) -> str:
     """Return a name of a log as a terminal may have it."""
     return name if name.isprintable() else repr(name)
 
