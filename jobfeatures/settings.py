@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from jobfeatures.errors import ConfigurationError, shown
 
-DEFAULT_FILE = "/etc/jobfeatures/config.toml"
+DEFAULT_FILE = "/etc/jobfeatures-exporter/config.toml"
 FILE_FLAG = "--config.file"
 FILE_VARIABLE = "JOBFEATURES_CONFIG_FILE"
 
