@@ -28,10 +28,19 @@ from jobfeatures.features.machine import Machine
 from jobfeatures.model import Cluster, Job, JobKey
 from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.publish.publisher import PublisherStatus
+from jobfeatures.schedule.quality import ScheduleQuality
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.waste import compute_cpu_limit_secs
 
 JOB = ("batch_system", "job_id")  # the labels that every series of a job carries
+
+
+@dataclass(frozen=True, slots=True)
+class LastReload:
+    """Whether the settings could be taken over when they were last read, and when that last was so."""
+
+    successful: bool
+    success_secs: float  # since the epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,17 +52,20 @@ class Context:
     jobs: Mapping[JobKey, Job] = field(default_factory=dict)
     statuses: Mapping[JobKey, StatusView] = field(default_factory=dict)
     status_violations: Mapping[str, int] = field(default_factory=dict)
-    sources: tuple[SourceStatus | KeeperStatus[Cluster], ...] = ()
+    sources: tuple[SourceStatus | KeeperStatus[Cluster] | KeeperStatus[ScheduleQuality], ...] = ()
     queues: tuple[QueueSums, ...] = ()  # of whole clusters, in the controller role
     clusters: tuple[ClusterSums, ...] = ()
+    schedules: tuple[ScheduleQuality, ...] = ()
     publisher: PublisherStatus | None = None
     feature_answers: Mapping[int, int] = field(default_factory=dict)  # over HTTP, by status
     machine: Machine = field(default_factory=Machine)
     kinds: frozenset[Kind] = frozenset({Kind.BATCH})  # whose series are shown
     drains: DrainView | None = None
     cpu_rates: Mapping[JobKey, float] = field(default_factory=dict)  # CPU seconds a second
+    node_busy_cpus: float | None = None  # the same, of the node as a whole
     ended: Mapping[JobKey, EndedJob] = field(default_factory=dict)  # their last values are shown a while
     node_name: str = ""  # as the batch system has it
+    reload: LastReload | None = None
     sysinfo: SysinfoSample | None = None  # without pictures and cards
     sinks: tuple[SinkStatus, ...] = ()
     faulty: Mapping[str, int] = field(default_factory=dict)  # own documents not sent, by type

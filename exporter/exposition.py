@@ -21,10 +21,11 @@ class Metric:
     """Declaration of a family.
 
     `name` has its unit and no ``_total`` or ``_info``; `kind` is "gauge",
-    "counter" or "info"; `label_names` are for the reference page. `sums` tells
-    that values of several jobs may be added up: so it is for counters, and
-    for gauges of amounts that say so. With `verbatim` the name stands as it is
-    on every sample: another exporter's.
+    "counter", "info", "histogram" or "summary" (of quantiles alone);
+    `label_names` are for the reference page. `sums` tells that values of
+    several jobs may be added up: so it is for counters, and for gauges of
+    amounts that say so. With `verbatim` the name stands as it is on every
+    sample: another exporter's.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A metric with its samples of one scrape."""
+    """A metric with its samples of one scrape; those of histograms are made by `histogram_samples`."""
 
     metric: Metric
     samples: Sequence[Sample]
@@ -72,6 +73,24 @@ def format_value(value: Number) -> str:
     return repr(value)
 
 
+def histogram_samples(
+    text: str, bounds: Sequence[Number], counts: Sequence[int], total: Number
+) -> list[Sample]:
+    """Return the samples of one histogram: `counts` of values up to each bound, then of all.
+
+    They carry their suffix: ``_bucket{partition="a",le="60.0"}``. Bounds are
+    written as floats, as OpenMetrics wants them.
+    """
+    inside = f"{text}," if text else ""
+    limits = [*(float(each) for each in bounds), math.inf]
+    found: list[Sample] = [
+        (f'_bucket{{{inside}le="{format_value(limit)}"}}', count)
+        for limit, count in zip(limits, counts, strict=True)
+    ]
+    braces = f"{{{text}}}" if text else ""
+    return [*found, (f"_sum{braces}", total), (f"_count{braces}", counts[-1])]
+
+
 def choose_format(accept: str) -> tuple[bool, str]:
     """Return (is it OpenMetrics, content type) for an Accept header: OpenMetrics where it is taken at all."""
     for media_range in accept.split(","):
@@ -88,7 +107,12 @@ def render(families: Iterable[Family], *, openmetrics: bool) -> bytes:
     for family in families:
         if family.samples:
             parts.append(_head_openmetrics(family.metric) if openmetrics else _head(family.metric))
-            parts += _lines(family.metric.sample_name, family.samples)
+            if family.metric.kind == "histogram":
+                parts += [
+                    f"{family.metric.name}{text} {format_value(value)}\n" for text, value in family.samples
+                ]
+            else:
+                parts += _lines(family.metric.sample_name, family.samples)
     if openmetrics:
         parts.append("# EOF\n")
     return "".join(parts).encode("utf-8")
@@ -109,7 +133,7 @@ def _lines(name: str, samples: Sequence[Sample]) -> list[str]:
 
 
 def _head(metric: Metric) -> str:
-    kind = "counter" if metric.kind == "counter" else "gauge"
+    kind = metric.kind if metric.kind in {"counter", "histogram", "summary"} else "gauge"
     meaning = metric.meaning.replace("\\", "\\\\").replace("\n", "\\n")
     return f"# HELP {metric.sample_name} {meaning}\n# TYPE {metric.sample_name} {kind}\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.clustersums import compute_cluster_sums, compute_queue_sums
-from exporter.context import Context
+from exporter.context import Context, LastReload
 from exporter.retention import EndedJob
 from exporter.sinks.keeper import SinkStatus
 from exporter.snapshot import (
@@ -45,6 +45,7 @@ from jobfeatures.model import (
 )
 from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.publish.publisher import PublisherStatus
+from jobfeatures.schedule.quality import Histogram, ScheduleQuality, UserQuality, Verdict
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
 
@@ -307,6 +308,44 @@ def make_cluster() -> Cluster:
     )
 
 
+def make_schedule() -> ScheduleQuality:
+    """Return the quality of a schedule with two users, one of whom was late."""
+    users = (("alice", 4, 3, 700, 2800), ('b"b\\\n', 1, 0, 0, 0))
+    return ScheduleQuality(
+        source="slurm",
+        taken_at_secs=NOW - 15,
+        begin_secs=int(NOW) - 7 * 86_400,
+        mode="literal",
+        share_cpus=8.5,
+        share_from="total / users",
+        jobs=5,
+        violated=3,
+        tardiness_secs=700,
+        weighted_tardiness_cpu_secs=2800,
+        users=2,
+        veet_quantiles={0.0: 0.0, 0.5: 0.375, 1.0: 0.75},
+        unfinished={Verdict.CERTAINLY_LATE: 1, Verdict.NOT_LATE: 4},
+        unsettled_jobs=2,
+        skipped={"never_started": 1},
+        wait_secs={
+            "batch": Histogram((60, 3600), (3, 4, 6), 20_000),
+            "gpu": Histogram((60, 3600), (0, 1, 1), 61),
+        },
+        slowdown={"batch": Histogram((1, 1.5), (1, 2, 6), 40.25)},
+        top_users=tuple(
+            UserQuality(
+                user=user,
+                share_cpus=8.5,
+                jobs=jobs,
+                violated=violated,
+                tardiness_secs=tardiness,
+                weighted_tardiness_cpu_secs=weighted,
+            )
+            for user, jobs, violated, tardiness, weighted in users
+        ),
+    )
+
+
 def make_ended() -> dict[JobKey, EndedJob]:
     """Return a job that ended a minute ago."""
     key = JobKey("slurm", "8")
@@ -358,6 +397,7 @@ def make_context() -> Context:
             KeeperStatus("slurm", table, failures=1, rejected=2),
             KeeperStatus("spool", None, failures=4, last_error="no such folder"),
         ),
+        reload=LastReload(successful=False, success_secs=NOW - 86400),
         publisher=PublisherStatus(2, 1),
         feature_answers={200: 41, 404: 2},
         machine=Machine(total_cpus=2, hs06="20"),
@@ -372,6 +412,7 @@ def make_context() -> Context:
         ended=make_ended(),
         queues=(compute_queue_sums(make_queue()),),
         clusters=(compute_cluster_sums(make_cluster()),),
+        schedules=(make_schedule(),),
         kinds=frozenset(Kind),
         sysinfo=make_sysinfo(),
         sinks=(
