@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 import io
+import itertools
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, Final, TextIO, cast
 
+from jobfeatures.convert import KINDS, recognise_kind
 from jobfeatures.errors import JobfeaturesError
 
 MAX_LINE_CHARACTERS: Final = 65536
+HEAD_CHARACTERS: Final = 4096  # tell what kind a log is
 COMPRESSIONS: Final = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2", ".zst": "zstandard"}
 
 
@@ -80,3 +83,16 @@ def _telling(name: str, what: str) -> Iterator[None]:
         if type(error).__module__.partition(".")[0] in {"zlib", "lzma", "_lzma", "zstandard"}:
             raise LogFileError(f"{name}: broken compression: {error}") from None
         raise
+
+
+def open_log(stream: TextIO, named: str | None) -> tuple[str, Iterator[str]]:
+    """Return the kind of a log, as it was named or by its beginning, and its lines. Raises KindError."""
+    if named is not None:
+        return named, bounded_lines(stream, most=KINDS[named].longest_line)
+    head = stream.read(HEAD_CHARACTERS)
+    kind = recognise_kind(head)
+    most = KINDS[kind].longest_line
+    rest = bounded_lines(stream, most=most)
+    if not head.endswith("\n"):
+        head += next(rest, "")  # what its last line lacks
+    return kind, itertools.chain(bounded_lines(io.StringIO(head), most=most), rest)

@@ -120,6 +120,7 @@ PURE = {
     "jobfeatures.schedule.jobs",
     "jobfeatures.schedule.metrics",
     "jobfeatures.schedule.quality",
+    "jobfeatures.schedule.partitions",
     "jobfeatures.schedule.result",
     "jobfeatures.schedule.shares",
     "jobfeatures.formats.sss.vocabulary",

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jobfeatures.commands.logs import open_log, parse_zone
+from jobfeatures.commands.logs import parse_zone
 from jobfeatures.convert import (
     KINDS,
     MAX_SHOWN,
@@ -25,6 +25,7 @@ from jobfeatures.errors import ConfigurationError, ParseError
 from jobfeatures.logfiles import (
     COMPRESSIONS,
     LogFileError,
+    open_log,
     reading,
     writing,
 )

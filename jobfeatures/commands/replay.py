@@ -15,12 +15,12 @@ from types import FrameType
 from jobfeatures.batch.spool import SUFFIX
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.commands.common import read_config
-from jobfeatures.commands.logs import open_log, parse_zone
+from jobfeatures.commands.logs import parse_zone
 from jobfeatures.convert import KINDS, KindError, Notes, read_log
 from jobfeatures.errors import ConfigurationError, ParseError
 from jobfeatures.formats.sss.write import format_job
 from jobfeatures.jobfold import fold_jobs
-from jobfeatures.logfiles import LogFileError, reading
+from jobfeatures.logfiles import LogFileError, open_log, reading
 from jobfeatures.replay import Event, Plan, format_event, make_job, plan_replay
 
 DONE, UNREADABLE = 0, 2

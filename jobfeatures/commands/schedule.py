@@ -6,31 +6,24 @@ import argparse
 import importlib
 import json
 import math
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from jobfeatures.commands.logs import open_log, parse_zone
-from jobfeatures.convert import KINDS, KindError, Notes, read_log
+from jobfeatures.commands.logs import parse_zone
+from jobfeatures.convert import KINDS, KindError
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, shown
-from jobfeatures.jobfold import fold_jobs
-from jobfeatures.logfiles import COMPRESSIONS, LogFileError, reading
+from jobfeatures.logfiles import LogFileError
 from jobfeatures.progress import shown_count
 from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.shares import CPU, RESOURCES, ShareRules, parse_amounts, parse_shares_of, split_list
 
 if TYPE_CHECKING:
-    from jobfeatures.schedule.jobs import ScheduleLog
     from jobfeatures.schedule.result import Options
 
 DONE, NOT_EVALUATED, UNREADABLE = 0, 1, 2
 FIELDS: Final = ("user", "group", "queue", "partition")
 TOP: Final = 20
 MOST_WORKERS: Final = 1024
-SWF_ENDINGS: Final = (".swf", *(f".swf{ending}" for ending in COMPRESSIONS))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -191,51 +184,17 @@ def _evaluate(
     name: str, arguments: argparse.Namespace, options: Options, fields: tuple[str, ...], zone: Any
 ) -> dict[str, Any]:
     from jobfeatures.schedule.document import make_document
+    from jobfeatures.schedule.reading import read_log
     from jobfeatures.schedule.result import evaluate
 
     with shown_count(None, f"{name}: reading"):
-        log = _read(name, arguments.from_kind, zone)
+        log = read_log(name, arguments.from_kind, zone)
     with shown_count(len(log) * len(options.resources), f"{name}: expected ends") as tick:
         schedule = evaluate(log, options, tick)
     document = make_document(schedule, fields)
     for warning in document["warnings"]:
         print(f"jobfeatures: {name}: warning: {warning}", file=sys.stderr)
     return document
-
-
-def _read(name: str, kind: str | None, zone: Any) -> ScheduleLog:
-    """Return a log of any kind. Raises LogFileError, ParseError, KindError."""
-    from jobfeatures.formats.swf.columns import read_columns
-    from jobfeatures.schedule.jobs import from_records, from_swf
-
-    with _as_file(name) as path:
-        with reading(path) as stream:
-            try:
-                kind, lines = open_log(stream, kind)
-            except KindError:
-                if not name.endswith(SWF_ENDINGS):
-                    raise
-                kind, lines = "swf", iter(())  # its name says so, and the reader will tell what is wrong
-            if kind != "swf":
-                notes = Notes()
-                jobs = fold_jobs(notes.accepted(read_log(lines, kind, source=name, zone=zone)), notes.lose)
-                return from_records(list(jobs), name, unreadable=notes.rejected)
-        return from_swf(read_columns(path), name)
-
-
-@contextmanager
-def _as_file(name: str) -> Iterator[str]:
-    """Give the name of a file that can be read twice: standard input is written to one."""
-    if name != "-":
-        yield name
-        return
-    with tempfile.NamedTemporaryFile("w+b", suffix=".log") as file:
-        try:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-            file.flush()
-        except OSError as error:
-            raise LogFileError(f"-: cannot read: {error.strerror or error}") from None
-        yield file.name
 
 
 def _print(documents: list[dict[str, Any]], arguments: argparse.Namespace) -> None:

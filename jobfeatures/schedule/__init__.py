@@ -7,6 +7,8 @@ shares.py    what share of the machine a user may expect
 eet.py       the expected end time of a user's jobs by that share
 expected.py  the same for all users of a log, also on several processors
 result.py    all of these of one log
+partitions.py  the same of a log in several files, by whatever runs functions: Dask's client does
+reading.py   files → logs
 tables.py    results as text and as rows
 
 All but eet.py and shares.py need numpy, the extra ``analysis``.

@@ -83,19 +83,9 @@ def choose(
     `by_eligible`: jobs arrive when they are eligible, where that is known.
     `no_waits`: a start that is unknown was at arrival.
     """
-    arrival = _arrival(log) if by_eligible else log.submit
-    start, end = log.start, log.end
-    if no_waits:
-        is_open = (start == -1) & (log.runtime >= 0)
-        start = np.where(is_open, arrival, start)
-        end = np.where(is_open, arrival + log.runtime, end)
-    reasons = _reasons(log, arrival, start, end)
-    counts = np.bincount(reasons, minlength=len(REASONS) + 1)
-    skipped = dict(zip(REASONS, counts[1:].tolist(), strict=True))
-    skipped[UNREADABLE] = log.unreadable
-    is_chosen = reasons == 0
+    is_chosen, skipped, (arrival, start, end) = sift(log, by_eligible=by_eligible, no_waits=no_waits)
     if not is_chosen.any():
-        raise ScheduleError(f"{log.name}: {_why_none(skipped)}")
+        raise ScheduleError(f"{log.name}: {why_none(skipped)}")
     all_users = len(np.unique(log.user.codes[is_chosen]))
     is_kept = is_chosen & _passes(log, filters)
     if not is_kept.any():
@@ -122,6 +112,26 @@ def choose(
         all_users=all_users,
         is_in_order=is_in_order,
     )
+
+
+def sift(
+    log: ScheduleLog, *, by_eligible: bool = False, no_waits: bool = False
+) -> tuple[Array, dict[str, int], tuple[Array, Array, Array]]:
+    """Return whether each job counts, how many do not by reason, and arrivals, starts and ends.
+
+    Raises ScheduleError where eligible times are wanted and not told.
+    """
+    arrival = _arrival(log) if by_eligible else log.submit
+    start, end = log.start, log.end
+    if no_waits:
+        is_open = (start == -1) & (log.runtime >= 0)
+        start = np.where(is_open, arrival, start)
+        end = np.where(is_open, arrival + log.runtime, end)
+    reasons = _reasons(log, arrival, start, end)
+    counts = np.bincount(reasons, minlength=len(REASONS) + 1)
+    skipped = dict(zip(REASONS, counts[1:].tolist(), strict=True))
+    skipped[UNREADABLE] = log.unreadable
+    return reasons == 0, skipped, (arrival, start, end)
 
 
 def _arrival(log: ScheduleLog) -> Array:
@@ -151,7 +161,8 @@ def _reasons(log: ScheduleLog, arrival: Array, start: Array, end: Array) -> Arra
     return reasons
 
 
-def _why_none(skipped: Mapping[str, int]) -> str:
+def why_none(skipped: Mapping[str, int]) -> str:
+    """Return why a log has no job that counts."""
     told = [f"{count} × {REASONS[reason]}" for reason, count in skipped.items() if count]
     if not told:
         return "holds no jobs"

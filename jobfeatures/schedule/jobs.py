@@ -63,6 +63,7 @@ class ScheduleLog:
     queue: Labels
     partition: Labels
     totals: dict[str, int] = field(default_factory=dict)  # of the machine, by resource
+    zero_secs: int | None = None  # epoch seconds at time zero
     unreadable: int = 0  # records that were skipped
     warnings: tuple[str, ...] = ()
 
@@ -108,6 +109,7 @@ def from_swf(columns: SwfColumns, name: str) -> ScheduleLog:
         queue=_label(table["queue"], names.queues.get),
         partition=_label(table["partition"], names.partitions.get),
         totals=_totals(header),
+        zero_secs=_zero(header),
         unreadable=columns.skipped,
         warnings=(*warnings, *looks),
     )
@@ -134,6 +136,7 @@ def from_records(jobs: Sequence[JobRecord], name: str, *, unreadable: int = 0) -
         group=_label_texts([job.group if job.group is not None else _text(job.gid) for job in jobs]),
         queue=_label_texts([job.queue for job in jobs]),
         partition=_label_texts([job.partition for job in jobs]),
+        zero_secs=zero if jobs else None,
         unreadable=unreadable,
     )
 
@@ -158,6 +161,13 @@ def _joined(table: dict[str, Array], header: Header) -> tuple[dict[str, Array], 
         for place, (name, column) in enumerate(table.items())
     }
     return columns, np.array([each.swapped_secs for each in joined], dtype=columns["run_secs"].dtype)
+
+
+def _zero(header: Header) -> int | None:
+    try:
+        return header.start_secs()
+    except ParseError:  # `swf check` tells of it
+        return None
 
 
 def _totals(header: Header) -> dict[str, int]:

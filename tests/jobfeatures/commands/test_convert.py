@@ -12,7 +12,7 @@ import pytest
 
 from jobfeatures import progress
 from jobfeatures.cli import main
-from jobfeatures.commands.logs import open_log
+from jobfeatures.logfiles import open_log
 
 ROOT = Path(__file__).parents[3]
 SWF = "; UnixStartTime: 1000\n1 0 5 100 8 60 -1 8 3600 -1 1 7 2 2 3 1 -1 -1\n2 9 -1 -1 -1 -1 -1 4 60 -1 5 7 2 2 3 1 -1 -1\n"

@@ -1,0 +1,254 @@
+"""One log in several files, evaluated by whatever runs functions, here or on other machines: numpy.
+
+Each file is read by itself. Its jobs are dealt out by user, so that all jobs
+of a user come into one hand; a hand is a log, and is evaluated as one. Only
+sums, and figures by user, come back. `Runner` is what Dask's client offers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from operator import getitem
+from typing import Any, Final, Protocol
+from zlib import crc32
+
+import numpy as np
+
+from jobfeatures.schedule.choosing import REASONS, ScheduleError, sift, why_none
+from jobfeatures.schedule.document import MEASURES, Values, make_document
+from jobfeatures.schedule.jobs import UNKNOWN, Array, Labels, ScheduleLog
+from jobfeatures.schedule.result import Options, asked, evaluate
+from jobfeatures.schedule.shares import STEPS, make_shares, plain
+
+HANDS: Final = 16
+SUMMED: Final = ("sum_eet", "violated", "total_tardiness", "total_weighted_tardiness")
+BY_USER: Final = ("veet", "weighted_tardiness")
+TIMES: Final = ("submit", "eligible", "start", "end")
+ARRAYS: Final = ("submit", "start", "end", "runtime", "is_cancelled", "cpus")
+LABELS: Final = ("user", "group", "queue", "partition")
+OPTIONAL: Final = ("eligible", "memory_kib", "gpus")
+
+
+class Runner(Protocol):
+    """Runs functions somewhere. What `submit` returns may be an argument of another function."""
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what stands for the function's result."""
+
+    def gather(self, found: list[Any]) -> list[Any]:
+        """Return the results that these stand for; what a function raised is raised."""
+
+
+class Here:
+    """Runs functions at once, in this process."""
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the function's result."""
+        return function(*arguments)
+
+    def gather(self, found: list[Any]) -> list[Any]:
+        """Return what there is already."""
+        return found
+
+
+def evaluate_partitions(
+    names: Sequence[str],
+    options: Options,
+    read: Callable[[str], ScheduleLog],
+    *,
+    runner: Runner | None = None,
+    hands: int = HANDS,
+) -> Values:
+    """Return what is told of the whole log: those of `make_document`'s fields that are sums or by user.
+
+    `names` are the log's files in its order; `read` returns the jobs of one.
+    Raises ScheduleError, and what `read` raises.
+    """
+    runner = runner or Here()
+    name = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
+    parts = [runner.submit(read, each) for each in names]
+    shifts = _shifts(names, runner.gather([runner.submit(zero_of, part) for part in parts]))
+    dealt = [runner.submit(deal, part, shift, hands) for part, shift in zip(parts, shifts, strict=True)]
+    held = [
+        runner.submit(join, [runner.submit(getitem, each, hand) for each in dealt]) for hand in range(hands)
+    ]
+    surveys = runner.gather([runner.submit(survey, hand, options) for hand in held])
+    options, shares = _settle(name, surveys, options)
+    found = runner.gather([runner.submit(summarise, hand, options) for hand in held])
+    return _combine(name, [each for each in found if each is not None], surveys, options, shares)
+
+
+def zero_of(log: ScheduleLog) -> int | None:
+    """Return the epoch seconds of a log's time zero."""
+    return log.zero_secs
+
+
+def _shifts(names: Sequence[str], zeros: Sequence[int | None]) -> list[int]:
+    """Return by how much the times of each file are moved on to count from the earliest zero."""
+    known = [zero for zero in zeros if zero is not None]
+    if not known:  # pieces of one file, without its header
+        return [0] * len(zeros)
+    for name, zero in zip(names, zeros, strict=True):
+        if zero is None:
+            raise ScheduleError(f"{name}: does not tell its time zero, as other files of the log do")
+    return [zero - min(known) for zero in known]
+
+
+def deal(log: ScheduleLog, shift_secs: int, hands: int) -> list[ScheduleLog]:
+    """Return the log in so many, all jobs of a user in the same one; times are moved on by `shift_secs`.
+
+    Jobs of nobody, and what is told of the whole log, are in the first.
+    """
+    hand_of = np.array([_hand(name, hands) for name in log.user.names] + [0])
+    place = hand_of[log.user.codes]  # a code of -1 is the last
+    found = []
+    for hand in range(hands):
+        taken = _take(log, np.flatnonzero(place == hand), shift_secs)
+        found.append(taken if hand == 0 else replace(taken, unreadable=0, warnings=()))
+    return found
+
+
+def _hand(user: str, hands: int) -> int:
+    return crc32(user.encode("utf-8", "surrogatepass")) % hands  # the same on all machines
+
+
+def _take(log: ScheduleLog, which: Array, shift_secs: int) -> ScheduleLog:
+    found: Values = {}
+    for name in (*ARRAYS, *OPTIONAL):
+        values = getattr(log, name)
+        if values is not None:
+            values = values[which]
+            found[name] = np.where(values >= 0, values + shift_secs, values) if name in TIMES else values
+    for name in LABELS:
+        labels = getattr(log, name)
+        found[name] = Labels(labels.codes[which], labels.names)
+    return replace(log, **found)
+
+
+def join(logs: Sequence[ScheduleLog]) -> ScheduleLog:
+    """Return the jobs of several logs as one, in that order."""
+    totals: dict[str, int] = {}
+    for log in logs:
+        for resource, amount in log.totals.items():
+            totals[resource] = max(amount, totals.get(resource, 0))
+    found: Values = {name: np.concatenate([getattr(log, name) for log in logs]) for name in ARRAYS}
+    found |= {name: _join_optional([getattr(log, name) for log in logs], logs) for name in OPTIONAL}
+    found |= {name: _join_labels([getattr(log, name) for log in logs]) for name in LABELS}
+    return replace(
+        logs[0],
+        **found,
+        totals=totals,
+        unreadable=sum(log.unreadable for log in logs),
+        warnings=tuple(dict.fromkeys(warning for log in logs for warning in log.warnings)),
+    )
+
+
+def _join_optional(arrays: Sequence[Array | None], logs: Sequence[ScheduleLog]) -> Array | None:
+    if all(each is None for each in arrays):
+        return None
+    return np.concatenate(
+        [np.full(len(log), UNKNOWN) if each is None else each for each, log in zip(arrays, logs, strict=True)]
+    )
+
+
+def _join_labels(labels: Sequence[Labels]) -> Labels:
+    code_of: dict[str, int] = {}
+    codes = []
+    for each in labels:
+        new = np.array([code_of.setdefault(name, len(code_of)) for name in each.names] + [UNKNOWN], np.int32)
+        codes.append(new[each.codes])
+    return Labels(np.concatenate(codes), list(code_of))
+
+
+def survey(log: ScheduleLog, options: Options) -> Values:
+    """Return what has to be known of all hands before one of them is evaluated."""
+    is_chosen, skipped, _ = sift(log, by_eligible=options.by_eligible, no_waits=options.no_waits)
+    users = len(np.unique(log.user.codes[is_chosen]))
+    return {"users": users, "skipped": skipped, "totals": log.totals, "warnings": log.warnings}
+
+
+def _settle(name: str, surveys: Sequence[Values], options: Options) -> tuple[Options, Values]:
+    """Return the options with the default share of the whole log, and what is told of the shares."""
+    users = sum(each["users"] for each in surveys)
+    if not users:
+        raise ScheduleError(f"{name}: {why_none(_skipped(surveys))}")
+    default = dict(options.rules.default)
+    told: Values = {}
+    for resource in options.resources:
+        known = [each["totals"][resource] for each in surveys if resource in each["totals"]]
+        if not known and resource not in options.rules.totals and resource not in default:
+            raise ScheduleError(
+                f"{name}: does not tell how much {resource} there is: give a total or a share"
+            )
+        shares = make_shares(
+            resource,
+            options.rules,
+            total=max(known, default=0) * STEPS[resource],
+            total_from="log" if known else "unknown",
+            all_users=users,
+            groups_of={},
+        )
+        default[resource] = shares.default
+        told[resource] = {
+            "default": plain(resource, shares.default),
+            "default_from": shares.default_from,
+            "total": plain(resource, shares.total),
+            "total_from": shares.total_from,
+        }
+    return replace(options, rules=replace(options.rules, default=default), workers=1, intervals=1), told
+
+
+def summarise(log: ScheduleLog, options: Options) -> Values | None:
+    """Return the sums of one hand, None where no job of it counts or passes the filter."""
+    for resource in options.resources:
+        asked(log, resource)
+    try:
+        document = make_document(evaluate(log, options))
+    except ScheduleError:
+        is_chosen, _, _ = sift(log, by_eligible=options.by_eligible, no_waits=options.no_waits)
+        if is_chosen.any() and not options.filters:
+            raise
+        return None
+    sums = {name: (document[name]["mean"] or 0) * document[name]["count"] for name in MEASURES}
+    counts = {name: document[name]["count"] for name in MEASURES}
+    kept = ("jobs", "users", "shares", *SUMMED, *BY_USER)
+    return {**{name: document[name] for name in kept}, "sums": sums, "counts": counts}
+
+
+def _skipped(surveys: Sequence[Values]) -> dict[str, int]:
+    return {reason: sum(each["skipped"][reason] for each in surveys) for reason in REASONS}
+
+
+def _combine(
+    name: str, found: Sequence[Values], surveys: Sequence[Values], options: Options, shares: Values
+) -> Values:
+    if not found:
+        raise ScheduleError(f"{name}: no job passes the filter")
+    jobs = sum(each["jobs"] for each in found)
+    sums = {key: sum(each["sums"][key] for each in found) for key in MEASURES}
+    counts = {key: sum(each["counts"][key] for each in found) for key in MEASURES}
+    for resource, told in shares.items():
+        mine = [each["shares"][resource] for each in found]
+        told["users"] = {user: amount for each in mine for user, amount in each["users"].items()}
+        told["unknown_requests"] = sum(each["unknown_requests"] for each in mine)
+    document: Values = {
+        "log": name,
+        "jobs": jobs,
+        "skipped": _skipped(surveys),
+        "users": sum(each["users"] for each in found),
+        "mode": options.mode.value,
+        "arrival": "eligible" if options.by_eligible else "submit",
+        "min_runtime_secs": options.min_runtime_secs,
+        "tau_secs": options.tau_secs,
+        "resources": list(options.resources),
+        "share": shares[options.resources[0]]["default"],
+        "shares": shares,
+        **{key: sum(each[key] for each in found) for key in SUMMED},
+        **{key: {user: value for each in found for user, value in each[key].items()} for key in BY_USER},
+    }
+    document["violated_percent"] = 100 * document["violated"] / jobs
+    for key in MEASURES:
+        document[f"mean_{key}"] = sums[key] / counts[key] if counts[key] else None
+    document["warnings"] = list(dict.fromkeys(warning for each in surveys for warning in each["warnings"]))
+    return document

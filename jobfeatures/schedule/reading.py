@@ -1,0 +1,57 @@
+"""Reads logs of jobs, of any kind that `jobfeatures convert` reads, as arrays."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import tzinfo
+from typing import Final
+
+from jobfeatures.convert import KindError, Notes
+from jobfeatures.convert import read_log as read_records
+from jobfeatures.formats.swf.columns import read_columns
+from jobfeatures.jobfold import fold_jobs
+from jobfeatures.logfiles import COMPRESSIONS, LogFileError, open_log, reading
+from jobfeatures.schedule.jobs import ScheduleLog, from_records, from_swf
+
+SWF_ENDINGS: Final = (".swf", *(f".swf{ending}" for ending in COMPRESSIONS))
+
+
+def read_log(name: str, kind: str | None = None, zone: tzinfo | None = None) -> ScheduleLog:
+    """Return the jobs of a file, `-` being standard input.
+
+    `kind` is told by content where it is None, `zone` is where clocks showed
+    its times. Raises LogFileError, ParseError, KindError.
+    """
+    with _as_file(name) as path:
+        with reading(path) as stream:
+            try:
+                kind, lines = open_log(stream, kind)
+            except KindError:
+                if not name.endswith(SWF_ENDINGS):
+                    raise
+                kind, lines = "swf", iter(())  # its name says so, and the reader will tell what is wrong
+            if kind != "swf":
+                notes = Notes()
+                records = read_records(lines, kind, source=name, zone=zone)
+                jobs = fold_jobs(notes.accepted(records), notes.lose)
+                return from_records(list(jobs), name, unreadable=notes.rejected)
+        return from_swf(read_columns(path), name)
+
+
+@contextmanager
+def _as_file(name: str) -> Iterator[str]:
+    """Give the name of a file that can be read twice: standard input is written to one."""
+    if name != "-":
+        yield name
+        return
+    with tempfile.NamedTemporaryFile("w+b", suffix=".log") as file:
+        try:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+            file.flush()
+        except OSError as error:
+            raise LogFileError(f"-: cannot read: {error.strerror or error}") from None
+        yield file.name

@@ -1,0 +1,167 @@
+"""A log in pieces tells the same as the whole, here and on Dask."""
+
+import itertools
+
+import pytest
+
+pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobfeatures.formats.swf.columns import read_columns
+from jobfeatures.schedule.choosing import Filter, ScheduleError
+from jobfeatures.schedule.document import make_document
+from jobfeatures.schedule.eet import Mode
+from jobfeatures.schedule.jobs import from_swf
+from jobfeatures.schedule.partitions import evaluate_partitions
+from jobfeatures.schedule.result import Options, evaluate
+from jobfeatures.schedule.shares import ShareRules
+
+SAME = ("jobs", "skipped", "users", "mode", "arrival", "share", "violated", "veet")
+SUMS = (
+    "sum_eet", "total_tardiness", "total_weighted_tardiness",
+    "mean_wait", "mean_response", "mean_slowdown", "mean_bounded_slowdown",
+)  # fmt: skip
+
+
+def read(path):
+    return from_swf(read_columns(path), path)
+
+
+def line(number, submit, user, cpus=1, runtime=60, wait=30, group=1):
+    return f"{number} {submit} {wait} {runtime} {cpus} -1 -1 {cpus} -1 -1 1 {user} {group} -1 1 1 -1 -1"
+
+
+def assert_same(whole, found):
+    assert {name: found[name] for name in SAME} == {name: whole[name] for name in SAME}
+    for name in SUMS:  # those of floats are added in another order
+        assert found[name] == close_to(whole[name]), name
+    mine, theirs = found["weighted_tardiness"], whole["weighted_tardiness"]
+    assert mine == {user: close_to(theirs[user]) for user in theirs}
+
+
+def close_to(value):
+    return value if value is None else pytest.approx(value, rel=1e-9)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(name, lines, *headers):
+        path = tmp_path / name
+        path.write_text("".join(f"; {each}\n" for each in headers) + "\n".join(lines) + "\n")
+        return str(path)
+
+    return written
+
+
+rows = st.tuples(
+    st.integers(-1, 50), st.integers(1, 5), st.integers(-1, 9), st.integers(-1, 40), st.integers(-1, 99)
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    jobs=st.lists(rows, min_size=1, max_size=40),
+    cuts=st.lists(st.integers(0, 40), max_size=4),
+    hands=st.integers(1, 5),
+    mode=st.sampled_from(list(Mode)),
+)
+def test_pieces_of_a_log_tell_the_same_as_the_whole(tmp_path_factory, jobs, cuts, hands, mode):
+    folder = tmp_path_factory.mktemp("pieces")
+    lines = [line(n, *(job[0], job[1], job[2], job[3], job[4])) for n, job in enumerate(sorted(jobs), 1)]
+    bounds = [0, *sorted(min(cut, len(lines)) for cut in cuts), len(lines)]
+    pieces = [lines[a:b] for a, b in itertools.pairwise(bounds)]
+    names = []
+    for number, piece in enumerate([lines, *pieces]):
+        (folder / f"{number}.swf").write_text("\n".join(["; MaxProcs: 12", *piece]) + "\n")
+        names.append(str(folder / f"{number}.swf"))
+    options = Options(mode=mode)
+    try:
+        whole = make_document(evaluate(read(names[0]), options))
+    except ScheduleError:
+        with pytest.raises(ScheduleError):
+            evaluate_partitions(names[1:], options, read, hands=hands)
+        return
+    assert_same(whole, evaluate_partitions(names[1:], options, read, hands=hands))
+
+
+@pytest.fixture
+def halves(write):
+    """Return the names of a whole log and of its halves, whose times count from zeros of their own."""
+    first = [line(n, 10 * n, n % 7, cpus=1 + n % 5) for n in range(200)]
+    second = [line(n, 10 * n, n % 11, cpus=1 + n % 3, wait=500) for n in range(200)]
+    moved = [line(n, 10 * n + 3000, n % 11, cpus=1 + n % 3, wait=500) for n in range(200)]
+    return (
+        write("whole.swf", first + moved, "MaxProcs: 20", "UnixStartTime: 1000000"),
+        write("a.swf", first, "MaxProcs: 20", "UnixStartTime: 1000000"),
+        write("b.swf", second, "MaxProcs: 20", "UnixStartTime: 1003000"),
+    )
+
+
+def test_files_count_from_zeros_of_their_own(halves):
+    whole, *parts = halves
+    assert_same(make_document(evaluate(read(whole), Options())), evaluate_partitions(parts, Options(), read))
+
+
+def test_shares_and_filters_are_those_of_the_whole(halves):
+    whole, *parts = halves
+    for options in (
+        Options(rules=ShareRules(default={"cpu": 2000}, users={"3": {"cpu": 500}})),
+        Options(rules=ShareRules(groups={"1": {"cpu": 3000}})),
+        Options(filters=(Filter("user", frozenset({"3", "5"})),)),
+    ):
+        expected = make_document(evaluate(read(whole), options))
+        found = evaluate_partitions(parts, options, read)
+        assert_same(expected, found)
+        for name in ("default", "default_from", "total", "total_from", "users", "unknown_requests"):
+            assert found["shares"]["cpu"][name] == expected["shares"]["cpu"][name]
+
+
+def test_a_file_without_a_time_zero_among_others_that_have_one_is_told(halves, write):
+    other = write("c.swf", [line(1, 0, 1)], "MaxProcs: 20")
+    with pytest.raises(ScheduleError, match=r"c\.swf: does not tell its time zero"):
+        evaluate_partitions([halves[1], other], Options(), read)
+
+
+def test_without_a_total_one_has_to_be_given(write):
+    name = write("d.swf", [line(1, 0, 1)])
+    with pytest.raises(ScheduleError, match="does not tell how much cpu there is"):
+        evaluate_partitions([name], Options(), read)
+    rules = ShareRules(totals={"cpu": 4000})
+    assert evaluate_partitions([name], Options(rules=rules), read)["share"] == 4
+
+
+def test_nobody_left_is_told(write):
+    with pytest.raises(ScheduleError, match="never started"):
+        evaluate_partitions([write("e.swf", [line(1, 0, 1, runtime=-1, wait=-1)])], Options(), read)
+    with pytest.raises(ScheduleError, match="no job passes the filter"):
+        evaluate_partitions(
+            [write("f.swf", [line(1, 0, 1)], "MaxProcs: 4")],
+            Options(filters=(Filter("user", frozenset({"nobody"})),)),
+            read,
+        )
+
+
+def test_a_share_of_nothing_is_an_error_in_pieces_too(halves):
+    rules = ShareRules(users={"3": {"cpu": 0}}, default={"cpu": 1000})
+    with pytest.raises(ScheduleError, match="user 3 has a share of 0 cpu"):
+        evaluate_partitions(halves[1:], Options(rules=rules), read)
+
+
+@pytest.mark.filterwarnings("default")  # other people's
+def test_dask_runs_the_same_functions_on_workers_of_its_own(halves):
+    distributed = pytest.importorskip("distributed", reason="dask is not installed (extra: dask)")
+    whole, *parts = halves
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        found = evaluate_partitions(parts, Options(), read, runner=client, hands=5)
+        with pytest.raises(ScheduleError, match="user 3 has a share of 0 cpu"):
+            evaluate_partitions(
+                parts, Options(rules=ShareRules(users={"3": {"cpu": 0}})), read, runner=client
+            )
+    assert_same(make_document(evaluate(read(whole), Options())), found)
