@@ -297,9 +297,14 @@ def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
                 help=argparse.SUPPRESS,
             )
         else:
-            parser.add_argument(
-                each.flag, dest=each.key, metavar=each.kind.name.split("|")[0].upper(), help=text
-            )
+            parser.add_argument(each.flag, dest=each.key, metavar=_metavar(each.kind), help=text)
+
+
+def _metavar(kind: Kind) -> str:
+    """Return what help shows for a value: the words of a choice, else the kind."""
+    if kind.name.startswith("list of "):
+        return "WORD,..."
+    return kind.name if "|" in kind.name else kind.name.upper()
 
 
 def display(value: Any) -> str:
