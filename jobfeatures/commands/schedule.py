@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import json
 import math
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from jobfeatures.commands.logs import parse_zone
@@ -116,6 +118,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="into how many the time is cut for use and queue over time (default: 100)",
     )
     add("--workers", type=_count, default=1, metavar="N", help="processes that compute (default: 1)")
+    add(
+        "--one-log",
+        action="store_true",
+        help="the LOGs are files of one log, in its order; as JSON, without quantiles and what is over time",
+    )
+    add(
+        "--dask",
+        metavar="ADDRESS",
+        help="with --one-log: the scheduler of a Dask cluster that reads and computes",
+    )
     add("--from", dest="from_kind", choices=readable, help="which kind of log it is (default: by content)")
     add("--zone", metavar="NAME", help="where clocks showed the times of a log (default: here)")
 
@@ -131,6 +143,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.workers > MOST_WORKERS:
         raise ConfigurationError("--workers", f"more than {MOST_WORKERS}")
     options = _options(arguments, resources, rules, filters)
+    if arguments.one_log:
+        return _evaluate_one_log(arguments, options, zone)
+    if arguments.dask is not None:
+        raise ConfigurationError("--dask", "needs --one-log")
     status = DONE
     documents = []
     for name in arguments.logs:
@@ -195,6 +211,32 @@ def _evaluate(
     for warning in document["warnings"]:
         print(f"jobfeatures: {name}: warning: {warning}", file=sys.stderr)
     return document
+
+
+def _evaluate_one_log(arguments: argparse.Namespace, options: Options, zone: Any) -> int:
+    """Evaluate files of one log, here or on Dask, and print what was found as JSON."""
+    from jobfeatures.schedule.dask import connected
+    from jobfeatures.schedule.partitions import Here, evaluate_partitions
+    from jobfeatures.schedule.reading import read_log
+
+    if arguments.format != "json":
+        raise ConfigurationError("--one-log", "needs --format json")
+    read = functools.partial(read_log, kind=arguments.from_kind, zone=zone)
+    try:
+        with nullcontext(Here()) if arguments.dask is None else connected(arguments.dask) as runner:
+            document = evaluate_partitions(arguments.logs, options, read, runner=runner)
+    except (LogFileError, ParseError, KindError) as error:
+        print(f"jobfeatures: {error}", file=sys.stderr)
+        return UNREADABLE
+    except ConfigurationError:
+        raise
+    except JobfeaturesError as error:
+        print(f"jobfeatures: {error}", file=sys.stderr)
+        return NOT_EVALUATED
+    for warning in document["warnings"]:
+        print(f"jobfeatures: {document['log']}: warning: {warning}", file=sys.stderr)
+    print(json.dumps(document))
+    return DONE
 
 
 def _print(documents: list[dict[str, Any]], arguments: argparse.Namespace) -> None:

@@ -33,10 +33,10 @@ OPTIONAL: Final = ("eligible", "memory_kib", "gpus")
 class Runner(Protocol):
     """Runs functions somewhere. What `submit` returns may be an argument of another function."""
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """Return what stands for the function's result."""
 
-    def gather(self, found: list[Any]) -> list[Any]:
+    def gather(self, found: list[Any], /) -> list[Any]:
         """Return the results that these stand for; what a function raised is raised."""
 
 

@@ -265,3 +265,38 @@ def test_no_log_brings_the_command_down(log, tmp_path, capsys, lines, mode, reso
         assert 0 <= found["violated"] <= found["jobs"]
     else:
         assert said.startswith("jobfeatures: ")
+
+
+def test_files_of_one_log_tell_the_same_as_the_whole(log, tmp_path, capsys):
+    lines = LINES.splitlines(keepends=True)
+    parts = []
+    for number, part in enumerate((lines[1:3], lines[3:]), 1):
+        (tmp_path / f"{number}.swf").write_text("".join([lines[0], *part]))
+        parts.append(str(tmp_path / f"{number}.swf"))
+    whole = answer(capsys, log)[1]
+    status, found, said = answer(capsys, "--one-log", *parts)
+    assert (status, said) == (0, "")
+    assert found["log"] == f"{parts[0]} and 1 more"
+    for name in ("jobs", "skipped", "users", "share", "sum_eet", "violated", "veet", "mean_wait"):
+        assert found[name] == whole[name]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "reason"),
+    [
+        (["--one-log"], 2, "--one-log: needs --format json"),
+        (["--dask", "tcp://127.0.0.1:1"], 2, "--dask: needs --one-log"),
+        (["--one-log", "--format", "json", "--filter", "user=nobody"], 1, "no job passes the filter"),
+        (["/nowhere.swf", "--one-log", "--format", "json"], 2, "/nowhere.swf"),
+        (["--one-log", "--format", "json", "--dask", "what://x"], 2, "--dask"),
+    ],
+)
+def test_what_is_wrong_with_one_log_is_one_line(log, words, status, reason, capsys):
+    if "what://x" in words:
+        pytest.importorskip("distributed", reason="dask is not installed (extra: dask)")
+    assert main(["schedule", log, *words]) == status
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert reason in err
+    assert err.startswith("jobfeatures: ")
+    assert err.count("\n") == 1
