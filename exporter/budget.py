@@ -144,6 +144,10 @@ class SeriesBudget:
         self._dropped = 0
         self._last_look: float | None = None
 
+    def limit(self, max_series: int) -> None:
+        """Change the bound from the next page on; the sums go on."""
+        self._max = max_series or sys.maxsize
+
     def apply(
         self,
         families: Sequence[Family],

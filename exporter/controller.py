@@ -13,13 +13,15 @@ from typing import Any
 from exporter.clustersums import ClusterSums, QueueSums, compute_cluster_sums, compute_queue_sums
 from exporter.collectors import collect
 from exporter.config import AUTO, DaemonConfig
-from exporter.context import Context
+from exporter.context import Context, LastReload
 from exporter.discovery import TargetGroup, make_targets
 from exporter.exposition import render
+from exporter.reload import Change
 from exporter.sonar.cluster import SLURM
 from exporter.sonar.clusterdocuments import add_cluster_documents
 from exporter.sonar.output import make_sender
 from exporter.sonar.sender import Sender
+from exporter.supervision import describe_sources
 from jobfeatures.batch import SYSTEMS, load_module
 from jobfeatures.batch.source import AnswerT, ClusterSource, Keeper
 from jobfeatures.clock import Clock, SystemClock
@@ -49,6 +51,7 @@ class Controller:
         ]
         self._queue_sums: tuple[QueueSums, ...] = ()
         self._cluster_sums: tuple[ClusterSums, ...] = ()
+        self.reload = LastReload(successful=True, success_secs=self._clock.now_secs())
         self._sender = make_sender(config, self._clock)
         if self._sender is not None:
             self._add_documents(self._sender)
@@ -101,6 +104,18 @@ class Controller:
         """Tell whether every question has been answered or has failed."""
         return all(keeper.status.table is not None or keeper.status.failures for keeper in self._keepers())
 
+    def stalled(self) -> list[str]:
+        """Return the keepers whose thread has ended; one that waits for an answer lives."""
+        return [f"source {keeper.status.name}" for keeper in self._keepers() if not keeper.is_alive]
+
+    def summary(self) -> str:
+        """Return one line on how things are, without names."""
+        return describe_sources(keeper.status for keeper in self._keepers())
+
+    def reconfigure(self, change: Change) -> None:
+        """Run with other settings from now on: what is shown, and how."""
+        self._config = change.config
+
     def _keepers(self) -> Iterator[Keeper[Any]]:
         yield from self._queues
         yield from self._clusters
@@ -116,6 +131,7 @@ class Controller:
         return Context(
             now_secs=self._clock.now_secs(),
             sources=tuple(keeper.status for keeper in self._keepers()),
+            reload=self.reload,
             queues=self._queue_sums,
             clusters=self._cluster_sums,
             sinks=self._sender.sinks if self._sender is not None else (),

@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from exporter.config import AUTO, DaemonConfig
-from exporter.context import Context
+from exporter.config import DaemonConfig
+from exporter.context import Context, LastReload
+from exporter.nodesources import NodeSources, make_site
 from exporter.page import PageMaker
 from exporter.rates import CpuRates
+from exporter.reload import Change
 from exporter.retention import EndedJob, Retention
 from exporter.sampling.arrivals import JobArrivals
 from exporter.sampling.descriptors import Unreadable
@@ -24,21 +26,18 @@ from exporter.sampling.gpu.monitor import GpuMonitor
 from exporter.sampling.sampler import Sampler
 from exporter.sampling.sysinfo import read_sysinfo
 from exporter.snapshot import Accounting, Kind, Snapshot, SysinfoSample
-from jobfeatures.batch import SYSTEMS, load_module
+from exporter.supervision import describe_sources
 from jobfeatures.batch.hooks import NAME as HOOKS
-from jobfeatures.batch.hooks import HookSource
-from jobfeatures.batch.source import BatchSource, SourceKeeper
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.hooks import node_name
-from jobfeatures.model import Job, JobKey, JobTable
+from jobfeatures.model import Job, JobKey
 from jobfeatures.publish.drainbook import DrainBook
 from jobfeatures.publish.drainstore import DrainStore
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.roster import Roster
-from jobfeatures.site import Site, read_cores, read_cpu_model
 from jobfeatures.status.board import StatusBoard, StatusTarget
 from jobfeatures.status.keeper import StatusKeeper
 from jobfeatures.watch import watch_directory
@@ -49,8 +48,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FRESH_SECS = 0.5  # scrapes that come together share one look at the node
-LOCAL_MIN_INTERVAL_SECS = 0.2  # between two looks at a folder
 PUBLISH_INTERVAL_SECS = 30.0  # repairs what somebody else took away
+LOOK_SECS = 30.0  # beyond the interval, after which the thread that looks at the node is taken for dead
+STOP_SECS = 5.0  # that threads may take to end, all together
 
 
 class Daemon:
@@ -61,11 +61,7 @@ class Daemon:
         self._clock = clock or SystemClock()
         self._name = node_name(config, {})
         self._tree = FeatureTree(config.features_root)
-        self._site = Site(
-            config,
-            cpu_model=read_cpu_model(f"{config.path_procfs}/cpuinfo"),
-            cores=read_cores(f"{config.path_sysfs}/devices/system/cpu"),
-        )
+        self._site = make_site(config)
         self._machine = self._site.machine
         self._roster = Roster(HOOKS)
         self._roster_lock = threading.Lock()
@@ -97,6 +93,7 @@ class Daemon:
             top_commands=config.processes_top if "processes" in config.enabled_collectors() else 0,
         )
         self.feature_answers: Mapping[int, int] = {}  # over HTTP, by status
+        self.reload = LastReload(successful=True, success_secs=self._clock.now_secs())
         self._pages = PageMaker(
             config.enabled_collectors(), config.metrics_profile, config.metrics_max_series
         )
@@ -119,7 +116,16 @@ class Daemon:
             self._board, self._status_targets, self._clock, interval_secs=config.sample_interval_secs
         )
         self._publisher = Publisher(self._tree, self._site, self._clock) if config.features_publish else None
-        self._keepers = [self._keep(source) for source in self._sources()]
+        self._sources = NodeSources(
+            config,
+            self._clock,
+            self._name,
+            records_path=self._tree.records_path,
+            seen=self._seen_jobs,
+            claimed=lambda: self._tree.published().keys(),
+            on_change=self._tables_changed,
+        )
+        self._looked_at = self._clock.monotonic_secs()  # when a look at the node last ended
         self._sysinfo: SysinfoSample | None = None
         self._unreadable = Unreadable()  # of what is read for documents
         self._sender = self._make_sender()
@@ -142,8 +148,8 @@ class Daemon:
             except (JobfeaturesError, OSError) as error:  # the publisher tries again and counts
                 log.error("cannot keep feature directories: %s", error)
         self._gpus.start()
-        for keeper in self._keepers:
-            keeper.start()
+        self._looked_at = self._clock.monotonic_secs()
+        self._sources.start()
         for thread in self._threads:
             thread.start()
         if self._sender is not None:
@@ -159,17 +165,49 @@ class Daemon:
         self._gpus.stop()
         if self._sender is not None:
             self._sender.stop()
-        for keeper in self._keepers:
-            keeper.stop()
+        self._sources.stop()
+        with self._sample_taken:
+            self._sample_taken.notify_all()  # a scrape that waits for a look answers with what there is
+        deadline = self._clock.monotonic_secs() + STOP_SECS
         for thread in self._threads:
             if thread.is_alive():
-                thread.join(5.0)
+                thread.join(max(0.0, deadline - self._clock.monotonic_secs()))
 
     @property
     def is_ready(self) -> bool:
         """Tell whether a scrape would show the node, and every source has answered or failed."""
-        polled = all(keeper.status.table is not None or keeper.status.failures for keeper in self._keepers)
+        polled = all(status.table is not None or status.failures for status in self._sources.statuses)
         return self._snapshot is not None and polled
+
+    def stalled(self) -> list[str]:
+        """Return the threads that have ended, or take too long for a look at the node."""
+        found = [thread.name for thread in self._threads if not thread.is_alive()]
+        patience_secs = self._config.sample_interval_secs + LOOK_SECS
+        if self._clock.monotonic_secs() - self._looked_at > patience_secs and "sampling" not in found:
+            found.append("sampling")
+        return found + self._sources.stalled()
+
+    def summary(self) -> str:
+        """Return one line on how things are, without names."""
+        jobs = sum(job.state.is_on_node for job in self._jobs.values())
+        return f"{jobs} jobs here; {describe_sources(self._sources.statuses)}"
+
+    def reconfigure(self, change: Change) -> None:
+        """Run with other settings from now on; counts go on. ConfigurationError: nothing has changed."""
+        config = change.config
+        replace_sources = self._sources.prepare(config) if change.concerns_sources else None
+        self._config = config
+        self._site = make_site(config)
+        self._machine = self._site.machine
+        self._pages.reconfigure(
+            config.enabled_collectors(), config.metrics_profile, config.metrics_max_series
+        )
+        self._retention.retain_secs = config.jobs_retain_secs
+        if self._publisher is not None:
+            self._publisher.site = self._site
+        if replace_sources is not None:
+            replace_sources()
+        self._tables_changed()
 
     def job(self, key: JobKey) -> Job | None:
         """Return what is known about a job."""
@@ -184,9 +222,20 @@ class Daemon:
         self._shown = context.ended
         return page
 
+    def html(self) -> str:
+        """Return the page for people, of the latest look: opening it costs the node no other one."""
+        from exporter.web.pages.node import render_node
+
+        context = self.known()
+        return render_node(context, self._pages.collected(context))
+
     def context(self) -> Context:
-        """Return everything that is known now."""
+        """Return everything that is known now, after a fresh look at the node."""
         self._wait_for_fresh_sample()
+        return self.known()
+
+    def known(self) -> Context:
+        """Return everything that is known, as old as the latest look is."""
         return Context(
             now_secs=self._clock.now_secs(),
             snapshot=self._snapshot,
@@ -194,13 +243,15 @@ class Daemon:
             jobs=self._jobs,
             statuses=self._board.view,
             status_violations=self._board.violations,
-            sources=tuple(keeper.status for keeper in self._keepers),
+            sources=self._sources.statuses,
             publisher=self._publisher.status if self._publisher is not None else None,
             machine=self._machine,
             kinds=frozenset(map(Kind, self._config.jobs_kinds)),
             drains=self._drains.view,
             cpu_rates=self._cpu_rates,
+            node_busy_cpus=self._rates.node_busy_cpus,
             node_name=self._name,
+            reload=self.reload,
             feature_answers=dict(self.feature_answers),
             sysinfo=self._sysinfo,
             sinks=self._sender.sinks if self._sender is not None else (),
@@ -212,20 +263,16 @@ class Daemon:
         config = self._config
         if not config.sonar_sinks:
             return None
-        from exporter.sonar.output import add_node_documents, make_node_documents, make_sender
+        from exporter.sonar.output import make_node_sender
 
-        sender = make_sender(config, self._clock)
-        if sender is not None:
-            documents = make_node_documents(
-                config,
-                self._clock,
-                self._snapshot_of_now,
-                procfs=config.path_procfs,
-                sysfs=config.path_sysfs,
-                unreadable=self._unreadable,
-            )
-            add_node_documents(sender, config, documents)
-        return sender
+        return make_node_sender(
+            config,
+            self._clock,
+            self._snapshot_of_now,
+            procfs=config.path_procfs,
+            sysfs=config.path_sysfs,
+            unreadable=self._unreadable,
+        )
 
     def _snapshot_of_now(self) -> Snapshot | None:
         """Return a look that was taken after the asking, as a document's time has to be when it is due."""
@@ -236,7 +283,8 @@ class Daemon:
         asked_at = self._clock.now_secs()
 
         def fresh() -> bool:
-            return self._snapshot is not None and self._snapshot.taken_at_secs >= asked_at - fresh_secs
+            taken = self._snapshot is not None and self._snapshot.taken_at_secs >= asked_at - fresh_secs
+            return taken or self._stopping.is_set()
 
         if fresh():
             return
@@ -245,29 +293,6 @@ class Daemon:
             self._sample_taken.wait_for(fresh, self._config.scrape_deadline_secs)
 
     # --- sources --------------------------------------------------------------------
-
-    def _sources(self) -> list[BatchSource]:
-        """Return the sources, the best informed last. Raises ConfigurationError."""
-        config = self._config
-        names = [name for name in SYSTEMS if name in config.batch_sources]
-        if AUTO in config.batch_sources:
-            names = [name for name in SYSTEMS if name in names or load_module(name).is_here(config)]
-        made: list[BatchSource] = []
-        if config.features_publish:
-            made.append(HookSource(self._tree.records_path, self._clock))
-        made += [load_module(name).make_source(config, self._clock, self._name) for name in names]
-        return made
-
-    def _keep(self, source: BatchSource) -> SourceKeeper:
-        interval_secs = self._config.batch_interval_secs
-        return SourceKeeper(
-            source,
-            interval_secs=interval_secs,
-            min_interval_secs=LOCAL_MIN_INTERVAL_SECS if source.is_local else interval_secs,
-            seen=self._seen_jobs,
-            claimed=lambda: self._tree.published().keys(),
-            on_change=self._tables_changed,
-        )
 
     def _jobs_on_node(self) -> Mapping[JobKey, Job]:
         """Return the jobs whose processes are looked for: what a finished job left behind is not its own.
@@ -288,20 +313,16 @@ class Daemon:
         sampled = (key for key in snapshot.jobs if isinstance(key, JobKey))
         return frozenset(key for key in sampled if not self._roster.has_left(key, snapshot.taken_at_secs))
 
-    def _tables(self) -> list[JobTable]:
-        tables = (keeper.status.table for keeper in self._keepers)
-        return [table for table in tables if table is not None]
-
     def _tables_changed(self) -> None:
         with self._roster_lock:
-            before, self._jobs = self._jobs, self._roster.merge(self._tables())
+            before, self._jobs = self._jobs, self._roster.merge(self._sources.tables())
             ended = [key for key, job in before.items() if job.state.is_on_node and not self._is_on_node(key)]
             self._last_looks.update({key: before[key] for key in ended})
         if ended:
             self._sample_wanted.set()
         if self._publisher is None:
             with self._roster_lock:
-                self._drains.refresh(self._tables())
+                self._drains.refresh(self._sources.tables())
         self._publish_wanted.set()
         self._statuses.refresh()
 
@@ -311,6 +332,7 @@ class Daemon:
         while not self._stopping.is_set():
             self._sample_wanted.clear()
             self._supervised("sampling", self._sample)
+            self._looked_at = self._clock.monotonic_secs()
             self._sample_wanted.wait(self._config.sample_interval_secs)
         self._sampler.close()
 
@@ -333,9 +355,7 @@ class Daemon:
         unknown = {
             key.batch_system for key in snapshot.jobs if isinstance(key, JobKey) and key not in self._jobs
         }
-        for keeper in self._keepers:
-            if keeper.status.name in unknown:
-                keeper.refresh()
+        self._sources.refresh(unknown)
 
     def _retain(self, snapshot: Snapshot) -> tuple[Snapshot, Mapping[JobKey, EndedJob]]:
         """Return the snapshot without jobs that were looked at for the last time, and all ended jobs."""
@@ -377,7 +397,7 @@ class Daemon:
 
     def _publish(self) -> None:
         assert self._publisher is not None  # noqa: S101  # the loop runs only then
-        tables = self._tables()
+        tables = self._sources.tables()
         self._drains.refresh(tables)
         self._publisher.update(self._jobs, tables, self._drains.view)
         self._drains.forget_ended(self._jobs, self._tree.published())

@@ -21,6 +21,17 @@ class PageMaker:
         self._budget = SeriesBudget(max_series)
         self._budget_lock = threading.Lock()
 
+    def reconfigure(self, collectors: Collection[str], profiles: Collection[str], max_series: int) -> None:
+        """Make pages of these from now on; sums over jobs without series of their own go on."""
+        self._collectors = collectors
+        self._profiles = profiles
+        with self._budget_lock:
+            self._budget.limit(max_series)
+
+    def collected(self, context: Context) -> list[Family]:
+        """Return all families of our own, as many as there are."""
+        return collect(context, self._collectors)
+
     def families(self, context: Context) -> list[Family]:
         """Return all families within the budget."""
         families = collect(context, self._collectors)

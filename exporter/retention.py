@@ -43,7 +43,7 @@ class Retention:
     """
 
     def __init__(self, retain_secs: float, *, max_ended: int = MAX_ENDED) -> None:
-        self._retain_secs = retain_secs
+        self.retain_secs = retain_secs
         self._max_ended = max_ended
         self._living: dict[JobKey, EndedJob] = {}  # as they would be kept if they were gone now
         self._kept: dict[JobKey, _Kept] = {}  # oldest first
@@ -72,7 +72,7 @@ class Retention:
         for key, kept in list(self._kept.items()):
             if (seen := shown.get(key)) is not None and seen.sample is kept.ended.sample:
                 kept.was_shown = True
-            is_due = kept.was_shown and now_secs - kept.noticed_at >= self._retain_secs
+            is_due = kept.was_shown and now_secs - kept.noticed_at >= self.retain_secs
             if key in living or is_due:
                 del self._kept[key]
             else:

@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
+from exporter.checks import check
 from exporter.collectors import CONTROLLER
-from exporter.config import DaemonConfig
+from exporter.config import DaemonConfig, ExporterConfig
 from exporter.daemon import Daemon
-from exporter.ingest.config import check_ingest
+from exporter.reloader import Reloader
 from exporter.snapshot import Kind
+from exporter.supervision import Notifier, keep_telling
 from exporter.web.app import Routes, make_app
 from exporter.web.listener import serving
 from jobfeatures.errors import ConfigurationError
@@ -28,52 +30,97 @@ log = logging.getLogger(__name__)
 
 
 def serve(
-    config: DaemonConfig,
+    config: ExporterConfig,
     *,
+    reread: Callable[[], ExporterConfig] | None = None,
     duration_secs: float | None = None,
     on_listening: Callable[[str], None] = lambda _address: None,
 ) -> None:
-    """Serve until SIGINT, SIGTERM or for `duration_secs`.
+    """Serve until SIGINT, SIGTERM or for `duration_secs`; a second signal ends the process at once.
 
+    `reread` returns the settings as they are now: SIGHUP takes them over.
     `on_listening` is called with HOST:PORT once the port is open. Raises
     ConfigurationError before anything has started.
     """
-    asyncio.run(_serve(config, duration_secs, on_listening))
+    notifier = Notifier.from_environment()
+    try:
+        asyncio.run(_serve(config, notifier, reread, duration_secs, on_listening))
+    except ConfigurationError as error:
+        notifier.status(str(error))
+        raise
 
 
 async def _serve(
-    config: DaemonConfig, duration_secs: float | None, on_listening: Callable[[str], None]
+    config: ExporterConfig,
+    notifier: Notifier,
+    reread: Callable[[], ExporterConfig] | None,
+    duration_secs: float | None,
+    on_listening: Callable[[str], None],
 ) -> None:
     served = make_served(config)
     ingest = make_ingest(config)
     routes = [*_routes(served), *(() if ingest is None else ingest.routes())]
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ended.set)
-    async with (
-        serving(make_app(served, routes), config.web_listen_address) as address,
-        _serving_features(config, served),
-        contextlib.nullcontext() if ingest is None else ingest.running(),
-    ):
-        try:
+    ended = _end_signals()
+    started = False
+    try:
+        async with (
+            serving(make_app(served, routes), config.web_listen_address) as address,
+            _serving_features(config, served),
+            contextlib.nullcontext() if ingest is None else ingest.running(),
+        ):
+            reloader = Reloader(config, served, notifier, reread, lambda: f"serving on {address}")
+            started = True
             served.start()
             log.info("listening", extra={"address": address})
             on_listening(address)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(ended.wait(), duration_secs)
-        finally:
+            reloader.listen(asyncio.get_running_loop())
+            notifier.ready(reloader.status())
+            async with _at_work(keep_telling(notifier, served, reloader.prefix), reloader.follow()):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(ended.wait(), duration_secs)
+                notifier.stopping()
+    finally:  # after the listeners: no scrape is taken that nobody would answer
+        if started:
             await asyncio.to_thread(served.stop)
     log.info("stopped")
 
 
+def _end_signals() -> asyncio.Event:
+    """Return what the first SIGINT or SIGTERM sets; the next one ends the process as if nobody took it."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+
+    def end() -> None:
+        ended.set()
+        for number in numbers:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+
+    for number in numbers:
+        loop.add_signal_handler(number, end)
+    return ended
+
+
+@contextlib.asynccontextmanager
+async def _at_work(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Let these run until the context is left."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def make_served(config: DaemonConfig) -> Daemon | Controller:
     """Return what the role asks for, not started. Raises ConfigurationError."""
+    check(config)
     if config.role == CONTROLLER:
         from exporter.controller import Controller
 
         return Controller(config)
-    check_listener(config)
     return Daemon(config)
 
 
@@ -91,29 +138,12 @@ def make_ingest(config: DaemonConfig) -> Ingest | None:
 
     Raises ConfigurationError.
     """
-    check_ingest(config)
+    check(config)
     if not config.awaits_documents:
         return None
     from exporter.ingest.serve import Ingest
 
     return Ingest(config, frozenset(map(Kind, config.jobs_kinds)), config.metrics_max_series)
-
-
-def check_listener(config: DaemonConfig) -> None:
-    """Raise ConfigurationError if the settings of the features' listener contradict each other."""
-    if config.features_listen_address is None:
-        if config.features_form != "local":
-            raise ConfigurationError("features.form", "needs features.listen_address")
-        return
-    if (config.features_tls_certificate is None) != (config.features_tls_key is None):
-        raise ConfigurationError(
-            "features.tls_certificate", "certificate and key are needed both, or neither of them"
-        )
-    if config.features_listen_address.endswith(":0") and config.features_url is None:
-        raise ConfigurationError("features.listen_address", "needs a port that jobs can be told")
-    for key in ("max_connections", "rate", "job_rate"):
-        if getattr(config, f"features_{key}") == 0:
-            raise ConfigurationError(f"features.{key}", "must be 1 or more")
 
 
 @contextlib.asynccontextmanager

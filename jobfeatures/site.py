@@ -181,7 +181,7 @@ class Site:
     def _model_tables(self) -> tuple[Table, ...]:
         if not self._config.cpu_model:
             return ()
-        model = self._cpu_model or self._config.machine_cpu_model or read_cpu_model()
+        model = self._config.machine_cpu_model or self._cpu_model or read_cpu_model()
         if model is None:
             return ()
         return tuple(each for each in self._config.cpu_model if re.fullmatch(each.label, model))

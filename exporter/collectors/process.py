@@ -30,7 +30,20 @@ START = Metric("process_start_time_seconds", "gauge", "Start of the exporter sin
 OPEN = Metric("process_open_fds", "gauge", "Open file descriptors of the exporter.")
 MAX = Metric("process_max_fds", "gauge", "Limit of open file descriptors.")
 
-METRICS = (BUILD, SAMPLE, CPU, RESIDENT, VIRTUAL, START, OPEN, MAX)
+RELOADED = Metric(
+    "batch_exporter_config_last_reload_successful",
+    "gauge",
+    "1 if the settings could be taken over when they were last read, 0 if the ones before stayed.",
+)
+RELOADED_AT = Metric(
+    "batch_exporter_config_last_reload_success_timestamp_seconds",
+    "gauge",
+    "When the settings were last taken over, since the epoch.",
+    (),
+    "seconds",
+)
+
+METRICS = (RELOADED, RELOADED_AT, BUILD, SAMPLE, CPU, RESIDENT, VIRTUAL, START, OPEN, MAX)
 
 
 def families(context: Context) -> Iterator[Family]:
@@ -42,6 +55,9 @@ def families(context: Context) -> Iterator[Family]:
     yield Family(BUILD, [(labels(version=__version__, python=platform.python_version()), 1)])
     if context.snapshot is not None:
         yield Family(SAMPLE, [("", context.snapshot.duration_secs)])
+    if context.reload is not None:
+        yield Family(RELOADED, [("", int(context.reload.successful))])
+        yield Family(RELOADED_AT, [("", context.reload.success_secs)])
     own = parse_process_stat(read_file("/proc/self/stat"))
     yield Family(CPU, [("", (own.user_ticks + own.system_ticks) / TICKS_PER_SEC)])
     yield Family(RESIDENT, [("", own.resident_bytes)])

@@ -16,10 +16,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until a signal comes."""
+    """Serve until a signal ends it; SIGHUP reads the settings again."""
     config = config_of(arguments)
     configure_logging(config.log_level, config.log_format)
     from exporter.serve import serve
 
-    serve(config)
+    serve(config, reread=lambda: config_of(arguments))
     return 0

@@ -49,6 +49,28 @@ def _opener(directory: str | None, sink: str, limits: Limits) -> Callable[[], Sp
     return None if directory is None else lambda: DiskSpool(f"{directory}/{sink}", limits)
 
 
+def make_node_sender(
+    config: SonarConfig,
+    clock: Clock,
+    look: Callable[[], Snapshot | None],
+    *,
+    procfs: str,
+    sysfs: str,
+    unreadable: Unreadable,
+) -> Sender | None:
+    """Return the sender of this node's documents, None where the settings name no sink.
+
+    Raises ConfigurationError.
+    """
+    sender = make_sender(config, clock)
+    if sender is not None:
+        documents = make_node_documents(
+            config, clock, look, procfs=procfs, sysfs=sysfs, unreadable=unreadable
+        )
+        add_node_documents(sender, config, documents)
+    return sender
+
+
 def make_node_documents(
     config: SonarConfig,
     clock: Clock,

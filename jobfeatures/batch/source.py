@@ -152,6 +152,11 @@ class Keeper(Generic[AnswerT]):
         if self._thread.is_alive():
             self._thread.join(timeout_secs)
 
+    @property
+    def is_alive(self) -> bool:
+        """Tell whether it still asks, be it that it waits for an answer."""
+        return self._thread.is_alive()
+
     def refresh(self) -> None:
         """Ask again as soon as the limits allow."""
         self._wake.set()

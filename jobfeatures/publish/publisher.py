@@ -31,11 +31,11 @@ class PublisherStatus:
 
 
 class Publisher:
-    """Applies the plan of `reconcile` to a tree. One thread calls `update`."""
+    """Applies the plan of `reconcile` to a tree. One thread calls `update`; `site` may be replaced by any."""
 
     def __init__(self, tree: FeatureTree, site: Site, clock: Clock) -> None:
         self._tree = tree
-        self._site = site
+        self.site = site
         self._clock = clock
         self.status = PublisherStatus()
 
@@ -47,10 +47,10 @@ class Publisher:
         `jobs` is merged from `tables`.
         """
         now = self._clock.now_secs()
-        machine = with_shutdown(self._site.machine, drains.drains, drains.announced)
+        machine = with_shutdown(self.site.machine, drains.drains, drains.announced)
         failures = 0
         failures += self._attempt(
-            "machine", lambda: write_machine(self._tree, self._site, machine, now_secs=now)
+            "machine", lambda: write_machine(self._tree, self.site, machine, now_secs=now)
         )
         published = self._tree.published()
         plan = plan_publication(jobs, tables, published)
@@ -70,7 +70,7 @@ class Publisher:
         self.status = PublisherStatus(len(present), self.status.failures + failures)
 
     def _write(self, job: Job, machine: Machine, drains: DrainView) -> None:
-        write_job(self._tree, job, self._site, machine, shutdown_secs=drains.job_shutdown(job))
+        write_job(self._tree, job, self.site, machine, shutdown_secs=drains.job_shutdown(job))
 
     @staticmethod
     def _attempt(what: str, action: Callable[[], object]) -> bool:

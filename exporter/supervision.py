@@ -1,0 +1,127 @@
+"""Tells the service manager how the daemon fares: ready, reloading, alive, stopping. See sd_notify(3).
+
+Standard library only. Without a service manager nothing is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Collection, Iterable, MutableMapping
+from typing import Any, Protocol
+
+from jobfeatures.batch.source import KeeperStatus
+
+log = logging.getLogger(__name__)
+
+SOCKET = "NOTIFY_SOCKET"
+WATCHDOG = "WATCHDOG_USEC"
+WATCHDOG_PID = "WATCHDOG_PID"
+TELL_SECS = 30.0  # between two looks at ourselves, where no watchdog wants it sooner
+
+
+class Supervised(Protocol):
+    """What is looked after."""
+
+    def stalled(self) -> Collection[str]:
+        """Return the names of the threads that have ended or hang; waiting for somebody else is neither."""
+
+    def summary(self) -> str:
+        """Return one line on how things are, for the administrator."""
+
+
+class Notifier:
+    """Sends messages to the service manager; `address` None: to nobody."""
+
+    def __init__(self, address: str | None, watchdog_secs: float | None = None) -> None:
+        self._address = address
+        self.watchdog_secs = watchdog_secs if address is not None else None
+
+    @classmethod
+    def from_environment(cls, environ: MutableMapping[str, str] = os.environ) -> Notifier:
+        """Take the variables out of the environment: programs that we start do not speak for us."""
+        address = environ.pop(SOCKET, None)
+        pid, usecs = environ.pop(WATCHDOG_PID, None), environ.pop(WATCHDOG, "")
+        watchdog_secs = None
+        if usecs.isascii() and usecs.isdigit() and int(usecs) > 0 and pid in {None, str(os.getpid())}:
+            watchdog_secs = int(usecs) / 1e6
+        if address is not None and address[:1] not in {"/", "@"}:
+            log.warning("the service manager's address is not understood, it is not told anything")
+            address = None
+        return cls(address, watchdog_secs)
+
+    def ready(self, status: str) -> None:
+        """Tell that the start, or a reload, is done."""
+        self._send("READY=1", _status(status))
+
+    def reloading(self) -> None:
+        """Tell that a reload has begun; `ready` has to follow."""
+        now_usecs = time.monotonic_ns() // 1000
+        self._send("RELOADING=1", f"MONOTONIC_USEC={now_usecs}", _status("reading the settings again"))
+
+    def stopping(self) -> None:
+        """Tell that the end has begun."""
+        self._send("STOPPING=1", _status("stopping"))
+
+    def alive(self) -> None:
+        """Put off the watchdog."""
+        self._send("WATCHDOG=1")
+
+    def status(self, text: str) -> None:
+        """Tell the administrator something."""
+        self._send(_status(text))
+
+    def _send(self, *lines: str) -> None:
+        if self._address is None:
+            return
+        address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+                sender.setblocking(False)  # a service manager that does not listen must not stop us
+                sender.sendto("\n".join(lines).encode(), address)
+        except OSError as error:
+            log.warning("cannot tell the service manager %s: %s", lines[0], error)
+
+
+def _status(text: str) -> str:
+    return "STATUS=" + " ".join(text.split())
+
+
+def describe_sources(statuses: Iterable[KeeperStatus[Any]]) -> str:
+    """Return which sources answer, and which do not."""
+    texts = [f"{each.name} {_condition(each)}" for each in statuses]
+    return "sources: " + ", ".join(texts) if texts else "no batch system is asked"
+
+
+def _condition(status: KeeperStatus[Any]) -> str:
+    if status.last_error:
+        return "fails"
+    return "answers" if status.table is not None else "has not answered yet"
+
+
+async def keep_telling(notifier: Notifier, served: Supervised, prefix: Callable[[], str]) -> None:
+    """Tell again and again that we live, as long as all threads do; runs in the loop that answers scrapes.
+
+    So a loop that hangs tells nothing, and neither do we with a thread that
+    has ended or hangs: then the service manager ends us and starts us anew.
+    `prefix` begins the line of status.
+    """
+    every_secs = min(TELL_SECS, (notifier.watchdog_secs or 2 * TELL_SECS) / 2)
+    said = ""
+    complained: tuple[str, ...] = ()
+    while True:
+        stalled = tuple(sorted(served.stalled()))
+        if not stalled:
+            if notifier.watchdog_secs is not None:
+                notifier.alive()
+        elif stalled != complained:
+            log.error("does not work any more: %s", ", ".join(stalled))
+        complained = stalled
+        text = f"{prefix()}: {', '.join(stalled)} hangs" if stalled else f"{prefix()}: {served.summary()}"
+        if text != said:
+            notifier.status(text)
+            said = text
+        await asyncio.sleep(every_secs)
