@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import functools
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -19,8 +19,8 @@ from aiohttp import web
 from exporter.ingest.intake import Intake, SonarIntake
 from exporter.ingest.users import Users
 from jobfeatures.clock import Clock
-from jobfeatures.errors import ConfigurationError
-from jobfeatures.publish.http.connections import Server
+from jobfeatures.publish.http.connections import ConnectionLimits, Server, Tls
+from jobfeatures.publish.http.opening import Where, accepting
 from jobfeatures.publish.rates import Rates
 
 MAX_CONNECTIONS: Final = 1024
@@ -132,25 +132,22 @@ class SonarListener:
 
 
 @contextlib.asynccontextmanager
-async def listening(listener: SonarListener, address: str) -> AsyncIterator[str]:
+async def listening(
+    listener: SonarListener,
+    where: Where,
+    tls: Tls | None = None,
+    *,
+    on_open: Callable[[Server], None] = lambda _connections: None,
+) -> AsyncIterator[str]:
     """Answer at HOST:PORT until the context is left; gives the address that is listened on.
 
-    Raises ConfigurationError if it cannot be had.
+    `on_open` learns who counts the connections. Raises ConfigurationError if the address cannot be had.
     """
-    loop = asyncio.get_running_loop()
-    host, _, port = address.rpartition(":")
-    connections = Server(listener.handle, MAX_CONNECTIONS, idle_secs=IDLE_SECS)
+    limits = ConnectionLimits(connections=MAX_CONNECTIONS, idle_secs=IDLE_SECS)
+    connections = Server(listener.handle, limits, tls)
+    on_open(connections)
     try:
-        opened = await loop.create_server(connections, host.strip("[]") or None, int(port), backlog=1024)
-    except OSError as error:
-        raise ConfigurationError("sonar.listen", f"cannot listen on {address}: {error.strerror}") from error
-    watching = asyncio.create_task(connections.watch())
-    try:
-        bound = opened.sockets[0].getsockname()
-        yield f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
+        async with accepting(connections, where, key="sonar.listen") as address:
+            yield address
     finally:
-        watching.cancel()
-        opened.close()
-        await connections.shutdown(1.0)
         listener.close()
-        await asyncio.gather(watching, return_exceptions=True)

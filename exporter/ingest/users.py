@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import hmac
 import logging
@@ -12,11 +10,11 @@ import stat
 from typing import Final
 
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, UnsafePathError
+from jobfeatures.publish.basic import parse_basic
 
 log = logging.getLogger(__name__)
 
 MAX_FILE_BYTES: Final = 2**20
-MAX_HEADER_CHARACTERS: Final = 2048
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _Stamp = tuple[int, int, int, int]
 
@@ -39,18 +37,6 @@ def parse_users(text: str, source: str = "") -> dict[str, str]:
     if not users:
         raise ParseError("names no user", source=source)
     return users
-
-
-def parse_basic(header: str) -> tuple[str, str] | None:
-    """Return user and password of an Authorization header, None for anything else."""
-    scheme, _, code = header.partition(" ")
-    if scheme.lower() != "basic" or len(header) > MAX_HEADER_CHARACTERS:
-        return None
-    try:
-        user, colon, password = base64.b64decode(code.strip(), validate=True).decode().partition(":")
-    except (binascii.Error, ValueError):
-        return None
-    return (user, password) if colon else None
 
 
 def read_users(path: str) -> dict[str, str]:

@@ -24,10 +24,11 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from jobfeatures.errors import ConfigurationError, LockTimeoutError, ParseError, UnsafePathError
+from jobfeatures.errors import LockTimeoutError, ParseError, UnsafePathError
 from jobfeatures.model import Job, JobKey
 from jobfeatures.publish.addresses import MACHINE, STATUS, Target, cache_control, parse_target
-from jobfeatures.publish.http.connections import IDLE_SECS, Server
+from jobfeatures.publish.http.connections import IDLE_SECS, ConnectionLimits, Server, Tls
+from jobfeatures.publish.http.opening import Where, accepting
 from jobfeatures.publish.rates import Rates
 from jobfeatures.publish.reading import Feature, list_features, read_feature
 from jobfeatures.publish.tls import TlsFiles
@@ -43,7 +44,6 @@ log = logging.getLogger(__name__)
 
 LOCK_WAIT_SECS = 2.0
 BODY_WAIT_SECS = 5.0
-TLS_HANDSHAKE_SECS = 5.0
 TLS_LOOK_SECS = 5.0
 WRITE_COST = 10.0  # of a request that writes, where one that reads costs 1
 MAX_AT_WORK = 4  # requests of one job that wait for its locks
@@ -110,7 +110,6 @@ class FeatureServer:
         except _Refusal as refusal:
             response = _response(refusal.status, refusal.reason.encode())
         self.counts[response.status] += 1
-        request.protocol.answered_at = self._now()  # type: ignore[attr-defined]  # it is a Connection
         return response
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
@@ -311,41 +310,32 @@ def _is_absence(error: OSError) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def listening(server: FeatureServer, address: str, tls: TlsFiles | None = None) -> AsyncIterator[str]:
+async def listening(
+    server: FeatureServer,
+    where: Where,
+    tls: Tls | None = None,
+    *,
+    on_open: Callable[[Server], None] = lambda _connections: None,
+) -> AsyncIterator[str]:
     """Answer at HOST:PORT until the context is left; gives the address that is listened on.
 
-    Raises ConfigurationError if it cannot be had.
+    `on_open` learns who counts the connections. Raises ConfigurationError if the address cannot be had.
     """
-    loop = asyncio.get_running_loop()
-    host, _, port = address.rpartition(":")
     limits = server.limits
-    connections = Server(server.handle, limits.connections, idle_secs=limits.idle_secs)
+    connections = Server(
+        server.handle,
+        ConnectionLimits(connections=limits.connections, idle_secs=limits.idle_secs),
+        tls,
+    )
+    on_open(connections)
+    following = asyncio.create_task(_follow(tls)) if isinstance(tls, TlsFiles) else None
     try:
-        listener = await loop.create_server(
-            connections,
-            host.strip("[]") or None,
-            int(port),
-            backlog=1024,
-            ssl=tls.context if tls is not None else None,
-            ssl_handshake_timeout=TLS_HANDSHAKE_SECS if tls is not None else None,
-        )
-    except OSError as error:
-        raise ConfigurationError(
-            "features.listen_address", f"cannot listen on {address}: {error.strerror}"
-        ) from error
-    tasks = [asyncio.create_task(connections.watch())]
-    if tls is not None:
-        tasks.append(asyncio.create_task(_follow(tls)))
-    try:
-        bound = listener.sockets[0].getsockname()
-        yield f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
+        async with accepting(connections, where, key="features.listen_address") as address:
+            yield address
     finally:
-        for task in tasks:
-            task.cancel()
-        listener.close()
-        await connections.shutdown(1.0)
+        if following is not None:
+            following.cancel()
         server.close()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _follow(tls: TlsFiles) -> None:

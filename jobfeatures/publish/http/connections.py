@@ -1,35 +1,92 @@
 """Connections that cost nobody else anything: bounded in number, time, and the size of what they say.
 
 aiohttp's own pages for requests that it cannot understand get an empty body.
+A connection counts from the moment it is accepted: TLS is agreed on here, and
+not by the event loop, which would not tell of one that never gets done.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import ssl
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Protocol
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from jobfeatures.publish.rates import Rates
+
 log = logging.getLogger(__name__)
 
 IDLE_SECS = 15.0  # without an answer: a client that is slow, or silent, or does not read
+HEAD_SECS = 10.0  # from the first byte of a request's head to its last
 LOOK_SECS = 1.0
 MAX_LINE_BYTES = 2048
 MAX_HEADER_BYTES = 4096
+MAX_HEADERS = 64
 LINGER_SECS = 1.0
+HANDSHAKE_SECS = 5.0
+TLS_SHUTDOWN_SECS = 2.0
+
+# Why connections were ended.
+CROWD = "too_many_connections"
+RATE = "connection_rate"
+IDLE = "idle"
+SLOW_HEAD = "slow_head"
+HANDSHAKE = "tls_handshake"
+NOT_ADMITTED = "client_certificate"
+ENDINGS = (CROWD, RATE, IDLE, SLOW_HEAD, HANDSHAKE, NOT_ADMITTED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """What a listener grants. `client_rate` is connections a second of one address, 0: any number."""
+
+    connections: int
+    idle_secs: float = IDLE_SECS
+    head_secs: float = HEAD_SECS
+    header_bytes: int = MAX_HEADER_BYTES
+    client_rate: float = 0.0
+
+
+class Tls(Protocol):
+    """What decides how TLS is spoken, for each connection anew."""
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """Return the context for a connection that begins now."""
+
+    def admits(self, spoken: ssl.SSLObject) -> bool:
+        """Tell whether a client may stay whose handshake is done."""
+
+
+class _Open(Protocol):
+    """A connection that counts."""
+
+    answered_at: float  # the loop's time of its last answer, at first of its beginning
+    head_since: float | None  # since when the head of a request is awaited that has begun
 
 
 class Connection(RequestHandler):
-    """One connection. `answered_at` is the loop's time of its last answer, at first of its beginning."""
+    """One connection that speaks HTTP."""
 
-    __slots__ = ("answered_at",)
+    __slots__ = ("answered_at", "head_since")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self.answered_at = self._loop.time()
+        self.head_since: float | None = None
         super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Note when a request begins to come in."""
+        if self.head_since is None and data and self._current_request is None:
+            self.head_since = self._loop.time()
+        super().data_received(data)
 
     def handle_error(
         self,
@@ -42,6 +99,8 @@ class Connection(RequestHandler):
         del request, message
         if status == 500:
             log.error("request failed", exc_info=exc)
+        if isinstance(self._manager, Server):
+            self._manager.answers[status] += 1
         response = web.Response(
             status=status, headers={"Content-Type": "text/plain", "Server": "jobfeatures"}
         )
@@ -50,58 +109,197 @@ class Connection(RequestHandler):
 
 
 class Server(web.Server):
-    """Makes connections. Where there are too many, the one that waits longest for nothing is ended."""
+    """Makes connections. Where there are too many, the one that waits longest for nothing is ended.
+
+    `answers` counts answers by status, `ended` connections that were ended here by reason.
+    """
 
     def __init__(
         self,
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
-        max_connections: int,
-        *,
-        idle_secs: float = IDLE_SECS,
+        limits: ConnectionLimits,
+        tls: Tls | None = None,
+        **more: object,
     ) -> None:
+        """Let `handler` answer; `more` is for aiohttp's server."""
         super().__init__(
-            handler,
+            self._answer,
             access_log=None,
-            keepalive_timeout=idle_secs,
+            keepalive_timeout=limits.idle_secs,
             lingering_time=LINGER_SECS,
             max_line_size=MAX_LINE_BYTES,
-            max_field_size=MAX_HEADER_BYTES,
+            max_field_size=limits.header_bytes,
+            max_headers=MAX_HEADERS,
             auto_decompress=False,
+            **more,  # type: ignore[arg-type]
         )
-        self._max_connections = max_connections
-        self._idle_secs = idle_secs
-        self._open: dict[RequestHandler, asyncio.Transport] = {}
+        self.answers: Counter[int] = Counter()
+        self.ended: Counter[str] = Counter()
+        self._handler = handler
+        self._limits = limits
+        self._tls = tls
+        self._rates = Rates(limits.client_rate) if limits.client_rate else None
+        self._open: dict[_Open, asyncio.Transport] = {}
+        self._greeting: set[asyncio.Task[None]] = set()
 
     def __call__(self) -> RequestHandler:
-        """Make a connection; called by the event loop."""
+        """Make what begins a connection; called by the event loop."""
+        if self._tls is not None:
+            return _Greeting(self, self._tls)  # type: ignore[return-value]  # a protocol, in any case
+        return self.new_connection()
+
+    def new_connection(self) -> Connection:
+        """Return a connection that speaks HTTP."""
         return Connection(self, loop=self._loop, **self._kwargs)
+
+    @property
+    def count(self) -> int:
+        """Return how many connections are open, those that agree on TLS included."""
+        return len(self._open)
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         """Count it in."""
         super().connection_made(handler, transport)
-        self._open[handler] = transport
-        if len(self._open) > self._max_connections:
-            self._end(min(self._open, key=_answered_at))
+        # Behind TLS it has been asked at its beginning.
+        self.count_in(handler, transport, is_new=self._tls is None)  # type: ignore[arg-type]
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
         """Count it out."""
-        self._open.pop(handler, None)
+        self.count_out(handler)  # type: ignore[arg-type]
         super().connection_lost(handler, exc)
 
-    async def watch(self) -> None:
-        """End connections that have not been answered for too long, for ever."""
-        while True:
-            await asyncio.sleep(min(LOOK_SECS, self._idle_secs))
-            oldest = self._loop.time() - self._idle_secs
-            for handler in [each for each in self._open if _answered_at(each) < oldest]:
-                self._end(handler)
+    def count_in(self, one: _Open, transport: asyncio.Transport, *, is_new: bool) -> None:
+        """Count a connection; end it, or another one, where there are too many."""
+        self._open[one] = transport
+        if is_new and self._rates is not None and not self._rates.take(_client(transport), self._loop.time()):
+            self._end(one, RATE)
+        elif len(self._open) > self._limits.connections:
+            self._end(min(self._open, key=_answered_at), CROWD)
 
-    def _end(self, handler: RequestHandler) -> None:
-        transport = self._open.pop(handler, None)
+    def count_out(self, one: _Open) -> None:
+        """Count a connection no longer."""
+        self._open.pop(one, None)
+
+    def greet(self, greeting: Awaitable[None]) -> None:
+        """Agree on TLS in the background."""
+        task = asyncio.ensure_future(greeting)
+        self._greeting.add(task)
+        task.add_done_callback(self._greeting.discard)
+
+    async def watch(self) -> None:
+        """End connections that have not been answered, or have not asked, for too long, for ever."""
+        while True:
+            await asyncio.sleep(min(LOOK_SECS, self._limits.idle_secs, self._limits.head_secs))
+            now = self._loop.time()
+            for one in list(self._open):
+                head_since = getattr(one, "head_since", None)
+                if head_since is not None and head_since < now - self._limits.head_secs:
+                    self._end(one, SLOW_HEAD)
+                elif _answered_at(one) < now - self._limits.idle_secs:
+                    self._end(one, IDLE)
+
+    async def shutdown(self, timeout: float | None = None) -> None:
+        """End all connections."""
+        for task in list(self._greeting):
+            task.cancel()
+        await asyncio.gather(*self._greeting, return_exceptions=True)
+        await super().shutdown(timeout)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        connection = request.protocol
+        connection.head_since = None  # type: ignore[attr-defined]  # it is a Connection
+        try:
+            response = await self._handler(request)
+        except web.HTTPException as answer:
+            self.answers[answer.status] += 1
+            raise
+        finally:
+            connection.answered_at = self._loop.time()  # type: ignore[attr-defined]
+        self.answers[response.status] += 1
+        return response
+
+    def _end(self, one: _Open, reason: str) -> None:
+        transport = self._open.pop(one, None)
         if transport is not None:
+            self.ended[reason] += 1
             transport.abort()  # not close(): that would wait for a client who does not read
 
 
-def _answered_at(handler: RequestHandler) -> float:
-    answered_at: float = getattr(handler, "answered_at", 0.0)
+class _Greeting(asyncio.Protocol):
+    """A connection until TLS is agreed on."""
+
+    def __init__(self, server: Server, tls: Tls) -> None:
+        self._server = server
+        self._tls = tls
+        self.head_since: float | None = None
+        self.answered_at = asyncio.get_running_loop().time()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin. Nothing is read before the handshake does it."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101  # of a stream
+        transport.pause_reading()
+        self._server.count_in(self, transport, is_new=True)
+        if not transport.is_closing():
+            self._server.greet(self._greet(transport))
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Count it no longer."""
+        del exc
+        self._server.count_out(self)
+
+    async def _greet(self, transport: asyncio.Transport) -> None:
+        waiting = _Waiting()
+        try:
+            spoken = await asyncio.get_running_loop().start_tls(
+                transport,
+                waiting,
+                self._tls.context,
+                server_side=True,
+                ssl_handshake_timeout=HANDSHAKE_SECS,
+                ssl_shutdown_timeout=TLS_SHUTDOWN_SECS,
+            )
+        except (OSError, asyncio.CancelledError) as error:
+            if not isinstance(error, asyncio.CancelledError):
+                self._server.ended[HANDSHAKE] += 1
+            transport.abort()
+            return
+        finally:
+            self._server.count_out(self)
+        if spoken is None or waiting.is_lost:
+            return
+        if not self._tls.admits(spoken.get_extra_info("ssl_object")):
+            self._server.ended[NOT_ADMITTED] += 1
+            spoken.abort()
+            return
+        connection = self._server.new_connection()
+        spoken.set_protocol(connection)
+        connection.connection_made(spoken)
+        if waiting.early:
+            connection.data_received(bytes(waiting.early))
+
+
+class _Waiting(asyncio.Protocol):
+    """Keeps what a client sends with the last words of its handshake: one reading of the socket at most."""
+
+    def __init__(self) -> None:
+        self.early = bytearray()
+        self.is_lost = False
+
+    def data_received(self, data: bytes) -> None:
+        """Keep it."""
+        self.early += data
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Note it."""
+        del exc
+        self.is_lost = True
+
+
+def _client(transport: asyncio.Transport) -> Hashable:
+    peer = transport.get_extra_info("peername")
+    return peer[0] if isinstance(peer, tuple) else ""
+
+
+def _answered_at(one: _Open) -> float:
+    answered_at: float = getattr(one, "answered_at", 0.0)
     return answered_at

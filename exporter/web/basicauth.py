@@ -1,0 +1,113 @@
+"""HTTP's basic authentication (RFC 7617) against bcrypt hashes, which are slow on purpose.
+
+So a check is made once for a user and password, in a thread, one at a time;
+its result is kept under a digest with a key of this process. Who is not known
+yet waits in a short queue, and may try seldom: known scrapers pass it by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import hashlib
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.publish.basic import parse_basic
+from jobfeatures.publish.rates import Rates
+
+try:
+    import bcrypt
+except ImportError as error:
+    raise ConfigurationError(
+        "web.config_file", "needs PyYAML and bcrypt: pip install 'jobfeatures-exporter[web]'"
+    ) from error
+
+MAX_KEPT: Final = 256  # of each result
+MAX_WAITING: Final = 8  # checks, the one that is made included
+CHECKS_PER_SEC: Final = 2.0  # of one client; twice as many after a pause
+USED_BYTES: Final = 72  # of a password, by bcrypt
+
+
+class Verdict(enum.Enum):
+    """What became of a request's credentials."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    BUSY = "busy"  # they were not checked
+
+
+class BasicAuth:
+    """Judges Authorization headers. All methods run in one event loop."""
+
+    def __init__(self) -> None:
+        self._pepper = os.urandom(32)
+        self._right: dict[bytes, None] = {}
+        self._wrong: dict[bytes, None] = {}
+        self._tries = Rates(CHECKS_PER_SEC)
+        self._waiting = 0
+        self._thread = ThreadPoolExecutor(1, "bcrypt")
+        self._unknown: dict[int, str] = {}
+
+    def close(self) -> None:
+        """End the thread when its check is done."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def judge(
+        self, header: str, client: object, users: Mapping[str, str], *, now_secs: float
+    ) -> Verdict:
+        """Tell whether a header names one of the users and the right password. `client` is who asks."""
+        given = parse_basic(header)
+        if given is None:
+            return Verdict.WRONG
+        user, password = given
+        # A user that is not known costs what a known one costs.
+        stored = users.get(user) or self._nobody(users)
+        secret = password.encode("utf-8", "surrogateescape")
+        digest = self._digest(user.encode("utf-8", "surrogateescape"), stored.encode(), secret)
+        if digest in self._right:
+            return Verdict.RIGHT
+        if digest in self._wrong:
+            return Verdict.WRONG
+        if self._waiting >= MAX_WAITING or not self._tries.take(client, now_secs):
+            return Verdict.BUSY
+        self._waiting += 1
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(
+                self._thread, _matches, secret, stored.encode()
+            )
+        finally:
+            self._waiting -= 1
+        is_right = found and user in users
+        _keep(self._right if is_right else self._wrong, digest)
+        return Verdict.RIGHT if is_right else Verdict.WRONG
+
+    def _digest(self, *parts: bytes) -> bytes:
+        """Return what stands for user, stored hash and password; a changed hash makes another one."""
+        digest = hashlib.blake2b(key=self._pepper, digest_size=32)
+        for part in parts:
+            digest.update(len(part).to_bytes(8, "big") + part)
+        return digest.digest()
+
+    def _nobody(self, users: Mapping[str, str]) -> str:
+        """Return a hash that no password has, as costly as the costliest of the users'."""
+        cost = max(int(each[4:6]) for each in users.values())
+        if cost not in self._unknown:
+            self._unknown[cost] = bcrypt.gensalt(cost).decode() + "." * 31
+        return self._unknown[cost]
+
+
+def _matches(password: bytes, stored: bytes) -> bool:
+    try:
+        return bcrypt.checkpw(password[:USED_BYTES], stored)
+    except ValueError:
+        return False
+
+
+def _keep(results: dict[bytes, None], digest: bytes) -> None:
+    results[digest] = None
+    if len(results) > MAX_KEPT:
+        del results[next(iter(results))]  # the oldest

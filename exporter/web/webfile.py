@@ -1,0 +1,110 @@
+"""A web configuration file that is followed: a new one is used when it is good, else the old one stays."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import stat
+
+from exporter.web.tlscontext import make_context
+from exporter.web.webconfig import ClientAuth, WebOptions, parse_web_config
+from jobfeatures.errors import ConfigurationError, ParseError
+from jobfeatures.publish.tls import look_at
+
+log = logging.getLogger(__name__)
+
+KEY = "web.config_file"
+MAX_READ_BYTES = 1 << 20
+
+
+class WebFile:
+    """What a file asks for now. Methods are called by one thread.
+
+    `options` and `context` (None: without TLS) are of the last good reading; `failures` counts the
+    bad ones, `problem` says what is wrong with the latest, empty if nothing is.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Raise ConfigurationError if the file cannot be used."""
+        self.path = path
+        self.failures = 0
+        self.problem = ""
+        try:
+            self.options, self.context = _read(path)
+        except ParseError as error:
+            raise ConfigurationError(KEY, str(error)) from None
+        self._stamps = look_at(self._files())
+        for warning in self.options.warnings:
+            log.warning("web configuration: %s", warning, extra={"file": path})
+        for secret in self._secrets():
+            if _is_open_to_all(secret):
+                log.warning("everybody on this machine can read a secret", extra={"file": secret})
+
+    def refresh(self) -> None:
+        """Take over what has changed since the last look."""
+        stamps = look_at(self._files())
+        if stamps != self._stamps:
+            self._stamps = stamps
+            self.reload()
+
+    def reload(self) -> str:
+        """Read again, changed or not. Return what is wrong, empty if nothing is."""
+        try:
+            options, context = _read(self.path)
+            _check_kept(self.options, options, self.path)
+        except ParseError as error:
+            if str(error) != self.problem:
+                log.error("web configuration stays as it was: %s", error)
+            self.failures += 1
+            self.problem = str(error)
+            return self.problem
+        self.options, self.context, self.problem = options, context, ""
+        self._stamps = look_at(self._files())
+        log.info("web configuration read again", extra={"file": self.path})
+        return ""
+
+    def _files(self) -> list[str]:
+        tls = self.options.tls
+        pems = () if tls is None else (tls.certificate, tls.private_key, tls.client_ca)
+        return [self.path, *(pem.path for pem in pems if pem is not None and pem.path)]
+
+    def _secrets(self) -> list[str]:
+        tls = self.options.tls
+        here = [self.path] if self.options.users or (tls is not None and tls.private_key.text) else []
+        return here + ([tls.private_key.path] if tls is not None and tls.private_key.path else [])
+
+
+def _read(path: str) -> tuple[WebOptions, ssl.SSLContext | None]:
+    try:
+        with open(path, "rb", opener=_open) as file:
+            content = file.read(MAX_READ_BYTES)
+    except OSError as error:
+        raise ParseError(f"cannot be read: {error.strerror}", source=path) from None
+    options = parse_web_config(content, path)
+    return options, None if options.tls is None else make_context(options.tls, path)
+
+
+def _open(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe there would be waited for
+
+
+def _check_kept(old: WebOptions, new: WebOptions, source: str) -> None:
+    """Raise ParseError if a listener would lose protection; a file that is half written may look like that."""
+    lost = ""
+    required = old.tls is not None and old.tls.client_auth is ClientAuth.REQUIRED
+    if (old.tls is None) != (new.tls is None):
+        lost = "switches TLS on or off"
+    elif old.users and not new.users:
+        lost = "leaves basic_auth_users out"
+    elif required and new.tls is not None and new.tls.client_auth is not ClientAuth.REQUIRED:
+        lost = "lets clients in without a certificate"
+    if lost:
+        raise ParseError(f"{lost}, which takes a restart", source=source)
+
+
+def _is_open_to_all(path: str) -> bool:
+    try:
+        return bool(os.stat(path).st_mode & stat.S_IROTH)
+    except OSError:
+        return False

@@ -1,0 +1,62 @@
+"""Opens a listener: on an address, or on sockets that somebody else has opened."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Sequence
+
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.publish.http.connections import Server
+
+Where = str | Sequence[socket.socket]  # HOST:PORT, or sockets that listen already
+BACKLOG = 1024
+END_SECS = 1.0
+
+
+@contextlib.asynccontextmanager
+async def accepting(connections: Server, where: Where, *, key: str) -> AsyncIterator[str]:
+    """Accept connections until the context is left; gives the first address that is listened on.
+
+    `key` is the setting that `where` comes from. Raises ConfigurationError if it cannot be had.
+    """
+    listeners: list[asyncio.Server] = []
+    watching = asyncio.create_task(connections.watch())
+    try:
+        try:
+            await _open(connections, where, listeners)
+        except OSError as error:
+            told = where if isinstance(where, str) else "an inherited socket"
+            raise ConfigurationError(key, f"cannot listen on {told}: {_reason(error)}") from error
+        yield address_of(listeners[0].sockets[0])
+    finally:
+        watching.cancel()
+        for each in listeners:
+            each.close()
+        await connections.shutdown(END_SECS)
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+async def _open(connections: Server, where: Where, listeners: list[asyncio.Server]) -> None:
+    loop = asyncio.get_running_loop()
+    if isinstance(where, str):
+        host, _, port = where.rpartition(":")
+        listeners.append(
+            await loop.create_server(connections, host.strip("[]") or None, int(port), backlog=BACKLOG)
+        )
+        return
+    for each in where:
+        listeners.append(await loop.create_server(connections, sock=each, backlog=BACKLOG))
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def address_of(opened: socket.socket) -> str:
+    """Return HOST:PORT of a socket, the path of one that has one."""
+    bound = opened.getsockname()
+    if not isinstance(bound, tuple):
+        return str(bound)
+    return f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
