@@ -119,6 +119,8 @@ PURE = {
     "jobfeatures.schedule.eet",
     "jobfeatures.schedule.jobs",
     "jobfeatures.schedule.metrics",
+    "jobfeatures.schedule.pictures.heatmap",
+    "jobfeatures.schedule.pictures.view",
     "jobfeatures.schedule.facts",
     "jobfeatures.schedule.live",
     "jobfeatures.schedule.outlook",
@@ -227,7 +229,7 @@ ONLY_IN = {
     "prometheus_client": set(),  # in tests only: the page has a renderer of its own
     "watchdog": {"jobfeatures.watch"},
     "ClusterShell": {"jobfeatures.nodelist"},
-    "matplotlib": {"jobfeatures.drains.plot"},
+    "matplotlib": {"jobfeatures.drains.plot", "jobfeatures.schedule.pictures"},
     "pynvml": set(),  # loaded by name, where its driver is
     "pyrsmi": set(),
     "amdsmi": set(),  # prints and raises at import without hardware

@@ -17,6 +17,7 @@ from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError,
 from jobfeatures.logfiles import LogFileError
 from jobfeatures.progress import shown_count
 from jobfeatures.schedule.eet import Mode
+from jobfeatures.schedule.gallery import FORMATS, Gallery
 from jobfeatures.schedule.shares import CPU, RESOURCES, ShareRules, parse_amounts, parse_shares_of, split_list
 
 if TYPE_CHECKING:
@@ -117,6 +118,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="into how many the time is cut for use and queue over time (default: 100)",
     )
+    add("--report", metavar="FILE", help="write pictures and tables as one HTML file, too")
+    add("--plots", metavar="DIR", help="write the pictures into this directory, too")
+    add(
+        "--plot-format",
+        default=",".join(FORMATS),
+        metavar="LIST",
+        help=f"some of {', '.join(FORMATS)} (default: {','.join(FORMATS)})",
+    )
     add("--workers", type=_count, default=1, metavar="N", help="processes that compute (default: 1)")
     add(
         "--one-log",
@@ -147,11 +156,17 @@ def run(arguments: argparse.Namespace) -> int:
         return _evaluate_one_log(arguments, options, zone)
     if arguments.dask is not None:
         raise ConfigurationError("--dask", "needs --one-log")
+    gallery = Gallery(
+        report=arguments.report,
+        directory=arguments.plots,
+        formats=_listed("--plot-format", arguments.plot_format, FORMATS),
+        top=arguments.top,
+    )
     status = DONE
     documents = []
     for name in arguments.logs:
         try:
-            documents.append(_evaluate(name, arguments, options, fields, zone))
+            documents.append(_evaluate(name, arguments, options, fields, zone, gallery))
         except (LogFileError, ParseError, KindError) as error:
             place = "" if isinstance(error, LogFileError | ParseError) else f"{name}: "
             print(f"jobfeatures: {place}{error}", file=sys.stderr)
@@ -161,6 +176,7 @@ def run(arguments: argparse.Namespace) -> int:
             status = status or NOT_EVALUATED
     if documents:
         _print(documents, arguments)
+        gallery.write()
     return status
 
 
@@ -197,7 +213,12 @@ def _options(
 
 
 def _evaluate(
-    name: str, arguments: argparse.Namespace, options: Options, fields: tuple[str, ...], zone: Any
+    name: str,
+    arguments: argparse.Namespace,
+    options: Options,
+    fields: tuple[str, ...],
+    zone: Any,
+    gallery: Gallery,
 ) -> dict[str, Any]:
     from jobfeatures.schedule.document import make_document
     from jobfeatures.schedule.reading import read_log
@@ -208,6 +229,7 @@ def _evaluate(
     with shown_count(len(log) * len(options.resources), f"{name}: expected ends") as tick:
         schedule = evaluate(log, options, tick)
     document = make_document(schedule, fields)
+    gallery.add(schedule, document)
     for warning in document["warnings"]:
         print(f"jobfeatures: {name}: warning: {warning}", file=sys.stderr)
     return document
@@ -221,6 +243,8 @@ def _evaluate_one_log(arguments: argparse.Namespace, options: Options, zone: Any
 
     if arguments.format != "json":
         raise ConfigurationError("--one-log", "needs --format json")
+    if arguments.report is not None or arguments.plots is not None:
+        raise ConfigurationError("--one-log", "draws no pictures: neither --report nor --plots")
     read = functools.partial(read_log, kind=arguments.from_kind, zone=zone)
     try:
         with nullcontext(Here()) if arguments.dask is None else connected(arguments.dask) as runner:

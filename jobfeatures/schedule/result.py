@@ -150,6 +150,10 @@ class Schedule:
     @cached_property
     def use(self) -> dict[str, Use]:
         """Return the use over time of each resource that the log tells of."""
+        return self.use_over(self.edges)
+
+    def use_over(self, edges: Array) -> dict[str, Use]:
+        """Return the same over other intervals."""
         chosen, found = self.chosen, {}
         by_resource = {each.resource: each for each in self.shares}
         for resource in (CPU, MEMORY, GPU):
@@ -165,7 +169,7 @@ class Schedule:
                 whole, whole_from = self.log.totals[resource], "log"
             else:
                 whole, whole_from = round(peak), "most in use"
-            steps = compute_steps(chosen.start, chosen.end, held, self.edges)
+            steps = compute_steps(chosen.start, chosen.end, held, edges)
             found[resource] = Use(whole, whole_from, peak, steps)
         return found
 

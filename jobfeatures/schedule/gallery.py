@@ -1,0 +1,94 @@
+"""Schedules that are to be drawn: gathered one by one, written at the end. Loads matplotlib when needed."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.progress import shown_count
+
+if TYPE_CHECKING:
+    from jobfeatures.schedule.document import Values
+    from jobfeatures.schedule.pictures.view import View
+    from jobfeatures.schedule.result import Schedule
+
+FORMATS: Final = ("png", "svg")
+
+
+class Gallery:
+    """What is drawn of all schedules, into a report, a directory of pictures, or both."""
+
+    def __init__(
+        self,
+        *,
+        report: str | None = None,
+        directory: str | None = None,
+        formats: Sequence[str] = FORMATS,
+        top: int = 20,
+    ) -> None:
+        """Take what is wanted; raise ConfigurationError where it is known already that it cannot be drawn.
+
+        `report`: the file; `directory`: where pictures go, one file for each of
+        `formats`; `top`: lines of a table of users.
+        """
+        self._report, self._directory, self._formats, self._top = report, directory, formats, top
+        self._views: list[View] = []
+        for option, path in (("--report", report), ("--plots", directory)):
+            if path is not None:
+                _check(option, path)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Tell whether anything is to be drawn."""
+        return self._report is not None or self._directory is not None
+
+    def add(self, schedule: Schedule, document: Values) -> None:
+        """Keep of a schedule what is drawn; `document` is what `make_document` says of it."""
+        if self.is_wanted:
+            from jobfeatures.schedule.pictures.view import make_view
+
+            self._views.append(make_view(schedule, document))
+
+    def write(self) -> None:
+        """Draw all schedules beside each other. Raises ConfigurationError where a file cannot be written."""
+        if not self._views:
+            return
+        from jobfeatures.schedule.pictures.draw import count_pictures, draw_pictures, write_picture
+        from jobfeatures.schedule.pictures.report import Report
+
+        report, option = Report(self._views, top=self._top), "--plots"
+        try:
+            with shown_count(count_pictures(self._views), "pictures") as tick:
+                for picture in draw_pictures(self._views):
+                    if self._directory is not None:
+                        write_picture(picture, self._directory, self._formats)
+                    if self._report is not None:
+                        report.add(picture)
+                    tick(1)
+            if self._report is not None:
+                option = "--report"
+                with open(self._report, "w", encoding="utf-8") as file:
+                    file.write(report.page())
+        except OSError as error:
+            raise ConfigurationError(option, f"cannot be written: {error.strerror or error}") from None
+
+
+def _check(option: str, path: str) -> None:
+    try:
+        importlib.import_module("matplotlib.figure")
+    except ImportError:
+        raise ConfigurationError(
+            option, "needs matplotlib: pip install 'jobfeatures-exporter[analysis]'"
+        ) from None
+    if option == "--plots":
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(option, f"{shown(path)}: {error.strerror or error}") from None
+    elif os.path.isdir(path):
+        raise ConfigurationError(option, f"is a directory: {shown(path)}")
+    elif not os.path.isdir(os.path.dirname(path) or "."):
+        raise ConfigurationError(option, f"no such directory: {shown(os.path.dirname(path))}")

@@ -1,0 +1,91 @@
+"""From views of schedules to all pictures of them, and to files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+
+from jobfeatures.schedule.pictures.bars import draw_bars
+from jobfeatures.schedule.pictures.boxes import draw_boxes
+from jobfeatures.schedule.pictures.heat import Heat, compute_heats, draw_heat, make_norm
+from jobfeatures.schedule.pictures.picture import Picture, render
+from jobfeatures.schedule.pictures.style import DAY, styled, told
+from jobfeatures.schedule.pictures.view import View, counted, short_names
+
+
+def count_pictures(views: Sequence[View]) -> int:
+    """Return how many pictures `draw_pictures` makes."""
+    return len(views) + 2
+
+
+def draw_pictures(views: Sequence[View]) -> Iterator[Picture]:
+    """Make a heatmap of each schedule, then box-plots and bars of all of them, one at a time."""
+    names = short_names([view.name for view in views])
+    heats = compute_heats(views)
+    norm = make_norm(heats)
+    for number, (view, heat, name) in enumerate(zip(views, heats, names, strict=True), 1):
+        with styled():
+            figure = draw_heat(view, heat, norm, name)
+        file = "heatmap" if len(views) == 1 else f"heatmap-{number}-{_as_file_name(name)}"
+        yield Picture("heatmap", file, name, _say_heat(view, heat, name), figure)
+    with styled():
+        figure = draw_boxes(views, names)
+    yield Picture("boxes", "users", "Users", _say_boxes(views, names), figure)
+    with styled():
+        figure = draw_bars(views, names)
+    yield Picture("bars", "jobs", "Jobs and machine", _say_bars(views, names), figure)
+
+
+def write_picture(picture: Picture, directory: str, forms: Sequence[str]) -> None:
+    """Write a picture as one file a form. Raises OSError."""
+    for form in forms:
+        with open(os.path.join(directory, f"{picture.name}.{form}"), "wb") as file:
+            file.write(render(picture, form))
+
+
+def _as_file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("-.")[:60] or "log"
+
+
+def _say_heat(view: View, heat: Heat, name: str) -> str:
+    days = (view.last_secs - view.first_secs) / DAY
+    most = float(heat.cells.max()) if heat.cells.size else 0.0
+    use = " and ".join(
+        f"{100 * found['mean']:.0f} % of {resource}"
+        for resource, found in view.document["utilisation"].items()
+        if found["mean"] is not None
+    )
+    return (
+        f"Heatmap of {name}, users against time over {told(days)} days: {view.document['violated']:,} of "
+        f"{counted(view.document['jobs'], 'job')} ended after their expected end, of "
+        f"{len(view.marked_users):,} of {counted(len(view.users), 'user')}; in the darkest place "
+        f"{told(most)} at once. Underneath, over the same time: what was in use, on the average "
+        f"{use or 'unknown'}, and how many jobs waited, at most "
+        f"{told(view.document['queue_length']['most'])}."
+    )
+
+
+def _say_boxes(views: Sequence[View], names: Sequence[str]) -> str:
+    said = []
+    for view, name in zip(views, names, strict=True):
+        veet, weighted = (view.document["over_users"][key] for key in ("veet", "weighted_tardiness"))
+        said.append(
+            f"{name}: half of the users have at most {told(veet['p50'])} % violated jobs, three quarters "
+            f"at most {told(veet['p75'])} %; weighted tardiness of half of them is at most "
+            f"{told(weighted['p50'])}, of all at most {told(weighted['max'])} CPU seconds."
+        )
+    return "Box-plots over users of violated jobs and of weighted tardiness. " + " ".join(said)
+
+
+def _say_bars(views: Sequence[View], names: Sequence[str]) -> str:
+    said = []
+    for view, name in zip(views, names, strict=True):
+        document = view.document
+        slowdown = document["mean_slowdown"]
+        said.append(
+            f"{name}: mean wait {told(document['mean_wait'])} s, mean response "
+            f"{told(document['mean_response'])} s, mean slowdown "
+            f"{'unknown' if slowdown is None else told(slowdown)}."
+        )
+    return "Bars of waits, responses, slowdowns, makespan, queue and use. " + " ".join(said)

@@ -1,0 +1,148 @@
+"""What all pictures have in common: colours, letters, axes of time, words for numbers."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.colors import Colormap, LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+
+INK: Final = "#21252b"
+FAINT: Final = "#8a9099"
+GRID: Final = "#d9dce1"
+EMPTY: Final = "#f3f4f6"  # where a heatmap has nothing
+ON_EMPTY: Final = "#5d636b"
+WIDTH: Final = 10.0  # inches
+DPI: Final = 120
+# Okabe and Ito: told apart by everybody.
+COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#666666")
+RESOURCE_COLOURS: Final = {"cpu": "#0072B2", "memory": "#E69F00", "gpu": "#009E73"}
+RESOURCE_NAMES: Final = {"cpu": "CPU", "memory": "memory", "gpu": "GPU"}
+MINUTE, HOUR, DAY = 60, 3600, 86400
+_UNITS: Final = ((2 * DAY, DAY, "days"), (2 * HOUR, HOUR, "hours"), (2 * MINUTE, MINUTE, "minutes"))
+_SHORT: Final = {"days": "d", "hours": "h", "minutes": "min", "seconds": "s"}
+_SUPERSCRIPTS: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_STYLE: Final[dict[str, Any]] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": FAINT,
+    "axes.grid": False,
+    "axes.labelcolor": INK,
+    "axes.labelsize": 9.5,
+    "axes.linewidth": 0.8,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlecolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.5,
+    "figure.dpi": DPI,
+    "figure.facecolor": "white",
+    "figure.titlesize": 12.5,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Helvetica", "Arial"],
+    "font.size": 9.5,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "hatch.linewidth": 0.6,
+    "image.composite_image": False,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "legend.labelcolor": INK,
+    "savefig.dpi": DPI,
+    "svg.fonttype": "none",  # text stays text: it can be read aloud and searched
+    "text.color": INK,
+    "text.parse_math": False,  # names are names, also with a dollar in them
+    "xtick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "xtick.labelsize": 8.5,
+    "ytick.color": FAINT,
+    "ytick.labelcolor": INK,
+    "ytick.labelsize": 8.5,
+}
+
+
+def spaced(figure: Figure, **settings: float) -> None:
+    """Set the spaces between the parts of a figure, as its layout engine names them."""
+    layout: Any = figure.get_layout_engine()
+    layout.set(**settings)
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw in this style, whatever the user's own settings of matplotlib are."""
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        # A letter that the font lacks is a box in PNG, and itself in SVG.
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        matplotlib.rcdefaults()
+        settings: Any = matplotlib.rcParams
+        settings.update(_STYLE)
+        yield
+
+
+def dark_for_many() -> Colormap:
+    """Return colours from light to dark that everybody sees in order, and that stand out on EMPTY."""
+    whole = matplotlib.colormaps["cividis_r"]
+    return LinearSegmentedColormap.from_list("many", [whole(0.06 + 0.94 * step / 255) for step in range(256)])
+
+
+def time_unit(span_secs: float) -> tuple[int, str]:
+    """Return the seconds and the name of the unit that a span of time is told in."""
+    return next(((secs, name) for least, secs, name in _UNITS if span_secs >= least), (1, "seconds"))
+
+
+def lay_out_time(axes: Axes, first_secs: float, last_secs: float) -> None:
+    """Label an axis of time, which counts in seconds, from the log's time zero."""
+    secs, name = time_unit(last_secs - first_secs)
+    locator = MaxNLocator(nbins=10, steps=_steps(name), integer=name == "seconds")
+    low, high = first_secs / secs, last_secs / secs
+    ticks = [each for each in locator.tick_values(low, high) if low <= each <= high]
+    axes.xaxis.set_major_locator(FixedLocator([each * secs for each in ticks]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: told(value / secs)))
+    axes.set_xlabel(f"time since the log's time zero ({name})")
+
+
+def _steps(unit: str) -> Sequence[float]:
+    return (1, 1.5, 2, 3, 6, 10) if unit in {"seconds", "minutes"} else (1, 2, 2.5, 5, 10)
+
+
+def told(value: float) -> str:
+    """Return a number in few characters."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else "–"
+    size = abs(value)
+    if size >= 1e7 or size < 1e-3:
+        exponent = math.floor(math.log10(size) + 1e-9)
+        return f"{value / 10**exponent:.3g}·10{str(exponent).translate(_SUPERSCRIPTS)}"
+    if size >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}".replace("-", "−")
+
+
+def duration(secs: float) -> str:
+    """Return a time in the unit that suits it."""
+    unit, name = time_unit(secs)
+    return f"{told(secs / unit)} {_SHORT[name]}"
+
+
+def power(value: float) -> str:
+    """Return a label of a logarithmic axis."""
+    if value <= 0:
+        return "0"
+    exponent = round(math.log10(value))
+    if -3 < exponent < 4:
+        return f"{value:,.10g}"
+    return f"10{str(exponent).translate(_SUPERSCRIPTS)}"
+
+
+def round_numbers() -> Iterator[int]:
+    """Return 10, 20, 50, 100 … for ever."""
+    size = 10
+    while True:
+        yield from (size, 2 * size, 5 * size)
+        size *= 10
