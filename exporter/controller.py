@@ -22,6 +22,7 @@ from exporter.sonar.clusterdocuments import add_cluster_documents
 from exporter.sonar.output import make_sender
 from exporter.sonar.sender import Sender
 from exporter.supervision import describe_sources
+from exporter.webstatus import WebStatus
 from jobfeatures.batch import SYSTEMS, load_module
 from jobfeatures.batch.source import AnswerT, ClusterSource, Keeper
 from jobfeatures.clock import Clock, SystemClock
@@ -39,6 +40,7 @@ class Controller:
     def __init__(self, config: DaemonConfig, clock: Clock | None = None) -> None:
         """Raise ConfigurationError where no batch system can be asked."""
         self._config = config
+        self.web: Callable[[], WebStatus | None] = lambda: None  # of our listeners
         self._clock = clock or SystemClock()
         self.sources = make_cluster_sources(config, self._clock)
         self._queues: list[Keeper[JobTable]] = [
@@ -126,6 +128,22 @@ class Controller:
         """Return the metrics as text."""
         return render(collect(self.context(), self._config.enabled_collectors()), openmetrics=openmetrics)
 
+    def html(self) -> str:
+        """Return the page for people."""
+        from exporter.clusterview import compute_cluster_view
+        from exporter.web.pages.controller import render_controller
+
+        context = self.context()
+        asked = zip(self.sources, self._queues, self._clusters, strict=True)
+        views = [
+            compute_cluster_view(
+                source.name, queue.status.table, cluster.status.table, now_secs=context.now_secs
+            )
+            for source, queue, cluster in asked
+        ]
+        families = collect(context, self._config.enabled_collectors())
+        return render_controller(context, families, views)
+
     def context(self) -> Context:
         """Return everything that is known now: the last good answers, whatever their age."""
         return Context(
@@ -136,6 +154,7 @@ class Controller:
             clusters=self._cluster_sums,
             sinks=self._sender.sinks if self._sender is not None else (),
             faulty=self._sender.faulty if self._sender is not None else {},
+            web=self.web(),
         )
 
     def targets(self) -> list[TargetGroup] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import html
 import zlib
 from collections.abc import Iterable
 from typing import Protocol
@@ -11,7 +10,7 @@ from typing import Protocol
 from aiohttp import web
 
 from exporter.exposition import choose_format
-from jobfeatures import __version__
+from exporter.web.front import Front, Shown
 
 
 class Page(Protocol):
@@ -21,7 +20,7 @@ class Page(Protocol):
         """Return the metrics as text; may take until the deadline."""
 
 
-class Scraped(Page, Protocol):
+class Scraped(Page, Shown, Protocol):
     """What the listener serves: the daemon of a node, or the controller's."""
 
     @property
@@ -41,7 +40,7 @@ def make_app(scraped: Scraped, routes: Routes = ()) -> web.Application:
     app = web.Application(client_max_size=1024)
     app[SCRAPED] = scraped
     app[SCRAPES] = asyncio.Semaphore(MAX_SCRAPES)
-    app.router.add_get("/", _index)
+    app.add_routes(Front(scraped).routes())
     app.router.add_get("/metrics", _metrics)
     app.router.add_get("/-/healthy", _healthy)
     app.router.add_get("/-/ready", _ready)
@@ -73,15 +72,3 @@ async def _ready(request: web.Request) -> web.Response:
     if request.app[SCRAPED].is_ready:
         return web.Response(text="ready\n")
     return web.Response(status=503, text="not ready: the node or a batch source has not been read yet\n")
-
-
-async def _index(_request: web.Request) -> web.Response:
-    return web.Response(text=PAGE, content_type="text/html")
-
-
-PAGE = f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>jobfeatures-exporter</title></head>
-<body><h1>jobfeatures-exporter {html.escape(__version__)}</h1>
-<p><a href="/metrics">Metrics</a> · <a href="/-/healthy">healthy</a> · <a href="/-/ready">ready</a></p>
-</body></html>
-"""

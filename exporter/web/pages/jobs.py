@@ -1,0 +1,228 @@
+"""The jobs of a node as rows. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from datetime import tzinfo
+
+from exporter.collectors import allocation, gpus, jobs, remaining, waste
+from exporter.exposition import Metric, Number
+from exporter.web.pages.jobfigures import NEAR_LIMIT, JobFigures, find_hints
+from exporter.web.pages.markup import Child, Html, join, name, shorten, tag
+from exporter.web.pages.pieces import (
+    MAX_ROWS,
+    UNKNOWN,
+    Cell,
+    Part,
+    Row,
+    badge,
+    bar,
+    figure,
+    lines,
+    moment,
+    note,
+    table,
+)
+from exporter.web.pages.units import (
+    format_bytes,
+    format_core_hours,
+    format_figure,
+    format_part_of,
+    format_share,
+    format_span,
+)
+from jobfeatures.status.waste import Basis, RemainingBasis
+
+WORDS = {
+    RemainingBasis.WALL_LIMIT: "wall limit",
+    RemainingBasis.CPU_LIMIT: "CPU limit",
+    RemainingBasis.SHUTDOWN: "shutdown",
+    RemainingBasis.EXPECTED_END: "its own estimate",
+    RemainingBasis.MAXIMUM_END: "its own limit",
+}
+_LAST = float("inf")  # sorts behind all that is known
+
+
+def jobs_table(shown: Sequence[JobFigures], tz: tzinfo | None, *, has_gpus: bool) -> Html:
+    """Return the table of all jobs, bounded."""
+    if not shown:
+        return note("No batch job is on this node.")
+    head = ["Job", "User", "CPUs", "Memory"]
+    head += ["GPUs"] if has_gpus else []
+    head += ["Time", "Processes", "Waste if drained", "Waste if killed", "Hints"]
+    rows = [_row(each, tz, has_gpus=has_gpus) for each in shown[:MAX_ROWS]]
+    return table(
+        "Jobs on this node: used and allocated, time, and what ending them now would waste",
+        head,
+        rows,
+        identity="jobs-table",
+        kind="cards sortable",
+        more=len(shown) - MAX_ROWS,
+    )
+
+
+def _row(each: JobFigures, tz: tzinfo | None, *, has_gpus: bool) -> Row:
+    cells = [_identity(each), _user(each), _cpus(each), _memory(each)]
+    if has_gpus:
+        cells.append(_gpus(each))
+    cells += [_time(each, tz), _processes(each), _draining(each), _kill(each), _hints(each)]
+    return Row(cells, "" if each.is_running else "ended")
+
+
+def _identity(each: JobFigures) -> Cell:
+    state = each.job.state.value.lower().replace("_", " ")
+    content = lines(
+        name(each.key.job_id, 24),
+        join(tag("span", each.key.batch_system, class_="system"), " ", badge(state)),
+    )
+    return Cell(content, natural(each.key.job_id), "job")
+
+
+def natural(text: str) -> str:
+    """Return a text that sorts numbers within names by their value."""
+    return re.sub(r"[0-9]{1,12}", lambda found: found[0].rjust(12, "0"), text[:100])
+
+
+def _user(each: JobFigures) -> Cell:
+    job = each.job
+    who = job.user if job.user is not None else None if job.uid is None else f"uid {job.uid}"
+    what = name(job.name) if job.name else None
+    return Cell(lines(UNKNOWN if who is None else name(who, 24), what), shorten(who or "").lower(), "user")
+
+
+def _cpus(each: JobFigures) -> Cell:
+    used = each.cpus_now if each.cpus_now is not None else each.cpus_mean
+    if used is None and each.allocated_cpus is None:
+        return _unknown()
+    given = figure(allocation.ALLOCATED, each.allocated_cpus, format_figure)
+    if used is None:
+        return Cell(lines(join(given, " allocated")), each.allocated_cpus, "bars")
+    share = each.cpu_share
+    drawn = None
+    if share is not None:
+        label = f"{format_figure(used)} of {format_figure(each.allocated_cpus or 0)} CPUs in use"
+        drawn = bar(label, Part(share, "over" if share > 1.05 else "used"))
+    said = None
+    if each.claimed_cpus is not None:
+        said = f"says {format_figure(each.claimed_cpus)}"
+    elif each.cpus_now is not None and each.cpus_mean is not None:
+        said = f"on average {format_figure(each.cpus_mean)}"
+    elif each.cpus_now is None:
+        said = "on average"
+    return Cell(join(drawn, lines(join(format_figure(used), " of ", given), said)), used, "bars")
+
+
+def _memory(each: JobFigures) -> Cell:
+    if each.memory is None and each.memory_limit is None:
+        return _unknown()
+    used = figure(each.memory_metric, each.memory, format_bytes)
+    share = each.memory_share
+    if share is None or each.memory is None:
+        limit = None if each.memory_limit is None else join(" of ", _limit(each))
+        return Cell(lines(join(used, limit)), _order(each.memory), "bars")
+    label = f"{format_bytes(each.memory)} of {format_bytes(each.memory_limit or 0)} memory in use"
+    drawn = bar(label, Part(share, "bad-bar" if share >= NEAR_LIMIT else "used"))
+    whole = each.memory_limit or 0
+    used = figure(each.memory_metric, each.memory, lambda value: format_part_of(value, whole))
+    text = lines(join(used, " of ", _limit(each)), format_share(share))
+    return Cell(join(drawn, text), each.memory, "bars")
+
+
+def _limit(each: JobFigures) -> Html:
+    return figure(each.limit_metric, each.memory_limit, format_bytes)
+
+
+def _gpus(each: JobFigures) -> Cell:
+    if not each.gpus:
+        count = each.allocated_gpus
+        if not count:
+            return Cell(tag("span", "none" if count == 0 else UNKNOWN, class_="none"), -1.0, "bars")
+        return Cell(
+            join(figure(allocation.ALLOCATED_GPUS, count, format_figure), " allocated"), count, "bars"
+        )
+    busy = [use.ce_util_percent for use in each.gpus if use.ce_util_percent is not None]
+    held = [use.memory_bytes for use in each.gpus if use.memory_bytes is not None]
+    count = sum(use.allocated for use in each.gpus)
+    noun = "GPU" if len(each.gpus) == 1 else "GPUs"
+    first: Child = f"{len(each.gpus)} {noun}" if count else f"{len(each.gpus)} {noun}, not allocated"
+    if not busy:
+        return Cell(lines(first, None if not held else format_bytes(sum(held))), 0.0, "bars")
+    share = sum(busy) / len(each.gpus) / 100
+    drawn = bar(f"{len(each.gpus)} {noun} {format_share(share)} busy", Part(share))
+    memory: Child = None
+    if held:
+        memory = figure(gpus.JOB_MEMORY, held[0], format_bytes) if len(held) == 1 else format_bytes(sum(held))
+    said = first if memory is None else join(first, " · ", memory)
+    return Cell(join(drawn, lines(_busy(each, share), said)), share, "bars")
+
+
+def _busy(each: JobFigures, share: float) -> Html:
+    """Return how busy its cards are: the metric's own figure where it is one card."""
+    if len(each.gpus) == 1:
+        return join(figure(gpus.JOB_UTILIZATION, share, format_share), " busy")
+    return join(format_share(share), " busy")
+
+
+def _time(each: JobFigures, tz: tzinfo | None) -> Cell:
+    if each.ended_at_secs is not None:
+        after = None if each.elapsed_secs is None else f"after {format_span(each.elapsed_secs)}"
+        return Cell(lines(join("ended ", moment(each.ended_at_secs, tz)), after), _LAST, "bars")
+    elapsed = None if each.elapsed_secs is None else format_span(each.elapsed_secs)
+    if each.left_secs is None:
+        unlimited = each.wall_secs is not None and math.isinf(each.wall_secs)
+        limit = "no wall limit" if unlimited else "limit not known"
+        return Cell(lines(elapsed or UNKNOWN, limit), _LAST, "bars")
+    basis = "" if each.left_basis is None else f" · {WORDS[each.left_basis]}"
+    left = figure(remaining.REMAINING, each.left_secs, format_span)
+    share, drawn = each.time_share, None
+    if share is not None:
+        label = f"{elapsed} gone by, {format_span(each.left_secs)} left{basis}"
+        kind = "bad-bar" if each.left_secs < 0 else "warn-bar" if find_soon(each) else "time"
+        drawn = bar(label, Part(share, kind))
+    gone = None if elapsed is None else f"{elapsed} used{basis}"
+    return Cell(join(drawn, lines(join(left, " left"), gone)), each.left_secs, "bars")
+
+
+def find_soon(each: JobFigures) -> bool:
+    """Tell whether one of the hints is that the job ends soon."""
+    return any(words == "ends soon" for _, words in find_hints(each))
+
+
+def _processes(each: JobFigures) -> Cell:
+    if each.processes is None:
+        return _unknown()
+    threads = None
+    if each.threads is not None:
+        threads = join(figure(jobs.THREADS, each.threads, format_figure), " threads")
+    return Cell(
+        lines(figure(jobs.PROCESSES, each.processes, format_figure), threads), each.processes, "number"
+    )
+
+
+def _draining(each: JobFigures) -> Cell:
+    return _waste(waste.DRAINING, each.draining, each.draining_basis, "≥ " if each.is_overdue else None)
+
+
+def _kill(each: JobFigures) -> Cell:
+    return _waste(waste.KILL, each.kill, each.kill_basis, None)
+
+
+def _waste(metric: Metric, value: Number | None, basis: Basis | None, bound: str | None) -> Cell:
+    if value is None:
+        return _unknown()
+    return Cell(lines(join(bound, figure(metric, value, format_core_hours)), str(basis)), value, "number")
+
+
+def _hints(each: JobFigures) -> Cell:
+    found = find_hints(each)
+    return Cell(join(*(badge(words, kind) for kind, words in found)), -float(len(found)), "hints")
+
+
+def _unknown() -> Cell:
+    return Cell(tag("span", UNKNOWN, class_="none"), _LAST, "number")
+
+
+def _order(value: Number | None) -> float:
+    return _LAST if value is None else float(value)

@@ -1,0 +1,70 @@
+"""HTML that cannot be broken out of: every text is escaped unless it was made here. Pure.
+
+Users choose the names of jobs, and by them whatever they like: markup, line
+breaks, characters that reverse the text behind them, ten thousand letters.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+MAX_SHOWN = 48  # characters of a name
+MAX_TITLE = 200  # of one that is shortened, when it is pointed at
+
+# Controls, marks and overrides of direction, what has no width, line separators, half characters.
+_UNSHOWABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffc\ud800-\udfff]"
+)
+_VOID = frozenset({"meta", "link", "input", "br"})
+
+Attribute = str | int | float | bool | None
+
+
+class Html(str):
+    """Markup. Only this module makes it of other texts."""
+
+    __slots__ = ()
+
+
+Child = str | None
+
+
+def tag(element: str, /, *children: Child, **attributes: Attribute) -> Html:
+    """Return an element: children that are not `Html` are escaped, None is nothing.
+
+    ``class_`` is class, an underscore in a name is a hyphen; True is the bare
+    name, False and None leave the attribute out.
+    """
+    text = "".join(_attribute(each, value) for each, value in attributes.items())
+    if element in _VOID:
+        return Html(f"<{element}{text}>")
+    return Html(f"<{element}{text}>{join(*children)}</{element}>")
+
+
+def join(*children: Child) -> Html:
+    """Return children one after the other."""
+    return Html("".join(each if isinstance(each, Html) else escape(each) for each in children if each))
+
+
+def _attribute(name: str, value: Attribute) -> str:
+    if value is None or value is False:
+        return ""
+    name = name.rstrip("_").replace("_", "-")
+    return f" {name}" if value is True else f' {name}="{escape(str(value))}"'
+
+
+def escape(text: str) -> str:
+    """Return a text that means itself in content and in attributes; what cannot be shown is U+FFFD."""
+    return html.escape(_UNSHOWABLE.sub("\ufffd", text))
+
+
+def shorten(text: str, limit: int = MAX_SHOWN) -> str:
+    """Return at most `limit` characters, the last an ellipsis where some are missing."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def name(text: str, limit: int = MAX_SHOWN) -> Html:
+    """Return a name of somebody's choosing, shortened; which way it is read leaves the rest alone."""
+    title = shorten(text, MAX_TITLE) if len(text) > limit else None
+    return tag("bdi", shorten(text, limit), title=title)

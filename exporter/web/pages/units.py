@@ -1,0 +1,82 @@
+"""Numbers as people read them, with units. Pure."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, tzinfo
+
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_SPANS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+_THIN = "\u202f"  # narrow and not broken: between a number and its unit
+
+
+def format_figure(value: float) -> str:
+    """Return three significant digits, never an exponent: 0.012, 3.92, 64, 12,345."""
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "?"
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if size >= 99.95:
+        return f"{value:,.0f}"
+    digits = max(0, 2 - math.floor(math.log10(size)))
+    text = f"{value:.{min(digits, 4)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def format_bytes(value: float) -> str:
+    """Return a size with a binary unit."""
+    power = 0
+    while abs(value) >= 1023.5 and power < len(_BINARY) - 1:
+        value /= 1024
+        power += 1
+    return f"{format_figure(value)}{_THIN}{_BINARY[power]}"
+
+
+def format_part_of(value: float, whole: float) -> str:
+    """Return a part of a size as a bare number in the unit in which `format_bytes` gives the whole."""
+    while abs(whole) >= 1023.5:
+        value, whole = value / 1024, whole / 1024
+    return format_figure(value)
+
+
+def format_span(secs: float) -> str:
+    """Return a time in its two largest units: 2 d 3 h, 1 h 10 min, 45 s; a sign where it is negative."""
+    if not math.isfinite(secs):
+        return "∞"
+    sign, rest = ("−" if secs <= -0.5 else ""), abs(round(secs))
+    parts: list[str] = []
+    for unit, size in _SPANS:
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count}{_THIN}{unit}")
+        if len(parts) == 2 or (parts and not count):  # 1 d and 5 min are 1 d
+            break
+    return sign + (" ".join(parts) or f"0{_THIN}s")
+
+
+def format_share(ratio: float) -> str:
+    """Return a share in percent."""
+    percent = ratio * 100
+    return f"{percent:.1f}{_THIN}%" if 0 < percent < 9.95 else f"{percent:.0f}{_THIN}%"
+
+
+def format_core_hours(core_secs: float) -> str:
+    """Return core seconds as core hours."""
+    return f"{format_figure(core_secs / 3600)}{_THIN}core{_THIN}h"
+
+
+def format_time(epoch_secs: float, tz: tzinfo | None) -> str:
+    """Return a time to the minute with its zone; the plain number where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(epoch_secs, tz).astimezone(tz).strftime("%a %d %b %Y %H:%M %Z")
+    except (ValueError, OverflowError, OSError):
+        return f"{epoch_secs:.0f}"
+
+
+def machine_time(epoch_secs: float) -> str:
+    """Return a time for ``<time datetime>``; empty where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(epoch_secs, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return ""
