@@ -1,0 +1,59 @@
+# shellcheck shell=sh
+# What the scripts of both kinds of package have in common. Nothing here fails: a machine without systemd,
+# such as a container or an image that is being made, gets the package too.
+units='jobfeatures-exporter.socket jobfeatures-exporter.service jobfeatures-controller.service'
+
+has() { command -v "$1" >/dev/null 2>&1; }
+runs_systemd() { [ -d /run/systemd/system ] && has systemctl; }
+
+# make_user [FILE]: the user of the controller's service, by systemd where it is there
+make_user() {
+  if has systemd-sysusers && systemd-sysusers jobfeatures-exporter.conf >/dev/null 2>&1 &&
+    getent passwd jobfeatures >/dev/null; then
+    return 0
+  fi
+  getent group jobfeatures >/dev/null || groupadd --system jobfeatures || true
+  getent passwd jobfeatures >/dev/null ||
+    useradd --system --gid jobfeatures --home-dir /var/lib/jobfeatures-exporter --no-create-home \
+      --shell /usr/sbin/nologin --comment jobfeatures-exporter jobfeatures || true
+}
+
+# make_folders: what is otherwise made when the machine starts
+make_folders() {
+  if has systemd-tmpfiles && systemd-tmpfiles --create jobfeatures-exporter.conf >/dev/null 2>&1; then
+    return 0
+  fi
+  [ -d /run/jobfeatures ] || mkdir -m 0755 /run/jobfeatures || true
+}
+
+# restart_services: those that run, with the new code
+restart_services() {
+  if runs_systemd; then
+    systemctl daemon-reload || true
+    for unit in $units; do
+      case $unit in
+      *.service) systemctl try-restart "$unit" || true ;;
+      esac
+    done
+  fi
+}
+
+# stop_services: and start none at boot
+stop_services() {
+  if has systemctl; then
+    for unit in $units; do
+      if runs_systemd; then systemctl stop "$unit" || true; fi
+      systemctl --no-reload disable "$unit" >/dev/null 2>&1 || true
+    done
+  fi
+}
+
+# forget_jobs: what jobs read is of no use without what keeps it
+forget_jobs() {
+  if runs_systemd; then
+    systemctl daemon-reload || true
+    # shellcheck disable=SC2086  # several words
+    systemctl reset-failed $units 2>/dev/null || true
+  fi
+  if [ -d /run/jobfeatures ] && ! [ -L /run/jobfeatures ]; then rm -rf /run/jobfeatures || true; fi
+}

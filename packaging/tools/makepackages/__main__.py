@@ -1,0 +1,92 @@
+"""``packaging/build.sh``: build wheel, source archive, .deb and .rpm."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+from makepackages.deb import Release, build_deb
+from makepackages.rpm import build_rpm
+from makepackages.source import build_distributions, collect_wheels, copy_checkout
+from makepackages.tree import make_tree
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+PROGRAMS = {"deb": "dpkg-deb", "rpm": "rpmbuild"}
+KINDS = ("wheel", *PROGRAMS)
+NOBODY = "jobfeatures-exporter <packages@example.invalid>"
+
+
+def main() -> int:
+    """Build what is asked for."""
+    parser = argparse.ArgumentParser(prog="packaging/build.sh", description=__doc__)
+    parser.add_argument("--out", type=Path, default=CHECKOUT / "dist", help="folder for them (default: dist)")
+    parser.add_argument("--only", default=",".join(KINDS), metavar="KIND,...", help=f"of {', '.join(KINDS)}")
+    parser.add_argument("--revision", default="1", help="of the packages, after the version (default: 1)")
+    parser.add_argument("--extras", default="", metavar="EXTRA,...", help="that .deb and .rpm have too")
+    arguments = parser.parse_args()
+    kinds = arguments.only.split(",")
+    if unknown := [each for each in kinds if each not in KINDS]:
+        parser.error(f"--only: {unknown[0]} is none of {', '.join(KINDS)}")
+    for kind in kinds:
+        if kind in PROGRAMS and not shutil.which(PROGRAMS[kind]):
+            parser.error(f"{PROGRAMS[kind]} is not installed; leave the {kind} out by --only, or install it")
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="jobfeatures-packages-") as work:
+        made = build(Path(work), arguments.out.resolve(), kinds, arguments.revision, arguments.extras)
+    for file in made:
+        print(f"{file} {file.stat().st_size}")
+    return 0
+
+
+def build(work: Path, out: Path, kinds: list[str], revision: str, extras: str) -> list[Path]:
+    """Build packages of some kinds; return their files."""
+    source, distributions, wheels, tree = (work / name for name in ("source", "dist", "wheels", "tree"))
+    for folder in (distributions, wheels, tree):
+        folder.mkdir()
+    epoch = source_date()
+    copy_checkout(CHECKOUT, source)
+    wheel, archive = build_distributions(source, distributions, epoch)
+    made = [Path(shutil.copy(each, out)) for each in (wheel, archive)] if "wheel" in kinds else []
+    if not set(kinds) & set(PROGRAMS):
+        return made
+    release = release_of(source, revision, epoch)
+    make_tree(tree, source, collect_wheels(wheel, extras, wheels), epoch)
+    packaging = source / "packaging"
+    functions = (packaging / "scripts/functions.sh").read_text(encoding="utf-8")
+    machine = platform.machine()
+    if "deb" in kinds:
+        made.append(build_deb(tree, packaging / "deb", functions, release, machine, out))
+    if "rpm" in kinds:
+        made.append(build_rpm(tree, packaging / "rpm/package.spec", functions, release, machine, out))
+    return made
+
+
+def release_of(source: Path, revision: str, epoch: int) -> Release:
+    """Return what is released; who builds it for others says so by Debian's variables."""
+    project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    description = (source / "packaging/etc/description").read_text(encoding="utf-8").strip()
+    summary, _, description = description.partition("\n\n")
+    mail = os.environ.get("DEBEMAIL")
+    maintainer = f"{os.environ.get('DEBFULLNAME', mail)} <{mail}>" if mail else NOBODY
+    return Release(project["version"], revision, summary, description, maintainer, epoch)
+
+
+def source_date() -> int:
+    """Return the time of all files: SOURCE_DATE_EPOCH, else the last commit's, else pyproject.toml's."""
+    if given := os.environ.get("SOURCE_DATE_EPOCH"):
+        return int(given)
+    command = ["git", "-C", str(CHECKOUT), "log", "-1", "--format=%ct"]
+    if (CHECKOUT / ".git").exists() and shutil.which("git"):
+        return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return int((CHECKOUT / "pyproject.toml").stat().st_mtime)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

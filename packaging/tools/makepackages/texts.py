@@ -1,0 +1,82 @@
+"""Write the texts that follow from the code into a folder: configuration, man pages, completions.
+
+``python -m makepackages.texts FOLDER DATE``, with the code of the packages on the path.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import exporter.cli
+import jobfeatures.cli
+from exporter.config import ExporterConfig
+from jobfeatures import __version__
+from jobfeatures.settings import DEFAULT_FILE, FILE_VARIABLE
+from makepackages import completions, configfile, man
+from makepackages.grammar import Command, read_program
+
+ETC = "/etc/jobfeatures-exporter"
+NODE_HEAD = """Settings of jobfeatures-exporter, and of the jobfeatures command, which hooks run.
+Every setting stands here with its default; take away the # to change one. What a file of an older version \
+sets stays valid or is refused by name: jobfeatures-exporter check-config."""
+CONTROLLER_HEAD = """Settings of jobfeatures-controller.service, which runs once a cluster: role "controller".
+Every setting stands here with its default; take away the # to change one. Hooks and the jobfeatures \
+command read config.toml beside this file."""
+
+
+def programs() -> tuple[Command, Command]:
+    """Return the grammars of both commands."""
+    return (
+        read_program(jobfeatures.cli.build_parser, jobfeatures.cli.COMMANDS),
+        read_program(exporter.cli.build_parser, exporter.cli.COMMANDS),
+    )
+
+
+def facts(date: str, module_doc: str) -> man.Facts:
+    """Return what all man pages of a program say."""
+    [status] = [part for part in module_doc.split("\n\n") if part.startswith("Exit status")]
+    return man.Facts(
+        version=__version__,
+        date=date,
+        exit_status=status.removeprefix("Exit status:").replace("`", "").strip(),
+        files={DEFAULT_FILE: "settings, in TOML; a package's file names them all"},
+        variables={
+            FILE_VARIABLE: "another file with settings",
+            "JOBFEATURES_KEY": "a setting: its key in capitals, with underscores for dots. A flag beats the"
+            " environment, the environment beats the file.",
+        },
+    )
+
+
+def write_texts(date: str) -> Mapping[str, str]:
+    """Return paths below the root and texts."""
+    first, second = programs()
+    found = {
+        f"{ETC}/config.toml": configfile.write_config(ExporterConfig, NODE_HEAD),
+        f"{ETC}/controller.toml": configfile.write_config(ExporterConfig, CONTROLLER_HEAD),
+    }
+    for program, other, doc in (
+        (first, second, jobfeatures.cli.__doc__),
+        (second, first, exporter.cli.__doc__),
+    ):
+        pages = man.write_pages(program, facts(date, doc or ""), (other.name,))
+        found |= {f"/usr/share/man/man1/{name}": text for name, text in pages.items()}
+        name = program.name
+        found[f"/usr/share/bash-completion/completions/{name}"] = completions.write_bash(program)
+        found[f"/usr/share/zsh/vendor-completions/_{name}"] = completions.write_zsh(program)
+        found[f"/usr/share/fish/vendor_completions.d/{name}.fish"] = completions.write_fish(program)
+    return found
+
+
+def main(folder: str, date: str) -> None:
+    """Write them all."""
+    for path, text in write_texts(date).items():
+        file = Path(folder + path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])
