@@ -57,8 +57,8 @@ def draw_boxes(views: Sequence[View], names: Sequence[str]) -> Figure:
 def _draw_box(axes: Axes, row: int, values: Array, colour: str, tell: Callable[[float], str]) -> None:
     low, first, middle, third, high = np.percentile(values, (WHISKERS[0], 25, 50, 75, WHISKERS[1])).tolist()
     if len(values) > FEW:
-        axes.plot([low, high], [row, row], color=colour, linewidth=1.3, zorder=2)
-        for end in (low, high):
+        for end, edge in ((low, first), (high, third)):
+            axes.plot([end, edge], [row, row], color=colour, linewidth=1.3, zorder=2)
             axes.plot([end, end], [row - HALF / 3, row + HALF / 3], color=colour, linewidth=1.3, zorder=2)
         axes.barh(row, third - first, left=first, height=2 * HALF, facecolor=(colour, 0.35), edgecolor=colour,
                   linewidth=1.3, zorder=3)  # fmt: skip

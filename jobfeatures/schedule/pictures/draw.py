@@ -5,22 +5,32 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from jobfeatures.schedule.pictures.bars import draw_bars
 from jobfeatures.schedule.pictures.boxes import draw_boxes
+from jobfeatures.schedule.pictures.explained import draw_explained
 from jobfeatures.schedule.pictures.heat import Heat, compute_heats, draw_heat, make_norm
 from jobfeatures.schedule.pictures.picture import Picture, render
 from jobfeatures.schedule.pictures.style import DAY, styled, told
 from jobfeatures.schedule.pictures.view import View, counted, short_names
 
+EXPLAINED: Final = (
+    "Five small examples. With the shortest mean wait one of two users may wait for all jobs of the other; "
+    "with a longer one both get the same. A user's jobs laid into a share of 3 CPUs: job 1 asks for 2 CPUs "
+    "for 4 s and is expected to end at 4, job 2 arrives at 1, finds 1 CPU left, and is expected to end at 3. "
+    "Two such users on 6 CPUs: all expected ends are kept, though job 4 had to wait. A job that ended late "
+    "leaves a mark in the heatmap from its expected end − runtime until its start."
+)
+
 
 def count_pictures(views: Sequence[View]) -> int:
     """Return how many pictures `draw_pictures` makes."""
-    return len(views) + 2
+    return len(views) + 3
 
 
 def draw_pictures(views: Sequence[View]) -> Iterator[Picture]:
-    """Make a heatmap of each schedule, then box-plots and bars of all of them, one at a time."""
+    """Make a heatmap of each schedule, box-plots and bars of all, and what explains them, one at a time."""
     names = short_names([view.name for view in views])
     heats = compute_heats(views)
     norm = make_norm(heats)
@@ -35,6 +45,9 @@ def draw_pictures(views: Sequence[View]) -> Iterator[Picture]:
     with styled():
         figure = draw_bars(views, names)
     yield Picture("bars", "jobs", "Jobs and machine", _say_bars(views, names), figure)
+    with styled():
+        figure = draw_explained()
+    yield Picture("explained", "explained", "Expected ends explained", EXPLAINED, figure)
 
 
 def write_picture(picture: Picture, directory: str, forms: Sequence[str]) -> None:

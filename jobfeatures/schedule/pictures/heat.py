@@ -24,6 +24,7 @@ from jobfeatures.schedule.pictures.style import (
     RESOURCE_NAMES,
     WIDTH,
     dark_for_many,
+    duration,
     lay_out_time,
     round_numbers,
     spaced,
@@ -116,7 +117,8 @@ def _draw_cells(figure: Figure, axes: Axes, view: View, heat: Heat, norm: LogNor
     axes.set_title(
         f"expected end violated: {violated:,} of {counted(jobs, 'job')}, "
         f"{len(view.marked_users):,} of {counted(len(view.users), 'user')}\n"
-        f"share {share_words(view.document)} a user, mode {view.document['mode']}",
+        f"share {share_words(view.document)} a user, mode {view.document['mode']}; "
+        f"a column is {duration(heat.grid.column_secs)}",
         fontsize=9.5, linespacing=1.4,
     )  # fmt: skip
     if not rows:

@@ -11,7 +11,7 @@ from typing import Final
 
 from jobfeatures.schedule.document import Values, compare
 from jobfeatures.schedule.pictures.picture import Picture, render
-from jobfeatures.schedule.pictures.style import FAINT, GRID, INK
+from jobfeatures.schedule.pictures.style import COLOURS, FAINT, GRID, INK
 from jobfeatures.schedule.pictures.view import View, counted, share_words, short_names
 from jobfeatures.schedule.reasons import REASONS
 from jobfeatures.schedule.tables import TOP, Table, comparison_table, make_tables, printable
@@ -19,8 +19,9 @@ from jobfeatures.schedule.tables import TOP, Table, comparison_table, make_table
 _TAG = re.compile(r"<[^>]*>")
 _HEAD = re.compile(r"\A.*?(?=<svg)", re.DOTALL)
 # Colours of the pictures that follow the page into the dark.
-_THEMED: Final = {INK: "var(--ink)", FAINT: "var(--faint)", GRID: "var(--grid)", "#ffffff": "var(--paper)"}
-_KINDS: Final = ("heatmap", "boxes", "bars")
+_THEMED: Final = {INK: "var(--ink)", FAINT: "var(--faint)", GRID: "var(--grid)", "#ffffff": "var(--paper)",
+           COLOURS[0].lower(): "var(--blue)", COLOURS[7].lower(): "var(--grey)"}  # fmt: skip
+_KINDS: Final = ("heatmap", "boxes", "bars", "explained")
 
 
 class Report:
@@ -41,10 +42,11 @@ class Report:
         """Return the whole page."""
         documents = self._documents
         names = short_names([str(each["log"]) for each in documents])
-        first, *others = make_tables(documents, top=self._top)
+        shortly = [{**document, "log": name} for document, name in zip(documents, names, strict=True)]
+        first, *others = make_tables(shortly, top=self._top)
         tables = [_table(first, "All figures, schedule by schedule")]
         if len(documents) > 1:
-            tables.append(_table(comparison_table(compare(documents)), "The others against the first"))
+            tables.append(_table(comparison_table(compare(shortly)), "The others against the first"))
         tables += [_table(each, each.title) for each in others]
         page = Template(files(__package__).joinpath("report.html").read_text(encoding="utf-8"))
         return page.substitute(
@@ -87,23 +89,25 @@ def _card(document: Values, name: str) -> str:
 <p>{violated:,} of {counted(jobs, "job")} of {counted(users, "user")}.{filtered}</p>
 <p>Share: {_escaped(share)}.</p>
 <p>Skipped: {_escaped(skipped) or "no job"}.</p>
+<p class="more">{_escaped(document["log"])}</p>
 {warnings}
 </article>"""
 
 
 def _share_from(document: Values) -> list[str]:
+    """Return, by resource, where the default share is from."""
+    sources = {"given": "as given", "log": "as the log says", "most in use": "the most that was in use"}
     return [
-        "given"
+        "as given"
         if shares["default_from"] == "given"
-        else f"{resource}: {shares['total']:,} {shares['unit']}, {shares['total_from']}, / users"
-        for resource, shares in document["shares"].items()
+        else f"{shares['total']:,} {shares['unit']}, {sources[shares['total_from']]}, ÷ users of the log"
+        for shares in document["shares"].values()
     ]
 
 
 def _figure(picture: Picture, prefix: str) -> str:
     drawn = to_inline(render(picture, "svg").decode(), prefix, picture.alt)
-    caption = f"<figcaption>{_escaped(picture.alt)}</figcaption>"
-    return f"<figure><div class='scroll' tabindex='0'>{drawn}</div>{caption}</figure>\n"
+    return f"<figure><div class='scroll' tabindex='0'>{drawn}</div></figure>\n"
 
 
 def to_inline(svg: str, prefix: str, alt: str) -> str:
