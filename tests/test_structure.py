@@ -129,10 +129,12 @@ PURE = {
     "jobfeatures.schedule.partitions",
     "jobfeatures.schedule.result",
     "jobfeatures.schedule.shares",
+    "jobfeatures.schedule.tally",
     "jobfeatures.formats.sss.vocabulary",
     "jobfeatures.formats.sss.write",
     "jobfeatures.formats.sss.writerecords",
     "jobfeatures.publish.addresses",
+    "jobfeatures.publish.basic",
     "jobfeatures.publish.rates",
     "jobfeatures.publish.reconcile",
     "jobfeatures.publish.records",
@@ -212,6 +214,12 @@ PURE = {
     "exporter.collectors.status",
     "exporter.collectors.sysinfo",
     "exporter.collectors.waste",
+    "exporter.collectors.web",
+    "exporter.privacy",
+    "exporter.web.hosts",
+    "exporter.web.webconfig",
+    "exporter.web.yamlfile",
+    "exporter.webstatus",
 }
 IMPURE_IMPORTS = {
     "os", "io", "time", "socket", "subprocess", "threading", "pathlib", "shutil", "tempfile", "select", "signal",
@@ -243,6 +251,9 @@ ONLY_IN = {
     },
     "re2": {"jobfeatures.formats.sss.names"},
     "lxml": set(),  # of tests
+    "yaml": {"exporter.web.webconfig", "exporter.web.yamlfile"},
+    "bcrypt": {"exporter.web.basicauth"},
+    "cryptography": set(),  # of tests
 }
 
 SIBLINGS = {

@@ -9,27 +9,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures.schedule.jobs import IMPOSSIBLE, Array, Labels, ScheduleLog
+from jobfeatures.schedule.jobs import Array, Labels, ScheduleLog
+from jobfeatures.schedule.reasons import NO_START, REASONS, UNREADABLE, compute_rules
 
-# Why a job does not count; the first that holds is told.
-UNREADABLE: Final = "unreadable"
-NO_SUBMIT: Final = "no_submit_time"
-NEVER_STARTED: Final = "never_started"
-NO_RUNTIME: Final = "no_runtime"
-NO_START: Final = "no_start_time"
-NEGATIVE: Final = "impossible_times"
-NO_USER: Final = "no_user"
-NO_CPUS: Final = "no_cpus"
-REASONS: Final = {
-    UNREADABLE: "the record could not be read",
-    NO_SUBMIT: "the time of submission is unknown",
-    NEVER_STARTED: "the job never started, or was cancelled before",
-    NO_RUNTIME: "the runtime is unknown",
-    NO_START: "the start is unknown",
-    NEGATIVE: "it started before it arrived, ended before it started, or ran for longer than any clock",
-    NO_USER: "the user is unknown",
-    NO_CPUS: "neither allocated nor requested processors are known",
-}
 FIELDS: Final = ("user", "group", "queue", "partition")
 
 
@@ -142,18 +124,15 @@ def _arrival(log: ScheduleLog) -> Array:
 
 def _reasons(log: ScheduleLog, arrival: Array, start: Array, end: Array) -> Array:
     """Return why each job does not count, by place in REASONS, counted from 1; 0 where it counts."""
-    runtime = log.runtime
-    is_impossible = (runtime == IMPOSSIBLE) | (start == IMPOSSIBLE) | (end == IMPOSSIBLE)
-    rules: Mapping[str, Array] = {
-        NO_SUBMIT: arrival < 0,
-        NEVER_STARTED: ((runtime == -1) & (start == -1))
-        | (log.is_cancelled & (runtime <= 0) & ~is_impossible),
-        NO_RUNTIME: runtime == -1,
-        NO_START: start == -1,
-        NEGATIVE: is_impossible | (start < arrival) | (end < start),
-        NO_USER: log.user.codes < 0,
-        NO_CPUS: log.cpus < 0,
-    }
+    rules: Mapping[str, Array] = compute_rules(
+        arrival=arrival,
+        start=start,
+        end=end,
+        runtime=log.runtime,
+        is_cancelled=log.is_cancelled,
+        has_user=log.user.codes >= 0,
+        cpus=log.cpus,
+    )
     reasons = np.zeros(len(log), dtype=np.int64)
     places = {reason: place for place, reason in enumerate(REASONS, 1)}
     for reason, holds in rules.items():

@@ -62,6 +62,19 @@ class Lanes:
         other._busy = self._busy.copy()
         return other
 
+    def has_spare(self, since: Number, until: Number, wanted: Number) -> bool:
+        """Tell whether at least so much is left between two times, in lanes × time.
+
+        No job may have arrived after `since`.
+        """
+        left = self._free * max(0, until - since)
+        if self._busy and self._busy[0][0] < until:
+            for free_from, lanes in self._busy:
+                if left >= wanted:
+                    break
+                left += lanes * max(0, until - max(free_from, since))
+        return left >= wanted
+
     def place(
         self, arrivals: Iterable[Number], requests: Iterable[int], runtimes: Iterable[Number]
     ) -> list[Number]:

@@ -22,13 +22,11 @@ from jobfeatures.formats.swf.fields import CANCELLED, PARTIAL, SwfJob
 from jobfeatures.formats.swf.header import Header, Preemption
 from jobfeatures.formats.swf.records import Names
 from jobfeatures.joblog import JobRecord, Number
-from jobfeatures.model import JobState
+from jobfeatures.model import JobState, Limit
+from jobfeatures.schedule.reasons import IMPOSSIBLE, LATEST_SECS, UNKNOWN, compute_runtime
 
 Array = npt.NDArray[Any]
 
-UNKNOWN: Final = -1
-IMPOSSIBLE: Final = -2
-LATEST_SECS: Final = 2**60  # later times are no times
 MOST: Final = 2**62  # of a product that still fits
 KIB: Final = 1024
 DENSE: Final = 2**22  # numbers below this are counted, not sorted
@@ -58,6 +56,7 @@ class ScheduleLog:
     cpus: Array  # allocated, else requested
     memory_kib: Array | None = None  # of the whole job: requested, else used
     gpus: Array | None = None  # allocated, else requested
+    requested_secs: Array | None = None  # for how long it asked
     user: Labels
     group: Labels
     queue: Labels
@@ -76,10 +75,8 @@ def from_swf(columns: SwfColumns, name: str) -> ScheduleLog:
 
     Memory is per processor there; parts of a job that was swapped out are joined.
     """
-    header, table = columns.header, columns.columns
-    swapped: Array | int = 0
-    if _preemption(header) in {Preemption.YES, Preemption.DOUBLE} and _has_parts(table["status"]):
-        table, swapped = _joined(table, header)
+    header = columns.header
+    table, swapped = whole_jobs(columns)
     submit, wait, runtime = table["submit_secs"], table["wait_secs"], table["run_secs"]
     too_late = (submit > LATEST_SECS) | (wait > LATEST_SECS) | (runtime > LATEST_SECS)
     if too_late.any():
@@ -104,6 +101,7 @@ def from_swf(columns: SwfColumns, name: str) -> ScheduleLog:
         is_cancelled=table["status"] == CANCELLED,
         cpus=cpus,
         memory_kib=memory if (memory > UNKNOWN).any() else None,
+        requested_secs=table["requested_secs"],
         user=_label(table["user"], lambda number: names.of("user", number)),
         group=_label(table["group"], lambda number: names.of("group", number)),
         queue=_label(table["queue"], names.queues.get),
@@ -113,6 +111,14 @@ def from_swf(columns: SwfColumns, name: str) -> ScheduleLog:
         unreadable=columns.skipped,
         warnings=(*warnings, *looks),
     )
+
+
+def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
+    """Return one line a job, and for how long each was swapped out."""
+    header, table = columns.header, columns.columns
+    if _preemption(header) in {Preemption.YES, Preemption.DOUBLE} and _has_parts(table["status"]):
+        return _joined(table, header)
+    return table, 0
 
 
 def from_records(jobs: Sequence[JobRecord], name: str, *, unreadable: int = 0) -> ScheduleLog:
@@ -127,11 +133,12 @@ def from_records(jobs: Sequence[JobRecord], name: str, *, unreadable: int = 0) -
         eligible=eligible if (eligible >= 0).any() else None,
         start=_times([job.start_secs for job in jobs], zero),
         end=_times([job.end_secs for job in jobs], zero),
-        runtime=_array([_runtime(job) for job in jobs]),
+        runtime=_array([compute_runtime(job.start_secs, job.end_secs, job.suspended_secs) for job in jobs]),
         is_cancelled=np.array([job.state is JobState.CANCELLED for job in jobs], dtype=bool),
         cpus=_counts([_first(job.total_cpus, job.requested_cpus) for job in jobs]),
         memory_kib=memory if (memory > UNKNOWN).any() else None,
         gpus=gpus if (gpus > UNKNOWN).any() else None,
+        requested_secs=_counts([_whole(job.wall_limit_secs) for job in jobs]),
         user=_label_texts([job.user if job.user is not None else _text(job.uid) for job in jobs]),
         group=_label_texts([job.group if job.group is not None else _text(job.gid) for job in jobs]),
         queue=_label_texts([job.queue for job in jobs]),
@@ -231,11 +238,8 @@ def _first(*values: int | None) -> int | None:
     return next((value for value in values if value is not None), None)
 
 
-def _runtime(job: JobRecord) -> Number:
-    if job.start_secs is None or job.end_secs is None:
-        return UNKNOWN
-    runtime = job.end_secs - job.start_secs - (job.suspended_secs or 0)
-    return runtime if runtime >= 0 else IMPOSSIBLE
+def _whole(limit: Limit) -> int | None:
+    return limit if isinstance(limit, int) else None
 
 
 def _memory_kib(job: JobRecord) -> int:

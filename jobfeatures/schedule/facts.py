@@ -1,0 +1,145 @@
+"""What the quality of a schedule needs to know of a job, from accounting or from a queue: pure."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from jobfeatures.accounting import AccountingRecord
+from jobfeatures.joblog import JobRecord, Number
+from jobfeatures.model import Job, JobState
+from jobfeatures.schedule.reasons import IMPOSSIBLE, LATEST_SECS, UNKNOWN, compute_rules, compute_runtime
+
+_CPUS = re.compile(r"(?:\A|,)cpu=([0-9]{1,9})(?:,|\Z)")
+
+
+class JobFacts(NamedTuple):
+    """One run of one job. None is unknown, or not there yet; times are seconds by one clock."""
+
+    job_id: str
+    user: str | None
+    partition: str
+    submit_secs: Number | None
+    start_secs: Number | None
+    end_secs: Number | None  # None: it has not ended
+    suspended_secs: Number = 0
+    limit_secs: int | None = None  # of the runtime; None: unknown or none
+    cpus: int | None = None  # allocated, else requested
+    is_cancelled: bool = False
+    is_suspended: bool = False  # now
+    array_id: str = ""
+    task: int = -1  # its place in the array
+    tasks: int = 1  # of an array that waits: how many jobs this stands for
+
+    @property
+    def runtime_secs(self) -> Number:
+        """Return how long it ran, `UNKNOWN` or `IMPOSSIBLE`."""
+        return compute_runtime(self.start_secs, self.end_secs, self.suspended_secs)
+
+
+Order = tuple[Number, int, str, int]
+
+
+def order_of(facts: JobFacts) -> Order:
+    """Return what a user's jobs are sorted by: arrival, then number, tasks of an array by their place."""
+    name = facts.array_id or facts.job_id
+    return facts.submit_secs or 0, len(name), name, facts.task
+
+
+def why_not(facts: JobFacts) -> str | None:
+    """Return why a job that has ended does not count, None where it does: the rules are those of a log."""
+    rules = compute_rules(
+        arrival=_known(facts.submit_secs),
+        start=_known(facts.start_secs),
+        end=_known(facts.end_secs),
+        runtime=_known(facts.runtime_secs),
+        is_cancelled=facts.is_cancelled,
+        has_user=facts.user is not None,
+        cpus=_known(facts.cpus),
+    )
+    return next((reason for reason, holds in rules.items() if holds), None)
+
+
+def _known(value: Number | None) -> Number:
+    if value is None:
+        return UNKNOWN
+    return value if UNKNOWN <= value <= LATEST_SECS else IMPOSSIBLE
+
+
+def supersedes(new: JobFacts, old: JobFacts) -> bool:
+    """Tell whether one record of a job is to replace another: a later run does, and of one run its end.
+
+    What is told of the same end replaces what was: it was corrected.
+    """
+    if (new.submit_secs or 0) != (old.submit_secs or 0):
+        return (new.submit_secs or 0) > (old.submit_secs or 0)  # a requeue is a submission of its own
+    if new.end_secs is None:
+        if old.end_secs is None:
+            return True
+        return new.start_secs is not None and new.start_secs >= old.end_secs
+    if old.start_secs is None:
+        return True
+    if old.end_secs is None:
+        return new.end_secs > old.start_secs or new.end_secs == old.start_secs == new.start_secs
+    return (new.start_secs or new.end_secs) >= old.start_secs
+
+
+def from_accounting(record: AccountingRecord) -> JobFacts | None:
+    """Return what accounting tells of a job, None of a step."""
+    if record.step:
+        return None
+    allocated = _CPUS.search(record.allocated_resources or "")
+    return JobFacts(
+        job_id=record.key.job_id,
+        user=record.user,
+        partition=record.partition or "",
+        submit_secs=record.submit_secs,
+        start_secs=record.start_secs,
+        end_secs=record.end_secs,
+        suspended_secs=record.suspended_secs or 0,
+        limit_secs=record.wall_limit_secs if isinstance(record.wall_limit_secs, int) else None,
+        cpus=int(allocated[1]) if allocated else record.requested_cpus,
+        is_cancelled=record.state == JobState.CANCELLED.value,
+        array_id=record.array_job_id or "",
+        task=UNKNOWN if record.array_task_id is None else record.array_task_id,
+    )
+
+
+def from_queue(job: Job) -> JobFacts | None:
+    """Return what a queue tells of a job that has not ended, None of others: accounting tells of ends."""
+    if job.state.is_finished or job.state is JobState.UNKNOWN:
+        return None
+    task = job.array_task_id or ""
+    first = re.match(r"[0-9]{1,9}", task)  # of ``2-5,9%2`` the first: tasks start in this order
+    return JobFacts(
+        job_id=job.key.job_id,
+        user=job.user,
+        partition=job.partition or "",
+        submit_secs=job.submit_secs,
+        start_secs=job.start_secs if job.state.is_on_node else None,
+        end_secs=None,
+        limit_secs=job.limits.wall_secs if isinstance(job.limits.wall_secs, int) else None,
+        cpus=job.total_cpus,
+        is_suspended=job.state is JobState.SUSPENDED,
+        array_id=job.array_job_id or "",
+        task=int(first[0]) if first else UNKNOWN,
+        tasks=max(1, job.tasks),
+    )
+
+
+def from_log(record: JobRecord) -> JobFacts:
+    """Return what a log tells of a job."""
+    cpus = record.requested_cpus if record.total_cpus is None else record.total_cpus
+    user = record.user if record.user is not None or record.uid is None else str(record.uid)
+    return JobFacts(
+        job_id=record.job_id,
+        user=user,
+        partition=record.partition or "",
+        submit_secs=record.submit_secs,
+        start_secs=record.start_secs,
+        end_secs=record.end_secs,
+        suspended_secs=record.suspended_secs or 0,
+        limit_secs=record.wall_limit_secs if isinstance(record.wall_limit_secs, int) else None,
+        cpus=cpus,
+        is_cancelled=record.state is JobState.CANCELLED,
+    )

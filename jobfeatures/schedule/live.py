@@ -1,0 +1,360 @@
+"""The quality of a schedule while it is made: expected ends kept up to date as jobs come and end. Pure.
+
+Of each user the jobs stand in order of arrival. A job that has ended is
+settled once all before it have ended too: then its expected end is final. It
+is laid into the user's share, added to the sums, and dropped. What stands
+behind the first job that has not ended is kept, and laid in anew when asked
+for. What is settled is never taken back: records of one job in any order, and
+told twice or corrected, give the same sums, as long as they come before
+`settle` is called with a time after the job's end.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from jobfeatures.joblog import Number
+from jobfeatures.schedule.eet import Lanes, Mode
+from jobfeatures.schedule.facts import JobFacts, Order, order_of, supersedes, why_not
+from jobfeatures.schedule.outlook import BLUR_SECS, Outlook, compute_outlooks, whole
+from jobfeatures.schedule.quality import (
+    SLOWDOWN_BOUNDS,
+    WAIT_BOUNDS,
+    Histogram,
+    ScheduleQuality,
+    UserQuality,
+    Verdict,
+)
+from jobfeatures.schedule.shares import CPU, STEPS, Shares, plain
+from jobfeatures.schedule.tally import Tally, compute_quantiles, compute_sum
+
+LATE: Final = "told_too_late"  # a record of a job that came, or changed, when later jobs were settled
+NO_SHARE: Final = "no_share"  # the user's share is 0
+TAU_SECS: Final = 10
+REMEMBER_SECS: Final = 86_400  # for how long a settled job is known, so that it is not counted again
+MAX_PARTITIONS: Final = 200
+OTHER: Final = "other"
+_MILLIONTHS: Final = 1_000_000
+
+
+class _User:
+    """One user's jobs: sums over those that are settled, and those that are not."""
+
+    __slots__ = ("jobs", "lanes", "open", "order", "settled_to", "tardiness", "violated", "weighted")
+
+    def __init__(self) -> None:
+        self.jobs = self.violated = 0
+        self.tardiness: Number = 0
+        self.weighted: Number = 0
+        self.lanes: Lanes | None = None
+        self.open: dict[str, JobFacts] = {}
+        self.order: list[str] | None = []  # of the open jobs, None: not known
+        self.settled_to: Order | None = None
+
+    def in_order(self) -> list[str]:
+        """Return the open jobs in order of arrival."""
+        if self.order is None:
+            self.order = sorted(self.open, key=lambda job_id: order_of(self.open[job_id]))
+        return self.order
+
+
+class LiveSchedule:
+    """Jobs of one batch system that ended at `begin_secs` or later, or have not ended. For one thread."""
+
+    def __init__(
+        self,
+        *,
+        begin_secs: int,
+        mode: Mode = Mode.LITERAL,
+        overrun_secs: int = 0,
+        remember_secs: float = REMEMBER_SECS,
+    ) -> None:
+        """`overrun_secs`: by how much jobs may exceed their limits."""
+        self.begin_secs = begin_secs
+        self.mode = mode
+        self.shares: Shares | None = None  # to be set before anything is settled
+        self._overrun_secs = overrun_secs
+        self._remember_secs = remember_secs
+        self._jobs: dict[str, JobFacts] = {}  # that are not settled
+        self._aside: dict[str, str] = {}  # those of them that ended and do not count: why
+        self._seen: dict[str, float] = {}  # those of them that have not ended: when that was told last
+        self._settled: dict[
+            str, tuple[JobFacts, float]
+        ] = {}  # the oldest first, with the time it was settled
+        self._forgotten_secs = -math.inf  # jobs that ended earlier, and are not known, have been counted
+        self._users: dict[str, _User] = {}
+        self._skipped: Counter[str] = Counter()
+        self._waits: dict[str, Tally] = {}
+        self._slowdowns: dict[str, Tally] = {}
+        self._seen_secs = -math.inf
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    # --- what is told -------------------------------------------------------------
+
+    def apply_ended(self, told: Iterable[JobFacts]) -> None:
+        """Take in jobs that have ended; those that have not are passed over."""
+        for facts in told:
+            if facts.end_secs is not None:
+                self._apply(facts)
+
+    def apply_queue(self, told: Iterable[JobFacts], taken_at_secs: float) -> None:
+        """Take in all jobs that have not ended, as they are now."""
+        for facts in told:
+            if facts.end_secs is None and self._apply(facts):
+                self._seen[facts.job_id] = taken_at_secs
+        self._seen_secs = taken_at_secs
+
+    def forget_missing(self, before_secs: float) -> None:
+        """Drop jobs that no queue has told of since then, and no accounting of their end."""
+        for job_id in [job_id for job_id, seen in self._seen.items() if seen < before_secs]:
+            self._remove(self._jobs[job_id])
+
+    def _apply(self, facts: JobFacts) -> bool:
+        """Return whether the job is now known by these facts."""
+        job_id = facts.job_id
+        known = self._jobs.get(job_id)
+        if known is None:
+            return self._apply_unknown(facts)
+        if facts == known:
+            return True
+        if not supersedes(facts, known):
+            return False
+        if known.end_secs is None and facts.end_secs is None and known.user == facts.user:
+            if facts.user is None or not _is_placeable(facts):
+                self._remove(known)
+                return False
+            user = self._users[facts.user]
+            if order_of(known) != order_of(facts):
+                user.order = None
+            self._jobs[job_id] = user.open[job_id] = facts
+            return True
+        self._remove(known)
+        return self._apply_unknown(facts)
+
+    def _apply_unknown(self, facts: JobFacts) -> bool:
+        """Take in a job that is not among those that are not settled."""
+        ended = facts.end_secs
+        settled = self._settled.get(facts.job_id)
+        if settled is not None and (settled[0].submit_secs or 0) >= (facts.submit_secs or 0):
+            if ended is not None and facts != settled[0] and supersedes(facts, settled[0]):
+                self._settled[facts.job_id] = facts, settled[1]
+                self._skipped[LATE] += 1
+            return False
+        if ended is None:
+            if facts.user is None or not _is_placeable(facts):
+                return False
+        elif ended < self.begin_secs or ended <= self._forgotten_secs:
+            return False
+        else:
+            reason = why_not(facts)
+            if reason is not None:
+                self._skipped[reason] += 1
+                self._jobs[facts.job_id] = facts
+                self._aside[facts.job_id] = reason
+                return True
+        assert facts.user is not None  # noqa: S101  # else there was a reason
+        user = self._users.get(facts.user)
+        if user is None:
+            user = self._users[facts.user] = _User()
+        if user.settled_to is not None and order_of(facts) < user.settled_to:
+            if ended is not None:
+                self._skipped[LATE] += 1
+                self._settled[facts.job_id] = facts, self._forgotten_secs + self._remember_secs
+            return False
+        if ended is not None:
+            self._observe(facts, 1)
+        self._jobs[facts.job_id] = user.open[facts.job_id] = facts
+        user.order = None
+        return True
+
+    def _remove(self, known: JobFacts) -> None:
+        job_id = known.job_id
+        del self._jobs[job_id]
+        self._seen.pop(job_id, None)
+        reason = self._aside.pop(job_id, None)
+        if reason is not None:
+            self._skipped[reason] -= 1
+            return
+        if known.end_secs is not None:
+            self._observe(known, -1)
+        assert known.user is not None  # noqa: S101  # else it was set aside
+        user = self._users[known.user]
+        del user.open[job_id]
+        user.order = None
+
+    def _observe(self, facts: JobFacts, times: int) -> None:
+        assert facts.submit_secs is not None and facts.start_secs is not None and facts.end_secs is not None  # noqa: S101, PT018
+        partition = facts.partition
+        if partition not in self._waits:
+            if len(self._waits) >= MAX_PARTITIONS:
+                partition = OTHER
+            self._waits.setdefault(partition, Tally(WAIT_BOUNDS))
+            self._slowdowns.setdefault(partition, Tally(SLOWDOWN_BOUNDS, _MILLIONTHS))
+        self._waits[partition].add(facts.start_secs - facts.submit_secs, times)
+        response = facts.end_secs - facts.submit_secs
+        self._slowdowns[partition].add(max(1.0, response / max(facts.runtime_secs, TAU_SECS)), times)
+
+    # --- settling -----------------------------------------------------------------
+
+    def users_of_ended(self, before_secs: float) -> int:
+        """Return how many users have jobs that count and ended before a time, of those not settled."""
+        return sum(
+            any(each.end_secs is not None and each.end_secs < before_secs for each in user.open.values())
+            for user in self._users.values()
+        )
+
+    def settle(self, horizon_secs: float) -> None:
+        """Settle what ended at a time or before, as far as it can be. Of such jobs all are to be told."""
+        assert self.shares is not None  # noqa: S101  # is set first
+        for name, user in self._users.items():
+            if user.open:
+                self._settle_user(name, user, horizon_secs)
+        for job_id in list(self._aside):
+            facts = self._jobs[job_id]
+            if facts.end_secs is not None and facts.end_secs <= horizon_secs:
+                del self._aside[job_id]
+                self._note_settled(facts, horizon_secs)
+        self._forgotten_secs = max(self._forgotten_secs, horizon_secs - self._remember_secs)
+        for job_id in list(_until(self._settled, self._forgotten_secs)):
+            del self._settled[job_id]
+
+    def _settle_user(self, name: str, user: _User, horizon_secs: float) -> None:
+        ready: list[JobFacts] = []
+        for job_id in user.in_order():
+            facts = user.open[job_id]
+            if facts.end_secs is None or facts.end_secs > horizon_secs:
+                break
+            ready.append(facts)
+        if not ready:
+            return
+        del user.in_order()[: len(ready)]
+        user.settled_to = order_of(ready[-1])
+        lanes = self._lanes(name, user)
+        if lanes.share:
+            self._add_up(user, lanes, ready)
+        else:
+            self._skipped[NO_SHARE] += len(ready)
+        for facts in ready:
+            del user.open[facts.job_id]
+            self._note_settled(facts, horizon_secs)
+
+    def _add_up(self, user: _User, lanes: Lanes, ready: Sequence[JobFacts]) -> None:
+        ends = lanes.place(
+            [whole(facts.submit_secs or 0, self.mode) for facts in ready],
+            [(facts.cpus or 0) * self._scale for facts in ready],
+            [whole(facts.runtime_secs, self.mode) for facts in ready],
+        )
+        least = BLUR_SECS if self.mode is Mode.FLUID else 0
+        for facts, expected in zip(ready, ends, strict=True):
+            late = (facts.end_secs or 0) - expected
+            if late > least:
+                user.violated += 1
+                user.tardiness += late
+                user.weighted += late * (facts.cpus or 0)
+        user.jobs += len(ready)
+
+    def _note_settled(self, facts: JobFacts, horizon_secs: float) -> None:
+        del self._jobs[facts.job_id]
+        self._settled[facts.job_id] = facts, horizon_secs
+
+    def _lanes(self, name: str, user: _User) -> Lanes:
+        if user.lanes is None:
+            assert self.shares is not None  # noqa: S101  # is set first
+            share = self.shares.of(name) * self._scale // STEPS[CPU]
+            user.lanes = Lanes(share, self.mode)
+        return user.lanes
+
+    @property
+    def _scale(self) -> int:
+        assert self.shares is not None  # noqa: S101  # is set first
+        return self.shares.scale
+
+    # --- what is known --------------------------------------------------------------
+
+    def outlooks(self, name: str, now_secs: float) -> list[Outlook]:
+        """Return what is to be expected of one user's jobs that have not ended, in order of arrival."""
+        user = self._users.get(name)
+        if user is None:
+            return []
+        lanes = self._lanes(name, user)
+        if not lanes.share:
+            return []
+        jobs = [user.open[job_id] for job_id in user.in_order()]
+        while jobs and jobs[-1].end_secs is not None:  # nobody asks for what is behind the last
+            jobs.pop()
+        return list(
+            compute_outlooks(
+                lanes, jobs, math.floor(now_secs), scale=self._scale, overrun_secs=self._overrun_secs
+            )
+        )
+
+    def quality(self, source: str, now_secs: float, *, top_users: int = 0) -> ScheduleQuality:
+        """Return all of it, bounds and verdicts as of `now_secs`: when the queue was asked last."""
+        assert self.shares is not None  # noqa: S101  # is set first
+        known = {name: user for name, user in self._users.items() if user.jobs}
+        verdicts: Counter[Verdict] = Counter()
+        for name, user in self._users.items():
+            if user.open:
+                verdicts.update(
+                    each.verdict
+                    for each in self.outlooks(name, now_secs)
+                    if self._seen[each.facts.job_id] >= self._seen_secs
+                )
+        return ScheduleQuality(
+            source=source,
+            taken_at_secs=now_secs,
+            begin_secs=self.begin_secs,
+            mode=self.mode.value,
+            share_cpus=plain(CPU, self.shares.default),
+            share_from=self.shares.default_from,
+            jobs=sum(user.jobs for user in known.values()),
+            violated=sum(user.violated for user in known.values()),
+            tardiness_secs=compute_sum(user.tardiness for user in known.values()),
+            weighted_tardiness_cpu_secs=compute_sum(user.weighted for user in known.values()),
+            users=len(known),
+            veet_quantiles=compute_quantiles([user.violated / user.jobs for user in known.values()]),
+            unfinished=dict(verdicts),
+            unsettled_jobs=len(self._jobs) - len(self._aside) - len(self._seen),
+            skipped={reason: count for reason, count in sorted(self._skipped.items()) if count},
+            wait_secs=_histograms(self._waits),
+            slowdown=_histograms(self._slowdowns),
+            top_users=tuple(self._top(known, top_users)),
+        )
+
+    def _top(self, known: Mapping[str, _User], count: int) -> Iterator[UserQuality]:
+        assert self.shares is not None  # noqa: S101  # is set first
+        for name in heapq.nsmallest(count, known, key=lambda name: (-known[name].weighted, name)):
+            user = known[name]
+            yield UserQuality(
+                user=name,
+                share_cpus=plain(CPU, self.shares.of(name)),
+                jobs=user.jobs,
+                violated=user.violated,
+                tardiness_secs=user.tardiness,
+                weighted_tardiness_cpu_secs=user.weighted,
+            )
+
+
+def _is_placeable(facts: JobFacts) -> bool:
+    """Tell whether a job that has not ended would count, as far as that can be told."""
+    submit, start = facts.submit_secs, facts.start_secs
+    return (
+        submit is not None and submit >= 0 and (facts.cpus or -1) >= 0 and (start is None or start >= submit)
+    )
+
+
+def _until(settled: Mapping[str, tuple[JobFacts, float]], secs: float) -> Iterator[str]:
+    for job_id, (_, settled_secs) in settled.items():
+        if settled_secs >= secs:
+            return
+        yield job_id
+
+
+def _histograms(tallies: Mapping[str, Tally]) -> dict[str, Histogram]:
+    return {partition: tallies[partition].histogram() for partition in sorted(tallies)}

@@ -1,0 +1,99 @@
+"""When jobs that have not ended may be expected to end: bounds, and whether they can still be in time.
+
+Runtimes that are not known yet are at least what has elapsed, and at most
+what the time limit allows. The more the earlier jobs run, the later is a job
+expected to end, so with the former the expected ends are bounds from below,
+with the latter bounds from above. And for each second that a job itself runs
+longer, it is expected to end at least a second later: it takes no more of the
+share in any second than it asked for. So
+
+- a job that runs is certainly late if it would be with all of its limit, and
+  certainly in time if it would be, were it to end now;
+- a job that waits is certainly late if it would be, were it to start now and
+  use all of its limit (Tóth and Klusáček's measure, used while jobs run).
+
+Pure. All of it holds as long as jobs keep to their limits and to the
+processors they asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from itertools import repeat
+from typing import NamedTuple
+
+from jobfeatures.joblog import Number
+from jobfeatures.schedule.eet import Lanes, Mode
+from jobfeatures.schedule.facts import JobFacts
+from jobfeatures.schedule.quality import Verdict
+
+BLUR_SECS = 1e-6  # what doubles may be wrong by, in the mode fluid
+MAX_TASKS = 10_000  # of one waiting array that are looked at one by one
+NEVER_SECS = 2**50  # a job without a limit runs for so long
+UNBOUNDED_SECS = 2**49  # no clock of jobs shows so much
+
+
+class Outlook(NamedTuple):
+    """One job that has not ended. Bounds are epoch seconds; `upper_secs` is None where there is none."""
+
+    facts: JobFacts
+    lower_secs: Number
+    upper_secs: Number | None
+    verdict: Verdict
+
+
+def whole(secs: Number, mode: Mode) -> Number:
+    """Return a time as expected ends are computed with: whole seconds, rounded up, but in the mode fluid."""
+    return secs if mode is Mode.FLUID else math.ceil(secs)
+
+
+def compute_elapsed(facts: JobFacts, now_secs: Number) -> Number:
+    """Return for how long a job has certainly run. While it is suspended that is not known."""
+    if facts.start_secs is None or facts.is_suspended:
+        return 0
+    return max(0, now_secs - facts.start_secs - facts.suspended_secs)
+
+
+def compute_outlooks(
+    lanes: Lanes, jobs: Iterable[JobFacts], now_secs: Number, *, scale: int = 1, overrun_secs: int = 0
+) -> Iterator[Outlook]:
+    """Yield what is to be expected of those of one user's jobs that have not ended, each task by itself.
+
+    `lanes` is the user's share as the jobs before these left it, and is not
+    changed. `jobs` are in order, ended ones among them: all that count. Their
+    processors times `scale` are the lanes they ask for. Jobs may exceed their
+    limit by `overrun_secs`. Tasks of a waiting array beyond `MAX_TASKS` are
+    left out, and what comes behind has no upper bound.
+    """
+    low, high = lanes.copy(), lanes.copy()
+    is_bounded = True
+    for facts in jobs:
+        submit, request = facts.submit_secs or 0, (facts.cpus or 0) * scale
+        arrival = whole(submit, lanes.mode)
+        if facts.end_secs is not None:
+            runtime = whole(facts.runtime_secs, lanes.mode)
+            low.place((arrival,), (request,), (runtime,))
+            high.place((arrival,), (request,), (runtime,))
+            continue
+        elapsed = compute_elapsed(facts, now_secs)
+        limit = NEVER_SECS if facts.limit_secs is None else facts.limit_secs + overrun_secs
+        most = max(limit, math.ceil(elapsed))
+        (lower,) = low.place((arrival,), (request,), (whole(elapsed, lanes.mode),))
+        if facts.start_secs is None:
+            base = now_secs
+            # It would be in time with the shortest run if the share had not held that until now.
+            shortest = BLUR_SECS if lanes.mode is Mode.FLUID else 1
+            is_fine = not low.has_spare(arrival, now_secs, request * shortest)
+        else:
+            base = facts.start_secs + facts.suspended_secs
+            is_fine = elapsed > 0 and base + elapsed <= lower
+        tasks = min(facts.tasks, MAX_TASKS)
+        for upper in high.place(repeat(arrival, tasks), repeat(request, tasks), repeat(most, tasks)):
+            bound = upper if is_bounded and upper < UNBOUNDED_SECS else None
+            if bound is not None and base + most > bound:
+                verdict = Verdict.CERTAINLY_LATE
+            else:
+                verdict = Verdict.NOT_LATE if is_fine else Verdict.POSSIBLY_LATE
+            yield Outlook(facts, lower, bound, verdict)
+        is_bounded = is_bounded and facts.tasks <= MAX_TASKS

@@ -1,0 +1,56 @@
+"""Counting and summing that do not depend on the order: pure."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from jobfeatures.joblog import Number
+from jobfeatures.schedule.quality import QUANTILES, Histogram
+
+
+class Tally:
+    """A histogram that is added to, exactly: sums do not depend on the order."""
+
+    __slots__ = ("_bounds", "_counts", "_sum", "_unit")
+
+    def __init__(self, bounds: tuple[Number, ...], unit: int = 1) -> None:
+        """Values are counted in whole parts, `unit` of them are 1."""
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0
+        self._unit = unit
+
+    def add(self, value: Number, times: int) -> None:
+        """Count a value, or take it back with −1."""
+        self._counts[bisect_left(self._bounds, value)] += times
+        self._sum += round(value * self._unit) * times
+
+    def histogram(self) -> Histogram:
+        """Return what it holds."""
+        total, counts = 0, []
+        for count in self._counts:
+            total += count
+            counts.append(total)
+        return Histogram(
+            self._bounds, tuple(counts), self._sum if self._unit == 1 else self._sum / self._unit
+        )
+
+
+def compute_quantiles(values: Iterable[float]) -> dict[float, float]:
+    """Return `QUANTILES` of values, interpolated between neighbours; of none, none."""
+    ordered = sorted(values)
+    found = {}
+    for at in QUANTILES if ordered else ():
+        place = (len(ordered) - 1) * at
+        below = int(place)
+        low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
+        found[at] = low + (high - low) * (place - below)
+    return found
+
+
+def compute_sum(values: Iterable[Number]) -> Number:
+    """Return a sum that does not depend on the order."""
+    found = list(values)
+    return sum(found) if all(isinstance(each, int) for each in found) else math.fsum(found)
