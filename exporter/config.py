@@ -6,11 +6,11 @@ from dataclasses import dataclass, make_dataclass
 from typing import TYPE_CHECKING
 
 from exporter.collectors import COLLECTORS, NODE, ROLES
-from exporter.ingest.config import IngestConfig
 from exporter.profiles import PROFILES
 from exporter.sampling.gpu import DRIVERS as GPU_DRIVERS
 from exporter.sampling.gpu import NO_GPUS
 from exporter.snapshot import Kind
+from exporter.web.config import WebConfig
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.logs import FORMATS, LEVELS
 from jobfeatures.model import NODE_STATES
@@ -30,7 +30,7 @@ AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DaemonConfig(IngestConfig):
+class DaemonConfig(WebConfig):
     """The daemon's settings but for its collectors."""
 
     role: str = setting(

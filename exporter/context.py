@@ -22,6 +22,7 @@ from exporter.snapshot import (
     WorkKey,
     kind_of,
 )
+from exporter.webstatus import WebStatus
 from jobfeatures.batch.source import KeeperStatus, SourceStatus
 from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.features.machine import Machine
@@ -70,6 +71,7 @@ class Context:
     sinks: tuple[SinkStatus, ...] = ()
     faulty: Mapping[str, int] = field(default_factory=dict)  # own documents not sent, by type
     sonar_unreadable: Mapping[str, int] = field(default_factory=dict)  # readings for documents, by kind
+    web: WebStatus | None = None
 
     def jobs_here(self) -> dict[JobKey, Job]:
         """Return the jobs that occupy this node: known to run, or seen although no source tells of them."""

@@ -16,6 +16,7 @@ from exporter.config import AUTO, DaemonConfig
 from exporter.context import Context, LastReload
 from exporter.discovery import TargetGroup, make_targets
 from exporter.exposition import render
+from exporter.privacykey import make_privacy
 from exporter.reload import Change
 from exporter.sonar.cluster import SLURM
 from exporter.sonar.clusterdocuments import add_cluster_documents
@@ -42,6 +43,7 @@ class Controller:
         self._config = config
         self.web: Callable[[], WebStatus | None] = lambda: None  # of our listeners
         self._clock = clock or SystemClock()
+        self._privacy = make_privacy(config)
         self.sources = make_cluster_sources(config, self._clock)
         self._queues: list[Keeper[JobTable]] = [
             self._keep(f"{source.name}-queue", source.poll_queue, self._queues_changed)
@@ -146,7 +148,7 @@ class Controller:
 
     def context(self) -> Context:
         """Return everything that is known now: the last good answers, whatever their age."""
-        return Context(
+        known = Context(
             now_secs=self._clock.now_secs(),
             sources=tuple(keeper.status for keeper in self._keepers()),
             reload=self.reload,
@@ -156,6 +158,7 @@ class Controller:
             faulty=self._sender.faulty if self._sender is not None else {},
             web=self.web(),
         )
+        return self._privacy.context(known)
 
     def targets(self) -> list[TargetGroup] | None:
         """Return the nodes to scrape, None as long as no batch system has told of any."""

@@ -16,6 +16,7 @@ from exporter.config import DaemonConfig
 from exporter.context import Context, LastReload
 from exporter.nodesources import NodeSources, make_site
 from exporter.page import PageMaker
+from exporter.privacykey import make_privacy
 from exporter.rates import CpuRates
 from exporter.reload import Change
 from exporter.retention import EndedJob, Retention
@@ -27,6 +28,7 @@ from exporter.sampling.sampler import Sampler
 from exporter.sampling.sysinfo import read_sysinfo
 from exporter.snapshot import Accounting, Kind, Snapshot, SysinfoSample
 from exporter.supervision import describe_sources
+from exporter.webstatus import WebStatus
 from jobfeatures.batch.hooks import NAME as HOOKS
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.drains.drain import machine_shutdown
@@ -59,6 +61,7 @@ class Daemon:
     def __init__(self, config: DaemonConfig, clock: Clock | None = None) -> None:
         self._config = config
         self._clock = clock or SystemClock()
+        self._privacy = make_privacy(config)
         self._name = node_name(config, {})
         self._tree = FeatureTree(config.features_root)
         self._site = make_site(config)
@@ -93,6 +96,7 @@ class Daemon:
             top_commands=config.processes_top if "processes" in config.enabled_collectors() else 0,
         )
         self.feature_answers: Mapping[int, int] = {}  # over HTTP, by status
+        self.web: Callable[[], WebStatus | None] = lambda: None  # of our listeners
         self.reload = LastReload(successful=True, success_secs=self._clock.now_secs())
         self._pages = PageMaker(
             config.enabled_collectors(), config.metrics_profile, config.metrics_max_series
@@ -217,8 +221,9 @@ class Daemon:
 
     def exposition(self, *, openmetrics: bool) -> bytes:
         """Return the metrics as text, after a fresh look at the node if that is done within the deadline."""
-        context = self.context()
-        page = self._pages.render(context, openmetrics=openmetrics)
+        self._wait_for_fresh_sample()
+        context = self._known()
+        page = self._pages.render(self._privacy.context(context), openmetrics=openmetrics)
         self._shown = context.ended
         return page
 
@@ -235,7 +240,10 @@ class Daemon:
         return self.known()
 
     def known(self) -> Context:
-        """Return everything that is known, as old as the latest look is."""
+        """Return everything that is known and may be shown, as old as the latest look is."""
+        return self._privacy.context(self._known())
+
+    def _known(self) -> Context:
         return Context(
             now_secs=self._clock.now_secs(),
             snapshot=self._snapshot,
@@ -257,6 +265,7 @@ class Daemon:
             sinks=self._sender.sinks if self._sender is not None else (),
             faulty=self._sender.faulty if self._sender is not None else {},
             sonar_unreadable=dict(self._unreadable.counts),
+            web=self.web(),
         )
 
     def _make_sender(self) -> Sender | None:

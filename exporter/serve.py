@@ -13,11 +13,13 @@ from exporter.checks import check
 from exporter.collectors import CONTROLLER
 from exporter.config import DaemonConfig, ExporterConfig
 from exporter.daemon import Daemon
+from exporter.permissions import check_features_root
 from exporter.reloader import Reloader
 from exporter.snapshot import Kind
 from exporter.supervision import Notifier, keep_telling
 from exporter.web.app import Routes, make_app
-from exporter.web.listener import serving
+from exporter.web.config import FEATURES
+from exporter.web.listener import Listeners
 from jobfeatures.errors import ConfigurationError
 
 # What a daemon does only where it is asked to is imported only then: it runs
@@ -59,16 +61,19 @@ async def _serve(
 ) -> None:
     served = make_served(config)
     ingest = make_ingest(config)
+    listeners = Listeners.from_config(config)
+    served.web = listeners.status
     routes = [*_routes(served), *(() if ingest is None else ingest.routes())]
     ended = _end_signals()
     started = False
     try:
         async with (
-            serving(make_app(served, routes), config.web_listen_address) as address,
-            _serving_features(config, served),
-            contextlib.nullcontext() if ingest is None else ingest.running(),
+            listeners.serving(make_app(served, routes), config.web_listen_address) as address,
+            _serving_features(config, served, listeners),
+            contextlib.nullcontext() if ingest is None else ingest.running(listeners),
         ):
             reloader = Reloader(config, served, notifier, reread, lambda: f"serving on {address}")
+            reloader.files.append(listeners.reread)
             started = True
             served.start()
             log.info("listening", extra={"address": address})
@@ -121,6 +126,7 @@ def make_served(config: DaemonConfig) -> Daemon | Controller:
         from exporter.controller import Controller
 
         return Controller(config)
+    check_features_root(config)
     return Daemon(config)
 
 
@@ -147,7 +153,9 @@ def make_ingest(config: DaemonConfig) -> Ingest | None:
 
 
 @contextlib.asynccontextmanager
-async def _serving_features(config: DaemonConfig, daemon: Daemon | Controller) -> AsyncIterator[None]:
+async def _serving_features(
+    config: DaemonConfig, daemon: Daemon | Controller, listeners: Listeners
+) -> AsyncIterator[None]:
     """Serve the features of a node as well, where that is asked for."""
     if config.features_listen_address is None or not isinstance(daemon, Daemon):
         yield
@@ -156,7 +164,7 @@ async def _serving_features(config: DaemonConfig, daemon: Daemon | Controller) -
     from jobfeatures.publish.tls import TlsFiles
     from jobfeatures.publish.tree import FeatureTree
 
-    tls = None
+    tls = listeners.tls_of(FEATURES)
     if config.features_tls_certificate is not None and config.features_tls_key is not None:
         tls = TlsFiles(config.features_tls_certificate, config.features_tls_key)
     limits = ServerLimits(
@@ -166,6 +174,7 @@ async def _serving_features(config: DaemonConfig, daemon: Daemon | Controller) -
     )
     server = FeatureServer(FeatureTree(config.features_root), job_of=daemon.job, limits=limits)
     daemon.feature_answers = server.counts
-    async with listening(server, config.features_listen_address, tls) as address:
+    where = listeners.where(FEATURES, config.features_listen_address)
+    async with listening(server, where, tls, on_open=listeners.count(FEATURES)) as address:
         log.info("serving features", extra={"address": address, "tls": str(tls is not None).lower()})
         yield

@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
@@ -31,7 +31,7 @@ ConfigT = TypeVar("ConfigT")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of value: `parse` takes text (or a TOML value) and raises ValueError with the reason."""
+    """A kind of value: `parse` takes text (or a TOML value), raises ValueError with reason and a hint."""
 
     name: str
     parse: Callable[[Any], Any]
@@ -46,11 +46,12 @@ class Setting:
     default: Any
     meaning: str
     field_name: str
+    named_flag: str = ""
 
     @property
     def flag(self) -> str:
         """Return the command line flag."""
-        return "--" + self.key.replace("_", "-")
+        return self.named_flag or "--" + self.key.replace("_", "-")
 
     @property
     def variable(self) -> str:
@@ -95,9 +96,9 @@ def tables_of(config: type[Any]) -> tuple[Tables, ...]:
     )
 
 
-def setting(key: str, kind: Kind, default: Any, meaning: str) -> Any:
-    """Declare a dataclass field as a setting."""
-    return field(default=default, metadata={"setting": (key, kind, meaning)})
+def setting(key: str, kind: Kind, default: Any, meaning: str, *, flag: str = "") -> Any:
+    """Declare a dataclass field as a setting; `flag` if not the one that follows from its key."""
+    return field(default=default, metadata={"setting": (key, kind, meaning, flag)})
 
 
 def settings_of(config: type[Any]) -> tuple[Setting, ...]:
@@ -106,10 +107,9 @@ def settings_of(config: type[Any]) -> tuple[Setting, ...]:
 
 
 def _setting_of(declared: Field[Any]) -> Setting:
-    key, kind, meaning = declared.metadata["setting"]
-    return Setting(
-        key, kind, None if declared.default is MISSING else declared.default, meaning, declared.name
-    )
+    key, kind, meaning, flag = declared.metadata["setting"]
+    default = None if declared.default is MISSING else declared.default
+    return Setting(key, kind, default, meaning, declared.name, flag)
 
 
 # --- kinds -----------------------------------------------------------------
@@ -244,12 +244,18 @@ ADDRESS = Kind("address", _address)
 URL = Kind("address", _url)
 
 
+def _near(value: Any, allowed: Sequence[str]) -> str:
+    from jobfeatures.settingsfile import nearest
+
+    return nearest(value, allowed) if isinstance(value, str) else ""
+
+
 def choice(*allowed: str) -> Kind:
     """Return a kind that takes one of some words."""
 
     def parse(value: Any) -> str:
         if value not in allowed:
-            raise ValueError(f"must be one of {', '.join(allowed)}")
+            raise ValueError(f"must be one of {', '.join(allowed)}", _near(value, allowed))
         return str(value)
 
     return Kind("|".join(allowed), parse)
@@ -265,7 +271,7 @@ def words(*allowed: str) -> Kind:
         found = [word.strip() for word in found if word.strip()]
         unknown = [word for word in found if word not in allowed]
         if unknown:
-            raise ValueError(f"{shown(unknown[0])} is not one of {', '.join(allowed)}")
+            raise ValueError(f"must be some of {', '.join(allowed)}", _near(unknown[0], allowed))
         return tuple(dict.fromkeys(found))
 
     return Kind("list of " + "|".join(allowed), parse)
@@ -309,10 +315,8 @@ def _metavar(kind: Kind) -> str:
 
 def display(value: Any) -> str:
     """Return a default as its user would write it on a command line."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):
-        return f"{value:g}s"
+    if isinstance(value, bool | float):
+        return str(value).lower() if isinstance(value, bool) else f"{value:g}s"
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
@@ -337,16 +341,19 @@ def load_config(
     chosen: dict[str, Any] = {}
     values: dict[str, Any] = {}
     if path is not None or os.path.exists(DEFAULT_FILE):
-        document = _read_file(path or DEFAULT_FILE)
+        from jobfeatures.settingsfile import flatten, nearest, read_settings  # hooks start often, without
+
+        document = read_settings(path or DEFAULT_FILE)
         for group in tables_of(config):
             found = document.pop(group.name, {})
             chosen[group.field_name] = _parse_tables(group, found, path or DEFAULT_FILE, strict)
-        values = dict(_flatten(document, ""))
+        values = dict(flatten(document))
     known = settings_of(config)
     if strict:
         unknown = sorted(set(values) - {each.key for each in known})
         if unknown:
-            raise ConfigurationError(f"{path or DEFAULT_FILE}: {unknown[0]}", "there is no such setting")
+            reason = "there is no such setting" + nearest(unknown[0], [each.key for each in known])
+            raise ConfigurationError(f"{path or DEFAULT_FILE}: {_dotted(unknown[0])}", reason)
     origins: dict[str, str] = {}
     for each in known:
         flag_value = flags.get(each.key)
@@ -394,28 +401,14 @@ def _toml_key(text: str) -> str:
     return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else '"' + shown(text)[1:-1] + '"'
 
 
+def _dotted(key: str) -> str:
+    """Return a key of the file as one line, whatever is in it."""
+    return ".".join(_toml_key(part) for part in key.split("."))
+
+
 def _parse(kind: Kind, origin: str, value: Any) -> Any:
     try:
         return kind.parse(value)
     except ValueError as error:
-        raise ConfigurationError(origin, f"{error}, not {shown(str(value))}") from None
-
-
-def _read_file(path: str) -> dict[str, Any]:
-    import tomllib  # only where there is a file: hooks start often
-
-    try:
-        with open(path, "rb") as file:
-            document = tomllib.load(file)
-    except OSError as error:
-        raise ConfigurationError(path, f"cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(path, f"is not TOML: {error}") from error
-    return document
-
-
-def _flatten(table: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for name, value in table.items():
-        found += _flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else [(prefix + name, value)]
-    return found
+        reason, *hint = error.args
+        raise ConfigurationError(origin, f"{reason}, not {shown(str(value))}{''.join(hint)}") from None

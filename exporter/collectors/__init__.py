@@ -33,6 +33,7 @@ from exporter.collectors import (
     steps,
     sysinfo,
     waste,
+    web,
 )
 from exporter.context import Context
 from exporter.exposition import Family, Metric, labels
@@ -86,6 +87,7 @@ COLLECTORS: dict[str, Collector] = {
     "sources": Collector("batch sources", sources.METRICS, sources.families, roles=ROLES),
     "sysinfo": Collector("how the node is made", sysinfo.METRICS, sysinfo.families),
     "sinks": Collector("documents sent in Sonar's format", sinks.METRICS, sinks.families, roles=ROLES),
+    "web": Collector("the listeners", web.METRICS, web.families, roles=ROLES),
     "process": Collector("the exporter itself", process.METRICS, process.families, roles=ROLES),
 }
 

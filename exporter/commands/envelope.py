@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from exporter.commands.common import config_of
 from exporter.config import ExporterConfig
+from exporter.privacykey import make_privacy
 from exporter.sonar.node import make_origin
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import JobfeaturesError
@@ -34,8 +35,9 @@ def print_envelope(arguments: argparse.Namespace, make: Callable[[ExporterConfig
     config = config_of(arguments, changes)
     configure_logging(config.log_level, config.log_format)
     origin = make_origin(config)
+    privacy = make_privacy(config)
     try:
-        document = make(config, origin)
+        document = privacy.document(make(config, origin))
     except (JobfeaturesError, OSError) as error:
         document = error_envelope(origin, str(error), SystemClock().now_secs())
     faults = validate_envelope(document, profile=origin.profile, strict=True)

@@ -16,6 +16,7 @@ from exporter.collectors import COLLECTORS, jobs
 from exporter.context import Context, forget_unused_labels, job_labels, job_labels_with
 from exporter.exposition import Family, Metric, Sample, labels, render
 from exporter.ingest.nodes import ClusterState, NodeName, NodeState, SonarNodes
+from exporter.privacy import NO_PRIVACY, Privacy
 from exporter.snapshot import Kind, kind_of
 from jobfeatures.clock import Clock
 from jobfeatures.model import Job, JobKey, JobState, JobTable, fill_unknown
@@ -104,8 +105,16 @@ class _Kept:
 class SonarPage:
     """Makes the text of /sonar/metrics."""
 
-    def __init__(self, nodes: SonarNodes, clock: Clock, kinds: frozenset[Kind], max_series: int = 0) -> None:
+    def __init__(
+        self,
+        nodes: SonarNodes,
+        clock: Clock,
+        kinds: frozenset[Kind],
+        max_series: int = 0,
+        privacy: Privacy = NO_PRIVACY,
+    ) -> None:
         """`max_series` bounds the series of each node; 0: nothing does."""
+        self._privacy = privacy
         self._nodes = nodes
         self._clock = clock
         self._kinds = kinds
@@ -157,7 +166,7 @@ class SonarPage:
         budget = budget or SeriesBudget(self._max_series)
         prefix = _node_labels(name)
         try:
-            context = _context_of(state, known, self._kinds)
+            context = self._privacy.context(_context_of(state, known, self._kinds))
             page = budget.apply(
                 _merged(_families_of_node(state, context)),
                 look=context.now_secs,

@@ -17,8 +17,11 @@ from exporter.ingest.listener import SonarListener, listening
 from exporter.ingest.nodes import SonarNodes
 from exporter.ingest.page import SonarPage
 from exporter.ingest.users import Users
+from exporter.privacykey import make_privacy
 from exporter.snapshot import Kind
 from exporter.web.app import answer_metrics
+from exporter.web.config import SONAR
+from exporter.web.listener import Listeners
 from jobfeatures.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
@@ -37,7 +40,7 @@ class Ingest:
         self._clock = clock = clock or SystemClock()
         nodes = SonarNodes(clock, max_nodes=config.sonar_max_nodes, silence_secs=config.sonar_silence_secs)
         self._intake = SonarIntake(nodes, clock)
-        self._page = SonarPage(nodes, clock, kinds, max_series)
+        self._page = SonarPage(nodes, clock, kinds, max_series, make_privacy(config))
         self._scrape = asyncio.Semaphore(1)  # pages are made one after the other: they share what is kept
         self._users = None if config.sonar_users_file is None else Users(config.sonar_users_file)
 
@@ -50,7 +53,7 @@ class Ingest:
             return await answer_metrics(request, self._page)
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[str | None]:
+    async def running(self, listeners: Listeners | None = None) -> AsyncIterator[str | None]:
         """Take documents until the context is left; gives the address that is listened on."""
         async with contextlib.AsyncExitStack() as stack:
             address = None
@@ -63,7 +66,10 @@ class Ingest:
                     max_body_bytes=config.sonar_max_body_bytes,
                     rate=config.sonar_rate,
                 )
-                address = await stack.enter_async_context(listening(listener, config.sonar_listen))
+                listeners = listeners or Listeners()
+                where = listeners.where(SONAR, config.sonar_listen)
+                opened = listening(listener, where, listeners.tls_of(SONAR), on_open=listeners.count(SONAR))
+                address = await stack.enter_async_context(opened)
                 log.info("accepting documents", extra={"address": address})
             if config.sonar_directory is not None:
                 stack.enter_context(self._reading(config.sonar_directory))

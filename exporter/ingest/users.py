@@ -6,16 +6,15 @@ import hashlib
 import hmac
 import logging
 import os
-import stat
 from typing import Final
 
-from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, UnsafePathError
+from exporter.privatefile import read_private
+from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError
 from jobfeatures.publish.basic import parse_basic
 
 log = logging.getLogger(__name__)
 
 MAX_FILE_BYTES: Final = 2**20
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _Stamp = tuple[int, int, int, int]
 
 
@@ -45,18 +44,7 @@ def read_users(path: str) -> dict[str, str]:
     Raises OSError, ParseError, and UnsafePathError for what is not a file of ours or root's that
     nobody else can read.
     """
-    file = os.open(path, _FILE)
-    try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
-            raise UnsafePathError(f"{path}: is not a file of root or of this user")
-        if found.st_mode & 0o077:
-            raise UnsafePathError(f"{path}: others than its owner can read or write it")
-        content = os.read(file, MAX_FILE_BYTES + 1)
-    finally:
-        os.close(file)
-    if len(content) > MAX_FILE_BYTES:
-        raise ParseError(f"is longer than {MAX_FILE_BYTES} bytes", source=path)
+    content = read_private(path, MAX_FILE_BYTES)
     try:
         return parse_users(content.decode(), path)
     except UnicodeDecodeError:

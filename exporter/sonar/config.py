@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from exporter.privacyconfig import PrivacyConfig
 from exporter.sampling.sysinfo import SVG, TEXT
-from jobfeatures.config import Config
 from jobfeatures.formats.sonar.envelopes import CURRENT, SEED
 from jobfeatures.settings import (
     BOOLEAN,
@@ -26,7 +26,7 @@ SINKS = {"stdout": "stdout", "tree": "tree", "http": "http", "kafka": "kafka"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SonarConfig(Config):
+class SonarConfig(PrivacyConfig):
     """What is sent, how often, and where to."""
 
     sonar_cluster: str | None = setting(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from exporter.privacykey import make_privacy
 from exporter.sampling.descriptors import Unreadable
 from exporter.sinks import make_sink
 from exporter.sinks.keeper import SinkKeeper
@@ -42,7 +43,7 @@ def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
         )
         for name, sink in sinks.items()
     ]
-    return Sender(origin, keepers, clock)
+    return Sender(origin, keepers, clock, make_privacy(config).document)
 
 
 def _opener(directory: str | None, sink: str, limits: Limits) -> Callable[[], Spool] | None:

@@ -29,7 +29,15 @@ class Sender:
     not sent but counted.
     """
 
-    def __init__(self, origin: Origin, sinks: Sequence[SinkKeeper], clock: Clock) -> None:
+    def __init__(
+        self,
+        origin: Origin,
+        sinks: Sequence[SinkKeeper],
+        clock: Clock,
+        hide: Callable[[Document], Document] = lambda document: document,
+    ) -> None:
+        """`hide` returns a document as it may leave."""
+        self._hide = hide
         self._origin = origin
         self._sinks = sinks
         self._clock = clock
@@ -84,7 +92,7 @@ class Sender:
     def send(self, kind: str, make: Callable[[], Iterable[Document]]) -> None:
         """Make the documents of one kind now, check them and queue them for every sink."""
         for document in self._made(kind, make):
-            body = encode(document)
+            body = encode(self._hide(document))
             faults = validate_envelope(json.loads(body), profile=self._origin.profile, strict=True)
             if faults:
                 self._faulty[kind] += 1

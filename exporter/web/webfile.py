@@ -6,6 +6,7 @@ import logging
 import os
 import ssl
 import stat
+import threading
 
 from exporter.web.tlscontext import make_context
 from exporter.web.webconfig import ClientAuth, WebOptions, parse_web_config
@@ -19,14 +20,14 @@ MAX_READ_BYTES = 1 << 20
 
 
 class WebFile:
-    """What a file asks for now. Methods are called by one thread.
+    """What a file asks for now.
 
     `options` and `context` (None: without TLS) are of the last good reading; `failures` counts the
     bad ones, `problem` says what is wrong with the latest, empty if nothing is.
     """
 
-    def __init__(self, path: str) -> None:
-        """Raise ConfigurationError if the file cannot be used."""
+    def __init__(self, path: str, *, quiet: bool = False) -> None:
+        """Raise ConfigurationError if the file cannot be used. `quiet`: what is odd is not logged."""
         self.path = path
         self.failures = 0
         self.problem = ""
@@ -35,8 +36,13 @@ class WebFile:
         except ParseError as error:
             raise ConfigurationError(KEY, str(error)) from None
         self._stamps = look_at(self._files())
+        self._reading = threading.Lock()
+        if not quiet:
+            self._warn()
+
+    def _warn(self) -> None:
         for warning in self.options.warnings:
-            log.warning("web configuration: %s", warning, extra={"file": path})
+            log.warning("web configuration: %s", warning, extra={"file": self.path})
         for secret in self._secrets():
             if _is_open_to_all(secret):
                 log.warning("everybody on this machine can read a secret", extra={"file": secret})
@@ -50,6 +56,10 @@ class WebFile:
 
     def reload(self) -> str:
         """Read again, changed or not. Return what is wrong, empty if nothing is."""
+        with self._reading:
+            return self._reload()
+
+    def _reload(self) -> str:
         try:
             options, context = _read(self.path)
             _check_kept(self.options, options, self.path)
@@ -90,7 +100,7 @@ def _open(path: str, flags: int) -> int:
 
 
 def _check_kept(old: WebOptions, new: WebOptions, source: str) -> None:
-    """Raise ParseError if a listener would lose protection; a file that is half written may look like that."""
+    """Raise ParseError if a listener would lose protection: a half-written file may look like that."""
     lost = ""
     required = old.tls is not None and old.tls.client_auth is ClientAuth.REQUIRED
     if (old.tls is None) != (new.tls is None):

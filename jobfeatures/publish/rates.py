@@ -16,15 +16,16 @@ class _Bucket:
 
 
 class Rates:
-    """Requests by name, each at most `per_sec` on average, and twice as many at once after a pause."""
+    """Requests by name, each at most `per_sec` on average, those of `burst_secs` at once after a pause."""
 
-    def __init__(self, per_sec: float) -> None:
+    def __init__(self, per_sec: float, burst_secs: float = BURST_SECS) -> None:
         self._per_sec = per_sec
+        self._burst_secs = burst_secs
         self._buckets: dict[Hashable, _Bucket] = {}
 
     def take(self, name: Hashable, now_secs: float, cost: float = 1.0) -> bool:
         """Tell whether a request of this cost may be answered at a time of a clock that never goes back."""
-        most = self._per_sec * BURST_SECS
+        most = self._per_sec * self._burst_secs
         bucket = self._buckets.get(name)
         if bucket is None:
             if len(self._buckets) >= MAX_NAMES:
@@ -43,5 +44,5 @@ class Rates:
         self._buckets = {
             name: bucket
             for name, bucket in self._buckets.items()
-            if now_secs - bucket.filled_at_secs < BURST_SECS
+            if now_secs - bucket.filled_at_secs < self._burst_secs
         }

@@ -29,6 +29,7 @@ from exporter.snapshot import (
     StepSample,
     SysinfoSample,
 )
+from exporter.webstatus import ListenerStatus, WebStatus
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.drains.drain import Announced, Drain, Drains
 from jobfeatures.features.machine import Machine
@@ -421,6 +422,19 @@ def make_context() -> Context:
         ),
         faulty={"sample": 1},
         sonar_unreadable={"process_io_eacces": 7},
+        web=WebStatus(
+            listeners=(
+                ListenerStatus(
+                    name="metrics",
+                    connections=3,
+                    answers={200: 70, 401: 2},
+                    rejected={"password": 2, "idle": 0},
+                ),
+                ListenerStatus(name="sonar", answers={429: 1}),
+            ),
+            file_failures=1,
+            file_is_good=False,
+        ),
     )
 
 

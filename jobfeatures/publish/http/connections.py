@@ -261,6 +261,7 @@ class _Greeting(asyncio.Protocol):
         except (OSError, asyncio.CancelledError) as error:
             if not isinstance(error, asyncio.CancelledError):
                 self._server.ended[HANDSHAKE] += 1
+                log.debug("TLS was not agreed on: %s", error, extra={"client": _client(transport)})
             transport.abort()
             return
         finally:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
 import socket
 from collections.abc import AsyncIterator, Sequence
 
@@ -13,6 +15,11 @@ from jobfeatures.publish.http.connections import Server
 Where = str | Sequence[socket.socket]  # HOST:PORT, or sockets that listen already
 BACKLOG = 1024
 END_SECS = 1.0
+HINTS = {
+    errno.EADDRINUSE: "; stop what listens there, or choose another port",
+    errno.EACCES: "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
+    errno.EADDRNOTAVAIL: "; it is no address of this machine",
+}
 
 
 @contextlib.asynccontextmanager
@@ -51,7 +58,11 @@ async def _open(connections: Server, where: Where, listeners: list[asyncio.Serve
 
 
 def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
+    """Return what is wrong, and what to do about it."""
+    if isinstance(error, socket.gaierror):
+        return f"no such host: {error.strerror}"
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return reason + HINTS.get(error.errno or 0, "")
 
 
 def address_of(opened: socket.socket) -> str:

@@ -1,0 +1,28 @@
+"""The settings of what is said of people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobfeatures.config import Config
+from jobfeatures.settings import PATH, choice, setting
+
+SHOWN, HASH, WITHHOLD = "none", "hash", "withhold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivacyConfig(Config):
+    """Whose names are shown."""
+
+    privacy: str = setting(
+        "privacy",
+        choice(SHOWN, HASH, WITHHOLD),
+        SHOWN,
+        "names of users, accounts, jobs and commands: shown (none), as keyed hashes, or withheld",
+    )
+    privacy_key_file: str | None = setting(
+        "privacy_key_file",
+        PATH,
+        None,
+        "secret for privacy hash, 16 bytes or more, the same on all nodes; only its owner may read it",
+    )

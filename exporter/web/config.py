@@ -1,0 +1,46 @@
+"""The settings of who may look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from exporter.ingest.config import IngestConfig
+from jobfeatures.settings import BOOLEAN, COUNT, PATH, TEXT, setting, words
+
+FEATURES, SONAR = "features", "sonar"  # listeners beside that of metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebConfig(IngestConfig):
+    """How the listener of metrics is protected."""
+
+    web_config_file: str | None = setting(
+        "web.config_file",
+        PATH,
+        None,
+        "TLS, client certificates and users of the metrics listener: a file as Prometheus' exporters have it",
+        flag="--web.config.file",
+    )
+    web_config_for: tuple[str, ...] = setting(
+        "web.config_for",
+        words(FEATURES, SONAR),
+        (),
+        "listeners that take TLS, not users, from web.config_file as well",
+    )
+    web_systemd_socket: bool = setting(
+        "web.systemd_socket", BOOLEAN, False, "listen on the sockets that systemd hands over"
+    )
+    web_hosts: str | None = setting(
+        "web.hosts",
+        TEXT,
+        None,
+        "names by which the metrics listener is asked, with commas; others are refused. If not set: any, but"
+        " on loopback only addresses and localhost",
+    )
+    web_max_connections: int = setting(
+        "web.max_connections", COUNT, 512, "connections of the metrics listener at once"
+    )
+    web_rate: int = setting("web.rate", COUNT, 1000, "requests a second that the metrics listener answers")
+    web_client_rate: int = setting(
+        "web.client_rate", COUNT, 200, "requests, and connections, a second that it takes of one address"
+    )

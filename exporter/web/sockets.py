@@ -1,0 +1,57 @@
+"""Sockets that systemd has opened and hands over. Source: sd_listen_fds(3), systemd.socket(5)."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import MutableMapping
+
+from jobfeatures.errors import ConfigurationError
+
+KEY = "web.systemd_socket"
+FIRST = 3  # the first descriptor that is handed over
+MAX = 64
+NAMES = ("metrics", "features", "sonar")
+
+
+def take_sockets(environ: MutableMapping[str, str] | None = None) -> dict[str, list[socket.socket]]:
+    """Return the sockets by the listener that each is for.
+
+    FileDescriptorName= of the unit tells: features, sonar; all others are for
+    metrics. Programs that we start get none of them, nor the variables.
+    Raises ConfigurationError where there is none, or one is not a stream socket that listens.
+    """
+    environ = os.environ if environ is None else environ
+    pid, count = environ.pop("LISTEN_PID", ""), environ.pop("LISTEN_FDS", "")
+    names = environ.pop("LISTEN_FDNAMES", "").split(":")
+    environ.pop("LISTEN_PIDFDID", None)
+    if pid != str(os.getpid()) or not (count.isascii() and count.isdigit()) or not 0 < int(count) <= MAX:
+        raise ConfigurationError(
+            KEY, "no socket was handed over: start the .socket unit, or leave this setting out"
+        )
+    found: dict[str, list[socket.socket]] = {}
+    for number in range(int(count)):
+        name = names[number] if number < len(names) else ""
+        taken = _take(FIRST + number, name)
+        found.setdefault(name if name in NAMES else NAMES[0], []).append(taken)
+    if NAMES[0] not in found:
+        raise ConfigurationError(KEY, "no socket for metrics was handed over, only for other listeners")
+    return found
+
+
+def _take(descriptor: int, name: str) -> socket.socket:
+    try:
+        os.set_inheritable(descriptor, False)
+        taken = socket.socket(fileno=descriptor)
+        listens = taken.type == socket.SOCK_STREAM and taken.getsockopt(
+            socket.SOL_SOCKET, socket.SO_ACCEPTCONN
+        )
+    except OSError as error:
+        raise ConfigurationError(KEY, f"descriptor {descriptor} ({name}): {error.strerror}") from error
+    if not listens:
+        taken.detach()
+        raise ConfigurationError(
+            KEY, f"descriptor {descriptor} ({name}) is no stream socket that listens: use ListenStream="
+        )
+    taken.setblocking(False)
+    return taken
