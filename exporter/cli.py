@@ -15,6 +15,7 @@ from types import ModuleType
 
 from jobfeatures import __version__
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
+from jobfeatures.usage import Parser, check_command
 
 # Each is a file in exporter/commands with `add_arguments(parser)` and `run(arguments)`, a dash in its name
 # being an underscore there. It is imported only when it is called: most need nothing of the daemon.
@@ -33,6 +34,7 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     given = sys.argv[1:] if argv is None else list(argv)
+    check_command("jobfeatures-exporter", given, COMMANDS)
     arguments = build_parser(given[0] if given else None).parse_args(given)
     try:
         status: int = _module(arguments.command).run(arguments)
@@ -50,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser(called: str | None = None) -> argparse.ArgumentParser:
     """Return the command line's grammar, complete for the command that is called."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="jobfeatures-exporter",
         description="Node exporter and job-features provider for batch clusters.",
     )

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 SOCKET = "NOTIFY_SOCKET"
 WATCHDOG = "WATCHDOG_USEC"
 WATCHDOG_PID = "WATCHDOG_PID"
-TELL_SECS = 30.0  # between two looks at ourselves, where no watchdog wants it sooner
+TELL_SECS = 10.0  # between two looks at ourselves, where no watchdog wants it sooner
 
 
 class Supervised(Protocol):

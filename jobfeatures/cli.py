@@ -19,6 +19,7 @@ from types import ModuleType
 from jobfeatures import __version__
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.logs import FORMATS, LEVELS, configure_logging
+from jobfeatures.usage import Parser, check_command
 
 # Each is a file in jobfeatures/commands with `add_arguments(parser)` and `run(arguments)`,
 # imported only when it is called: a prolog pays for every import.
@@ -45,6 +46,7 @@ HELP = frozenset({"-h", "--help"})
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     given = sys.argv[1:] if argv is None else list(argv)
+    check_command("jobfeatures", given, COMMANDS)
     called = next((word for word in given if word in COMMANDS), None)
     arguments = build_parser(called, in_haste=given[:1] == [called] and not HELP & set(given)).parse_args(
         given
@@ -68,7 +70,7 @@ def build_parser(called: str | None, *, in_haste: bool = False) -> argparse.Argu
     which argparse asks shutil for: half of what a prolog would spend here.
     """
     form = functools.partial(argparse.HelpFormatter, width=80) if in_haste else argparse.HelpFormatter
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="jobfeatures",
         description="Machine/job features: publish them for jobs, and read them in a job.",
         formatter_class=form,

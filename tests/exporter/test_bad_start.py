@@ -1,0 +1,219 @@
+"""The real command on wrong settings, files and rights: one line that says what to do, status 2, nothing started."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HALF_PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n"
+PORTS_FROM = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A folder with files of all sorts that are no good, and a port that is taken."""
+    (tmp_path / "empty.toml").write_text("")
+    (tmp_path / "blank.toml").write_text(" \n\n")
+    (tmp_path / "half.toml").write_text('[web]\nlisten_address = "127.0.0.1:0"\n[features]\nroot = "/run/jo')
+    (tmp_path / "latin.toml").write_bytes(b'[node]\nname = "\xe9t\xe9"\n')
+    (tmp_path / "binary.toml").write_bytes(bytes(range(256)))
+    (tmp_path / "key.toml").write_text("[web]\nlisten_addres = ':0'\n")
+    (tmp_path / "top.toml").write_text("listen_address = ':0'\n")
+    (tmp_path / "value.toml").write_text("[sample]\ninterval = 'often'\n")
+    (tmp_path / "table.toml").write_text("[partition.long]\ngrace = 7200\n")
+    (tmp_path / "hostile.toml").write_text('[web]\n"\\u001b[31m\\nred" = 1\n')
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "half.pem").write_text(HALF_PEM)
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "secret.toml").write_text("[node]\nname = 'n'\n")
+    (tmp_path / "secret.toml").chmod(0)
+    (tmp_path / "closed").mkdir(mode=0o500)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield {"D": str(tmp_path), "TAKEN": f"127.0.0.1:{taken.getsockname()[1]}"}
+
+
+def run(program, *words, without_powers=False, environ=None):
+    argv = [sys.executable, "-m", program, *words]
+    if without_powers and os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("root can read everything, and there is no setpriv to take that away")
+        argv = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all", *argv]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("JOBFEATURES_")}
+    return subprocess.run(
+        argv, capture_output=True, text=True, timeout=60, env={**clean, **(environ or {})}, cwd=Path(__file__).parents[2]
+    )  # fmt: skip
+
+
+def must_be_refused(done, said):
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert done.stderr.isprintable() or done.stderr[:-1].isprintable()
+    for text in said:
+        assert text in done.stderr
+
+
+FILES = [
+    ("--config.file D/missing.toml", ["D/missing.toml", "there is no such file"]),
+    ("--config.file D/empty.toml", ["D/empty.toml", "is empty; for the defaults remove it"]),
+    ("--config.file D/blank.toml", ["D/blank.toml", "is empty"]),
+    ("--config.file D/half.toml", ["D/half.toml", "is not TOML", "at end of document"]),
+    ("--config.file D/latin.toml", ["D/latin.toml", "UTF-8"]),
+    ("--config.file D/binary.toml", ["D/binary.toml", "UTF-8"]),
+    ("--config.file D/folder", ["D/folder", "is a folder; name the file in it"]),
+    ("--config.file D/file/in/it", ["D/file/in/it", "Not a directory"]),
+    ("--config.file D/table.toml", ["partition.long.grace", "only cpu_factor, grace_secs"]),
+]
+SETTINGS = [
+    ("--config.file D/key.toml", ["D/key.toml: web.listen_addres", "did you mean web.listen_address?"]),
+    ("--config.file D/top.toml", ["D/top.toml: listen_address", "did you mean web.listen_address?"]),
+    ("--config.file D/value.toml", ["D/value.toml: sample.interval", "must be a duration", "'often'"]),
+    ("--config.file D/hostile.toml", ["D/hostile.toml", "there is no such setting"]),
+    ("--web.listen-addres :0", ["'--web.listen-addres'", "did you mean --web.listen-address?"]),
+    ("--web.listen-address=:0 --no-such=1", ["there is no flag '--no-such'"]),
+    ("--log.level", ["--log.level", "expected one argument"]),
+    ("--log.level debg", ["--log.level", "did you mean debug?"]),
+    ("--batch.sources slrum", ["--batch.sources", "slurm, torque", "did you mean slurm?"]),
+    ("--role controler", ["--role", "did you mean controller?"]),
+    ("--web.listen-address nowhere", ["--web.listen-address", "must be HOST:PORT"]),
+    ("--features.form http", ["features.form", "needs features.listen_address"]),
+    ("--features.root D/no/root", ["features.root", "there is no folder D/no"]),
+    ("--features.root D/file", ["features.root", "D/file has to be a folder"]),
+    ("--features.root D/open", ["features.root", "chmod go-w D/open"]),
+    (
+        "--features.listen-address 127.0.0.1:1 --features.tls-certificate D/half.pem",
+        ["features.tls_certificate", "needed both"],
+    ),
+    (
+        "--features.listen-address 127.0.0.1:1 --features.tls-certificate D/no.pem --features.tls-key D/no.pem",
+        ["features.tls_certificate", "D/no.pem", "No such file"],
+    ),
+    (
+        "--features.listen-address 127.0.0.1:1 --features.tls-certificate D/half.pem --features.tls-key D/half.pem",
+        ["features.tls_certificate", "D/half.pem"],
+    ),
+    (
+        "--features.listen-address 127.0.0.1:1 --features.tls-certificate D/folder --features.tls-key D/folder",
+        ["features.tls_certificate", "Is a directory"],
+    ),
+    ("--sonar.listen 0.0.0.0:0", ["sonar.listen", "needs sonar.users_file"]),
+    ("--web.config.file D/missing.yml", ["web.config_file", "D/missing.yml"]),
+]
+
+
+def filled(text, site):
+    return text.replace("D/", f"{site['D']}/").replace("TAKEN", site["TAKEN"])
+
+
+def refuse(site, program, command, words, said, **options):
+    quiet = (
+        []
+        if program != "exporter" or "features.root" in words
+        else ["--features.root", f"{site['D']}/features"]
+    )
+    done = run(program, *command, *filled(words, site).split(), *quiet, **options)
+    must_be_refused(done, [filled(text, site) for text in said])
+    assert not Path(site["D"], "features").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), FILES + SETTINGS, ids=lambda each: each if isinstance(each, str) else ""
+)
+@pytest.mark.parametrize("command", ["serve", "check-config"])
+def test_what_is_wrong_with_settings_and_files_is_said_in_one_line(site, command, words, said):
+    refuse(site, "exporter", [command], words, said)
+
+
+@pytest.mark.parametrize(("words", "said"), FILES, ids=lambda each: each if isinstance(each, str) else "")
+def test_the_other_command_says_the_same_of_a_file(site, words, said):
+    if "table" in words:
+        pytest.skip("hooks pass over what they do not know")
+    refuse(site, "jobfeatures", ["show"], words, said)
+
+
+@pytest.mark.parametrize(
+    ("program", "word", "said"),
+    [
+        ("exporter", "serv", "did you mean serve?"),
+        ("jobfeatures", "shwo", "did you mean show?"),
+        ("exporter", "\x1b[31mred", "there is no command"),
+    ],
+)
+def test_a_command_that_there_is_not_is_told_with_the_nearest_one(program, word, said):
+    must_be_refused(run(program, word), [said])
+
+
+def test_a_flag_that_there_is_not_is_told_with_the_nearest_one_by_the_other_command_too():
+    done = run("jobfeatures", "show", "--features.rot", "/x")
+    must_be_refused(done, ["'--features.rot'", "did you mean --features.root?"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("JOBFEATURES_CONFIG_FILE", "D/half.toml", "D/half.toml: is not TOML"),
+        ("JOBFEATURES_SAMPLE_INTERVAL", "-1", "JOBFEATURES_SAMPLE_INTERVAL: must be a duration"),
+    ],
+)
+def test_a_wrong_variable_is_told_by_its_name(site, name, value, said):
+    refuse(site, "exporter", ["serve"], "", [said], environ={name: filled(value, site)})
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        ("--web.listen-address TAKEN", "web.listen_address"),
+        ("--web.listen-address 127.0.0.1:0 --features.listen-address TAKEN", "features.listen_address"),
+        ("--web.listen-address 127.0.0.1:0 --sonar.listen TAKEN", "sonar.listen"),
+    ],
+)
+def test_a_port_in_use_is_told_with_its_setting_and_nothing_is_published(site, words, key):
+    refuse(
+        site, "exporter", ["serve"], words, [key, "TAKEN", "Address already in use; stop what listens there"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("192.0.2.77:9819", "it is no address of this machine"),
+        ("no.such.host.invalid:9819", "no such host"),
+    ],
+)
+def test_an_address_that_cannot_be_had_is_told(site, address, said):
+    refuse(site, "exporter", ["serve"], f"--web.listen-address {address}", ["web.listen_address", said])
+
+
+@pytest.mark.skipif(
+    not PORTS_FROM.exists() or int(PORTS_FROM.read_text()) <= 80, reason="anybody may listen on port 80 here"
+)
+def test_a_port_that_is_forbidden_is_told_with_the_right_that_is_needed(site):
+    said = ["web.listen_address", "CAP_NET_BIND_SERVICE"]
+    refuse(site, "exporter", ["serve"], "--web.listen-address 127.0.0.1:80", said, without_powers=True)
+
+
+@pytest.mark.parametrize("command", ["serve", "check-config"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--config.file D/secret.toml", ["D/secret.toml", "Permission denied"]),
+        ("--features.root D/closed/features", ["features.root", "cannot be made", "--no-features.publish"]),
+        ("--features.root D/closed", ["features.root", "cannot write to", "--no-features.publish"]),
+    ],
+)
+def test_rights_that_are_missing_are_told(site, command, words, said):
+    refuse(site, "exporter", [command], words, said, without_powers=True)
+
+
+def test_where_nothing_is_published_the_folder_may_be_anybodys(site):
+    done = run("exporter", "check-config", "--no-features.publish", "--features.root", f"{site['D']}/open")
+    assert done.returncode == 0, done.stderr
