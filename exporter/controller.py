@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
+from exporter.accountingfeed import AccountingFeed
 from exporter.clustersums import ClusterSums, QueueSums, compute_cluster_sums, compute_queue_sums
 from exporter.collectors import collect
 from exporter.config import AUTO, DaemonConfig
 from exporter.context import Context, LastReload
 from exporter.discovery import TargetGroup, make_targets
 from exporter.exposition import render
+from exporter.livequality import LiveQuality, make_options
 from exporter.privacykey import make_privacy
 from exporter.reload import Change
 from exporter.sonar.cluster import SLURM
@@ -29,6 +32,7 @@ from jobfeatures.batch.source import AnswerT, ClusterSource, Keeper
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.model import Cluster, JobTable
+from jobfeatures.schedule.quality import ScheduleQuality
 
 log = logging.getLogger(__name__)
 
@@ -57,22 +61,47 @@ class Controller:
         self._cluster_sums: tuple[ClusterSums, ...] = ()
         self.reload = LastReload(successful=True, success_secs=self._clock.now_secs())
         self._sender = make_sender(config, self._clock)
+        self._feeds = [AccountingFeed(source) for source in self.sources]
+        self._qualities = self._make_qualities(config) if "schedule" in config.enabled_collectors() else []
+        self._schedules: list[Keeper[ScheduleQuality]] = [
+            self._keep(f"{quality.name}-schedule", quality.ask, _nothing) for quality in self._qualities
+        ]
         if self._sender is not None:
             self._add_documents(self._sender)
 
     def _add_documents(self, sender: Sender) -> None:
         """Let what Slurm tells be sent: Sonar's format has records of no other batch system's jobs."""
-        for source, queue, cluster in zip(self.sources, self._queues, self._clusters, strict=True):
-            if source.name == SLURM:
+        for feed, queue, cluster in zip(self._feeds, self._queues, self._clusters, strict=True):
+            if feed.name == SLURM:
                 add_cluster_documents(
                     sender,
                     self._config,
-                    source,
+                    feed,
                     self._clock,
                     history_secs=self._config.controller_history_secs,
                     queue=lambda keeper=queue: keeper.status.table,  # type: ignore[misc]  # bound now
                     cluster=lambda keeper=cluster: keeper.status.table,  # type: ignore[misc]
                 )
+
+    def _make_qualities(self, config: DaemonConfig) -> list[LiveQuality]:
+        """Return what watches each schedule. Raises ConfigurationError."""
+        options = make_options(config)
+        return [
+            LiveQuality(
+                source,
+                self._clock,
+                # Sonar's documents are made of the same answers, of Slurm's.
+                options
+                if self._sender is not None and source.name == SLURM
+                else replace(options, fed_secs=None),
+                feed=feed,
+                queue=lambda keeper=queue: keeper.status,  # type: ignore[misc]  # bound now
+                cluster=lambda keeper=cluster: keeper.status,  # type: ignore[misc]
+            )
+            for source, feed, queue, cluster in zip(
+                self.sources, self._feeds, self._queues, self._clusters, strict=True
+            )
+        ]
 
     def _keep(self, name: str, ask: Callable[[], Any], on_change: Callable[[], None]) -> Keeper[Any]:
         interval_secs = self._config.controller_interval_secs
@@ -82,6 +111,8 @@ class Controller:
 
     def _queues_changed(self) -> None:
         self._queue_sums = tuple(compute_queue_sums(table) for table in known(self._queues))
+        for keeper in self._schedules:
+            keeper.refresh()
 
     def _clusters_changed(self) -> None:
         self._cluster_sums = tuple(compute_cluster_sums(cluster) for cluster in known(self._clusters))
@@ -99,6 +130,8 @@ class Controller:
         """Stop asking; a question that hangs is left behind."""
         if self._sender is not None:
             self._sender.stop()
+        for quality in self._qualities:
+            quality.stop()
         for timeout_secs in (0.0, STOP_SECS):  # all are told before one is waited for
             for keeper in self._keepers():
                 keeper.stop(timeout_secs)
@@ -123,6 +156,7 @@ class Controller:
     def _keepers(self) -> Iterator[Keeper[Any]]:
         yield from self._queues
         yield from self._clusters
+        yield from self._schedules
 
     # --- what is known ------------------------------------------------------------
 
@@ -148,17 +182,18 @@ class Controller:
 
     def context(self) -> Context:
         """Return everything that is known now: the last good answers, whatever their age."""
-        known = Context(
+        found = Context(
             now_secs=self._clock.now_secs(),
             sources=tuple(keeper.status for keeper in self._keepers()),
             reload=self.reload,
             queues=self._queue_sums,
             clusters=self._cluster_sums,
+            schedules=tuple(known(self._schedules)),
             sinks=self._sender.sinks if self._sender is not None else (),
             faulty=self._sender.faulty if self._sender is not None else {},
             web=self.web(),
         )
-        return self._privacy.context(known)
+        return self._privacy.context(found)
 
     def targets(self) -> list[TargetGroup] | None:
         """Return the nodes to scrape, None as long as no batch system has told of any."""
@@ -178,6 +213,10 @@ def known(keepers: Iterable[Keeper[AnswerT]]) -> Iterator[AnswerT]:
     for keeper in keepers:
         if (table := keeper.status.table) is not None:
             yield table
+
+
+def _nothing() -> None:
+    """Do nothing with news."""
 
 
 def make_cluster_sources(config: DaemonConfig, clock: Clock) -> list[ClusterSource]:

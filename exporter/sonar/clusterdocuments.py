@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
+from exporter.accountingfeed import AccountingSource
 from exporter.sonar.cluster import cluster_document
 from exporter.sonar.config import SonarConfig
 from exporter.sonar.jobchanges import JobChanges
@@ -12,7 +13,6 @@ from exporter.sonar.jobs import queue_records
 from exporter.sonar.node import make_origin
 from exporter.sonar.sender import Sender
 from jobfeatures.accounting import AccountingRecord
-from jobfeatures.batch.source import ClusterSource
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, Document, Origin
@@ -32,7 +32,7 @@ class JobsDocuments:
     def __init__(
         self,
         origin: Origin,
-        source: ClusterSource,
+        source: AccountingSource,
         clock: Clock,
         *,
         history_secs: float,
@@ -115,7 +115,7 @@ class JobsDocuments:
 def add_cluster_documents(
     sender: Sender,
     config: SonarConfig,
-    source: ClusterSource,
+    source: AccountingSource,
     clock: Clock,
     *,
     history_secs: float,

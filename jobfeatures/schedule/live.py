@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -37,6 +37,7 @@ NO_SHARE: Final = "no_share"  # the user's share is 0
 TAU_SECS: Final = 10
 REMEMBER_SECS: Final = 86_400  # for how long a settled job is known, so that it is not counted again
 MAX_PARTITIONS: Final = 200
+MAX_QUEUES: Final = 1000  # whose times are remembered
 OTHER: Final = "other"
 _MILLIONTHS: Final = 1_000_000
 
@@ -90,7 +91,7 @@ class LiveSchedule:
         self._skipped: Counter[str] = Counter()
         self._waits: dict[str, Tally] = {}
         self._slowdowns: dict[str, Tally] = {}
-        self._seen_secs = -math.inf
+        self._queue_secs: deque[float] = deque(maxlen=MAX_QUEUES)  # when queues were taken, the latest last
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -108,7 +109,7 @@ class LiveSchedule:
         for facts in told:
             if facts.end_secs is None and self._apply(facts):
                 self._seen[facts.job_id] = taken_at_secs
-        self._seen_secs = taken_at_secs
+        self._queue_secs.append(taken_at_secs)
 
     def forget_missing(self, before_secs: float) -> None:
         """Drop jobs that no queue has told of since then, and no accounting of their end."""
@@ -202,6 +203,14 @@ class LiveSchedule:
 
     # --- settling -----------------------------------------------------------------
 
+    def horizon_secs(self, answered_secs: float) -> float:
+        """Return until when all is known, where accounting told at `answered_secs` of all that had ended.
+
+        That is when the queue was told of before that: what arrived until then
+        stood in the queue, or is in accounting. −∞ where it was not.
+        """
+        return max((each for each in self._queue_secs if each <= answered_secs), default=-math.inf)
+
     def users_of_ended(self, before_secs: float) -> int:
         """Return how many users have jobs that count and ended before a time, of those not settled."""
         return sum(
@@ -210,7 +219,7 @@ class LiveSchedule:
         )
 
     def settle(self, horizon_secs: float) -> None:
-        """Settle what ended at a time or before, as far as it can be. Of such jobs all are to be told."""
+        """Settle what ended until a time until which all is known, as far as it can be."""
         assert self.shares is not None  # noqa: S101  # is set first
         for name, user in self._users.items():
             if user.open:
@@ -304,7 +313,7 @@ class LiveSchedule:
                 verdicts.update(
                     each.verdict
                     for each in self.outlooks(name, now_secs)
-                    if self._seen[each.facts.job_id] >= self._seen_secs
+                    if self._seen[each.facts.job_id] >= self._queue_secs[-1]
                 )
         return ScheduleQuality(
             source=source,
@@ -344,9 +353,9 @@ class LiveSchedule:
 def _is_placeable(facts: JobFacts) -> bool:
     """Tell whether a job that has not ended would count, as far as that can be told."""
     submit, start = facts.submit_secs, facts.start_secs
-    return (
-        submit is not None and submit >= 0 and (facts.cpus or -1) >= 0 and (start is None or start >= submit)
-    )
+    if submit is None or submit < 0 or facts.cpus is None or facts.cpus < 0:
+        return False
+    return start is None or start >= submit
 
 
 def _until(settled: Mapping[str, tuple[JobFacts, float]], secs: float) -> Iterator[str]:

@@ -76,13 +76,22 @@ class SlurmCluster:
 
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Return the jobs and steps that accounting saw pending, running or ending since then."""
+        return self._ask_accounting(since_secs, None)
+
+    def poll_history(self, since_secs: float, until_secs: float) -> Accounting:
+        """Return the jobs, without steps, that accounting saw between two times."""
+        return self._ask_accounting(since_secs, until_secs, "-X")
+
+    def _ask_accounting(self, since_secs: float, until_secs: float | None, *options: str) -> Accounting:
         taken_at_secs = self._clock.now_secs()
         separator = make_separator()
         ago_secs = max(1, math.ceil(taken_at_secs - since_secs))
+        until = 0 if until_secs is None else max(0, math.floor(taken_at_secs - until_secs))
         text = self._run(
             [
-                *(self._sacct, "-a", "-P", "-n", "--noconvert", f"--delimiter={separator}"),
-                *("-S", f"now-{ago_secs}seconds", "-E", "now", "-o", accounting_format()),
+                *(self._sacct, "-a", "-P", "-n", "--noconvert", f"--delimiter={separator}", *options),
+                *("-S", f"now-{ago_secs}seconds", "-E", f"now-{until}seconds" if until else "now"),
+                *("-o", accounting_format()),
             ],
             {"SLURM_BITSTR_LEN": "0"},
         )
