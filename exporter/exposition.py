@@ -12,6 +12,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+# Half characters, as JSON may hold them; those that stand for bytes are not among them.
+_LONE_HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+
 Number = int | float
 Sample = tuple[str, Number]
 
@@ -60,7 +63,7 @@ def labels(**values: str) -> str:
 def escape(value: str) -> str:
     """Return a label value escaped as both formats ask; what is not Unicode becomes U+FFFD."""
     if not value.isascii():
-        value = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        value = _LONE_HALF.sub("\ufffd", value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if "\\" in value or '"' in value or "\n" in value:
         value = value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
     return value

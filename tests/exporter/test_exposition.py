@@ -148,6 +148,8 @@ def test_no_label_breaks_the_page(text, openmetrics):
 
 def test_bytes_that_are_no_text_are_shown_as_such():
     assert escape(b"caf\xe9".decode("utf-8", "surrogateescape")) == "caf\ufffd"
+    assert escape("half \ud83d") == "half \ufffd"  # as "\\ud83d" in JSON is read
+    assert escape(b"caf\xc3\xa9".decode("ascii", "surrogateescape")) == "café"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from exporter.web.pages.markup import Html, tag
 from exporter.web.pages.units import format_figure, format_span
 
 WIDTH, HEIGHT = 640, 240
-LEFT, RIGHT, TOP, BOTTOM = 64, 16, 16, 40  # margins
+LEFT, RIGHT, TOP, BOTTOM = 64, 16, 30, 40  # margins
 MAX_POINTS = 300
 _STEPS = (60, 300, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800, 604_800)
 
@@ -73,7 +73,7 @@ def _axes(high: float, span: float, x, y) -> list[Html]:  # type: ignore[no-unty
         made.append(
             tag("text", said, x=f"{x(number * step):.1f}", y=HEIGHT - BOTTOM + 18, text_anchor="middle")
         )
-    made.append(tag("text", "core hours wasted", x=LEFT - 56, y=TOP - 4))
+    made.append(tag("text", "core hours wasted", x=8, y=14))
     made.append(tag("text", "shutdown in …", x=WIDTH - RIGHT, y=HEIGHT - 4, text_anchor="end"))
     return made
 

@@ -36,7 +36,7 @@ def render_controller(
     numbers = Numbers(families)
     systems = ", ".join(view.source for view in views)
     return page(
-        f"Cluster, by {systems}" if systems else "Cluster",
+        f"Cluster ({systems})" if systems else "Cluster",
         _as_of(context, tz),
         tiles(*(each for view in views for each in _tiles(view, several=len(views) > 1))),
         section("Nodes", "nodes", nodes_table(context, numbers)),

@@ -46,7 +46,7 @@ def _sources(context: Context, numbers: Numbers) -> Html:
             )
         )
     head = ["Source", "State", "Last answer", "Jobs", "Failures"]
-    return table("Batch sources", head, rows, identity="sources-table")
+    return table("Batch sources", head, rows, identity="sources-table", kind="cards")
 
 
 def _source_state(error: str, *, has_table: bool) -> Html:
@@ -116,7 +116,7 @@ def _sinks(context: Context, numbers: Numbers) -> Html:
             )
         )
     head = ["Sink", "Last taken", "Sent", "Waiting", "Failed attempts", "Lost"]
-    return table("Documents sent in Sonar's format", head, rows, identity="sinks-table")
+    return table("Documents sent in Sonar's format", head, rows, identity="sinks-table", kind="cards")
 
 
 def _count(value: float) -> str:

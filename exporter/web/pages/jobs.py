@@ -21,7 +21,6 @@ from exporter.web.pages.pieces import (
     bar,
     figure,
     lines,
-    moment,
     note,
     table,
 )
@@ -32,6 +31,8 @@ from exporter.web.pages.units import (
     format_part_of,
     format_share,
     format_span,
+    format_time,
+    machine_time,
 )
 from jobfeatures.status.waste import Basis, RemainingBasis
 
@@ -45,14 +46,14 @@ WORDS = {
 _LAST = float("inf")  # sorts behind all that is known
 
 
-def jobs_table(shown: Sequence[JobFigures], tz: tzinfo | None, *, has_gpus: bool) -> Html:
+def jobs_table(shown: Sequence[JobFigures], now_secs: float, tz: tzinfo | None, *, has_gpus: bool) -> Html:
     """Return the table of all jobs, bounded."""
     if not shown:
         return note("No batch job is on this node.")
     head = ["Job", "User", "CPUs", "Memory"]
     head += ["GPUs"] if has_gpus else []
     head += ["Time", "Processes", "Waste if drained", "Waste if killed", "Hints"]
-    rows = [_row(each, tz, has_gpus=has_gpus) for each in shown[:MAX_ROWS]]
+    rows = [_row(each, now_secs, tz, has_gpus=has_gpus) for each in shown[:MAX_ROWS]]
     return table(
         "Jobs on this node: used and allocated, time, and what ending them now would waste",
         head,
@@ -63,11 +64,11 @@ def jobs_table(shown: Sequence[JobFigures], tz: tzinfo | None, *, has_gpus: bool
     )
 
 
-def _row(each: JobFigures, tz: tzinfo | None, *, has_gpus: bool) -> Row:
+def _row(each: JobFigures, now_secs: float, tz: tzinfo | None, *, has_gpus: bool) -> Row:
     cells = [_identity(each), _user(each), _cpus(each), _memory(each)]
     if has_gpus:
         cells.append(_gpus(each))
-    cells += [_time(each, tz), _processes(each), _draining(each), _kill(each), _hints(each)]
+    cells += [_time(each, now_secs, tz), _processes(each), _draining(each), _kill(each), _hints(each)]
     return Row(cells, "" if each.is_running else "ended")
 
 
@@ -165,10 +166,10 @@ def _busy(each: JobFigures, share: float) -> Html:
     return join(format_share(share), " busy")
 
 
-def _time(each: JobFigures, tz: tzinfo | None) -> Cell:
+def _time(each: JobFigures, now_secs: float, tz: tzinfo | None) -> Cell:
     if each.ended_at_secs is not None:
         after = None if each.elapsed_secs is None else f"after {format_span(each.elapsed_secs)}"
-        return Cell(lines(join("ended ", moment(each.ended_at_secs, tz)), after), _LAST, "bars")
+        return Cell(lines(_ended(each.ended_at_secs, now_secs, tz), after), _LAST, "bars")
     elapsed = None if each.elapsed_secs is None else format_span(each.elapsed_secs)
     if each.left_secs is None:
         unlimited = each.wall_secs is not None and math.isinf(each.wall_secs)
@@ -183,6 +184,11 @@ def _time(each: JobFigures, tz: tzinfo | None) -> Cell:
         drawn = bar(label, Part(share, kind))
     gone = None if elapsed is None else f"{elapsed} used{basis}"
     return Cell(join(drawn, lines(join(left, " left"), gone)), each.left_secs, "bars")
+
+
+def _ended(at_secs: Number, now_secs: float, tz: tzinfo | None) -> Html:
+    ago = f"ended {format_span(max(0.0, now_secs - at_secs))} ago"
+    return tag("time", ago, datetime=machine_time(at_secs), title=format_time(at_secs, tz))
 
 
 def find_soon(each: JobFigures) -> bool:

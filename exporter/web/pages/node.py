@@ -52,7 +52,7 @@ def render_node(context: Context, families: Sequence[Family], tz: tzinfo | None 
         _head(context, numbers, tz),
         _shutdown(context, numbers, tz),
         _tiles(context, numbers, shown, has_gpus=has_gpus),
-        section("Jobs", "jobs", jobs_table(shown, tz, has_gpus=has_gpus)),
+        section("Jobs", "jobs", jobs_table(shown, context.now_secs, tz, has_gpus=has_gpus)),
         cards_section(context, numbers),
         reports_section(context, numbers, tz),
         health_section(context, numbers),

@@ -2,6 +2,7 @@
 "use strict";
 (() => {
   const REFRESH_MS = 15000;
+  const FILTER_FROM = 6;  // rows
   const sorted = {};   // column and direction by the id of a table
   const filters = {};  // text by the id of a table
 
@@ -48,6 +49,7 @@
       head.setAttribute("aria-sort", "none");
       head.append(button);
     });
+    if (table.tBodies[0].rows.length < FILTER_FROM && !filters[table.id]) return sort(table);
     const tools = document.createElement("div");
     tools.className = "tools";
     const label = document.createElement("label");

@@ -92,8 +92,9 @@ def _amount(metric: Metric, sums: ClusterSums, field: str, partition: str, numbe
     share = used / whole
     words = f"{form(used)} of {form(whole)} allocated"
     drawn = bar(words, Part(share), Part(1 - share - other / whole, "free"), Part(other / whole, "time"))
+    said = f"{format_share(share)} · {form(max(0, whole - used - other))} idle"
     given = figure(metric, numbers.one(metric, labels(**place, kind="allocated")), form)
-    return Cell(join(drawn, lines(join(given, f" of {form(whole)}"), format_share(share))), share, "bars")
+    return Cell(join(drawn, lines(join(given, f" of {form(whole)}"), said)), share, "bars")
 
 
 def queue_table(context: Context, numbers: Numbers) -> Html:

@@ -47,8 +47,7 @@ def quality_section(quality: ScheduleQuality, numbers: Numbers, tz: tzinfo | Non
         f"quality-{quality.source}",
         since,
         tiles(*_tiles(quality, numbers, text)),
-        _quantiles(quality, numbers),
-        _users(quality, numbers),
+        tag("div", _users(quality, numbers), _quantiles(quality, numbers), class_="columns shown"),
     )
 
 
@@ -108,7 +107,7 @@ def _quantiles(quality: ScheduleQuality, numbers: Numbers) -> Html | None:
         if value is None:
             continue
         words = {0.0: "best user", 0.5: "median user", 1.0: "worst user"}.get(
-            at, f"{at * 100:g} % of users have at most"
+            at, f"{at * 100:g} % of the users, at most"
         )
         drawn = bar(f"{words}: {format_share(value)}", Part(value, "over"))
         rows.append(
@@ -125,7 +124,7 @@ def _quantiles(quality: ScheduleQuality, numbers: Numbers) -> Html | None:
     made = table(
         "VEET over users", ["Users", "Jobs that ended late", "VEET"], rows, identity=f"veet-{quality.source}"
     )
-    return tag("div", made, class_="shown")
+    return tag("div", made)
 
 
 def _users(quality: ScheduleQuality, numbers: Numbers) -> Html | None:
@@ -155,7 +154,7 @@ def _users(quality: ScheduleQuality, numbers: Numbers) -> Html | None:
     caption = "Users with most weighted tardiness"
     head = ["User", "VEET", "Weighted tardiness", "Tardiness", "Share in CPUs"]
     made = table(caption, head, rows, identity=f"users-{quality.source}", kind="cards sortable")
-    return tag("div", made, class_="shown")
+    return tag("div", made)
 
 
 def _amount(metric: Metric, value: Number | None) -> Cell:

@@ -23,6 +23,9 @@ class StandInDaemon:
     def exposition(self, *, openmetrics):
         return render([self.family], openmetrics=openmetrics)
 
+    def html(self):
+        return '<a href="metrics">Metrics</a>'
+
 
 async def get(aiohttp_client, daemon, path, **headers):
     client = await aiohttp_client(make_app(daemon), auto_decompress=False)
@@ -57,7 +60,7 @@ async def test_healthy_answers_before_ready(aiohttp_client):
 
 async def test_the_first_page_leads_to_the_metrics(aiohttp_client):
     response = await get(aiohttp_client, StandInDaemon(), "/")
-    assert 'href="/metrics"' in await response.text()
+    assert 'href="metrics"' in await response.text()
 
 
 async def test_a_port_in_use_is_a_wrong_setting():

@@ -1,0 +1,365 @@
+"""Both pages, of constructed nodes and a constructed cluster: as they are, accessible, and like /metrics."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from prometheus_client.parser import text_string_to_metric_families
+
+from exporter.context import Context
+from exporter.exposition import render
+from exporter.web.pages.controller import render_controller
+from exporter.web.pages.node import render_node
+from exporter.web.pages.pieces import MAX_ROWS
+from jobfeatures.drains.drain import Announced, Drain, Drains
+from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures.publish.drainbook import DrainView
+from tests.exporter.conftest import make_context
+from tests.exporter.web.pages import showcase
+from tests.exporter.web.pages.reading import Element, read_page
+from tests.exporter.web.pages.test_markup import HOSTILE
+
+GOLDEN = Path(__file__).parents[3] / "fixtures" / "golden"
+THIN = "\u202f"
+
+
+def make_everything() -> Context:
+    """Return the context in which every metric has a sample, hostile names among them."""
+    return make_context()
+
+
+NODES = {
+    "busy": showcase.make_busy_node,
+    "draining": showcase.make_draining_node,
+    "idle": showcase.make_idle_node,
+    "everything": make_everything,
+    "nothing": lambda: Context(now_secs=showcase.NOW),
+}
+
+
+def node_page(context: Context) -> str:
+    return render_node(context, showcase.families_of(context), showcase.TZ)
+
+
+def controller_page(context: Context | None = None, views=None) -> str:
+    known, all_views = showcase.make_cluster_context()
+    context = known if context is None else context
+    families = showcase.families_of(context, "controller")
+    return render_controller(context, families, all_views if views is None else views, showcase.TZ)
+
+
+PAGES = {
+    **{f"node-{name}": lambda make=make: node_page(make()) for name, make in NODES.items()},
+    "controller": controller_page,
+    "controller-nothing": lambda: controller_page(Context(now_secs=showcase.NOW), ()),
+    "controller-everything": lambda: controller_page(make_context()),
+}
+
+
+@pytest.fixture(params=PAGES)
+def text(request) -> str:
+    return PAGES[request.param]()
+
+
+@pytest.fixture
+def page(text) -> Element:
+    return read_page(text)
+
+
+def rows_of(page: Element, table: str) -> dict[str, dict[str, Element]]:
+    """Return the cells of a table by the row's heading and the column's."""
+    (found,) = page.all("table", id=table)
+    heads = [each.text for each in found.all("th", scope="col")]
+    return {
+        (row.children[0].all("bdi") or [row.children[0]])[0].text: dict(zip(heads, row.children, strict=True))
+        for row in found.all("tbody")[0].children
+    }
+
+
+# --- as they are ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["node-draining", "controller"])
+def test_the_pages_are_as_they_were(name):
+    path = GOLDEN / f"page-{name}.html"
+    # The version changes with each release, and lines make differences readable.
+    made = re.sub(r"jobfeatures-exporter [0-9.]+\S*\.", "jobfeatures-exporter VERSION.", PAGES[name]())
+    made = re.sub(r"(</(?:tr|p|div|dl|h2|section|thead|head|header)>)", r"\1\n", made)
+    if os.environ.get("JOBFEATURES_WRITE_GOLDEN"):
+        path.write_text(made)
+    assert made == path.read_text()
+
+
+# --- sound, accessible ------------------------------------------------------------
+
+
+def test_a_page_is_well_formed_and_in_a_language(text, page):
+    assert text.startswith("<!DOCTYPE html>\n")
+    (html,) = page.all("html")
+    assert html.attributes["lang"] == "en"
+    assert len(page.all("title")[0].text) > 3
+    assert page.all("meta", name="viewport")
+
+
+def test_a_page_has_one_main_heading_and_no_level_is_left_out(page):
+    levels = [int(each.tag[1]) for each in page.walk() if re.fullmatch("h[1-6]", each.tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert set(levels) <= {1, 2}
+
+
+def test_ids_are_unique_and_references_lead_somewhere(page):
+    ids = [each.attributes["id"] for each in page.walk() if "id" in each.attributes]
+    assert len(ids) == len(set(ids))
+    for each in page.walk():
+        if "aria-labelledby" in each.attributes:
+            assert each.attributes["aria-labelledby"] in ids
+        if (each.attributes.get("href") or "").startswith("#"):
+            assert each.attributes["href"][1:] in ids
+
+
+def test_every_drawing_says_in_words_what_it_shows(page):
+    for each in page.all("svg"):
+        assert each.attributes["role"] == "img"
+        assert re.search(r"[a-z]", each.attributes["aria-label"])
+        assert "None" not in each.attributes["aria-label"]
+
+
+def test_every_table_has_a_caption_and_its_headings_a_scope(page):
+    for table in page.all("table"):
+        assert table.children[0].tag == "caption"
+        assert table.children[0].text
+        assert all(each.attributes.get("scope") in {"col", "row"} for each in table.all("th"))
+        heads = len(table.all("th", scope="col"))
+        for row in table.all("tbody")[0].children:
+            assert len(row.children) == heads
+            assert row.children[0].attributes.get("scope") == "row"
+
+
+def test_what_scrolls_can_be_reached_by_keyboard_and_has_a_name(page):
+    for each in page.all("div", class_="scroll"):
+        assert each.attributes["tabindex"] == "0"
+        assert each.attributes["role"] == "region"
+        assert each.attributes["aria-label"]
+
+
+def test_nothing_stands_inline_and_nothing_comes_from_elsewhere(text, page):
+    for each in page.walk():
+        assert not {"style", "onclick", "onload", "onerror"} & each.attributes.keys()
+        for name in ("src", "href"):
+            address = each.attributes.get(name)
+            assert address is None or re.fullmatch(r"#?[a-z-][a-z./-]*", address), address
+    assert page.all("style") == []
+    assert [each.text for each in page.all("script")] == [""]
+    assert "None" not in re.sub(r"<[^>]*>", " ", text)
+
+
+def test_a_link_of_a_page_is_one_that_its_listener_answers(page):
+    links = {each.attributes["href"] for each in page.all("a")}
+    assert {"metrics", "-/healthy", "-/ready"} <= links
+    assert links <= {"#content", "metrics", "-/healthy", "-/ready", "sd"}
+
+
+# --- like /metrics ----------------------------------------------------------------
+
+
+def samples_of(families) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """Return what another reader finds on the page of metrics."""
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for family in text_string_to_metric_families(render(families, openmetrics=False).decode()):
+        for each in family.samples:
+            found.setdefault(each.name, []).append((each.labels, each.value))
+    return found
+
+
+@pytest.mark.parametrize("name", [*NODES, "controller"])
+def test_every_figure_of_a_page_is_a_sample_of_its_metric(name):
+    if name == "controller":
+        context, _ = showcase.make_cluster_context()
+        page, role = read_page(controller_page()), "controller"
+    else:
+        context = NODES[name]()
+        page, role = read_page(node_page(context)), "node"
+    samples = samples_of(showcase.families_of(context, role))
+    figures = page.all("data")
+    assert len(figures) > (0 if name == "nothing" else 20)
+    for each in figures:
+        values = [value for _, value in samples[each.attributes["title"]]]
+        assert float(each.attributes["value"]) in values
+
+
+@pytest.mark.parametrize("make", [showcase.make_busy_node, showcase.make_draining_node])
+def test_every_figure_in_the_row_of_a_job_is_its_own(make):
+    context = make()
+    samples = samples_of(showcase.families_of(context))
+    rows = rows_of(read_page(node_page(context)), "jobs-table")
+    assert len(rows) == 7
+    checked = 0
+    for job_id, cells in rows.items():
+        for figure in (each for cell in cells.values() for each in cell.all("data")):
+            of_job = [
+                value for labels, value in samples[figure.attributes["title"]] if labels["job_id"] == job_id
+            ]
+            assert float(figure.attributes["value"]) in of_job
+            checked += 1
+    assert checked > 50
+
+
+def test_figures_of_partitions_stand_in_their_rows():
+    context, _ = showcase.make_cluster_context()
+    samples = samples_of(showcase.families_of(context, "controller"))
+    page = read_page(controller_page())
+    for table in ("nodes-table", "queue-table"):
+        for partition, cells in rows_of(page, table).items():
+            for figure in (each for cell in cells.values() for each in cell.all("data")):
+                values = [
+                    value
+                    for labels, value in samples[figure.attributes["title"]]
+                    if labels["partition"] == partition
+                ]
+                assert float(figure.attributes["value"]) in values
+
+
+def test_a_job_is_told_as_people_say_it():
+    rows = rows_of(read_page(node_page(showcase.make_draining_node())), "jobs-table")
+    job = {title: cell.text.replace(THIN, " ") for title, cell in rows["48307"].items()}
+    assert job["User"] == "asinghtrain-segmentation"
+    assert job["CPUs"] == "9.92 of 16on average 9.92"
+    assert job["Memory"] == "58.2 of 96 GiB61 %"
+    assert job["GPUs"] == "90 % busy2 GPUs · 120 GiB"
+    assert job["Time"] == "6 h left3 h 6 min used · shutdown"
+    assert job["Waste if killed"] == "49.6 core hestimated"
+    bars = [
+        each.attributes["aria-label"].replace(THIN, " ")
+        for cell in rows["48307"].values()
+        for each in cell.all("svg")
+    ]
+    assert bars == [
+        "9.92 of 16 CPUs in use",
+        "58.2 GiB of 96 GiB memory in use",
+        "2 GPUs 90 % busy",
+        "3 h 6 min gone by, 6 h left · shutdown",
+    ]
+
+
+def test_hints_point_at_what_is_idle_full_or_ends():
+    rows = rows_of(read_page(node_page(showcase.make_busy_node())), "jobs-table")
+    hints = {job: [each.text for each in cells["Hints"].all("span")] for job, cells in rows.items()}
+    assert hints == {
+        "48291_7": [],
+        "48255": ["ends soon"],
+        "48307": [],
+        "48310": ["CPUs idle", "GPU idle"],
+        "48318": ["memory near its limit"],
+        "pilot-77": [],
+        "48301": [],
+    }
+
+
+def test_a_card_whose_use_is_not_told_is_not_called_idle():
+    context = showcase.make_busy_node()
+    cards = tuple(replace(each, ce_util_percent=None) for each in context.snapshot.gpus)
+    uses = tuple(replace(each, ce_util_percent=None, busy_secs=None) for each in context.snapshot.job_gpus)
+    context = replace(context, snapshot=replace(context.snapshot, gpus=cards, job_gpus=uses))
+    assert "GPU idle" not in node_page(context)
+
+
+def test_a_job_that_has_ended_is_greyed_and_told_when():
+    page = read_page(node_page(showcase.make_busy_node()))
+    (row,) = [each for each in page.all("tr") if each.attributes.get("class") == "ended"]
+    assert row.all("bdi")[0].text == "48301"
+    assert f"ended 1{THIN}min ago" in row.text
+    assert "completed" in row.text
+
+
+def test_a_shutdown_is_told_with_who_asks_for_it():
+    page = read_page(node_page(showcase.make_draining_node()))
+    (notice,) = page.all("div", class_="notice")
+    assert "Fri 15 Jan 2027 14:00 UTC" in notice.text
+    assert f"in 6{THIN}h" in notice.text
+    assert "asked for by root" in notice.text
+    assert "slurm starts no more jobs here" in notice.text
+    assert read_page(node_page(showcase.make_busy_node())).all("div", class_="notice") == []
+
+
+def test_a_source_that_fails_says_why_and_how_old_its_answer_is():
+    rows = rows_of(read_page(node_page(showcase.make_draining_node())), "sources-table")
+    assert rows["slurm"]["State"].text.startswith("failingscontrol: Unable to contact")
+    assert rows["slurm"]["Last answer"].text == f"12{THIN}s ago"
+    assert rows["slurm"]["Failures"].text == "4 failed"
+
+
+def test_a_collector_that_is_off_leaves_its_figures_unknown():
+    context = showcase.make_busy_node()
+    families = [
+        each for each in showcase.families_of(context) if not each.metric.name.startswith("batch_job_memory")
+    ]
+    rows = rows_of(read_page(render_node(context, families, showcase.TZ)), "jobs-table")
+    assert rows["48307"]["Memory"].text == f"– of 96{THIN}GiB"  # what it was given is the allocation's
+    assert rows["48307"]["CPUs"].text.startswith("9.92 of 16")
+
+
+# --- bounded, and safe from names ---------------------------------------------------
+
+
+def with_job(context: Context, **changes) -> Context:
+    job = Job(key=JobKey("slurm", "666"), state=JobState.RUNNING, start_secs=int(showcase.NOW) - 60)
+    return replace(context, jobs={**context.jobs, job.key: replace(job, **changes)})
+
+
+@settings(max_examples=60, deadline=None)
+@given(name=HOSTILE, user=HOSTILE, job_id=HOSTILE)
+def test_no_name_of_a_job_changes_the_page_around_it(name, user, job_id):
+    plain = read_page(node_page(with_job(showcase.make_idle_node(), name="x", user="y")))
+    made = with_job(showcase.make_idle_node(), name=name or "x", user=user, key=JobKey("slurm", job_id))
+    page = read_page(node_page(made))
+    assert [each.tag for each in page.walk()] == [each.tag for each in plain.walk()]
+
+
+@settings(max_examples=30, deadline=None)
+@given(word=HOSTILE)
+def test_no_word_of_others_changes_the_page_around_it(word):
+    def make(text: str) -> list[str]:
+        context = showcase.make_draining_node()
+        key = JobKey("spool", "pilot-77")
+        context = replace(
+            context,
+            node_name=f"n{text}",
+            drains=DrainView(
+                Drains(Drain(int(showcase.NOW) + 60, 0, f"r{text}")), Announced({}, {}), f"problem {text}"
+            ),
+            statuses={key: replace(context.statuses[key], problem=f"bad {text}")},
+            sources=tuple(replace(each, last_error=f"no {text}") for each in context.sources),
+        )
+        return [each.tag for each in read_page(node_page(context)).walk()]
+
+    assert make(word) == make("")
+
+
+def test_a_name_of_ten_thousand_letters_is_shortened_everywhere():
+    context = with_job(
+        showcase.make_idle_node(), name="n" * 10_000, user="u" * 10_000, key=JobKey("slurm", "7" * 10_000)
+    )
+    assert len(node_page(context)) < len(node_page(with_job(showcase.make_idle_node()))) + 2500
+
+
+def test_of_thousands_of_jobs_as_many_as_make_a_page_are_shown_and_the_others_counted():
+    jobs = {
+        JobKey("slurm", str(number)): Job(
+            key=JobKey("slurm", str(number)),
+            state=JobState.RUNNING,
+            allocated_cpus=2 if number == 4321 else 1,
+        )
+        for number in range(5000)
+    }
+    text = node_page(replace(showcase.make_idle_node(), jobs=jobs))
+    rows = rows_of(read_page(text), "jobs-table")
+    assert len(rows) == MAX_ROWS
+    assert next(iter(rows)) == "4321"  # the largest first
+    assert "4,500 more are not shown" in text
+    assert len(text) < 1_500_000

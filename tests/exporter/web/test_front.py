@@ -1,0 +1,176 @@
+"""The page as it is served: when it is made, what it may load, what it costs."""
+
+import asyncio
+import re
+import subprocess
+import sys
+import threading
+
+import pytest
+from aiohttp import web
+
+from exporter.config import ExporterConfig
+from exporter.daemon import Daemon
+from exporter.web import front
+from exporter.web.front import Front
+from exporter.web.pages import CONTENT_SECURITY_POLICY
+from exporter.web.pages.assets import KINDS, read_asset
+
+
+class StandIn:
+    """Counts how often the page is made, and how many at once."""
+
+    def __init__(self, wait=None):
+        self.made, self.at_once, self.most_at_once = 0, 0, 0
+        self.wait = wait
+        self.lock = threading.Lock()
+
+    def html(self):
+        with self.lock:
+            self.made += 1
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        if self.wait is not None:
+            self.wait.wait(5)
+        with self.lock:
+            self.at_once -= 1
+        return f"<p>page {self.made}</p>"
+
+
+@pytest.fixture
+def client_of(aiohttp_client):
+    async def make(shown):
+        app = web.Application()
+        app.add_routes(Front(shown).routes())
+        return await aiohttp_client(app)
+
+    return make
+
+
+async def test_pages_that_are_asked_for_at_once_are_one(client_of):
+    go = threading.Event()
+    shown = StandIn(go)
+    client = await client_of(shown)
+    asked = [asyncio.create_task(client.get("/")) for _ in range(20)]
+    while not shown.made:
+        await asyncio.sleep(0.01)
+    go.set()
+    texts = {await (await each).text() for each in asked}
+    assert shown.most_at_once == 1
+    assert len(texts) == shown.made <= 3  # one, unless the machine stood still for seconds
+
+
+async def test_a_later_page_is_a_new_one(client_of, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(front.time, "monotonic", lambda: now[0])
+    shown = StandIn()
+    client = await client_of(shown)
+    first = await (await client.get("/")).text()
+    assert await (await client.get("/")).text() == first
+    now[0] += front.MIN_INTERVAL_SECS
+    assert await (await client.get("/")).text() != first
+    assert shown.made == 2
+
+
+async def test_a_page_that_could_not_be_made_is_made_anew(client_of):
+    class Failing(StandIn):
+        def html(self):
+            self.made += 1
+            if self.made == 1:
+                raise RuntimeError
+            return "<p>well</p>"
+
+    client = await client_of(Failing())
+    assert (await client.get("/")).status == 500
+    assert await (await client.get("/")).text() == "<p>well</p>"
+
+
+async def test_the_page_may_load_its_own_files_and_nothing_else(client_of):
+    client = await client_of(StandIn())
+    response = await client.get("/")
+    assert response.headers["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
+    assert "'unsafe" not in CONTENT_SECURITY_POLICY
+    assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert response.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("name", KINDS)
+async def test_the_files_of_the_page_are_served_as_what_they_are(client_of, name):
+    response = await (await client_of(StandIn())).get(f"/{name}")
+    assert response.status == 200
+    assert response.content_type == KINDS[name]
+    assert await response.text() == read_asset(name)
+
+
+@pytest.mark.parametrize(
+    "path", ["/page.py", "/pages/page.css", "/node.py"]
+)
+async def test_no_other_file_is_served(client_of, path):
+    assert (await (await client_of(StandIn())).get(path)).status == 404
+
+
+def test_the_files_are_in_the_package_as_it_is_installed():
+    import tomllib
+    from pathlib import Path
+
+    root = Path(__file__).parents[3]
+    listed = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"][
+        "exporter"
+    ]
+    found = {path.name for pattern in listed for path in (root / "exporter").glob(pattern)}
+    assert KINDS.keys() <= found
+
+
+def test_a_daemon_whose_page_nobody_opens_has_nothing_of_it_in_memory():
+    code = "import sys, exporter.serve, exporter.daemon, exporter.controller, exporter.web.app; print(*sys.modules)"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(output.stdout.split())
+    assert "exporter.web.app" in loaded
+    assert not {name for name in loaded if name.startswith(("exporter.web.pages", "exporter.clusterview"))}
+    assert "exporter.draincurves" not in loaded
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    made = Daemon(
+        ExporterConfig(
+            features_root=str(tmp_path / "features"),
+            batch_sources=("spool",),
+            spool_directory=str(tmp_path),
+            sample_interval_secs=3600.0,
+            node_name="n1.example",
+        )
+    )
+    yield made
+    made.stop()
+
+
+def test_opening_the_page_does_not_look_at_the_node(daemon):
+    looks = []
+    daemon._sample_wanted.set = lambda: looks.append("wanted")
+    text = daemon.html()
+    assert looks == []
+    assert "not read yet" in text
+    daemon._sample()
+    text = daemon.html()
+    assert looks == []
+    assert re.search(r"<h1>n1\.example</h1>", text)
+    assert "logical cores" in text
+
+
+def test_names_that_are_withheld_are_not_on_the_page(tmp_path, make_job):
+    daemon = Daemon(
+        ExporterConfig(
+            features_root=str(tmp_path / "features"),
+            batch_sources=("spool",),
+            spool_directory=str(tmp_path),
+            privacy="withhold",
+        )
+    )
+    job = make_job(user="geheimrat", name="secret-project", account="hidden")
+    daemon._jobs = {job.key: job}
+    daemon._sample()
+    text = daemon.html()
+    daemon.stop()
+    assert job.key.job_id in text
+    assert not re.search("geheimrat|secret-project|hidden", text)
