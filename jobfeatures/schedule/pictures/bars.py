@@ -38,14 +38,15 @@ class Panel(NamedTuple):
     labels: list[str]
 
 
-def make_panels(documents: Sequence[Values]) -> list[Panel]:
+def make_panels(views: Sequence[View]) -> list[Panel]:
     """Return what is drawn: only metrics that one of the schedules has."""
+    documents = [view.document for view in views]
     tau = {document["tau_secs"] for document in documents}
     bound = f", τ = {told(tau.pop())} s" if len(tau) == 1 else ""
     panels = [
         _times("wait", [each["wait"] for each in documents]),
         _times("response", [each["response"] for each in documents]),
-        _time("makespan", [_span(each) for each in documents]),
+        _time("makespan", [view.last_secs - view.first_secs for view in views]),
         _ratios("slowdown", [each["slowdown"] for each in documents]),
         _ratios(f"bounded slowdown{bound}", [each["bounded_slowdown"] for each in documents]),
         _over_time("waiting", "jobs, mean over time", [each["queue_length"]["mean"] for each in documents]),
@@ -59,7 +60,7 @@ def make_panels(documents: Sequence[Values]) -> list[Panel]:
 
 def draw_bars(views: Sequence[View], names: Sequence[str]) -> Figure:
     """Return all panels."""
-    panels = make_panels([view.document for view in views])
+    panels = make_panels(views)
     lines = -(-len(panels) // PANELS_BESIDE)
     tall = lines * (0.95 + ROW_INCHES * len(views)) + 0.45
     figure = Figure(figsize=(WIDTH, tall), layout="constrained")
@@ -130,8 +131,3 @@ def _time(title: str, values: Sequence[float]) -> Panel:
 
 def _unit(values: Sequence[float | None]) -> tuple[int, str]:
     return time_unit(max((value for value in values if value is not None), default=0))
-
-
-def _span(document: Values) -> float:
-    over_time = document["over_time"]
-    return float(over_time["intervals"] * over_time["interval_secs"])

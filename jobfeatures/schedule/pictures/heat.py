@@ -32,7 +32,7 @@ from jobfeatures.schedule.pictures.style import (
 )
 from jobfeatures.schedule.pictures.view import COLUMNS, View, counted, share_words, shortened
 
-MOST_ROWS: Final = 1000
+MOST_ROWS: Final = 600  # no more than pixels, or some would not be seen
 NAMED_ROWS: Final = 40  # names of more users do not fit
 ROW_INCHES: Final = 0.17
 LEAST_INCHES, MOST_INCHES = 0.5, 5.5
@@ -122,8 +122,7 @@ def _draw_cells(figure: Figure, axes: Axes, view: View, heat: Heat, norm: LogNor
         fontsize=9.5, linespacing=1.4,
     )  # fmt: skip
     if not rows:
-        axes.text(0.5, 0.5, "no job ended after its expected end", transform=axes.transAxes, ha="center",
-                  va="center", color=ON_EMPTY)  # fmt: skip
+        _say(axes, "no job ended after its expected end", ON_EMPTY)
         axes.set_yticks([])
         axes.set_ylabel("users")
         return
@@ -170,30 +169,35 @@ def _label_rows(axes: Axes, heat: Heat) -> None:
 
 
 def _draw_use(axes: Axes, view: View) -> None:
-    most = 1.0
-    for number, (resource, use) in enumerate(view.use.items()):
-        if not use.total:
-            continue
-        values = 100 * use.over_time.means / use.total
+    most = 100.0
+    parts = {name: 100 * use.over_time.means / use.total for name, use in view.use.items() if use.total}
+    for number, (resource, values) in enumerate(parts.items()):
+        edges, colour = view.use[resource].over_time.edges, RESOURCE_COLOURS[resource]
         most = max(most, float(values.max()))
-        colour = RESOURCE_COLOURS[resource]
         if number == 0:
-            axes.stairs(values, use.over_time.edges, fill=True, color=colour, alpha=0.45, linewidth=0)
+            axes.stairs(values, edges, fill=True, color=colour, alpha=0.45, linewidth=0)
         label = f"{RESOURCE_NAMES[resource]}, mean {told(float(values.mean()))} %"
-        axes.stairs(values, use.over_time.edges, color=colour, linewidth=0.9, label=label)
-    axes.set_ylim(0, max(100.0, most) * 1.02)
+        axes.stairs(values, edges, color=colour, linewidth=0.9, label=label)
+    if parts:
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 0.97), ncols=3, borderaxespad=0, handlelength=1.4)
+    else:
+        _say(axes, "nothing was in use", FAINT)
+    axes.set_ylim(0, most * 1.02)
     axes.set_ylabel("in use (%)")
     axes.grid(visible=True, axis="y")
     axes.tick_params(labelbottom=False)
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 0.97), ncols=3, borderaxespad=0, handlelength=1.4)
 
 
 def _draw_queue(axes: Axes, view: View) -> None:
     edges, means = view.waiting
     axes.stairs(means, edges, fill=True, color=COLOURS[7], alpha=0.6, linewidth=0)
     if not means.any():
-        axes.text(0.5, 0.5, "no job waited", transform=axes.transAxes, ha="center", va="center", color=FAINT)
+        _say(axes, "no job waited", FAINT)
     axes.set_ylim(0, max(1.0, float(means.max())) * 1.08)
     axes.set_ylabel("waiting\n(jobs)")
     axes.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
     axes.grid(visible=True, axis="y", color=GRID)
+
+
+def _say(axes: Axes, words: str, colour: str) -> None:
+    axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=colour)

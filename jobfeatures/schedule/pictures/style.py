@@ -119,7 +119,7 @@ def told(value: float) -> str:
     if size >= 1e7 or size < 1e-3:
         exponent = math.floor(math.log10(size) + 1e-9)
         return f"{value / 10**exponent:.3g}·10{str(exponent).translate(_SUPERSCRIPTS)}"
-    if size >= 1000:
+    if size >= 999.5:
         return f"{value:,.0f}"
     return f"{value:.3g}".replace("-", "−")
 

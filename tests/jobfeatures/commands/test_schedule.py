@@ -300,3 +300,53 @@ def test_what_is_wrong_with_one_log_is_one_line(log, words, status, reason, caps
     assert reason in err
     assert err.startswith("jobfeatures: ")
     assert err.count("\n") == 1
+
+
+def test_a_report_and_pictures_beside_the_result(log, tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: analysis)")
+    report, directory = tmp_path / "out.html", tmp_path / "pictures"
+    words = ["--report", str(report), "--plots", str(directory), "--plot-format", "svg"]
+    status, found, said = answer(capsys, log, *words, "--share", "3")
+    assert (status, said) == (0, "")
+    assert (status, found, said) == answer(capsys, log, "--share", "3")
+    page = report.read_text(encoding="utf-8")
+    assert "1 of 4 jobs of 2 users" in page
+    assert sorted(path.name for path in directory.iterdir())[1] == "heatmap.svg"
+    status, _, said = answer(capsys, log, log, *words)
+    assert status == 0
+    assert sum(path.name.startswith("heatmap-") for path in directory.iterdir()) == 2
+    assert "The others against the first" in report.read_text(encoding="utf-8")
+
+
+def test_a_report_is_not_written_where_no_log_was_evaluated(log, tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: analysis)")
+    report = tmp_path / "out.html"
+    assert main(["schedule", log, "--filter", "user=nobody", "--report", str(report)]) == 1
+    assert "passes the filter" in capsys.readouterr().err
+    assert not report.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--plot-format", "pdf", "--plots", "x"], "--plot-format: 'pdf' is none of png, svg"),
+        (["--report", "/no/such/directory/out.html"], "--report: no such directory"),
+        (["--one-log", "--format", "json", "--report", "out.html"], "--one-log: draws no pictures"),
+    ],
+)
+def test_pictures_that_cannot_be_drawn_are_told_at_once(log, words, said, capsys, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: analysis)")
+    monkeypatch.chdir(tmp_path)
+    assert main(["schedule", log, *words]) == 2
+    assert said in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["log.swf"]
+
+
+@pytest.mark.parametrize("option", ["--report", "--plots"])
+def test_without_matplotlib_the_command_says_what_to_install(log, option, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert main(["schedule", log, option, str(tmp_path / "out")]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert f"{option}: needs matplotlib: pip install 'jobfeatures-exporter[analysis]'" in err

@@ -1,0 +1,55 @@
+"""Schedules that are drawn: what a log of a few lines, or of many users, gives."""
+
+import random
+
+import pytest
+
+
+@pytest.fixture
+def make_views():
+    """Return a function: logs of records → their views, users and all."""
+    pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: analysis)")
+    from jobfeatures.schedule.document import make_document
+    from jobfeatures.schedule.jobs import from_records
+    from jobfeatures.schedule.pictures.view import make_view
+    from jobfeatures.schedule.result import Options, evaluate
+
+    def make(*logs, by=("user", "queue"), **options):
+        views = []
+        for name, jobs in logs:
+            schedule = evaluate(from_records(jobs, name), Options(**options))
+            views.append(make_view(schedule, make_document(schedule, by)))
+        return views
+
+    return make
+
+
+@pytest.fixture
+def make_jobs():
+    """Return a function: users → records of jobs, some of them late; always the same."""
+    from jobfeatures.joblog import JobRecord
+
+    def make(users, *, each=4, delay=1.0, seed=1):
+        rng, jobs = random.Random(seed), []
+        for number in range(each * len(users)):
+            submit, wait, run = rng.randrange(200_000), rng.randrange(20_000), rng.randrange(1, 20_000)
+            start = submit + int(wait * delay)
+            name = users[number % len(users)]
+            jobs.append(
+                JobRecord(
+                    batch_system="slurm",
+                    job_id=str(number),
+                    user=name,
+                    queue=name,
+                    submit_secs=submit,
+                    start_secs=start,
+                    end_secs=start + run,
+                    total_cpus=rng.randrange(1, 9),
+                    total_gpus=rng.randrange(2),
+                    requested_memory_bytes=rng.randrange(2**34),
+                )
+            )
+        return jobs
+
+    return make

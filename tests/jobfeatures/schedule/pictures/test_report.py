@@ -1,0 +1,160 @@
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
+pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: analysis)")
+
+from jobfeatures.schedule.document import compare
+from jobfeatures.schedule.pictures.draw import draw_pictures
+from jobfeatures.schedule.pictures.report import Report, to_inline
+from jobfeatures.schedule.reasons import REASONS
+from jobfeatures.schedule.tables import comparison_table, make_tables, printable
+from tests.jobfeatures.schedule.pictures.hostile import HOSTILE
+
+VOID = {"meta", "link", "br", "img"}
+
+
+class Page(HTMLParser):
+    """What a page holds; raises where an element is not closed, or closed twice."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.texts = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        assert len(dict(attrs)) == len(attrs), f"{tag} has an attribute twice"
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append((tuple(self.open), data))
+
+
+def page_of(views, **options):
+    report = Report(views, **options)
+    for picture in draw_pictures(views):
+        report.add(picture)
+    return report.page()
+
+
+@pytest.fixture
+def hostile_views(make_views, make_jobs):
+    return make_views(("<b>fifo.swf", make_jobs(HOSTILE, delay=20)), ("$title<i>", make_jobs(HOSTILE)))
+
+
+def test_the_page_is_well_formed_and_asks_for_nothing_from_outside(hostile_views):
+    text = page_of(hostile_views)
+    page = Page(text)
+    assert not {"script", "iframe", "object", "embed", "form", "base", "foreignobject"} & set(page.tags)
+    for tag, name, value in page.attributes:
+        assert not name.startswith("on")
+        if name in {"src", "srcset", "action", "formaction", "data", "poster"} or name.endswith("href"):
+            assert value.startswith(("#", "data:")), (tag, name, value)
+        for reference in re.findall(r"url\(([^)]*)\)", value or ""):
+            assert reference.startswith("#")
+    styles = [data for where, data in page.texts if where and where[-1] == "style"]
+    assert styles
+    assert not any("url(" in style or "@import" in style for style in styles)
+    assert "http://" not in text
+    assert "https://" not in text
+    assert "default-src 'none'" in text
+
+
+def test_names_stand_in_the_page_as_they_are(hostile_views):
+    page = Page(page_of(hostile_views, top=100))
+    cells = {data for where, data in page.texts if where[-1:] == ("th",)}
+    for name in HOSTILE:
+        assert printable(name) in cells
+    headings = [data for where, data in page.texts if where[-1:] == ("h3",)]
+    assert headings[:2] == ["<b>fifo", "$title<i>"]
+
+
+def test_names_of_parts_are_unique_and_those_that_are_used_exist(hostile_views):
+    page = Page(page_of(hostile_views))
+    found = [value for _, name, value in page.attributes if name == "id"]
+    assert len(found) == len(set(found))
+    for _, name, value in page.attributes:
+        used = re.findall(r"url\(#([^)]*)\)", value or "")
+        if name.endswith("href") and value.startswith("#"):
+            used.append(value[1:])
+        assert set(used) <= set(found)
+
+
+def test_every_picture_says_what_it_shows(hostile_views):
+    page = Page(page_of(hostile_views))
+    assert page.tags.count("svg") == len(hostile_views) + 3
+    said = [value for tag, name, value in page.attributes if (tag, name) == ("svg", "aria-label")]
+    assert len(said) == page.tags.count("svg")
+    assert said[0].startswith("Heatmap of <b>fifo, users against time")
+    assert all(len(each) > 60 for each in said)
+    assert page.attributes.count(("svg", "role", "img")) == len(said)
+    assert ("html", "lang", "en") in page.attributes
+
+
+def test_tables_are_those_of_the_text_and_their_figures_those_of_the_document(make_views, make_jobs):
+    html = pytest.importorskip("lxml.html", reason="lxml is not installed (extra: test)")
+    users = [f"u{number}" for number in range(30)]
+    views = make_views(("fifo", make_jobs(users, delay=9)), ("easy", make_jobs(users)))
+    tree = html.fromstring(page_of(views, top=7))
+    tables = [
+        [[cell.text_content() for cell in row.iter("th", "td")] for row in table.iter("tr")]
+        for table in tree.iter("table")
+    ]
+    documents = [view.document for view in views]
+    first, *others = make_tables(documents, top=7)
+    assert tables == [first.rows, comparison_table(compare(documents)).rows, *(each.rows for each in others)]
+    assert "… and 23 more" in tree.text_content()
+    side = {row[0]: row[1:] for row in tables[0]}
+    for label, key in (("jobs", "jobs"), ("violated", "violated"), ("sum of expected ends, s", "sum_eet"),
+                       ("total weighted tardiness, CPU s", "total_weighted_tardiness")):  # fmt: skip
+        assert [int(cell.replace(",", "")) for cell in side[label]] == [each[key] for each in documents]
+    by_user = {row[0]: row for row in tables[2][1:]}
+    for name, row in by_user.items():
+        group = documents[0]["by"]["user"][name]
+        assert (int(row[1]), int(row[3])) == (group["jobs"], group["violated"])
+        assert float(row[4]) == pytest.approx(group["veet"], abs=5e-4)
+
+
+def test_mode_share_skipped_jobs_and_warnings_are_stated(make_views, make_jobs):
+    from dataclasses import replace
+
+    jobs = make_jobs(["ann", "bob"])
+    jobs.append(replace(jobs[0], job_id="x", user=None, uid=None))
+    (view,) = make_views(("log", jobs))
+    page = Page(page_of([view]))
+    text = " ".join(data for where, data in page.texts if "style" not in where and "svg" not in where)
+    assert "mode literal" in text
+    assert f"Skipped: 1 × {REASONS['no_user']}." in text
+    assert "CPU a user" in text
+    for warning in view.document["warnings"]:
+        assert f"Note: {warning}." in text
+    for words in REASONS.values():
+        assert words in text
+
+
+def test_only_tags_of_a_picture_are_changed():
+    svg = (
+        '<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="9pt" viewBox="0 0 9 9">'
+        '<g id="a" style="fill: #21252b; clip-path: url(#b)"><text id="t"> id="a" #21252b url(#b) </text>'
+        '<use xlink:href="#a"/></g></svg>'
+    )
+    assert to_inline(svg, "f1-", "it's <so>") == (
+        '<svg viewBox="0 0 9 9" role="img" aria-label="it&#x27;s &lt;so&gt;">'
+        '<g id="f1-a" style="fill: var(--ink); clip-path: url(#f1-b)">'
+        '<text id="f1-t"> id="a" #21252b url(#b) </text><use href="#f1-a"/></g></svg>'
+    )
