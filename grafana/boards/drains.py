@@ -1,0 +1,231 @@
+"""Drains and waste: which nodes go when, what is in their way, and what is wasted by leaving when."""
+
+from __future__ import annotations
+
+from grafana.board import (
+    OF_SERIES,
+    Placed,
+    Row,
+    cluster_variable,
+    dashboard,
+    job_link,
+    line,
+    node_link,
+    user_link,
+    variable,
+)
+from grafana.panels import (
+    ANY_IS_BAD,
+    ANY_IS_WORTH_A_LOOK,
+    GREEN,
+    JOB_KEY,
+    OF_NODE,
+    ORANGE,
+    RED,
+    Json,
+    bars,
+    links_of,
+    now,
+    query,
+    stat,
+    steps,
+    timeseries,
+)
+from grafana.tables import Column, Label, table
+
+RATE = "$__rate_interval"
+NODE = "cluster, instance, node"
+CORE_HOURS = "suffix: core h"
+HORIZONS = {"now": 0, "in 15 min": 900, "in 1 h": 3600, "in 4 h": 14400, "in 12 h": 43200, "in 24 h": 86400}
+INFO = f"batch_job_info{{{OF_NODE}}}"
+LEAVING = f"(batch_node_shutdown_time_seconds{{{OF_NODE}}} - time())"
+# Jobs whose wall limit comes after the shutdown of their node or their own.
+TOO_LONG = (
+    f'batch_job_remaining_seconds{{{OF_NODE},basis="wall_limit"}} > on ({JOB_KEY})'
+    f' batch_job_remaining_seconds{{{OF_NODE},basis="shutdown"}}'
+)
+
+
+def board() -> Json:
+    """Return the dashboard."""
+    return dashboard(
+        "drains",
+        "Batch: drains and waste",
+        "Which nodes drain and when they go, which jobs are in the way, and what would be wasted by leaving when; and "
+        "what is wasted anyway.",
+        ["drains", "waste"],
+        [
+            cluster_variable(),
+            variable(
+                "instance", "Node", 'batch_node_cores{cluster=~"$cluster"}', "Nodes, by the address scraped."
+            ),
+        ],
+        [
+            Row("Drains", _drains()),
+            Row("If these nodes were shut down", _when()),
+            Row("Draining and killing", _waste()),
+            Row("Wasted anyway", _anyway()),
+        ],
+    )
+
+
+def _drains() -> list[Placed]:
+    node = "cluster, instance"
+    key = "cluster, instance, batch_system, job_id"
+    return [
+        *line(
+            stat("Draining", "Nodes that take no more jobs, or have a time to go.",
+                 f"sum(max by ({NODE}) (batch_node_draining{{{OF_NODE}}}))", thresholds=ANY_IS_WORTH_A_LOOK, graph=False),
+            stat("Shutdowns planned", "Nodes that have a time to go.",
+                 f"count(max by ({NODE}) (batch_node_shutdown_time_seconds{{{OF_NODE}}}))", empty="none", graph=False),
+            stat("Next shutdown in", "Of the node that goes first.", f"min({LEAVING})", "s", empty="none is planned",
+                 thresholds=steps(RED, (0, ORANGE), (3600, GREEN)), graph=False),
+            stat("Jobs that would be cut off", "Jobs whose wall limit comes after the shutdown of their node.",
+                 f"count({TOO_LONG})", thresholds=ANY_IS_BAD, empty="none", graph=False),
+            stat("Jobs on draining nodes", "Jobs that have to end before these nodes are empty.",
+                 f"sum((count by ({NODE}) ({INFO})) * on ({NODE}) max by ({NODE}) (batch_node_draining{{{OF_NODE}}}))",
+                 empty="none"),
+            stat("Empty in", "Time until the last job of the draining nodes ends by its wall limit.",
+                 f'max(max by ({NODE}) (batch_job_remaining_seconds{{{OF_NODE},basis="wall_limit"}})'
+                 f" and on ({NODE}) (batch_node_draining{{{OF_NODE}}} == 1))", "s", empty="no job in the way"),
+            height=4,
+        ),
+        *line(
+            table(
+                "Nodes that drain or go", "When each node goes, how long its last job may run, and what going would waste.",
+                [Label("instance", "Node", (node_link(),)), Label("cluster", "Cluster")],
+                [
+                    Column("Draining", f"max by ({node}) (batch_node_draining{{{OF_NODE}}}) == 1", hidden=True),
+                    Column("Goes in", f"min by ({node}) ({LEAVING})", "s", steps(RED, (0, ORANGE), (3600, "text"))),
+                    Column("Last job ends in",
+                           f'max by ({node}) (batch_job_remaining_seconds{{{OF_NODE},basis="wall_limit"}})'
+                           f" and on ({node}) (batch_node_draining{{{OF_NODE}}} == 1)", "s"),
+                    Column("Jobs", f"count by ({node}) ({INFO}) and on ({node}) (batch_node_draining{{{OF_NODE}}} == 1)"),
+                    Column("Draining wastes", f"max by ({node}) (batch_node_draining_waste_core_seconds{{{OF_NODE}}}) / 3600"
+                           f" and on ({node}) (batch_node_draining{{{OF_NODE}}} == 1)", CORE_HOURS, decimals=1),
+                    Column("Killing wastes", f"max by ({node}) (batch_node_kill_waste_core_seconds{{{OF_NODE}}}) / 3600"
+                           f" and on ({node}) (batch_node_draining{{{OF_NODE}}} == 1)", CORE_HOURS, decimals=1),
+                ],
+                sort="Goes in", descending=False, empty="no node drains",
+            ),
+            table(
+                "Jobs that would be cut off", "Their wall limit comes after the shutdown. What is left beyond it is lost unless "
+                "they end sooner.",
+                [
+                    Label("job_id", "Job", (job_link(),), 80), Label("user", "User", (user_link(),), 80),
+                    Label("name", "Name"), Label("instance", "Node", (node_link(),)), Label("cluster", "Cluster"),
+                    Label("batch_system", "System"),
+                ],
+                [
+                    Column("Info", f"max by ({key}, user, name) ({INFO} and on ({JOB_KEY}) ({TOO_LONG}))", hidden=True),
+                    Column("Needs up to",
+                           f"max by ({key}) ({TOO_LONG})", "s"),
+                    Column("Has", f'min by ({key}) (batch_job_remaining_seconds{{{OF_NODE},basis="shutdown"}}'
+                           f" and on ({JOB_KEY}) ({TOO_LONG}))", "s", steps(RED, (0, ORANGE), (3600, "text"))),
+                ],
+                sort="Has", descending=False, empty="no job would be cut off",
+            ),
+        ),
+    ]  # fmt: skip
+
+
+def _when() -> list[Placed]:
+    cpus = f"batch_job_allocated_cpus{{{OF_NODE}}}"
+    left = f'batch_job_remaining_seconds{{{OF_NODE},basis="wall_limit"}}'
+    kill = f"batch_job_kill_waste_core_seconds{{{OF_NODE}}}"
+    free = f"(sum(batch_node_allocatable_cpus{{{OF_NODE}}}) - sum({cpus}))"
+
+    def idle(secs: int) -> str:
+        return f"(sum({cpus} * on ({JOB_KEY}) clamp_min({secs} - {left}, 0)) + {free} * {secs})"
+
+    def lost(secs: int) -> str:
+        still = f"on ({JOB_KEY}) ({left} > {secs})"
+        return f"(sum(({kill} + on ({JOB_KEY}) {cpus} * {secs}) and {still}) or vector(0))"
+
+    how = (
+        "Suppose that all these nodes were shut down then, that this is announced now, that no job starts any more, and "
+        "that each job needs all of its wall limit. "
+    )
+    green_to_red = steps(GREEN)
+    return line(
+        bars("Wasted in all", f"{how}Idle CPUs and lost work together: the least is the best time to go.",
+             [now(f"({idle(secs)} + {lost(secs)}) / 3600", name) for name, secs in HORIZONS.items()], CORE_HOURS,
+             thresholds=green_to_red, empty="not known", decimals=0),
+        bars("Of it: CPUs that stay idle", f"{how}CPU time of CPUs that have no job, from now on or from the end of their job.",
+             [now(f"{idle(secs)} / 3600", name) for name, secs in HORIZONS.items()], CORE_HOURS,
+             thresholds=steps("blue"), empty="not known", decimals=0),
+        bars("Of it: work lost by killing", f"{how}What jobs that still run then will have done, as far as it is not saved.",
+             [now(f"{lost(secs)} / 3600", name) for name, secs in HORIZONS.items()], CORE_HOURS,
+             thresholds=steps(ORANGE), empty="not known", decimals=0),
+    )  # fmt: skip
+
+
+def _waste() -> list[Placed]:
+    def by_node(metric: str) -> list[Json]:
+        return [query(f"max by (cluster, instance) ({metric}{{{OF_NODE}}}) / 3600", "{{instance}}")]
+
+    def by_job(metric: str) -> list[Json]:
+        return [
+            query(
+                f"topk(10, max by (cluster, instance, batch_system, job_id, name) ({metric}{{{OF_NODE}}} * on ({JOB_KEY})"
+                f" group_left (name) {INFO})) / 3600",
+                "{{job_id}} {{name}} on {{instance}}",
+            )
+        ]
+
+    node, job = (links_of(dict([each(OF_SERIES)])) for each in (node_link, job_link))
+    return [
+        *line(
+            timeseries("Draining waste by node", "CPU time that would stay idle if the node drained from now on.",
+                       by_node("batch_node_draining_waste_core_seconds"), CORE_HOURS, links=node, empty="not known"),
+            timeseries("Kill waste by node", "CPU time that would be lost if all jobs of the node were killed now.",
+                       by_node("batch_node_kill_waste_core_seconds"), CORE_HOURS, links=node, empty="not known"),
+        ),
+        *line(
+            timeseries("Draining waste by job", "CPU time that would stay idle if the job drained; the ten highest.",
+                       by_job("batch_job_draining_waste_core_seconds"), CORE_HOURS, links=job, empty="not known"),
+            timeseries("Kill waste by job", "CPU time that would be lost if the job was killed now; the ten highest.",
+                       by_job("batch_job_kill_waste_core_seconds"), CORE_HOURS, links=job, empty="not known"),
+        ),
+    ]  # fmt: skip
+
+
+def _anyway() -> list[Placed]:
+    used = f"sum by ({JOB_KEY}) (rate(batch_job_cpu_seconds_total{{{OF_NODE}}}[{RATE}]))"
+    idle = f"clamp_min(batch_job_allocated_cpus{{{OF_NODE}}} - on ({JOB_KEY}) {used}, 0)"
+    memory = (
+        f"clamp_min(batch_job_allocated_memory_bytes{{{OF_NODE}}} - on ({JOB_KEY})"
+        f" batch_job_memory_peak_bytes{{{OF_NODE}}}, 0)"
+    )
+    gpu = (
+        f"clamp_min(batch_job_gpu_allocated{{{OF_NODE}}} - on ({JOB_KEY}, uuid)"
+        f" batch_job_gpu_utilization_ratio{{{OF_NODE}}}, 0)"
+    )
+
+    def by_user(expression: str) -> list[Json]:
+        return [
+            query(
+                f"topk(10, sum by (user) ({expression} * on ({JOB_KEY}) group_left (user) {INFO}))",
+                "{{user}}",
+            )
+        ]
+
+    user = links_of(
+        {"This user": "/d/jobfeatures-user?${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
+         "&var-user=${__field.labels.user}"}
+    )  # fmt: skip
+    return line(
+        timeseries("CPUs idle in jobs, by user", "CPUs that jobs have and leave idle; the ten users with most.",
+                   by_user(idle), "none", stacked=True, links=user, empty="no jobs"),
+        timeseries("Memory never touched, by user", "What jobs were given beyond the most that they ever had.",
+                   by_user(memory), "bytes", stacked=True, links=user, empty="no jobs"),
+        timeseries("GPUs idle in jobs, by user", "Cards that jobs have, as far as they do not compute.",
+                   by_user(gpu), "none", stacked=True, links=user, empty="no GPUs"),
+        timeseries("Idle and free CPUs", "CPUs without a job, CPUs idle in jobs, CPUs in use: where the machine goes.",
+                   [
+                       query(f"sum({used})", "used by jobs"),
+                       query(f"sum({idle})", "idle in jobs"),
+                       query(f"sum(batch_node_allocatable_cpus{{{OF_NODE}}}) - sum(batch_job_allocated_cpus{{{OF_NODE}}})",
+                             "free"),
+                   ], "none", stacked=True, empty="no jobs"),
+    )  # fmt: skip

@@ -1,0 +1,296 @@
+"""One job: what it was given, what it makes of it, how long it has, and what ending it would waste."""
+
+from __future__ import annotations
+
+from grafana.board import (
+    Placed,
+    Row,
+    cluster_variable,
+    dashboard,
+    line,
+    node_link,
+    user_link,
+    variable,
+)
+from grafana.panels import (
+    ANY_IS_BAD,
+    FULLNESS,
+    GREEN,
+    OF_CLUSTER,
+    ORANGE,
+    RED,
+    USEFULNESS,
+    Json,
+    colored,
+    line_over_stack,
+    now,
+    query,
+    stat,
+    steps,
+    timeseries,
+)
+from grafana.tables import Column, Label, table
+
+RATE = "$__rate_interval"
+J = f'{OF_CLUSTER},instance=~"$instance",batch_system="$batch_system",job_id="$job_id"'
+CPU_RATE = f"sum(rate(batch_job_cpu_seconds_total{{{J}}}[{RATE}]))"
+CPUS = f"sum(batch_job_allocated_cpus{{{J}}})"
+OFF = "off unless switched on"
+
+
+def board() -> Json:
+    """Return the dashboard."""
+    known = 'batch_job_info{cluster=~"$cluster"'
+    return dashboard(
+        "job",
+        "Batch: job",
+        "What one job was given and what it makes of it, on all its nodes: CPUs, memory, graphics cards, input and "
+        "output, time left, and what ending it would waste.",
+        ["job"],
+        [
+            cluster_variable(),
+            variable("batch_system", "System", f"{known}}}", "The batch system.", several=False),
+            variable(
+                "job_id", "Job", f'{known},batch_system="$batch_system"}}', "The job's number; may be typed.",
+                several=False,
+            ),
+            variable(
+                "instance", "Node", f'{known},batch_system="$batch_system",job_id="$job_id"}}', "Nodes of the job."
+            ),
+        ],
+        [
+            Row("The job", _job()),
+            Row("CPUs and memory", _cpus_and_memory()),
+            Row("Time left and waste", _time()),
+            Row("Graphics cards and energy", _gpus()),
+            Row("Input, output, waiting", _io()),
+            Row("Steps and commands", _parts(), collapsed=True),
+        ],
+        since="now-3h",
+    )  # fmt: skip
+
+
+def _job() -> list[Placed]:
+    memory = f"sum(batch_job_memory_charged_bytes{{{J}}})"
+    limit = f"sum(batch_job_memory_limit_bytes{{{J}}} or batch_job_allocated_memory_bytes{{{J}}})"
+    return [
+        *line(
+            stat("User", "Whose job it is.", [now(f"max by (user) (batch_job_info{{{J}}})", "{{user}}")], text=True,
+                 empty="not known"),
+            stat("Name", "What the user called it.", [now(f"max by (name) (batch_job_info{{{J}}})", "{{name}}")],
+                 text=True, empty="none"),
+            stat("Partition", "Where it was submitted to.",
+                 [now(f"max by (partition) (batch_job_info{{{J}}})", "{{partition}}")], text=True, empty="none"),
+            stat("State", "What the batch system says of it.",
+                 [now(f"max by (state) (batch_job_state{{{J}}} == 1)", "{{state}}")], text=True, empty="not told"),
+            stat("Nodes", "Nodes on which it is seen.", f"count(batch_job_info{{{J}}})", graph=False),
+            stat("Runs for", "Time since its start, or until its end.",
+                 f"(min(batch_job_end_time_seconds{{{J}}}) or vector(time()))"
+                 f" - on () min(batch_job_start_time_seconds{{{J}}})", "s", graph=False),
+            height=3,
+        ),
+        *line(
+            stat("CPU use", "CPUs kept busy, of those that it has.", f"{CPU_RATE} / {CPUS}", "percentunit",
+                 thresholds=USEFULNESS, decimals=0),
+            stat("Memory use", "Memory counted against it, of its limit.", f"{memory} / {limit}", "percentunit",
+                 thresholds=FULLNESS, decimals=0),
+            stat("GPU use", "Share of time in which its cards computed for it.",
+                 f"sum(batch_job_gpu_utilization_ratio{{{J}}}) / sum(batch_job_gpu_allocated{{{J}}})", "percentunit",
+                 thresholds=USEFULNESS, empty="no GPUs", decimals=0),
+            stat("Ends in", "Time until the first of its limits, its own estimate and a shutdown.",
+                 f'min(batch_job_remaining_seconds{{{J},basis="minimum"}})', "s",
+                 thresholds=steps(RED, (0, ORANGE), (1800, GREEN)), empty="no limit"),
+            stat("Lost if killed", "CPU time that would be lost if it was killed now.",
+                 f"sum(batch_job_kill_waste_core_seconds{{{J}}}) / 3600", "suffix: core h", empty="not known"),
+            stat("OOM kills", "Its processes that the kernel killed for want of memory.",
+                 f"sum(batch_job_oom_kills_total{{{J}}})", thresholds=ANY_IS_BAD, empty="not told", graph=False),
+            height=4,
+        ),
+    ]  # fmt: skip
+
+
+def _cpus_and_memory() -> list[Placed]:
+    component = f'sum by (component) (batch_job_memory_bytes{{{J},component!="swap"}})'
+    return [
+        *line(
+            timeseries(
+                "CPUs", "CPUs that it keeps busy, by mode, under those that it has.",
+                [
+                    query(f"sum by (mode) (rate(batch_job_cpu_seconds_total{{{J}}}[{RATE}]))", "{{mode}}"),
+                    query(CPUS, "allocated"),
+                ],
+                "none", stacked=True,
+                overrides=[line_over_stack("allocated"), colored("user", GREEN), colored("system", ORANGE)],
+                empty="no such job in this time",
+            ),
+            timeseries(
+                "Memory", "What its memory is made of, under the limit at which the kernel kills, and the highest so far.",
+                [
+                    query(component, "{{component}}"),
+                    query(f"sum(batch_job_memory_limit_bytes{{{J}}})", "limit"),
+                    query(f"sum(batch_job_memory_peak_bytes{{{J}}})", "highest so far"),
+                ],
+                "bytes", stacked=True,
+                overrides=[line_over_stack("limit", RED), line_over_stack("highest so far")],
+                empty="no such job in this time",
+            ),
+        ),
+        *line(
+            timeseries(
+                "CPU use by node", "CPUs kept busy, of those that it has on each node.",
+                [
+                    query(
+                        f"sum by (instance) (rate(batch_job_cpu_seconds_total{{{J}}}[{RATE}]))"
+                        f" / sum by (instance) (batch_job_allocated_cpus{{{J}}})",
+                        "{{instance}}",
+                    )
+                ],
+                "percentunit", high=1,
+            ),
+            timeseries(
+                "Memory by node", "Memory that the kernel counts against it on each node.",
+                [query(f"sum by (instance) (batch_job_memory_charged_bytes{{{J}}})", "{{instance}}")], "bytes",
+            ),
+            timeseries(
+                "Processes and threads", "Beside the CPUs that it may use: many more threads only wait for each other.",
+                [
+                    query(f"sum(batch_job_processes{{{J}}})", "processes"),
+                    query(f"sum(batch_job_threads{{{J}}})", "threads"),
+                    query(f"sum(batch_job_cpuset_cpus{{{J}}})", "CPUs of its cpuset"),
+                ],
+                "none", overrides=[line_over_stack("CPUs of its cpuset")],
+            ),
+        ),
+    ]  # fmt: skip
+
+
+def _time() -> list[Placed]:
+    key = "cluster, instance, user, partition, account"
+    return [
+        *line(
+            timeseries(
+                "Time left", "Until each end that is known: wall limit, CPU limit at the present rate, shutdown, its own "
+                "estimate.",
+                [query(f'min by (basis) (batch_job_remaining_seconds{{{J},basis!="minimum"}})', "{{basis}}")],
+                "s", low=None, empty="no end is known",
+            ),
+            timeseries(
+                "Wasted if it ended now", "Draining: idle CPU time until its payloads are done. Killing: work lost. Reported "
+                "by the job itself, or estimated.",
+                [
+                    query(f"sum by (basis) (batch_job_draining_waste_core_seconds{{{J}}}) / 3600", "draining, {{basis}}"),
+                    query(f"sum by (basis) (batch_job_kill_waste_core_seconds{{{J}}}) / 3600", "killing, {{basis}}"),
+                ],
+                "suffix: core h", empty="not known",
+            ),
+            timeseries(
+                "CPUs not used", "CPUs that it has and leaves idle: what it wastes all the time.",
+                [query(f"clamp_min({CPUS} - {CPU_RATE}, 0)", "idle")], "none",
+            ),
+        ),
+        *line(
+            table(
+                "Where it runs", "Its share of each node, and when that goes away.",
+                [
+                    Label("instance", "Node", (node_link(),)), Label("user", "User", (user_link(),)),
+                    Label("account", "Account"), Label("partition", "Partition"), Label("cluster", "Cluster"),
+                ],
+                [
+                    Column("Info", f"max by ({key}) (batch_job_info{{{J}}})", hidden=True),
+                    Column("CPUs", f"max by (cluster, instance) (batch_job_allocated_cpus{{{J}}})"),
+                    Column("Memory given", f"max by (cluster, instance) (batch_job_allocated_memory_bytes{{{J}}})", "bytes"),
+                    Column("Wall limit", f"max by (cluster, instance) (batch_job_wall_limit_seconds{{{J}}})", "s"),
+                    Column("Started", f"min by (cluster, instance) (batch_job_start_time_seconds{{{J}}}) * 1000",
+                           "dateTimeAsIso"),
+                ],
+                sort="Node", descending=False, empty="no such job now",
+            ),
+            timeseries(
+                "What it tells of itself",
+                "From its JOBSTATUS: CPUs in use, and the age of what it told, in minutes.",
+                [
+                    query(f"sum(batch_job_status_used_cpus{{{J}}})", "CPUs it says it uses"),
+                    query(f"max(batch_job_status_age_seconds{{{J}}}) / 60", "age in minutes"),
+                ],
+                "none", empty="it tells nothing",
+            ),
+        ),
+    ]  # fmt: skip
+
+
+def _gpus() -> list[Placed]:
+    def by_card(metric: str) -> list[Json]:
+        return [
+            query(
+                f"{metric} * on (cluster, instance, node, uuid) group_left (index) batch_gpu_info{{{OF_CLUSTER}}}",
+                "{{instance}} GPU {{index}}",
+            )
+        ]
+
+    none = "no GPUs"
+    return line(
+        timeseries("GPU use", "Share of time in which each card computed for the job.",
+                   by_card(f"batch_job_gpu_utilization_ratio{{{J}}}"), "percentunit", high=1, empty=none),
+        timeseries("GPU memory", "Memory of each card that its processes use.",
+                   by_card(f"batch_job_gpu_memory_bytes{{{J}}}"), "bytes", empty=none),
+        timeseries("Power", "What it draws: its part of the processors by CPU time, and its cards.",
+                   [query(f"sum by (source) (rate(batch_job_energy_joules_total{{{J}}}[{RATE}]))", "{{source}}")],
+                   "watt", stacked=True, empty="the nodes do not tell"),
+    )  # fmt: skip
+
+
+def _io() -> list[Placed]:
+    def both(read: str, written: str, name: str) -> list[Json]:
+        return [
+            query(f"sum(rate({read}{{{J}}}[{RATE}]))", f"{name} read"),
+            query(f"-sum(rate({written}{{{J}}}[{RATE}]))", f"{name} written"),
+        ]
+
+    return line(
+        timeseries(
+            "Read and written",
+            "By system calls (cache, pipes and sockets too), and of that from and to storage; written is below zero.",
+            [
+                *both("batch_job_io_read_bytes_total", "batch_job_io_written_bytes_total", "calls"),
+                *both("batch_job_io_storage_read_bytes_total", "batch_job_io_storage_written_bytes_total", "storage"),
+            ],
+            "Bps", low=None, empty="not read",
+        ),
+        timeseries(
+            "Block devices", "What its control group moved from and, below zero, to disks of the node.",
+            both("batch_job_block_read_bytes_total", "batch_job_block_written_bytes_total", "disks"),
+            "Bps", low=None, empty="the kernel does not count it",
+        ),
+        timeseries(
+            "Waiting", "Share of time in which one of its tasks (some), or all that had work (full), stalled for want of "
+            "CPUs, memory or disks.",
+            [
+                query(f"avg by (resource, share) (rate(batch_job_pressure_seconds_total{{{J}}}[{RATE}]))",
+                      "{{resource}} {{share}}"),
+            ],
+            "percentunit", empty="the kernel does not tell: it does with cgroup v2",
+        ),
+        timeseries(
+            "Short of memory", "Times a second that it ran into its memory limit: the kernel reclaims, and kills where that "
+            "does not help.",
+            [query(f"sum by (instance) (rate(batch_job_memory_limit_hits_total{{{J}}}[{RATE}]))", "{{instance}}")],
+            "none", empty="the kernel does not count it",
+        ),
+    )  # fmt: skip
+
+
+def _parts() -> list[Placed]:
+    return line(
+        timeseries("CPUs by step", "CPUs that each step keeps busy; with the setting jobs.steps.",
+                   [query(f"sum by (step) (rate(batch_job_step_cpu_seconds_total{{{J}}}[{RATE}]))", "step {{step}}")],
+                   "none", stacked=True, empty=OFF),
+        timeseries("Memory by step", "Memory counted against each step; with the setting jobs.steps.",
+                   [query(f"sum by (step) (batch_job_step_memory_charged_bytes{{{J}}})", "step {{step}}")], "bytes",
+                   stacked=True, empty=OFF),
+        timeseries("CPUs by command", "CPUs that its processes keep busy, by command; with the collector processes.",
+                   [query(f"sum by (command) (rate(batch_job_command_cpu_seconds_total{{{J}}}[{RATE}]))", "{{command}}")],
+                   "none", stacked=True, empty=OFF),
+        timeseries("Memory by command", "Resident memory by command; with the collector processes.",
+                   [query(f"sum by (command) (batch_job_command_resident_bytes{{{J}}})", "{{command}}")], "bytes",
+                   stacked=True, empty=OFF),
+    )  # fmt: skip

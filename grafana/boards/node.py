@@ -1,0 +1,353 @@
+"""A node: how full it is, and which jobs fill it."""
+
+from __future__ import annotations
+
+from grafana.board import (
+    OF_SERIES,
+    Placed,
+    Row,
+    cluster_variable,
+    dashboard,
+    job_link,
+    line,
+    node_link,
+    user_link,
+    variable,
+)
+from grafana.panels import (
+    ANY_IS_BAD,
+    ANY_IS_WORTH_A_LOOK,
+    FULLNESS,
+    GREEN,
+    GREY,
+    OF_NODE,
+    ORANGE,
+    RED,
+    Json,
+    colored,
+    line_over_stack,
+    links_of,
+    query,
+    stat,
+    steps,
+    timeseries,
+)
+from grafana.tables import Column, Label, table
+
+RATE = "$__rate_interval"
+BUSY = f'sum(rate(batch_node_cpu_seconds_total{{{OF_NODE},mode!~"idle|iowait"}}[{RATE}]))'
+ROW_KEY = "cluster, instance, batch_system, job_id"
+JOB = "{{job_id}} on {{instance}}"
+
+
+def board() -> Json:
+    """Return the dashboard."""
+    return dashboard(
+        "node",
+        "Batch: node",
+        "How full a node is, which jobs fill it, how long they stay, and when the node goes away.",
+        ["node"],
+        [
+            cluster_variable(),
+            variable(
+                "instance", "Node", 'batch_node_cores{cluster=~"$cluster"}', "Nodes, by the address scraped."
+            ),
+        ],
+        [
+            Row("Now", _now()),
+            Row("Jobs here", _jobs()),
+            Row("The whole node", _whole()),
+            Row("Leaving", _leaving()),
+        ],
+    )
+
+
+def _now() -> list[Placed]:
+    return line(
+        stat("Jobs", "Jobs that run on these nodes.", f"count(batch_job_info{{{OF_NODE}}})", empty="none"),
+        stat(
+            "CPUs allocated",
+            "CPUs that jobs have, of those that jobs may get.",
+            f"sum(batch_job_allocated_cpus{{{OF_NODE}}}) / sum(batch_node_allocatable_cpus{{{OF_NODE}}})",
+            "percentunit",
+            empty="no jobs",
+        ),
+        stat(
+            "CPUs busy",
+            "CPU time of everything on the node, neither idle nor waiting for disks, of all cores.",
+            f"{BUSY} / sum(batch_node_cores{{{OF_NODE}}})",
+            "percentunit",
+        ),
+        stat(
+            "Memory used",
+            "Memory that is not available to new work.",
+            f'1 - sum(batch_node_memory_bytes{{{OF_NODE},kind="available"}})'
+            f' / sum(batch_node_memory_bytes{{{OF_NODE},kind="total"}})',
+            "percentunit",
+            thresholds=FULLNESS,
+        ),
+        stat(
+            "Power",
+            "What processors, their memory and graphics cards draw, where the node can tell.",
+            f'sum(rate(batch_node_energy_joules_total{{{OF_NODE},domain!="psys"}}[{RATE}]))'
+            f" + (sum(batch_gpu_power_watts{{{OF_NODE}}}) or vector(0))",
+            "watt",
+            empty="not told",
+        ),
+        stat(
+            "Draining",
+            "Nodes of these that take no more jobs, or have a time to go.",
+            f"sum(max by (cluster, instance, node) (batch_node_draining{{{OF_NODE}}}))",
+            thresholds=ANY_IS_WORTH_A_LOOK,
+            graph=False,
+        ),
+        stat(
+            "OOM kills",
+            "Processes that the kernel killed for want of memory in the time shown.",
+            f"sum(increase(batch_node_oom_kills_total{{{OF_NODE}}}[$__range]))",
+            thresholds=ANY_IS_BAD,
+            decimals=0,
+            graph=False,
+        ),
+        stat(
+            "Up since",
+            "Time since the node that was booted last.",
+            f"time() - max(batch_node_boot_time_seconds{{{OF_NODE}}})",
+            "s",
+            graph=False,
+        ),
+        height=4,
+    )
+
+
+def _jobs() -> list[Placed]:
+    rate = f"sum by ({ROW_KEY}) (rate(batch_job_cpu_seconds_total{{{OF_NODE}}}[{RATE}]))"
+    memory = f"max by ({ROW_KEY}) (batch_job_memory_charged_bytes{{{OF_NODE}}})"
+    limit = f"max by ({ROW_KEY}) (batch_job_memory_limit_bytes{{{OF_NODE}}})"
+    cpus = f"max by ({ROW_KEY}) (batch_job_allocated_cpus{{{OF_NODE}}})"
+    return [
+        *line(
+            table(
+                "Jobs",
+                "Every job on these nodes: what it has, what it uses of that, and how long it still runs. A job's "
+                "number leads to its page.",
+                [
+                    Label("job_id", "Job", (job_link(),), 90),
+                    Label("instance", "Node", (node_link(),), 120),
+                    Label("user", "User", (user_link(),), 90),
+                    Label("partition", "Partition", width=90),
+                    Label("name", "Name"),
+                    Label("cluster", "Cluster", width=80),
+                    Label("batch_system", "System", width=80),
+                ],
+                [
+                    Column(
+                        "Info",
+                        f"max by ({ROW_KEY}, user, partition, name) (batch_job_info{{{OF_NODE}}})",
+                        hidden=True,
+                    ),
+                    Column("CPUs", cpus, width=70),
+                    Column(
+                        "CPU use",
+                        f"{rate} / {cpus}",
+                        "percentunit",
+                        steps(RED, (0.25, ORANGE), (0.6, GREEN)),
+                        gauge=True,
+                        low=0,
+                        high=1,
+                        decimals=0,
+                    ),
+                    Column("Memory", memory, "bytes", width=90),
+                    Column(
+                        "Of its limit",
+                        f"{memory} / {limit}",
+                        "percentunit",
+                        FULLNESS,
+                        gauge=True,
+                        low=0,
+                        high=1,
+                        decimals=0,
+                    ),
+                    Column(
+                        "Ends in",
+                        f'min by ({ROW_KEY}) (batch_job_remaining_seconds{{{OF_NODE},basis="minimum"}})',
+                        "s",
+                        steps(RED, (0, ORANGE), (1800, "text")),
+                        width=100,
+                    ),
+                ],
+                sort="Job",
+                descending=False,
+                empty="no jobs",
+            ),
+        ),
+        *line(
+            timeseries(
+                "CPUs used by job",
+                "CPUs that each job keeps busy, stacked, under the CPUs that are allocated.",
+                [
+                    query(
+                        f"sum by ({ROW_KEY}) (rate(batch_job_cpu_seconds_total{{{OF_NODE}}}[{RATE}]))", JOB
+                    ),
+                    query(f"sum(batch_job_allocated_cpus{{{OF_NODE}}})", "allocated"),
+                ],
+                "none",
+                stacked=True,
+                overrides=[line_over_stack("allocated")],
+                links=links_of(dict([job_link(OF_SERIES)])),
+                empty="no jobs",
+            ),
+            timeseries(
+                "Memory by job",
+                "Memory that the kernel counts against each job, page cache included, under what the batch system "
+                "gave to all.",
+                [
+                    query(f"batch_job_memory_charged_bytes{{{OF_NODE}}}", JOB),
+                    query(f"sum(batch_job_allocated_memory_bytes{{{OF_NODE}}})", "allocated"),
+                ],
+                "bytes",
+                stacked=True,
+                overrides=[line_over_stack("allocated")],
+                links=links_of(dict([job_link(OF_SERIES)])),
+                empty="no jobs",
+            ),
+        ),
+    ]
+
+
+def _whole() -> list[Placed]:
+    by_mode = f'sum by (mode) (rate(batch_node_cpu_seconds_total{{{OF_NODE},mode!="idle"}}[{RATE}]))'
+    return [
+        *line(
+            timeseries(
+                "CPU by mode",
+                "Cores in use by what the kernel says they do. iowait is idle time in which something waits for disks.",
+                [query(by_mode, "{{mode}}"), query(f"sum(batch_node_cores{{{OF_NODE}}})", "cores")],
+                "none",
+                stacked=True,
+                overrides=[line_over_stack("cores"), colored("iowait", GREY), colored("user", GREEN)],
+            ),
+            timeseries(
+                "Load",
+                "Load average over one and fifteen minutes, and threads that run or would, beside the cores.",
+                [
+                    query(f'sum(batch_node_load{{{OF_NODE},minutes="1"}})', "1 minute"),
+                    query(f'sum(batch_node_load{{{OF_NODE},minutes="15"}})', "15 minutes"),
+                    query(f"sum(batch_node_runnable_threads{{{OF_NODE}}})", "runnable threads"),
+                    query(f"sum(batch_node_cores{{{OF_NODE}}})", "cores"),
+                ],
+                "none",
+                overrides=[line_over_stack("cores")],
+            ),
+            timeseries(
+                "Memory",
+                "Memory by kind as /proc/meminfo counts it; what is neither free nor named here is in use.",
+                [
+                    query(
+                        f'sum by (kind) (batch_node_memory_bytes{{{OF_NODE},kind=~"total|available|free|cached|shmem"}})',
+                        "{{kind}}",
+                    ),
+                ],
+                "bytes",
+                overrides=[line_over_stack("total")],
+            ),
+        ),
+        *line(
+            timeseries(
+                "Pressure",
+                "Share of time in which at least one task (some), or all that had work (full), stalled for want of CPUs, "
+                "memory or disks.",
+                [
+                    query(
+                        f"avg by (resource, share) (rate(batch_node_pressure_seconds_total{{{OF_NODE}}}[{RATE}]))",
+                        "{{resource}} {{share}}",
+                    )
+                ],
+                "percentunit",
+            ),
+            timeseries(
+                "Disks",
+                "What whole disks read and, below zero, write.",
+                [
+                    query(
+                        f"sum by (instance, device) (rate(batch_node_disk_read_bytes_total{{{OF_NODE}}}[{RATE}]))",
+                        "{{instance}} {{device}} read",
+                    ),
+                    query(
+                        f"-sum by (instance, device) (rate(batch_node_disk_written_bytes_total{{{OF_NODE}}}[{RATE}]))",
+                        "{{instance}} {{device}} written",
+                    ),
+                ],
+                "Bps",
+                low=None,
+            ),
+            timeseries(
+                "Disks busy",
+                "Share of time in which a disk had something to do.",
+                [
+                    query(
+                        f"rate(batch_node_disk_io_time_seconds_total{{{OF_NODE}}}[{RATE}])",
+                        "{{instance}} {{device}}",
+                    ),
+                ],
+                "percentunit",
+                high=1,
+            ),
+        ),
+        *line(
+            timeseries(
+                "Power by part",
+                "What processors and their memory draw by the kernel's counters, and cards by their driver's.",
+                [
+                    query(
+                        f"rate(batch_node_energy_joules_total{{{OF_NODE}}}[{RATE}])",
+                        "{{instance}} {{domain}}",
+                    ),
+                    query(f"sum by (instance) (batch_gpu_power_watts{{{OF_NODE}}})", "{{instance}} GPUs"),
+                ],
+                "watt",
+                empty="the node does not tell",
+            ),
+            timeseries(
+                "Processes and threads",
+                "Processes of the node, and of its jobs; threads, those of the kernel included.",
+                [
+                    query(f"sum(batch_node_processes{{{OF_NODE}}})", "processes"),
+                    query(f"sum(batch_node_threads{{{OF_NODE}}})", "threads"),
+                    query(f"sum(batch_job_processes{{{OF_NODE}}})", "processes of jobs"),
+                ],
+                "none",
+            ),
+        ),
+    ]
+
+
+def _leaving() -> list[Placed]:
+    remaining = f'batch_job_remaining_seconds{{{OF_NODE},basis="minimum"}}'
+    return line(
+        timeseries(
+            "Time left by job",
+            "Time until each job ends by the first of its limits, its own estimate and a shutdown.",
+            [query(f"max by ({ROW_KEY}) ({remaining})", JOB)],
+            "s",
+            links=links_of(dict([job_link(OF_SERIES)])),
+            low=None,
+            empty="no jobs with a known end",
+        ),
+        timeseries(
+            "Wasted if it drained, or if all were killed",
+            "CPU time that would stay idle until the last job is gone, and that would be lost if all jobs were killed.",
+            [
+                query(
+                    f"sum(max by (cluster, instance, node) (batch_node_draining_waste_core_seconds{{{OF_NODE}}})) / 3600",
+                    "draining",
+                ),
+                query(
+                    f"sum(max by (cluster, instance, node) (batch_node_kill_waste_core_seconds{{{OF_NODE}}})) / 3600",
+                    "killing",
+                ),
+            ],
+            "suffix: core h",
+            empty="not known of every job",
+        ),
+    )

@@ -1,0 +1,202 @@
+"""A user: own jobs, what they have and use, what is wasted, and how punctual they were."""
+
+from __future__ import annotations
+
+from grafana.board import (
+    OF_SERIES,
+    Placed,
+    Row,
+    cluster_variable,
+    dashboard,
+    job_link,
+    line,
+    node_link,
+    variable,
+)
+from grafana.panels import (
+    FULLNESS,
+    GPU_KEY,
+    JOB_KEY,
+    OF_CLUSTER,
+    ORANGE,
+    RED,
+    USEFULNESS,
+    Json,
+    line_over_stack,
+    links_of,
+    query,
+    stat,
+    steps,
+    timeseries,
+)
+from grafana.tables import Column, Label, table
+
+RATE = "$__rate_interval"
+MINE = f'{OF_CLUSTER},user=~"$user"'
+INFO = f"batch_job_info{{{MINE}}}"
+OWN = f"* on ({JOB_KEY}) group_left (user) {INFO}"
+KEY = "cluster, instance, batch_system, job_id"
+CPU_RATE = f"sum(rate(batch_job_cpu_seconds_total{{{OF_CLUSTER}}}[{RATE}]) {OWN})"
+CPUS = f"sum(batch_job_allocated_cpus{{{OF_CLUSTER}}} {OWN})"
+GPU_SECS = f"sum(batch_job_gpu_utilization_ratio{{{OF_CLUSTER}}} {OWN})"
+GPUS = f"sum(batch_job_gpu_allocated{{{OF_CLUSTER}}} {OWN})"
+NOBODY = "no jobs"
+
+
+def board() -> Json:
+    """Return the dashboard."""
+    return dashboard(
+        "user",
+        "Batch: user",
+        "The running jobs of one user or several: what they have, use and waste, and how late jobs ended against what "
+        "the user may expect.",
+        ["user"],
+        [
+            cluster_variable(),
+            variable(
+                "user", "User", 'batch_job_info{cluster=~"$cluster"}', "Users who have jobs in this time."
+            ),
+        ],
+        [
+            Row("Now", _now()),
+            Row("Jobs", _jobs()),
+            Row("Given and used", _used()),
+            Row("Waste", _waste()),
+            Row("Punctuality", _punctuality()),
+        ],
+    )
+
+
+def _now() -> list[Placed]:
+    memory = f"sum(batch_job_memory_charged_bytes{{{OF_CLUSTER}}} {OWN})"
+    given = f"sum(batch_job_allocated_memory_bytes{{{OF_CLUSTER}}} {OWN})"
+    return line(
+        stat("Jobs", "Running jobs, one of several nodes counted once.",
+             f"count(count by (cluster, batch_system, job_id) ({INFO}))", empty="none"),
+        stat("CPUs", "CPUs that the jobs have.", CPUS, empty=NOBODY),
+        stat("CPU use", "CPUs kept busy, of those that the jobs have.", f"{CPU_RATE} / {CPUS}", "percentunit",
+             thresholds=USEFULNESS, empty=NOBODY, decimals=0),
+        stat("Memory use", "Memory counted against the jobs, of what they were given.", f"{memory} / {given}",
+             "percentunit", empty=NOBODY, decimals=0),
+        stat("GPUs", "Cards that the jobs have.", GPUS, empty="no GPUs"),
+        stat("GPU use", "Share of time in which the jobs' cards computed for them.", f"{GPU_SECS} / {GPUS}",
+             "percentunit", thresholds=USEFULNESS, empty="no GPUs", decimals=0),
+        height=4,
+    )  # fmt: skip
+
+
+def _jobs() -> list[Placed]:
+    rate = f"sum by ({KEY}) (rate(batch_job_cpu_seconds_total{{{OF_CLUSTER}}}[{RATE}]) {OWN})"
+    cpus = f"max by ({KEY}) (batch_job_allocated_cpus{{{OF_CLUSTER}}} {OWN})"
+    memory = f"max by ({KEY}) (batch_job_memory_charged_bytes{{{OF_CLUSTER}}} {OWN})"
+    limit = f"max by ({KEY}) (batch_job_memory_limit_bytes{{{OF_CLUSTER}}} {OWN})"
+    ends = f'min by ({KEY}) (batch_job_remaining_seconds{{{OF_CLUSTER},basis="minimum"}} {OWN})'
+    killed = f"max by ({KEY}) (batch_job_kill_waste_core_seconds{{{OF_CLUSTER}}} {OWN}) / 3600"
+    bad = steps(RED, (0.25, ORANGE), (0.6, "green"))
+    return line(
+        table(
+            "Running jobs", "Each job on each of its nodes. A job's number leads to its page.",
+            [
+                Label("job_id", "Job", (job_link(),), 80), Label("instance", "Node", (node_link(),), 120),
+                Label("user", "User", width=80), Label("partition", "Partition", width=90), Label("name", "Name"),
+                Label("cluster", "Cluster", width=80), Label("batch_system", "System", width=80),
+            ],
+            [
+                Column("Info", f"max by ({KEY}, user, partition, name) ({INFO})", hidden=True),
+                Column("CPUs", cpus, width=70),
+                Column("CPU use", f"{rate} / {cpus}", "percentunit", bad, gauge=True, low=0, high=1, decimals=0),
+                Column("Memory", memory, "bytes", width=90),
+                Column("Of its limit", f"{memory} / {limit}", "percentunit", FULLNESS, gauge=True, low=0, high=1,
+                       decimals=0),
+                Column("Ends in", ends, "s", steps(RED, (0, ORANGE), (1800, "text")), width=100),
+                Column("Lost if killed", killed, "suffix: core h", decimals=1, width=120),
+            ],
+            sort="Job", descending=False, empty=NOBODY,
+        ),
+    )  # fmt: skip
+
+
+def _used() -> list[Placed]:
+    return line(
+        timeseries("CPUs", "CPUs kept busy under those that the jobs have.",
+                   [query(CPU_RATE, "used"), query(CPUS, "allocated")], "none",
+                   overrides=[line_over_stack("allocated")], empty=NOBODY),
+        timeseries("Memory", "Memory counted against the jobs under what they were given.",
+                   [
+                       query(f"sum(batch_job_memory_charged_bytes{{{OF_CLUSTER}}} {OWN})", "used"),
+                       query(f"sum(batch_job_allocated_memory_bytes{{{OF_CLUSTER}}} {OWN})", "allocated"),
+                   ], "bytes", overrides=[line_over_stack("allocated")], empty=NOBODY),
+        timeseries("GPUs", "Cards in use under those that the jobs have.",
+                   [query(GPU_SECS, "used"), query(GPUS, "allocated")], "none",
+                   overrides=[line_over_stack("allocated")], empty="no GPUs"),
+    )  # fmt: skip
+
+
+def _waste() -> list[Placed]:
+    idle = (
+        f"clamp_min(batch_job_allocated_cpus{{{OF_CLUSTER}}} - on ({JOB_KEY})"
+        f" sum by ({JOB_KEY}) (rate(batch_job_cpu_seconds_total{{{OF_CLUSTER}}}[{RATE}])), 0)"
+    )
+    unused = (
+        f"clamp_min(batch_job_allocated_memory_bytes{{{OF_CLUSTER}}} - on ({JOB_KEY})"
+        f" batch_job_memory_peak_bytes{{{OF_CLUSTER}}}, 0)"
+    )
+    gpus = (
+        f"batch_job_gpu_allocated{{{OF_CLUSTER}}} * on ({GPU_KEY}) group_left ()"
+        f" (rate(batch_gpu_busy_seconds_total{{{OF_CLUSTER}}}[{RATE}]) < bool 0.05)"
+    )
+    by_job = links_of(dict([job_link(OF_SERIES)]))
+    return [
+        *line(
+            timeseries("CPUs idle, by job", "CPUs that jobs have and leave idle; the ten worst.",
+                       [query(f"topk(10, sum by (cluster, batch_system, job_id, name) ({idle} * on ({JOB_KEY})"
+                              f" group_left (name) {INFO}))", "{{job_id}} {{name}}")],
+                       "none", stacked=True, links=by_job, empty=NOBODY),
+            timeseries("Memory asked and never touched, by job",
+                       "What jobs were given beyond the most that they ever had; the ten worst.",
+                       [query(f"topk(10, sum by (cluster, batch_system, job_id, name) ({unused} * on ({JOB_KEY})"
+                              f" group_left (name) {INFO}))", "{{job_id}} {{name}}")],
+                       "bytes", stacked=True, links=by_job, empty=NOBODY),
+            timeseries("GPUs held idle", "Cards that jobs have and that computed for less than a twentieth of the time.",
+                       [query(f"sum by (job_id) (({gpus}) * on ({JOB_KEY}) group_left () {INFO})", "job {{job_id}}")],
+                       "none", stacked=True, empty="no GPUs"),
+        ),
+        *line(
+            timeseries("Lost if killed now", "CPU time that would be lost if the jobs were killed, and idle if they drained.",
+                       [
+                           query(f"sum(batch_job_kill_waste_core_seconds{{{OF_CLUSTER}}} {OWN}) / 3600", "killed"),
+                           query(f"sum(batch_job_draining_waste_core_seconds{{{OF_CLUSTER}}} {OWN}) / 3600", "drained"),
+                       ], "suffix: core h", empty="not known"),
+            timeseries("Power", "What the jobs draw: their part of processors, and their cards.",
+                       [query(f"sum by (source) (rate(batch_job_energy_joules_total{{{OF_CLUSTER}}}[{RATE}])"
+                              f" * on ({JOB_KEY}) group_left () {INFO})", "{{source}}")],
+                       "watt", stacked=True, empty="the nodes do not tell"),
+        ),
+    ]  # fmt: skip
+
+
+def _punctuality() -> list[Placed]:
+    late = steps("green", (0.05, ORANGE), (0.25, RED))
+    veet = f"batch_schedule_user_veet_ratio{{{MINE}}}"
+    weighted = f"batch_schedule_user_weighted_tardiness_cpu_seconds_total{{{MINE}}}"
+    only = "among the users with most tardiness only"
+    return [
+        (
+            stat("Jobs ended late", "Part of the user's jobs that ended after the time that the default share promises.",
+                 [query(f"max by (user) ({veet})", "{{user}}")], "percentunit", thresholds=late, empty=only),
+            6, 8,
+        ),
+        (
+            timeseries("Jobs ended late over time", "The same over time, beside the user in the middle.",
+                       [
+                           query(f"max by (user) ({veet})", "{{user}}"),
+                           query(f'max(batch_schedule_veet_ratio{{{OF_CLUSTER},quantile="0.5"}})', "median of all users"),
+                       ], "percentunit", overrides=[line_over_stack("median of all users")], empty=only),
+            9, 8,
+        ),
+        (
+            timeseries("Weighted tardiness", "How much later than promised, times CPUs, added up since the controller's start.",
+                       [query(f"sum by (user) ({weighted}) / 3600", "{{user}}")], "suffix: core h", empty=only),
+            9, 8,
+        ),
+    ]  # fmt: skip
