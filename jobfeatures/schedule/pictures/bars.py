@@ -92,7 +92,8 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         axes.barh(row, value, height=0.66, color=COLOURS[row % len(COLOURS)], alpha=0.85)
         middle = panel.middles[row] if panel.middles else None
         beyond = max(value, middle or 0) + (0.02 if middle is None else 0.04) * most
-        axes.text(beyond, row, panel.labels[row], va="center", fontsize=8.5, zorder=4)
+        axes.text(beyond, row, panel.labels[row], va="center", fontsize=8.5, zorder=4,
+                  bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
     known = [(middle, row) for row, middle in enumerate(panel.middles) if middle is not None]
     if known:
         axes.plot(*zip(*known, strict=True), linestyle="", marker="D", markersize=5, color=INK,

@@ -59,11 +59,14 @@ def compute_heats(views: Sequence[View]) -> list[Heat]:
 
 
 def are_alike(views: Sequence[View]) -> bool:
-    """Tell whether schedules are of one workload: the same users, and much of the time in common."""
-    first = min(view.last_secs for view in views) - max(view.first_secs for view in views)
-    whole = max(view.last_secs for view in views) - min(view.first_secs for view in views)
-    same = all(set(view.users) == set(views[0].users) for view in views)
-    return len(views) == 1 or (same and first >= ALIKE * whole)
+    """Tell whether schedules are of one workload.
+
+    They have the same users, and the same first arrival or much of the time in common.
+    """
+    firsts, lasts = [view.first_secs for view in views], [view.last_secs for view in views]
+    if any(set(view.users) != set(views[0].users) for view in views):
+        return False
+    return len(set(firsts)) == 1 or min(lasts) - max(firsts) >= ALIKE * (max(lasts) - min(firsts))
 
 
 def _heat(view: View, beside: Sequence[View], span: tuple[float, float]) -> Heat:

@@ -87,8 +87,8 @@ def styled() -> Iterator[None]:
 
 def dark_for_many() -> Colormap:
     """Return colours from light to dark that everybody sees in order, and that stand out on EMPTY."""
-    whole = matplotlib.colormaps["cividis_r"]
-    return LinearSegmentedColormap.from_list("many", [whole(0.06 + 0.94 * step / 255) for step in range(256)])
+    whole = matplotlib.colormaps["viridis_r"]
+    return LinearSegmentedColormap.from_list("many", [whole(0.08 + 0.92 * step / 255) for step in range(256)])
 
 
 def time_unit(span_secs: float) -> tuple[int, str]:
