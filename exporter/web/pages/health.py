@@ -7,7 +7,7 @@ from exporter.context import Context
 from exporter.exposition import labels
 from exporter.web.pages.markup import Html, join, name, tag
 from exporter.web.pages.numbers import Numbers
-from exporter.web.pages.pieces import Cell, Row, badge, figure, lines, section, table
+from exporter.web.pages.pieces import Cell, Row, badge, figure, lines, note, section, table
 from exporter.web.pages.units import format_bytes, format_figure, format_span
 
 
@@ -45,6 +45,8 @@ def _sources(context: Context, numbers: Numbers) -> Html:
                 ]
             )
         )
+    if not rows:
+        return note("No batch system is asked.")
     head = ["Source", "State", "Last answer", "Jobs", "Failures"]
     return table("Batch sources", head, rows, identity="sources-table", kind="cards")
 
@@ -84,8 +86,7 @@ def _own(context: Context, numbers: Numbers) -> Html:
     if context.publisher is not None:
         published, failed = numbers.one(features.PUBLISHED), numbers.one(features.FAILURES)
         add("Jobs with a feature directory", figure(features.PUBLISHED, published, _count))
-        mark = badge("failing", "warn") if failed else None
-        add("Directories that could not be written", figure(features.FAILURES, failed, _count), " ", mark)
+        add("Failures to write or remove one", figure(features.FAILURES, failed, _count))
     add("Memory of the exporter", figure(process.RESIDENT, numbers.one(process.RESIDENT), format_bytes))
     add("CPU time of the exporter", figure(process.CPU, numbers.one(process.CPU), format_span))
     return table("At work", ["What", "Figure"], rows, identity="own-table")

@@ -201,7 +201,9 @@ def _processes(each: JobFigures) -> Cell:
         return _unknown()
     threads = None
     if each.threads is not None:
-        threads = join(figure(jobs.THREADS, each.threads, format_figure), " threads")
+        threads = join(
+            figure(jobs.THREADS, each.threads, format_figure), " threads" if each.threads != 1 else " thread"
+        )
     return Cell(
         lines(figure(jobs.PROCESSES, each.processes, format_figure), threads), each.processes, "number"
     )

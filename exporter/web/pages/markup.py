@@ -6,8 +6,8 @@ breaks, characters that reverse the text behind them, ten thousand letters.
 
 from __future__ import annotations
 
-import html
 import re
+from functools import cache
 
 MAX_SHOWN = 48  # characters of a name
 MAX_TITLE = 200  # of one that is shortened, when it is pointed at
@@ -16,6 +16,7 @@ MAX_TITLE = 200  # of one that is shortened, when it is pointed at
 _UNSHOWABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffc\ud800-\udfff]"
 )
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 _VOID = frozenset({"meta", "link", "input", "br"})
 
 Attribute = str | int | float | bool | None
@@ -50,13 +51,21 @@ def join(*children: Child) -> Html:
 def _attribute(name: str, value: Attribute) -> str:
     if value is None or value is False:
         return ""
-    name = name.rstrip("_").replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{escape(str(value))}"'
+    return _spelled(name) if value is True else f'{_spelled(name)}="{escape(str(value))}"'
+
+
+@cache  # names stand in our code
+def _spelled(name: str) -> str:
+    return " " + name.rstrip("_").replace("_", "-")
 
 
 def escape(text: str) -> str:
     """Return a text that means itself in content and in attributes; what cannot be shown is U+FFFD."""
-    return html.escape(_UNSHOWABLE.sub("\ufffd", text))
+    if text.isalnum() and text.isascii():
+        return text
+    if not (text.isascii() and text.isprintable()):
+        text = _UNSHOWABLE.sub("\ufffd", text)
+    return text.translate(_ENTITIES)
 
 
 def shorten(text: str, limit: int = MAX_SHOWN) -> str:

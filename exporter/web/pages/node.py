@@ -135,7 +135,7 @@ def _tiles(context: Context, numbers: Numbers, shown: Sequence[JobFigures], *, h
 def _cpu_tile(context: Context, numbers: Numbers) -> Html:
     busy, cores = context.node_busy_cpus, numbers.one(node.CORES)
     if busy is None or not cores:
-        return tile("CPUs busy", UNKNOWN)
+        return tile("CPUs busy", lines(UNKNOWN))
     share = busy / cores
     label = f"{format_figure(busy)} of {format_figure(cores)} CPUs busy"
     drawn = bar(label, Part(share, "over" if share > CROWDED else "used"))
@@ -149,7 +149,7 @@ def _memory_tile(numbers: Numbers) -> Html:
     total = numbers.one(node.MEMORY, labels(kind="total"))
     free = numbers.one(node.MEMORY, labels(kind="available"))
     if not total or free is None:
-        return tile("Memory", UNKNOWN)
+        return tile("Memory", lines(UNKNOWN))
     share = 1 - free / total
     label = f"{format_bytes(total - free)} of {format_bytes(total)} memory in use"
     drawn = bar(label, Part(share, "bad-bar" if share > CROWDED else "used"))

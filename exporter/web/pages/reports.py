@@ -29,8 +29,10 @@ from jobfeatures.status.board import StatusView
 STALE_SECS = 3600.0  # a job that has not written for so long is pointed out
 
 
-def reports_section(context: Context, numbers: Numbers, tz: tzinfo | None) -> Html:
-    """Return the section: jobs that report, and what was refused."""
+def reports_section(context: Context, numbers: Numbers, tz: tzinfo | None) -> Html | None:
+    """Return the section: jobs that report, and what was refused; None where no job could."""
+    if not context.statuses and not any(context.status_violations.values()):
+        return None
     told = [(key, view) for key, view in context.statuses.items() if view.status is not None or view.problem]
     rows = [_row(key, view, context, numbers, tz) for key, view in told[:MAX_ROWS]]
     said = f"{len(told)} of {len(context.statuses)} jobs report; the waste of the others is estimated."

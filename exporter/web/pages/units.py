@@ -58,6 +58,8 @@ def format_span(secs: float) -> str:
 def format_share(ratio: float) -> str:
     """Return a share in percent."""
     percent = ratio * 100
+    if 0 < percent < 0.05:
+        return f"< 0.1{_THIN}%"
     return f"{percent:.1f}{_THIN}%" if 0 < percent < 9.95 else f"{percent:.0f}{_THIN}%"
 
 

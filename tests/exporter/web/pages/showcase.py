@@ -271,7 +271,7 @@ def families_of(context: Context, role: str = "node") -> list[Family]:
     found += [Family(process.RESIDENT, [("", 62 * 2**20)]), Family(process.CPU, [("", 311.5)])]
     if context.snapshot is not None:
         found.append(Family(process.SAMPLE, [("", context.snapshot.duration_secs)]))
-    texts = [labels(collector=name) for name in names]
+    texts = [labels(collector=name) for name in ("sources", "sinks", "process")]
     return [
         *found,
         Family(SUCCESS, [(text, 1) for text in texts]),

@@ -78,5 +78,6 @@ def test_times_are_told_with_their_zone_and_for_machines():
 def test_shares_and_core_hours():
     assert units.format_share(0.048) == f"4.8{THIN}%"
     assert units.format_share(0.97) == f"97{THIN}%"
+    assert units.format_share(0.0001) == f"< 0.1{THIN}%"
     assert units.format_share(0) == f"0{THIN}%"
     assert units.format_core_hours(5400) == f"1.5{THIN}core{THIN}h"

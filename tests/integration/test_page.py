@@ -1,0 +1,326 @@
+"""The page in a real Chromium: of the demonstration, of constructed nodes, and of a constructed cluster.
+
+JOBFEATURES_PICTURES names a folder that gets a screenshot of each page, light and dark, wide and narrow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from exporter.web import front
+from exporter.web.front import Front
+from exporter.web.pages.controller import render_controller
+from exporter.web.pages.node import render_node
+from tests.exporter.conftest import make_context
+from tests.exporter.web.pages import showcase
+from tests.integration.conftest import until
+
+BIN = Path(sys.executable).parent
+PHONE, WIDE = {"width": 375, "height": 812}, {"width": 1440, "height": 900}
+
+
+@dataclass
+class Constructed:
+    """What a `Front` shows; the figures change with each look."""
+
+    make: object
+    looks: int = 0
+
+    def html(self) -> str:
+        self.looks += 1
+        return self.make()
+
+
+def node(make):
+    def render() -> str:
+        context = make()
+        return render_node(context, showcase.families_of(context), showcase.TZ)
+
+    return render
+
+
+def cluster() -> str:
+    context, views = showcase.make_cluster_context()
+    return render_controller(context, showcase.families_of(context, "controller"), views, showcase.TZ)
+
+
+MAKERS = {
+    "busy": node(showcase.make_busy_node),
+    "draining": node(showcase.make_draining_node),
+    "idle": node(showcase.make_idle_node),
+    "everything": node(make_context),
+    "controller": cluster,
+}
+
+
+@contextmanager
+def served(shown):
+    """Serve a page from a thread; gives its address."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    async def start() -> web.AppRunner:
+        app = web.Application()
+        app.add_routes(Front(shown).routes())
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        return runner
+
+    runner = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
+    finally:
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("needs Chromium")
+    try:
+        import axe_playwright_python  # noqa: F401
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        pytest.skip("needs playwright and axe-playwright-python, the extra browser")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-quic"])
+        yield started
+        started.close()
+
+
+@dataclass
+class Watched:
+    """A page in the browser, and everything that went wrong or outside."""
+
+    page: object
+    said: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def open_page(browser):
+    """Return a function that opens an address; at the end nothing may have gone wrong in any of them."""
+    opened = []
+
+    def open_(address: str, viewport=None, scheme="light", *, script=True, clock=False) -> Watched:
+        context = browser.new_context(
+            viewport=viewport or WIDE, color_scheme=scheme, java_script_enabled=script
+        )
+        page = context.new_page()
+        watched = Watched(page)
+        page.on("console", lambda message: watched.said.append(message.text))
+        page.on("pageerror", lambda error: watched.said.append(str(error)))
+        page.on("request", lambda request: watched.asked.append(request.url))
+        page.on("requestfailed", lambda request: watched.said.append(f"failed: {request.url}"))
+        page.on(
+            "response",
+            lambda each: watched.said.append(f"{each.status}: {each.url}") if each.status >= 400 else None,
+        )
+        if clock:
+            page.clock.install()
+        page.goto(address)
+        opened.append((watched, address, context))
+        return watched
+
+    yield open_
+    for watched, address, context in opened:
+        context.close()
+        assert watched.said == []
+        assert [each for each in watched.asked if not each.startswith(address)] == []
+
+
+@pytest.fixture(params=MAKERS)
+def named_address(request):
+    with served(Constructed(MAKERS[request.param])) as address:
+        yield request.param, address
+
+
+@pytest.fixture
+def busy_address():
+    with served(Constructed(MAKERS["busy"])) as address:
+        yield address
+
+
+def overflow_of(page) -> int:
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", ["phone", "wide"])
+def test_a_page_fits_is_accessible_and_asks_nobody_else(open_page, named_address, scheme, width):
+    name, address = named_address
+    page = open_page(address, PHONE if width == "phone" else WIDE, scheme).page
+    assert overflow_of(page) == 0
+    found = judge(page)
+    assert found == [], found
+    if folder := os.environ.get("JOBFEATURES_PICTURES"):
+        page.screenshot(path=Path(folder) / f"{name}-{scheme}-{width}.png", full_page=True)
+
+
+def judge(page) -> list[str]:
+    """Return what axe-core finds fault with."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{each['id']}: {each['help']}: {one['html'][:200]}: {one.get('failureSummary', '')[:300]}"
+        for each in found
+        for one in each["nodes"][:3]
+    ]
+
+
+def column(page, number: int, table: str = "jobs-table") -> list[str]:
+    return page.eval_on_selector_all(
+        f"#{table} tbody tr", f"rows => rows.map(row => row.cells[{number}].firstChild.textContent)"
+    )
+
+
+def jobs(page) -> list[str]:
+    return page.eval_on_selector_all("#jobs-table tbody th bdi", "all => all.map(each => each.textContent)")
+
+
+def focus_by_tab(page, text: str) -> None:
+    """Press Tab until the button with this text has the focus, as somebody without a mouse does."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == text:
+            return
+    pytest.fail(f"no Tab leads to {text}")
+
+
+def test_rows_are_sorted_by_keyboard_and_the_direction_is_told(open_page, busy_address):
+    page = open_page(busy_address).page
+    before = jobs(page)
+    focus_by_tab(page, "Memory")
+    page.keyboard.press("Enter")
+    assert page.get_attribute("#jobs-table th:nth-child(4)", "aria-sort") == "ascending"
+    assert jobs(page) == ["48301", "48310", "48255", "pilot-77", "48307", "48318", "48291_7"]
+    page.keyboard.press("Space")
+    assert page.get_attribute("#jobs-table th:nth-child(4)", "aria-sort") == "descending"
+    assert jobs(page) == ["48291_7", "48318", "48307", "pilot-77", "48255", "48310", "48301"]
+    assert sorted(jobs(page)) == sorted(before)
+    focus_by_tab(page, "Time")
+    page.keyboard.press("Enter")
+    assert page.get_attribute("#jobs-table th:nth-child(4)", "aria-sort") == "none"
+    assert jobs(page)[0] == "48255"  # which ends first
+    assert jobs(page)[-1] == "48301"  # which has ended
+
+
+def test_the_focus_can_be_seen(open_page, busy_address):
+    page = open_page(busy_address).page
+    focus_by_tab(page, "Memory")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outline")
+    assert re.search(r"solid 3px|3px solid|rgb.*3px", outline), outline
+
+
+def test_rows_are_filtered_and_the_rest_is_counted(open_page, busy_address):
+    page = open_page(busy_address).page
+    page.fill("#jobs-table-filter", "mweber")
+    assert (
+        page.eval_on_selector_all("#jobs-table tbody tr", "rows => rows.filter(r => !r.hidden).length") == 2
+    )
+    assert page.text_content(".tools [role=status]") == "2 of 7 rows"
+    page.fill("#jobs-table-filter", "")
+    assert page.text_content(".tools [role=status]") == ""
+
+
+def test_a_refresh_keeps_order_focus_and_what_is_open(open_page, monkeypatch):
+    monkeypatch.setattr(front, "MIN_INTERVAL_SECS", 0.0)  # the browser's clock is wound, ours is not
+    shown = Constructed(MAKERS["busy"])
+    with served(shown) as address:
+        page = open_page(address, clock=True).page
+        page.click("#jobs-table th:nth-child(4) button")
+        page.click("summary")
+        page.focus("#jobs-table th:nth-child(4) button")
+        before = jobs(page)
+        looks = shown.looks
+        page.evaluate("document.querySelector('h1').textContent = 'old'")
+        page.clock.fast_forward(16_000)
+        page.locator("h1", has_text="gpu-a017").wait_for()
+        assert shown.looks == looks + 1
+        assert jobs(page) == before
+        assert page.get_attribute("#jobs-table th:nth-child(4)", "aria-sort") == "ascending"
+        assert page.evaluate("document.activeElement.textContent") == "Memory"
+        assert page.evaluate("document.querySelector('details').open")
+        page.uncheck("#refresh-box")
+        page.evaluate("document.querySelector('h1').textContent = 'kept'")
+        page.clock.fast_forward(60_000)
+        assert page.text_content("h1") == "kept"
+        assert shown.looks == looks + 1
+
+
+def test_without_its_script_the_page_shows_the_same_and_offers_nothing_dead(open_page, busy_address):
+    page = open_page(busy_address, script=False).page
+    assert page.locator("#jobs-table tbody tr").count() == 7
+    assert page.locator("button").count() == 0
+    assert page.locator("input").count() == 0
+
+
+def test_a_drain_plan_is_drawn_and_told_in_figures(open_page):
+    with served(Constructed(MAKERS["controller"])) as address:
+        page = open_page(address).page
+        assert page.locator("figure svg.chart").count() == 2
+        label = page.get_attribute("figure svg.chart", "aria-label")
+        assert "core" in label
+        page.click("figure summary")
+        assert page.locator("#plan-0 tbody tr").first.is_visible()
+        assert "the cheapest" in page.text_content("#plan-0")
+
+
+def test_the_page_of_the_demonstration_shows_its_jobs(open_page):
+    """Real processes, the whole daemon."""
+    process = subprocess.Popen(
+        [BIN / "jobfeatures-exporter", "demo", "--web.listen-address", "127.0.0.1:0", "--duration", "120"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        address = None
+        for line in process.stdout:
+            if found := re.search(r"http://[^/]+/", line):
+                address = found[0]
+                break
+        assert address
+        until(lambda: "pilot with several payloads" in read(address))
+        until(lambda: "1 of 4 jobs report" in read(address))
+        page = open_page(address, PHONE).page
+        text = page.text_content("#jobs-table")
+        for name in (
+            "burns one CPU",
+            "grows its memory",
+            "pilot with several payloads",
+            "near its wall limit",
+        ):
+            assert name in text
+        assert overflow_of(page) == 0
+        assert judge(page) == []
+        until(lambda: re.search(r"1 of 1|0\.9[0-9]? of 1", read(address)), timeout_secs=60)  # burns one CPU
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+def read(address: str) -> str:
+    import urllib.request
+
+    with urllib.request.urlopen(address, timeout=10) as response:
+        text = response.read().decode()
+    return re.sub(r"<[^>]*>", "", text)
