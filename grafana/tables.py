@@ -17,6 +17,7 @@ class Label:
     title: str
     links: tuple[tuple[str, str], ...] = ()
     width: int | None = None
+    hidden: bool = False  # and still there to be linked by
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ def table(
                 thresholds=steps("text"),
                 custom={
                     "align": "auto",
+                    "minWidth": 60,
                     "cellOptions": {"type": "auto"},
                     "filterable": True,
                     "inspect": False,
@@ -103,6 +105,8 @@ def _width(width: int | None) -> list[tuple[str, Any]]:
 
 def _of_label(each: Label) -> Json:
     properties = _width(each.width)
+    if each.hidden:
+        properties.append(("custom.hidden", True))
     if each.links:
         properties.append(("links", links_of(dict(each.links))))
     return named(each.title, *properties)

@@ -44,7 +44,7 @@ def board() -> Json:
         ],
         [
             Row("Now", _now()),
-            Row("Partitions", _partitions()),
+            Row("Partitions and nodes", _partitions()),
             Row("Capacity", _capacity()),
             Row("Queue", _queue()),
             Row("Given and used", _used()),
@@ -91,7 +91,7 @@ def _partitions() -> list[Placed]:
         *line(
             table(
                 "Partitions", "What each partition has, what of it is taken, and who waits for it.",
-                [Label("partition", "Partition"), Label("cluster", "Cluster"), Label("batch_system", "System")],
+                [Label("partition", "Partition"), Label("cluster", "Cluster", width=90), Label("batch_system", "System", hidden=True)],
                 [
                     Column("Takes jobs", f"max by ({key}) (batch_cluster_partition_up{{{P}}})", thresholds=steps(RED, (1, GREEN)),
                            mappings=(up,)),
@@ -105,9 +105,12 @@ def _partitions() -> list[Placed]:
                 ],
                 sort="Partition", descending=False, empty=NO_CONTROLLER,
             ),
+            height=5,
+        ),
+        *line(
             table(
                 "Nodes", "Nodes that are scraped. A node's name leads to its page.",
-                [Label("instance", "Node", (node_link(),)), Label("cluster", "Cluster")],
+                [Label("instance", "Node", (node_link(),)), Label("cluster", "Cluster", width=90)],
                 [
                     Column("Cores", f"max by ({node}) (batch_node_cores{{{OF_CLUSTER}}})", width=70),
                     Column("Jobs", f"count by ({node}) (batch_job_info{{{OF_CLUSTER}}})", width=70),
@@ -121,7 +124,8 @@ def _partitions() -> list[Placed]:
                 ],
                 sort="Node", descending=False, empty="no node is scraped",
             ),
-        )
+            height=7,
+        ),
     ]  # fmt: skip
 
 
@@ -158,11 +162,11 @@ def _queue() -> list[Placed]:
         ),
         *line(
             timeseries("Longest wait", "Of the job of each partition that could have started first.",
-                       [query(f"max by (partition) (batch_queue_oldest_wait_seconds{{{P}}})", "{{partition}}")], "s",
+                       [query(f"max by (partition) (batch_queue_oldest_wait_seconds{{{P}}}) / 3600", "{{partition}}")], "h",
                        empty="no job waits"),
             timeseries("Mean wait so far", "Of jobs that could start; those on hold are left out.",
                        [query(f"sum by (partition) (batch_queue_wait_seconds{{{P}}})"
-                              f" / (sum by (partition) (batch_queue_waiting_jobs{{{P}}}) > 0)", "{{partition}}")], "s",
+                              f" / (sum by (partition) (batch_queue_waiting_jobs{{{P}}}) > 0) / 3600", "{{partition}}")], "h",
                        empty="no job waits"),
             timeseries("Jobs that could start", "Pending jobs that are allowed to start, by partition.",
                        [query(f"sum by (partition) (batch_queue_waiting_jobs{{{P}}})", "{{partition}}")], "none",

@@ -93,7 +93,7 @@ def _drains() -> list[Placed]:
         *line(
             table(
                 "Nodes that drain or go", "When each node goes, how long its last job may run, and what going would waste.",
-                [Label("instance", "Node", (node_link(),)), Label("cluster", "Cluster")],
+                [Label("instance", "Node", (node_link(),)), Label("cluster", "Cluster", width=90)],
                 [
                     Column("Draining", f"max by ({node}) (batch_node_draining{{{OF_NODE}}}) == 1", hidden=True),
                     Column("Goes in", f"min by ({node}) ({LEAVING})", "s", steps(RED, (0, ORANGE), (3600, "text"))),
@@ -113,8 +113,8 @@ def _drains() -> list[Placed]:
                 "they end sooner.",
                 [
                     Label("job_id", "Job", (job_link(),), 80), Label("user", "User", (user_link(),), 80),
-                    Label("name", "Name"), Label("instance", "Node", (node_link(),)), Label("cluster", "Cluster"),
-                    Label("batch_system", "System"),
+                    Label("name", "Name"), Label("instance", "Node", (node_link(),)), Label("cluster", "Cluster", width=90),
+                    Label("batch_system", "System", hidden=True),
                 ],
                 [
                     Column("Info", f"max by ({key}, user, name) ({INFO} and on ({JOB_KEY}) ({TOO_LONG}))", hidden=True),

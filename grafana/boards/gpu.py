@@ -106,7 +106,7 @@ def _jobs() -> list[Placed]:
                     Label("job_id", "Job", (job_link(),), 80), Label("user", "User", width=80), Label("name", "Name"),
                     Label("instance", "Node", (node_link(),), 120), Label("index", "GPU", width=60),
                     Label("model", "Model"), Label("uuid", "UUID", (gpu_link(),)),
-                    Label("cluster", "Cluster", width=80), Label("batch_system", "System", width=80),
+                    Label("cluster", "Cluster", width=80), Label("batch_system", "System", hidden=True),
                 ],
                 [
                     Column("Info", f"max by ({key}, user, name, index, model) ((batch_job_gpu_allocated{{{G}}} {job})"

@@ -81,7 +81,7 @@ def _exporters() -> list[Placed]:
             "Exporters", "Every exporter: its version, and what is wrong with it.",
             [
                 Label("instance", "Exporter", (node_link(),)), Label("job", "Scrape job"), Label("version", "Version"),
-                Label("python", "Python"), Label("cluster", "Cluster"),
+                Label("python", "Python"), Label("cluster", "Cluster", width=90),
             ],
             [
                 Column("Build", f"max by ({NODE}, version, python) (batch_exporter_build_info{{{E}}})", hidden=True),

@@ -171,8 +171,8 @@ def _time() -> list[Placed]:
             timeseries(
                 "Time left", "Until each end that is known: wall limit, CPU limit at the present rate, shutdown, its own "
                 "estimate.",
-                [query(f'min by (basis) (batch_job_remaining_seconds{{{J},basis!="minimum"}})', "{{basis}}")],
-                "s", low=None, empty="no end is known",
+                [query(f'min by (basis) (batch_job_remaining_seconds{{{J},basis!="minimum"}}) / 3600', "{{basis}}")],
+                "h", low=None, empty="no end is known",
             ),
             timeseries(
                 "Wasted if it ended now", "Draining: idle CPU time until its payloads are done. Killing: work lost. Reported "
@@ -187,24 +187,6 @@ def _time() -> list[Placed]:
                 "CPUs not used", "CPUs that it has and leaves idle: what it wastes all the time.",
                 [query(f"clamp_min({CPUS} - {CPU_RATE}, 0)", "idle")], "none",
             ),
-        ),
-        *line(
-            table(
-                "Where it runs", "Its share of each node, and when that goes away.",
-                [
-                    Label("instance", "Node", (node_link(),)), Label("user", "User", (user_link(),)),
-                    Label("account", "Account"), Label("partition", "Partition"), Label("cluster", "Cluster"),
-                ],
-                [
-                    Column("Info", f"max by ({key}) (batch_job_info{{{J}}})", hidden=True),
-                    Column("CPUs", f"max by (cluster, instance) (batch_job_allocated_cpus{{{J}}})"),
-                    Column("Memory given", f"max by (cluster, instance) (batch_job_allocated_memory_bytes{{{J}}})", "bytes"),
-                    Column("Wall limit", f"max by (cluster, instance) (batch_job_wall_limit_seconds{{{J}}})", "s"),
-                    Column("Started", f"min by (cluster, instance) (batch_job_start_time_seconds{{{J}}}) * 1000",
-                           "dateTimeAsIso"),
-                ],
-                sort="Node", descending=False, empty="no such job now",
-            ),
             timeseries(
                 "What it tells of itself",
                 "From its JOBSTATUS: CPUs in use, and the age of what it told, in minutes.",
@@ -214,6 +196,27 @@ def _time() -> list[Placed]:
                 ],
                 "none", empty="it tells nothing",
             ),
+        ),
+        *line(
+            table(
+                "Where it runs", "Its share of each node, and when that goes away.",
+                [
+                    Label("instance", "Node", (node_link(),)), Label("user", "User", (user_link(),)),
+                    Label("account", "Account"), Label("partition", "Partition"), Label("cluster", "Cluster", width=90),
+                ],
+                [
+                    Column("Info", f"max by ({key}) (batch_job_info{{{J}}})", hidden=True),
+                    Column("CPUs", f"max by (cluster, instance) (batch_job_allocated_cpus{{{J}}})"),
+                    Column("Memory given", f"max by (cluster, instance) (batch_job_allocated_memory_bytes{{{J}}})", "bytes"),
+                    Column("Wall limit", f"max by (cluster, instance) (batch_job_wall_limit_seconds{{{J}}})", "s"),
+                    Column("Started", f"min by (cluster, instance) (batch_job_start_time_seconds{{{J}}}) * 1000",
+                           "dateTimeAsIso"),
+                    Column("Node goes in",
+                           f'min by (cluster, instance) (batch_job_remaining_seconds{{{J},basis="shutdown"}})', "s"),
+                ],
+                sort="Node", descending=False, empty="no such job now",
+            ),
+            height=5,
         ),
     ]  # fmt: skip
 

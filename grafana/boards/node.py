@@ -138,7 +138,7 @@ def _jobs() -> list[Placed]:
                     Label("partition", "Partition", width=90),
                     Label("name", "Name"),
                     Label("cluster", "Cluster", width=80),
-                    Label("batch_system", "System", width=80),
+                    Label("batch_system", "System", hidden=True),
                 ],
                 [
                     Column(
@@ -215,6 +215,10 @@ def _jobs() -> list[Placed]:
     ]
 
 
+def _memory(kind: str) -> str:
+    return f'sum(batch_node_memory_bytes{{{OF_NODE},kind="{kind}"}})'
+
+
 def _whole() -> list[Placed]:
     by_mode = f'sum by (mode) (rate(batch_node_cpu_seconds_total{{{OF_NODE},mode!="idle"}}[{RATE}]))'
     return [
@@ -241,14 +245,15 @@ def _whole() -> list[Placed]:
             ),
             timeseries(
                 "Memory",
-                "Memory by kind as /proc/meminfo counts it; what is neither free nor named here is in use.",
+                "What is in use, what is page cache or buffers and could be given back, and what is free.",
                 [
-                    query(
-                        f'sum by (kind) (batch_node_memory_bytes{{{OF_NODE},kind=~"total|available|free|cached|shmem"}})',
-                        "{{kind}}",
-                    ),
+                    query(f"{_memory('total')} - {_memory('available')}", "used"),
+                    query(f"{_memory('available')} - {_memory('free')}", "can be given back"),
+                    query(_memory("free"), "free"),
+                    query(_memory("total"), "total"),
                 ],
                 "bytes",
+                stacked=True,
                 overrides=[line_over_stack("total")],
             ),
         ),
@@ -328,8 +333,8 @@ def _leaving() -> list[Placed]:
         timeseries(
             "Time left by job",
             "Time until each job ends by the first of its limits, its own estimate and a shutdown.",
-            [query(f"max by ({ROW_KEY}) ({remaining})", JOB)],
-            "s",
+            [query(f"max by ({ROW_KEY}) ({remaining}) / 3600", JOB)],
+            "h",
             links=links_of(dict([job_link(OF_SERIES)])),
             low=None,
             empty="no jobs with a known end",

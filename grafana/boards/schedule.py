@@ -187,7 +187,7 @@ def _users() -> list[Placed]:
             table(
                 "Users with most tardiness", "Of each: the part of jobs that ended late, and by how much, times CPUs. A name "
                 "leads to the user's page.",
-                [Label("user", "User", (user_link(),)), Label("cluster", "Cluster"), Label("batch_system", "System")],
+                [Label("user", "User", (user_link(),)), Label("cluster", "Cluster", width=90), Label("batch_system", "System", hidden=True)],
                 [
                     Column("Ended late", f"max by ({key}) (batch_schedule_user_veet_ratio{{{S}}})", "percentunit", LATE,
                            gauge=True, low=0, high=1, decimals=0),

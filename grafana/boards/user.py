@@ -99,7 +99,7 @@ def _jobs() -> list[Placed]:
             [
                 Label("job_id", "Job", (job_link(),), 80), Label("instance", "Node", (node_link(),), 120),
                 Label("user", "User", width=80), Label("partition", "Partition", width=90), Label("name", "Name"),
-                Label("cluster", "Cluster", width=80), Label("batch_system", "System", width=80),
+                Label("cluster", "Cluster", width=80), Label("batch_system", "System", hidden=True),
             ],
             [
                 Column("Info", f"max by ({KEY}, user, partition, name) ({INFO})", hidden=True),

@@ -35,7 +35,7 @@ BIN = Path(sys.executable).parent
 CLUSTER = "lab"
 CONTROLLER = "controller"
 GRACE = ("--machine.grace-secs", "60s", "--job.grace-secs", "60s")
-PILOT, LIAR = 1001, 1005  # jobs that write JOBSTATUS: one as it should, one nonsense
+PILOTS, LIAR = {1001: "c1", 1003: "g1"}, 1005  # jobs that write JOBSTATUS: as they should, and nonsense
 
 
 class Lab:
@@ -78,6 +78,7 @@ class Lab:
             self._start_node(machine)
         self._start_exporter(
             CONTROLLER, "--role", "controller", "--controller.interval", "5s", "--controller.history", "8h",
+            "--schedule.share", "4",
             *self._sonar(CONTROLLER),
         )  # fmt: skip
         self._start_prometheus()
@@ -141,7 +142,8 @@ class Lab:
             name, "--node.name", name, "--path.procfs", f"{top}/proc", "--path.sysfs", f"{top}/sys",
             "--path.cgroup", f"{top}/sys/fs/cgroup", "--features.root", f"{top}/features",
             "--features.listen-address", f"127.0.0.1:{free_port()}", "--batch.interval", "5s", "--sample.interval", "2s",
-            "--slurm.node-refresh", "10s", "--jobs.steps", "--collector.processes", *GRACE,
+            "--slurm.node-refresh", "10s", "--jobs.steps", "--collector.processes",
+            "--machine.total-cpu", str(machine.cpus), *GRACE,
             "--metrics.profile", "treydock", "--gpu.drivers", "nvidia" if machine.gpus else "none",
             *self._sonar(name),
         )  # fmt: skip
@@ -222,8 +224,8 @@ class Lab:
     def _announce(self) -> None:
         """Let the operator announce a shutdown of c1, and ask for features, so that both are there to be seen."""
         environment = {**os.environ, "JOBFEATURES_FEATURES_ROOT": f"{self.directory}/c1/features"}
-        self.wait_for(f'batch_job_info{{job_id="{PILOT}"}}')
-        for what in (["--at", "+3h"], ["--at", "+2h", "--job", str(PILOT)]):
+        self.wait_for('batch_job_info{job_id="1001"}')
+        for what in (["--at", "+3h"], ["--at", "+2h", "--job", "1001"]):
             announce = [BIN / "jobfeatures", "drain", "set", "--node.name", "c1", *GRACE, *what]
             subprocess.run(announce, env=environment, check=True, stdout=subprocess.DEVNULL)
         log = (self.directory / "log/c1.log").read_text()
@@ -238,13 +240,14 @@ class Lab:
             now = time.time()
             for machine in self._machines.values():
                 machine.step(now, self.jobs)
-            tree = FeatureTree(str(self.directory / "c1/features"))
             with contextlib.suppress(OSError, TimeoutError):  # not there yet, or being read
-                self._tell(tree, now)
+                for job_id, node in PILOTS.items():
+                    self._tell(job_id, node, now)
+                self._lie()
 
-    def _tell(self, tree: FeatureTree, now: float) -> None:
-        """Write JOBSTATUS as a pilot with 6 payloads on 8 CPUs, and as a job that claims more CPUs than it has."""
-        path = tree.status_path(JobKey("slurm", str(PILOT)))
+    def _tell(self, job_id: int, node: str, now: float) -> None:
+        """Write JOBSTATUS as a pilot with 6 payloads on 8 CPUs."""
+        path = self._status_path(job_id, node)
         began = int(now) - int(now - self.began) % 600  # payloads change every ten minutes
         with StatusWriter(path) as writer:
             writer.update(
@@ -252,11 +255,17 @@ class Lab:
                 last_max_job_end=began + 3600, add_uncom_time=1200, add_final_exp_waste=2400,
                 can_postpone_last_job=True, priority_factor=10,
             )  # fmt: skip
-        self._give(path, self._job(PILOT))
-        path = tree.status_path(JobKey("slurm", str(LIAR)))
+        self._give(path, self._job(job_id))
+
+    def _lie(self) -> None:
+        """Claim more CPUs than the job has."""
+        path = self._status_path(LIAR, "c1")
         if not os.path.exists(f"{path}/used_CPU"):
             Path(path, "used_CPU").write_text("99")
             self._give(path, self._job(LIAR))
+
+    def _status_path(self, job_id: int, node: str) -> str:
+        return FeatureTree(str(self.directory / node / "features")).status_path(JobKey("slurm", str(job_id)))
 
     def _job(self, job_id: int) -> Job:
         return next(job for job in self.jobs if job.job_id == job_id)

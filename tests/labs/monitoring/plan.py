@@ -17,6 +17,7 @@ GIB = 2**30
 HOUR = 3600
 HISTORY_SECS = 8 * HOUR
 FUTURE_SECS = 4 * HOUR
+PATIENCE_SECS = 1800
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,13 @@ class Job:
         return "TIMEOUT" if self.runs_secs > self.limit_secs else "COMPLETED"
 
 
-USERS = {"alice": "physics", "bob": "physics", "carol": "climate", "dave": "chemistry", "erin": "biology"}
+# Users, their accounts, and how much they submit.
+ACTIVITY = {
+    ("alice", "physics"): 9, ("bob", "physics"): 5, ("carol", "climate"): 3, ("dave", "chemistry"): 2,
+    ("erin", "biology"): 2, ("frank", "climate"): 1, ("grace", "chemistry"): 1, ("heidi", "biology"): 1,
+    ("ivan", "physics"): 0.5, ("judy", "biology"): 0.3,
+}  # fmt: skip
+USERS = dict(ACTIVITY)
 
 MACHINES = (
     Machine("c1", 16, 64 * GIB),
@@ -96,14 +103,20 @@ def make_jobs(now: int, seed: int = 1) -> list[Job]:
             free.release(heapq.heappop(ends)[2])
         while waiting and waiting[0].submit <= moment:
             queue.append(waiting.pop(0))
+        held = set()  # partitions whose room is kept for who has waited long
         for job in list(queue):
             node = free.find(job, draining_since=now - 600, moment=moment)
-            if node is not None:
-                queue.remove(job)
-                job.start = moment
-                free.take(job, [node])
-                heapq.heappush(ends, (job.end, job.job_id, job))
-                known.append(job)
+            if job.partition in held:
+                continue
+            if node is None:
+                if moment - job.submit > PATIENCE_SECS:
+                    held.add(job.partition)
+                continue
+            queue.remove(job)
+            job.start = moment
+            free.take(job, [node])
+            heapq.heappush(ends, (job.end, job.job_id, job))
+            known.append(job)
     return known + queue
 
 
@@ -172,18 +185,18 @@ def _resident_jobs(now: int) -> list[Job]:
 def _chance_jobs(now: int, chance: random.Random) -> Iterable[Job]:
     moment, number = float(now - HISTORY_SECS), 2000
     while moment < now + FUTURE_SECS:
-        moment += chance.expovariate(1 / 85)
+        moment += chance.expovariate(1 / 32)
         number += 1
-        gpus = chance.random() < 0.18
-        cpus = chance.choice((1, 1, 2, 4, 4, 8))
-        runs = min(max(60, int(chance.lognormvariate(6.1, 1.0))), 4 * HOUR)
+        gpus = chance.random() < 0.12
+        cpus = chance.choice((1, 1, 1, 2, 2, 4))
+        runs = min(max(60, int(chance.lognormvariate(5.0, 1.2))), 4 * HOUR)
         yield Job(
             number,
-            chance.choice(("alice", "alice", "bob", "carol", "dave", "erin")),
+            chance.choices(list(USERS), list(ACTIVITY.values()))[0],
             chance.choice(("simulate", "reconstruct", "fit", "align", "merge")),
             "gpu" if gpus else "batch",
             cpus,
-            cpus * chance.choice((1, 2, 3)) * GIB,
+            cpus * chance.choice((1, 1, 2)) * GIB,
             int(moment),
             runs,
             int(runs * chance.choice((0.95, 1.5, 3, 6))) + 60,
