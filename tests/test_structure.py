@@ -129,6 +129,14 @@ PURE = {
     "jobfeatures.schedule.partitions",
     "jobfeatures.schedule.result",
     "jobfeatures.schedule.shares",
+    "jobfeatures.simulate.backfill",
+    "jobfeatures.simulate.engine",
+    "jobfeatures.simulate.jobs",
+    "jobfeatures.simulate.placing",
+    "jobfeatures.simulate.policies",
+    "jobfeatures.simulate.pools",
+    "jobfeatures.simulate.queues",
+    "jobfeatures.simulate.workload",
     "jobfeatures.schedule.tally",
     "jobfeatures.formats.sss.vocabulary",
     "jobfeatures.formats.sss.write",
@@ -261,7 +269,7 @@ ONLY_IN = {
     "amdsmi": set(),  # prints and raises at import without hardware
     "confluent_kafka": {"exporter.sinks.kafka"},
     "tqdm": {"jobfeatures.progress"},
-    "numpy": {"jobfeatures.formats.swf.columns", "jobfeatures.schedule"},
+    "numpy": {"jobfeatures.formats.swf.columns", "jobfeatures.schedule", "jobfeatures.simulate"},
     "defusedxml": {
         "jobfeatures.formats.classad.xmlform",
         "jobfeatures.formats.sss.xml",

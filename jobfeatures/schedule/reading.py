@@ -5,19 +5,28 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import tzinfo
-from typing import Final
+from typing import Final, NamedTuple
 
 from jobfeatures.convert import KindError, Notes
 from jobfeatures.convert import read_log as read_records
-from jobfeatures.formats.swf.columns import read_columns
+from jobfeatures.formats.swf.columns import SwfColumns, read_columns
 from jobfeatures.jobfold import fold_jobs
+from jobfeatures.joblog import JobRecord
 from jobfeatures.logfiles import COMPRESSIONS, LogFileError, open_log, reading
 from jobfeatures.schedule.jobs import ScheduleLog, from_records, from_swf
 
 SWF_ENDINGS: Final = (".swf", *(f".swf{ending}" for ending in COMPRESSIONS))
+
+
+class Read(NamedTuple):
+    """A log, and what it was made of: row by row columns of SWF, or records of another kind."""
+
+    log: ScheduleLog
+    columns: SwfColumns | None = None
+    records: Sequence[JobRecord] = ()
 
 
 def read_log(name: str, kind: str | None = None, zone: tzinfo | None = None) -> ScheduleLog:
@@ -26,6 +35,11 @@ def read_log(name: str, kind: str | None = None, zone: tzinfo | None = None) -> 
     `kind` is told by content where it is None, `zone` is where clocks showed
     its times. Raises LogFileError, ParseError, KindError.
     """
+    return read_whole(name, kind, zone).log
+
+
+def read_whole(name: str, kind: str | None = None, zone: tzinfo | None = None) -> Read:
+    """Return the same, and what it was made of."""
     with _as_file(name) as path:
         with reading(path) as stream:
             try:
@@ -37,9 +51,10 @@ def read_log(name: str, kind: str | None = None, zone: tzinfo | None = None) -> 
             if kind != "swf":
                 notes = Notes()
                 records = read_records(lines, kind, source=name, zone=zone)
-                jobs = fold_jobs(notes.accepted(records), notes.lose)
-                return from_records(list(jobs), name, unreadable=notes.rejected)
-        return from_swf(read_columns(path), name)
+                jobs = list(fold_jobs(notes.accepted(records), notes.lose))
+                return Read(from_records(jobs, name, unreadable=notes.rejected), records=jobs)
+        columns = read_columns(path)
+        return Read(from_swf(columns, name), columns)
 
 
 @contextmanager

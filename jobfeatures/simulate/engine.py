@@ -1,0 +1,92 @@
+"""The loop over time: pure, whole ticks, nothing at random.
+
+At each instant jobs end, what users have used becomes their priority if it is
+time, jobs come, and jobs start. A job that runs for no time ends at the same
+instant, and what then has room starts too.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Final
+
+from jobfeatures.simulate.backfill import Backfill
+from jobfeatures.simulate.jobs import Jobs
+from jobfeatures.simulate.placing import Machine
+from jobfeatures.simulate.policies import Fairshare, Policy
+from jobfeatures.simulate.queues import FOREVER, WAITING, FairQueue, FifoQueue
+
+TICK_JOBS: Final = 4096  # a progress bar moves on after so many
+
+Tick = Callable[[int], object]  # told how many jobs have come
+
+
+def simulate(
+    jobs: Jobs,
+    machine: Machine,
+    policy: Policy,
+    rules: Fairshare | None = None,
+    *,
+    ticks: int = 1,
+    progress: Tick | None = None,
+) -> list[int]:
+    """Return when each job starts. Every job must fit into the empty machine.
+
+    `ticks` is how many make a second; only `rules` are in seconds.
+    """
+    arrivals: list[float] = [*jobs.submits, FOREVER]
+    runtimes = jobs.runtimes
+    starts = [WAITING] * len(runtimes)
+    ends: list[tuple[int, int]] = []
+    fair = FairQueue(jobs, starts, rules or Fairshare(), ticks) if policy.is_fair else None
+    queue = FifoQueue(starts) if fair is None else fair
+    backfill = Backfill(jobs, machine, queue, starts) if policy.backfills else None
+    come = 0
+    told = 0
+    now: int
+
+    def start(job: int) -> None:
+        starts[job] = now
+        heapq.heappush(ends, (now + runtimes[job], job))
+
+    pop, take, give, next_job = heapq.heappop, machine.take, machine.give, queue.head
+    while True:
+        soonest = arrivals[come]
+        if ends and ends[0][0] < soonest:
+            soonest = ends[0][0]
+        if fair is not None and (due := fair.next_refresh()) < soonest:
+            soonest = due
+        if soonest == FOREVER:
+            return starts
+        now = int(soonest)
+        if fair is not None:
+            fair.pass_to(now, inclusive=False)
+        while ends and ends[0][0] == now:
+            job = pop(ends)[1]
+            give(job)
+            if fair is not None:
+                fair.charge(job)
+            if backfill is not None:
+                backfill.ended(job, starts[job])
+        if fair is not None:
+            fair.pass_to(now, inclusive=True)
+        if arrivals[come] == now:
+            first = come
+            while arrivals[come] == now:
+                come += 1
+            queue.add_all(first, come)
+            if progress is not None and come - told >= TICK_JOBS:
+                progress(come - told)
+                told = come
+        head = next_job()
+        while head != WAITING and take(head):
+            start(head)
+            if backfill is not None:
+                backfill.started(head, now)
+            head = next_job()
+        if backfill is not None:
+            if head == WAITING:
+                backfill.no_one_waits(come)
+            else:
+                backfill.fill(now, head, come, start)

@@ -1,0 +1,238 @@
+"""What of a machine is free now, and what will be when a job can start: pure.
+
+Two kinds of machine with the same methods. `sizes` says what each job asks
+for: of `Processors` how many, of `Nodes` its place in `shapes`. Only equality
+of sizes means anything to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+from typing import Final, NamedTuple, Protocol
+
+from jobfeatures.simulate.pools import Node
+
+UNLIMITED: Final = 2**62  # KiB of a node that does not tell its memory
+
+
+class Machine(Protocol):
+    """What a scheduler wants to know of a machine, and does to it."""
+
+    sizes: Sequence[int]
+
+    def take(self, job: int) -> bool:
+        """Place a job if there is room now."""
+
+    def give(self, job: int) -> None:
+        """Free what a job had."""
+
+    def has_room(self, size: int) -> bool:
+        """Tell whether a job of this size could be placed now."""
+
+    def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
+        """Return when a job can start if running ones end when they are estimated to: its shadow time.
+
+        `running` are (estimated end, job), sorted; an end that has passed may
+        come at any moment, and counts as now. What will be free beside the job
+        at that time is kept as the spare.
+        """
+
+    def has_spare(self, size: int) -> bool:
+        """Tell whether a job of this size can be placed now and stay beyond the shadow time."""
+
+    def take_spare(self, job: int) -> bool:
+        """Place a job that stays beyond the shadow time if it can; what it takes is spare no longer."""
+
+
+class Processors:
+    """One number of processors, wherever they are."""
+
+    __slots__ = ("_free", "_spare", "sizes")
+
+    def __init__(self, count: int, sizes: Sequence[int]) -> None:
+        self.sizes = sizes
+        self._free = count
+        self._spare = 0
+
+    def take(self, job: int) -> bool:
+        """Place a job if there is room now."""
+        size = self.sizes[job]
+        if size > self._free:
+            return False
+        self._free -= size
+        return True
+
+    def give(self, job: int) -> None:
+        """Free what a job had."""
+        self._free += self.sizes[job]
+
+    def has_room(self, size: int) -> bool:
+        """Tell whether a job of this size could be placed now."""
+        return size <= self._free
+
+    def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
+        """Return the shadow time of a job; see Machine."""
+        sizes, wanted = self.sizes, self.sizes[job]
+        free, shadow = self._free, now
+        for end, other in running:
+            if end > shadow:
+                if free >= wanted:
+                    break
+                shadow = end
+            free += sizes[other]
+        self._spare = free - wanted
+        return shadow
+
+    def has_spare(self, size: int) -> bool:
+        """Tell whether a job of this size can be placed now and stay beyond the shadow time."""
+        return size <= self._free and size <= self._spare
+
+    def take_spare(self, job: int) -> bool:
+        """Place a job that stays beyond the shadow time if it can."""
+        size = self.sizes[job]
+        if size > self._spare or size > self._free:
+            return False
+        self._spare -= size
+        self._free -= size
+        return True
+
+
+class Shape(NamedTuple):
+    """What a job asks for: so many equal parts, each of which is on one node."""
+
+    parts: int
+    cpus: int
+    memory_kib: int
+    gpus: int
+
+
+def make_shape(cpus: int, memory_kib: int, gpus: int) -> Shape:
+    """Return the smallest equal parts of what a job asks for; without cards, of one processor each."""
+    parts = gcd(cpus, gpus) if gpus else cpus
+    if not parts:
+        return Shape(1, 0, memory_kib, 0) if memory_kib else Shape(0, 0, 0, 0)
+    return Shape(parts, cpus // parts, -(-memory_kib // parts), gpus // parts)
+
+
+Free = tuple[int, int, int]  # processors, KiB, cards of one node
+Placed = list[tuple[int, int]]  # which node, how many parts
+
+
+def count_parts(free: Free, shape: Shape) -> int:
+    """Return how many parts have room on a node, at most as many as there are."""
+    _, cpus, memory_kib, gpus = shape
+    count = shape.parts
+    if cpus:
+        count = min(count, free[0] // cpus)
+    if memory_kib:
+        count = min(count, free[1] // memory_kib)
+    if gpus:
+        count = min(count, free[2] // gpus)
+    return count
+
+
+def place_first_fit(frees: Sequence[Free], shape: Shape) -> Placed | None:
+    """Return where the parts of a job go: as many as there is room for on each node in turn, else None."""
+    left, placed = shape.parts, []
+    for place, free in enumerate(frees):
+        if not left:
+            break
+        count = min(left, count_parts(free, shape))
+        if count:
+            placed.append((place, count))
+            left -= count
+    return None if left else placed
+
+
+class Nodes:
+    """Nodes with processors, memory and cards."""
+
+    __slots__ = ("_frees", "_placed", "_shapes", "_spares", "sizes")
+
+    def __init__(self, nodes: Sequence[Node], shapes: Sequence[Shape], sizes: Sequence[int]) -> None:
+        self.sizes = sizes
+        self._shapes = shapes
+        self._frees = [whole(node) for node in nodes]
+        self._spares = self._frees
+        self._placed: dict[int, Placed] = {}
+
+    def take(self, job: int) -> bool:
+        """Place a job if there is room now."""
+        return self._take(job, self._frees)
+
+    def give(self, job: int) -> None:
+        """Free what a job had."""
+        _add(self._frees, self._placed.pop(job), self._shapes[self.sizes[job]], 1)
+
+    def has_room(self, size: int) -> bool:
+        """Tell whether a job of this size could be placed now."""
+        return place_first_fit(self._frees, self._shapes[size]) is not None
+
+    def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
+        """Return the shadow time of a job; see Machine."""
+        shape = self._shapes[self.sizes[job]]
+        frees = self._frees.copy()
+        rooms = [count_parts(free, shape) for free in frees]
+        room, shadow = sum(rooms), now
+        for end, other in running:
+            if end > shadow:
+                if room >= shape.parts:
+                    break
+                shadow = end
+            placed = self._placed[other]
+            _add(frees, placed, self._shapes[self.sizes[other]], 1)
+            for place, _ in placed:
+                count = count_parts(frees[place], shape)
+                room += count - rooms[place]
+                rooms[place] = count
+        _add(frees, place_first_fit(frees, shape) or [], shape, -1)
+        self._spares = frees
+        return shadow
+
+    def has_spare(self, size: int) -> bool:
+        """Tell whether a job of this size can be placed now and stay beyond the shadow time."""
+        return place_first_fit(self._both(), self._shapes[size]) is not None
+
+    def take_spare(self, job: int) -> bool:
+        """Place a job that stays beyond the shadow time if it can."""
+        if not self._take(job, self._both()):
+            return False
+        _add(self._spares, self._placed[job], self._shapes[self.sizes[job]], -1)
+        return True
+
+    def _take(self, job: int, frees: Sequence[Free]) -> bool:
+        shape = self._shapes[self.sizes[job]]
+        placed = place_first_fit(frees, shape)
+        if placed is None:
+            return False
+        _add(self._frees, placed, shape, -1)
+        self._placed[job] = placed
+        return True
+
+    def _both(self) -> list[Free]:
+        """Return what is free now and also beside the reservation."""
+        return [
+            (min(a, x), min(b, y), min(c, z))
+            for (a, b, c), (x, y, z) in zip(self._frees, self._spares, strict=True)
+        ]
+
+    def where(self, job: int) -> Placed:
+        """Return on which nodes a job is, and with how many of its parts."""
+        return self._placed[job]
+
+
+def whole(node: Node) -> Free:
+    """Return what of an empty node is free."""
+    return (node.cpus, UNLIMITED if node.memory_kib is None else node.memory_kib, node.gpus)
+
+
+def _add(frees: list[Free], placed: Placed, shape: Shape, sign: int) -> None:
+    for place, parts in placed:
+        count = parts * sign
+        cpus, memory_kib, gpus = frees[place]
+        frees[place] = (
+            cpus + count * shape.cpus,
+            memory_kib + count * shape.memory_kib,
+            gpus + count * shape.gpus,
+        )

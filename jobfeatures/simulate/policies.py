@@ -1,0 +1,51 @@
+"""The schedulers that are simulated, and their settings: pure."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, NamedTuple
+
+from jobfeatures.errors import ConfigurationError, shown
+
+
+class Policy(enum.Enum):
+    """Who is next, and whether others may go before a job that has to wait."""
+
+    FIFO = "fifo"
+    FAIRSHARE = "fairshare"
+    EASY = "easy"
+    FAIRSHARE_EASY = "fairshare+easy"
+
+    @property
+    def is_fair(self) -> bool:
+        """Tell whether users who have used less go first, not jobs that came first."""
+        return self in {Policy.FAIRSHARE, Policy.FAIRSHARE_EASY}
+
+    @property
+    def backfills(self) -> bool:
+        """Tell whether jobs may start before the first one in the queue where they do not delay it."""
+        return self in {Policy.EASY, Policy.FAIRSHARE_EASY}
+
+
+ALL: Final = "all"
+REFRESH_SECS: Final = 3600
+DAY_SECS: Final = 86400
+
+
+class Fairshare(NamedTuple):
+    """When what users have used is looked at, and when it is halved; 0: never."""
+
+    refresh_secs: int = REFRESH_SECS
+    halving_secs: int = 0
+
+
+def parse_policies(key: str, text: str) -> tuple[Policy, ...]:
+    """Return some of the policies, each once, or all. Raises ConfigurationError."""
+    if text == ALL:
+        return tuple(Policy)
+    known = {policy.value: policy for policy in Policy}
+    found = dict.fromkeys(word.strip() for word in text.split(","))
+    for word in found:
+        if word not in known:
+            raise ConfigurationError(key, f"{shown(word)} is none of {', '.join(known)}, {ALL}")
+    return tuple(known[word] for word in found)

@@ -1,0 +1,256 @@
+"""A log → the jobs of a simulation, and a simulated schedule → a log: numpy.
+
+Times of a log that are whole seconds stay so; others are simulated in
+microseconds, so that sums of them are exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import repeat
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from jobfeatures.schedule.choosing import ScheduleError
+from jobfeatures.schedule.jobs import MOST, Array, Labels, ScheduleLog
+from jobfeatures.schedule.metrics import compute_peak
+from jobfeatures.schedule.reasons import (
+    IMPOSSIBLE,
+    NEGATIVE,
+    NEVER_STARTED,
+    NO_CPUS,
+    NO_RUNTIME,
+    NO_SUBMIT,
+    compute_rules,
+)
+from jobfeatures.schedule.reasons import REASONS as NOT_COUNTED
+from jobfeatures.simulate.engine import Tick, simulate
+from jobfeatures.simulate.jobs import Jobs
+from jobfeatures.simulate.placing import Machine, Nodes, Processors, Shape, make_shape, place_first_fit, whole
+from jobfeatures.simulate.policies import Fairshare, Policy
+from jobfeatures.simulate.pools import Pool, one_pool
+
+MICROSECONDS: Final = 1_000_000
+MANY_CPUS: Final = "too_many_cpus"
+MUCH_MEMORY: Final = "too_much_memory"
+MANY_GPUS: Final = "too_many_gpus"
+NO_ROOM: Final = "no_room"
+# Why a job is not simulated; the first that holds is told.
+REASONS: Final = {
+    **{each: NOT_COUNTED[each] for each in (NO_SUBMIT, NEVER_STARTED, NO_RUNTIME)},
+    NEGATIVE: "it ran for less than no time, or for longer than any clock",
+    NO_CPUS: NOT_COUNTED[NO_CPUS],
+    MANY_CPUS: "it asks for more processors than there are",
+    MUCH_MEMORY: "it asks for more memory than there is",
+    MANY_GPUS: "it asks for more graphics cards than there are",
+    NO_ROOM: "a part of it fits on no node, or all of them do not fit at once",
+}
+
+
+class Workload(NamedTuple):
+    """The jobs that are simulated, in order of arrival, and the machine."""
+
+    pool: Pool
+    position: Array  # of each job in its log
+    jobs: Jobs
+    sizes: list[int]
+    shapes: list[Shape]  # of a pool of nodes: what the sizes mean
+    ticks: int  # a second
+    skipped: dict[str, int]
+    notes: tuple[str, ...]
+
+    def machine(self) -> Machine:
+        """Return the machine, empty."""
+        if self.pool.nodes:
+            return Nodes(self.pool.nodes, self.shapes, self.sizes)
+        return Processors(self.pool.processors, self.sizes)
+
+
+def choose_pool(log: ScheduleLog) -> Pool:
+    """Return one pool: what the log says of its machine, else the most that was in use.
+
+    Raises ScheduleError.
+    """
+    if "cpu" in log.totals:
+        return one_pool(log.totals["cpu"])
+    ran = (log.start >= 0) & (log.end >= log.start) & (log.cpus > 0)
+    most = int(compute_peak(log.start[ran], log.end[ran], log.cpus[ran])) if ran.any() else 0
+    if not most:
+        raise ScheduleError(f"{log.name}: does not tell how many processors there are: say --processors")
+    return one_pool(most)
+
+
+def make_workload(log: ScheduleLog, pool: Pool, *, by_eligible: bool = False) -> Workload:
+    """Return what is to be simulated. Raises ScheduleError where there is nothing."""
+    arrival = log.submit
+    if by_eligible and log.eligible is not None:
+        arrival = np.where(log.eligible >= 0, log.eligible, log.submit)
+    sizes, shapes, size_reasons = _sizes(log, pool)
+    is_told = np.ones(len(log), dtype=bool)
+    rules = compute_rules(
+        arrival=arrival,
+        start=log.start,
+        end=log.end,
+        runtime=log.runtime,
+        is_cancelled=log.is_cancelled,
+        has_user=is_told,
+        cpus=log.cpus,
+    )
+    rules[NEGATIVE] = log.runtime == IMPOSSIBLE
+    reasons = np.zeros(len(log), dtype=np.int64)
+    for place, reason in enumerate(REASONS, 1):
+        holds = rules.get(reason, size_reasons == place)
+        np.copyto(reasons, place, where=(reasons == 0) & holds)
+    counts = np.bincount(reasons, minlength=len(REASONS) + 1)[1:]
+    skipped = {reason: count for reason, count in zip(REASONS, counts.tolist(), strict=True) if count}
+    position = np.flatnonzero(reasons == 0)
+    if not len(position):
+        why = "; ".join(f"{count} × {REASONS[reason]}" for reason, count in skipped.items())
+        raise ScheduleError(f"{log.name}: no job can be simulated: {why or 'it holds no jobs'}")
+    position = position[np.argsort(arrival[position], kind="stable")]
+    return Workload(
+        pool, position, *_columns(log, arrival, position, sizes), shapes=shapes,
+        ticks=_ticks(log, arrival), skipped=skipped, notes=_notes(log, pool, position),
+    )  # fmt: skip
+
+
+def run_policy(
+    log: ScheduleLog,
+    workload: Workload,
+    policy: Policy,
+    rules: Fairshare | None = None,
+    *,
+    progress: Tick | None = None,
+) -> Array:
+    """Return how many seconds after its submission each job starts. Raises ScheduleError."""
+    starts = simulate(
+        workload.jobs, workload.machine(), policy, rules, ticks=workload.ticks, progress=progress
+    )
+    submits = _in_ticks(log.submit[workload.position], workload.ticks)
+    waits = [start - submit for start, submit in zip(starts, submits, strict=True)]
+    if max(starts) + max(workload.jobs.runtimes) >= MOST:
+        raise ScheduleError(f"{log.name}: jobs would end later than any clock shows")
+    found = np.array(waits, dtype=np.int64)
+    return found if workload.ticks == 1 else found / workload.ticks
+
+
+def make_log(log: ScheduleLog, workload: Workload, waits: Array, name: str) -> ScheduleLog:
+    """Return the simulated schedule as a log: of the jobs that were simulated, in order of arrival."""
+    which = workload.position
+    start = log.submit[which] + waits
+    runtime = log.runtime[which]
+    return replace(
+        log,
+        name=name,
+        submit=log.submit[which],
+        eligible=None if log.eligible is None else log.eligible[which],
+        start=start,
+        end=start + runtime,
+        runtime=runtime,
+        is_cancelled=log.is_cancelled[which],
+        cpus=log.cpus[which],
+        memory_kib=None if log.memory_kib is None else log.memory_kib[which],
+        gpus=None if log.gpus is None else log.gpus[which],
+        requested_secs=None if log.requested_secs is None else log.requested_secs[which],
+        user=_taken(log.user, which),
+        group=_taken(log.group, which),
+        queue=_taken(log.queue, which),
+        partition=_taken(log.partition, which),
+        totals=_totals(workload.pool),
+        warnings=(),
+    )
+
+
+def tell(workload: Workload) -> list[str]:
+    """Return what was left out of a workload and what was taken for unknown values, in words."""
+    return [
+        *(f"not simulated: {count} × {REASONS[reason]}" for reason, count in workload.skipped.items()),
+        *workload.notes,
+    ]
+
+
+def _taken(labels: Labels, which: Array) -> Labels:
+    return Labels(labels.codes[which], labels.names)
+
+
+def _totals(pool: Pool) -> dict[str, int]:
+    found = {"cpu": pool.processors}
+    memory = [node.memory_kib for node in pool.nodes if node.memory_kib is not None]
+    if memory and len(memory) == len(pool.nodes):
+        found["memory"] = sum(memory)
+    if gpus := sum(node.gpus for node in pool.nodes):
+        found["gpu"] = gpus
+    return found
+
+
+def _sizes(log: ScheduleLog, pool: Pool) -> tuple[Array, list[Shape], Array]:
+    """Return the size of each job, what sizes mean, and which are too large, by place in REASONS from 1."""
+    places = {reason: place for place, reason in enumerate(REASONS, 1)}
+    if not pool.nodes:
+        return log.cpus, [], np.where(log.cpus > pool.processors, places[MANY_CPUS], 0)
+    nothing = np.zeros(len(log), dtype=np.int64)
+    tells_memory = any(node.memory_kib is not None for node in pool.nodes)
+    asked = [log.cpus, log.memory_kib if tells_memory else None, log.gpus]
+    table = np.stack([nothing if each is None else np.maximum(each, 0) for each in asked], axis=1)
+    rows, sizes = np.unique(table, axis=0, return_inverse=True)
+    shapes = [make_shape(*row) for row in rows.tolist()]
+    reasons = map(_why_too_large, repeat(pool), shapes, rows.tolist())
+    why = [places.get(reason, 0) for reason in reasons]
+    sizes = sizes.reshape(-1)
+    return sizes, shapes, np.array([*why, 0])[sizes]
+
+
+def _why_too_large(pool: Pool, shape: Shape, row: list[int]) -> str:
+    """Return a reason, empty where the empty machine has room."""
+    if place_first_fit([whole(node) for node in pool.nodes], shape) is not None:
+        return ""
+    cpus, memory_kib, gpus = (sum(each) for each in zip(*map(whole, pool.nodes), strict=True))
+    if row[0] > cpus:
+        return MANY_CPUS
+    if row[1] > memory_kib:
+        return MUCH_MEMORY
+    return MANY_GPUS if row[2] > gpus else NO_ROOM
+
+
+def _ticks(log: ScheduleLog, *others: Array) -> int:
+    """Return into how many ticks a second is cut."""
+    times = (log.runtime, log.submit, *others)
+    estimates = () if log.requested_secs is None else (log.requested_secs,)
+    return 1 if all(each.dtype.kind == "i" for each in (*times, *estimates)) else MICROSECONDS
+
+
+def _columns(log: ScheduleLog, arrival: Array, position: Array, sizes: Array) -> tuple[Jobs, list[int]]:
+    ticks = _ticks(log, arrival)
+    runtimes = _in_ticks(log.runtime[position], ticks)
+    estimates = runtimes
+    if log.requested_secs is not None:
+        requested = _in_ticks(log.requested_secs[position], ticks)
+        estimates = [asked if asked > 0 else ran for asked, ran in zip(requested, runtimes, strict=True)]
+    cpus = log.cpus[position].tolist()
+    users = (log.user.codes[position] + 1).tolist()  # those whose user is unknown are of one
+    jobs = Jobs(
+        submits=_in_ticks(arrival[position], ticks),
+        runtimes=runtimes,
+        estimates=estimates,
+        users=users,
+        charges=[count * ran for count, ran in zip(cpus, runtimes, strict=True)],
+    )
+    return jobs, sizes[position].tolist()
+
+
+def _in_ticks(times: Array, ticks: int) -> list[int]:
+    found: list[int] = times.tolist()
+    return found if ticks == 1 else [round(value * ticks) for value in found]
+
+
+def _notes(log: ScheduleLog, pool: Pool, position: Array) -> tuple[str, ...]:
+    """Tell of values that are not known, and would have counted."""
+    counts = {"do not say for how long they ask: they are estimated to run for what they ran": len(position)}
+    if log.requested_secs is not None:
+        counts = {what: int((log.requested_secs[position] <= 0).sum()) for what in counts}
+    if any(node.memory_kib is not None for node in pool.nodes):
+        what = "do not say how much memory they want: taken as none"
+        counts[what] = len(position) if log.memory_kib is None else int((log.memory_kib[position] < 0).sum())
+    counts["do not say who their user is: taken as one"] = int((log.user.codes[position] < 0).sum())
+    return tuple(f"{count} jobs {what}" for what, count in counts.items() if count)

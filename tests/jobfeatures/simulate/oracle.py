@@ -1,0 +1,137 @@
+"""The four policies once more, written down literally: nothing is kept that can be computed anew.
+
+Time goes second by second. The whole queue is sorted whenever anything happens, what is free is summed up from the
+jobs that run, and a reservation is found by trying every end in turn. Slow; for tests.
+"""
+
+from fractions import Fraction
+from typing import NamedTuple
+
+
+class Job(NamedTuple):
+    submit: int
+    runtime: int
+    estimate: int
+    user: int
+    parts: int
+    part: tuple[int, int, int]  # processors, memory, cards of each
+
+    @property
+    def charge(self):
+        return self.parts * self.part[0] * self.runtime
+
+
+class Oracle:
+    def __init__(self, jobs, nodes, policy, refresh=3600, halving=0):
+        self.jobs, self.nodes = jobs, nodes
+        self.is_fair, self.backfills = "fairshare" in policy, "easy" in policy
+        self.refresh, self.halving = refresh, halving
+        self.starts = [None] * len(jobs)
+        self.where = [None] * len(jobs)  # node by part
+        self.ended = [False] * len(jobs)
+        self.used = {job.user: Fraction(0) for job in jobs}
+        self.priority = dict(self.used)
+        self.is_charged = False  # since the last refresh
+
+    def run(self):
+        if not self.jobs:
+            return self
+        zero = time = min(job.submit for job in self.jobs)
+        while not all(self.ended):
+            happens = self.end_jobs(time) or any(job.submit == time for job in self.jobs)
+            if self.halving and time > zero and (time - zero) % self.halving == 0:
+                self.used = {user: used / 2 for user, used in self.used.items()}
+            if (time - zero) % self.refresh == 0:
+                happens |= self.is_fair and self.is_charged
+                self.is_charged = False
+                self.priority = dict(self.used)
+            while happens:
+                self.start_jobs(time)
+                happens = self.end_jobs(time)  # those that ran for no time
+            time += 1
+        return self
+
+    def end_jobs(self, time):
+        over = [place for place in self.running() if self.starts[place] + self.jobs[place].runtime <= time]
+        for place in over:
+            self.ended[place] = True
+            self.used[self.jobs[place].user] += self.jobs[place].charge
+            self.is_charged |= self.jobs[place].charge > 0
+        return bool(over)
+
+    def queue(self, time):
+        waiting = [
+            place for place, job in enumerate(self.jobs) if job.submit <= time and self.starts[place] is None
+        ]
+        by_use = (lambda place: self.priority[self.jobs[place].user]) if self.is_fair else (lambda _: 0)
+        return sorted(waiting, key=lambda place: (by_use(place), self.jobs[place].submit, place))
+
+    def running(self):
+        return [
+            place
+            for place in range(len(self.jobs))
+            if self.starts[place] is not None and not self.ended[place]
+        ]
+
+    def free(self, holding):
+        """Return what is free on each node while these jobs hold what they have."""
+        left = [list(node) for node in self.nodes]
+        for place in holding:
+            for node in self.where[place]:
+                for resource in range(3):
+                    left[node][resource] -= self.jobs[place].part[resource]
+        assert all(value >= 0 for node in left for value in node)
+        return left
+
+    @staticmethod
+    def place(job, left):
+        """Return the node of each part, one part after the other on the first node with room; None: no room."""
+        left, found = [list(node) for node in left], []
+        for _ in range(job.parts):
+            for node, values in enumerate(left):
+                if all(value >= wanted for value, wanted in zip(values, job.part, strict=True)):
+                    for resource in range(3):
+                        values[resource] -= job.part[resource]
+                    found.append(node)
+                    break
+            else:
+                return None
+        return found
+
+    def begin(self, place, time, nodes):
+        self.starts[place], self.where[place] = time, nodes
+
+    def start_jobs(self, time):
+        for place in self.queue(time):
+            nodes = self.place(self.jobs[place], self.free(self.running()))
+            if nodes is None:
+                break
+            self.begin(place, time, nodes)
+        if self.backfills:
+            while self.backfill_one(time):
+                pass
+
+    def backfill_one(self, time):
+        """Start the first job that may go before the head; tell whether there was one."""
+        queue = self.queue(time)
+        if not queue:
+            return False
+        running = self.running()
+        estimated = {place: max(time, self.starts[place] + self.jobs[place].estimate) for place in running}
+        for shadow in sorted({time, *estimated.values()}):
+            later = self.free([place for place in running if estimated[place] > shadow])
+            reserved = self.place(self.jobs[queue[0]], later)
+            if reserved is not None:
+                break
+        for node in reserved:
+            for resource in range(3):
+                later[node][resource] -= self.jobs[queue[0]].part[resource]
+        now = self.free(running)
+        both = [list(map(min, one, other)) for one, other in zip(now, later, strict=True)]
+        for place in queue[1:]:
+            job = self.jobs[place]
+            nodes = self.place(job, now if time + job.estimate <= shadow else both)
+            if nodes is not None:
+                self.begin(place, time, nodes)
+                return True
+        return False
