@@ -224,7 +224,8 @@ class Lab:
     def _announce(self) -> None:
         """Let the operator announce a shutdown of c1, and ask for features, so that both are there to be seen."""
         environment = {**os.environ, "JOBFEATURES_FEATURES_ROOT": f"{self.directory}/c1/features"}
-        self.wait_for('batch_job_info{job_id="1001"}')
+        features = FeatureTree(f"{self.directory}/c1/features").job_path(JobKey("slurm", "1001"))
+        wait(lambda: os.path.isdir(features), 60, "features of job 1001")
         for what in (["--at", "+3h"], ["--at", "+2h", "--job", "1001"]):
             announce = [BIN / "jobfeatures", "drain", "set", "--node.name", "c1", *GRACE, *what]
             subprocess.run(announce, env=environment, check=True, stdout=subprocess.DEVNULL)

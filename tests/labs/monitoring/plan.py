@@ -70,13 +70,11 @@ class Job:
         return "TIMEOUT" if self.runs_secs > self.limit_secs else "COMPLETED"
 
 
-# Users, their accounts, and how much they submit.
-ACTIVITY = {
-    ("alice", "physics"): 9, ("bob", "physics"): 5, ("carol", "climate"): 3, ("dave", "chemistry"): 2,
-    ("erin", "biology"): 2, ("frank", "climate"): 1, ("grace", "chemistry"): 1, ("heidi", "biology"): 1,
-    ("ivan", "physics"): 0.5, ("judy", "biology"): 0.3,
+USERS = {  # and their accounts
+    "alice": "physics", "bob": "physics", "carol": "climate", "dave": "chemistry", "erin": "biology",
+    "frank": "climate", "grace": "chemistry", "heidi": "biology", "ivan": "physics", "judy": "biology",
 }  # fmt: skip
-USERS = dict(ACTIVITY)
+ACTIVITY = (9, 5, 3, 2, 2, 1, 1, 1, 0.5, 0.3)  # how much each submits
 
 MACHINES = (
     Machine("c1", 16, 64 * GIB),
@@ -185,14 +183,14 @@ def _resident_jobs(now: int) -> list[Job]:
 def _chance_jobs(now: int, chance: random.Random) -> Iterable[Job]:
     moment, number = float(now - HISTORY_SECS), 2000
     while moment < now + FUTURE_SECS:
-        moment += chance.expovariate(1 / 32)
+        moment += chance.expovariate(1 / 37)
         number += 1
         gpus = chance.random() < 0.12
         cpus = chance.choice((1, 1, 1, 2, 2, 4))
         runs = min(max(60, int(chance.lognormvariate(5.0, 1.2))), 4 * HOUR)
         yield Job(
             number,
-            chance.choices(list(USERS), list(ACTIVITY.values()))[0],
+            chance.choices(list(USERS), ACTIVITY)[0],
             chance.choice(("simulate", "reconstruct", "fit", "align", "merge")),
             "gpu" if gpus else "batch",
             cpus,
