@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -60,8 +61,8 @@ def _draw_box(axes: Axes, row: int, values: Array, colour: str, tell: Callable[[
         for end, edge in ((low, first), (high, third)):
             axes.plot([end, edge], [row, row], color=colour, linewidth=1.3, zorder=2)
             axes.plot([end, end], [row - HALF / 3, row + HALF / 3], color=colour, linewidth=1.3, zorder=2)
-        axes.barh(row, third - first, left=first, height=2 * HALF, facecolor=(colour, 0.35), edgecolor=colour,
-                  linewidth=1.3, zorder=3)  # fmt: skip
+        axes.barh(row, third - first, left=first, height=2 * HALF, facecolor=to_rgba(colour, 0.35),
+                  edgecolor=colour, linewidth=1.3, zorder=3)  # fmt: skip
         outside = values[(values < low) | (values > high)]
     else:
         outside = values
@@ -99,7 +100,7 @@ def _lay_out_powers(axes: Axes, values: Array) -> None:
 def _draw_legend(figure: Figure) -> None:
     grey = COLOURS[7]
     handles = [
-        Patch(facecolor=(grey, 0.35), edgecolor=grey),
+        Patch(facecolor=to_rgba(grey, 0.35), edgecolor=grey),
         Line2D([], [], color=INK, linewidth=2.2),
         Line2D([], [], color=grey, linewidth=1.3),
         Line2D([], [], color=grey, marker="o", markersize=3.5, linestyle=""),

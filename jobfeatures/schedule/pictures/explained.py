@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
@@ -90,7 +91,7 @@ def _draw_blocks(axes: Axes, blocks: Iterable[Block], title: str, high: int, las
     for each in blocks:
         tall = each.high - each.low
         axes.barh(each.low, each.secs, left=each.begin, height=tall, align="edge",
-                  facecolor=(each.colour, 0.4), edgecolor=each.colour, linewidth=1.3)  # fmt: skip
+                  facecolor=to_rgba(each.colour, 0.4), edgecolor=each.colour, linewidth=1.3)  # fmt: skip
         axes.text(each.begin + each.secs / 2, each.low + tall / 2, f"job {each.job}", ha="center",
                   va="center", fontsize=8.5)  # fmt: skip
     axes.set_title(title)
@@ -106,7 +107,9 @@ def _draw_mark(axes: Axes) -> None:
     """Draw when a job that ended too late leaves a mark in the heatmap."""
     arrival, expected, start, end = 0, 7, 6, 10
     latest = expected - (end - start)
-    axes.barh(1.6, end - start, left=start, height=0.8, facecolor=(ANN, 0.4), edgecolor=ANN, linewidth=1.3)
+    axes.barh(
+        1.6, end - start, left=start, height=0.8, facecolor=to_rgba(ANN, 0.4), edgecolor=ANN, linewidth=1.3
+    )
     axes.text((start + end) / 2, 1.6, "the job as it ran", ha="center", va="center", fontsize=8.5)
     axes.barh(1.6, end - start, left=latest, height=0.8, facecolor="none", edgecolor=FAINT, linestyle="--")
     axes.barh(0.4, start - latest, left=latest, height=0.5, facecolor=COLOURS[3], edgecolor="none")
