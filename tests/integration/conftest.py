@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.debian import build_packages, clean_debian
+
 ROOT = Path(__file__).parents[2]
 PROMETHEUS_PORT = 17909
 SYSTEM_PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
@@ -163,6 +165,22 @@ def _carry(shared: Path) -> None:
         path = shared / "bin" / command
         path.write_text(f'#!/bin/sh\nexport PYTHONPATH=/mnt/lib\nexec {PYTHON} -m {module} "$@"\n')
         path.chmod(0o755)
+
+
+# --- the packages, and a clean Debian ---------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory):
+    """Return the files of the built wheel, source archive, .deb and .rpm."""
+    return build_packages(tmp_path_factory.mktemp("packages"))
+
+
+@pytest.fixture
+def debian(tmp_path):
+    """Return a clean Debian 12 in a folder, in which packages can be installed and commands run."""
+    with clean_debian(tmp_path / "debian") as system:
+        yield system
 
 
 # --- Slurm ------------------------------------------------------------------------

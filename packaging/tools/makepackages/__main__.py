@@ -12,7 +12,8 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from makepackages.deb import Release, build_deb
+from makepackages.deb import build_deb
+from makepackages.release import Release
 from makepackages.rpm import build_rpm
 from makepackages.source import build_distributions, collect_wheels, copy_checkout
 from makepackages.tree import make_tree

@@ -7,13 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
 
+from makepackages.files import compress, files_of, settle
+from makepackages.layout import NAME
+from makepackages.release import Release
 from makepackages.source import NEWEST_GLIBC
-from makepackages.tree import NAME, compress
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el", "i686": "i386"}
 OVERRIDES = f"""\
@@ -31,18 +31,6 @@ OVERRIDES = f"""\
 # Debian does not distribute it.
 {NAME} binary: initial-upload-closes-no-bugs
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """What is released, by whom and when; `epoch` is the time of all files."""
-
-    version: str
-    revision: str
-    summary: str
-    description: str
-    maintainer: str
-    epoch: int
 
 
 def build_deb(tree: Path, scripts: Path, functions: str, release: Release, machine: str, out: Path) -> Path:
@@ -106,13 +94,7 @@ def _add_documents(staged: Path, release: Release) -> None:
     overrides = staged / f"usr/share/lintian/overrides/{NAME}"
     overrides.parent.mkdir(parents=True)
     overrides.write_text(OVERRIDES, encoding="ascii")
-    for path in staged.rglob("*"):
-        os.utime(path, (release.epoch, release.epoch), follow_symlinks=False)
-
-
-def files_of(folder: Path) -> list[Path]:
-    """Return the regular files below a folder."""
-    return sorted(each for each in folder.rglob("*") if each.is_file() and not each.is_symlink())
+    settle(staged, release.epoch)
 
 
 def _indented(text: str) -> str:
@@ -121,8 +103,3 @@ def _indented(text: str) -> str:
 
 def _md5(file: Path) -> str:
     return hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()
-
-
-def date_of(epoch: int) -> str:
-    """Return a day as rpm's changelog has it."""
-    return time.strftime("%a %b %d %Y", time.gmtime(epoch))

@@ -8,8 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from makepackages.deb import Release, date_of
-from makepackages.tree import COMMANDS, NAME, PREFIX, metadata_of
+from makepackages.files import files_of
+from makepackages.layout import COMMANDS, NAME, PREFIX, metadata_of
+from makepackages.release import Release, date_of
 
 ZSH_OF_DEBIAN = "usr/share/zsh/vendor-completions"
 ZSH = "usr/share/zsh/site-functions"
@@ -62,12 +63,13 @@ def build_rpm(tree: Path, spec: Path, functions: str, release: Release, machine:
 def files_section(staged: Path) -> list[str]:
     """Return the lines of %files: the folders that are ours alone, and single files elsewhere."""
     lines = [PREFIX, *(f"/usr/bin/{command}" for command in COMMANDS), f"%dir /etc/{NAME}"]
-    for path in sorted(each for each in (staged / "etc").rglob("*") if each.is_file()):
+    for path in files_of(staged / "etc"):
         name = f"/{path.relative_to(staged)}"
         rights = f"%attr(0640, root, {GROUP}) " if name == PRIVATE else ""
         lines.append(f"%config(noreplace) {rights}{name}")
     lines.append(f"%doc /usr/share/doc/{NAME}")
+    for folder in ("fish", "fish/vendor_completions.d", "zsh", "zsh/site-functions"):
+        lines.append(f"%dir /usr/share/{folder}")  # of a shell that may not be there
     for folder in ("lib", "share/man", "share/bash-completion", "share/zsh", "share/fish"):
-        found = sorted(each for each in (staged / "usr" / folder).rglob("*") if each.is_file())
-        lines += [f"/{each.relative_to(staged)}" for each in found]
+        lines += [f"/{each.relative_to(staged)}" for each in files_of(staged / "usr" / folder)]
     return lines

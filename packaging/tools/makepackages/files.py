@@ -1,0 +1,40 @@
+"""Files and folders: copied, compressed, and made alike wherever they are built."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from pathlib import Path
+
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.py[co]", "generate.py", ".*")
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return the regular files below a folder."""
+    return sorted(each for each in folder.rglob("*") if each.is_file() and not each.is_symlink())
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file or folder with the links in it; nothing if it is not there."""
+    if source.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True, ignore=LEFT_OUT)
+    elif source.is_file():
+        shutil.copyfile(source, target)
+
+
+def compress(file: Path) -> None:
+    """Replace a file by its compressed form, without name and time in it."""
+    file.with_name(file.name + ".gz").write_bytes(gzip.compress(file.read_bytes(), 9, mtime=0))
+    file.unlink()
+
+
+def settle(root: Path, epoch: int) -> None:
+    """Give all files plain modes and one time, so that the same source makes the same package."""
+    for path in sorted(root.rglob("*"), reverse=True):
+        if not path.is_symlink():
+            executable = path.is_dir() or path.stat().st_mode & 0o100
+            path.chmod(0o755 if executable else 0o644)
+        os.utime(path, (epoch, epoch), follow_symlinks=False)
