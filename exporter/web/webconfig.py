@@ -298,9 +298,9 @@ class _Parser(YamlFile):
         nodes = self.mapping(node, key)
         users = {}
         for name, value_node in nodes.items():
-            value = self.text(nodes, name, key)
             if not name or ":" in name or not name.isprintable():
                 raise self.fault("has a user name that is empty, or holds a colon", key, value_node)
+            value = self.text(nodes, name, key)
             match = _HASH.fullmatch(value)
             if match is None:
                 raise self.fault(

@@ -73,8 +73,11 @@ def serve(tree):
     async def serve_tree(tls=None, **limits):
         token = tree.make_token(KEY)
         server = FeatureServer(tree, limits=ServerLimits(**{"job_rate": 10_000.0, **limits}))
-        async with listening(server, "127.0.0.1:0", tls) as address:
-            yield Site(tree, token, server, address)
+        counting = []
+        async with listening(server, "127.0.0.1:0", tls, on_open=counting.append) as address:
+            site = Site(tree, token, server, address)
+            [site.connections] = counting
+            yield site
 
     return serve_tree
 

@@ -137,3 +137,16 @@ async def test_an_address_in_use_is_a_wrong_setting(serve, tree):
         with pytest.raises(ConfigurationError, match=r"features\.listen_address"):
             async with listening(FeatureServer(tree), site.address):
                 pass
+
+
+async def test_what_was_ended_is_counted_by_reason(serve):
+    async with serve(connections=3, idle_secs=0.3) as site:
+        crowd = [await opened(site) for _ in range(5)]
+        for reader, _ in crowd:
+            await closed_by_server(reader)
+        assert (await site.get("/machinefeatures/total_cpu")).status == 200
+        assert site.connections.ended["too_many_connections"] == 2
+        assert site.connections.ended["idle"] == 3
+        assert site.connections.answers[200] == 1
+        for _, writer in crowd:
+            writer.close()

@@ -1,0 +1,267 @@
+"""What the metrics listener grants, to whom, and what it says of it."""
+
+import asyncio
+import base64
+import socket
+
+import pytest
+
+from exporter.web.config import WebConfig
+from exporter.web.hosts import is_loopback, is_ours, parse_names
+from exporter.web.listener import check_web
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.publish.http import connections
+
+from .conftest import HASH, PASSWORD
+
+USERS = f"basic_auth_users:\n  alice: {HASH}\n"
+
+
+def basic(password):
+    return {"Authorization": "Basic " + base64.b64encode(f"alice:{password}".encode()).decode()}
+
+
+async def test_users_are_asked_for_their_password_everywhere(serve):
+    async with serve(USERS) as site:
+        for path in ("/metrics", "/", "/-/healthy", "/absent"):
+            answer = await site.get(path)
+            assert answer.status == 401
+            assert answer.headers["WWW-Authenticate"].startswith("Basic ")
+        assert (await site.get(**basic("wrong"))).status == 401
+        answer = await site.get(**basic(PASSWORD))
+        assert (answer.status, answer.body) == (200, "some_metric 1\n")
+        assert site.rejected("password") == 5
+        assert site.listeners.status().listeners[0].answers == {401: 5, 200: 1}
+
+
+async def test_new_users_count_from_the_next_request_on(serve, write_config):
+    async with serve(USERS) as site:
+        assert (await site.get(**basic(PASSWORD))).status == 200
+        write_config(USERS.replace("alice", "bob"))
+        assert (await site.get(**basic(PASSWORD))).status == 401
+        write_config(USERS)
+        assert (await site.get(**basic(PASSWORD))).status == 200
+
+
+async def test_users_do_not_vanish_with_a_file_that_names_none(serve, write_config):
+    async with serve(USERS) as site:
+        write_config("http_server_config: {}")
+        assert (await site.get()).status == 401
+        assert not site.listeners.status().file_is_good
+
+
+async def test_guesses_are_slowed_down(serve):
+    async with serve(USERS) as site:
+        answers = [(await site.get(**basic(f"guess {number}"))).status for number in range(12)]
+        assert answers.count(429) == site.rejected("password_check") > 0
+        assert answers[:4] == [401] * 4
+
+
+async def test_pages_carry_headers_that_keep_browsers_in(serve):
+    async with serve() as site:
+        headers = (await site.get("/")).headers
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert headers["X-Frame-Options"] == "deny"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        for path in ("/", "/metrics", "/absent"):
+            answer = await site.get(path)
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+            assert "Python" not in answer.headers["Server"]
+
+
+async def test_the_files_headers_come_with_every_answer(serve):
+    config = "http_server_config:\n  headers:\n    X-Frame-Options: sameorigin\n    X-XSS-Protection: '0'\n"
+    async with serve(config + USERS) as site:
+        for answer in (await site.get("/", **basic(PASSWORD)), await site.get("/metrics")):
+            assert answer.headers.get_all("X-Frame-Options") == ["sameorigin"]
+            assert answer.headers["X-XSS-Protection"] == "0"
+
+
+async def test_one_address_has_a_limit_of_its_own_before_that_of_all(serve):
+    async with serve(web_client_rate=5, web_rate=8) as site:
+        reader, writer = await asyncio.open_connection(site.host, site.port)
+        statuses = []
+        for _ in range(30):
+            writer.write(b"HEAD /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            statuses.append((await reader.readuntil(b"\r\n\r\n")).split()[1])
+        assert statuses.count(b"429") == site.rejected("client_rate") > 10
+        assert site.rejected("rate") == 0
+        writer.close()
+
+
+async def test_one_address_has_a_limit_of_connections_too(serve):
+    async with serve(web_client_rate=5) as site:
+        opened = [await asyncio.open_connection(site.host, site.port) for _ in range(20)]
+        while site.rejected("connection_rate") == 0:
+            await asyncio.sleep(0)
+        for _, writer in opened:
+            writer.close()
+
+
+async def test_all_together_have_a_limit(serve):
+    async with serve(web_client_rate=1000, web_rate=2) as site:
+        answers = [await site.get() for _ in range(12)]
+        refused = [each for each in answers if each.status == 429]
+        assert len(refused) == site.rejected("rate") > 0
+        assert refused[0].headers["Retry-After"] == "1"
+
+
+async def test_the_files_rate_limit_is_a_bucket_for_all(serve):
+    async with serve("rate_limit: {interval: 1h, burst: 3}") as site:
+        assert [(await site.get()).status for _ in range(5)] == [200, 200, 200, 429, 429]
+        assert site.rejected("rate_limit") == 2
+
+
+async def test_a_head_that_takes_too_long_ends_its_connection(serve, monkeypatch):
+    original = connections.ConnectionLimits.__init__
+    monkeypatch.setattr(
+        connections.ConnectionLimits,
+        "__init__",
+        lambda self, **given: original(self, **{**given, "head_secs": 0.2}),
+    )
+    async with serve() as site:
+        reader, writer = await asyncio.open_connection(site.host, site.port)
+        writer.write(b"GET /-/healthy HTTP/1.1\r\nHost: x.localhost\r\n\r\n")
+        await reader.readuntil(b"healthy\n")
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n")
+        drip = asyncio.create_task(reader.read())
+        while not drip.done():
+            writer.write(b"X: y\r\n")
+            await asyncio.sleep(0.05)
+        assert drip.exception() is not None or drip.result() == b""
+        assert site.rejected("slow_head") == 1
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX: " + b"a" * 20_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"".join(b"X%d: y\r\n" % number for number in range(500)) + b"\r\n",
+        b"\x16\x03\x01 TLS where none is spoken\r\n\r\n",
+    ],
+)
+async def test_what_is_too_large_or_no_http_is_refused(serve, request_bytes):
+    async with serve() as site:
+        reader, writer = await asyncio.open_connection(site.host, site.port)
+        writer.write(request_bytes)
+        answer = await asyncio.wait_for(reader.read(), 20)
+        assert answer.startswith(b"HTTP/1.")
+        assert answer.split()[1] == b"400"
+        writer.close()
+        assert site.listeners.status().listeners[0].answers[400] == 1
+
+
+async def test_a_body_is_not_taken(serve):
+    async with serve() as site:
+        reader, writer = await asyncio.open_connection(site.host, site.port)
+        writer.write(b"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\nx")
+        assert (await asyncio.wait_for(reader.readline(), 20)).split()[1] == b"405"
+        await asyncio.wait_for(reader.read(), 20)
+        writer.close()
+
+
+async def test_on_loopback_names_from_elsewhere_are_refused(serve):
+    async with serve() as site:
+        assert (await site.get(Host="evil.example")).status == 421
+        assert (await site.get(Host="localhost:9819")).status == 200
+        assert site.rejected("host") == 1
+
+
+async def test_names_may_be_given(serve):
+    async with serve(web_hosts="node1, Node1.example") as site:
+        assert [(await site.get(Host=name)).status for name in ("node1:80", "node1.EXAMPLE", "node2")] == [
+            200,
+            200,
+            421,
+        ]
+
+
+@pytest.mark.parametrize(
+    ("header", "ours"),
+    [
+        (None, True),
+        ("localhost", True),
+        ("LOCALHOST:1", True),
+        ("a.localhost", True),
+        ("127.0.0.1:9819", True),
+        ("10.1.2.3", True),
+        ("[::1]:9819", True),
+        ("[2001:db8::1]", True),
+        ("node1", True),
+        ("node1.", True),
+        ("node2", False),
+        ("localhost.evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("127.0.0.1@evil.example", False),
+        ("", False),
+        ("[evil]", False),
+    ],
+)
+def test_a_host_is_an_address_localhost_or_a_name_of_ours(header, ours):
+    assert is_ours(header, {"node1"}) is ours
+    assert is_ours(header, None)
+
+
+def test_loopback_is_told_from_the_rest():
+    assert [is_loopback(each) for each in ("127.0.0.1", "127.9.9.9", "[::1]", "localhost")] == [True] * 4
+    assert [is_loopback(each) for each in ("", "0.0.0.0", "[::]", "node1", "10.0.0.1")] == [False] * 5
+    assert parse_names(" A, b ,,") == {"a", "b"}
+
+
+async def test_sockets_that_are_handed_over_are_listened_on(serve, tmp_path):
+    first = socket.create_server(("127.0.0.1", 0))
+    second = socket.create_server(("127.0.0.1", 0))
+    path = socket.socket(socket.AF_UNIX)
+    path.bind(str(tmp_path / "metrics.sock"))
+    path.listen()
+    port = second.getsockname()[1]
+    async with serve(inherited={"metrics": [first, second, path]}, address="127.0.0.1:1") as site:
+        assert site.port == first.getsockname()[1]
+        assert (await site.get()).status == 200
+        site.port = port
+        assert (await site.get()).status == 200
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "metrics.sock"))
+        writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert (await reader.read()).endswith(b"some_metric 1\n")
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"web_rate": 0}, r"web\.rate: must be 1 or more"),
+        ({"web_config_for": ("sonar",)}, r"web\.config_for: needs web\.config_file"),
+        ({"web_config_file": "/absent/web.yml"}, r"web\.config_file: /absent/web\.yml: cannot be read"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_told(settings, said):
+    with pytest.raises(ConfigurationError, match=said):
+        check_web(WebConfig(**settings))
+
+
+TLS = "tls_server_config: {cert_file: server.pem, key_file: server.key}"
+MUTUAL = TLS[:-1] + ", client_ca_file: ca.pem, client_auth_type: RequireAndVerifyClientCert}"
+FEATURES = {"features_listen_address": "127.0.0.1:9820", "features_url": "https://node1:9820"}
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "said"),
+    [
+        ("{}", {"web_config_for": ("sonar",)}, "needs tls_server_config"),
+        (TLS, {"web_config_for": ("sonar",)}, r"sonar needs sonar\.listen"),
+        (TLS, {"web_config_for": ("features",)}, r"features needs features\.listen_address"),
+        (TLS, {"web_config_for": ("features",), **FEATURES, "features_url": None}, r"needs features\.url"),
+        (MUTUAL, {"web_config_for": ("features",), **FEATURES}, "they have no client certificate"),
+        (TLS, {"web_config_for": ("features",), **FEATURES, "features_tls_certificate": "/c"}, "already"),
+    ],
+)
+def test_other_listeners_take_tls_only_where_it_fits(write_config, text, settings, said):
+    with pytest.raises(ConfigurationError, match=said):
+        check_web(WebConfig(web_config_file=write_config(text), **settings))
+
+
+def test_what_fits_is_accepted(write_config):
+    check_web(WebConfig())
+    check_web(WebConfig(web_config_file=write_config(TLS), web_config_for=("features",), **FEATURES))
