@@ -38,12 +38,10 @@ LIVE: Mapping[str, tuple[str, ...]] = {
     CONTROLLER: ("log.", "collector.", "controller.sd_"),
 }
 # Of those, what the reading of the node is made of.
-RESTART = (
-    "collector.processes",
-    "htcondor.execute_directory",
-    "gridengine.spool_directory",
-    "machine.cpu_model",
-)
+RESTART: Mapping[str, tuple[str, ...]] = {
+    NODE: ("collector.processes", "htcondor.execute_directory", "gridengine.spool_directory"),
+    CONTROLLER: ("collector.schedule",),
+}
 SOURCES = ("batch.", "slurm.", "pbs.", "torque.", "lsf.", "htcondor.", "gridengine.", "spool.")
 
 
@@ -78,7 +76,7 @@ def compute_change(running: ExporterConfig, wanted: ExporterConfig) -> Change:
 
 def is_live(key: str, role: str) -> bool:
     """Tell whether a running daemon takes a new value of this key over."""
-    return key not in RESTART and any(
+    return key not in RESTART[role] and any(
         key == each or (each.endswith((".", "_")) and key.startswith(each)) for each in LIVE[role]
     )
 

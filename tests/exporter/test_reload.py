@@ -1,0 +1,279 @@
+"""What a reload takes over, what it leaves for a restart, and a real daemon that is told to."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from exporter.collectors import CONTROLLER, NODE
+from exporter.config import ExporterConfig
+from exporter.context import LastReload
+from exporter.daemon import Daemon
+from exporter.reload import LIVE, RESTART, compute_change, is_live
+from exporter.reloader import Reloader
+from exporter.supervision import Notifier
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.settings import load_config, settings_of, tables_of
+
+ROOT = Path(__file__).parents[2]
+KEYS = [each.key for each in settings_of(ExporterConfig)] + [each.name for each in tables_of(ExporterConfig)]
+
+
+def test_live_settings_are_taken_and_the_others_wait():
+    running = ExporterConfig(sample_interval_secs=1.0)
+    wanted = replace(running, machine_hs06="10", sample_interval_secs=2.0, web_listen_address=":1")
+    change = compute_change(running, wanted)
+    assert change.taken == ("machine.hs06",)
+    assert set(change.waiting) == {"sample.interval", "web.listen_address"}
+    assert change.config == replace(running, machine_hs06="10")
+    assert not change.concerns_sources
+
+
+def test_a_role_is_not_changed_by_a_reload():
+    change = compute_change(ExporterConfig(), ExporterConfig(role=CONTROLLER))
+    assert (change.config.role, change.waiting) == (NODE, ("role",))
+
+
+def test_nothing_new_changes_nothing():
+    change = compute_change(ExporterConfig(), ExporterConfig())
+    assert (change.taken, change.waiting, change.config) == ((), (), ExporterConfig())
+
+
+def test_tables_of_the_file_are_taken_over(tmp_path):
+    file = tmp_path / "config.toml"
+    file.write_text("[partition.long]\ngrace_secs = 7200\n")
+    wanted = load_config(ExporterConfig, environ={}, file=str(file))
+    change = compute_change(ExporterConfig(), wanted)
+    assert change.taken == ("partition",)
+    assert change.config.partition[0].values == {"grace_secs": 7200}
+
+
+def test_how_a_batch_system_is_asked_concerns_the_sources():
+    assert compute_change(ExporterConfig(), ExporterConfig(slurm_refresh_secs=1.0)).concerns_sources
+
+
+@pytest.mark.parametrize("role", LIVE)
+def test_each_line_of_the_table_names_settings(role):
+    for each in (*LIVE[role], *RESTART[role]):
+        assert [key for key in KEYS if key == each or key.startswith(each)], each
+
+
+@pytest.mark.parametrize("role", LIVE)
+def test_the_page_names_what_is_taken_over(role):
+    row = re.search(rf"^\| {role} \| (.*) \|$", (ROOT / "docs/systemd.md").read_text(), re.MULTILINE)[1]
+    named = set(re.findall(r"`([^`]+)`", row))
+    exceptions = set(RESTART[role]) & named
+    for key in KEYS:
+        in_row = any(
+            key == each or (each.endswith("*") and key.startswith(each[:-1])) for each in named - exceptions
+        )
+        assert (in_row and key not in exceptions) == is_live(key, role), key
+
+
+class Served:
+    """What takes settings over, as a test wants it."""
+
+    def __init__(self):
+        self.reload = LastReload(successful=True, success_secs=1.0)
+        self.changes, self.fault = [], None
+
+    def stalled(self):
+        return []
+
+    def summary(self):
+        return "fine"
+
+    def reconfigure(self, change):
+        if self.fault is not None:
+            raise self.fault
+        self.changes.append(change)
+
+
+def make_reloader(served, wanted):
+    def reread():
+        if isinstance(wanted, Exception):
+            raise wanted
+        return wanted
+
+    return Reloader(ExporterConfig(), served, Notifier(None), reread, lambda: "serving")
+
+
+def test_a_good_reload_is_dated():
+    served = Served()
+    before = time.time()
+    make_reloader(served, ExporterConfig(machine_hs06="1")).reload()
+    assert served.reload.successful
+    assert before <= served.reload.success_secs <= time.time()
+    assert [change.taken for change in served.changes] == [("machine.hs06",)]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        ConfigurationError("/etc/x.toml: web.x", "there is no such setting"),
+        ExporterConfig(features_form="http"),  # contradicts another setting
+        RuntimeError("a fault of ours"),
+    ],
+)
+def test_a_bad_reload_leaves_all_as_it_was_and_says_why(wanted, caplog):
+    served = Served()
+    make_reloader(served, wanted).reload()
+    assert served.reload == LastReload(successful=False, success_secs=1.0)
+    assert served.changes == []
+    assert "the settings before stay in use" in caplog.text
+
+
+def test_settings_that_fit_only_after_a_restart_are_no_fault_of_the_reload_before_it():
+    served = Served()
+    wanted = ExporterConfig(features_form="http", features_listen_address="127.0.0.1:9820", machine_hs06="1")
+    make_reloader(served, wanted).reload()
+    assert served.reload.successful
+    assert served.changes[0].waiting == ("features.listen_address", "features.form")
+
+
+def test_bad_files_of_a_listener_stop_the_reload():
+    served = Served()
+    reloader = make_reloader(served, ExporterConfig(machine_hs06="1"))
+
+    def read_again():
+        raise ConfigurationError("web.config_file", "is no good")
+
+    reloader.files.append(read_again)
+    reloader.reload()
+    assert served.changes == []
+    assert not served.reload.successful
+
+
+# --- a daemon ------------------------------------------------------------------------
+
+
+def until(condition, timeout_secs=30.0):
+    deadline = time.monotonic() + timeout_secs
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
+        time.sleep(0.02)
+    return result
+
+
+def test_what_a_source_knew_and_counted_goes_on_when_it_is_replaced(tmp_path):
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    (spool / "bad.xml").write_text("<Job><Id>")
+    (spool / "7.xml").write_text("<Job><Id>7</Id><State>Running</State></Job>")
+    flags = {
+        "features.root": str(tmp_path / "features"), "batch.sources": "spool", "spool.directory": str(spool),
+        "batch.interval": "1h",
+    }  # fmt: skip
+    running = load_config(ExporterConfig, flags=flags, environ={})
+    daemon = Daemon(running)
+    daemon.start()
+    try:
+        until(lambda: daemon.is_ready)
+        rejected = [each.rejected for each in daemon.context().sources]
+        assert sum(rejected) >= 1
+        daemon.reconfigure(
+            compute_change(running, replace(running, batch_interval_secs=1800.0, machine_hs06="10"))
+        )
+        context = daemon.context()
+        assert [each.name for each in context.sources] == ["hooks", "spool"]
+        assert all(now.rejected >= before for now, before in zip(context.sources, rejected, strict=True))
+        assert [key.job_id for key in context.jobs] == ["7"]
+        assert daemon.stalled() == []
+        until((tmp_path / "features/machinefeatures/hs06").exists)
+        assert "1 jobs here" in daemon.summary()
+    finally:
+        daemon.stop()
+    assert "sampling" in daemon.stalled()
+
+
+@pytest.fixture
+def service(tmp_path):
+    """The real command on a file of settings, and the service manager's end of its socket."""
+    file = tmp_path / "config.toml"
+    notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    notify.bind(str(tmp_path / "notify"))
+    notify.settimeout(30)
+    log = tmp_path / "log"
+
+    class Service:
+        def write(self, text):
+            file.write_text(text)
+
+        def told(self, word):
+            """Return the next message with this word."""
+            while True:
+                lines = notify.recv(4096).decode().split("\n")
+                if word in lines:
+                    return lines
+
+        def log(self):
+            return [json.loads(line) for line in log.read_text().splitlines()]
+
+        def get(self, path="/metrics"):
+            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=10) as response:
+                return response.read().decode()
+
+        def value(self, name):
+            return float(re.search(rf"^{name} (\S+)$", self.get(), re.MULTILINE)[1])
+
+    made = Service()
+    made.write(f"[features]\nroot = '{tmp_path}/features'\n[log]\nformat = 'json'\n")
+    made.base = file.read_text()
+    with log.open("wb") as output:
+        made.process = subprocess.Popen(
+            [sys.executable, "-m", "exporter", "serve", "--config.file", file, "--batch.sources", "",
+             "--web.listen-address", "127.0.0.1:0"],
+            stderr=output, cwd=ROOT, env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "2000000"},
+        )  # fmt: skip
+    made.address = re.search(r"serving on (\S+):", "\n".join(made.told("READY=1")))[1]
+    yield made
+    made.process.kill()
+    made.process.wait(20)
+    notify.close()
+
+
+def test_a_signal_takes_new_settings_over_and_bad_ones_change_nothing(service, tmp_path):
+    assert service.value("batch_exporter_config_last_reload_successful") == 1
+    service.write(service.base + "[machine]\nhs06 = 77\n[sample]\ninterval = '3s'\n")
+    service.process.send_signal(signal.SIGHUP)
+    service.told("RELOADING=1")
+    service.told("READY=1")
+    until((tmp_path / "features/machinefeatures/hs06").exists)
+    assert "needs a restart: sample.interval" in [each["msg"] for each in service.log()]
+    service.write(service.base + "[machin]\nhs06 = 78\n")
+    service.process.send_signal(signal.SIGHUP)
+    service.told("RELOADING=1")
+    service.told("READY=1")
+    assert service.value("batch_exporter_config_last_reload_successful") == 0
+    assert "did you mean machine.hs06?" in service.log()[-1]["msg"]
+    assert (tmp_path / "features/machinefeatures/hs06").read_text() == "77\n"
+    assert service.told("WATCHDOG=1")
+
+
+def test_it_says_that_it_stops_and_leaves_the_features(service, tmp_path):
+    until((tmp_path / "features/machinefeatures/total_cpu").exists)
+    service.process.send_signal(signal.SIGTERM)
+    assert service.told("STOPPING=1")
+    assert service.process.wait(20) == 0
+    assert (tmp_path / "features/machinefeatures/total_cpu").exists()
+    assert service.log()[-1]["msg"] == "stopped"
+
+
+def test_a_second_signal_ends_it_at_once(service):
+    """The first finds a client that holds its connection; nobody waits for that after the second."""
+    host, _, port = service.address.rpartition(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")  # and no end of it
+        service.process.send_signal(signal.SIGTERM)
+        service.told("STOPPING=1")
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(20) in {-signal.SIGTERM, 0}

@@ -1,0 +1,118 @@
+"""The units of systemd: what they allow, and that what they allow is explained."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+UNITS = ROOT / "packaging/systemd"
+VARIANTS = ROOT / "packaging/systemd-variants"
+SERVICES = sorted(path.name for path in UNITS.glob("*.service"))
+PAGE = ROOT / "docs/systemd.md"
+MOST_EXPOSURE = 4.0
+
+
+def directives(path):
+    """Return the lines NAME=VALUE of a unit, in order."""
+    return re.findall(r"^(\w+)=(.*)$", path.read_text(), re.MULTILINE)
+
+
+def values(path, name):
+    return [value for each, value in directives(path) if each == name]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The units in a folder where the command they start exists: systemd-analyze looks for it."""
+    folder = tmp_path_factory.mktemp("units")
+    for path in [*UNITS.iterdir()]:
+        text = re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", path.read_text(), flags=re.MULTILINE)
+        (folder / path.name).write_text(text)
+    return folder
+
+
+def analyze(*words):
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not here (Debian: systemd)")
+    return subprocess.run(["systemd-analyze", *map(str, words)], capture_output=True, text=True)
+
+
+def exposures(unit):
+    """Return the overall level, and the settings that leave something open."""
+    done = analyze("security", "--offline=true", "--no-pager", unit)
+    level = re.search(r"Overall exposure level for \S+: ([0-9.]+)", done.stdout)
+    assert level, done.stdout + done.stderr
+    return float(level[1]), re.findall(r"^✗ (\S+)", done.stdout, re.MULTILINE)
+
+
+def test_there_is_a_unit_for_each_role_and_a_socket():
+    assert sorted(path.name for path in UNITS.iterdir()) == [
+        "jobfeatures-controller.service",
+        "jobfeatures-exporter.service",
+        "jobfeatures-exporter.socket",
+    ]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize("marked", [pytest.param(True, marks=pytest.mark.integration), False])
+def test_the_exposure_is_low_and_what_stays_is_explained(name, marked, installed):
+    """Run twice: where systemd-analyze may be absent, and where that would be an error."""
+    del marked
+    level, left = exposures(installed / name)
+    assert level <= MOST_EXPOSURE
+    page = PAGE.read_text().replace("\\|", "|")  # as tables need them
+    assert [each for each in left if f"`{each}`" not in page] == []
+    assert f"| `{name}` | {level} |" in page
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in UNITS.iterdir()))
+def test_systemd_finds_nothing_wrong_with_a_unit(name, installed):
+    done = analyze("verify", "--man=no", "--recursive-errors=no", installed / name)
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stderr.splitlines() if "jobfeatures" in line] == []
+
+
+@pytest.mark.parametrize(
+    "path", [*map(UNITS.joinpath, SERVICES), *sorted(VARIANTS.iterdir())], ids=lambda path: path.name
+)
+def test_each_capability_has_its_reason_beside_it(path):
+    text = path.read_text()
+    granted = {each for value in values(path, "CapabilityBoundingSet") for each in value.split()}
+    granted |= {each for value in values(path, "AmbientCapabilities") for each in value.split()}
+    reasons = set(re.findall(r"^# (CAP_\w+) {2,}\S", text, re.MULTILINE))
+    if path.parent == VARIANTS and path.name in {"lsf.conf", "pbs.conf"}:
+        reasons = granted if text.startswith("#") else set()  # the whole file is the reason
+    assert granted - reasons == set()
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_wrong_setting_is_not_tried_again_and_a_hanging_service_is_ended(name):
+    unit = dict(directives(UNITS / name))
+    assert unit["Type"] == "notify"
+    assert unit["RestartPreventExitStatus"] == "2"
+    assert float(unit["WatchdogSec"]) > 0
+    assert unit["ExecReload"] == "/bin/kill -HUP $MAINPID"
+
+
+def test_what_jobs_read_outlasts_the_service():
+    unit = dict(directives(UNITS / "jobfeatures-exporter.service"))
+    assert unit["RuntimeDirectory"] == "jobfeatures"
+    assert unit["RuntimeDirectoryPreserve"] == "yes"
+
+
+def test_the_service_sees_all_processes_and_the_graphics_cards():
+    unit = directives(UNITS / "jobfeatures-exporter.service")
+    assert ("ProtectProc", "default") in unit
+    assert ("ProcSubset", "all") in unit
+    assert "PrivateDevices" not in dict(unit)
+    assert {"char-nvidia rw", "char-drm rw", "char-kfd rw"} <= {
+        value for name, value in unit if name == "DeviceAllow"
+    }
+
+
+@pytest.mark.parametrize("path", sorted(VARIANTS.iterdir()), ids=lambda path: path.name)
+def test_each_variant_stands_on_the_page(path):
+    assert f"`{path.name}`" in PAGE.read_text()
