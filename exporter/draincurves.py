@@ -11,7 +11,7 @@ Partitions that share nodes are one pool: their jobs have to be drained together
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from exporter.clustersums import STARTS_JOBS, STARTS_NONE
@@ -51,8 +51,8 @@ class DrainCurve:
 
     @property
     def best(self) -> CurvePoint:
-        """Return the cheapest time, the earlier of equal ones."""
-        return min(self.points, key=lambda point: (point.core_secs, point.after_secs))
+        """Return the cheapest time."""
+        return cheapest(self.points)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,13 @@ def _cost(
     return idle, done + (held - ended_cpus) * time
 
 
-def thin(curve: DrainCurve, count: int) -> Mapping[float, CurvePoint]:
-    """Return at most about `count` points by time, the first, the best and the last among them."""
-    step = max(1, len(curve.points) // max(1, count))
-    kept = [*curve.points[::step], curve.best, curve.points[-1]]
-    return {point.after_secs: point for point in sorted(kept, key=lambda each: each.after_secs)}
+def cheapest(points: Sequence[CurvePoint]) -> CurvePoint:
+    """Return the cheapest time, the earlier of equal ones."""
+    return min(points, key=lambda point: (point.core_secs, point.after_secs))
+
+
+def thin(points: Sequence[CurvePoint], count: int) -> list[CurvePoint]:
+    """Return about `count` points at most, the first, the cheapest and the last among them."""
+    step = max(1, len(points) // max(1, count))
+    kept = {point.after_secs: point for point in (*points[::step], cheapest(points), points[-1])}
+    return [kept[after_secs] for after_secs in sorted(kept)]

@@ -233,6 +233,7 @@ PURE = {
     "exporter.web.pages.layout",
     "exporter.web.pages.markup",
     "exporter.web.pages.node",
+    "exporter.web.pages.nodeplan",
     "exporter.web.pages.numbers",
     "exporter.web.pages.partitions",
     "exporter.web.pages.pieces",

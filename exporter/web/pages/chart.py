@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
-from exporter.draincurves import DrainCurve, thin
+from exporter.draincurves import CurvePoint, cheapest, thin
 from exporter.web.pages.markup import Html, tag
 from exporter.web.pages.units import format_figure, format_span
 
 WIDTH, HEIGHT = 640, 240
-LEFT, RIGHT, TOP, BOTTOM = 64, 16, 30, 40  # margins
+LEFT, RIGHT, TOP, BOTTOM = 84, 16, 34, 46  # margins
 MAX_POINTS = 300
 _STEPS = (60, 300, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800, 604_800)
 
 
-def draw_curve(curve: DrainCurve, label: str) -> Html:
-    """Return the drawing; `label` says in words what it shows."""
-    points = list(thin(curve, MAX_POINTS).values())
-    span = max(points[-1].after_secs * 1.02, 60.0)
+def draw_curve(every: Sequence[CurvePoint], label: str, *, planned_secs: float | None = None) -> Html:
+    """Return the drawing; `label` says the same in words. In `planned_secs` a shutdown is planned."""
+    points = thin(every, MAX_POINTS)
+    span = max(max(points[-1].after_secs, planned_secs or 0.0) * 1.02, 60.0)
     top = max(max(point.core_secs, point.core_secs_before) for point in points) / 3600 or 1.0
     high = _round_up(top)
 
@@ -35,7 +36,7 @@ def draw_curve(curve: DrainCurve, label: str) -> Html:
     line = "M" + "L".join(path)
     ground = y(0)
     area = f"{line}L{x(points[-1].after_secs):.1f},{ground:.1f}L{x(0):.1f},{ground:.1f}Z"
-    best = curve.best
+    best = cheapest(every)
     at_x, at_y = x(best.after_secs), y(best.core_secs)
     left_half = at_x < WIDTH * 0.62
     return tag(
@@ -43,6 +44,7 @@ def draw_curve(curve: DrainCurve, label: str) -> Html:
         *_axes(high, span, x, y),
         tag("path", d=area, class_="area"),
         tag("path", d=line, class_="curve"),
+        *_planned(x(planned_secs) if planned_secs is not None and planned_secs >= 0 else None, ground),
         tag("line", class_="guide", x1=f"{at_x:.1f}", x2=f"{at_x:.1f}", y1=TOP, y2=f"{ground:.1f}"),
         tag("circle", class_="best", cx=f"{at_x:.1f}", cy=f"{at_y:.1f}", r=6),
         tag(
@@ -60,7 +62,25 @@ def draw_curve(curve: DrainCurve, label: str) -> Html:
     )
 
 
-def _axes(high: float, span: float, x, y) -> list[Html]:  # type: ignore[no-untyped-def]
+def _planned(at_x: float | None, ground: float) -> list[Html]:
+    """Return the mark of a shutdown that is planned; its words stand below those of the cheapest."""
+    if at_x is None:
+        return []
+    left_half = at_x < WIDTH * 0.62
+    return [
+        tag("line", class_="planned", x1=f"{at_x:.1f}", x2=f"{at_x:.1f}", y1=TOP, y2=f"{ground:.1f}"),
+        tag(
+            "text",
+            "planned",
+            class_="mark",
+            x=f"{at_x + (10 if left_half else -10):.1f}",
+            y=TOP + 28,
+            text_anchor="start" if left_half else "end",
+        ),
+    ]
+
+
+def _axes(high: float, span: float, x: Callable[[float], float], y: Callable[[float], float]) -> list[Html]:
     made: list[Html] = []
     for quarter in range(3):
         value = high * quarter / 2
@@ -70,10 +90,10 @@ def _axes(high: float, span: float, x, y) -> list[Html]:  # type: ignore[no-unty
     step = next((each for each in _STEPS if span / each <= 8), _STEPS[-1] * math.ceil(span / _STEPS[-1] / 8))
     for number in range(int(span // step) + 1):
         said = "now" if number == 0 else format_span(number * step)
-        made.append(
-            tag("text", said, x=f"{x(number * step):.1f}", y=HEIGHT - BOTTOM + 18, text_anchor="middle")
-        )
-    made.append(tag("text", "core hours wasted", x=8, y=14))
+        kind = "minor" if number % 2 else None  # a phone has no room for it
+        place = f"{x(number * step):.1f}"
+        made.append(tag("text", said, class_=kind, x=place, y=HEIGHT - BOTTOM + 18, text_anchor="middle"))
+    made.append(tag("text", "core hours wasted", x=4, y=18))
     made.append(tag("text", "shutdown in …", x=WIDTH - RIGHT, y=HEIGHT - 4, text_anchor="end"))
     return made
 

@@ -14,6 +14,7 @@ from exporter.web.pages.jobfigures import JobFigures, job_figures
 from exporter.web.pages.jobs import jobs_table
 from exporter.web.pages.layout import page
 from exporter.web.pages.markup import Child, Html, join, name, tag
+from exporter.web.pages.nodeplan import node_plan_section
 from exporter.web.pages.numbers import Numbers
 from exporter.web.pages.pieces import (
     UNKNOWN,
@@ -55,6 +56,7 @@ def render_node(context: Context, families: Sequence[Family], tz: tzinfo | None 
         section("Jobs", "jobs", jobs_table(shown, context.now_secs, tz, has_gpus=has_gpus)),
         cards_section(context, numbers),
         reports_section(context, numbers, tz),
+        node_plan_section(families, numbers, context.now_secs, tz),
         health_section(context, numbers),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import tzinfo
 
-from exporter.draincurves import CurvePoint, DrainCurve, thin
+from exporter.draincurves import CurvePoint, DrainCurve, cheapest, thin
 from exporter.web.pages.chart import draw_curve
 from exporter.web.pages.markup import Child, Html, join, name, tag
 from exporter.web.pages.pieces import Cell, Row, lines, moment, note, section, table
@@ -53,14 +53,11 @@ def _plan(curve: DrainCurve, number: int, now_secs: float, tz: tzinfo | None) ->
         f"Core hours wasted by the time of a shutdown: now {format_core_hours(first.core_secs)}, least "
         f"{format_core_hours(best.core_secs)} {when}"
     )
-    head = ["Shutdown", "Waste", "Idle CPUs", "Killed work", "Jobs killed"]
-    points = list(thin(curve, MAX_CHOICES).values())
-    rows = [_row(point, is_best=point is best) for point in points]
-    made = table("Choices", head, rows, identity=f"plan-{number}")
+    made = choices_table(curve.points, identity=f"plan-{number}")
     return tag(
         "figure",
         tag("figcaption", tag("strong", title), lines(None, join(*facts))),
-        draw_curve(curve, label),
+        draw_curve(curve.points, label),
         tag("details", tag("summary", "The same in figures"), made),
     )
 
@@ -69,6 +66,14 @@ def _joined(partitions: Sequence[str]) -> list[Child]:
     shown = [name(each, 24) for each in partitions[:6]]
     found: list[Child] = [join(" + ", each) if number else each for number, each in enumerate(shown)]
     return [*found, f" and {len(partitions) - 6} more"] if len(partitions) > 6 else found
+
+
+def choices_table(points: Sequence[CurvePoint], *, identity: str) -> Html:
+    """Return some of the choices in figures, the cheapest among them."""
+    best = cheapest(points)
+    head = ["Shutdown", "Waste", "Idle CPUs", "Killed work", "Jobs killed"]
+    rows = [_row(point, is_best=point is best) for point in thin(points, MAX_CHOICES)]
+    return table("Choices", head, rows, identity=identity)
 
 
 def _row(point: CurvePoint, *, is_best: bool) -> Row:

@@ -94,6 +94,16 @@ async def test_the_page_may_load_its_own_files_and_nothing_else(client_of):
     assert response.headers["Cache-Control"] == "no-store"
 
 
+async def test_the_page_is_compressed_for_who_takes_that(client_of):
+    client = await client_of(StandIn())
+    response = await client.get("/", headers={"Accept-Encoding": "gzip"})
+    assert response.headers["Content-Encoding"] == "gzip"
+    assert await response.text() == "<p>page 1</p>"
+    plain = await client.get("/", headers={"Accept-Encoding": "identity"})
+    assert "Content-Encoding" not in plain.headers
+    assert await plain.text() == "<p>page 1</p>"
+
+
 @pytest.mark.parametrize("name", KINDS)
 async def test_the_files_of_the_page_are_served_as_what_they_are(client_of, name):
     response = await (await client_of(StandIn())).get(f"/{name}")
@@ -102,9 +112,7 @@ async def test_the_files_of_the_page_are_served_as_what_they_are(client_of, name
     assert await response.text() == read_asset(name)
 
 
-@pytest.mark.parametrize(
-    "path", ["/page.py", "/pages/page.css", "/node.py"]
-)
+@pytest.mark.parametrize("path", ["/page.py", "/pages/page.css", "/node.py"])
 async def test_no_other_file_is_served(client_of, path):
     assert (await (await client_of(StandIn())).get(path)).status == 404
 
