@@ -300,7 +300,7 @@ def slurm_exporter(slurm, start_exporter):
 def prometheus(tmp_path, until):
     """Return a function that starts Prometheus on some targets and returns one that queries it.
 
-    `discovery` is the address of a list of more targets.
+    `discovery` is the address of a list of more targets, `client` settings of the scrapes of the first ones.
     """
     program = shutil.which("prometheus")
     if program is None:
@@ -318,11 +318,11 @@ def prometheus(tmp_path, until):
 
     query.address = f"http://127.0.0.1:{PROMETHEUS_PORT}"
 
-    def start(*targets: str, discovery: str | None = None):
+    def start(*targets: str, discovery: str | None = None, client: dict[str, object] | None = None):
         config = {
             "global": {"scrape_interval": "1s"},
             "scrape_configs": [
-                {"job_name": "batch_nodes", "static_configs": [{"targets": list(targets)}]},
+                {"job_name": "batch_nodes", "static_configs": [{"targets": list(targets)}], **(client or {})},
             ],
         }
         if discovery is not None:
