@@ -135,7 +135,7 @@ class LiveQuality:
         live.apply_queue(filter(None, map(from_queue, table.jobs.values())), table.taken_at_secs)
         if live.shares is None:
             rejected += self._ask_accounting(live)
-            live.shares = self._make_shares(live)
+            live.use_shares(self._make_shares(live))
         else:
             self._take_from_feed(live)
             if self._is_due():

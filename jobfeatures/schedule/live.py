@@ -77,7 +77,8 @@ class LiveSchedule:
         """`overrun_secs`: by how much jobs may exceed their limits."""
         self.begin_secs = begin_secs
         self.mode = mode
-        self.shares: Shares | None = None  # to be set before anything is settled
+        self.shares: Shares | None = None
+        self._scale = 1  # lanes to a processor
         self._overrun_secs = overrun_secs
         self._remember_secs = remember_secs
         self._jobs: dict[str, JobFacts] = {}  # that are not settled
@@ -88,6 +89,7 @@ class LiveSchedule:
         ] = {}  # the oldest first, with the time it was settled
         self._forgotten_secs = -math.inf  # jobs that ended earlier, and are not known, have been counted
         self._users: dict[str, _User] = {}
+        self._ripe: set[str] = set()  # users whose first open job may have ended
         self._skipped: Counter[str] = Counter()
         self._waits: dict[str, Tally] = {}
         self._slowdowns: dict[str, Tally] = {}
@@ -95,6 +97,11 @@ class LiveSchedule:
 
     def __len__(self) -> int:
         return len(self._jobs)
+
+    def use_shares(self, shares: Shares) -> None:
+        """Take the users' shares, before anything is settled or asked for."""
+        self.shares = shares
+        self._scale = shares.scale
 
     # --- what is told -------------------------------------------------------------
 
@@ -170,6 +177,7 @@ class LiveSchedule:
             return False
         if ended is not None:
             self._observe(facts, 1)
+            self._ripe.add(facts.user)
         self._jobs[facts.job_id] = user.open[facts.job_id] = facts
         user.order = None
         return True
@@ -188,6 +196,7 @@ class LiveSchedule:
         user = self._users[known.user]
         del user.open[job_id]
         user.order = None
+        self._ripe.add(known.user)
 
     def _observe(self, facts: JobFacts, times: int) -> None:
         assert facts.submit_secs is not None and facts.start_secs is not None and facts.end_secs is not None  # noqa: S101, PT018
@@ -221,9 +230,8 @@ class LiveSchedule:
     def settle(self, horizon_secs: float) -> None:
         """Settle what ended until a time until which all is known, as far as it can be."""
         assert self.shares is not None  # noqa: S101  # is set first
-        for name, user in self._users.items():
-            if user.open:
-                self._settle_user(name, user, horizon_secs)
+        for name in list(self._ripe):
+            self._settle_user(name, self._users[name], horizon_secs)
         for job_id in list(self._aside):
             facts = self._jobs[job_id]
             if facts.end_secs is not None and facts.end_secs <= horizon_secs:
@@ -237,9 +245,14 @@ class LiveSchedule:
         ready: list[JobFacts] = []
         for job_id in user.in_order():
             facts = user.open[job_id]
-            if facts.end_secs is None or facts.end_secs > horizon_secs:
+            if facts.end_secs is None:
+                self._ripe.discard(name)
+                break
+            if facts.end_secs > horizon_secs:
                 break
             ready.append(facts)
+        else:
+            self._ripe.discard(name)
         if not ready:
             return
         del user.in_order()[: len(ready)]
@@ -278,11 +291,6 @@ class LiveSchedule:
             share = self.shares.of(name) * self._scale // STEPS[CPU]
             user.lanes = Lanes(share, self.mode)
         return user.lanes
-
-    @property
-    def _scale(self) -> int:
-        assert self.shares is not None  # noqa: S101  # is set first
-        return self.shares.scale
 
     # --- what is known --------------------------------------------------------------
 

@@ -19,9 +19,9 @@ processors they asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from itertools import repeat
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from typing import Any, NamedTuple
 
 from jobfeatures.joblog import Number
 from jobfeatures.schedule.eet import Lanes, Mode
@@ -67,33 +67,63 @@ def compute_outlooks(
     left out, and what comes behind has no upper bound.
     """
     low, high = lanes.copy(), lanes.copy()
-    is_bounded = True
-    for facts in jobs:
-        submit, request = facts.submit_secs or 0, (facts.cpus or 0) * scale
-        arrival = whole(submit, lanes.mode)
-        if facts.end_secs is not None:
-            runtime = whole(facts.runtime_secs, lanes.mode)
-            low.place((arrival,), (request,), (runtime,))
-            high.place((arrival,), (request,), (runtime,))
-            continue
-        elapsed = compute_elapsed(facts, now_secs)
-        limit = NEVER_SECS if facts.limit_secs is None else facts.limit_secs + overrun_secs
-        most = max(limit, math.ceil(elapsed))
-        (lower,) = low.place((arrival,), (request,), (whole(elapsed, lanes.mode),))
-        if facts.start_secs is None:
-            base = now_secs
-            # It would be in time with the shortest run if the share had not held that until now.
-            shortest = BLUR_SECS if lanes.mode is Mode.FLUID else 1
-            is_fine = not low.has_spare(arrival, now_secs, request * shortest)
+    mode, is_bounded = lanes.mode, True
+    for is_waiting, group in groupby(jobs, _is_waiting):
+        same = list(group)
+        arrivals = [whole(facts.submit_secs or 0, mode) for facts in same]
+        requests = [(facts.cpus or 0) * scale for facts in same]
+        if is_waiting:
+            least: list[Number] = []
+            lowers: Sequence[Number] = arrivals
         else:
-            base = facts.start_secs + facts.suspended_secs
-            is_fine = elapsed > 0 and base + elapsed <= lower
-        tasks = min(facts.tasks, MAX_TASKS)
-        for upper in high.place(repeat(arrival, tasks), repeat(request, tasks), repeat(most, tasks)):
-            bound = upper if is_bounded and upper < UNBOUNDED_SECS else None
-            if bound is not None and base + most > bound:
-                verdict = Verdict.CERTAINLY_LATE
+            least = [_least(facts, now_secs) for facts in same]
+            lowers = low.place(arrivals, requests, [whole(secs, mode) for secs in least])
+        most = [_most(facts, now_secs, mode, overrun_secs) for facts in same]
+        tasks = [min(facts.tasks, MAX_TASKS) for facts in same]
+        uppers = iter(
+            high.place(_repeated(arrivals, tasks), _repeated(requests, tasks), _repeated(most, tasks))
+        )
+        for place, facts in enumerate(same):
+            if is_waiting:
+                base = now_secs
+                # It would be in time with the shortest run if the share had not held that until now.
+                shortest = BLUR_SECS if mode is Mode.FLUID else 1
+                is_fine = not low.has_spare(arrivals[place], now_secs, requests[place] * shortest)
+            elif facts.end_secs is None:
+                base = (facts.start_secs or 0) + facts.suspended_secs
+                is_fine = least[place] > 0 and base + least[place] <= lowers[place]
             else:
-                verdict = Verdict.NOT_LATE if is_fine else Verdict.POSSIBLY_LATE
-            yield Outlook(facts, lower, bound, verdict)
-        is_bounded = is_bounded and facts.tasks <= MAX_TASKS
+                next(uppers)
+                continue
+            longest = most[place]
+            for upper in islice(uppers, tasks[place]):
+                bound = upper if is_bounded and upper < UNBOUNDED_SECS else None
+                if bound is not None and base + longest > bound:
+                    verdict = Verdict.CERTAINLY_LATE
+                else:
+                    verdict = Verdict.NOT_LATE if is_fine else Verdict.POSSIBLY_LATE
+                yield Outlook(facts, lowers[place], bound, verdict)
+            is_bounded = is_bounded and facts.tasks <= MAX_TASKS
+
+
+def _is_waiting(facts: JobFacts) -> bool:
+    return facts.start_secs is None
+
+
+def _least(facts: JobFacts, now_secs: Number) -> Number:
+    """Return the least runtime that a job that has started can have."""
+    return compute_elapsed(facts, now_secs) if facts.end_secs is None else facts.runtime_secs
+
+
+def _most(facts: JobFacts, now_secs: Number, mode: Mode, overrun_secs: int) -> Number:
+    """Return the longest runtime that a job can have."""
+    if facts.end_secs is not None:
+        return whole(facts.runtime_secs, mode)
+    limit = NEVER_SECS if facts.limit_secs is None else facts.limit_secs + overrun_secs
+    return max(limit, math.ceil(compute_elapsed(facts, now_secs)))
+
+
+def _repeated(values: Sequence[Number], times: Sequence[int]) -> Sequence[Any]:
+    if max(times) == 1:
+        return values
+    return [value for value, count in zip(values, times, strict=True) for _ in range(count)]

@@ -33,7 +33,7 @@ def shares(default=4000, **users):
 
 def live(**options):
     made = LiveSchedule(begin_secs=0, **options)
-    made.shares = shares()
+    made.use_shares(shares())
     return made
 
 
@@ -341,7 +341,7 @@ def test_what_is_settled_takes_no_room_after_a_while():
 
 def test_jobs_that_ended_before_the_beginning_are_in_no_figure():
     made = LiveSchedule(begin_secs=100)
-    made.shares = shares()
+    made.use_shares(shares())
     made.apply_ended([job("1", end=99), job("2", end=100), job("3", start=None, end=99)])
     made.settle(200)
     found = made.quality("slurm", 200)
@@ -402,7 +402,7 @@ def test_a_user_who_uses_the_share_up_is_not_kept_waiting():
 
 def test_users_without_a_share_are_left_out_and_told():
     made = live()
-    made.shares = shares(ann=0)
+    made.use_shares(shares(ann=0))
     made.apply_ended([job("1", end=10), job("2", user="bob", end=10)])
     made.apply_queue([job("3", submit=20, start=None, end=None)], 20)
     made.settle(20)
