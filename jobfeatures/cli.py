@@ -37,6 +37,7 @@ COMMANDS = {
     "swf": "check workload logs in the Standard Workload Format",
     "convert": "convert logs of jobs between SWF, SSS, accounting files and others",
     "schedule": "say how good the schedules of logs were, and what ended later than users may expect",
+    "simulate": "say how another scheduler would have run the jobs of a log",
     "replay": "show the jobs of a log in a spool folder, at another speed",
 }
 

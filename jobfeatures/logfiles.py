@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import itertools
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +48,29 @@ def writing(name: str) -> Iterator[TextIO]:
             return
         with _open(name, "wb") as binary, io.TextIOWrapper(binary, "utf-8", newline="\n") as text:
             yield text
+
+
+@contextmanager
+def replacing(name: str) -> Iterator[str]:
+    """Give the name to write to: a file comes into its place as a whole, or what was there stays."""
+    try:
+        is_plain = name != "-" and stat.S_ISREG(os.stat(name).st_mode)
+    except OSError:
+        is_plain = name != "-"
+    if not is_plain:
+        yield name
+        return
+    folder, base = os.path.split(os.path.realpath(name))
+    aside = os.path.join(folder, f".{os.getpid()}.{base}")
+    try:
+        yield aside
+        os.replace(aside, os.path.join(folder, base))
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+        if isinstance(error, OSError | LogFileError):
+            raise LogFileError(str(error).replace(aside, name)) from None
+        raise
 
 
 def bounded_lines(stream: TextIO, *, most: int = MAX_LINE_CHARACTERS) -> Iterator[str]:

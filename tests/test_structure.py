@@ -136,6 +136,7 @@ PURE = {
     "jobfeatures.simulate.policies",
     "jobfeatures.simulate.pools",
     "jobfeatures.simulate.queues",
+    "jobfeatures.simulate.swfschedule",
     "jobfeatures.simulate.workload",
     "jobfeatures.schedule.tally",
     "jobfeatures.formats.sss.vocabulary",

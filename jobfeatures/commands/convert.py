@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import re
-import stat
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from jobfeatures.commands.logs import parse_zone
 from jobfeatures.convert import (
@@ -27,6 +22,7 @@ from jobfeatures.logfiles import (
     LogFileError,
     open_log,
     reading,
+    replacing,
     writing,
 )
 from jobfeatures.progress import shown_progress
@@ -123,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
                 all_runs=arguments.runs == "all",
                 header=arguments.header,
             )
-            with _replacing(arguments.output) as aside, writing(aside) as out:
+            with replacing(arguments.output) as aside, writing(aside) as out:
                 for line in written:
                     out.write(as_unicode(line) + "\n")
     except KindError as error:
@@ -146,29 +142,6 @@ def shown_name(name: str) -> str:
 def as_unicode(line: str) -> str:
     """Return a line that can be written: JSON may hold halves of characters."""
     return line if line.isascii() else line.encode("utf-8", "replace").decode("utf-8")
-
-
-@contextmanager
-def _replacing(name: str) -> Iterator[str]:
-    """Give the name to write to: a file comes into its place as a whole, or what was there stays."""
-    try:
-        is_plain = name != "-" and stat.S_ISREG(os.stat(name).st_mode)
-    except OSError:
-        is_plain = name != "-"
-    if not is_plain:
-        yield name
-        return
-    folder, base = os.path.split(os.path.realpath(name))
-    aside = os.path.join(folder, f".{os.getpid()}.{base}")
-    try:
-        yield aside
-        os.replace(aside, os.path.join(folder, base))
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(aside)
-        if isinstance(error, OSError | LogFileError):
-            raise LogFileError(str(error).replace(aside, name)) from None
-        raise
 
 
 def _tell(notes: Notes, source: str) -> None:

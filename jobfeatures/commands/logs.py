@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 from datetime import tzinfo
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from jobfeatures.errors import ConfigurationError
+from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.simulate.policies import REFRESH_SECS, Fairshare
+from jobfeatures.simulate.pools import Pool, parse_nodes, parse_processors
 
 
 def parse_zone(name: str | None) -> tzinfo | None:
@@ -16,3 +20,57 @@ def parse_zone(name: str | None) -> tzinfo | None:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError):  # what is not found is a KeyError
         raise ConfigurationError("--zone", f"no such zone: {name!r}") from None
+
+
+class Simulation(NamedTuple):
+    """What a schedule is simulated on, None: the machine as the log tells it; and by which settings."""
+
+    pool: Pool | None
+    rules: Fairshare
+
+
+def add_simulation(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of simulations."""
+    parser.add_argument(
+        "--nodes",
+        metavar="KINDS",
+        help="simulate on nodes: 7x80cpu,504GB,4gpu;2x16cpu are seven of one kind and two of another",
+    )
+    parser.add_argument(
+        "--processors",
+        metavar="N",
+        help="simulate on one pool of so many (default: as the log says, else the most that was in use)",
+    )
+    parser.add_argument(
+        "--fairshare-refresh",
+        default=str(REFRESH_SECS),
+        metavar="SECS",
+        help=f"how often what users have used becomes their priority (default: {REFRESH_SECS})",
+    )
+    parser.add_argument(
+        "--fairshare-halving",
+        default="0",
+        metavar="SECS",
+        help="how often what users have used is halved, such as 259200 (default: 0, never)",
+    )
+
+
+def parse_simulation(arguments: argparse.Namespace) -> Simulation:
+    """Return what these arguments say. Raises ConfigurationError."""
+    rules = Fairshare(
+        _whole_secs("--fairshare-refresh", arguments.fairshare_refresh, least=1),
+        _whole_secs("--fairshare-halving", arguments.fairshare_halving, least=0),
+    )
+    if arguments.nodes is not None and arguments.processors is not None:
+        raise ConfigurationError("--processors", "not beside --nodes")
+    if arguments.nodes is not None:
+        return Simulation(parse_nodes("--nodes", arguments.nodes), rules)
+    if arguments.processors is not None:
+        return Simulation(parse_processors("--processors", arguments.processors), rules)
+    return Simulation(None, rules)
+
+
+def _whole_secs(key: str, text: str, *, least: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text) >= least):
+        raise ConfigurationError(key, f"not whole seconds from {least}: {shown(text)}")
+    return int(text)

@@ -125,11 +125,12 @@ def test_what_starts_at_the_head_makes_the_reservation_of_another_anew():
         one(0, 1, 1, user=1),  # user 1 has used something from here on
         one(1, 9, 2),
         one(2, 5, 4, user=1),  # has to wait until 10, and 1 is spare then
+        one(2, 99, 2, user=1),  # is looked at, and refused
         one(3, 99, 1, user=2),  # is the head, and takes it
         one(4, 99, 1, user=1),  # must not take it once more
     ]
     rules = Fairshare(refresh_secs=1)
-    assert run_pool(jobs, Policy.FAIRSHARE_EASY, rules) == [0, 1, 10, 3, 15]
+    assert run_pool(jobs, Policy.FAIRSHARE_EASY, rules) == [0, 1, 10, 15, 3, 15]
 
 
 def test_on_nodes_the_spare_is_used_up_too():

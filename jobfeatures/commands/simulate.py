@@ -1,0 +1,106 @@
+"""`jobfeatures simulate`: the schedule that another scheduler would have made of a log."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from datetime import tzinfo
+
+from jobfeatures.commands.logs import Simulation, add_simulation, parse_simulation, parse_zone
+from jobfeatures.convert import KINDS, KindError
+from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError
+from jobfeatures.logfiles import LogFileError, replacing, writing
+from jobfeatures.progress import shown_count
+from jobfeatures.simulate.policies import Policy
+
+DONE, NOT_SIMULATED, UNREADABLE, INTERRUPTED = 0, 1, 2, 130
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.description = (
+        "Simulate how a scheduler would have run the jobs of a log, and write the schedule in the Standard "
+        "Workload Format. Exit status: 0 written, 1 no job can be simulated, 2 the log could not be read or "
+        "the schedule written, or wrong usage."
+    )
+    parser.add_argument("log", metavar="LOG", help="a log, also .gz, .xz, .bz2, .zst; - is standard input")
+    parser.add_argument(
+        "--policy", required=True, choices=[policy.value for policy in Policy], help="the scheduler"
+    )
+    add_simulation(parser)
+    parser.add_argument(
+        "--arrival",
+        choices=("submit", "eligible"),
+        default="submit",
+        help="when a job arrives: submitted, or eligible where the log tells it (default: submit)",
+    )
+    parser.add_argument(
+        "--output",
+        default="-",
+        metavar="FILE",
+        help="where the schedule goes, also .gz, .xz, .bz2, .zst (default: standard output)",
+    )
+    readable = [name for name, kind in KINDS.items() if kind.reader]
+    parser.add_argument(
+        "--from", dest="from_kind", choices=readable, help="which kind of log it is (default: by content)"
+    )
+    parser.add_argument(
+        "--zone", metavar="NAME", help="where clocks showed the times of a log (default: here)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Simulate one policy on a log."""
+    zone = parse_zone(arguments.zone)
+    asked = parse_simulation(arguments)
+    try:
+        importlib.import_module("numpy")
+    except ImportError:
+        raise ConfigurationError(
+            "simulate", "needs numpy: pip install 'jobfeatures-exporter[analysis]'"
+        ) from None
+    try:
+        return _simulate(arguments, asked, zone)
+    except KindError as error:
+        print(f"jobfeatures: {arguments.log}: {error}", file=sys.stderr)
+        return UNREADABLE
+    except (LogFileError, ParseError) as error:
+        print(f"jobfeatures: {error}", file=sys.stderr)
+        return UNREADABLE
+    except JobfeaturesError as error:
+        print(f"jobfeatures: {error}", file=sys.stderr)
+        return NOT_SIMULATED
+    except KeyboardInterrupt:  # what was there before is there still
+        return INTERRUPTED
+
+
+def _simulate(arguments: argparse.Namespace, asked: Simulation, zone: tzinfo | None) -> int:
+    from jobfeatures.schedule.reading import read_whole
+    from jobfeatures.simulate.swfschedule import describe, record_lines, swf_lines
+    from jobfeatures.simulate.workload import choose_pool, make_workload, run_policy, tell
+
+    name, policy = arguments.log, Policy(arguments.policy)
+    with shown_count(None, f"{name}: reading"):
+        read = read_whole(name, arguments.from_kind, zone)
+    log = read.log
+    workload = make_workload(log, asked.pool or choose_pool(log), by_eligible=arguments.arrival == "eligible")
+    with shown_count(len(workload.position), f"{name}: {policy.value}") as progress:
+        waits = run_policy(log, workload, policy, asked.rules, progress=progress)
+    about = describe(name, workload, policy, asked.rules)
+    if read.columns is not None:
+        lines = swf_lines(read.columns, workload, waits, about)
+    else:
+        lines = record_lines(read.records, workload, waits, about)
+    with replacing(arguments.output) as aside, writing(aside) as out:
+        out.writelines(f"{line}\n" for line in lines)
+    for warning in (*log.warnings, *tell(workload)):
+        print(f"jobfeatures: {name}: {warning}", file=sys.stderr)
+    if log.unreadable:
+        print(f"jobfeatures: {name}: not simulated: {log.unreadable} × unreadable", file=sys.stderr)
+    print(
+        f"jobfeatures: {name}: {len(waits)} jobs, policy {policy.value}, {workload.pool.text}, "
+        f"mean wait {waits.mean():.6g} s",
+        file=sys.stderr,
+    )
+    return DONE

@@ -1,0 +1,145 @@
+"""A simulated schedule as lines of the Standard Workload Format: pure, numpy.
+
+Of a log in that format all fields stay but wait and allocated processors, and
+of its header what is told of jobs and users, not of its scheduler; other kinds
+are written as `jobfeatures convert` writes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from jobfeatures import __version__
+from jobfeatures.convert import Notes, write_log
+from jobfeatures.errors import ParseError, shown
+from jobfeatures.formats.swf.columns import SwfColumns
+from jobfeatures.formats.swf.fields import FIELDS, TIME_FIELDS, UNKNOWN, SwfJob
+from jobfeatures.formats.swf.header import Comment, Header, format_date, format_header
+from jobfeatures.formats.swf.lines import format_job
+from jobfeatures.joblog import JobRecord, Number
+from jobfeatures.schedule.jobs import Array, whole_jobs
+from jobfeatures.simulate.policies import Fairshare, Policy
+from jobfeatures.simulate.workload import Workload
+
+# What a header tells of jobs and of where they are from; a simulation changes nothing of it.
+KEPT: Final = (
+    "Installation", "Acknowledge", "Information", "UnixStartTime", "TimeZoneString", "MaxRuntime",
+    "MaxMemory", "AllowOveruse", "MaxQueues", "Queues", "Queue", "MaxPartitions", "Partitions", "Partition",
+)  # fmt: skip
+_NAMES = re.compile(r"(?:user|group|executable) -?[0-9]{1,9} is ")
+PRECISION: Final = 6  # decimals of a second
+
+
+def describe(source: str, workload: Workload, policy: Policy, rules: Fairshare) -> list[tuple[str, str]]:
+    """Return what the header of a simulated schedule says of it, by label."""
+    pool = workload.pool
+    texts = [
+        ("Computer", f"simulated: {pool.text}"),
+        ("Conversion", f"simulated by jobfeatures {__version__} from {shown(source.rpartition('/')[2])}"),
+        ("MaxProcs", str(pool.processors)),
+        ("Note", f"this schedule is simulated: policy {policy.value}, on {pool.text}"),
+    ]
+    if pool.nodes:
+        texts.insert(2, ("MaxNodes", str(len(pool.nodes))))
+    if policy.is_fair:
+        halved = f"halved every {rules.halving_secs} s" if rules.halving_secs else "never halved"
+        told = f"fairshare: priorities are refreshed every {rules.refresh_secs} s, usage is {halved}"
+        texts.append(("Note", told))
+    if count := sum(workload.skipped.values()):
+        texts.append(("Note", f"{count} jobs of the log are not in it: {_why(workload)}"))
+    return texts
+
+
+def _why(workload: Workload) -> str:
+    return ", ".join(f"{reason} {count}" for reason, count in workload.skipped.items())
+
+
+def swf_lines(
+    columns: SwfColumns, workload: Workload, waits: Array, about: Sequence[tuple[str, str]]
+) -> Iterator[str]:
+    """Return the lines of a schedule of jobs that were read as columns, without newlines."""
+    jobs = _make_jobs(whole_jobs(columns)[0], workload, waits)
+    yield from format_header(_make_header(columns.header, jobs, about))
+    yield from map(format_job, jobs)
+
+
+def record_lines(
+    records: Sequence[JobRecord], workload: Workload, waits: Array, about: Sequence[tuple[str, str]]
+) -> Iterator[str]:
+    """Return the lines of a schedule of jobs that were read as records, without newlines."""
+    found = []
+    for place, wait in zip(workload.position.tolist(), waits.tolist(), strict=True):
+        record = records[place]
+        start = (record.submit_secs or 0) + wait
+        ran = (record.end_secs or 0) - (record.start_secs or 0) - (record.suspended_secs or 0)
+        cpus = record.total_cpus if record.total_cpus is not None else record.requested_cpus
+        found.append(
+            replace(record, start_secs=start, end_secs=start + ran, suspended_secs=None, total_cpus=cpus)
+        )
+    header = [f"{label}: {value}" for label, value in about]
+    yield from write_log(found, "swf", Notes(), header=header)
+
+
+def _make_jobs(table: dict[str, Array], workload: Workload, waits: Array) -> list[SwfJob]:
+    """Return the jobs in order of submission: numbers stay where all are different ones from 1."""
+    which = workload.position
+    picked = {name: table[name][which].tolist() for name in FIELDS}
+    picked["wait_secs"] = [round(wait, PRECISION) for wait in waits.tolist()]
+    for name in TIME_FIELDS:
+        picked[name] = [_plain(value) for value in picked[name]]
+    picked["processors"] = [
+        count if count >= 0 else asked
+        for count, asked in zip(picked["processors"], picked["requested_processors"], strict=True)
+    ]
+    numbers = picked["number"]
+    keeps = len(set(numbers)) == len(numbers) and min(numbers, default=1) >= 1
+    known = set(numbers) if keeps else set()
+    for place, preceding in enumerate(picked["preceding"]):
+        if preceding not in known:
+            picked["preceding"][place] = picked["think_secs"][place] = UNKNOWN
+    jobs = [SwfJob._make(values) for values in zip(*picked.values(), strict=True)]
+    jobs.sort(key=lambda job: job.submit_secs)
+    if keeps:
+        return jobs
+    return [job._replace(number=number) for number, job in enumerate(jobs, 1)]
+
+
+def _plain(value: Number) -> Number:
+    return int(value) if value == int(value) else value
+
+
+def _make_header(old: Header, jobs: Sequence[SwfJob], about: Sequence[tuple[str, str]]) -> Header:
+    last = max((job.submit_secs + job.wait_secs + job.run_secs for job in jobs), default=0)
+    texts = [
+        ("Version", "2.2"),
+        *(each for each in about if each[0] != "Note"),
+        *((each.label, each.value) for each in old.comments if each.label in KEPT),
+        ("MaxJobs", str(len(jobs))),
+        ("MaxRecords", str(len(jobs))),
+        ("Preemption", "No"),
+        *_clocks(old, last),
+        *(each for each in about if each[0] == "Note"),
+        *(("Note", each.value) for each in old.values("Note") if _NAMES.match(each.value)),
+    ]
+    return Header("", [Comment(label, value) for label, value in texts])
+
+
+def _clocks(old: Header, last: Number) -> list[tuple[str, str]]:
+    """Return when the schedule begins and ends by the clock on the wall, where the log's header tells."""
+    try:
+        start_secs = old.start_secs()
+        comment = old.value("TimeZoneString")
+        if start_secs is None or comment is None:
+            return []
+        zone = ZoneInfo(comment.value)
+        return [
+            (label, format_date(datetime.fromtimestamp(start_secs + secs, zone)))
+            for label, secs in (("StartTime", 0), ("EndTime", int(last)))
+        ]
+    except (ParseError, KeyError, ValueError, OSError, OverflowError):  # `swf check` tells of it
+        return []

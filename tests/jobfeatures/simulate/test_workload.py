@@ -1,0 +1,147 @@
+import pytest
+
+pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
+
+from jobfeatures.schedule.choosing import ScheduleError
+from jobfeatures.schedule.result import Options, evaluate
+from jobfeatures.simulate.policies import Policy
+from jobfeatures.simulate.pools import one_pool, parse_nodes
+from jobfeatures.simulate.workload import choose_pool, make_log, make_workload, run_policy, tell
+
+#        submit wait run  cpus     mem  req  time  mem stat user
+LINES = (
+    "1 0   7  10    4 -1    -1   4   10   -1  1  1 1 -1 -1 -1 -1 -1",
+    "2 1   7  10    5 -1    -1   5   -1   -1  1  1 1 -1 -1 -1 -1 -1",
+    "3 2   7   8   -1 -1    -1   1    8 1024  1  2 1 -1 -1 -1 -1 -1",
+)  # fmt: skip
+
+
+def simulated(log, pool, policy):
+    workload = make_workload(log, pool)
+    return make_log(log, workload, run_policy(log, workload, policy), policy.value)
+
+
+def test_a_log_becomes_another_one_with_the_starts_of_the_policy(read_swf):
+    log = simulated(read_swf("; MaxProcs: 9", *LINES), one_pool(5), Policy.EASY)
+    assert log.start.tolist() == [0, 10, 2]
+    assert log.end.tolist() == [10, 20, 10]
+    assert (log.name, log.totals, log.cpus.tolist()) == ("easy", {"cpu": 5}, [4, 5, 1])
+    schedule = evaluate(log, Options())
+    assert schedule.chosen.users == ["1", "2"]
+    assert schedule.measures.wait_secs.tolist() == [0, 9, 0]
+
+
+def test_rows_are_told_apart_when_the_log_is_out_of_order(read_swf):
+    log = simulated(read_swf(*reversed(LINES)), one_pool(5), Policy.FIFO)
+    assert log.submit.tolist() == [0, 1, 2]
+    assert log.start.tolist() == [0, 10, 20]
+    assert [log.user.names[code] for code in log.user.codes] == ["1", "1", "2"]
+
+
+def test_fractions_of_a_second_are_exact(read_swf):
+    log = simulated(
+        read_swf(
+            "1 0.1 0 0.2 5 -1 -1 5 0.2 -1 1 1 1 -1 -1 -1 -1 -1",
+            "2 0.1 0 0.7 5 -1 -1 5 0.7 -1 1 1 1 -1 -1 -1 -1 -1",
+            "3 0.2 0 0.1 5 -1 -1 5 0.1 -1 1 1 1 -1 -1 -1 -1 -1",
+        ),
+        one_pool(5),
+        Policy.FIFO,
+    )
+    assert log.start.tolist() == pytest.approx([0.1, 0.3, 1.0])
+    assert (log.start >= log.submit).all()
+
+
+def test_a_pool_is_what_the_log_says_else_the_most_in_use(read_swf):
+    assert choose_pool(read_swf("; MaxProcs: 9", *LINES)).processors == 9
+    assert choose_pool(read_swf(*LINES)).processors == 10  # at 9
+    with pytest.raises(ScheduleError, match="say --processors"):
+        choose_pool(read_swf("1 0 -1 10 4 -1 -1 4 10 -1 1 1 1 -1 -1 -1 -1 -1"))
+
+
+def test_what_cannot_be_simulated_is_counted_by_reason(read_swf):
+    log = read_swf(
+        *LINES,
+        "4 -1 7 10 4 -1 -1  4 10 -1 1 1 1 -1 -1 -1 -1 -1",
+        "5 4 -1 -1 4 -1 -1  4 10 -1 1 1 1 -1 -1 -1 -1 -1",
+        "6 4  1 -1 4 -1 -1  4 10 -1 1 1 1 -1 -1 -1 -1 -1",
+        "7 4  1  0 4 -1 -1  4 10 -1 5 1 1 -1 -1 -1 -1 -1",
+        "8 4  1 10 -1 -1 -1 -1 10 -1 1 1 1 -1 -1 -1 -1 -1",
+        "9 4  1 10 6 -1 -1  6 10 -1 1 1 1 -1 -1 -1 -1 -1",
+        "10 4 1 9999999999999999999 6 -1 -1 6 10 -1 1 1 1 -1 -1 -1 -1 -1",
+        "11 4 1 2305843009213693952 6 -1 -1 6 10 -1 1 1 1 -1 -1 -1 -1 -1",
+        "12 4 1  0 0 -1 -1 -1 10 -1 1 1 1 -1 -1 -1 -1 -1",
+    )
+    workload = make_workload(log, one_pool(5))
+    assert workload.skipped == {
+        "no_submit_time": 1,
+        "never_started": 2,
+        "no_runtime": 1,
+        "impossible_times": 1,
+        "no_cpus": 1,
+        "too_many_cpus": 1,
+    }
+    assert (len(workload.position), log.unreadable) == (4, 1)
+    assert "not simulated: 1 × it asks for more processors than there are" in tell(workload)
+    assert "1 jobs do not say for how long they ask: they are estimated to run for what they ran" in tell(
+        workload
+    )
+
+
+def test_jobs_that_no_node_can_hold_are_left_out(read_records):
+    job = '{"batch_system": "slurm", "job_id": "%d", "submit_secs": 5, "start_secs": 6, "end_secs": 9, %s}'
+    asked = [
+        '"total_cpus": 8',
+        '"total_cpus": 9',
+        '"total_cpus": 1, "requested_memory_bytes": 9000',
+        '"total_cpus": 1, "requested_memory_bytes": 5000',
+        '"total_cpus": 3, "requested_memory_bytes": 4096, "total_gpus": 3',
+        '"total_cpus": 1, "total_gpus": 2',
+        '"total_cpus": 8, "requested_memory_bytes": 8192',
+    ]
+    log = read_records(*(job % each for each in enumerate(asked, 1))).log
+    workload = make_workload(log, parse_nodes("--nodes", "2x4cpu,4KB,1gpu"))
+    assert workload.position.tolist() == [0, 6]
+    assert workload.skipped == {"too_many_cpus": 1, "too_much_memory": 1, "too_many_gpus": 1, "no_room": 2}
+    assert "1 jobs do not say how much memory they want: taken as none" in tell(workload)
+    assert make_workload(log, parse_nodes("--nodes", "2x4cpu")).skipped == {
+        "too_many_cpus": 1,
+        "too_many_gpus": 2,
+    }
+    assert make_workload(log, one_pool(8)).skipped == {"too_many_cpus": 1}
+
+
+def test_memory_decides_where_jobs_run(read_swf):
+    log = read_swf(
+        "1 0 0 10 2 -1 -1 2 10 2048 1 1 1 -1 -1 -1 -1 -1",  # memory is per processor
+        "2 0 0 10 1 -1 -1 1 10 1024 1 1 1 -1 -1 -1 -1 -1",
+        "3 0 0 10 1 -1 -1 1 10 4096 1 1 1 -1 -1 -1 -1 -1",
+    )
+    pool = parse_nodes("--nodes", "1x8cpu,4MB;1x8cpu,4MB")
+    assert simulated(log, pool, Policy.FIFO).start.tolist() == [0, 0, 10]
+    assert simulated(log, parse_nodes("--nodes", "2x8cpu"), Policy.FIFO).start.tolist() == [0, 0, 0]
+
+
+def test_a_job_without_a_user_belongs_to_the_one_nobody(read_swf):
+    log = read_swf(*(line.replace(" 2 1 -1", " -1 1 -1") for line in LINES))
+    assert simulated(log, one_pool(5), Policy.FAIRSHARE).start.tolist() == [0, 10, 20]
+
+
+def test_jobs_may_arrive_when_they_are_eligible(read_records):
+    job = '{"batch_system": "slurm", "job_id": "%d", "total_cpus": 1, "submit_secs": 5, %s "start_secs": 96, "end_secs": 99}'
+    log = read_records(job % (1, '"eligible_secs": 50,'), job % (2, "")).log
+    workload = make_workload(log, one_pool(1), by_eligible=True)
+    waits = run_policy(log, workload, Policy.FIFO)
+    assert (workload.position.tolist(), waits.tolist()) == ([1, 0], [0, 45])
+
+
+def test_times_that_add_up_beyond_any_clock_are_told(read_swf):
+    line = f"1 0 0 {2**60} 1 -1 -1 1 -1 -1 1 1 1 -1 -1 -1 -1 -1"
+    log = read_swf(*[line] * 5)
+    with pytest.raises(ScheduleError, match="later than any clock"):
+        simulated(log, one_pool(1), Policy.FIFO)
+
+
+def test_an_empty_log_is_told(read_swf):
+    with pytest.raises(ScheduleError, match="it holds no jobs"):
+        make_workload(read_swf("; MaxProcs: 9"), one_pool(1))
