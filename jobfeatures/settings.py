@@ -386,7 +386,7 @@ def _parse_tables(declared: Tables, found: Any, path: str, strict: bool) -> tupl
         if unknown and strict:
             allowed = ", ".join(declared.values)
             raise ConfigurationError(
-                f"{origin}.{unknown[0]}", f"there is no such setting here, only {allowed}"
+                f"{origin}.{_toml_key(unknown[0])}", f"there is no such setting here, only {allowed}"
             )
         values = {
             name: _parse(kind, f"{origin}.{name}", content[name])

@@ -301,10 +301,14 @@ class FeatureTree:
     @contextlib.contextmanager
     def _folder(self, name: str) -> Iterator[int]:
         """Open a folder below the root, made if absent, and prove that nobody else can write to it."""
+        is_new = False
         with contextlib.suppress(FileExistsError):
             os.mkdir(self.root, 0o755)
+            is_new = True
         with opened(self.root, DIRECTORY) as root:
             must_be_ours(root, self.root)
+            if is_new:
+                os.fchmod(root, 0o755)  # jobs have to get in, whatever our umask
             try:
                 descriptor = os.open(name, DIRECTORY, dir_fd=root)
             except FileNotFoundError:

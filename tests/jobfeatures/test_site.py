@@ -50,6 +50,11 @@ def test_the_first_table_that_matches_the_whole_cpu_model_beats_the_plain_settin
     assert (other.hs06, other.jobslots) == ("100", None)
 
 
+def test_the_model_that_the_site_states_counts_instead_of_what_the_machine_shows(load):
+    site = Site(load(environ={"JOBFEATURES_MACHINE_CPU_MODEL": EPYC}), cpu_model="Intel, not AMD EPYC 7")
+    assert site.machine.hs06 == "171.04"
+
+
 def test_a_partition_beats_the_cpu_model_for_its_jobs_only(load, make_job, tmp_path):
     site = Site(load(), cpu_model=EPYC)
     long = site.terms(make_job(partition="long"))

@@ -66,6 +66,7 @@ def test_the_caller_s_umask_does_not_matter(tree, root):
         tree.write_job(KEY, {"job_id": "12"})
     finally:
         os.umask(old)
+    assert stat.S_IMODE(root.stat().st_mode) == 0o755
     assert stat.S_IMODE((root / "jobfeatures/slurm-12").stat().st_mode) == 0o755
     assert stat.S_IMODE((root / "jobfeatures/slurm-12/job_id").stat().st_mode) == 0o644
 

@@ -1,0 +1,128 @@
+"""What counts as the death of a daemon, and what does not; an end that waits for nobody for long."""
+
+import threading
+import time
+
+import pytest
+
+from exporter.config import ExporterConfig
+from exporter.daemon import LOOK_SECS, Daemon
+from jobfeatures.batch.spool import SpoolSource
+from jobfeatures.clock import SystemClock
+from jobfeatures.errors import SourceError
+from jobfeatures.settings import load_config
+
+
+class ShiftedClock(SystemClock):
+    """The machine's clock, some time ahead."""
+
+    ahead_secs = 0.0
+
+    def monotonic_secs(self):
+        return super().monotonic_secs() + self.ahead_secs
+
+
+def until(condition, timeout_secs=30.0):
+    deadline = time.monotonic() + timeout_secs
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
+        time.sleep(0.02)
+    return result
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A daemon that is not started, its clock, and what lets go of all that hangs."""
+    (tmp_path / "spool").mkdir()
+    flags = {
+        "features.root": str(tmp_path / "features"), "batch.sources": "spool", "spool.directory": str(tmp_path / "spool"),
+        "sample.interval": "100ms", "scrape.deadline": "60s",
+    }  # fmt: skip
+    clock, released = ShiftedClock(), threading.Event()
+    daemon = Daemon(load_config(ExporterConfig, flags=flags, environ={}), clock)
+    yield daemon, clock, released
+    released.set()
+    daemon.stop()
+
+
+def test_a_daemon_at_work_is_not_stalled(site):
+    daemon, _, _ = site
+    daemon.start()
+    until(lambda: daemon.is_ready)
+    assert daemon.stalled() == []
+    assert daemon.summary() == "0 jobs here; sources: hooks answers, spool answers"
+
+
+def test_a_look_that_does_not_end_is_death_after_some_patience(site):
+    daemon, clock, released = site
+    entered = threading.Event()
+
+    def hang():
+        entered.set()
+        released.wait()
+
+    daemon._sampler.sample = hang
+    daemon.start()
+    assert entered.wait(20)
+    assert daemon.stalled() == []
+    clock.ahead_secs = LOOK_SECS + 1
+    assert daemon.stalled() == ["sampling"]
+
+
+def test_looks_that_fail_are_none(site):
+    daemon, clock, _ = site
+    rounds = []
+
+    def fail():
+        rounds.append(1)
+        raise OSError("EIO")
+
+    daemon._sampler.sample = fail
+    daemon.start()
+    clock.ahead_secs = LOOK_SECS + 1
+    count = len(rounds)
+    until(lambda: len(rounds) > count + 2)
+    assert daemon.stalled() == []
+
+
+def test_a_source_that_hangs_is_none(site, monkeypatch):
+    daemon, clock, released = site
+    entered = threading.Event()
+
+    def hang(*_):
+        entered.set()
+        released.wait()
+        raise SourceError("late")
+
+    monkeypatch.setattr(SpoolSource, "poll_jobs", hang)
+    daemon.start()
+    assert entered.wait(20)
+    clock.ahead_secs = LOOK_SECS + 1
+    until(lambda: daemon.stalled() == [])  # the looks go on, by that clock too
+    assert "spool has not answered yet" in daemon.summary()
+
+
+def test_a_thread_that_has_ended_is_death(site):
+    daemon, _, _ = site
+    daemon._sources._keepers[-1]._thread = threading.Thread(target=lambda: None)
+    daemon.start()
+    until(lambda: daemon.stalled() == ["source spool"])
+
+
+def test_a_scrape_that_waits_for_a_look_is_let_go_at_the_end(site):
+    daemon, _, released = site
+    entered = threading.Event()
+
+    def hang():
+        entered.set()
+        released.wait()
+
+    daemon._sampler.sample = hang
+    daemon.start()
+    assert entered.wait(20)
+    pages = []
+    scrape = threading.Thread(target=lambda: pages.append(daemon.exposition(openmetrics=False)))
+    scrape.start()
+    daemon.stop()
+    scrape.join(20)  # its deadline is a minute
+    assert len(pages) == 1
