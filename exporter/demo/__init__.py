@@ -166,6 +166,7 @@ def _welcome(jobs: DemoBatchSystem, address: str, tree: FeatureTree) -> None:
     print(
         f"""Four jobs are running. Look at
 
+  http://{address}/                the page, for a browser
   http://{address}/metrics         what each uses, how long it still runs, what ending it would waste
   {tree.machine_path}/    what jobs are told about the machine
   {os.path.dirname(tree.job_path(JobKey("spool", "x")))}/*/     … and about themselves

@@ -74,18 +74,42 @@ class JobFigures:
         return elapsed / whole if whole > 0 else 1.0
 
 
-def job_figures(context: Context, numbers: Numbers) -> list[JobFigures]:
-    """Return the batch jobs that are shown, the running ones first, of these the largest."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobList:
+    """The jobs of the page: the figures of as many as are shown, and sums over all."""
+
+    first: tuple[JobFigures, ...]
+    count: int
+    running: int
+    held_cpus: Number  # by those that run
+
+
+def job_list(context: Context, numbers: Numbers, limit: int) -> JobList:
+    """Return the batch jobs, the running ones first, of these the largest; figures of `limit` at most."""
     gpus_of: dict[object, list[JobGpu]] = {}
     for use in context.shown_job_gpus() if numbers.all(gpus.UP) else ():
         gpus_of.setdefault(use.key, []).append(use)
     cards = {} if context.snapshot is None else {each.card.uuid: each for each in context.snapshot.gpus}
-    here = context.jobs_here().keys()
-    found = [
-        _figures(context, numbers, key, job, tuple(gpus_of.get(key, ())), cards, is_running=key in here)
-        for key, job in context.shown_jobs().items()
-    ]
-    return sorted(found, key=lambda each: (not each.is_running, -(each.allocated_cpus or 0), each.key))
+    here, jobs_of = context.jobs_here().keys(), context.shown_jobs()
+    cpus = {key: numbers.one(allocation.ALLOCATED, job_labels(key)) or 0 for key in jobs_of}
+    order = sorted(jobs_of, key=lambda key: (key not in here, -cpus[key], key))
+    return JobList(
+        first=tuple(
+            _figures(
+                context,
+                numbers,
+                key,
+                jobs_of[key],
+                tuple(gpus_of.get(key, ())),
+                cards,
+                is_running=key in here,
+            )
+            for key in order[:limit]
+        ),
+        count=len(order),
+        running=len(here),
+        held_cpus=sum(cpus[key] for key in here),
+    )
 
 
 def _figures(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from datetime import tzinfo
 
 from exporter.collectors import allocation, gpus, jobs, remaining, waste
 from exporter.exposition import Metric, Number
-from exporter.web.pages.jobfigures import NEAR_LIMIT, JobFigures, find_hints
+from exporter.web.pages.jobfigures import NEAR_LIMIT, JobFigures, JobList, find_hints
 from exporter.web.pages.markup import Child, Html, join, name, shorten, tag
 from exporter.web.pages.pieces import (
-    MAX_ROWS,
     UNKNOWN,
     Cell,
     Part,
@@ -46,21 +44,21 @@ WORDS = {
 _LAST = float("inf")  # sorts behind all that is known
 
 
-def jobs_table(shown: Sequence[JobFigures], now_secs: float, tz: tzinfo | None, *, has_gpus: bool) -> Html:
-    """Return the table of all jobs, bounded."""
-    if not shown:
+def jobs_table(shown: JobList, now_secs: float, tz: tzinfo | None, *, has_gpus: bool) -> Html:
+    """Return the table of the jobs."""
+    if not shown.count:
         return note("No batch job is on this node.")
     head = ["Job", "User", "CPUs", "Memory"]
     head += ["GPUs"] if has_gpus else []
     head += ["Time", "Processes", "Waste if drained", "Waste if killed", "Hints"]
-    rows = [_row(each, now_secs, tz, has_gpus=has_gpus) for each in shown[:MAX_ROWS]]
+    rows = [_row(each, now_secs, tz, has_gpus=has_gpus) for each in shown.first]
     return table(
         "Jobs on this node: used and allocated, time, and what ending them now would waste",
         head,
         rows,
         identity="jobs-table",
         kind="cards sortable",
-        more=len(shown) - MAX_ROWS,
+        more=shown.count - len(shown.first),
     )
 
 

@@ -10,13 +10,14 @@ from exporter.context import Context
 from exporter.exposition import Family, Metric, Number, labels
 from exporter.web.pages.cards import cards_section
 from exporter.web.pages.health import health_section
-from exporter.web.pages.jobfigures import JobFigures, job_figures
+from exporter.web.pages.jobfigures import JobList, job_list
 from exporter.web.pages.jobs import jobs_table
 from exporter.web.pages.layout import page
 from exporter.web.pages.markup import Child, Html, join, name, tag
 from exporter.web.pages.nodeplan import node_plan_section
 from exporter.web.pages.numbers import Numbers
 from exporter.web.pages.pieces import (
+    MAX_ROWS,
     UNKNOWN,
     Part,
     badge,
@@ -45,7 +46,7 @@ CROWDED = 0.95
 def render_node(context: Context, families: Sequence[Family], tz: tzinfo | None = None) -> str:
     """Return the page of what is known now; `families` are those of /metrics, times are shown in `tz`."""
     numbers = Numbers(families)
-    shown = job_figures(context, numbers)
+    shown = job_list(context, numbers, MAX_ROWS)
     has_gpus = context.snapshot is not None and bool(context.snapshot.gpu_drivers)
     title = context.node_name or "This node"
     return page(
@@ -56,7 +57,7 @@ def render_node(context: Context, families: Sequence[Family], tz: tzinfo | None 
         section("Jobs", "jobs", jobs_table(shown, context.now_secs, tz, has_gpus=has_gpus)),
         cards_section(context, numbers),
         reports_section(context, numbers, tz),
-        node_plan_section(families, numbers, context.now_secs, tz),
+        node_plan_section(families, numbers, shown.running, context.now_secs, tz),
         health_section(context, numbers),
     )
 
@@ -122,7 +123,7 @@ def _asker(context: Context, text: str, tz: tzinfo | None) -> list[Child]:
     return []
 
 
-def _tiles(context: Context, numbers: Numbers, shown: Sequence[JobFigures], *, has_gpus: bool) -> Html:
+def _tiles(context: Context, numbers: Numbers, shown: JobList, *, has_gpus: bool) -> Html:
     made = [_cpu_tile(context, numbers), _memory_tile(numbers), _load_tile(numbers)]
     if has_gpus:
         made.append(_gpu_tile(context))
@@ -179,13 +180,12 @@ def _gpu_tile(context: Context) -> Html:
     return tile("GPUs", join(drawn, lines(format_share(share), f"busy, of {len(cards)} {noun}")))
 
 
-def _jobs_tile(numbers: Numbers, shown: Sequence[JobFigures]) -> Html:
-    running = [each for each in shown if each.is_running]
-    held = sum(each.allocated_cpus or 0 for each in running)
+def _jobs_tile(numbers: Numbers, shown: JobList) -> Html:
+    running, held = f"{shown.running:,}", shown.held_cpus
     total = numbers.one(features.TOTAL_CPU)
     text = f"{format_figure(held)} CPUs allocated"
     if not total:
-        return tile("Jobs", lines(str(len(running)), text))
+        return tile("Jobs", lines(running, text))
     label = f"{format_figure(held)} of {format_figure(total)} CPUs allocated"
     given = join(
         f"{format_figure(held)} of ", figure(features.TOTAL_CPU, total, format_figure), " CPUs allocated"
@@ -194,7 +194,7 @@ def _jobs_tile(numbers: Numbers, shown: Sequence[JobFigures]) -> Html:
         "Jobs",
         join(
             bar(label, Part(held / total, "over" if held > total else "used")),
-            lines(str(len(running)), given),
+            lines(running, given),
         ),
     )
 

@@ -26,21 +26,19 @@ MAX_JOBS = 200  # beyond, a plan takes more time than a page should
 
 
 def node_plan_section(
-    families: Sequence[Family], numbers: Numbers, now_secs: float, tz: tzinfo | None
+    families: Sequence[Family], numbers: Numbers, running: int, now_secs: float, tz: tzinfo | None
 ) -> Html | None:
-    """Return the section; None where no job runs of which enough is known."""
-    node = _seen_node(families)
-    if node is None or not node.jobs:
-        return None
-    if len(node.jobs) > MAX_JOBS:
+    """Return the section; None where none of the `running` jobs is known well enough."""
+    if running > MAX_JOBS:
         said = note(
             f"More than {MAX_JOBS} jobs run here: the plan is made by ",
             tag("code", "jobfeatures drain plan"),
             ".",
         )
         return section("Draining", "draining", said)
-    plan = plan_drain(node)
-    if plan is None or len(plan.unknown_jobs) == len(node.jobs):
+    node = _seen_node(families)
+    plan = plan_drain(node) if node is not None and node.jobs else None
+    if node is None or plan is None or len(plan.unknown_jobs) == len(node.jobs):
         return None
     shutdowns = [at for at in numbers.all(drains.SHUTDOWN).values() if at >= now_secs]
     planned_secs = min(shutdowns) - now_secs if shutdowns else None

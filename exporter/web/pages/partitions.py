@@ -70,7 +70,7 @@ def _nodes_row(sums: ClusterSums, partition: str, numbers: Numbers) -> Row:
         [
             Cell(lines(_named(partition), join(sums.source, " ", mark)), partition[:100].lower(), "job"),
             Cell(join(drawn, lines(_count(whole))), float(whole), "bars"),
-            Cell(join(*words) if words else UNKNOWN, kind="user"),
+            Cell(join(*words) if words else UNKNOWN, kind="user wide"),
             _amount(cluster.CPUS, sums, "cpus", partition, numbers, _count),
             _amount(cluster.MEMORY, sums, "memory_bytes", partition, numbers, format_bytes),
             _amount(cluster.GPUS, sums, "gpus", partition, numbers, _count),
