@@ -38,6 +38,7 @@ class Notifier:
 
     def __init__(self, address: str | None, watchdog_secs: float | None = None) -> None:
         self._address = address
+        self._complained = False
         self.watchdog_secs = watchdog_secs if address is not None else None
 
     @classmethod
@@ -83,7 +84,11 @@ class Notifier:
                 sender.setblocking(False)  # a service manager that does not listen must not stop us
                 sender.sendto("\n".join(lines).encode(), address)
         except OSError as error:
-            log.warning("cannot tell the service manager %s: %s", lines[0], error)
+            if not self._complained:  # not at every message
+                log.warning("cannot tell the service manager %s: %s", lines[0], error)
+            self._complained = True
+        else:
+            self._complained = False
 
 
 def _status(text: str) -> str:

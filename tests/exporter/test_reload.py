@@ -268,6 +268,14 @@ def test_it_says_that_it_stops_and_leaves_the_features(service, tmp_path):
     assert service.log()[-1]["msg"] == "stopped"
 
 
+def test_it_ends_though_a_client_never_ends_its_request(service):
+    host, _, port = service.address.rpartition(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(20) == 0
+
+
 def test_a_second_signal_ends_it_at_once(service):
     """The first finds a client that holds its connection; nobody waits for that after the second."""
     host, _, port = service.address.rpartition(":")

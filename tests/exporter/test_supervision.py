@@ -98,7 +98,9 @@ def test_without_a_service_manager_nothing_happens(caplog):
 
 @pytest.mark.parametrize("address", ["/no/such/socket", "@nobody-listens-here", "vsock:2:1234", ""])
 def test_a_service_manager_that_cannot_be_reached_costs_a_line_of_the_log(address, caplog):
-    Notifier.from_environment({"NOTIFY_SOCKET": address}).ready("x")
+    notifier = Notifier.from_environment({"NOTIFY_SOCKET": address})
+    for _ in range(3):
+        notifier.ready("x")
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
