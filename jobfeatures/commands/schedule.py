@@ -8,10 +8,12 @@ import importlib
 import json
 import math
 import sys
+from collections.abc import Iterator
 from contextlib import nullcontext
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
-from jobfeatures.commands.logs import parse_zone
+from jobfeatures.commands.logs import Simulation, add_simulation, parse_simulation, parse_zone
 from jobfeatures.convert import KINDS, KindError
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, shown
 from jobfeatures.logfiles import LogFileError
@@ -19,8 +21,10 @@ from jobfeatures.progress import shown_count
 from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.gallery import FORMATS, Gallery
 from jobfeatures.schedule.shares import CPU, RESOURCES, ShareRules, parse_amounts, parse_shares_of, split_list
+from jobfeatures.simulate.policies import ALL, Policy, parse_policies
 
 if TYPE_CHECKING:
+    from jobfeatures.schedule.jobs import ScheduleLog
     from jobfeatures.schedule.result import Options
 
 DONE, NOT_EVALUATED, UNREADABLE = 0, 1, 2
@@ -126,6 +130,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help=f"some of {', '.join(FORMATS)} (default: {','.join(FORMATS)})",
     )
+    add(
+        "--simulate",
+        metavar="LIST",
+        help=f"beside each log, what other schedulers would have made of it: {ALL}, or some of "
+        f"{', '.join(policy.value for policy in Policy)}",
+    )
+    add_simulation(parser)
     add("--workers", type=_count, default=1, metavar="N", help="processes that compute (default: 1)")
     add(
         "--one-log",
@@ -147,7 +158,8 @@ def run(arguments: argparse.Namespace) -> int:
     rules = _rules(arguments, resources)
     filters = _filters(arguments.filter)
     zone = parse_zone(arguments.zone)
-    if arguments.compare and len(arguments.logs) < 2:
+    simulated, policies = _simulation(arguments)
+    if arguments.compare and len(arguments.logs) < 2 and not policies:
         raise ConfigurationError("--compare", "needs two logs or more")
     if arguments.workers > MOST_WORKERS:
         raise ConfigurationError("--workers", f"more than {MOST_WORKERS}")
@@ -164,9 +176,18 @@ def run(arguments: argparse.Namespace) -> int:
     )
     status = DONE
     documents = []
-    for name in arguments.logs:
+    told: set[str] = set()
+    work = [(name, _logs(name, arguments, policies, simulated, zone)) for name in arguments.logs]
+    while work:
+        name, logs = work[0]
         try:
-            documents.append(_evaluate(name, arguments, options, fields, zone, gallery))
+            log = next(logs, None)
+            if log is None:
+                del work[0]
+                continue
+            document = _evaluate(log, options, fields, gallery)
+            documents.append(document)
+            _warn(name, document, told)
         except (LogFileError, ParseError, KindError) as error:
             place = "" if isinstance(error, LogFileError | ParseError) else f"{name}: "
             print(f"jobfeatures: {place}{error}", file=sys.stderr)
@@ -212,27 +233,64 @@ def _options(
     )
 
 
-def _evaluate(
+def _simulation(arguments: argparse.Namespace) -> tuple[Simulation, tuple[Policy, ...]]:
+    """Return what is simulated beside each log. Raises ConfigurationError."""
+    simulated = parse_simulation(arguments)
+    if arguments.simulate is None:
+        if simulated.pool is not None:
+            raise ConfigurationError("--nodes, --processors", "need --simulate")
+        return simulated, ()
+    if arguments.one_log:
+        raise ConfigurationError("--simulate", "not beside --one-log")
+    return simulated, parse_policies("--simulate", arguments.simulate)
+
+
+def _logs(
     name: str,
     arguments: argparse.Namespace,
-    options: Options,
-    fields: tuple[str, ...],
-    zone: Any,
-    gallery: Gallery,
-) -> dict[str, Any]:
-    from jobfeatures.schedule.document import make_document
+    policies: tuple[Policy, ...],
+    simulated: Simulation,
+    zone: tzinfo | None,
+) -> Iterator[ScheduleLog]:
+    """Return a log, and what each policy would have made of it."""
     from jobfeatures.schedule.reading import read_log
-    from jobfeatures.schedule.result import evaluate
 
     with shown_count(None, f"{name}: reading"):
         log = read_log(name, arguments.from_kind, zone)
-    with shown_count(len(log) * len(options.resources), f"{name}: expected ends") as tick:
+    yield log
+    if not policies:
+        return
+    from jobfeatures.simulate.workload import choose_pool, make_log, make_workload, run_policy
+
+    pool = simulated.pool or choose_pool(log)
+    workload = make_workload(log, pool, by_eligible=arguments.arrival == "eligible")
+    for policy in policies:
+        with shown_count(len(workload.position), f"{name}: {policy.value}") as progress:
+            waits = run_policy(log, workload, policy, simulated.rules, progress=progress)
+        shown_as = policy.value if len(arguments.logs) == 1 else f"{name}: {policy.value}"
+        yield make_log(log, workload, waits, shown_as)
+
+
+def _evaluate(
+    log: ScheduleLog, options: Options, fields: tuple[str, ...], gallery: Gallery
+) -> dict[str, Any]:
+    from jobfeatures.schedule.document import make_document
+    from jobfeatures.schedule.result import evaluate
+
+    with shown_count(len(log) * len(options.resources), f"{log.name}: expected ends") as tick:
         schedule = evaluate(log, options, tick)
     document = make_document(schedule, fields)
     gallery.add(schedule, document)
-    for warning in document["warnings"]:
-        print(f"jobfeatures: {name}: warning: {warning}", file=sys.stderr)
     return document
+
+
+def _warn(name: str, document: dict[str, Any], told: set[str]) -> None:
+    """Print warnings of a file, each once: several schedules of it may have the same."""
+    for warning in document["warnings"]:
+        message = f"jobfeatures: {name}: warning: {warning}"
+        if message not in told:
+            told.add(message)
+            print(message, file=sys.stderr)
 
 
 def _evaluate_one_log(arguments: argparse.Namespace, options: Options, zone: Any) -> int:
@@ -269,7 +327,7 @@ def _print(documents: list[dict[str, Any]], arguments: argparse.Namespace) -> No
 
     comparison = compare(documents) if arguments.compare and len(documents) > 1 else None
     if arguments.format == "json":
-        if len(arguments.logs) == 1:
+        if len(arguments.logs) == 1 and arguments.simulate is None:
             print(json.dumps(documents[0]))
             return
         told: dict[str, Any] = {"logs": documents}

@@ -158,7 +158,7 @@ def make_log(log: ScheduleLog, workload: Workload, waits: Array, name: str) -> S
         queue=_taken(log.queue, which),
         partition=_taken(log.partition, which),
         totals=_totals(workload.pool),
-        warnings=(),
+        warnings=(*log.warnings, *tell(workload)),
     )
 
 
