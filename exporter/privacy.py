@@ -99,6 +99,11 @@ class Privacy:
             snapshot=None if context.snapshot is None else self._snapshot(context.snapshot),
             kinds=context.kinds & {Kind.BATCH, Kind.GROUP} if self.mode == WITHHOLD else context.kinds,
             drains=drains,
+            # What is wrong with a status may name a user id.
+            statuses={
+                key: replace(each, problem=WITHHELD) if each.problem else each
+                for key, each in context.statuses.items()
+            },
             schedules=tuple(
                 replace(
                     each,

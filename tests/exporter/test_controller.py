@@ -19,7 +19,7 @@ from jobfeatures.accounting import Accounting, AccountingRecord
 from jobfeatures.batch import SYSTEMS, load_module
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS
-from jobfeatures.model import Cluster, ClusterNode, JobKey, JobState, Partition
+from jobfeatures.model import Cluster, ClusterNode, JobKey, JobState, Limits, Partition
 
 
 class StandIn:
@@ -108,6 +108,25 @@ def test_a_source_that_never_answered_leaves_the_page_without_its_series(source,
     assert served.is_ready  # it has been asked
     assert "batch_queue_jobs" not in page(served)
     assert 'batch_exporter_source_failures_total{source="slurm-nodes"} 1\n' in page(served)
+
+
+def test_the_page_shows_partitions_the_queue_and_what_draining_would_waste(source, clock, make_job, make_table):
+    served = Controller(config(), clock)
+    assert "no batch system has answered yet" in served.html()
+    running = make_job(
+        partition="batch",
+        state=JobState.RUNNING,
+        start_secs=int(clock.now) - 3600,
+        total_cpus=8,
+        limits=Limits(wall_secs=7200),
+        tasks=1,
+    )
+    source.queue = make_table(running, taken_at_secs=clock.now)
+    poll(served)
+    text = served.html()
+    assert "<h1>Cluster (slurm)</h1>" in text
+    assert "1 job on " in text
+    assert "Cheapest" in text
 
 
 def test_only_collectors_of_the_role_run():

@@ -74,7 +74,7 @@ def _identity(each: JobFigures) -> Cell:
     state = each.job.state.value.lower().replace("_", " ")
     content = lines(
         name(each.key.job_id, 24),
-        join(tag("span", each.key.batch_system, class_="system"), " ", badge(state)),
+        join(f"{each.key.batch_system} ", state if each.is_running else badge(state)),
     )
     return Cell(content, natural(each.key.job_id), "job")
 
@@ -167,12 +167,12 @@ def _busy(each: JobFigures, share: float) -> Html:
 def _time(each: JobFigures, now_secs: float, tz: tzinfo | None) -> Cell:
     if each.ended_at_secs is not None:
         after = None if each.elapsed_secs is None else f"after {format_span(each.elapsed_secs)}"
-        return Cell(lines(_ended(each.ended_at_secs, now_secs, tz), after), _LAST, "bars")
+        return Cell(lines(_ended(each.ended_at_secs, now_secs, tz), after), _LAST, "bars long")
     elapsed = None if each.elapsed_secs is None else format_span(each.elapsed_secs)
     if each.left_secs is None:
         unlimited = each.wall_secs is not None and math.isinf(each.wall_secs)
         limit = "no wall limit" if unlimited else "limit not known"
-        return Cell(lines(elapsed or UNKNOWN, limit), _LAST, "bars")
+        return Cell(lines(elapsed or UNKNOWN, limit), _LAST, "bars long")
     basis = "" if each.left_basis is None else f" · {WORDS[each.left_basis]}"
     left = figure(remaining.REMAINING, each.left_secs, format_span)
     share, drawn = each.time_share, None
@@ -181,7 +181,7 @@ def _time(each: JobFigures, now_secs: float, tz: tzinfo | None) -> Cell:
         kind = "bad-bar" if each.left_secs < 0 else "warn-bar" if find_soon(each) else "time"
         drawn = bar(label, Part(share, kind))
     gone = None if elapsed is None else f"{elapsed} used{basis}"
-    return Cell(join(drawn, lines(join(left, " left"), gone)), each.left_secs, "bars")
+    return Cell(join(drawn, lines(join(left, " left"), gone)), each.left_secs, "bars long")
 
 
 def _ended(at_secs: Number, now_secs: float, tz: tzinfo | None) -> Html:

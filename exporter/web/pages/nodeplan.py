@@ -17,7 +17,7 @@ from exporter.web.pages.markup import Child, Html, join, tag
 from exporter.web.pages.numbers import Numbers
 from exporter.web.pages.pieces import moment, note, section
 from exporter.web.pages.plans import choices_table
-from exporter.web.pages.units import format_core_hours, format_span
+from exporter.web.pages.units import counted, format_core_hours, format_span
 from jobfeatures.drains.nodemetrics import NAMES, SeenNode, gather_nodes, parse_page
 from jobfeatures.drains.plan import Choice, NodePlan, compute_choice, plan_drain
 from jobfeatures.errors import ParseError
@@ -46,10 +46,9 @@ def node_plan_section(
     said = note("What a shutdown would waste by its time, if no job started here from now on.")
     facts = tag("figcaption", *_facts(node, plan, planned_secs, now_secs, tz))
     drawn = draw_curve(points, _label(plan), planned_secs=planned_secs)
-    figures = tag(
-        "details", tag("summary", "The same in figures"), choices_table(points, identity="plan-table")
-    )
-    return section("Draining", "draining", said, tag("figure", facts, drawn, figures))
+    figures = tag("div", choices_table(points, identity="plan-table"), class_="shown")
+    both = tag("div", tag("figure", facts, drawn), figures, class_="plans")
+    return section("Draining", "draining", said, both)
 
 
 def _seen_node(families: Sequence[Family]) -> SeenNode | None:
@@ -92,7 +91,7 @@ def _facts(
             f" At the planned shutdown: {format_core_hours(cost.core_secs)}, {len(cost.killed)} killed."
         )
     if plan.unknown_jobs:
-        facts.append(f" {len(plan.unknown_jobs)} jobs are not counted: too little is known of them.")
+        facts.append(f" Left out, since too little is known: {counted(len(plan.unknown_jobs), 'job')}.")
     return facts
 
 

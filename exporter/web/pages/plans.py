@@ -9,7 +9,7 @@ from exporter.draincurves import CurvePoint, DrainCurve, cheapest, thin
 from exporter.web.pages.chart import draw_curve
 from exporter.web.pages.markup import Child, Html, join, name, tag
 from exporter.web.pages.pieces import Cell, Row, lines, moment, note, section, table
-from exporter.web.pages.units import format_core_hours, format_span
+from exporter.web.pages.units import counted, format_core_hours, format_span
 
 MAX_PLANS = 12
 MAX_CHOICES = 12
@@ -40,15 +40,15 @@ def _plan(curve: DrainCurve, number: int, now_secs: float, tz: tzinfo | None) ->
     when = "now" if best.after_secs == 0 else f"in {format_span(best.after_secs)}"
     first = curve.points[0]
     facts: list[Child] = [
-        f"{curve.jobs:,} jobs on {curve.total_cpus:,} CPUs. Cheapest {when} (",
+        f"{counted(curve.jobs, 'job')} on {counted(curve.total_cpus, 'CPU')}. Cheapest {when} (",
         moment(now_secs + best.after_secs, tz),
-        f"): {format_core_hours(best.core_secs)}, {best.killed:,} jobs killed.",
+        f"): {format_core_hours(best.core_secs)}, {counted(best.killed, 'job')} killed.",
         f" Now: {format_core_hours(first.core_secs)}.",
     ]
     if curve.endless_jobs:
-        facts.append(f" {curve.endless_jobs:,} jobs have no known end and are killed at any time.")
+        facts.append(f" Without a known end, and killed at any time: {counted(curve.endless_jobs, 'job')}.")
     if curve.unknown_jobs:
-        facts.append(f" {curve.unknown_jobs:,} jobs are not counted: too little is known of them.")
+        facts.append(f" Left out, since too little is known: {counted(curve.unknown_jobs, 'job')}.")
     label = (
         f"Core hours wasted by the time of a shutdown: now {format_core_hours(first.core_secs)}, least "
         f"{format_core_hours(best.core_secs)} {when}"

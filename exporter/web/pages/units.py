@@ -40,6 +40,11 @@ def format_part_of(value: float, whole: float) -> str:
     return format_figure(value)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things: 1 job, 2 jobs."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def format_span(secs: float) -> str:
     """Return a time in its two largest units: 2 d 3 h, 1 h 10 min, 45 s; a sign where it is negative."""
     if not math.isfinite(secs):

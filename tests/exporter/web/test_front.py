@@ -15,6 +15,7 @@ from exporter.web import front
 from exporter.web.front import Front
 from exporter.web.pages import CONTENT_SECURITY_POLICY
 from exporter.web.pages.assets import KINDS, read_asset
+from jobfeatures.status.board import StatusView
 
 
 class StandIn:
@@ -177,8 +178,9 @@ def test_names_that_are_withheld_are_not_on_the_page(tmp_path, make_job):
     )
     job = make_job(user="geheimrat", name="secret-project", account="hidden")
     daemon._jobs = {job.key: job}
+    daemon._board.view = {job.key: StatusView(problem="status: belongs to uid 65123, not to 6001")}
     daemon._sample()
     text = daemon.html()
     daemon.stop()
     assert job.key.job_id in text
-    assert not re.search("geheimrat|secret-project|hidden", text)
+    assert not re.search("geheimrat|secret-project|hidden|65123|6001", text)
