@@ -145,12 +145,12 @@ def timeseries(
     thresholds: Json | None = None,
     low: float | None = 0,
     high: float | None = None,
-    table: bool = False,
+    many: bool = False,
     empty: str = "no data in this time",
     links: Sequence[Json] = (),
     steps_drawn: bool = False,
 ) -> Json:
-    """Return a graph over time. With `table` the legend shows the mean, the highest and the last value."""
+    """Return a graph over time. With `many` series the legend stands beside it, with the last values."""
     custom = {
         "drawStyle": "line",
         "lineInterpolation": "stepAfter" if steps_drawn else "linear",
@@ -162,7 +162,7 @@ def timeseries(
         "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
         "thresholdsStyle": {"mode": "dashed" if thresholds else "off"},
     }
-    calcs = ["mean", "max", "lastNotNull"] if table else []
+    calcs = ["lastNotNull"] if many else []
     return panel(
         "timeseries",
         title,
@@ -183,8 +183,8 @@ def timeseries(
         },
         options={
             "legend": {
-                "displayMode": "table" if table else "list",
-                "placement": "bottom",
+                "displayMode": "table" if many else "list",
+                "placement": "right" if many else "bottom",
                 "showLegend": True,
                 "calcs": calcs,
             },
@@ -286,6 +286,7 @@ def heatmap(
         title,
         description,
         [query(expression, "{{le}}", heatmap=True)],
+        maxDataPoints=96,
         fieldConfig={
             "defaults": {"noValue": empty, "custom": {"scaleDistribution": {"type": "linear"}}},
             "overrides": [],
@@ -316,22 +317,15 @@ def heatmap(
 def boxes(
     title: str,
     description: str,
-    low: Json,
-    first: Json,
-    middle: Json,
-    third: Json,
-    high: Json,
+    queries: Sequence[Json],
     unit: str,
     *,
     highest: float | None = None,
     empty: str = "no data in this time",
 ) -> Json:
-    """Return box plots over time: whiskers, the box between the quartiles, and the median as a line."""
+    """Return box plots over time, of five queries: low, first quartile, median, third quartile, high."""
     names = ("lowest", "1st quartile", "median", "3rd quartile", "highest")
-    queries = [
-        {**each, "legendFormat": name}
-        for name, each in zip(names, (low, first, middle, third, high), strict=True)
-    ]
+    queries = [{**each, "legendFormat": name} for name, each in zip(names, queries, strict=True)]
     return panel(
         "candlestick",
         title,

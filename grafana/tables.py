@@ -113,7 +113,7 @@ def _of_label(each: Label) -> Json:
 
 
 def _of_column(each: Column) -> Json:
-    properties: list[tuple[str, Any]] = [("unit", each.unit), *_width(each.width)]
+    properties: list[tuple[str, Any]] = [("unit", each.unit), ("noValue", "–"), *_width(each.width)]
     if each.thresholds is not None:
         kind = (
             {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}

@@ -35,7 +35,7 @@ from grafana.tables import Column, Label, table
 
 RATE = "$__rate_interval"
 NODE = "cluster, instance, node"
-CORE_HOURS = "suffix: core h"
+CORE_HOURS = "suffix:core h"
 HORIZONS = {"now": 0, "in 15 min": 900, "in 1 h": 3600, "in 4 h": 14400, "in 12 h": 43200, "in 24 h": 86400}
 INFO = f"batch_job_info{{{OF_NODE}}}"
 LEAVING = f"(batch_node_shutdown_time_seconds{{{OF_NODE}}} - time())"
@@ -80,7 +80,7 @@ def _drains() -> list[Placed]:
                  f"count(max by ({NODE}) (batch_node_shutdown_time_seconds{{{OF_NODE}}}))", empty="none", graph=False),
             stat("Next shutdown in", "Of the node that goes first.", f"min({LEAVING})", "s", empty="none is planned",
                  thresholds=steps(RED, (0, ORANGE), (3600, GREEN)), graph=False),
-            stat("Jobs that would be cut off", "Jobs whose wall limit comes after the shutdown of their node.",
+            stat("Jobs cut off", "Jobs whose wall limit comes after the shutdown of their node.",
                  f"count({TOO_LONG})", thresholds=ANY_IS_BAD, empty="none", graph=False),
             stat("Jobs on draining nodes", "Jobs that have to end before these nodes are empty.",
                  f"sum((count by ({NODE}) ({INFO})) * on ({NODE}) max by ({NODE}) (batch_node_draining{{{OF_NODE}}}))",
@@ -108,8 +108,11 @@ def _drains() -> list[Placed]:
                 ],
                 sort="Goes in", descending=False, empty="no node drains",
             ),
+            height=5,
+        ),
+        *line(
             table(
-                "Jobs that would be cut off", "Their wall limit comes after the shutdown. What is left beyond it is lost unless "
+                "Jobs cut off", "Their wall limit comes after the shutdown. What is left beyond it is lost unless "
                 "they end sooner.",
                 [
                     Label("job_id", "Job", (job_link(),), 80), Label("user", "User", (user_link(),), 80),
@@ -125,6 +128,7 @@ def _drains() -> list[Placed]:
                 ],
                 sort="Has", descending=False, empty="no job would be cut off",
             ),
+            height=6,
         ),
     ]  # fmt: skip
 
@@ -177,15 +181,15 @@ def _waste() -> list[Placed]:
     return [
         *line(
             timeseries("Draining waste by node", "CPU time that would stay idle if the node drained from now on.",
-                       by_node("batch_node_draining_waste_core_seconds"), CORE_HOURS, links=node, empty="not known"),
+                       by_node("batch_node_draining_waste_core_seconds"), CORE_HOURS, links=node, empty="not known", many=True),
             timeseries("Kill waste by node", "CPU time that would be lost if all jobs of the node were killed now.",
-                       by_node("batch_node_kill_waste_core_seconds"), CORE_HOURS, links=node, empty="not known"),
+                       by_node("batch_node_kill_waste_core_seconds"), CORE_HOURS, links=node, empty="not known", many=True),
         ),
         *line(
             timeseries("Draining waste by job", "CPU time that would stay idle if the job drained; the ten highest.",
-                       by_job("batch_job_draining_waste_core_seconds"), CORE_HOURS, links=job, empty="not known"),
+                       by_job("batch_job_draining_waste_core_seconds"), CORE_HOURS, links=job, empty="not known", many=True),
             timeseries("Kill waste by job", "CPU time that would be lost if the job was killed now; the ten highest.",
-                       by_job("batch_job_kill_waste_core_seconds"), CORE_HOURS, links=job, empty="not known"),
+                       by_job("batch_job_kill_waste_core_seconds"), CORE_HOURS, links=job, empty="not known", many=True),
         ),
     ]  # fmt: skip
 

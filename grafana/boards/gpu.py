@@ -164,7 +164,7 @@ def _health() -> list[Placed]:
              f"sum(batch_gpu_driver_up{{{OF_NODE}}}) / count(batch_gpu_driver_up{{{OF_NODE}}})", "percentunit",
              thresholds=steps(RED, (1, GREEN)), empty=NONE, graph=False),
         stat("Oldest figures", "Age of the figures of the card that was not read for longest.",
-             f"max(batch_gpu_age_seconds{{{G}}})", "s", thresholds=steps(GREEN, (60, ORANGE), (300, RED)), empty=NONE),
+             f"max(batch_gpu_age_seconds{{{G}}})", "s", thresholds=steps(GREEN, (60, ORANGE), (300, RED)), empty=NONE, graph=False),
         timeseries("Processes", "Processes on cards, and those of them that this node does not know.",
                    [
                        query(f"sum(batch_gpu_processes{{{G}}})", "on cards"),

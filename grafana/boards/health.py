@@ -62,7 +62,7 @@ def _now() -> list[Placed]:
              f"max(batch_exporter_source_age_seconds{{{E}}})", "s", thresholds=OLD, empty="no source", graph=False),
         stat("Series left out", "Series that the latest pages left out to stay within their budget.",
              f"sum(batch_exporter_dropped_series{{{E}}})", thresholds=ANY_IS_WORTH_A_LOOK, graph=False),
-        stat("Documents waiting", "Documents that wait for a sink.", f"sum(batch_exporter_sink_spooled{{{E}}})",
+        stat("Spooled", "Documents that wait for a sink.", f"sum(batch_exporter_sink_spooled{{{E}}})",
              thresholds=steps(GREEN, (100, ORANGE)), empty="none is sent", graph=False),
         stat("Versions", "How many different versions run.",
              f"count(count by (version) (batch_exporter_build_info{{{E}}}))", thresholds=steps(GREEN, (2, ORANGE)),
@@ -78,9 +78,9 @@ def _exporters() -> list[Placed]:
     }
     return line(
         table(
-            "Exporters", "Every exporter: its version, and what is wrong with it.",
+            "Exporters", "Every exporter: its version, and what is wrong with it: failing collectors, silent batch sources.",
             [
-                Label("instance", "Exporter", (node_link(),)), Label("job", "Scrape job"), Label("version", "Version"),
+                Label("instance", "Exporter", (node_link(),), 140), Label("job", "Scrape job", width=140), Label("version", "Version"),
                 Label("python", "Python"), Label("cluster", "Cluster", width=90),
             ],
             [
@@ -90,9 +90,9 @@ def _exporters() -> list[Placed]:
                 Column("Series", f"max by ({NODE}) (scrape_samples_scraped{{{E}}})"),
                 Column("Scrape took", f"max by ({NODE}) (scrape_duration_seconds{{{E}}})", "s",
                        steps("text", (1, ORANGE), (5, RED))),
-                Column("Failing collectors", f"sum by ({NODE}) (1 - batch_exporter_collector_success{{{E}}})",
+                Column("Failing", f"sum by ({NODE}) (1 - batch_exporter_collector_success{{{E}}})",
                        thresholds=steps("text", (1, RED))),
-                Column("Silent sources", f"sum by ({NODE}) (1 - batch_exporter_source_up{{{E}}})",
+                Column("Silent", f"sum by ({NODE}) (1 - batch_exporter_source_up{{{E}}})",
                        thresholds=steps("text", (1, RED))),
                 Column("Memory", f"max by ({NODE}) (process_resident_memory_bytes{{{E}}})", "bytes"),
             ],

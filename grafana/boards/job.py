@@ -101,7 +101,7 @@ def _job() -> list[Placed]:
                  f'min(batch_job_remaining_seconds{{{J},basis="minimum"}})', "s",
                  thresholds=steps(RED, (0, ORANGE), (1800, GREEN)), empty="no limit"),
             stat("Lost if killed", "CPU time that would be lost if it was killed now.",
-                 f"sum(batch_job_kill_waste_core_seconds{{{J}}}) / 3600", "suffix: core h", empty="not known"),
+                 f"sum(batch_job_kill_waste_core_seconds{{{J}}}) / 3600", "suffix:core h", empty="not known"),
             stat("OOM kills", "Its processes that the kernel killed for want of memory.",
                  f"sum(batch_job_oom_kills_total{{{J}}})", thresholds=ANY_IS_BAD, empty="not told", graph=False),
             height=4,
@@ -181,7 +181,7 @@ def _time() -> list[Placed]:
                     query(f"sum by (basis) (batch_job_draining_waste_core_seconds{{{J}}}) / 3600", "draining, {{basis}}"),
                     query(f"sum by (basis) (batch_job_kill_waste_core_seconds{{{J}}}) / 3600", "killing, {{basis}}"),
                 ],
-                "suffix: core h", empty="not known",
+                "suffix:core h", empty="not known",
             ),
             timeseries(
                 "CPUs not used", "CPUs that it has and leaves idle: what it wastes all the time.",

@@ -196,6 +196,7 @@ def _jobs() -> list[Placed]:
                 overrides=[line_over_stack("allocated")],
                 links=links_of(dict([job_link(OF_SERIES)])),
                 empty="no jobs",
+                many=True,
             ),
             timeseries(
                 "Memory by job",
@@ -210,6 +211,7 @@ def _jobs() -> list[Placed]:
                 overrides=[line_over_stack("allocated")],
                 links=links_of(dict([job_link(OF_SERIES)])),
                 empty="no jobs",
+                many=True,
             ),
         ),
     ]
@@ -352,7 +354,7 @@ def _leaving() -> list[Placed]:
                     "killing",
                 ),
             ],
-            "suffix: core h",
+            "suffix:core h",
             empty="not known of every job",
         ),
     )

@@ -23,7 +23,7 @@ from grafana.tables import Column, Label, table
 RATE = "$__rate_interval"
 S = f'{OF_CLUSTER},batch_system=~"$batch_system"'
 P = f'{S},partition=~"$partition"'
-CORE_HOURS = "suffix: core h"
+CORE_HOURS = "suffix:core h"
 LATE = steps(GREEN, (0.05, ORANGE), (0.25, RED))
 NONE = "no controller tells yet"
 
@@ -69,9 +69,9 @@ def _now() -> list[Placed]:
         stat("Median user", "Part of late jobs of the user in the middle.",
              f'max(batch_schedule_veet_ratio{{{S},quantile="0.5"}})', "percentunit", thresholds=LATE,
              empty="no user yet"),
-        stat("Weighted tardiness", "By how much jobs ended late, times their CPUs.", f"{weighted} / 3600", CORE_HOURS,
+        stat("Tardiness", "By how much jobs ended late, times their CPUs, since the controller began.", f"{weighted} / 3600", CORE_HOURS,
              empty=NONE),
-        stat("Late or to be late", "Jobs that wait or run, and certainly end late.",
+        stat("Certainly late", "Jobs that wait or run, and certainly end late.",
              f'sum(batch_schedule_unfinished_jobs{{{S},verdict="certainly_late"}})', empty=NONE,
              thresholds=steps(GREEN, (1, ORANGE))),
         stat("Users", "Whose jobs have ended.", f"sum(batch_schedule_users{{{S}}})", empty=NONE, graph=False),
@@ -120,7 +120,7 @@ def _boxes(title: str, metric: str, what: str, unit: str) -> Json:
         title,
         f"{what} of the jobs that ended at a time: box from the first to the third quarter, whiskers from 5 to 95 of "
         "100, the line is the median.",
-        *(at(each) for each in (0.05, 0.25, 0.5, 0.75, 0.95)),
+        [at(each) for each in (0.05, 0.25, 0.5, 0.75, 0.95)],
         unit,
         empty="no job ended in this time",
     )
@@ -151,7 +151,7 @@ def _expected() -> list[Placed]:
             boxes("Late jobs by user, as boxes",
                   "Each user has a part of jobs that ended late. Box: the users in the middle half; whiskers: the best and "
                   "the worst; the line is the median. A low box with a high whisker is a schedule that is unfair to few.",
-                  *(quantile(each) for each in ("0", "0.25", "0.5", "0.75", "1")), "percentunit", highest=1,
+                  [quantile(each) for each in ("0", "0.25", "0.5", "0.75", "1")], "percentunit", highest=1,
                   empty="no user yet"),
             timeseries("Ended late", "Part of the jobs judged in the last hour, and of all since the controller began.",
                        [
@@ -159,7 +159,7 @@ def _expected() -> list[Placed]:
                            query(f"sum(batch_schedule_violated_jobs_total{{{S}}})"
                                  f" / (sum(batch_schedule_jobs_total{{{S}}}) > 0)", "all"),
                        ], "percentunit", high=1, empty="no job judged yet"),
-            timeseries("Waiting and running jobs by what is known of their end",
+            timeseries("Jobs that wait or run, by expected end",
                        "A job is certainly late once its time has passed, possibly late if it needs all of its wall limit.",
                        [query(f"sum by (verdict) (batch_schedule_unfinished_jobs{{{S}}})", "{{verdict}}")], "none",
                        stacked=True, overrides=verdicts, empty=NONE),

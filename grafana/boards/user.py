@@ -11,6 +11,7 @@ from grafana.board import (
     job_link,
     line,
     node_link,
+    user_link,
     variable,
 )
 from grafana.panels import (
@@ -22,8 +23,10 @@ from grafana.panels import (
     RED,
     USEFULNESS,
     Json,
+    bars,
     line_over_stack,
     links_of,
+    now,
     query,
     stat,
     steps,
@@ -109,10 +112,11 @@ def _jobs() -> list[Placed]:
                 Column("Of its limit", f"{memory} / {limit}", "percentunit", FULLNESS, gauge=True, low=0, high=1,
                        decimals=0),
                 Column("Ends in", ends, "s", steps(RED, (0, ORANGE), (1800, "text")), width=100),
-                Column("Lost if killed", killed, "suffix: core h", decimals=1, width=120),
+                Column("Lost if killed", killed, "suffix:core h", decimals=1, width=120),
             ],
             sort="Job", descending=False, empty=NOBODY,
         ),
+        height=10,
     )  # fmt: skip
 
 
@@ -151,22 +155,22 @@ def _waste() -> list[Placed]:
             timeseries("CPUs idle, by job", "CPUs that jobs have and leave idle; the ten worst.",
                        [query(f"topk(10, sum by (cluster, batch_system, job_id, name) ({idle} * on ({JOB_KEY})"
                               f" group_left (name) {INFO}))", "{{job_id}} {{name}}")],
-                       "none", stacked=True, links=by_job, empty=NOBODY),
+                       "none", stacked=True, links=by_job, empty=NOBODY, many=True),
             timeseries("Memory asked and never touched, by job",
                        "What jobs were given beyond the most that they ever had; the ten worst.",
                        [query(f"topk(10, sum by (cluster, batch_system, job_id, name) ({unused} * on ({JOB_KEY})"
                               f" group_left (name) {INFO}))", "{{job_id}} {{name}}")],
-                       "bytes", stacked=True, links=by_job, empty=NOBODY),
+                       "bytes", stacked=True, links=by_job, empty=NOBODY, many=True),
+        ),
+        *line(
             timeseries("GPUs held idle", "Cards that jobs have and that computed for less than a twentieth of the time.",
                        [query(f"sum by (job_id) (({gpus}) * on ({JOB_KEY}) group_left () {INFO})", "job {{job_id}}")],
                        "none", stacked=True, empty="no GPUs"),
-        ),
-        *line(
             timeseries("Lost if killed now", "CPU time that would be lost if the jobs were killed, and idle if they drained.",
                        [
                            query(f"sum(batch_job_kill_waste_core_seconds{{{OF_CLUSTER}}} {OWN}) / 3600", "killed"),
                            query(f"sum(batch_job_draining_waste_core_seconds{{{OF_CLUSTER}}} {OWN}) / 3600", "drained"),
-                       ], "suffix: core h", empty="not known"),
+                       ], "suffix:core h", empty="not known"),
             timeseries("Power", "What the jobs draw: their part of processors, and their cards.",
                        [query(f"sum by (source) (rate(batch_job_energy_joules_total{{{OF_CLUSTER}}}[{RATE}])"
                               f" * on ({JOB_KEY}) group_left () {INFO})", "{{source}}")],
@@ -182,21 +186,22 @@ def _punctuality() -> list[Placed]:
     only = "among the users with most tardiness only"
     return [
         (
-            stat("Jobs ended late", "Part of the user's jobs that ended after the time that the default share promises.",
-                 [query(f"max by (user) ({veet})", "{{user}}")], "percentunit", thresholds=late, empty=only),
-            6, 8,
+            bars("Jobs ended late", "Part of each user's jobs that ended after the time that the default share promises.",
+                 [now(f"sort_desc(topk(10, max by (user) ({veet})))", "{{user}}")], "percentunit", thresholds=late, high=1,
+                 empty=only, decimals=0, links=links_of(dict([user_link(OF_SERIES)]))),
+            6, 9,
         ),
         (
             timeseries("Jobs ended late over time", "The same over time, beside the user in the middle.",
                        [
                            query(f"max by (user) ({veet})", "{{user}}"),
                            query(f'max(batch_schedule_veet_ratio{{{OF_CLUSTER},quantile="0.5"}})', "median of all users"),
-                       ], "percentunit", overrides=[line_over_stack("median of all users")], empty=only),
-            9, 8,
+                       ], "percentunit", overrides=[line_over_stack("median of all users")], empty=only, many=True),
+            9, 9,
         ),
         (
             timeseries("Weighted tardiness", "How much later than promised, times CPUs, added up since the controller's start.",
-                       [query(f"sum by (user) ({weighted}) / 3600", "{{user}}")], "suffix: core h", empty=only),
-            9, 8,
+                       [query(f"sum by (user) ({weighted}) / 3600", "{{user}}")], "suffix:core h", empty=only, many=True),
+            9, 9,
         ),
     ]  # fmt: skip

@@ -73,6 +73,8 @@ class Job:
 USERS = {  # and their accounts
     "alice": "physics", "bob": "physics", "carol": "climate", "dave": "chemistry", "erin": "biology",
     "frank": "climate", "grace": "chemistry", "heidi": "biology", "ivan": "physics", "judy": "biology",
+    # Of the resident jobs. An earlier job that has not ended leaves open when later ones of its user should end.
+    "paula": "physics", "quinn": "physics", "rosa": "climate", "sam": "chemistry", "tina": "biology",
 }  # fmt: skip
 ACTIVITY = (9, 5, 3, 2, 2, 1, 1, 1, 0.5, 0.3)  # how much each submits
 
@@ -166,31 +168,37 @@ def _resident_jobs(now: int) -> list[Job]:
         )  # fmt: skip
 
     return [
-        job(1001, "alice", "pilot", ["c1"], 2 * HOUR, 12 * HOUR, cpus=8, memory_bytes=16 * GIB, pilot=True,
+        job(1001, "paula", "pilot", ["c1"], 2 * HOUR, 12 * HOUR, cpus=8, memory_bytes=16 * GIB, pilot=True,
             uses_cpus=0.8),
-        job(1002, "carol", "ocean model", ["c2", "c3"], 5 * HOUR, 10 * HOUR, cpus=16, memory_bytes=48 * GIB,
+        job(1002, "rosa", "ocean model", ["c2", "c3"], 5 * HOUR, 10 * HOUR, cpus=16, memory_bytes=48 * GIB,
             uses_cpus=0.95, uses_memory=0.7, reads_bytes=40 * 2**20),
-        job(1003, "erin", "train network", ["g1"], 3 * HOUR, 9 * HOUR, partition="gpu", cpus=8, gpus=2,
+        job(1003, "tina", "train network", ["g1"], 3 * HOUR, 9 * HOUR, partition="gpu", cpus=8, gpus=2,
             memory_bytes=64 * GIB, uses_cpus=0.6, uses_memory=0.4, reads_bytes=120 * 2**20),
-        job(1004, "dave", "notebook", ["g1"], 4 * HOUR, 8 * HOUR, partition="gpu", cpus=4, gpus=1,
+        job(1004, "sam", "notebook", ["g1"], 4 * HOUR, 8 * HOUR, partition="gpu", cpus=4, gpus=1,
             memory_bytes=32 * GIB, uses_cpus=0.02, uses_memory=0.06, uses_gpus=0.0, reads_bytes=2**12),
-        job(1005, "bob", "assembly", ["c1"], HOUR, 6 * HOUR, cpus=2, memory_bytes=24 * GIB, uses_memory=0.94),
-        job(1006, "dave", "serial on many", ["c2"], 2 * HOUR, 8 * HOUR, cpus=4, uses_cpus=0.25, uses_memory=0.1),
-        job(1007, "bob", "near its limit", ["c3"], 4 * HOUR - 1500, 4 * HOUR, cpus=2),
+        job(1005, "quinn", "assembly", ["c1"], HOUR, 6 * HOUR, cpus=2, memory_bytes=24 * GIB, uses_memory=0.94),
+        job(1006, "sam", "serial on many", ["c2"], 2 * HOUR, 8 * HOUR, cpus=4, uses_cpus=0.25, uses_memory=0.1),
+        job(1007, "quinn", "near its limit", ["c3"], 4 * HOUR - 1500, 4 * HOUR, cpus=2),
+        # Some that end soon after the lab has started, so that there is news of jobs at once.
+        *(
+            job(1010 + number, user, "brief", ["g1"], 600, 3600, partition="gpu", cpus=1, memory_bytes=GIB,
+                runs_secs=600 + 40 + 12 * number)
+            for number, user in enumerate(("erin", "frank", "grace", "heidi", "ivan", "judy"))
+        ),
     ]  # fmt: skip
 
 
 def _chance_jobs(now: int, chance: random.Random) -> Iterable[Job]:
     moment, number = float(now - HISTORY_SECS), 2000
     while moment < now + FUTURE_SECS:
-        moment += chance.expovariate(1 / 37)
+        moment += chance.expovariate(1 / 17)
         number += 1
         gpus = chance.random() < 0.12
-        cpus = chance.choice((1, 1, 1, 2, 2, 4))
-        runs = min(max(60, int(chance.lognormvariate(5.0, 1.2))), 4 * HOUR)
+        cpus = chance.choice((1, 1, 1, 1, 2))
+        runs = min(max(60, int(chance.lognormvariate(4.4, 1.2))), 4 * HOUR)
         yield Job(
             number,
-            chance.choices(list(USERS), ACTIVITY)[0],
+            chance.choices(list(USERS)[: len(ACTIVITY)], ACTIVITY)[0],
             chance.choice(("simulate", "reconstruct", "fit", "align", "merge")),
             "gpu" if gpus else "batch",
             cpus,

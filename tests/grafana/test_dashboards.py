@@ -1,0 +1,252 @@
+"""The dashboards as they are committed: what Grafana would not tell before somebody opens them."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from exporter import budget, collectors, profiles
+from exporter.exposition import Metric
+from grafana.generate import DASHBOARDS, files
+
+promql = pytest.importorskip(
+    "promql_parser", reason="promql-parser is not installed: it is in the extra test"
+)
+
+BOARDS = {
+    path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(DASHBOARDS.glob("*.json"))
+}
+NAMES = {board["uid"]: board for board in BOARDS.values()}
+OF_TARGET = {"cluster", "job", "instance", "node"}  # labels that Prometheus or the site puts on
+OF_PROMETHEUS = {"up", "scrape_duration_seconds", "scrape_samples_scraped"}
+TITLE_PIXELS, COLUMN_PIXELS = 8.5, 1400 / 24  # of a letter, and of a column of the grid on a laptop
+UNIT_TYPES = {"timeseries", "stat", "bargauge", "candlestick", "table"}
+
+
+def flat(panels):
+    for panel in panels:
+        yield panel
+        yield from flat(panel.get("panels", []))
+
+
+def panels_of(board):
+    return [panel for panel in flat(board["panels"]) if panel["type"] != "row"]
+
+
+PANELS = [(name, panel) for name, board in BOARDS.items() for panel in panels_of(board)]
+QUERIES = [
+    (name, panel["title"], target["expr"]) for name, panel in PANELS for target in panel.get("targets", [])
+]
+
+
+def declared() -> dict[str, set[str]]:
+    """Return the labels of each sample name that the exporter can show."""
+    found: dict[str, set[str]] = {}
+    every = [*collectors.METRICS, *budget.METRICS, profiles.SUCCESS]
+    every += [metric for each in collectors.COLLECTORS.values() for metric in each.metrics]
+    for metric in every:
+        found.update(dict.fromkeys(sample_names(metric), set(metric.label_names) | OF_TARGET))
+    return found | dict.fromkeys(OF_PROMETHEUS, OF_TARGET)
+
+
+def sample_names(metric: Metric) -> list[str]:
+    if metric.kind == "histogram":
+        return [f"{metric.name}_{part}" for part in ("bucket", "sum", "count")]
+    return [metric.sample_name]
+
+
+DECLARED = declared()
+
+
+def parse(expression: str):
+    """Parse a query with Grafana's variables filled in."""
+    text = re.sub(r"\$__(rate_interval|range|interval)", "5m", expression)
+    return promql.parse(re.sub(r"\$\{?\w+\}?", "x", text))
+
+
+def nodes(tree):
+    yield tree
+    for name in ("expr", "lhs", "rhs", "vector_selector"):
+        if (child := getattr(tree, name, None)) is not None:
+            yield from nodes(child)
+    for child in getattr(tree, "args", None) or []:
+        yield from nodes(child)
+
+
+def selectors(tree):
+    return [node for node in nodes(tree) if isinstance(node, promql.VectorSelector)]
+
+
+def matchers(selector) -> set[str]:
+    return {each.name for each in selector.matchers.matchers}
+
+
+def grouped(tree) -> set[str]:
+    """Return the labels that by, on, group_left and label_replace name."""
+    found = set()
+    for node in nodes(tree):
+        text = str(getattr(node, "modifier", None) or "")
+        for group in re.findall(r"\(([^()]*)\)", text):
+            found.update(word.strip() for word in group.split(",") if word.strip())
+    return found
+
+
+def test_the_files_are_what_the_code_makes():
+    made = files()
+    assert sorted(made) == sorted(path.name for path in DASHBOARDS.iterdir())
+    for name, content in made.items():
+        assert (DASHBOARDS / name).read_text(encoding="utf-8") == content, "run: python -m grafana.generate"
+
+
+def test_there_is_one_for_each_question():
+    wanted = {"cluster", "node", "job", "user", "gpu", "drains", "schedule", "health"}
+    assert wanted == BOARDS.keys()
+    assert {f"jobfeatures-{name}" for name in wanted} == NAMES.keys()
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_all_are_alike(name):
+    board = BOARDS[name]
+    assert board["title"].startswith("Batch: ")
+    assert board["description"].endswith(".")
+    assert board["editable"] is True
+    assert board["timezone"] == "browser"
+    assert board["refresh"] == "1m"
+    assert board["tags"][0] == "jobfeatures"
+    assert [each["name"] for each in board["templating"]["list"]][:2] == ["datasource", "cluster"]
+    ids = [panel["id"] for panel in flat(board["panels"])]
+    assert len(ids) == len(set(ids))
+    assert all(panel["type"] == "row" for panel in board["panels"][:1])
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_panels_neither_overlap_nor_leave_the_grid(name):
+    taken = set()
+    for panel in BOARDS[name]["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert place["x"] + place["w"] <= 24, panel["title"]
+        assert not cells & taken, panel["title"]
+        taken |= cells
+
+
+@pytest.mark.parametrize(("name", "panel"), PANELS, ids=[f"{name}: {each['title']}" for name, each in PANELS])
+def test_a_panel_explains_itself(name, panel):
+    assert panel["description"].rstrip().endswith("."), "a description is a sentence"
+    assert len(panel["title"]) * TITLE_PIXELS < panel["gridPos"]["w"] * COLUMN_PIXELS - 16, (
+        "the title is cut off"
+    )
+    if panel["type"] in UNIT_TYPES:
+        assert panel["fieldConfig"]["defaults"]["unit"]
+        assert panel["fieldConfig"]["defaults"]["noValue"]
+    for target in panel.get("targets", []):
+        assert target["datasource"]["uid"] == "${datasource}"
+
+
+@pytest.mark.parametrize(("name", "title", "expression"), QUERIES)
+def test_a_query_asks_for_what_the_exporter_shows(name, title, expression):
+    tree = parse(expression)
+    found = selectors(tree)
+    known = set()
+    for selector in found:
+        assert selector.name in DECLARED, f"{title}: no such metric"
+        assert matchers(selector) <= DECLARED[selector.name], f"{title}: {selector.name} has no such label"
+        known |= DECLARED[selector.name]
+    assert grouped(tree) <= known, title
+
+
+@pytest.mark.parametrize(("name", "title", "expression"), QUERIES)
+def test_a_query_is_cheap(name, title, expression):
+    """It asks for one cluster at least, takes rates over what Grafana advises, and never counts a subquery."""
+    tree = parse(expression)
+    assert all("cluster" in matchers(selector) for selector in selectors(tree)), "of all clusters at once"
+    assert not any(isinstance(node, promql.SubqueryExpr) for node in nodes(tree))
+    for function, window in re.findall(r"(rate|increase)\([^\[\]]*\[([^\]]*)\]", expression):
+        allowed = {"$__rate_interval"} if function == "rate" else {"$__rate_interval", "$__range", "1h"}
+        assert window in allowed | ({"1h"} if name == "schedule" else set())
+
+
+def test_what_is_checked_can_fail():
+    assert "batch_job_cpu_seconds" not in DECLARED
+    assert "colour" not in DECLARED["batch_job_cpu_seconds_total"]
+    assert grouped(parse("sum by (a, b) (x * on (c) group_left (d) y)")) == {"a", "b", "c", "d"}
+    with pytest.raises(ValueError, match="unclosed left parenthesis"):
+        parse("sum(rate(x[5m])")
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_variables_that_are_used_are_there_and_others_are_not(name):
+    board = BOARDS[name]
+    variables = {each["name"]: each for each in board["templating"]["list"]}
+    text = json.dumps([board["panels"], *(each.get("query") for each in variables.values())])
+    used = set(re.findall(r"\$\{?(\w+)", text)) - {"__rate_interval", "__range", "__url_time_range"}
+    used = {word for word in used if not word.startswith("__")}
+    assert used == variables.keys()
+    for each in variables.values():
+        assert each["label"]
+        assert each["description"]
+        if each["type"] == "query":
+            metric, label = re.fullmatch(r"label_values\((.*), (\w+)\)", each["query"]["query"]).groups()
+            [selector] = selectors(parse(metric))
+            assert {label, *matchers(selector)} <= DECLARED[selector.name]
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_links_lead_to_dashboards_with_the_variables_they_set(name):
+    found = re.findall(r"/d/([\w-]+)\?([^\"]*)", json.dumps(BOARDS[name], ensure_ascii=False))
+    if name in {"node", "user", "gpu", "drains", "cluster", "schedule", "health", "job"}:
+        assert found, "rows lead somewhere"
+    for uid, parameters in found:
+        variables = {each["name"] for each in NAMES[uid]["templating"]["list"]}
+        assert set(re.findall(r"var-(\w+)=", parameters)) <= variables
+        assert set(re.findall(r"\$\{(\w+):queryparam\}", parameters)) == {"datasource", "cluster"}
+        assert "${__url_time_range}" in parameters
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_what_a_link_takes_from_its_row_is_in_the_row(name):
+    for panel in panels_of(BOARDS[name]):
+        wanted = set(re.findall(r"__(?:data\.fields|field\.labels)\.(\w+)", json.dumps(panel)))
+        for target in panel.get("targets", [])[:1]:
+            have = grouped(parse(target["expr"])) | OF_TARGET
+            series = set().union(*(DECLARED[each.name] for each in selectors(parse(target["expr"]))))
+            assert wanted <= have | series, panel["title"]
+
+
+def test_the_folder_that_is_provisioned_is_the_one_of_the_docs():
+    page = (Path(__file__).parents[2] / "docs/grafana.md").read_text(encoding="utf-8")
+    provider = (DASHBOARDS.parent / "provisioning/dashboards/jobfeatures.yml").read_text(encoding="utf-8")
+    folder = re.search(r"path: (\S+)", provider)[1]
+    assert folder in page
+    assert all(f"`{name}.json`" in page for name in BOARDS)
+
+
+def test_nothing_is_lost_on_a_round_trip_through_grafanas_own_library():
+    pytest.importorskip("grafana_foundation_sdk", reason="grafana-foundation-sdk is in the extra grafana")
+    from grafana_foundation_sdk.cog.encoder import JSONEncoder
+    from grafana_foundation_sdk.cog.plugins import register_default_plugins
+    from grafana_foundation_sdk.models.dashboard import Dashboard
+
+    register_default_plugins()  # without it options of panels pass unchecked
+    for name, board in BOARDS.items():
+        got = json.loads(json.dumps(Dashboard.from_json(json.loads(json.dumps(board))), cls=JSONEncoder))
+        assert list(differences(board, got, name)) == []
+
+
+def differences(want, got, where):
+    if isinstance(want, dict) and isinstance(got, dict):
+        for key, value in want.items():
+            if key in got:
+                yield from differences(value, got[key], f"{where}/{key}")
+            elif value not in (None, [], {}):
+                yield f"lost {where}/{key} = {value!r}"
+    elif isinstance(want, list) and isinstance(got, list) and len(want) == len(got):
+        for index, (one, other) in enumerate(zip(want, got, strict=True)):
+            yield from differences(one, other, f"{where}/{index}")
+    elif want != got:
+        yield f"changed {where}: {want!r} -> {got!r}"
