@@ -65,6 +65,11 @@ class JobFigures:
         return None if self.memory is None or not self.memory_limit else self.memory / self.memory_limit
 
     @property
+    def ends_soon(self) -> bool:
+        """Tell whether little is left of its time."""
+        return self.left_secs is not None and 0 <= self.left_secs < ENDS_SOON_SECS
+
+    @property
     def time_share(self) -> float | None:
         """Return what has gone by of its time, by what ends it first."""
         elapsed, left = self.elapsed_secs, self.left_secs
@@ -201,7 +206,7 @@ def find_hints(each: JobFigures) -> list[tuple[str, str]]:
         found.append(("bad", "memory near its limit"))
     if each.left_secs is not None and each.left_secs < 0:
         found.append(("bad", "past its end"))
-    elif each.left_secs is not None and each.left_secs < ENDS_SOON_SECS:
+    elif each.ends_soon:
         found.append(("warn", "ends soon"))
     if each.is_overdue:
         found.append(("", "payload overdue"))

@@ -167,31 +167,28 @@ def _busy(each: JobFigures, share: float) -> Html:
 def _time(each: JobFigures, now_secs: float, tz: tzinfo | None) -> Cell:
     if each.ended_at_secs is not None:
         after = None if each.elapsed_secs is None else f"after {format_span(each.elapsed_secs)}"
-        return Cell(lines(_ended(each.ended_at_secs, now_secs, tz), after), _LAST, "bars long")
+        return Cell(lines(_ended(each.ended_at_secs, now_secs, tz), after), _LAST, "bars")
     elapsed = None if each.elapsed_secs is None else format_span(each.elapsed_secs)
     if each.left_secs is None:
         unlimited = each.wall_secs is not None and math.isinf(each.wall_secs)
         limit = "no wall limit" if unlimited else "limit not known"
-        return Cell(lines(elapsed or UNKNOWN, limit), _LAST, "bars long")
-    basis = "" if each.left_basis is None else f" · {WORDS[each.left_basis]}"
-    left = figure(remaining.REMAINING, each.left_secs, format_span)
+        return Cell(lines(elapsed or UNKNOWN, limit), _LAST, "bars")
+    basis = None if each.left_basis is None else WORDS[each.left_basis]
+    late = each.left_secs < 0
+    left = figure(remaining.REMAINING, each.left_secs, lambda secs: format_span(abs(secs)))
     share, drawn = each.time_share, None
     if share is not None:
-        label = f"{elapsed} gone by, {format_span(each.left_secs)} left{basis}"
-        kind = "bad-bar" if each.left_secs < 0 else "warn-bar" if find_soon(each) else "time"
-        drawn = bar(label, Part(share, kind))
-    gone = None if elapsed is None else f"{elapsed} used{basis}"
-    return Cell(join(drawn, lines(join(left, " left"), gone)), each.left_secs, "bars long")
+        said = f"{format_span(abs(each.left_secs))} {'past its end' if late else 'left'}"
+        label = f"{elapsed} gone by, {said}" + (f", {basis}" if basis else "")
+        drawn = bar(label, Part(share, "bad-bar" if late else "warn-bar" if each.ends_soon else "time"))
+    gone = None if elapsed is None else f"{elapsed} used"
+    first = join(left, " past its end" if late else " left")
+    return Cell(join(drawn, lines(first, gone, basis)), each.left_secs, "bars")
 
 
 def _ended(at_secs: Number, now_secs: float, tz: tzinfo | None) -> Html:
     ago = f"ended {format_span(max(0.0, now_secs - at_secs))} ago"
     return tag("time", ago, datetime=machine_time(at_secs), title=format_time(at_secs, tz))
-
-
-def find_soon(each: JobFigures) -> bool:
-    """Tell whether one of the hints is that the job ends soon."""
-    return any(words == "ends soon" for _, words in find_hints(each))
 
 
 def _processes(each: JobFigures) -> Cell:

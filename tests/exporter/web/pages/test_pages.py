@@ -236,7 +236,7 @@ def test_a_job_is_told_as_people_say_it():
     assert job["CPUs"] == "9.92 of 16on average 9.92"
     assert job["Memory"] == "58.2 of 96 GiB61 %"
     assert job["GPUs"] == "90 % busy2 GPUs · 120 GiB"
-    assert job["Time"] == "6 h left3 h 6 min used · shutdown"
+    assert job["Time"] == "6 h left3 h 6 min usedshutdown"
     assert job["Waste if killed"] == "49.6 core hestimated"
     bars = [
         each.attributes["aria-label"].replace(THIN, " ")
@@ -247,7 +247,7 @@ def test_a_job_is_told_as_people_say_it():
         "9.92 of 16 CPUs in use",
         "58.2 GiB of 96 GiB memory in use",
         "2 GPUs 90 % busy",
-        "3 h 6 min gone by, 6 h left · shutdown",
+        "3 h 6 min gone by, 6 h left, shutdown",
     ]
 
 
@@ -263,6 +263,18 @@ def test_hints_point_at_what_is_idle_full_or_ends():
         "pilot-77": [],
         "48301": [],
     }
+
+
+def test_a_job_past_its_end_says_so_and_its_bar_is_full():
+    key = JobKey("slurm", "48255")
+    context = showcase.make_busy_node()
+    late = replace(context.jobs[key], start_secs=int(showcase.NOW) - 24 * 3600 - 90)
+    cells = rows_of(read_page(node_page(replace(context, jobs={**context.jobs, key: late}))), "jobs-table")[
+        "48255"
+    ]
+    assert cells["Time"].text.startswith(f"1{THIN}min 30{THIN}s past its end")
+    assert cells["Time"].all("rect", class_="bad-bar")[0].attributes["width"] == "100"
+    assert "past its end" in cells["Hints"].text
 
 
 def test_a_card_whose_use_is_not_told_is_not_called_idle():
