@@ -116,5 +116,13 @@ def test_the_service_sees_all_processes_and_the_graphics_cards():
 
 
 @pytest.mark.parametrize("path", sorted(VARIANTS.iterdir()), ids=lambda path: path.name)
-def test_each_variant_stands_on_the_page(path):
-    assert f"`{path.name}`" in PAGE.read_text()
+def test_each_variant_stands_on_the_page_with_its_exposure(path, installed, tmp_path):
+    row = re.search(rf"^\| `{re.escape(path.name)}` \| .* \| ([0-9.]+) \|$", PAGE.read_text(), re.MULTILINE)
+    assert row
+    name = "jobfeatures-exporter.service"
+    both = tmp_path / name  # what comes later counts, as in a drop-in
+    both.write_text(f"{(installed / name).read_text()}\n{path.read_text()}")
+    level, _ = exposures(both)
+    assert level <= MOST_EXPOSURE
+    if "systemd 252" in analyze("--version").stdout:
+        assert float(row[1]) == level
