@@ -1,4 +1,7 @@
-"""The page on schedules names every field of a result and every reason for which a job does not count."""
+"""The page on schedules names every field of a result and every reason for which a job does not count.
+
+Its pictures are there, and nobody waits for them.
+"""
 
 import re
 from pathlib import Path
@@ -13,7 +16,8 @@ from jobfeatures.schedule.document import make_document
 from jobfeatures.schedule.jobs import from_records
 from jobfeatures.schedule.result import Options, evaluate
 
-PAGE = (Path(__file__).parents[2] / "docs/schedule.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "schedule.md").read_text(encoding="utf-8")
 
 
 def named_in(table):
@@ -32,3 +36,15 @@ def test_every_field_of_a_result_is_named():
     )
     document = make_document(evaluate(from_records([job], "log"), Options()), ["user"])
     assert named_in("| field |") == set(document) - {"log"}
+
+
+def test_every_picture_is_there_has_words_and_is_small():
+    shown = re.findall(r"!\[([^\]]*)\]\(([^)]*)\)", PAGE)
+    assert len(shown) >= 4
+    for words, name in shown:
+        picture = DOCS / name
+        assert len(words) > 30
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert picture.stat().st_size < 200_000
+    there = {str(path.relative_to(DOCS)) for path in (DOCS / "pictures/schedule").rglob("*.png")}
+    assert there == {name for _, name in shown}

@@ -350,3 +350,14 @@ def test_without_matplotlib_the_command_says_what_to_install(log, option, tmp_pa
     assert out == ""
     assert err.count("\n") == 1
     assert f"{option}: needs matplotlib: pip install 'jobfeatures-exporter[analysis]'" in err
+
+
+def test_simulated_policies_stand_in_one_report(log, tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: analysis)")
+    report = tmp_path / "out.html"
+    assert main(["schedule", log, "--simulate", "all", "--report", str(report)]) == 0
+    page = report.read_text(encoding="utf-8")
+    assert page.count("<article>") == page.count('aria-label="Heatmap of ') == 5
+    for name in ("log", "fifo", "fairshare", "easy", "fairshare+easy"):
+        assert f"<h3>{name}</h3>" in page
+    assert "The others against the first" in page
