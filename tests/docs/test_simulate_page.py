@@ -1,0 +1,53 @@
+"""The page on simulations: its example is simulated, and every reason is named."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
+
+from jobfeatures.cli import main
+from jobfeatures.schedule.reading import read_log
+from jobfeatures.simulate.policies import Policy
+from jobfeatures.simulate.pools import parse_nodes
+from jobfeatures.simulate.workload import REASONS
+
+PAGE = (Path(__file__).parents[2] / "docs/simulate.md").read_text(encoding="utf-8")
+
+
+def rows_of(table):
+    """Return the cells of a table that begins with these words, without its head."""
+    rows = PAGE[PAGE.index(table) :].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (1, ["fifo"]),
+        (2, ["fairshare"]),
+        (3, ["fairshare", "--fairshare-refresh", "10"]),
+        (4, ["easy"]),
+    ],
+)
+def test_the_example_starts_as_the_table_says(tmp_path, column, words):
+    lines = PAGE[PAGE.index("; Version: 2.2") :].split("```")[0]
+    log, found = tmp_path / "log.swf", str(tmp_path / "found.swf")
+    log.write_text(lines)
+    assert main(["simulate", str(log), "--policy", *words, "--output", found]) == 0
+    assert read_log(found).start.tolist() == [int(row[column]) for row in rows_of("| job | fifo")]
+
+
+def test_every_reason_is_named():
+    named = {name for row in rows_of("| reason |") for name in re.findall(r"`(\w+)`", row[0])}
+    assert named == set(REASONS)
+
+
+def test_every_policy_is_named():
+    assert [row[0].strip("`") for row in rows_of("| `--policy` |")] == [policy.value for policy in Policy]
+
+
+def test_the_nodes_that_are_shown_are_a_pool():
+    pool = parse_nodes("--nodes", re.search(r"`--nodes '([^']+)'`", PAGE)[1])
+    assert (len(pool.nodes), pool.processors) == (9, 592)
