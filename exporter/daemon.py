@@ -121,13 +121,7 @@ class Daemon:
         )
         self._publisher = Publisher(self._tree, self._site, self._clock) if config.features_publish else None
         self._sources = NodeSources(
-            config,
-            self._clock,
-            self._name,
-            records_path=self._tree.records_path,
-            seen=self._seen_jobs,
-            claimed=lambda: self._tree.published().keys(),
-            on_change=self._tables_changed,
+            config, self._clock, self._name, self._tree, seen=self._seen_jobs, on_change=self._tables_changed
         )
         self._looked_at = self._clock.monotonic_secs()  # when a look at the node last ended
         self._sysinfo: SysinfoSample | None = None

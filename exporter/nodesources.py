@@ -10,9 +10,11 @@ from jobfeatures.batch.hooks import HookSource
 from jobfeatures.batch.source import BatchSource, SourceKeeper, SourceStatus
 from jobfeatures.clock import Clock
 from jobfeatures.model import JobKey, JobTable
+from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.site import Site, read_cores, read_cpu_model
 
 LOCAL_MIN_INTERVAL_SECS = 0.2  # between two looks at a folder
+STOP_SECS = 5.0  # that questions under way may take to end, all together
 
 
 class NodeSources:
@@ -23,18 +25,16 @@ class NodeSources:
         config: DaemonConfig,
         clock: Clock,
         node_name: str,
+        tree: FeatureTree,
         *,
-        records_path: str,
         seen: Callable[[], Collection[JobKey]],
-        claimed: Callable[[], Collection[JobKey]],
         on_change: Callable[[], None],
     ) -> None:
         """Raise ConfigurationError if a source cannot be asked as the settings say."""
         self._clock = clock
         self._node_name = node_name
-        self._records_path = records_path
+        self._tree = tree
         self._seen = seen
-        self._claimed = claimed
         self._on_change = on_change
         self._keepers = self._make(config)
 
@@ -45,9 +45,11 @@ class NodeSources:
 
     def stop(self) -> None:
         """Stop asking; a question that hangs is left behind."""
-        for timeout_secs in (0.0, 5.0):  # all are told before one is waited for
-            for keeper in self._keepers:
-                keeper.stop(timeout_secs)
+        for keeper in self._keepers:
+            keeper.stop(0.0)  # all are told before one is waited for
+        deadline = self._clock.monotonic_secs() + STOP_SECS
+        for keeper in self._keepers:
+            keeper.stop(max(0.0, deadline - self._clock.monotonic_secs()))
 
     def prepare(self, config: DaemonConfig) -> Callable[[], None]:
         """Return what starts asking by other settings. ConfigurationError: nothing has changed."""
@@ -89,7 +91,7 @@ class NodeSources:
             names = [name for name in SYSTEMS if name in names or load_module(name).is_here(config)]
         made: list[BatchSource] = []
         if config.features_publish:
-            made.append(HookSource(self._records_path, self._clock))
+            made.append(HookSource(self._tree.records_path, self._clock))
         made += [load_module(name).make_source(config, self._clock, self._node_name) for name in names]
         return [self._keep(source, config.batch_interval_secs) for source in made]
 
@@ -99,7 +101,7 @@ class NodeSources:
             interval_secs=interval_secs,
             min_interval_secs=LOCAL_MIN_INTERVAL_SECS if source.is_local else interval_secs,
             seen=self._seen,
-            claimed=self._claimed,
+            claimed=lambda: self._tree.published().keys(),
             on_change=self._on_change,
         )
 
