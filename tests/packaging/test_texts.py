@@ -21,11 +21,15 @@ import exporter.cli
 import jobfeatures
 import jobfeatures.cli
 from exporter.config import ExporterConfig
+from exporter.web.webconfig import parse_web_config
+from jobfeatures.errors import ParseError
 from jobfeatures.settings import DEFAULT_FILE, load_config, settings_of, tables_of
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = programs()
 TEXTS = write_texts("2026-01-31")
+COPY_OF_WEB = "packaging/etc/web.yml"
+HASH = "$2y$10$" + "a" * 53
 SHELLS = {
     "bash": ("/usr/share/bash-completion/completions/{}", completions.write_bash),
     "zsh": ("/usr/share/zsh/vendor-completions/_{}", completions.write_zsh),
@@ -96,6 +100,17 @@ def test_a_default_is_written_as_toml(value, written):
 
 def test_a_head_of_several_lines_is_a_comment_in_whole():
     assert write_config(ExporterConfig, "one\ntwo").startswith("# one\n# two\n\n")
+
+
+def test_the_example_of_a_web_configuration_asks_for_nothing_and_shows_what_is_known():
+    text = (ROOT / COPY_OF_WEB).read_text()
+    with pytest.raises(ParseError, match="is empty"):
+        parse_web_config(text.encode(), "web.yml")
+    shown = re.sub(r"(?m)^#(?! )(?=.*:)|^#(?=  )", "", text).replace("$2y$10$...", HASH)
+    options = parse_web_config(shown.encode(), "web.yml")
+    assert options.users.keys() == {"prometheus"}
+    assert options.tls is not None
+    assert options.headers
 
 
 # --- man pages -----------------------------------------------------------------------

@@ -38,16 +38,20 @@ def _entry(each: Setting) -> str:
 
 
 def _placeholder(kind: Kind) -> str:
-    return json.dumps(f"<{kind.name}>")
+    return _quoted(f"<{kind.name}>")
 
 
 def toml_value(value: Any) -> str:
     """Return a default as TOML has it."""
     if isinstance(value, tuple):
-        return "[" + ", ".join(json.dumps(each) for each in value) + "]"
+        return "[" + ", ".join(_quoted(each) for each in value) + "]"
     if isinstance(value, bool | int):
         return display(value)
-    return json.dumps(display(value))
+    return _quoted(display(value))
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)  # TOML has no pairs of surrogates
 
 
 def _comment(text: str) -> str:
