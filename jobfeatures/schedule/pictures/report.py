@@ -82,6 +82,7 @@ def _card(document: Values, name: str) -> str:
     )
     filtered = f" A filter left out {document['filtered']:,}." if document["filtered"] else ""
     share = f"{share_words(document)} a user ({'; '.join(_share_from(document))})"
+    source = f'<p class="more">{_escaped(document["log"])}</p>' if document["log"] != name else ""
     warnings = "\n".join(f'<p class="warning">Note: {_escaped(each)}.</p>' for each in document["warnings"])
     return f"""<article>
 <h3>{_escaped(name)}</h3>
@@ -89,7 +90,7 @@ def _card(document: Values, name: str) -> str:
 <p>{violated:,} of {counted(jobs, "job")} of {counted(users, "user")}.{filtered}</p>
 <p>Share: {_escaped(share)}.</p>
 <p>Skipped: {_escaped(skipped) or "no job"}.</p>
-<p class="more">{_escaped(document["log"])}</p>
+{source}
 {warnings}
 </article>"""
 
