@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.rates import CpuRates
-from exporter.snapshot import Accounting, JobSample, Snapshot
+from exporter.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
 from jobfeatures.model import JobKey
 
 KEY = JobKey("slurm", "1")
@@ -35,6 +35,32 @@ def test_a_job_that_came_later_or_whose_counter_fell_has_no_rate_yet():
     assert rates.update(look(5.0), 10.0) == {}
     assert rates.update(look(1.0), 20.0) == {}
     assert rates.update(look(11.0), 30.0) == {KEY: 1.0}
+
+
+def node_look(*secs: float) -> Snapshot:
+    """Return a look at a node whose modes have these seconds: user, idle, iowait, steal."""
+    user, idle, iowait, steal = secs
+    cpu = CpuSecs(user, 0.0, 0.0, idle, iowait, 0.0, 0.0, steal)
+    return Snapshot(taken_at_secs=0, duration_secs=0, node=NodeSample(cpu=cpu), jobs={})
+
+
+def test_the_node_is_busy_with_all_but_idling_and_waiting():
+    rates = CpuRates()
+    rates.update(node_look(100.0, 50.0, 7.0, 1.0), 0.0)
+    assert rates.node_busy_cpus is None
+    rates.update(node_look(114.0, 90.0, 60.0, 2.0), 10.0)
+    assert rates.node_busy_cpus == 1.5
+
+
+def test_a_node_that_cannot_be_read_or_whose_counters_fell_is_not_known_to_be_idle():
+    rates = CpuRates()
+    rates.update(node_look(100.0, 50.0, 7.0, 1.0), 0.0)
+    rates.update(look(None), 10.0)
+    assert rates.node_busy_cpus is None
+    rates.update(node_look(3.0, 50.0, 7.0, 1.0), 20.0)
+    assert rates.node_busy_cpus is None
+    rates.update(node_look(13.0, 50.0, 7.0, 1.0), 30.0)
+    assert rates.node_busy_cpus == 1.0
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0.01, 50)), max_size=30))

@@ -42,6 +42,7 @@ class JobFigures:
     wall_secs: Number | None  # +Inf: known to be unlimited
     left_secs: Number | None
     left_basis: RemainingBasis | None
+    enforced_secs: Number | None  # the least that is no mere estimate: a pilot's moves with each payload
     ended_at_secs: Number | None
     processes: Number | None
     threads: Number | None
@@ -66,8 +67,13 @@ class JobFigures:
 
     @property
     def ends_soon(self) -> bool:
-        """Tell whether little is left of its time."""
-        return self.left_secs is not None and 0 <= self.left_secs < ENDS_SOON_SECS
+        """Tell whether something will end it soon."""
+        return self.enforced_secs is not None and 0 <= self.enforced_secs < ENDS_SOON_SECS
+
+    @property
+    def is_late(self) -> bool:
+        """Tell whether it should have been ended by now."""
+        return self.enforced_secs is not None and self.enforced_secs < 0
 
     @property
     def time_share(self) -> float | None:
@@ -157,6 +163,7 @@ def _figures(
         wall_secs=numbers.one(allocation.WALL, text),
         left_secs=left,
         left_basis=left_basis,
+        enforced_secs=min(_enforced(numbers, key), default=None),
         ended_at_secs=ended,
         processes=numbers.one(jobs.PROCESSES, text),
         threads=numbers.one(jobs.THREADS, text),
@@ -189,6 +196,12 @@ def _left(numbers: Numbers, key: JobKey) -> tuple[Number | None, RemainingBasis 
     return least, None
 
 
+def _enforced(numbers: Numbers, key: JobKey) -> list[Number]:
+    bases = [each for each in RemainingBasis if each is not RemainingBasis.EXPECTED_END]
+    found = [numbers.one(remaining.REMAINING, job_labels_with(key, "basis", basis)) for basis in bases]
+    return [each for each in found if each is not None]
+
+
 def find_hints(each: JobFigures) -> list[tuple[str, str]]:
     """Return what somebody may want to look at: (kind of badge, words)."""
     if not each.is_running:
@@ -204,7 +217,7 @@ def find_hints(each: JobFigures) -> list[tuple[str, str]]:
         found.append(("warn", f"{idle} of {len(each.gpus)} GPUs idle" if len(each.gpus) > 1 else "GPU idle"))
     if each.memory_share is not None and each.memory_share >= NEAR_LIMIT:
         found.append(("bad", "memory near its limit"))
-    if each.left_secs is not None and each.left_secs < 0:
+    if each.is_late:
         found.append(("bad", "past its end"))
     elif each.ends_soon:
         found.append(("warn", "ends soon"))

@@ -180,7 +180,9 @@ def _time(each: JobFigures, now_secs: float, tz: tzinfo | None) -> Cell:
     if share is not None:
         said = f"{format_span(abs(each.left_secs))} {'past its end' if late else 'left'}"
         label = f"{elapsed} gone by, {said}" + (f", {basis}" if basis else "")
-        drawn = bar(label, Part(share, "bad-bar" if late else "warn-bar" if each.ends_soon else "time"))
+        drawn = bar(
+            label, Part(share, "bad-bar" if each.is_late else "warn-bar" if each.ends_soon else "time")
+        )
     gone = None if elapsed is None else f"{elapsed} used"
     first = join(left, " past its end" if late else " left")
     return Cell(join(drawn, lines(first, gone, basis)), each.left_secs, "bars")

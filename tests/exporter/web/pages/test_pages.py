@@ -277,6 +277,17 @@ def test_a_job_past_its_end_says_so_and_its_bar_is_full():
     assert "past its end" in cells["Hints"].text
 
 
+def test_a_pilot_whose_payloads_end_soon_does_not():
+    key = JobKey("spool", "pilot-77")
+    context = showcase.make_busy_node()
+    status = replace(context.statuses[key].status, last_exp_job_end=int(showcase.NOW) + 60)
+    statuses = {**context.statuses, key: replace(context.statuses[key], status=status)}
+    cells = rows_of(read_page(node_page(replace(context, statuses=statuses))), "jobs-table")["pilot-77"]
+    assert cells["Time"].text == f"1{THIN}min left4{THIN}h usedits own estimate"
+    assert cells["Hints"].text == ""
+    assert cells["Time"].all("rect", class_="time")
+
+
 def test_a_card_whose_use_is_not_told_is_not_called_idle():
     context = showcase.make_busy_node()
     cards = tuple(replace(each, ce_util_percent=None) for each in context.snapshot.gpus)
