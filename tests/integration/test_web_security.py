@@ -248,3 +248,30 @@ def test_without_sockets_the_program_says_so(tmp_path):
     )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr.startswith("jobfeatures-exporter: web.systemd_socket: no socket was handed over")
+
+
+@pytest.mark.parametrize("mode", ["none", "hash", "withhold"])
+def test_a_running_daemon_says_no_names_where_they_are_hidden(start_exporter, tmp_path, until, mode):
+    spool, key = tmp_path / "spool", tmp_path / "privacy.key"
+    spool.mkdir()
+    names = ("hostileuser", "hostileaccount", "hostilejob")
+    (spool / "job.xml").write_text(
+        f"<Job><Id>j.1</Id><Name>{names[2]}</Name><State>Running</State><User>{names[0]}</User>"
+        f"<Account>{names[1]}</Account><StartTime>1795246160</StartTime><Processors>1</Processors>"
+        f"<TaskGroup><Task><Process>{os.getpid()}</Process></Task></TaskGroup></Job>"
+    )
+    key.write_bytes(b"0123456789abcdef")
+    key.chmod(0o600)
+    exporter = start_exporter(
+        "--batch.sources", "spool", "--spool.directory", str(spool), "--features.root",
+        str(tmp_path / "features"), "--privacy", mode, "--privacy-key-file", str(key),
+        "--collector.processes", "--metrics.profile", "treydock,jobstats,slurm-job-exporter,process-exporter",
+    )  # fmt: skip
+    until(lambda: exporter.info("j.1"))
+    text = until(lambda: exporter.get() if "batch_job_command" in exporter.get() else "") + exporter.get("/")
+    found = {name for name in names if name in text}
+    assert found == (set(names) if mode == "none" else set())
+    info = exporter.info("j.1")
+    if mode == "hash":
+        assert re.fullmatch(r"user-[0-9a-f]{12}", info["user"])
+        assert info["uid"] == ""
