@@ -119,61 +119,72 @@ Free = tuple[int, int, int]  # processors, KiB, cards of one node
 Placed = list[tuple[int, int]]  # which node, how many parts
 
 
-def count_parts(free: Free, shape: Shape) -> int:
-    """Return how many parts have room on a node, at most as many as there are."""
+def count_parts(free: Free, shape: Shape, most: int) -> int:
+    """Return how many parts have room on a node, at most so many."""
     _, cpus, memory_kib, gpus = shape
-    count = shape.parts
-    if cpus:
-        count = min(count, free[0] // cpus)
-    if memory_kib:
-        count = min(count, free[1] // memory_kib)
-    if gpus:
-        count = min(count, free[2] // gpus)
-    return count
+    if cpus and free[0] < most * cpus:
+        most = free[0] // cpus
+    if memory_kib and free[1] < most * memory_kib:
+        most = free[1] // memory_kib
+    if gpus and free[2] < most * gpus:
+        most = free[2] // gpus
+    return most
 
 
 def place_first_fit(frees: Sequence[Free], shape: Shape) -> Placed | None:
     """Return where the parts of a job go: as many as there is room for on each node in turn, else None."""
-    left, placed = shape.parts, []
+    left = shape.parts
+    placed: Placed = []
+    if not left:
+        return placed
+    least = shape.cpus
     for place, free in enumerate(frees):
-        if not left:
-            break
-        count = min(left, count_parts(free, shape))
+        if free[0] < least:
+            continue
+        count = count_parts(free, shape, left)
         if count:
             placed.append((place, count))
             left -= count
-    return None if left else placed
+            if not left:
+                return placed
+    return None
 
 
 class Nodes:
     """Nodes with processors, memory and cards."""
 
-    __slots__ = ("_frees", "_placed", "_shapes", "_spares", "sizes")
+    __slots__ = ("_cpus", "_frees", "_placed", "_shapes", "_spares", "_wanted", "sizes")
 
     def __init__(self, nodes: Sequence[Node], shapes: Sequence[Shape], sizes: Sequence[int]) -> None:
         self.sizes = sizes
         self._shapes = shapes
         self._frees = [whole(node) for node in nodes]
         self._spares = self._frees
+        self._cpus = sum(node.cpus for node in nodes)  # free on all nodes together
+        self._wanted = [shape.parts * shape.cpus for shape in shapes]  # of these
         self._placed: dict[int, Placed] = {}
 
     def take(self, job: int) -> bool:
         """Place a job if there is room now."""
-        return self._take(job, self._frees)
+        return self._wanted[self.sizes[job]] <= self._cpus and self._take(job, self._frees)
 
     def give(self, job: int) -> None:
         """Free what a job had."""
-        _add(self._frees, self._placed.pop(job), self._shapes[self.sizes[job]], 1)
+        size = self.sizes[job]
+        self._cpus += self._wanted[size]
+        _add(self._frees, self._placed.pop(job), self._shapes[size], 1)
 
     def has_room(self, size: int) -> bool:
         """Tell whether a job of this size could be placed now."""
+        if self._wanted[size] > self._cpus:
+            return False
         return place_first_fit(self._frees, self._shapes[size]) is not None
 
     def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
         """Return the shadow time of a job; see Machine."""
         shape = self._shapes[self.sizes[job]]
         frees = self._frees.copy()
-        rooms = [count_parts(free, shape) for free in frees]
+        rooms = [count_parts(free, shape, shape.parts) for free in frees]
         room, shadow = sum(rooms), now
         for end, other in running:
             if end > shadow:
@@ -183,7 +194,7 @@ class Nodes:
             placed = self._placed[other]
             _add(frees, placed, self._shapes[self.sizes[other]], 1)
             for place, _ in placed:
-                count = count_parts(frees[place], shape)
+                count = count_parts(frees[place], shape, shape.parts)
                 room += count - rooms[place]
                 rooms[place] = count
         _add(frees, place_first_fit(frees, shape) or [], shape, -1)
@@ -202,11 +213,12 @@ class Nodes:
         return True
 
     def _take(self, job: int, frees: Sequence[Free]) -> bool:
-        shape = self._shapes[self.sizes[job]]
-        placed = place_first_fit(frees, shape)
+        size = self.sizes[job]
+        placed = place_first_fit(frees, self._shapes[size])
         if placed is None:
             return False
-        _add(self._frees, placed, shape, -1)
+        self._cpus -= self._wanted[size]
+        _add(self._frees, placed, self._shapes[size], -1)
         self._placed[job] = placed
         return True
 
