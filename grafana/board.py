@@ -47,7 +47,7 @@ def _query_variable(name: str, label: str, metric: str, of: str, description: st
         "datasource": DATASOURCE,
         "query": {"qryType": 1, "query": definition, "refId": "PrometheusVariableQueryEditor-VariableQuery"},
         "refresh": 2,
-        "sort": 7,
+        "sort": 7 if several else 8,  # natural; of a choice of one the newest number first
         "multi": several,
         "includeAll": several,
         "options": [],

@@ -22,9 +22,9 @@ OF_CLUSTER = 'cluster=~"$cluster"'
 OF_NODE = f'{OF_CLUSTER},instance=~"$instance"'
 
 
-def by_job_info(expression: str, labels: str, info: str = OF_CLUSTER) -> str:
-    """Return an expression of series of jobs with labels of batch_job_info put on."""
-    return f"({expression}) * on ({JOB_KEY}) group_left ({labels}) batch_job_info{{{info}}}"
+def running(metric: str, matchers: str) -> str:
+    """Return series of jobs that have not ended; others are shown for a while with their last values."""
+    return f"({metric}{{{matchers}}} unless on ({JOB_KEY}) batch_job_end_time_seconds{{{OF_CLUSTER}}})"
 
 
 # --- queries -------------------------------------------------------------------

@@ -16,6 +16,7 @@ from grafana.panels import (
     Json,
     colored,
     query,
+    running,
     stat,
     steps,
     timeseries,
@@ -24,6 +25,8 @@ from grafana.tables import Column, Label, table
 
 RATE = "$__rate_interval"
 P = f'{OF_CLUSTER},partition=~"$partition"'
+ALLOCATED_CPUS = running("batch_job_allocated_cpus", OF_CLUSTER)
+INFO = running("batch_job_info", OF_CLUSTER)
 KIND_COLORS = [colored("allocated", GREEN), colored("idle", "blue"), colored("other", GREY)]
 NO_CONTROLLER = "no controller is scraped"
 
@@ -63,7 +66,7 @@ def _now() -> list[Placed]:
              f'sum(batch_cluster_cpus{{{P},kind="allocated"}}) / sum(batch_cluster_cpus{{{P}}})', "percentunit",
              decimals=0),
         stat("CPUs used", "CPUs that jobs keep busy, of those that they have, on all nodes that are scraped.",
-             f"sum(rate(batch_job_cpu_seconds_total{{{OF_CLUSTER}}}[{RATE}])) / sum(batch_job_allocated_cpus{{{OF_CLUSTER}}})",
+             f"sum(rate(batch_job_cpu_seconds_total{{{OF_CLUSTER}}}[{RATE}])) / sum({ALLOCATED_CPUS})",
              "percentunit", thresholds=USEFULNESS, empty="no jobs", decimals=0),
         stat("Jobs running", "Jobs that have nodes.", f'sum(batch_queue_jobs{{{P},state="RUNNING"}})'),
         stat("Jobs waiting", "Jobs that could start if there were room.", f"sum(batch_queue_waiting_jobs{{{P}}})"),
@@ -113,7 +116,7 @@ def _partitions() -> list[Placed]:
                 [Label("instance", "Node", (node_link(),)), Label("cluster", "Cluster", width=90)],
                 [
                     Column("Cores", f"max by ({node}) (batch_node_cores{{{OF_CLUSTER}}})", width=70),
-                    Column("Jobs", f"count by ({node}) (batch_job_info{{{OF_CLUSTER}}})", width=70),
+                    Column("Jobs", f"count by ({node}) ({INFO})", width=70),
                     Column("CPUs busy", f"{busy} / sum by ({node}) (batch_node_cores{{{OF_CLUSTER}}})", "percentunit", FULLNESS,
                            gauge=True, low=0, high=1, decimals=0),
                     Column("Memory used", f'1 - {memory},kind="available"}}) / {memory},kind="total"}})', "percentunit",
@@ -181,19 +184,19 @@ def _used() -> list[Placed]:
         timeseries("CPUs given and used", "On all nodes that are scraped: what jobs keep busy, what they have, what there is.",
                    [
                        query(f"sum(rate(batch_job_cpu_seconds_total{{{c}}}[{RATE}]))", "used by jobs"),
-                       query(f"sum(batch_job_allocated_cpus{{{c}}})", "allocated"),
+                       query(f"sum({ALLOCATED_CPUS})", "allocated"),
                        query(f"sum(batch_node_allocatable_cpus{{{c}}})", "all"),
                    ], "none", empty="no node is scraped"),
         timeseries("Memory given and used", "On all nodes that are scraped.",
                    [
-                       query(f"sum(batch_job_memory_charged_bytes{{{c}}})", "used by jobs"),
-                       query(f"sum(batch_job_allocated_memory_bytes{{{c}}})", "allocated"),
+                       query(f"sum({running('batch_job_memory_charged_bytes', c)})", "used by jobs"),
+                       query(f"sum({running('batch_job_allocated_memory_bytes', c)})", "allocated"),
                        query(f'sum(batch_node_memory_bytes{{{c},kind="total"}})', "all"),
                    ], "bytes", empty="no node is scraped"),
         timeseries("GPUs given and used", "Cards that compute, that jobs have, that there are.",
                    [
                        query(f"sum(rate(batch_gpu_busy_seconds_total{{{c}}}[{RATE}]))", "busy"),
-                       query(f"sum(batch_job_gpu_allocated{{{c}}})", "allocated"),
+                       query(f"sum({running('batch_job_gpu_allocated', c)})", "allocated"),
                        query(f"count(batch_gpu_info{{{c}}})", "all"),
                    ], "none", empty="no GPUs"),
     )  # fmt: skip

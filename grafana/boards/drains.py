@@ -27,6 +27,7 @@ from grafana.panels import (
     links_of,
     now,
     query,
+    running,
     stat,
     steps,
     timeseries,
@@ -37,8 +38,11 @@ RATE = "$__rate_interval"
 NODE = "cluster, instance, node"
 CORE_HOURS = "suffix:core h"
 HORIZONS = {"now": 0, "in 15 min": 900, "in 1 h": 3600, "in 4 h": 14400, "in 12 h": 43200, "in 24 h": 86400}
-INFO = f"batch_job_info{{{OF_NODE}}}"
+INFO = running("batch_job_info", OF_NODE)
 LEAVING = f"(batch_node_shutdown_time_seconds{{{OF_NODE}}} - time())"
+ALLOCATED_CPUS = running("batch_job_allocated_cpus", OF_NODE)
+ALLOCATED_MEMORY = f"batch_job_allocated_memory_bytes{{{OF_NODE}}}"  # joined to INFO
+GPU_ALLOCATED = f"batch_job_gpu_allocated{{{OF_NODE}}}"  # joined to INFO
 # Jobs whose wall limit comes after the shutdown of their node or their own.
 TOO_LONG = (
     f'batch_job_remaining_seconds{{{OF_NODE},basis="wall_limit"}} > on ({JOB_KEY})'
@@ -134,7 +138,7 @@ def _drains() -> list[Placed]:
 
 
 def _when() -> list[Placed]:
-    cpus = f"batch_job_allocated_cpus{{{OF_NODE}}}"
+    cpus = f"{ALLOCATED_CPUS}"
     left = f'batch_job_remaining_seconds{{{OF_NODE},basis="wall_limit"}}'
     kill = f"batch_job_kill_waste_core_seconds{{{OF_NODE}}}"
     free = f"(sum(batch_node_allocatable_cpus{{{OF_NODE}}}) - sum({cpus}))"
@@ -196,15 +200,9 @@ def _waste() -> list[Placed]:
 
 def _anyway() -> list[Placed]:
     used = f"sum by ({JOB_KEY}) (rate(batch_job_cpu_seconds_total{{{OF_NODE}}}[{RATE}]))"
-    idle = f"clamp_min(batch_job_allocated_cpus{{{OF_NODE}}} - on ({JOB_KEY}) {used}, 0)"
-    memory = (
-        f"clamp_min(batch_job_allocated_memory_bytes{{{OF_NODE}}} - on ({JOB_KEY})"
-        f" batch_job_memory_peak_bytes{{{OF_NODE}}}, 0)"
-    )
-    gpu = (
-        f"clamp_min(batch_job_gpu_allocated{{{OF_NODE}}} - on ({JOB_KEY}, uuid)"
-        f" batch_job_gpu_utilization_ratio{{{OF_NODE}}}, 0)"
-    )
+    idle = f"clamp_min({ALLOCATED_CPUS} - on ({JOB_KEY}) {used}, 0)"
+    memory = f"clamp_min({ALLOCATED_MEMORY} - on ({JOB_KEY}) batch_job_memory_peak_bytes{{{OF_NODE}}}, 0)"
+    gpu = f"clamp_min({GPU_ALLOCATED} - on ({JOB_KEY}, uuid) batch_job_gpu_utilization_ratio{{{OF_NODE}}}, 0)"
 
     def by_user(expression: str) -> list[Json]:
         return [
@@ -229,7 +227,7 @@ def _anyway() -> list[Placed]:
                    [
                        query(f"sum({used})", "used by jobs"),
                        query(f"sum({idle})", "idle in jobs"),
-                       query(f"sum(batch_node_allocatable_cpus{{{OF_NODE}}}) - sum(batch_job_allocated_cpus{{{OF_NODE}}})",
+                       query(f"sum(batch_node_allocatable_cpus{{{OF_NODE}}}) - sum({ALLOCATED_CPUS})",
                              "free"),
                    ], "none", stacked=True, empty="no jobs"),
     )  # fmt: skip

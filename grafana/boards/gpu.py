@@ -27,6 +27,7 @@ from grafana.panels import (
     Json,
     line_over_stack,
     query,
+    running,
     stat,
     steps,
     timeseries,
@@ -36,7 +37,9 @@ from grafana.tables import Column, Label, table
 RATE = "$__rate_interval"
 G = f'{OF_NODE},uuid=~"$gpu"'
 BUSY = f"rate(batch_gpu_busy_seconds_total{{{G}}}[{RATE}])"
-ALLOCATED = f"sum(batch_job_gpu_allocated{{{G}}})"
+INFO = running("batch_job_info", OF_NODE)
+GPU_ALLOCATED = running("batch_job_gpu_allocated", G)
+ALLOCATED = f"sum({GPU_ALLOCATED})"
 CARD = "{{instance}} GPU {{index}}"
 NONE = "no GPUs"
 
@@ -72,7 +75,7 @@ def by_card(expression: str) -> Json:
 
 
 def _now() -> list[Placed]:
-    idle = f"sum(batch_job_gpu_allocated{{{G}}} * on ({GPU_KEY}) group_left () ({BUSY} < bool 0.05))"
+    idle = f"sum({GPU_ALLOCATED} * on ({GPU_KEY}) group_left () ({BUSY} < bool 0.05))"
     return line(
         stat("Cards", "Cards that drivers know, and parts of cards.", f"count(batch_gpu_info{{{G}}})", empty=NONE),
         stat("Allocated", "Cards that jobs have.", ALLOCATED, empty="none"),
@@ -94,7 +97,7 @@ def _now() -> list[Placed]:
 
 def _jobs() -> list[Placed]:
     key = "cluster, instance, batch_system, job_id, uuid"
-    job = f"* on ({JOB_KEY}) group_left (user, name) batch_job_info{{{OF_NODE}}}"
+    job = f"* on ({JOB_KEY}) group_left (user, name) {INFO}"
     card = (
         f"on ({GPU_KEY}) group_left (index, model) max by ({GPU_KEY}, index, model) (batch_gpu_info{{{G}}})"
     )
@@ -109,7 +112,7 @@ def _jobs() -> list[Placed]:
                     Label("cluster", "Cluster", width=80), Label("batch_system", "System", hidden=True),
                 ],
                 [
-                    Column("Info", f"max by ({key}, user, name, index, model) ((batch_job_gpu_allocated{{{G}}} {job})"
+                    Column("Info", f"max by ({key}, user, name, index, model) (({GPU_ALLOCATED} {job})"
                            f" * {card})", hidden=True),
                     Column("Use", f"max by ({key}) (batch_job_gpu_utilization_ratio{{{G}}})", "percentunit", USEFULNESS,
                            gauge=True, low=0, high=1, decimals=0),
@@ -126,11 +129,11 @@ def _jobs() -> list[Placed]:
                        ], "none", overrides=[line_over_stack("all")], empty=NONE),
             timeseries("Use by user", "Cards that the jobs of each user keep busy.",
                        [query(f"sum by (user) (batch_job_gpu_utilization_ratio{{{G}}} * on ({JOB_KEY}) group_left (user)"
-                              f" batch_job_info{{{OF_NODE}}})", "{{user}}")], "none", stacked=True, empty="nobody"),
+                              f" {INFO})", "{{user}}")], "none", stacked=True, empty="nobody"),
             timeseries("Idle while allocated, by user", "Cards that jobs of each user have and leave idle.",
-                       [query(f"sum by (user) (clamp_min(batch_job_gpu_allocated{{{G}}} - on ({JOB_KEY}, uuid)"
+                       [query(f"sum by (user) (clamp_min({GPU_ALLOCATED} - on ({JOB_KEY}, uuid)"
                               f" batch_job_gpu_utilization_ratio{{{G}}}, 0) * on ({JOB_KEY}) group_left (user)"
-                              f" batch_job_info{{{OF_NODE}}})", "{{user}}")], "none", stacked=True, empty="nobody"),
+                              f" {INFO})", "{{user}}")], "none", stacked=True, empty="nobody"),
         ),
     ]  # fmt: skip
 

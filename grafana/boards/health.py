@@ -44,6 +44,7 @@ def board() -> Json:
             Row("Batch sources", _sources()),
             Row("Features and job status", _features()),
             Row("Documents sent", _sinks()),
+            Row("Listeners and settings", _web()),
             Row("What it costs", _costs()),
         ],
     )
@@ -178,7 +179,7 @@ def _features() -> list[Placed]:
                    [query(f"sum by (status) (rate(batch_features_http_answers_total{{{E}}}[{RATE}]))", "{{status}}")],
                    "reqps", empty="nobody asked"),
         timeseries("JOBSTATUS refused", "Sets that broke the rules, in an hour, by reason.",
-                   [query(f"sum by (reason) (increase(batch_jobstatus_violations_total{{{E}}}[1h]))", "{{reason}}")],
+                   [query(f"topk(5, sum by (reason) (increase(batch_jobstatus_violations_total{{{E}}}[1h])))", "{{reason}}")],
                    "none", empty="none"),
     )  # fmt: skip
 
@@ -191,12 +192,33 @@ def _sinks() -> list[Placed]:
                    "cps", empty=none),
         timeseries("Waiting", "Documents that wait for each sink.",
                    [query(f"sum by (sink) (batch_exporter_sink_spooled{{{E}}})", "{{sink}}")], "none", empty=none),
-        timeseries("Lost", "Documents lost in an hour, by reason.",
+        timeseries("Lost", "Documents lost in an hour, by reason; attempts that failed, after which they are kept.",
                    [query(f"sum by (sink, reason) (increase(batch_exporter_sink_dropped_total{{{E}}}[1h]))",
-                          "{{sink}}: {{reason}}")], "none", empty=none),
+                          "{{sink}}: {{reason}}"),
+                    query(f"sum by (sink) (increase(batch_exporter_sink_failed_total{{{E}}}[1h]))", "{{sink}}: attempts")],
+                   "none", empty=none),
         timeseries("Since the last one", "Time since each sink last took a document; the longest of all exporters.",
                    [query(f"max by (sink) (batch_exporter_sink_last_success_age_seconds{{{E}}})", "{{sink}}")], "s",
                    empty=none),
+    )  # fmt: skip
+
+
+def _web() -> list[Placed]:
+    return line(
+        timeseries("Requests", "Answers a second, by listener and HTTP status.",
+                   [query(f"sum by (listener, code) (rate(batch_exporter_web_requests_total{{{E}}}[{RATE}]))",
+                          "{{listener}}: {{code}}")], "reqps"),
+        timeseries("Requests refused", "In an hour, by listener and reason: over a limit, without a password, too large.",
+                   [query(f"topk(4, sum by (listener, reason) (increase(batch_exporter_web_rejected_total{{{E}}}[1h])))",
+                          "{{listener}}: {{reason}}")], "none", empty="none"),
+        timeseries("Connections", "That are open, by listener.",
+                   [query(f"sum by (listener) (batch_exporter_web_connections{{{E}}})", "{{listener}}")], "none"),
+        timeseries("Settings refused", "Exporters whose settings, web settings or certificates were bad when read last: older "
+                   "ones are in use.",
+                   [
+                       query(f"sum(1 - batch_exporter_config_last_reload_successful{{{E}}})", "settings"),
+                       query(f"sum(1 - batch_exporter_web_config_last_reload_successful{{{E}}})", "web settings"),
+                   ], "none", steps_drawn=True, empty="none were read anew"),
     )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ from grafana.panels import (
     line_over_stack,
     links_of,
     query,
+    running,
     stat,
     steps,
     timeseries,
@@ -36,6 +37,10 @@ from grafana.tables import Column, Label, table
 
 RATE = "$__rate_interval"
 BUSY = f'sum(rate(batch_node_cpu_seconds_total{{{OF_NODE},mode!~"idle|iowait"}}[{RATE}]))'
+ALLOCATED_CPUS = running("batch_job_allocated_cpus", OF_NODE)
+ALLOCATED_MEMORY = running("batch_job_allocated_memory_bytes", OF_NODE)
+CHARGED = running("batch_job_memory_charged_bytes", OF_NODE)
+INFO = running("batch_job_info", OF_NODE)
 ROW_KEY = "cluster, instance, batch_system, job_id"
 JOB = "{{job_id}} on {{instance}}"
 
@@ -64,11 +69,11 @@ def board() -> Json:
 
 def _now() -> list[Placed]:
     return line(
-        stat("Jobs", "Jobs that run on these nodes.", f"count(batch_job_info{{{OF_NODE}}})", empty="none"),
+        stat("Jobs", "Jobs that run on these nodes.", f"count({INFO})", empty="none"),
         stat(
             "CPUs allocated",
             "CPUs that jobs have, of those that jobs may get.",
-            f"sum(batch_job_allocated_cpus{{{OF_NODE}}}) / sum(batch_node_allocatable_cpus{{{OF_NODE}}})",
+            f"sum({ALLOCATED_CPUS}) / sum(batch_node_allocatable_cpus{{{OF_NODE}}})",
             "percentunit",
             empty="no jobs",
         ),
@@ -122,9 +127,9 @@ def _now() -> list[Placed]:
 
 def _jobs() -> list[Placed]:
     rate = f"sum by ({ROW_KEY}) (rate(batch_job_cpu_seconds_total{{{OF_NODE}}}[{RATE}]))"
-    memory = f"max by ({ROW_KEY}) (batch_job_memory_charged_bytes{{{OF_NODE}}})"
+    memory = f"max by ({ROW_KEY}) ({CHARGED})"
     limit = f"max by ({ROW_KEY}) (batch_job_memory_limit_bytes{{{OF_NODE}}})"
-    cpus = f"max by ({ROW_KEY}) (batch_job_allocated_cpus{{{OF_NODE}}})"
+    cpus = f"max by ({ROW_KEY}) ({ALLOCATED_CPUS})"
     return [
         *line(
             table(
@@ -143,7 +148,7 @@ def _jobs() -> list[Placed]:
                 [
                     Column(
                         "Info",
-                        f"max by ({ROW_KEY}, user, partition, name) (batch_job_info{{{OF_NODE}}})",
+                        f"max by ({ROW_KEY}, user, partition, name) ({INFO})",
                         hidden=True,
                     ),
                     Column("CPUs", cpus, width=70),
@@ -189,7 +194,7 @@ def _jobs() -> list[Placed]:
                     query(
                         f"sum by ({ROW_KEY}) (rate(batch_job_cpu_seconds_total{{{OF_NODE}}}[{RATE}]))", JOB
                     ),
-                    query(f"sum(batch_job_allocated_cpus{{{OF_NODE}}})", "allocated"),
+                    query(f"sum({ALLOCATED_CPUS})", "allocated"),
                 ],
                 "none",
                 stacked=True,
@@ -203,8 +208,8 @@ def _jobs() -> list[Placed]:
                 "Memory that the kernel counts against each job, page cache included, under what the batch system "
                 "gave to all.",
                 [
-                    query(f"batch_job_memory_charged_bytes{{{OF_NODE}}}", JOB),
-                    query(f"sum(batch_job_allocated_memory_bytes{{{OF_NODE}}})", "allocated"),
+                    query(f"{CHARGED}", JOB),
+                    query(f"sum({ALLOCATED_MEMORY})", "allocated"),
                 ],
                 "bytes",
                 stacked=True,

@@ -28,6 +28,7 @@ from grafana.panels import (
     links_of,
     now,
     query,
+    running,
     stat,
     steps,
     timeseries,
@@ -36,13 +37,18 @@ from grafana.tables import Column, Label, table
 
 RATE = "$__rate_interval"
 MINE = f'{OF_CLUSTER},user=~"$user"'
-INFO = f"batch_job_info{{{MINE}}}"
+INFO = running("batch_job_info", MINE)
+# Joined to jobs that have not ended: so are only their figures left.
 OWN = f"* on ({JOB_KEY}) group_left (user) {INFO}"
+ALLOCATED_CPUS = f"batch_job_allocated_cpus{{{OF_CLUSTER}}}"
+ALLOCATED_MEMORY = f"batch_job_allocated_memory_bytes{{{OF_CLUSTER}}}"
+CHARGED = f"batch_job_memory_charged_bytes{{{OF_CLUSTER}}}"
+GPU_ALLOCATED = f"batch_job_gpu_allocated{{{OF_CLUSTER}}}"
 KEY = "cluster, instance, batch_system, job_id"
 CPU_RATE = f"sum(rate(batch_job_cpu_seconds_total{{{OF_CLUSTER}}}[{RATE}]) {OWN})"
-CPUS = f"sum(batch_job_allocated_cpus{{{OF_CLUSTER}}} {OWN})"
+CPUS = f"sum({ALLOCATED_CPUS} {OWN})"
 GPU_SECS = f"sum(batch_job_gpu_utilization_ratio{{{OF_CLUSTER}}} {OWN})"
-GPUS = f"sum(batch_job_gpu_allocated{{{OF_CLUSTER}}} {OWN})"
+GPUS = f"sum({GPU_ALLOCATED} {OWN})"
 NOBODY = "no jobs"
 
 
@@ -71,8 +77,8 @@ def board() -> Json:
 
 
 def _now() -> list[Placed]:
-    memory = f"sum(batch_job_memory_charged_bytes{{{OF_CLUSTER}}} {OWN})"
-    given = f"sum(batch_job_allocated_memory_bytes{{{OF_CLUSTER}}} {OWN})"
+    memory = f"sum({CHARGED} {OWN})"
+    given = f"sum({ALLOCATED_MEMORY} {OWN})"
     return line(
         stat("Jobs", "Running jobs, one of several nodes counted once.",
              f"count(count by (cluster, batch_system, job_id) ({INFO}))", empty="none"),
@@ -90,8 +96,8 @@ def _now() -> list[Placed]:
 
 def _jobs() -> list[Placed]:
     rate = f"sum by ({KEY}) (rate(batch_job_cpu_seconds_total{{{OF_CLUSTER}}}[{RATE}]) {OWN})"
-    cpus = f"max by ({KEY}) (batch_job_allocated_cpus{{{OF_CLUSTER}}} {OWN})"
-    memory = f"max by ({KEY}) (batch_job_memory_charged_bytes{{{OF_CLUSTER}}} {OWN})"
+    cpus = f"max by ({KEY}) ({ALLOCATED_CPUS} {OWN})"
+    memory = f"max by ({KEY}) ({CHARGED} {OWN})"
     limit = f"max by ({KEY}) (batch_job_memory_limit_bytes{{{OF_CLUSTER}}} {OWN})"
     ends = f'min by ({KEY}) (batch_job_remaining_seconds{{{OF_CLUSTER},basis="minimum"}} {OWN})'
     killed = f"max by ({KEY}) (batch_job_kill_waste_core_seconds{{{OF_CLUSTER}}} {OWN}) / 3600"
@@ -127,8 +133,8 @@ def _used() -> list[Placed]:
                    overrides=[line_over_stack("allocated")], empty=NOBODY),
         timeseries("Memory", "Memory counted against the jobs under what they were given.",
                    [
-                       query(f"sum(batch_job_memory_charged_bytes{{{OF_CLUSTER}}} {OWN})", "used"),
-                       query(f"sum(batch_job_allocated_memory_bytes{{{OF_CLUSTER}}} {OWN})", "allocated"),
+                       query(f"sum({CHARGED} {OWN})", "used"),
+                       query(f"sum({ALLOCATED_MEMORY} {OWN})", "allocated"),
                    ], "bytes", overrides=[line_over_stack("allocated")], empty=NOBODY),
         timeseries("GPUs", "Cards in use under those that the jobs have.",
                    [query(GPU_SECS, "used"), query(GPUS, "allocated")], "none",
@@ -138,15 +144,12 @@ def _used() -> list[Placed]:
 
 def _waste() -> list[Placed]:
     idle = (
-        f"clamp_min(batch_job_allocated_cpus{{{OF_CLUSTER}}} - on ({JOB_KEY})"
+        f"clamp_min({ALLOCATED_CPUS} - on ({JOB_KEY})"
         f" sum by ({JOB_KEY}) (rate(batch_job_cpu_seconds_total{{{OF_CLUSTER}}}[{RATE}])), 0)"
     )
-    unused = (
-        f"clamp_min(batch_job_allocated_memory_bytes{{{OF_CLUSTER}}} - on ({JOB_KEY})"
-        f" batch_job_memory_peak_bytes{{{OF_CLUSTER}}}, 0)"
-    )
+    unused = f"clamp_min({ALLOCATED_MEMORY} - on ({JOB_KEY}) batch_job_memory_peak_bytes{{{OF_CLUSTER}}}, 0)"
     gpus = (
-        f"batch_job_gpu_allocated{{{OF_CLUSTER}}} * on ({GPU_KEY}) group_left ()"
+        f"{GPU_ALLOCATED} * on ({GPU_KEY}) group_left ()"
         f" (rate(batch_gpu_busy_seconds_total{{{OF_CLUSTER}}}[{RATE}]) < bool 0.05)"
     )
     by_job = links_of(dict([job_link(OF_SERIES)]))

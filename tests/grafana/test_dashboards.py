@@ -171,6 +171,15 @@ def test_a_query_is_cheap(name, title, expression):
         assert window in allowed | ({"1h"} if name == "schedule" else set())
 
 
+@pytest.mark.parametrize(("name", "title", "expression"), QUERIES)
+def test_ended_jobs_do_not_count_as_having_anything(name, title, expression):
+    """The exporter shows them for two minutes more; only a job's own page, and that of exporters, shows them too."""
+    has = {"batch_job_allocated_cpus", "batch_job_allocated_memory_bytes", "batch_job_gpu_allocated", "batch_job_info"}
+    names = {selector.name for selector in selectors(parse(expression))}
+    if name not in {"job", "health"} and has & names:
+        assert "batch_job_end_time_seconds" in names, title
+
+
 def test_what_is_checked_can_fail():
     assert "batch_job_cpu_seconds" not in DECLARED
     assert "colour" not in DECLARED["batch_job_cpu_seconds_total"]
