@@ -179,7 +179,8 @@ def _draw_use(axes: Axes, view: View) -> None:
         most = max(most, float(values.max()))
         if number == 0:
             axes.stairs(values, edges, fill=True, color=colour, alpha=0.45, linewidth=0)
-        label = f"{RESOURCE_NAMES[resource]}, mean {told(float(values.mean()))} %"
+        whole = " of the most in use" if view.use[resource].total_from == "most in use" else ""
+        label = f"{RESOURCE_NAMES[resource]}, mean {told(float(values.mean()))} %{whole}"
         axes.stairs(values, edges, color=colour, linewidth=0.9, label=label)
     if parts:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 0.97), ncols=3, borderaxespad=0, handlelength=1.4)
