@@ -1,4 +1,4 @@
-"""What the metrics listener answers: /metrics, health, and a first page."""
+"""What the metrics listener answers: /metrics, health, and the page for people."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from exporter.web.pages.node import render_node
 from tests.exporter.conftest import make_context
 from tests.exporter.web.pages import showcase
 from tests.integration.conftest import until
+from tests.labs.monitoring.lab import Lab
 
 BIN = Path(sys.executable).parent
 PHONE, WIDE = {"width": 375, "height": 812}, {"width": 1440, "height": 900}
@@ -316,6 +317,27 @@ def test_the_page_of_the_demonstration_shows_its_jobs(open_page):
     finally:
         process.terminate()
         process.communicate(timeout=20)
+
+
+def test_real_exporters_of_a_cluster_show_their_nodes_and_the_schedule(open_page, tmp_path):
+    """Real daemons and a real controller, on machines and a batch system that are played."""
+    if shutil.which("prometheus") is None:
+        pytest.skip("the lab needs Prometheus")
+    with Lab(tmp_path / "lab", interval_secs=5) as lab:
+        node, controller = (f"http://{lab.exporters[name]}/" for name in ("c1", "controller"))
+        until(lambda: "What jobs report" in read(node), timeout_secs=60)
+        until(lambda: "Users with most weighted tardiness" in read(controller), timeout_secs=60)
+        page = open_page(node).page
+        assert page.text_content("h1") == "c1"
+        assert "asked for by" in page.text_content(".notice")
+        assert "1001" in jobs(page)
+        assert judge(page) == []
+        page = open_page(controller, PHONE).page
+        assert page.text_content("h1") == "Cluster (slurm)"
+        assert page.locator("figure svg.chart").count() == 2
+        assert page.locator("#users-slurm tbody tr").count() >= 5
+        assert overflow_of(page) == 0
+        assert judge(page) == []
 
 
 def read(address: str) -> str:

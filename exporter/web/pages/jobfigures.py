@@ -67,8 +67,9 @@ class JobFigures:
 
     @property
     def ends_soon(self) -> bool:
-        """Tell whether something will end it soon."""
-        return self.enforced_secs is not None and 0 <= self.enforced_secs < ENDS_SOON_SECS
+        """Tell whether something will end it soon, and most of its time has gone by."""
+        left = self.enforced_secs
+        return left is not None and 0 <= left < min(ENDS_SOON_SECS, (self.elapsed_secs or 0.0) / 3)
 
     @property
     def is_late(self) -> bool:

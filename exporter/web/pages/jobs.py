@@ -41,6 +41,7 @@ WORDS = {
     RemainingBasis.EXPECTED_END: "its own estimate",
     RemainingBasis.MAXIMUM_END: "its own limit",
 }
+CROWDED = 1.25  # more CPUs than it was given; rates of a few seconds are a little off
 _LAST = float("inf")  # sorts behind all that is known
 
 
@@ -102,7 +103,7 @@ def _cpus(each: JobFigures) -> Cell:
     drawn = None
     if share is not None:
         label = f"{format_figure(used)} of {format_figure(each.allocated_cpus or 0)} CPUs in use"
-        drawn = bar(label, Part(share, "over" if share > 1.05 else "used"))
+        drawn = bar(label, Part(share, "over" if share > CROWDED else "used"))
     said = None
     if each.claimed_cpus is not None:
         said = f"says {format_figure(each.claimed_cpus)}"

@@ -83,8 +83,9 @@ def _facts(
         join(" (", moment(now_secs + best.after_secs, tz), "): "),
         f"{format_core_hours(best.core_secs)} ({best.basis}), ",
         f"{len(best.killed)} of {len(node.jobs)} jobs killed. ",
-        f"Now: {format_core_hours(plan.choices[0].core_secs)}.",
     ]
+    if best.after_secs > 0:
+        facts.append(f"Now: {format_core_hours(plan.choices[0].core_secs)}.")
     if planned_secs is not None:
         cost = compute_choice(node, planned_secs)
         facts.append(

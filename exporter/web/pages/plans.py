@@ -43,8 +43,9 @@ def _plan(curve: DrainCurve, number: int, now_secs: float, tz: tzinfo | None) ->
         f"{counted(curve.jobs, 'job')} on {counted(curve.total_cpus, 'CPU')}. Cheapest {when} (",
         moment(now_secs + best.after_secs, tz),
         f"): {format_core_hours(best.core_secs)}, {counted(best.killed, 'job')} killed.",
-        f" Now: {format_core_hours(first.core_secs)}.",
     ]
+    if best.after_secs > 0:
+        facts.append(f" Now: {format_core_hours(first.core_secs)}.")
     if curve.endless_jobs:
         facts.append(f" Without a known end, and killed at any time: {counted(curve.endless_jobs, 'job')}.")
     if curve.unknown_jobs:

@@ -22,7 +22,7 @@ from exporter.web.pages.pieces import (
     section,
     table,
 )
-from exporter.web.pages.units import format_core_hours, format_figure, format_span
+from exporter.web.pages.units import counted, format_core_hours, format_figure, format_span
 from jobfeatures.model import JobKey
 from jobfeatures.status.board import StatusView
 
@@ -35,7 +35,8 @@ def reports_section(context: Context, numbers: Numbers, tz: tzinfo | None) -> Ht
         return None
     told = [(key, view) for key, view in context.statuses.items() if view.status is not None or view.problem]
     rows = [_row(key, view, context, numbers, tz) for key, view in told[:MAX_ROWS]]
-    said = f"{len(told)} of {len(context.statuses)} jobs report; the waste of the others is estimated."
+    good = sum(view.status is not None for view in context.statuses.values())
+    said = f"{good} of {counted(len(context.statuses), 'job')} report; the waste of the others is estimated."
     made = table(
         "Jobs that report by JOBSTATUS",
         [

@@ -21,7 +21,7 @@ from jobfeatures.drains.drain import Announced, Drain, Drains
 from jobfeatures.drains.nodemetrics import gather_nodes
 from jobfeatures.drains.nodemetrics import parse_page as parse_series
 from jobfeatures.drains.plan import compute_choice, plan_drain
-from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures.model import Job, JobKey, JobState, Limits
 from jobfeatures.publish.drainbook import DrainView
 from tests.exporter.conftest import make_context
 from tests.exporter.web.pages import showcase
@@ -286,6 +286,15 @@ def test_a_pilot_whose_payloads_end_soon_does_not():
     assert cells["Time"].text == f"1{THIN}min left4{THIN}h usedits own estimate"
     assert cells["Hints"].text == ""
     assert cells["Time"].all("rect", class_="time")
+
+
+def test_a_short_job_does_not_end_soon_before_most_of_it_is_over():
+    context = with_job(showcase.make_idle_node(), limits=Limits(wall_secs=300))
+    cells = rows_of(read_page(node_page(context)), "jobs-table")["666"]
+    assert cells["Time"].text.startswith(f"4{THIN}min left")
+    assert cells["Hints"].text == ""
+    almost = with_job(showcase.make_idle_node(), limits=Limits(wall_secs=75))
+    assert rows_of(read_page(node_page(almost)), "jobs-table")["666"]["Hints"].text == "ends soon"
 
 
 def test_a_card_whose_use_is_not_told_is_not_called_idle():
