@@ -148,7 +148,7 @@ def _draw_scale(figure: Figure, axes: Axes, image: Any, heat: Heat) -> None:
     bar: Any = figure.colorbar(image, cax=place, orientation="horizontal")
     bar.outline.set_visible(False)
     low, high = (math.log10(each) for each in image.get_clim())
-    digits = (1,) if high - low > 1.2 else (1, 2, 5)
+    digits = (1,) if math.floor(high) - math.ceil(low) >= 1 else (1, 2, 5)
     ticks = [digit * 10.0**each for each in range(math.floor(low), math.ceil(high) + 1) for digit in digits]
     bar.locator = FixedLocator([each for each in ticks if low - 1e-9 <= math.log10(each) <= high + 1e-9])
     bar.formatter = FuncFormatter(lambda value, _: told(value))
