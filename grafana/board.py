@@ -37,8 +37,21 @@ def gpu_link(source: str = "__data.fields") -> tuple[str, str]:
 OF_SERIES = "__field.labels"
 
 
-def _query_variable(name: str, label: str, metric: str, of: str, description: str, *, several: bool) -> Json:
-    definition = f"label_values({metric}, {of})"
+def variable(
+    name: str,
+    label: str,
+    metric: str,
+    description: str,
+    *,
+    of: str = "",
+    several: bool = True,
+    everything: bool = True,
+) -> Json:
+    """Return a variable by values of a label (`of`, else the name) of the series `metric`.
+
+    `several` may be chosen, or `everything`, which is chosen at first; not so where a graph shows each job.
+    """
+    definition = f"label_values({metric}, {of or name})"
     found = {
         "type": "query",
         "name": name,
@@ -49,34 +62,25 @@ def _query_variable(name: str, label: str, metric: str, of: str, description: st
         "refresh": 2,
         "sort": 7 if several else 8,  # natural; of a choice of one the newest number first
         "multi": several,
-        "includeAll": several,
+        "includeAll": several and everything,
         "options": [],
         "hide": 0,
         "skipUrlSync": False,
     }
-    if several:
-        found["allValue"] = ".*"
+    if several and everything:
+        found["allValue"] = ".*"  # all of a label are also those without it
         found["current"] = {"text": ["All"], "value": ["$__all"]}
     return found
 
 
 def cluster_variable() -> Json:
-    """Return the cluster: a label that sites add, so that all of it is also those without one."""
-    return _query_variable(
+    """Return the cluster: a label that sites add."""
+    return variable(
         "cluster",
         "Cluster",
         "batch_exporter_build_info",
-        "cluster",
         "The label cluster, where the site adds one to what it scrapes.",
-        several=True,
     )
-
-
-def variable(
-    name: str, label: str, metric: str, description: str, *, of: str = "", several: bool = True
-) -> Json:
-    """Return a variable by values of a label (`of`, else the name) of the series `metric`."""
-    return _query_variable(name, label, metric, of or name, description, several=several)
 
 
 def datasource_variable() -> Json:

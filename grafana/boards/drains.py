@@ -170,7 +170,7 @@ def _when() -> list[Placed]:
 
 def _waste() -> list[Placed]:
     def by_node(metric: str) -> list[Json]:
-        return [query(f"max by (cluster, instance) ({metric}{{{OF_NODE}}}) / 3600", "{{instance}}")]
+        return [query(f"topk(10, max by (cluster, instance) ({metric}{{{OF_NODE}}})) / 3600", "{{instance}}")]
 
     def by_job(metric: str) -> list[Json]:
         return [
@@ -184,9 +184,9 @@ def _waste() -> list[Placed]:
     node, job = (links_of(dict([each(OF_SERIES)])) for each in (node_link, job_link))
     return [
         *line(
-            timeseries("Draining waste by node", "CPU time that would stay idle if the node drained from now on.",
+            timeseries("Draining waste by node", "CPU time that would stay idle if the node drained from now on; the ten highest.",
                        by_node("batch_node_draining_waste_core_seconds"), CORE_HOURS, links=node, empty="not known", many=True),
-            timeseries("Kill waste by node", "CPU time that would be lost if all jobs of the node were killed now.",
+            timeseries("Kill waste by node", "CPU time that would be lost if all jobs of the node were killed now; the ten highest.",
                        by_node("batch_node_kill_waste_core_seconds"), CORE_HOURS, links=node, empty="not known", many=True),
         ),
         *line(

@@ -62,16 +62,19 @@ def board() -> Json:
                 of="uuid",
             ),
         ],
-        [Row("Now", _now()), Row("Who uses them", _jobs()), Row("Cards", _cards()), Row("Health", _health())],
+        [
+            Row("Now", _now()),
+            Row("Who uses them", _jobs()),
+            Row("Cards: of many, the twenty with the highest values", _cards()),
+            Row("Health", _health()),
+        ],
     )
 
 
 def by_card(expression: str) -> Json:
     """Return a query whose series are named by node and the card's number."""
-    return query(
-        f"({expression}) * on ({GPU_KEY}) group_left (index) max by ({GPU_KEY}, index) (batch_gpu_info{{{G}}})",
-        CARD,
-    )
+    card = f"on ({GPU_KEY}) group_left (index) max by ({GPU_KEY}, index) (batch_gpu_info{{{G}}})"
+    return query(f"topk(20, ({expression}) * {card})", CARD)
 
 
 def _now() -> list[Placed]:

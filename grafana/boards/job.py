@@ -145,7 +145,7 @@ def _cpus_and_memory() -> list[Placed]:
                         "{{instance}}",
                     )
                 ],
-                "percentunit", high=1,
+                "percentunit",
             ),
             timeseries(
                 "Memory by node", "Memory that the kernel counts against it on each node.",
@@ -210,7 +210,7 @@ def _time() -> list[Placed]:
                     Column("Memory given", f"max by (cluster, instance) (batch_job_allocated_memory_bytes{{{J}}})", "bytes"),
                     Column("Wall limit", f"max by (cluster, instance) (batch_job_wall_limit_seconds{{{J}}})", "s"),
                     Column("Started", f"min by (cluster, instance) (batch_job_start_time_seconds{{{J}}}) * 1000",
-                           "dateTimeAsIso"),
+                           "dateTimeAsIso", width=170),
                     Column("Node goes in",
                            f'min by (cluster, instance) (batch_job_remaining_seconds{{{J},basis="shutdown"}})', "s"),
                 ],

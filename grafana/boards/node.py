@@ -55,7 +55,11 @@ def board() -> Json:
         [
             cluster_variable(),
             variable(
-                "instance", "Node", 'batch_node_cores{cluster=~"$cluster"}', "Nodes, by the address scraped."
+                "instance",
+                "Node",
+                'batch_node_cores{cluster=~"$cluster"}',
+                "Nodes, by the address scraped.",
+                everything=False,
             ),
         ],
         [

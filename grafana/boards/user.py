@@ -63,7 +63,11 @@ def board() -> Json:
         [
             cluster_variable(),
             variable(
-                "user", "User", 'batch_job_info{cluster=~"$cluster"}', "Users who have jobs in this time."
+                "user",
+                "User",
+                'batch_job_info{cluster=~"$cluster"}',
+                "Users who have jobs in this time.",
+                everything=False,
             ),
         ],
         [

@@ -171,10 +171,41 @@ def test_a_query_is_cheap(name, title, expression):
         assert window in allowed | ({"1h"} if name == "schedule" else set())
 
 
+@pytest.mark.parametrize(("name", "title", "expression"), [each for each in QUERIES if each[0] != "job"])
+def test_a_graph_has_few_series_however_large_the_site_is(name, title, expression):
+    """Series by job, node or card are the highest ones, or those of what was chosen by name."""
+    board = BOARDS[name]
+    chosen = {each["name"] for each in board["templating"]["list"] if not each["includeAll"]}
+    graphs = {panel["title"] for panel in panels_of(board) if panel["type"] == "timeseries"}
+    if title in graphs and {"job_id", "uuid"} & labels_of_series(parse(expression)):
+        assert chosen & {"instance", "user"}, title
+
+
+def labels_of_series(tree) -> set[str]:
+    """Return the labels that make series; none of topk, which bounds them."""
+    if isinstance(tree, promql.AggregateExpr):
+        return set() if "topk" in str(tree.op) else set(getattr(tree.modifier, "labels", None) or ())
+    if isinstance(tree, promql.VectorSelector):
+        return DECLARED[tree.name]
+    if isinstance(tree, promql.MatrixSelector):
+        return DECLARED[tree.vector_selector.name]
+    if isinstance(tree, promql.BinaryExpr):
+        return labels_of_series(tree.lhs) or labels_of_series(tree.rhs)
+    if isinstance(tree, promql.Call):
+        return set().union(*map(labels_of_series, tree.args))
+    inner = getattr(tree, "expr", None)
+    return set() if inner is None else labels_of_series(inner)
+
+
 @pytest.mark.parametrize(("name", "title", "expression"), QUERIES)
 def test_ended_jobs_do_not_count_as_having_anything(name, title, expression):
     """The exporter shows them for two minutes more; only a job's own page, and that of exporters, shows them too."""
-    has = {"batch_job_allocated_cpus", "batch_job_allocated_memory_bytes", "batch_job_gpu_allocated", "batch_job_info"}
+    has = {
+        "batch_job_allocated_cpus",
+        "batch_job_allocated_memory_bytes",
+        "batch_job_gpu_allocated",
+        "batch_job_info",
+    }
     names = {selector.name for selector in selectors(parse(expression))}
     if name not in {"job", "health"} and has & names:
         assert "batch_job_end_time_seconds" in names, title
@@ -183,6 +214,9 @@ def test_ended_jobs_do_not_count_as_having_anything(name, title, expression):
 def test_what_is_checked_can_fail():
     assert "batch_job_cpu_seconds" not in DECLARED
     assert "colour" not in DECLARED["batch_job_cpu_seconds_total"]
+    assert labels_of_series(parse("rate(batch_job_cpu_seconds_total[5m]) / 2")) > {"job_id"}
+    assert labels_of_series(parse("sum by (user) (batch_job_info) / 2")) == {"user"}
+    assert labels_of_series(parse("topk(3, batch_job_info) / 2")) == set()
     assert grouped(parse("sum by (a, b) (x * on (c) group_left (d) y)")) == {"a", "b", "c", "d"}
     with pytest.raises(ValueError, match="unclosed left parenthesis"):
         parse("sum(rate(x[5m])")
