@@ -34,9 +34,10 @@ from jobfeatures.schedule.shares import (
     parse_shares_of,
 )
 
-SETTLE_SECS = 600.0  # accounting may know of an end so much later
+# Accounting may know of an end so much later. A job that has left the queue for longer, and has no end, never
+# gets one: Slurm's accounting does not tell of jobs that were cancelled while they were held.
+SETTLE_SECS = 600.0
 OVERRUN_SECS = 120  # batch systems end jobs a little after their limit
-MISSING_SECS = 3600.0  # a job that is in no queue for so long, and has no end, is no job
 CHUNK_SECS = 86_400.0  # of history, asked for at once
 ACCOUNTING_SECS = 300.0  # between two questions, at least
 OTHERS_WAIT_SECS = 0.1
@@ -140,7 +141,7 @@ class LiveQuality:
             self._take_from_feed(live)
             if self._is_due():
                 rejected += self._ask_accounting(live)
-        live.forget_missing(min(table.taken_at_secs, self._told_secs) - MISSING_SECS)
+        live.forget_missing(live.horizon_secs(self._told_secs - SETTLE_SECS))
         live.settle(min(live.horizon_secs(self._told_secs), self._told_secs - SETTLE_SECS))
         found = live.quality(self._source.name, table.taken_at_secs, top_users=self._options.top_users)
         return replace(found, rejected=tuple(rejected))

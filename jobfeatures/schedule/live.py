@@ -119,7 +119,7 @@ class LiveSchedule:
         self._queue_secs.append(taken_at_secs)
 
     def forget_missing(self, before_secs: float) -> None:
-        """Drop jobs that no queue has told of since then, and no accounting of their end."""
+        """Drop jobs that no queue has told of from then on, nor accounting of their end."""
         for job_id in [job_id for job_id, seen in self._seen.items() if seen < before_secs]:
             self._remove(self._jobs[job_id])
 

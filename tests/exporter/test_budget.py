@@ -20,7 +20,7 @@ from exporter.budget import (
 )
 from exporter.collectors import COLLECTORS
 from exporter.context import job_labels
-from exporter.exposition import Family, Metric, labels
+from exporter.exposition import Family, Metric, histogram_samples, labels
 from exporter.snapshot import Accounting, GroupKey, JobSample, MemoryBytes
 from jobfeatures.model import Job, JobKey
 
@@ -235,6 +235,15 @@ def test_series_without_a_job_stay_and_the_largest_family_goes_when_they_alone_a
     assert {"batch_node_load", "batch_exporter_collector_success"} <= names
     assert found[("batch_exporter_dropped_series", "")] == 384
     assert len(found) <= 100
+
+
+def test_a_histogram_stays_whole_or_goes_whole():
+    waits = Metric("batch_schedule_wait_seconds", "histogram", "Waits.", ("batch_system", "partition", "le"))
+    samples = histogram_samples('batch_system="slurm",partition="a"', tuple(range(20)), (0,) * 21, 0)
+    found = Pages(40)([Family(waits, samples), *families(dict.fromkeys(range(8), 1.0))])
+    assert [text for name, text in found if name == waits.name] == [text for text, _ in samples]
+    found = Pages(10)([Family(waits, samples), *families(dict.fromkeys(range(8), 1.0))])
+    assert [text for name, text in found if name == waits.name] == []
 
 
 def test_the_exporters_own_series_stay_whatever_the_bound():

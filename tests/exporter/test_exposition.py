@@ -7,7 +7,16 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from exporter.exposition import Family, Metric, choose_format, escape, format_value, labels, render
+from exporter.exposition import (
+    Family,
+    Metric,
+    choose_format,
+    escape,
+    format_value,
+    histogram_samples,
+    labels,
+    render,
+)
 
 GAUGE = Metric("batch_job_processes", "gauge", "Processes of the job.", ("job_id",))
 COUNTER = Metric(
@@ -190,3 +199,44 @@ def test_the_accept_header_chooses_the_format(accept, openmetrics):
 @given(st.text(max_size=60))
 def test_any_accept_header_has_a_format(accept):
     assert choose_format(accept)[1].endswith("; charset=utf-8")
+
+
+HISTOGRAM = Metric("batch_waits_seconds", "histogram", "Waits.", ("partition", "le"), "seconds")
+
+
+def test_a_histogram_has_its_classes_sum_and_count():
+    family = Family(HISTOGRAM, histogram_samples(labels(partition='a"'), (1, 2.5), (3, 4, 9), 77))
+    assert render([family], openmetrics=False).decode() == (
+        "# HELP batch_waits_seconds Waits.\n"
+        "# TYPE batch_waits_seconds histogram\n"
+        'batch_waits_seconds_bucket{partition="a\\"",le="1.0"} 3\n'
+        'batch_waits_seconds_bucket{partition="a\\"",le="2.5"} 4\n'
+        'batch_waits_seconds_bucket{partition="a\\"",le="+Inf"} 9\n'
+        'batch_waits_seconds_sum{partition="a\\""} 77\n'
+        'batch_waits_seconds_count{partition="a\\""} 9\n'
+    )
+
+
+@given(
+    st.dictionaries(st.text(), st.lists(st.integers(0, 100), min_size=4, max_size=4), min_size=1, max_size=5),
+    st.integers() | st.floats(allow_nan=False, allow_infinity=False),
+)
+def test_prometheus_client_reads_any_histogram_in_both_formats(counts, total):
+    samples = []
+    for name, each in counts.items():
+        cumulative = [sum(each[: place + 1]) for place in range(4)]
+        samples += histogram_samples(labels(partition=name), (0.5, 1, 60), cumulative, abs(total))
+    families = [Family(HISTOGRAM, samples)]
+    for parse, openmetrics in ((parse_text, False), (parse_openmetrics, True)):
+        [found] = list(parse(render(families, openmetrics=openmetrics).decode()))
+        assert found.type == "histogram"
+        assert len(found.samples) == 6 * len({escape(name) for name in counts})
+
+
+def test_a_histogram_needs_no_labels_and_a_summary_is_one():
+    family = Family(HISTOGRAM, histogram_samples("", (1,), (0, 0), 0))
+    quantiles = Family(
+        Metric("batch_x_ratio", "summary", "X.", ("quantile",)), [(labels(quantile="0.5"), 0.25)]
+    )
+    found = list(parse_openmetrics(render([family, quantiles], openmetrics=True).decode()))
+    assert [(each.type, len(each.samples)) for each in found] == [("histogram", 4), ("summary", 1)]

@@ -316,6 +316,19 @@ def test_a_database_that_is_away_costs_nothing_but_time(clock, begin):
     assert figures(made.ask()) == offline_figures(offline(jobs, begin + DAY, 10**12, share=8000))
 
 
+def test_a_job_whose_end_nobody_tells_holds_the_others_up_for_ten_minutes(clock, begin):
+    jobs = make_log(begin, 3, count=50)
+    held = replace(jobs[0], job_id="0", submit_secs=begin, start_secs=None, end_secs=begin + 3 * DAY)
+    source = Replayed(clock, [held, *(replace(each, user=held.user) for each in jobs)])
+    made = watch(source, clock, schedule_history_secs=DAY, schedule_share="8")
+    clock.now = begin + 3 * DAY - 5
+    assert made.ask().jobs == 0
+    source.jobs.remove(held)
+    for jobs_known, secs in ((0, 300), (0, 300), (len(jobs), 400)):
+        clock.advance(secs)
+        assert (made.ask().jobs > 0) is (jobs_known > 0)
+
+
 def test_without_cpus_there_is_no_default_share(clock, begin):
     source = Replayed(clock, make_log(begin, 1, count=5), cpus=None)
     with pytest.raises(SourceError, match=r"schedule\.share is needed"):

@@ -125,3 +125,11 @@ def test_the_commands_are_those_beside_scontrol(clock, tmp_path):
 
 def test_no_two_separators_are_alike():
     assert len({make_separator() for _ in range(100)}) == 100
+
+
+def test_history_is_asked_for_by_parts_and_without_steps(command, clock, tmp_path):
+    source = SlurmCluster(clock, sacct=command("sacct"))
+    assert source.poll_history(clock.now - 200.5, clock.now - 100.5).records
+    assert '"-X", "-S", "now-201seconds", "-E", "now-100seconds"' in calls(tmp_path, "sacct")
+    source.poll_history(clock.now - 200, clock.now)
+    assert '"-X", "-S", "now-200seconds", "-E", "now",' in calls(tmp_path, "sacct")

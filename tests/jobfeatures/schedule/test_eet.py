@@ -170,3 +170,17 @@ def test_many_jobs_of_one_user_take_time_that_is_not_their_square():
     jobs = [(place, 1 + place % 7, 86400) for place in range(100_000)]
     assert ends_of(jobs, 1_000_000_000)[-1] == 99_999 + 86400
     assert ends_of(jobs, 5)[-1] > 100_000 * 86400 * 3 / 5
+
+
+@given(some_jobs, shares, st.integers(0, 30), st.integers(0, 60))
+def test_what_is_spare_is_what_jobs_of_a_second_could_have_at_once(jobs, share, since, lasting):
+    lanes, jobs = Lanes(share), in_order(jobs)
+    lanes.place(*([job[place] for job in jobs] for place in range(3)))
+    since += max((job[0] for job in jobs), default=0)
+    spare = sum(
+        lanes.copy().place([second], [request], [1]) == [second + 1]
+        for second in range(since, since + lasting)
+        for request in range(1, share + 1)
+    )
+    assert lanes.has_spare(since, since + lasting, spare)
+    assert not lanes.has_spare(since, since + lasting, spare + 1)
