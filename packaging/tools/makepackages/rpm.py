@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from makepackages.files import files_of
+from makepackages.files import files_of, settle
 from makepackages.layout import COMMANDS, NAME, PREFIX, metadata_of
 from makepackages.release import Release, date_of
 
@@ -25,6 +25,7 @@ def build_rpm(tree: Path, spec: Path, functions: str, release: Release, machine:
     shutil.copytree(tree, staged, symlinks=True)
     (staged / ZSH).parent.mkdir(parents=True, exist_ok=True)
     (staged / ZSH_OF_DEBIAN).rename(staged / ZSH)
+    settle(staged, release.epoch)
     libraries = next((staged / PREFIX[1:] / "lib").glob("python*/site-packages"))
     python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
     values = {
