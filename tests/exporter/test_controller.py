@@ -110,7 +110,9 @@ def test_a_source_that_never_answered_leaves_the_page_without_its_series(source,
     assert 'batch_exporter_source_failures_total{source="slurm-nodes"} 1\n' in page(served)
 
 
-def test_the_page_shows_partitions_the_queue_and_what_draining_would_waste(source, clock, make_job, make_table):
+def test_the_page_shows_partitions_the_queue_and_what_draining_would_waste(
+    source, clock, make_job, make_table
+):
     served = Controller(config(), clock)
     assert "no batch system has answered yet" in served.html()
     running = make_job(
