@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from exporter.web.config import SONAR, WebConfig
+from exporter.web.config import FEATURES, SONAR, WebConfig
 from exporter.web.hosts import is_loopback, parse_names
 from exporter.web.sockets import take_sockets
 from exporter.webstatus import ListenerStatus, WebStatus
@@ -50,7 +50,14 @@ class Listeners:
     @classmethod
     def from_config(cls, config: WebConfig) -> Listeners:
         """Take over what systemd hands over, where that is asked for. Raises ConfigurationError."""
-        return cls(config, take_sockets() if config.web_systemd_socket else None)
+        if not config.web_systemd_socket:
+            return cls(config)
+        inherited = take_sockets()
+        for name, address in ((FEATURES, config.features_listen_address), (SONAR, config.sonar_listen)):
+            if name in inherited and address is None:
+                told = f"a socket named {name} was handed over, and that listener is not set"
+                raise ConfigurationError("web.systemd_socket", told)
+        return cls(config, inherited)
 
     def where(self, name: str, address: str) -> Where:
         """Return where a listener listens: on its inherited sockets, else at its address."""

@@ -28,6 +28,7 @@ LOOK_SECS = 1.0
 MAX_LINE_BYTES = 2048
 MAX_HEADER_BYTES = 4096
 MAX_HEADERS = 64
+MAX_UNSENT_BYTES = 64 * 2**20  # of all answers that wait for those who asked to read them
 LINGER_SECS = 1.0
 HANDSHAKE_SECS = 5.0
 TLS_SHUTDOWN_SECS = 2.0
@@ -37,14 +38,18 @@ CROWD = "too_many_connections"
 RATE = "connection_rate"
 IDLE = "idle"
 SLOW_HEAD = "slow_head"
+SLOW_READER = "slow_reader"
 HANDSHAKE = "tls_handshake"
 NOT_ADMITTED = "client_certificate"
-ENDINGS = (CROWD, RATE, IDLE, SLOW_HEAD, HANDSHAKE, NOT_ADMITTED)
+ENDINGS = (CROWD, RATE, IDLE, SLOW_HEAD, SLOW_READER, HANDSHAKE, NOT_ADMITTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """What a listener grants. `client_rate` is connections a second of one address, 0: any number."""
+    """What a listener grants. `client_rate` is connections a second of one address, 0: any number.
+
+    `head_secs` is how long the head of a request may take, and the reading of an answer.
+    """
 
     connections: int
     idle_secs: float = IDLE_SECS
@@ -140,6 +145,7 @@ class Server(web.Server):
         self._tls = tls
         self._rates = Rates(limits.client_rate) if limits.client_rate else None
         self._open: dict[_Open, asyncio.Transport] = {}
+        self._unsent: dict[_Open, float] = {}  # since when there is something to send
         self._greeting: set[asyncio.Task[None]] = set()
 
     def __call__(self) -> RequestHandler:
@@ -187,16 +193,32 @@ class Server(web.Server):
         task.add_done_callback(self._greeting.discard)
 
     async def watch(self) -> None:
-        """End connections that have not been answered, or have not asked, for too long, for ever."""
+        """End connections that take too long to ask, to read, or to do anything at all, for ever."""
         while True:
             await asyncio.sleep(min(LOOK_SECS, self._limits.idle_secs, self._limits.head_secs))
-            now = self._loop.time()
-            for one in list(self._open):
-                head_since = getattr(one, "head_since", None)
-                if head_since is not None and head_since < now - self._limits.head_secs:
-                    self._end(one, SLOW_HEAD)
-                elif _answered_at(one) < now - self._limits.idle_secs:
-                    self._end(one, IDLE)
+            self._look(self._loop.time())
+
+    def _look(self, now: float) -> None:
+        patience = now - self._limits.head_secs
+        self._unsent = {
+            one: self._unsent.get(one, now)
+            for one, transport in self._open.items()
+            if transport.get_write_buffer_size()
+        }
+        for one in list(self._open):
+            head_since = getattr(one, "head_since", None)
+            if head_since is not None and head_since < patience:
+                self._end(one, SLOW_HEAD)
+            elif max(self._unsent.get(one, now), _answered_at(one)) < patience:
+                self._end(one, SLOW_READER)
+            elif _answered_at(one) < now - self._limits.idle_secs:
+                self._end(one, IDLE)
+        sizes = {one: self._open[one].get_write_buffer_size() for one in self._unsent if one in self._open}
+        for one in sorted(sizes, key=_answered_at):
+            if sum(sizes.values()) <= MAX_UNSENT_BYTES:
+                break
+            del sizes[one]
+            self._end(one, SLOW_READER)
 
     async def shutdown(self, timeout: float | None = None) -> None:
         """End all connections."""

@@ -6,13 +6,14 @@ import socket
 
 import pytest
 
+from exporter.web import listener
 from exporter.web.config import WebConfig
 from exporter.web.hosts import is_loopback, is_ours, parse_names
-from exporter.web.listener import check_web
+from exporter.web.listener import Listeners, check_web
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.http import connections
 
-from .conftest import HASH, PASSWORD
+from .conftest import HASH, PASSWORD, StandInDaemon
 
 USERS = f"basic_auth_users:\n  alice: {HASH}\n"
 
@@ -131,6 +132,42 @@ async def test_a_head_that_takes_too_long_ends_its_connection(serve, monkeypatch
         assert drip.exception() is not None or drip.result() == b""
         assert site.rejected("slow_head") == 1
         writer.close()
+
+
+def opened_by_a_client_that_does_not_read(site, path="/metrics"):
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect((site.host, site.port))
+    client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    return client
+
+
+async def test_who_does_not_read_an_answer_is_ended(serve, monkeypatch):
+    monkeypatch.setattr(StandInDaemon, "exposition", lambda _self, openmetrics: bytes(32 * 2**20))
+    original = connections.ConnectionLimits.__init__
+    monkeypatch.setattr(
+        connections.ConnectionLimits,
+        "__init__",
+        lambda self, **given: original(self, **{**given, "head_secs": 0.2}),
+    )
+    async with serve() as site:
+        client = opened_by_a_client_that_does_not_read(site)
+        async with asyncio.timeout(20):
+            while site.rejected("slow_reader") == 0:
+                await asyncio.sleep(0.01)
+        client.close()
+
+
+async def test_answers_that_wait_to_be_read_are_bounded_together(serve, monkeypatch):
+    monkeypatch.setattr(StandInDaemon, "exposition", lambda _self, openmetrics: bytes(32 * 2**20))
+    monkeypatch.setattr(connections, "LOOK_SECS", 0.05)
+    async with serve() as site:
+        clients = [opened_by_a_client_that_does_not_read(site) for _ in range(5)]
+        async with asyncio.timeout(20):
+            while site.rejected("slow_reader") < 3:  # two of 32 MiB are left
+                await asyncio.sleep(0.01)
+        for each in clients:
+            each.close()
 
 
 @pytest.mark.parametrize(
@@ -265,3 +302,19 @@ def test_other_listeners_take_tls_only_where_it_fits(write_config, text, setting
 def test_what_fits_is_accepted(write_config):
     check_web(WebConfig())
     check_web(WebConfig(web_config_file=write_config(TLS), web_config_for=("features",), **FEATURES))
+
+
+@pytest.mark.parametrize("name", ["features", "sonar"])
+def test_a_socket_for_a_listener_that_is_not_set_is_refused(monkeypatch, name):
+    monkeypatch.setattr(listener, "take_sockets", lambda: {"metrics": [], name: []})
+    with pytest.raises(
+        ConfigurationError, match=rf"web\.systemd_socket: a socket named {name} was handed over"
+    ):
+        Listeners.from_config(WebConfig(web_systemd_socket=True))
+
+
+def test_sockets_are_taken_only_where_that_is_asked_for(monkeypatch):
+    monkeypatch.setattr(listener, "take_sockets", lambda: {"metrics": ["a socket"]})
+    assert Listeners.from_config(WebConfig()).where("metrics", "h:1") == "h:1"
+    made = Listeners.from_config(WebConfig(web_systemd_socket=True))
+    assert made.where("metrics", "h:1") == ["a socket"]
