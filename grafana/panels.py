@@ -205,10 +205,13 @@ def stat(
     background: bool = False,
     decimals: int | None = None,
     mappings: Sequence[Json] = (),
-    graph: bool = True,
 ) -> Json:
-    """Return a single number, with its course behind it; with `text` the series' name instead."""
-    queries = [query(expression)] if isinstance(expression, str) else list(expression)
+    """Return a single number, with `text` the series' name instead.
+
+    It is asked for at the end of the time range: of a series that has ended meanwhile Grafana would show the
+    last value of a query over time as if it were true now.
+    """
+    queries = [now(expression)] if isinstance(expression, str) else list(expression)
     return panel(
         "stat",
         title,
@@ -222,7 +225,7 @@ def stat(
         },
         options={
             "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
-            "graphMode": "area" if graph and not text else "none",
+            "graphMode": "none",
             "colorMode": "background" if background else "value",
             "justifyMode": "center",
             "textMode": "name" if text else "auto",

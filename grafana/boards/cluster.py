@@ -59,9 +59,9 @@ def _now() -> list[Placed]:
     return line(
         stat("Nodes", "Nodes that the batch system knows.", f"sum(batch_cluster_nodes{{{P}}})", empty=NO_CONTROLLER),
         stat("Down", "Nodes that the batch system calls down.", f'sum(batch_cluster_nodes{{{P},state="DOWN"}})',
-             thresholds=ANY_IS_BAD, empty="–", graph=False),
+             thresholds=ANY_IS_BAD, empty="–"),
         stat("Draining", "Nodes that take no more jobs.", f'sum(batch_cluster_nodes_flagged{{{P},flag="DRAIN"}})',
-             thresholds=ANY_IS_WORTH_A_LOOK, empty="–", graph=False),
+             thresholds=ANY_IS_WORTH_A_LOOK, empty="–"),
         stat("CPUs allocated", "Of all CPUs, those of nodes that start no jobs included.",
              f'sum(batch_cluster_cpus{{{P},kind="allocated"}}) / sum(batch_cluster_cpus{{{P}}})', "percentunit",
              decimals=0),

@@ -79,13 +79,13 @@ def _drains() -> list[Placed]:
     return [
         *line(
             stat("Draining", "Nodes that take no more jobs, or have a time to go.",
-                 f"sum(max by ({NODE}) (batch_node_draining{{{OF_NODE}}}))", thresholds=ANY_IS_WORTH_A_LOOK, graph=False),
+                 f"sum(max by ({NODE}) (batch_node_draining{{{OF_NODE}}}))", thresholds=ANY_IS_WORTH_A_LOOK),
             stat("Shutdowns planned", "Nodes that have a time to go.",
-                 f"count(max by ({NODE}) (batch_node_shutdown_time_seconds{{{OF_NODE}}}))", empty="none", graph=False),
+                 f"count(max by ({NODE}) (batch_node_shutdown_time_seconds{{{OF_NODE}}}))", empty="none"),
             stat("Next shutdown in", "Of the node that goes first.", f"min({LEAVING})", "s", empty="none is planned",
-                 thresholds=steps(RED, (0, ORANGE), (3600, GREEN)), graph=False),
+                 thresholds=steps(RED, (0, ORANGE), (3600, GREEN))),
             stat("Jobs cut off", "Jobs whose wall limit comes after the shutdown of their node.",
-                 f"count({TOO_LONG})", thresholds=ANY_IS_BAD, empty="none", graph=False),
+                 f"count({TOO_LONG})", thresholds=ANY_IS_BAD, empty="none"),
             stat("Jobs on draining nodes", "Jobs that have to end before these nodes are empty.",
                  f"sum((count by ({NODE}) ({INFO})) * on ({NODE}) max by ({NODE}) (batch_node_draining{{{OF_NODE}}}))",
                  empty="none"),

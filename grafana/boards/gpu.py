@@ -91,7 +91,7 @@ def _now() -> list[Placed]:
              decimals=0),
         stat("Power", "What all cards draw.", f"sum(batch_gpu_power_watts{{{G}}})", "watt", empty="not told"),
         stat("Failing", "Cards whose driver tells of a failure.", f"sum(batch_gpu_failing{{{G}}} > bool 0)",
-             thresholds=ANY_IS_BAD, empty=NONE, graph=False),
+             thresholds=ANY_IS_BAD, empty=NONE),
         stat("Hottest", "Temperature of the hottest card.", f"max(batch_gpu_temperature_celsius{{{G}}})", "celsius",
              thresholds=steps(GREEN, (80, ORANGE), (90, RED)), empty="not told"),
         height=4,
@@ -168,9 +168,9 @@ def _health() -> list[Placed]:
     return line(
         stat("Drivers that answer", "Drivers that answered in full, of all that were asked.",
              f"sum(batch_gpu_driver_up{{{OF_NODE}}}) / count(batch_gpu_driver_up{{{OF_NODE}}})", "percentunit",
-             thresholds=steps(RED, (1, GREEN)), empty=NONE, graph=False),
+             thresholds=steps(RED, (1, GREEN)), empty=NONE),
         stat("Oldest figures", "Age of the figures of the card that was not read for longest.",
-             f"max(batch_gpu_age_seconds{{{G}}})", "s", thresholds=steps(GREEN, (60, ORANGE), (300, RED)), empty=NONE, graph=False),
+             f"max(batch_gpu_age_seconds{{{G}}})", "s", thresholds=steps(GREEN, (60, ORANGE), (300, RED)), empty=NONE),
         timeseries("Processes", "Processes on cards, and those of them that this node does not know.",
                    [
                        query(f"sum(batch_gpu_processes{{{G}}})", "on cards"),

@@ -75,18 +75,18 @@ def _job() -> list[Placed]:
     limit = f"sum(batch_job_memory_limit_bytes{{{J}}} or batch_job_allocated_memory_bytes{{{J}}})"
     return [
         *line(
-            stat("User", "Whose job it is.", [now(f"max by (user) (batch_job_info{{{J}}})", "{{user}}")], text=True,
+            stat("User", "Whose job it is.", [now(f"max by (user) (last_over_time(batch_job_info{{{J}}}[$__range]))", "{{user}}")], text=True,
                  empty="not known"),
-            stat("Name", "What the user called it.", [now(f"max by (name) (batch_job_info{{{J}}})", "{{name}}")],
+            stat("Name", "What the user called it.", [now(f"max by (name) (last_over_time(batch_job_info{{{J}}}[$__range]))", "{{name}}")],
                  text=True, empty="none"),
             stat("Partition", "Where it was submitted to.",
-                 [now(f"max by (partition) (batch_job_info{{{J}}})", "{{partition}}")], text=True, empty="none"),
+                 [now(f"max by (partition) (last_over_time(batch_job_info{{{J}}}[$__range]))", "{{partition}}")], text=True, empty="none"),
             stat("State", "What the batch system says of it.",
                  [now(f"max by (state) (batch_job_state{{{J}}} == 1)", "{{state}}")], text=True, empty="not told"),
-            stat("Nodes", "Nodes on which it is seen.", f"count(batch_job_info{{{J}}})", graph=False),
+            stat("Nodes", "Nodes on which it is seen.", f"count(last_over_time(batch_job_info{{{J}}}[$__range]))"),
             stat("Runs for", "Time since its start, or until its end.",
-                 f"(min(batch_job_end_time_seconds{{{J}}}) or vector(time()))"
-                 f" - on () min(batch_job_start_time_seconds{{{J}}})", "s", graph=False),
+                 f"(min(last_over_time(batch_job_end_time_seconds{{{J}}}[$__range])) or vector(time()))"
+                 f" - on () min(last_over_time(batch_job_start_time_seconds{{{J}}}[$__range]))", "s"),
             height=3,
         ),
         *line(
@@ -103,7 +103,7 @@ def _job() -> list[Placed]:
             stat("Lost if killed", "CPU time that would be lost if it was killed now.",
                  f"sum(batch_job_kill_waste_core_seconds{{{J}}}) / 3600", "suffix:core h", empty="not known"),
             stat("OOM kills", "Its processes that the kernel killed for want of memory.",
-                 f"sum(batch_job_oom_kills_total{{{J}}})", thresholds=ANY_IS_BAD, empty="not told", graph=False),
+                 f"sum(batch_job_oom_kills_total{{{J}}})", thresholds=ANY_IS_BAD, empty="not told"),
             height=4,
         ),
     ]  # fmt: skip
@@ -205,11 +205,11 @@ def _time() -> list[Placed]:
                     Label("account", "Account"), Label("partition", "Partition"), Label("cluster", "Cluster", width=90),
                 ],
                 [
-                    Column("Info", f"max by ({key}) (batch_job_info{{{J}}})", hidden=True),
-                    Column("CPUs", f"max by (cluster, instance) (batch_job_allocated_cpus{{{J}}})"),
-                    Column("Memory given", f"max by (cluster, instance) (batch_job_allocated_memory_bytes{{{J}}})", "bytes"),
-                    Column("Wall limit", f"max by (cluster, instance) (batch_job_wall_limit_seconds{{{J}}})", "s"),
-                    Column("Started", f"min by (cluster, instance) (batch_job_start_time_seconds{{{J}}}) * 1000",
+                    Column("Info", f"max by ({key}) (last_over_time(batch_job_info{{{J}}}[$__range]))", hidden=True),
+                    Column("CPUs", f"max by (cluster, instance) (last_over_time(batch_job_allocated_cpus{{{J}}}[$__range]))"),
+                    Column("Memory given", f"max by (cluster, instance) (last_over_time(batch_job_allocated_memory_bytes{{{J}}}[$__range]))", "bytes"),
+                    Column("Wall limit", f"max by (cluster, instance) (last_over_time(batch_job_wall_limit_seconds{{{J}}}[$__range]))", "s"),
+                    Column("Started", f"min by (cluster, instance) (last_over_time(batch_job_start_time_seconds{{{J}}}[$__range])) * 1000",
                            "dateTimeAsIso", width=170),
                     Column("Node goes in",
                            f'min by (cluster, instance) (batch_job_remaining_seconds{{{J},basis="shutdown"}})', "s"),

@@ -108,7 +108,6 @@ def _now() -> list[Placed]:
             "Nodes of these that take no more jobs, or have a time to go.",
             f"sum(max by (cluster, instance, node) (batch_node_draining{{{OF_NODE}}}))",
             thresholds=ANY_IS_WORTH_A_LOOK,
-            graph=False,
         ),
         stat(
             "OOM kills",
@@ -116,14 +115,12 @@ def _now() -> list[Placed]:
             f"sum(increase(batch_node_oom_kills_total{{{OF_NODE}}}[$__range]))",
             thresholds=ANY_IS_BAD,
             decimals=0,
-            graph=False,
         ),
         stat(
             "Up since",
             "Time since the node that was booted last.",
             f"time() - max(batch_node_boot_time_seconds{{{OF_NODE}}})",
             "s",
-            graph=False,
         ),
         height=4,
     )

@@ -74,11 +74,11 @@ def _now() -> list[Placed]:
         stat("Certainly late", "Jobs that wait or run, and certainly end late.",
              f'sum(batch_schedule_unfinished_jobs{{{S},verdict="certainly_late"}})', empty=NONE,
              thresholds=steps(GREEN, (1, ORANGE))),
-        stat("Users", "Whose jobs have ended.", f"sum(batch_schedule_users{{{S}}})", empty=NONE, graph=False),
+        stat("Users", "Whose jobs have ended.", f"sum(batch_schedule_users{{{S}}})", empty=NONE),
         stat("A fair share", "CPUs that a user may expect by default.", f"max(batch_schedule_share_cpus{{{S}}})", "none",
-             empty=NONE, graph=False),
+             empty=NONE),
         stat("Median wait", "Half of the jobs that ended in the time shown had waited at most as long.",
-             _quantile(0.5, "batch_schedule_wait_seconds"), "s", empty="no job ended", graph=False),
+             _quantile(0.5, "batch_schedule_wait_seconds"), "s", empty="no job ended"),
         height=4,
     )  # fmt: skip
 

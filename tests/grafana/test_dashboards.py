@@ -148,6 +148,13 @@ def test_a_panel_explains_itself(name, panel):
         assert target["datasource"]["uid"] == "${datasource}"
 
 
+@pytest.mark.parametrize(("name", "panel"), PANELS, ids=[f"{name}: {each['title']}" for name, each in PANELS])
+def test_what_is_shown_as_present_is_asked_for_now(name, panel):
+    """Of a query over time Grafana takes a series' last value, also where the series has ended long ago."""
+    if panel["type"] in {"stat", "bargauge", "table"}:
+        assert all(target["instant"] and not target["range"] for target in panel["targets"])
+
+
 @pytest.mark.parametrize(("name", "title", "expression"), QUERIES)
 def test_a_query_asks_for_what_the_exporter_shows(name, title, expression):
     tree = parse(expression)

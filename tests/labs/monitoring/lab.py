@@ -197,7 +197,7 @@ class Lab:
         interval = f"{self.interval_secs:g}s"
         config = {
             "global": {"scrape_interval": interval, "evaluation_interval": interval},
-            "rule_files": [str(each) for each in self.rules],
+            "rule_files": [str(Path(each).absolute()) for each in self.rules],
             "scrape_configs": [{"job_name": name, "static_configs": each} for name, each in jobs.items()],
         }
         file = self.directory / "prometheus.yml"
