@@ -1,7 +1,8 @@
 """How good a schedule was: what users waited for, and whether it kept what a fair share promises.
 
 jobs.py      a log of jobs as arrays, of any format
-choosing.py  which jobs count, and why the others do not
+reasons.py   the rules by which jobs count, for one as for arrays
+choosing.py  which jobs of a log count, and why the others do not
 metrics.py   wait, response, slowdown; use and queue over time
 shares.py    what share of the machine a user may expect
 eet.py       the expected end time of a user's jobs by that share
@@ -11,5 +12,12 @@ partitions.py  the same of a log in several files, by whatever runs functions: D
 reading.py   files → logs
 tables.py    results as text and as rows
 
-All but eet.py and shares.py need numpy, the extra ``analysis``.
+While jobs run, in the controller role:
+
+facts.py     what accounting and a queue tell of a job
+outlook.py   bounds of the expected ends of jobs that have not ended
+live.py      expected ends and sums kept up to date; tally.py: sums that do not depend on the order
+quality.py   what is known at one moment
+
+These, eet.py, shares.py and reasons.py do without numpy; the others need it: the extra ``analysis``.
 """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -424,6 +426,12 @@ def test_a_broken_accounting_leaves_the_last_figures_and_shows_in_the_sources(se
     assert 'batch_exporter_source_up{source="slurm-schedule"} 0\n' in text
     assert 'batch_exporter_source_failures_total{source="slurm-schedule"} 1\n' in text
     assert 'batch_exporter_source_up{source="slurm-queue"} 1\n' in text
+
+
+def test_it_needs_no_numpy():
+    code = "import sys, exporter.controller, exporter.serve; print('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_where_the_collector_is_off_accounting_is_not_asked(clock, begin, monkeypatch):

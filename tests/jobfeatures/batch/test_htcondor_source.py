@@ -19,6 +19,7 @@ from jobfeatures.batch.htcondor.source import YOUNG_SECS, CondorSource
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.model import JobKey, JobState, NodeNotice
+from jobfeatures.schedule.facts import from_accounting, why_not
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "htcondor"
 
@@ -336,6 +337,11 @@ def test_accounting_joins_queue_and_history(pool, tmp_path):
     )  # by its history
     assert (records["4712.0"].state, records["4715.0"].state) == ("PENDING", "RUNNING")
     assert "'-completedsince', '999', '-limit'" in (tmp_path / "calls").read_text()
+    ended = [each for each in map(from_accounting, records.values()) if each.end_secs is not None]
+    assert {each.job_id: why_not(each) for each in ended} == {
+        **dict.fromkeys(("4711.3", "4714.0", "4717.0")),
+        "4716.0": "never_started",
+    }
 
 
 @pytest.mark.parametrize(

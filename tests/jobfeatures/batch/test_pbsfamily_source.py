@@ -17,6 +17,7 @@ from jobfeatures.batch.torque import make_source as make_torque_source
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.model import JobKey, JobState, NodeNotice
+from jobfeatures.schedule.facts import from_accounting, why_not
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -342,6 +343,8 @@ def test_accounting_is_read_from_the_days_since_then(server: Server, clock) -> N
     assert (found["123"].state, found["123"].elapsed_secs) == ("COMPLETED", 3600)
     assert found["123"].requested_memory_per_node_bytes == 6 * 2**30
     assert found["126"].state == "RUNNING"
+    facts = {each.job_id: each for each in map(from_accounting, accounting.records)}
+    assert (why_not(facts["123"]), facts["126"].end_secs) == (None, None)
 
 
 # ---------------------------------------------------------------- small parts
