@@ -39,6 +39,7 @@ NODE = "cluster, instance, node"
 CORE_HOURS = "suffix:core h"
 HORIZONS = {"now": 0, "in 15 min": 900, "in 1 h": 3600, "in 4 h": 14400, "in 12 h": 43200, "in 24 h": 86400}
 INFO = running("batch_job_info", OF_NODE)
+OF_KNOWN_USER = running("batch_job_info", f'{OF_NODE},user!=""')
 LEAVING = f"(batch_node_shutdown_time_seconds{{{OF_NODE}}} - time())"
 ALLOCATED_CPUS = running("batch_job_allocated_cpus", OF_NODE)
 ALLOCATED_MEMORY = f"batch_job_allocated_memory_bytes{{{OF_NODE}}}"  # joined to INFO
@@ -207,7 +208,7 @@ def _anyway() -> list[Placed]:
     def by_user(expression: str) -> list[Json]:
         return [
             query(
-                f"topk(10, sum by (user) ({expression} * on ({JOB_KEY}) group_left (user) {INFO}))",
+                f"topk(10, sum by (user) ({expression} * on ({JOB_KEY}) group_left (user) {OF_KNOWN_USER}))",
                 "{{user}}",
             )
         ]

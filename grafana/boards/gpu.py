@@ -38,6 +38,7 @@ RATE = "$__rate_interval"
 G = f'{OF_NODE},uuid=~"$gpu"'
 BUSY = f"rate(batch_gpu_busy_seconds_total{{{G}}}[{RATE}])"
 INFO = running("batch_job_info", OF_NODE)
+OF_KNOWN_USER = running("batch_job_info", f'{OF_NODE},user!=""')
 GPU_ALLOCATED = running("batch_job_gpu_allocated", G)
 ALLOCATED = f"sum({GPU_ALLOCATED})"
 CARD = "{{instance}} GPU {{index}}"
@@ -132,11 +133,11 @@ def _jobs() -> list[Placed]:
                        ], "none", overrides=[line_over_stack("all")], empty=NONE),
             timeseries("Use by user", "Cards that the jobs of each user keep busy.",
                        [query(f"sum by (user) (batch_job_gpu_utilization_ratio{{{G}}} * on ({JOB_KEY}) group_left (user)"
-                              f" {INFO})", "{{user}}")], "none", stacked=True, empty="nobody"),
+                              f" {OF_KNOWN_USER})", "{{user}}")], "none", stacked=True, empty="nobody"),
             timeseries("Idle while allocated, by user", "Cards that jobs of each user have and leave idle.",
                        [query(f"sum by (user) (clamp_min({GPU_ALLOCATED} - on ({JOB_KEY}, uuid)"
                               f" batch_job_gpu_utilization_ratio{{{G}}}, 0) * on ({JOB_KEY}) group_left (user)"
-                              f" {INFO})", "{{user}}")], "none", stacked=True, empty="nobody"),
+                              f" {OF_KNOWN_USER})", "{{user}}")], "none", stacked=True, empty="nobody"),
         ),
     ]  # fmt: skip
 

@@ -344,6 +344,7 @@ def _leaving() -> list[Placed]:
             [query(f"max by ({ROW_KEY}) ({remaining}) / 3600", JOB)],
             "h",
             links=links_of(dict([job_link(OF_SERIES)])),
+            many=True,
             low=None,
             empty="no jobs with a known end",
         ),

@@ -171,8 +171,8 @@ def _waste() -> list[Placed]:
         ),
         *line(
             timeseries("GPUs held idle", "Cards that jobs have and that computed for less than a twentieth of the time.",
-                       [query(f"sum by (job_id) (({gpus}) * on ({JOB_KEY}) group_left () {INFO})", "job {{job_id}}")],
-                       "none", stacked=True, empty="no GPUs"),
+                       [query(f"sum by (job_id) (({gpus}) * on ({JOB_KEY}) group_left () {INFO}) > 0", "job {{job_id}}")],
+                       "none", stacked=True, empty="none"),
             timeseries("Lost if killed now", "CPU time that would be lost if the jobs were killed, and idle if they drained.",
                        [
                            query(f"sum(batch_job_kill_waste_core_seconds{{{OF_CLUSTER}}} {OWN}) / 3600", "killed"),
@@ -196,7 +196,7 @@ def _punctuality() -> list[Placed]:
             bars("Jobs ended late", "Part of each user's jobs that ended after the time that the default share promises.",
                  [now(f"sort_desc(topk(10, max by (user) ({veet})))", "{{user}}")], "percentunit", thresholds=late, high=1,
                  empty=only, decimals=0, links=links_of(dict([user_link(OF_SERIES)]))),
-            6, 9,
+            8, 9,
         ),
         (
             timeseries("Jobs ended late over time", "The same over time, beside the user in the middle.",
@@ -204,11 +204,11 @@ def _punctuality() -> list[Placed]:
                            query(f"max by (user) ({veet})", "{{user}}"),
                            query(f'max(batch_schedule_veet_ratio{{{OF_CLUSTER},quantile="0.5"}})', "median of all users"),
                        ], "percentunit", overrides=[line_over_stack("median of all users")], empty=only, many=True),
-            9, 9,
+            8, 9,
         ),
         (
             timeseries("Weighted tardiness", "How much later than promised, times CPUs, added up since the controller's start.",
                        [query(f"sum by (user) ({weighted}) / 3600", "{{user}}")], "suffix:core h", empty=only, many=True),
-            9, 9,
+            8, 9,
         ),
     ]  # fmt: skip
