@@ -100,7 +100,7 @@ def _simulate(arguments: argparse.Namespace, asked: Simulation, zone: tzinfo | N
         print(f"jobfeatures: {name}: not simulated: {log.unreadable} × unreadable", file=sys.stderr)
     print(
         f"jobfeatures: {name}: {len(waits)} jobs, policy {policy.value}, {workload.pool.text}, "
-        f"mean wait {waits.mean():.6g} s",
+        f"mean wait {waits.mean() / workload.ticks:.6g} s",
         file=sys.stderr,
     )
     return DONE

@@ -24,7 +24,7 @@ from jobfeatures.formats.swf.lines import format_job
 from jobfeatures.joblog import JobRecord, Number
 from jobfeatures.schedule.jobs import Array, whole_jobs
 from jobfeatures.simulate.policies import Fairshare, Policy
-from jobfeatures.simulate.workload import Workload
+from jobfeatures.simulate.workload import Workload, seconds
 
 # What a header tells of jobs and of where they are from; a simulation changes nothing of it.
 KEPT: Final = (
@@ -32,7 +32,6 @@ KEPT: Final = (
     "MaxMemory", "AllowOveruse", "MaxQueues", "Queues", "Queue", "MaxPartitions", "Partitions", "Partition",
 )  # fmt: skip
 _NAMES = re.compile(r"(?:user|group|executable) -?[0-9]{1,9} is ")
-PRECISION: Final = 6  # decimals of a second
 
 
 def describe(source: str, workload: Workload, policy: Policy, rules: Fairshare) -> list[tuple[str, str]]:
@@ -73,7 +72,8 @@ def record_lines(
 ) -> Iterator[str]:
     """Return the lines of a schedule of jobs that were read as records, without newlines."""
     found = []
-    for place, wait in zip(workload.position.tolist(), waits.tolist(), strict=True):
+    spans = seconds(waits, workload.ticks).tolist()
+    for place, wait in zip(workload.position.tolist(), spans, strict=True):
         record = records[place]
         start = (record.submit_secs or 0) + wait
         ran = (record.end_secs or 0) - (record.start_secs or 0) - (record.suspended_secs or 0)
@@ -89,7 +89,7 @@ def _make_jobs(table: dict[str, Array], workload: Workload, waits: Array) -> lis
     """Return the jobs in order of submission: numbers stay where all are different ones from 1."""
     which = workload.position
     picked = {name: table[name][which].tolist() for name in FIELDS}
-    picked["wait_secs"] = [round(wait, PRECISION) for wait in waits.tolist()]
+    picked["wait_secs"] = seconds(waits, workload.ticks).tolist()
     for name in TIME_FIELDS:
         picked[name] = [_plain(value) for value in picked[name]]
     picked["processors"] = [

@@ -123,7 +123,7 @@ def run_policy(
     *,
     progress: Tick | None = None,
 ) -> Array:
-    """Return how many seconds after its submission each job starts. Raises ScheduleError."""
+    """Return how many ticks after its submission each job starts. Raises ScheduleError."""
     starts = simulate(
         workload.jobs, workload.machine(), policy, rules, ticks=workload.ticks, progress=progress
     )
@@ -131,23 +131,23 @@ def run_policy(
     waits = [start - submit for start, submit in zip(starts, submits, strict=True)]
     if max(starts) + max(workload.jobs.runtimes) >= MOST:
         raise ScheduleError(f"{log.name}: jobs would end later than any clock shows")
-    found = np.array(waits, dtype=np.int64)
-    return found if workload.ticks == 1 else found / workload.ticks
+    return np.array(waits, dtype=np.int64)
 
 
 def make_log(log: ScheduleLog, workload: Workload, waits: Array, name: str) -> ScheduleLog:
     """Return the simulated schedule as a log: of the jobs that were simulated, in order of arrival."""
-    which = workload.position
-    start = log.submit[which] + waits
-    runtime = log.runtime[which]
+    which, ticks = workload.position, workload.ticks
+    submit = np.array(_in_ticks(log.submit[which], ticks), dtype=np.int64)
+    runtime = np.array(workload.jobs.runtimes, dtype=np.int64)
+    start = submit + waits
     return replace(
         log,
         name=name,
-        submit=log.submit[which],
-        eligible=None if log.eligible is None else log.eligible[which],
-        start=start,
-        end=start + runtime,
-        runtime=runtime,
+        submit=seconds(submit, ticks),
+        eligible=None if log.eligible is None else np.round(log.eligible[which], 6),  # microseconds
+        start=seconds(start, ticks),
+        end=seconds(start + runtime, ticks),
+        runtime=seconds(runtime, ticks),
         is_cancelled=log.is_cancelled[which],
         cpus=log.cpus[which],
         memory_kib=None if log.memory_kib is None else log.memory_kib[which],
@@ -168,6 +168,11 @@ def tell(workload: Workload) -> list[str]:
         *(f"not simulated: {count} × {REASONS[reason]}" for reason, count in workload.skipped.items()),
         *workload.notes,
     ]
+
+
+def seconds(times: Array, ticks: int) -> Array:
+    """Return ticks as seconds: equal ones are equal."""
+    return times if ticks == 1 else times / ticks
 
 
 def _taken(labels: Labels, which: Array) -> Labels:

@@ -1,0 +1,46 @@
+"""Real logs, where somebody has them beside the project: JOBFEATURES_DATA names a folder with ``swf/`` in it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
+
+from jobfeatures.formats.swf.check import ERROR, check_log
+from jobfeatures.schedule.choosing import ScheduleError
+from jobfeatures.schedule.metrics import compute_peak
+from jobfeatures.schedule.reading import read_whole
+from jobfeatures.simulate.policies import Fairshare, Policy
+from jobfeatures.simulate.pools import one_pool
+from jobfeatures.simulate.swfschedule import describe, swf_lines
+from jobfeatures.simulate.workload import choose_pool, make_log, make_workload, run_policy
+
+FOLDER = os.environ.get("JOBFEATURES_DATA")
+pytestmark = pytest.mark.skipif(FOLDER is None, reason="JOBFEATURES_DATA names no folder of public logs")
+LOGS = sorted(Path(FOLDER, "swf").glob("*.swf*")) if FOLDER else []
+
+
+@pytest.mark.parametrize("part", [1, 2, 4])
+@pytest.mark.parametrize("path", LOGS, ids=[path.name for path in LOGS])
+def test_real_logs_are_simulated_on_their_machine_and_on_parts_of_it(path, part):
+    read = read_whole(str(path))
+    log = read.log
+    if not len(log):
+        with pytest.raises(ScheduleError, match="holds no jobs"):
+            make_workload(log, one_pool(1))
+        return
+    pool = one_pool(max(1, choose_pool(log).processors // part))
+    workload = make_workload(log, pool)
+    waits = {policy: run_policy(log, workload, policy) for policy in Policy}
+    for policy, found in waits.items():
+        made = make_log(log, workload, found, policy.value)
+        assert found.min() >= 0
+        assert compute_peak(made.start, made.end, made.cpus) <= pool.processors
+        if policy is Policy.FIFO:
+            assert (made.start[1:] >= made.start[:-1]).all()
+        about = describe(path.name, workload, policy, Fairshare())
+        assert [
+            each for each in check_log(swf_lines(read.columns, workload, found, about)) if each.level == ERROR
+        ] == []
+    assert waits[Policy.EASY].mean() <= waits[Policy.FIFO].mean()
