@@ -143,10 +143,10 @@ class LiveSchedule:
             self._jobs[job_id] = user.open[job_id] = facts
             return True
         self._remove(known)
-        return self._apply_unknown(facts)
+        return self._insert(facts)
 
     def _apply_unknown(self, facts: JobFacts) -> bool:
-        """Take in a job that is not among those that are not settled."""
+        """Take in a job that is settled, or has not been told of."""
         ended = facts.end_secs
         settled = self._settled.get(facts.job_id)
         if settled is not None and (settled[0].submit_secs or 0) >= (facts.submit_secs or 0):
@@ -154,10 +154,15 @@ class LiveSchedule:
                 self._settled[facts.job_id] = facts, settled[1]
                 self._skipped[LATE] += 1
             return False
+        return (ended is None or ended > self._forgotten_secs) and self._insert(facts)
+
+    def _insert(self, facts: JobFacts) -> bool:
+        """Take in a job that is not known."""
+        ended = facts.end_secs
         if ended is None:
             if facts.user is None or not _is_placeable(facts):
                 return False
-        elif ended < self.begin_secs or ended <= self._forgotten_secs:
+        elif ended < self.begin_secs:
             return False
         else:
             reason = why_not(facts)
@@ -173,7 +178,7 @@ class LiveSchedule:
         if user.settled_to is not None and order_of(facts) < user.settled_to:
             if ended is not None:
                 self._skipped[LATE] += 1
-                self._settled[facts.job_id] = facts, self._forgotten_secs + self._remember_secs
+                self._remember(facts, self._forgotten_secs + self._remember_secs)
             return False
         if ended is not None:
             self._observe(facts, 1)
@@ -283,7 +288,13 @@ class LiveSchedule:
 
     def _note_settled(self, facts: JobFacts, horizon_secs: float) -> None:
         del self._jobs[facts.job_id]
-        self._settled[facts.job_id] = facts, horizon_secs
+        self._remember(facts, horizon_secs)
+
+    def _remember(self, facts: JobFacts, horizon_secs: float) -> None:
+        """Remember a job until none that ended as early can be new, as is told by its end alone."""
+        if facts.end_secs is not None and facts.end_secs > horizon_secs - self._remember_secs:
+            self._settled.pop(facts.job_id, None)
+            self._settled[facts.job_id] = facts, horizon_secs
 
     def _lanes(self, name: str, user: _User) -> Lanes:
         if user.lanes is None:

@@ -330,6 +330,28 @@ def test_a_job_is_not_counted_again_for_as_long_as_it_may_be_told_again():
         assert made.quality("slurm", horizon).jobs == 1
 
 
+def test_a_job_that_waits_behind_another_can_be_corrected_however_long_ago_it_ended():
+    made = live(remember_secs=100)
+    made.apply_queue([job("1", end=None)], 10)
+    made.apply_ended([job("2", submit=1, start=1, end=10)])
+    made.settle(1000)
+    made.apply_ended([job("2", submit=1, start=1, end=12, cpus=2), job("1", end=1001)])
+    made.settle(1001)
+    found = made.quality("slurm", 1001)
+    assert (found.jobs, found.violated, found.wait_secs["batch"].counts[-1]) == (2, 0, 2)
+
+
+def test_history_is_not_remembered_job_by_job():
+    made = live(remember_secs=100)
+    made.apply_ended(job(str(number), submit=number, start=number, end=number + 1) for number in range(1000))
+    made.settle(1000)
+    assert made.quality("slurm", 1000).jobs == 1000
+    assert len(made._settled) == 100
+    made.apply_ended(job(str(number), submit=number, start=number, end=number + 1) for number in range(1000))
+    made.settle(1100)
+    assert made.quality("slurm", 1000).jobs == 1000
+
+
 def test_what_is_settled_takes_no_room_after_a_while():
     made = live(remember_secs=100)
     for number in range(1000):
