@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import socket
 
 import pytest
@@ -134,12 +135,15 @@ async def test_a_head_that_takes_too_long_ends_its_connection(serve, monkeypatch
         writer.close()
 
 
-def opened_by_a_client_that_does_not_read(site, path="/metrics"):
-    client = socket.socket()
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    client.connect((site.host, site.port))
-    client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-    return client
+@contextlib.contextmanager
+def clients_that_do_not_read(site, count):
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            client = stack.enter_context(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect((site.host, site.port))
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        yield
 
 
 async def test_who_does_not_read_an_answer_is_ended(serve, monkeypatch):
@@ -151,23 +155,20 @@ async def test_who_does_not_read_an_answer_is_ended(serve, monkeypatch):
         lambda self, **given: original(self, **{**given, "head_secs": 0.2}),
     )
     async with serve() as site:
-        client = opened_by_a_client_that_does_not_read(site)
-        async with asyncio.timeout(20):
-            while site.rejected("slow_reader") == 0:
-                await asyncio.sleep(0.01)
-        client.close()
+        with clients_that_do_not_read(site, 1):
+            async with asyncio.timeout(60):
+                while site.rejected("slow_reader") == 0:
+                    await asyncio.sleep(0.01)
 
 
 async def test_answers_that_wait_to_be_read_are_bounded_together(serve, monkeypatch):
     monkeypatch.setattr(StandInDaemon, "exposition", lambda _self, openmetrics: bytes(32 * 2**20))
     monkeypatch.setattr(connections, "LOOK_SECS", 0.05)
     async with serve() as site:
-        clients = [opened_by_a_client_that_does_not_read(site) for _ in range(5)]
-        async with asyncio.timeout(20):
-            while site.rejected("slow_reader") < 3:  # two of 32 MiB are left
-                await asyncio.sleep(0.01)
-        for each in clients:
-            each.close()
+        with clients_that_do_not_read(site, 5):
+            async with asyncio.timeout(60):
+                while site.rejected("slow_reader") < 3:  # two of 32 MiB are left
+                    await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize(
