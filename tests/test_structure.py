@@ -69,6 +69,7 @@ PURE = {
     "jobfeatures.batch.gridengine.writing",
     "jobfeatures.batch.gridengine.xml",
     "jobfeatures.quantities",
+    "jobfeatures.series",
     "jobfeatures.check.consistency",
     "jobfeatures.check.forms",
     "jobfeatures.check.listing",

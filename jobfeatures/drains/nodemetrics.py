@@ -6,14 +6,13 @@ Reading these works for one node and for a thousand, and needs no rights on them
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from jobfeatures.errors import ParseError, shown
+from jobfeatures.series import Series, parse_lines, parse_vector
 from jobfeatures.status.waste import Basis
 
 ALLOCATED = "batch_job_allocated_cpus"
@@ -30,20 +29,6 @@ NAMES = (ALLOCATED, INFO, REMAINING, DRAINING, KILL, USED, PRIORITY, POSTPONABLE
 # What stands where a batch system's name does and is none; and the sum of jobs beyond a page's budget.
 NO_BATCH_SYSTEM = frozenset({"none", "container", "service", "session"})
 OTHERS = "other"
-MAX_SERIES = 1_000_000
-
-_LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"(?:,|\Z)')
-_LINE = re.compile(r'([A-Za-z_:][A-Za-z0-9_:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})? (\S+)(?: \S+)?\Z')
-_ESCAPE = re.compile(r"\\(.)")
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """One series: its name, its other labels, its value."""
-
-    name: str
-    labels: Mapping[str, str]
-    value: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,76 +64,24 @@ class SeenNode:
 
 
 def parse_page(text: str, *, source: str = "") -> list[Series]:
-    """Return the series of a page in the text format of Prometheus 0.0.4 that are among `NAMES`.
+    """Return the series of a page that are among `NAMES`.
 
-    Raises ParseError naming the line of one that cannot be read.
+    Raises ParseError, also for a value that is not finite.
     """
-    found: list[Series] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.startswith(NAMES):
-            continue
-        match = _LINE.match(line)
-        if match is None:
-            raise ParseError("not a series", source=source, line=number, text=line)
-        if match[1] in NAMES:
-            value = _number(match[3], source, number)
-            found.append(Series(match[1], _parse_labels(match[2] or "", source, number), value))
-    return found
-
-
-def _parse_labels(text: str, source: str, line: int) -> dict[str, str]:
-    labels: dict[str, str] = {}
-    at = 0
-    while at < len(text):
-        match = _LABEL.match(text, at)
-        if match is None:
-            raise ParseError("not labels", source=source, line=line, text=text[at:])
-        labels[match[1]] = _ESCAPE.sub(lambda each: "\n" if each[1] == "n" else each[1], match[2])
-        at = match.end()
-    return labels
-
-
-def _number(text: Any, source: str, line: int) -> float:
-    try:
-        value = float(text)
-    except (TypeError, ValueError) as error:
-        raise ParseError("not a number", source=source, line=line, text=str(text)) from error
-    if not math.isfinite(value):
-        raise ParseError("not a finite number", source=source, line=line, text=str(text))
-    return value
+    return _finite(parse_lines(text, NAMES, source=source), source)
 
 
 def parse_answer(text: str, *, source: str = "") -> list[Series]:
-    """Return the series of an answer of ``/api/v1/query`` to an instant query.
-
-    Source: https://prometheus.io/docs/prometheus/latest/querying/api/: ``{"status":"success","data":
-    {"resultType":"vector","result":[{"metric":{"__name__":…,…},"value":[1435781451.781,"1"]},…]}}``.
-    Raises ParseError, with the server's words where it refused.
-    """
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ParseError("not JSON", source=source, text=text) from error
-    if not isinstance(document, dict):
-        raise ParseError("not a JSON object", source=source, text=text)
-    if document.get("status") != "success":
-        raise ParseError("the server refused", source=source, text=str(document.get("error", text)))
-    data = document.get("data")
-    result = data.get("result") if isinstance(data, dict) and data.get("resultType") == "vector" else None
-    if not isinstance(result, list):
-        raise ParseError("not a vector", source=source, field="data", text=str(data))
-    if len(result) > MAX_SERIES:
-        raise ParseError(f"more than {MAX_SERIES} series", source=source, field="result")
-    return [_series_of(each, source) for each in result]
+    """Return the series of Prometheus's answer to an instant query. Raises ParseError, as above."""
+    return _finite(parse_vector(text, source=source).series, source)
 
 
-def _series_of(each: Any, source: str) -> Series:
-    metric = each.get("metric") if isinstance(each, dict) else None
-    value = each.get("value") if isinstance(each, dict) else None
-    if not isinstance(metric, dict) or not isinstance(value, list) or len(value) != 2:
-        raise ParseError("not a series", source=source, field="result", text=str(each))
-    labels = {name: text for name, text in metric.items() if isinstance(text, str)}
-    return Series(labels.pop("__name__", ""), labels, _number(value[1], source, 0))
+def _finite(found: Iterable[Series], source: str) -> list[Series]:
+    found = list(found)
+    for each in found:
+        if not math.isfinite(each.value):
+            raise ParseError("not a finite number", source=source, field=each.name, text=str(each.value))
+    return found
 
 
 @dataclass(slots=True)

@@ -1,0 +1,108 @@
+"""Series as pages of metrics and Prometheus's answers show them: text → names, labels, values. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jobfeatures.errors import ParseError, shown
+
+MAX_SERIES = 1_000_000
+
+_LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"(?:,|\Z)')
+_LINE = re.compile(r'([A-Za-z_:][A-Za-z0-9_:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})? (\S+)(?: \S+)?\Z')
+_ESCAPE = re.compile(r"\\(.)")
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One series: its name, its other labels, its value, which may be NaN or infinite."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an instant query found, and what the server says of it, such as that parts are missing."""
+
+    series: tuple[Series, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def parse_lines(text: str, names: Collection[str], *, source: str = "") -> list[Series]:
+    """Return the series with one of these names of a page in the text format of Prometheus 0.0.4.
+
+    Raises ParseError naming the line of one that cannot be read.
+    """
+    beginnings = tuple(names)
+    found: list[Series] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.startswith(beginnings):
+            continue
+        match = _LINE.match(line)
+        if match is None:
+            raise ParseError("not a series", source=source, line=number, text=line)
+        if match[1] in names:
+            value = parse_value(match[3], source, number)
+            found.append(Series(match[1], _parse_labels(match[2] or "", source, number), value))
+    return found
+
+
+def _parse_labels(text: str, source: str, line: int) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    at = 0
+    while at < len(text):
+        match = _LABEL.match(text, at)
+        if match is None:
+            raise ParseError("not labels", source=source, line=line, text=text[at:])
+        labels[match[1]] = _ESCAPE.sub(lambda each: "\n" if each[1] == "n" else each[1], match[2])
+        at = match.end()
+    return labels
+
+
+def parse_value(text: Any, source: str, line: int) -> float:
+    """Return a sample's value. Raises ParseError."""
+    try:
+        return float(text)
+    except (TypeError, ValueError) as error:
+        raise ParseError("not a number", source=source, line=line, text=str(text)) from error
+
+
+def parse_vector(text: str, *, source: str = "") -> Answer:
+    """Return what ``/api/v1/query`` answered to an instant query.
+
+    Source: https://prometheus.io/docs/prometheus/latest/querying/api/: ``{"status":"success","data":
+    {"resultType":"vector","result":[{"metric":{"__name__":…,…},"value":[1435781451.781,"1"]},…]}}``.
+    Raises ParseError, with the server's words where it refused.
+    """
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ParseError("not JSON", source=source, text=text) from error
+    if not isinstance(document, dict):
+        raise ParseError("not a JSON object", source=source, text=text)
+    if document.get("status") != "success":
+        raise ParseError("the server refused", source=source, text=str(document.get("error", text)))
+    data = document.get("data")
+    result = data.get("result") if isinstance(data, dict) and data.get("resultType") == "vector" else None
+    if not isinstance(result, list):
+        raise ParseError("not a vector", source=source, field="data", text=str(data))
+    if len(result) > MAX_SERIES:
+        raise ParseError(f"more than {MAX_SERIES} series", source=source, field="result")
+    said = document.get("warnings")
+    warnings = tuple(shown(str(each)) for each in said[:10]) if isinstance(said, list) else ()
+    return Answer(tuple(_series_of(each, source) for each in result), warnings)
+
+
+def _series_of(each: Any, source: str) -> Series:
+    metric = each.get("metric") if isinstance(each, dict) else None
+    value = each.get("value") if isinstance(each, dict) else None
+    if not isinstance(metric, dict) or not isinstance(value, list) or len(value) != 2:
+        raise ParseError("not a series", source=source, field="result", text=str(each))
+    labels = {name: text for name, text in metric.items() if isinstance(text, str)}
+    return Series(labels.pop("__name__", ""), labels, parse_value(value[1], source, 0))
