@@ -165,6 +165,24 @@ def start_job() -> subprocess.Popen:
     job = subprocess.Popen(
         ["setpriv", "--reuid", "daemon", "--regid", "daemon", "--clear-groups", "sh", "-c", script]
     )
+    in_group = subprocess.Popen(
+        [
+            "setpriv",
+            "--reuid",
+            "daemon",
+            "--regid",
+            "daemon",
+            "--clear-groups",
+            "sh",
+            "-c",
+            script.replace("job-output", "step-output"),
+        ]
+    )
+    step = Path(
+        "/sys/fs/cgroup/system.slice/slurmstepd.scope/job_9/step_0/user/task_0"
+    )  # as Slurm makes them
+    step.mkdir(parents=True)
+    (step / "cgroup.procs").write_text(str(in_group.pid))
     (SPOOL / "7.xml").write_text(
         f"<Job><Id>7</Id><State>Running</State><User>daemon</User><StartTime>{int(time.time()) - 60}</StartTime>"
         "<Processors>2</Processors><Requested><Duration>3600</Duration></Requested>"
