@@ -18,6 +18,7 @@ COPIES = {
     "packaging/etc/tmpfiles.conf": f"/usr/lib/tmpfiles.d/{NAME}.conf",
     "packaging/etc/web.yml": f"/etc/{NAME}/web.yml",
     "grafana/dashboards": f"{PREFIX}/share/grafana/dashboards",
+    "grafana/provisioning": f"{PREFIX}/share/grafana/provisioning",
     "grafana/rules": f"{PREFIX}/share/grafana/rules",
     "docs": f"/usr/share/doc/{NAME}/docs",
     "README.md": f"/usr/share/doc/{NAME}/README.md",
