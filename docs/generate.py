@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from exporter import budget, profiles
@@ -17,6 +18,10 @@ from jobfeatures.features.keys import KEYS, SHUTDOWNTIME, SHUTDOWNTIME_JOB, Area
 from jobfeatures.features.origin import DEFAULTS, DERIVED, SETTINGS
 from jobfeatures.settings import DEFAULT_FILE, FILE_FLAG, FILE_VARIABLE, display, settings_of, tables_of
 from jobfeatures.status.jobstatus import STATUS_KEYS
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "packaging/tools"))
+from makepackages.grammar import Argument, Command, Option
+from makepackages.texts import programs
 
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate.py from the code. -->"
@@ -140,6 +145,89 @@ BATCH_KEYS = """
 By key and batch system: the batch system's own words, or "unavailable" where it does not tell, with what
 stands in for it. Keys that no batch system tells are the site's: [Keys](keys.md#where-the-values-come-from).
 """
+
+
+COMMANDS_HEAD = f"""# Commands
+
+{NOTE}
+
+Two programs: `jobfeatures` is what administrators, hooks and jobs run; `jobfeatures-exporter` is the daemon
+and what looks at nodes and clusters. Each command has `--help`; packages bring man pages and completions of
+the same.
+
+## Exit status
+
+| status | of `jobfeatures` | of `jobfeatures-exporter` |
+|---|---|---|
+| 0 | done | done; ended by SIGTERM or SIGINT |
+| 1 | the answer is not known, or the work could not be done | the work failed |
+| 2 | wrong usage or settings, an unreadable file: one line says which | the same, before anything has started |
+
+Commands that tell more by their status say so below. `publish` and `remove` end with 0 whatever happens in
+their work, unless `--strict` is given: a prolog that fails takes its node out of service.
+"""
+
+
+def commands_page() -> str:
+    """Return the page of all commands."""
+    both = programs()
+    parts = [COMMANDS_HEAD]
+    for program in both:
+        parts.append(
+            f"\n## {program.name}\n\n{program.description}\n\n| command | what it does |\n|---|---|\n"
+        )
+        parts += [f"| [`{each.word}`](#{_anchor(each)}) | {each.summary} |\n" for each in program.commands]
+        parts.append(_options_table(program))
+    for program in both:
+        for command in program.commands:
+            parts += [_command(each) for each in command.walk()]
+    return "".join(parts).rstrip("\n") + "\n"
+
+
+def _command(command: Command) -> str:
+    """Return the section of a command; its settings stand on a page of their own."""
+    takes = {flag for each in command.options for flag in each.flags}
+    known = {each.flag for each in settings_of(ExporterConfig)}
+    words = [_argument(each) for each in command.arguments]
+    words += [f"{'|'.join(each.word for each in command.commands)}"] if command.commands else []
+    own = [each for each in command.options if not known & set(each.flags) and FILE_FLAG not in each.flags]
+    options = " [OPTIONS]" if len(own) > 1 else ""
+    usage = f"{command.name}{options} {' '.join(words)}".rstrip()
+    parts = [f"\n## {command.name}\n\n{command.description}\n\n`{usage}`\n"]
+    parts.append(_options_table(Command(command.name, "", "", "", tuple(own), command.arguments, ())))
+    if takes & known:
+        whose = settings_of(ExporterConfig if command.name.startswith("jobfeatures-exporter") else Config)
+        parts.append(f"\nAlso `{FILE_FLAG}`, and as flags the {len(whose)} [settings](settings.md)")
+        parts.append(".\n" if len(whose) == len(known) else " that are for both.\n")
+    return "".join(parts)
+
+
+def _options_table(command: Command) -> str:
+    shown = [each for each in command.options if "--help" not in each.flags]
+    if not shown and not any(each.meaning for each in command.arguments):
+        return ""
+    rows = ["\n| option or word | meaning |\n|---|---|\n"]
+    rows += [
+        f"| `{_cell(each.name)}` | {_cell(each.meaning)} |\n" for each in command.arguments if each.meaning
+    ]
+    rows += [f"| `{_cell(_option(each))}` | {_cell(each.meaning)} |\n" for each in shown]
+    return "".join(rows)
+
+
+def _option(option: Option) -> str:
+    return ", ".join(option.flags) + (f" {option.value}" if option.value else "")
+
+
+def _argument(argument: Argument) -> str:
+    return argument.name + ("…" if argument.repeats else "")
+
+
+def _anchor(command: Command) -> str:
+    return command.name.replace(" ", "-")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
 
 
 def metrics_page() -> str:
@@ -286,6 +374,7 @@ PAGES = {
     "settings.md": settings_page,
     "keys.md": keys_page,
     "batch.md": batch_page,
+    "commands.md": commands_page,
 }
 
 if __name__ == "__main__":

@@ -1,0 +1,96 @@
+"""The pages as their readers see them: blocks, words in backquotes, links and headings."""
+
+import itertools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+markdown_it = pytest.importorskip(
+    "markdown_it", reason="markdown-it-py is not installed: it is in the extra test"
+)
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "packaging").glob("*/README.md"),
+    ]
+)
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+HISTORY = [ROOT / "CHANGELOG.md"]  # tells what was: its links are checked, not its commands
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block; `marks` are the words of HTML comments right above it."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+    marks: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def tokens_of(text):
+    return markdown_it.MarkdownIt("commonmark").enable("table").parse(text)
+
+
+def text_of(page):
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks_in(text, page="page"):
+    found, marks = [], ()
+    for token in tokens_of(text):
+        if token.type == "html_block":
+            marks += tuple(re.findall(r"<!--\s*(.*?)\s*-->", token.content))
+        elif token.type == "fence":
+            found.append(Block(page, token.map[0] + 1, token.info.strip(), token.content, marks))
+            marks = ()
+        elif token.level == 0 and not token.type.endswith("_close"):
+            marks = ()
+    return found
+
+
+def inline_in(text):
+    for token in tokens_of(text):
+        yield from token.children or ()
+
+
+def words_in(text):
+    """Return what stands in backquotes."""
+    return [token.content for token in inline_in(text) if token.type == "code_inline"]
+
+
+def links_in(text):
+    """Return where links and pictures lead."""
+    found = [token.attrGet("href") for token in inline_in(text) if token.type == "link_open"]
+    return found + [token.attrGet("src") for token in inline_in(text) if token.type == "image"]
+
+
+def anchors_in(text):
+    """Return the anchors that headings get where Markdown is shown on the web, as GitHub makes them."""
+    found, counts = set(), {}
+    tokens = tokens_of(text)
+    for token, content in itertools.pairwise(tokens):
+        if token.type == "heading_open":
+            words = "".join(each.content for each in content.children if each.type in {"text", "code_inline"})
+            anchor = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+            count = counts[anchor] = counts.get(anchor, -1) + 1
+            found.add(f"{anchor}-{count}" if count else anchor)
+    return found
+
+
+BLOCKS = [block for name in NAMES for block in blocks_in(text_of(name), name)]
+
+
+def blocks_of(*languages):
+    """Return the blocks of all pages in these languages."""
+    return [block for block in BLOCKS if block.language in languages]

@@ -1,0 +1,72 @@
+"""Settings that a page shows are settings: blocks are loaded, names in sentences exist."""
+
+import re
+
+import pytest
+
+from exporter.config import ExporterConfig
+from jobfeatures.config import Config
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.settings import load_config, settings_of
+from tests.docs.pages import NAMES, blocks_of, text_of, words_in
+
+SETTINGS = {each.key for each in settings_of(ExporterConfig)} | {each.key for each in settings_of(Config)}
+VARIABLES = {each.variable for each in settings_of(ExporterConfig)}
+SECTIONS = {key.partition(".")[0] for key in SETTINGS if "." in key}
+OF_HOOKS = {  # of the hooks and of tests, each told of on a page
+    "JOBFEATURES_COMMAND",
+    "JOBFEATURES_HOOK_TIMEOUT",
+    "JOBFEATURES_SETTINGS",
+    "JOBFEATURES_CONFIG_FILE",
+    "JOBFEATURES_DATA",
+    "JOBFEATURES_URL",  # what a job gets, features.form = "both"
+}
+ENDINGS = {
+    "conf",
+    "json",
+    "html",
+    "md",
+    "png",
+    "py",
+    "service",
+    "sh",
+    "slice",
+    "socket",
+    "swf",
+    "toml",
+    "yml",
+}
+
+
+def load(text, tmp_path):
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    return load_config(ExporterConfig, environ={}, file=str(file))
+
+
+@pytest.mark.parametrize("block", blocks_of("toml"), ids=lambda block: block.place)
+def test_a_file_of_settings_can_be_loaded(block, tmp_path):
+    load(block.text, tmp_path)
+
+
+def test_a_wrong_one_would_be_noticed(tmp_path):
+    with pytest.raises(ConfigurationError, match="there is no such setting"):
+        load("[web]\nlisten = ':1'\n", tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_setting_in_a_sentence_exists(name):
+    """Names are taken for settings if they begin like one and could be one: `features.root`, `sonar.*`."""
+    wrong = []
+    for word in words_in(text_of(name)):
+        for found in re.findall(r"^([a-z_]+\.[a-z_]+)(?:$| = |=)", word):
+            section, key = found.split(".")
+            if section in SECTIONS and key not in ENDINGS and found not in SETTINGS:
+                wrong.append(word)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_variable_in_a_sentence_exists(name):
+    found = set(re.findall(r"\bJOBFEATURES_[A-Z_]+\b", text_of(name)))
+    assert found - VARIABLES - OF_HOOKS == set()
