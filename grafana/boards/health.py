@@ -109,8 +109,8 @@ def _collectors() -> list[Placed]:
                            query(f"max(scrape_duration_seconds{{{E}}})", "slowest"),
                            query(f"avg(scrape_duration_seconds{{{E}}})", "mean"),
                        ], "s"),
-            timeseries("Collectors", "How long each collector took; the slowest exporter of each.",
-                       [query(f"topk(8, max by (collector) (batch_exporter_collector_duration_seconds{{{E}}}))",
+            timeseries("Collectors", "How long each collector took in the mean of an hour, on the exporter where it took longest; the six slowest.",
+                       [query(f"topk(6, max by (collector) (avg_over_time(batch_exporter_collector_duration_seconds{{{E}}}[1h])))",
                               "{{collector}}")], "s"),
             timeseries("Failing", "Exporters in which a collector or another exporter's names fail.",
                        [

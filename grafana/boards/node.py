@@ -117,7 +117,7 @@ def _now() -> list[Placed]:
             decimals=0,
         ),
         stat(
-            "Up since",
+            "Up for",
             "Time since the node that was booted last.",
             f"time() - max(batch_node_boot_time_seconds{{{OF_NODE}}})",
             "s",
