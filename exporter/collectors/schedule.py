@@ -63,7 +63,8 @@ BEGIN = Metric(
 UNSETTLED = Metric(
     "batch_schedule_unsettled_jobs",
     "gauge",
-    "Jobs that have ended, but whose expected end is not final: an earlier job of the user has not ended.",
+    "Jobs that have ended, but whose expected end is not final: an earlier job of the user has not ended, "
+    "or accounting may not know of it.",
     _SYSTEM,
 )
 SKIPPED = Metric(

@@ -83,7 +83,7 @@ def any_facts(draw, users=("ann", "bob", "eve")):
                 start_secs=None if kind == "cancelled" else max(0, submit - 1) if kind == "early" else start,
                 end_secs=end,
                 suspended_secs=draw(st.sampled_from([0, 0, 0, 3])) if kind == "fine" else 0,
-                limit_secs=draw(st.none() | st.integers(max(1, end - start), 90)),
+                limit_secs=draw(st.none() | st.integers(end - start + 1, 90)),
                 cpus=None if kind == "no cpus" else draw(st.integers(0, 6)),
                 is_cancelled=kind == "cancelled",
             )
