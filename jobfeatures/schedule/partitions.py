@@ -15,9 +15,10 @@ from zlib import crc32
 
 import numpy as np
 
-from jobfeatures.schedule.choosing import REASONS, ScheduleError, sift, why_none
+from jobfeatures.schedule.choosing import ScheduleError, sift, why_none
 from jobfeatures.schedule.document import MEASURES, Values, make_document
-from jobfeatures.schedule.jobs import UNKNOWN, Array, Labels, ScheduleLog
+from jobfeatures.schedule.jobs import Array, Labels, ScheduleLog
+from jobfeatures.schedule.reasons import REASONS, UNKNOWN
 from jobfeatures.schedule.result import Options, asked, evaluate
 from jobfeatures.schedule.shares import STEPS, make_shares, plain
 
