@@ -104,7 +104,7 @@ def _width(width: int | None) -> list[tuple[str, Any]]:
 
 
 def _of_label(each: Label) -> Json:
-    properties = _width(each.width)
+    properties: list[tuple[str, Any]] = [("noValue", "–"), *_width(each.width)]
     if each.hidden:
         properties.append(("custom.hidden", True))
     if each.links:

@@ -39,6 +39,8 @@ G = f'{OF_NODE},uuid=~"$gpu"'
 BUSY = f"rate(batch_gpu_busy_seconds_total{{{G}}}[{RATE}])"
 INFO = running("batch_job_info", OF_NODE)
 OF_KNOWN_USER = running("batch_job_info", f'{OF_NODE},user!=""')
+USE = running("batch_job_gpu_utilization_ratio", G)
+MEMORY = running("batch_job_gpu_memory_bytes", G)
 GPU_ALLOCATED = running("batch_job_gpu_allocated", G)
 ALLOCATED = f"sum({GPU_ALLOCATED})"
 CARD = "{{instance}} GPU {{index}}"
@@ -118,9 +120,9 @@ def _jobs() -> list[Placed]:
                 [
                     Column("Info", f"max by ({key}, user, name, index, model) (({GPU_ALLOCATED} {job})"
                            f" * {card})", hidden=True),
-                    Column("Use", f"max by ({key}) (batch_job_gpu_utilization_ratio{{{G}}})", "percentunit", USEFULNESS,
+                    Column("Use", f"max by ({key}) ({USE})", "percentunit", USEFULNESS,
                            gauge=True, low=0, high=1, decimals=0),
-                    Column("Memory", f"max by ({key}) (batch_job_gpu_memory_bytes{{{G}}})", "bytes", width=90),
+                    Column("Memory", f"max by ({key}) ({MEMORY})", "bytes", width=90),
                 ],
                 sort="Job", descending=False, empty="no job has a card",
             ),
