@@ -138,8 +138,9 @@ class Controller:
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether every question has been answered or has failed."""
-        return all(keeper.status.table is not None or keeper.status.failures for keeper in self._keepers())
+        """Tell whether every question has been answered or has failed; history takes longer, and may."""
+        asked: list[Keeper[Any]] = [*self._queues, *self._clusters]
+        return all(keeper.status.table is not None or keeper.status.failures for keeper in asked)
 
     def stalled(self) -> list[str]:
         """Return the keepers whose thread has ended; one that waits for an answer lives."""

@@ -74,16 +74,17 @@ def any_facts(draw, users=("ann", "bob", "eve")):
         start = submit + draw(st.integers(0, 30))
         end = start + draw(st.integers(0, 40))
         kind = draw(st.sampled_from(["fine"] * 8 + ["cancelled", "no user", "no cpus", "early"]))
+        told = None if kind == "cancelled" else max(0, submit - 1) if kind == "early" else start
         found.append(
             JobFacts(
                 job_id=str(number),
                 user=None if kind == "no user" else draw(st.sampled_from(users)),
                 partition=draw(st.sampled_from(["a", "b"])),
                 submit_secs=submit,
-                start_secs=None if kind == "cancelled" else max(0, submit - 1) if kind == "early" else start,
+                start_secs=told,
                 end_secs=end,
                 suspended_secs=draw(st.sampled_from([0, 0, 0, 3])) if kind == "fine" else 0,
-                limit_secs=draw(st.none() | st.integers(end - start + 1, 90)),
+                limit_secs=draw(st.none() | st.integers(end - (start if told is None else told) + 1, 200)),
                 cpus=None if kind == "no cpus" else draw(st.integers(0, 6)),
                 is_cancelled=kind == "cancelled",
             )
