@@ -23,6 +23,8 @@ COMMANDS = {
     "serve": "run the daemon",
     "demo": "run the daemon on a few jobs that are started for show; no batch system, no root",
     "check-config": "check flags, environment and file, print the settings that would be used",
+    "report": "say what a job asked for, used and wasted, from a Prometheus server's data",
+    "top": "show the jobs of this node, live",
     "sample": "print the state of the node and its processes in Sonar's JSON format",
     "sysinfo": "print how the node is made in Sonar's JSON format",
     "jobs": "print the cluster's jobs in Sonar's JSON format, asked of the batch system",

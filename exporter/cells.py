@@ -1,0 +1,67 @@
+"""Foreign text on a terminal: nothing of it moves the cursor, and columns stay columns. Pure."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+_MARKS = frozenset({"Mn", "Me"})
+MAX_MARKS = 2  # on one letter
+
+
+def clean(text: str) -> str:
+    """Return a text without control, format and private characters, and with few marks on a letter."""
+    kept: list[str] = []
+    marks = 0
+    for character in text:
+        if unicodedata.category(character) in _MARKS:
+            marks += 1
+            if marks > MAX_MARKS or not kept:
+                continue
+        else:
+            marks = 0
+        kept.append(character if character.isprintable() else "\ufffd")
+    return "".join(kept)
+
+
+def width_of(text: str) -> int:
+    """Return how many columns a clean text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0
+        if unicodedata.category(each) in _MARKS
+        else 2
+        if unicodedata.east_asian_width(each) in {"W", "F"}
+        else 1
+        for each in text
+    )
+
+
+def fit(text: str, columns: int) -> str:
+    """Return a clean text cut to some columns, with an ellipsis where something is missing."""
+    text = clean(text)
+    if width_of(text) <= columns:
+        return text
+    kept, used = "", 0
+    for each in text:
+        used += width_of(each)
+        if used > columns - 1:
+            break
+        kept += each
+    return kept + "…" if columns > 0 else ""
+
+
+def align(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
+    """Return rows of clean texts as lines with aligned columns; `right` tells which stand at the right."""
+    if not rows:
+        return []
+    widths = [max(width_of(row[at]) for row in rows) for at in range(len(right))]
+    lines = []
+    for row in rows:
+        cells = [
+            " " * (width - width_of(text)) + text if is_right else text + " " * (width - width_of(text))
+            for text, width, is_right in zip(row, widths, right, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines

@@ -1,0 +1,115 @@
+"""`jobfeatures-exporter top`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from exporter.access import access_of, add_access_flags
+from jobfeatures.errors import ConfigurationError, SourceError, shown
+from jobfeatures.settings import DEFAULT_FILE, POSITIVE_DURATION
+
+if TYPE_CHECKING:
+    from exporter.top.pages import Pages
+
+ORDERS = ("c", "m", "g", "t", "w")
+ONCE_SECS = 1.0  # between the two looks of --once
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "--url",
+        metavar="URL",
+        help="the page of a daemon (default: the one that the settings name; where none answers there, "
+        "top looks by itself)",
+    )
+    add_access_flags(parser, "--url")
+    parser.add_argument("--local", action="store_true", help="look by itself, ask no daemon")
+    parser.add_argument(
+        "--config.file",
+        metavar="PATH",
+        help=f"TOML file with settings (default: {DEFAULT_FILE} if it exists)",
+    )
+    parser.add_argument(
+        "--once", action="store_true", help="print the table once; so it is without a terminal"
+    )
+    parser.add_argument(
+        "--interval", metavar="DURATION", default="2s", help="how often to look (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--sort",
+        choices=ORDERS,
+        default="c",
+        help="by CPUs, memory, GPUs, time left, waste if killed; the same keys sort a live table"
+        " (default: %(default)s)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show the jobs of this node until q is pressed, or once."""
+    try:
+        interval_secs = float(POSITIVE_DURATION.parse(arguments.interval))
+    except ValueError as error:
+        raise ConfigurationError("--interval", f"{error.args[0]}, not {shown(arguments.interval)}") from None
+    is_live = not arguments.once and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    pages = _open(arguments)
+    try:
+        if is_live:
+            _show_live(pages, interval_secs, arguments.sort)
+        else:
+            _print_once(pages, arguments.sort)
+    finally:
+        pages.close()
+    return 0
+
+
+def _show_live(pages: Pages, interval_secs: float, order: str) -> None:
+    try:
+        from exporter.top.live import show_live
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "rich":
+            raise
+        raise ConfigurationError(
+            "top", "a live table needs rich: pip install 'jobfeatures-exporter[top]', or --once"
+        ) from None
+    show_live(pages, interval_secs=interval_secs, order=order)
+
+
+def _print_once(pages: Pages, order: str) -> None:
+    from exporter.top.rows import make_node, make_rows
+    from exporter.top.table import make_lines
+
+    before = pages.look()
+    time.sleep(ONCE_SECS)
+    now = pages.look()
+    columns = os.get_terminal_size().columns if sys.stdout.isatty() else None
+    lines = make_lines(
+        make_rows(now, before), make_node(now, before), order=order, columns=columns, source=pages.name
+    )
+    print("\n".join(line.text for line in lines))
+
+
+def _open(arguments: argparse.Namespace) -> Pages:
+    from exporter.commands.common import config_of
+    from exporter.top.pages import WITHOUT_TRACES, DaemonPages, OwnPages, address_of, is_nobody_there
+    from jobfeatures.logs import configure_logging
+
+    if arguments.url is not None and arguments.local:
+        raise ConfigurationError("--local", "asks no daemon, so that there can be no --url")
+    config = config_of(arguments)
+    if not arguments.local:
+        url = arguments.url or address_of(config.web_listen_address)
+        daemon = DaemonPages(access_of(arguments, "--url", url))
+        try:
+            daemon.look()
+        except SourceError as error:
+            if arguments.url is not None or not is_nobody_there(error):
+                raise
+        else:
+            return daemon
+    configure_logging("error", config.log_format)  # what is logged would stand across the table
+    return OwnPages(config_of(arguments, WITHOUT_TRACES))

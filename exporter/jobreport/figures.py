@@ -1,0 +1,242 @@
+"""What is known of one job on each of its nodes, and the sums and shares of that. Pure.
+
+Sizes are bytes, times seconds, times of the clock seconds since the epoch.
+None is what is not known. A share or a sum is over the nodes that know all
+that it is made of.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One node, as a Prometheus server tells it from others."""
+
+    name: str  # the label node where it has one, else instance
+    instance: str = ""
+    cluster: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuUse:
+    """One card of a job."""
+
+    uuid: str
+    model: str = ""
+    is_allocated: bool = False
+    busy_secs: float | None = None  # the job's part; 0 only where the card's own use is known
+    memory_peak: float | None = None
+    memory: float | None = None  # of the card
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeUse:
+    """What the job had and used on one node."""
+
+    place: Place
+    elapsed_secs: float | None = None  # of the job
+    allocated_cpus: float | None = None
+    cpu_secs: float | None = None
+    allocated_memory: float | None = None  # by the batch system, else the kernel's limit
+    memory_peak: float | None = None  # highest anon + highest shmem
+    charged_peak: float | None = None  # with page cache
+    oom_kills: float | None = None
+    limit_hits: float | None = None
+    allocated_gpus: float | None = None
+    gpus: tuple[GpuUse, ...] = ()
+    cpu_joules: float | None = None
+    gpu_joules: float | None = None
+    stalled_secs: Mapping[str, float] = field(default_factory=dict)  # by resource: some task waited for it
+    storage_read_bytes: float | None = None
+    storage_written_bytes: float | None = None
+    threads: float | None = None  # on average
+    coverage: float | None = None  # share of the job's time in which Prometheus has samples of it
+
+    @property
+    def cpu_share(self) -> float | None:
+        """Return the used part of the CPU time that it was given."""
+        return _ratio(self.cpu_secs, _times(self.allocated_cpus, self.elapsed_secs))
+
+    @property
+    def memory_share(self) -> float | None:
+        """Return the highest use as a part of what it was given."""
+        return _ratio(self.memory_peak, self.allocated_memory)
+
+    @property
+    def gpu_secs(self) -> float | None:
+        """Return the seconds that its cards computed for it; None where one of them is not known."""
+        return _sum_all(each.busy_secs for each in self.gpus) if self.gpus else None
+
+    @property
+    def gpu_count(self) -> float | None:
+        """Return how many cards it was given."""
+        named = sum(each.is_allocated for each in self.gpus)
+        return self.allocated_gpus if self.allocated_gpus is not None else (named or None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobReport:
+    """One run of one job."""
+
+    batch_system: str
+    job_id: str
+    cluster: str = ""
+    info: Mapping[str, str] = field(default_factory=dict)  # labels that say something: user, account, …
+    state: str = ""
+    is_running: bool = False
+    start_secs: float | None = None
+    end_secs: float | None = None  # of one that is still running: None
+    seen_until_secs: float | None = None
+    wall_limit_secs: float | None = None  # +Inf: known to be unlimited
+    nodes: tuple[NodeUse, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def elapsed_secs(self) -> float | None:
+        """Return how long it ran, or has run as far as it was seen."""
+        until = self.end_secs if self.end_secs is not None else self.seen_until_secs
+        if self.start_secs is None or until is None:
+            return None
+        return max(0.0, until - self.start_secs)
+
+    @property
+    def time_share(self) -> float | None:
+        """Return the part of its time limit that it took."""
+        limit = self.wall_limit_secs
+        return None if limit is None or math.isinf(limit) else _ratio(self.elapsed_secs, limit)
+
+    @property
+    def allocated_cpus(self) -> float | None:
+        """Return its CPUs over all nodes."""
+        return self._sum(lambda node: node.allocated_cpus)
+
+    @property
+    def cpu_secs(self) -> float | None:
+        """Return the CPU time over all nodes."""
+        return self._sum(lambda node: node.cpu_secs)
+
+    @property
+    def cpu_share(self) -> float | None:
+        """Return the used part of its CPU time."""
+        return self._share(
+            lambda node: node.cpu_secs, lambda node: _times(node.allocated_cpus, node.elapsed_secs)
+        )
+
+    @property
+    def cpus_used(self) -> float | None:
+        """Return how many CPUs were in use on average."""
+        return _ratio(self.cpu_secs, self.elapsed_secs)
+
+    @property
+    def allocated_memory(self) -> float | None:
+        """Return its memory over all nodes."""
+        return self._sum(lambda node: node.allocated_memory)
+
+    @property
+    def memory_peak(self) -> float | None:
+        """Return the sum of the highest uses of all nodes, which need not have been at one time."""
+        return self._sum(lambda node: node.memory_peak)
+
+    @property
+    def memory_share(self) -> float | None:
+        """Return the used part of its memory."""
+        return self._share(lambda node: node.memory_peak, lambda node: node.allocated_memory)
+
+    @property
+    def gpu_count(self) -> float | None:
+        """Return its graphics cards over all nodes."""
+        return self._sum(lambda node: node.gpu_count)
+
+    @property
+    def gpu_secs(self) -> float | None:
+        """Return the seconds that cards computed for it."""
+        return self._sum(lambda node: node.gpu_secs)
+
+    @property
+    def gpu_share(self) -> float | None:
+        """Return the used part of its cards' time."""
+        return self._share(lambda node: node.gpu_secs, lambda node: _times(node.gpu_count, node.elapsed_secs))
+
+    @property
+    def cpu_joules(self) -> float | None:
+        """Return the energy of processors and their memory."""
+        return self._sum(lambda node: node.cpu_joules)
+
+    @property
+    def gpu_joules(self) -> float | None:
+        """Return the energy of graphics cards."""
+        return self._sum(lambda node: node.gpu_joules)
+
+    @property
+    def oom_kills(self) -> float | None:
+        """Return how many of its processes were killed for want of memory."""
+        return self._sum(lambda node: node.oom_kills)
+
+    @property
+    def idle_cpu_secs(self) -> float | None:
+        """Return the CPU time that it was given and did not use."""
+        return self._sum(
+            lambda node: (
+                None
+                if node.cpu_secs is None
+                else _minus(_times(node.allocated_cpus, node.elapsed_secs), node.cpu_secs)
+            )
+        )
+
+    @property
+    def unused_memory(self) -> float | None:
+        """Return the memory that it was given and never used."""
+        return self._sum(lambda node: _minus(node.allocated_memory, node.memory_peak))
+
+    @property
+    def idle_gpu_secs(self) -> float | None:
+        """Return the time of cards that it was given and did not use."""
+        return self._sum(lambda node: _minus(_times(node.gpu_count, node.elapsed_secs), node.gpu_secs))
+
+    def stalled_share(self, resource: str) -> float | None:
+        """Return in which part of the time a task waited for a resource, on average over the nodes."""
+        return self._share(lambda node: node.stalled_secs.get(resource), lambda node: node.elapsed_secs)
+
+    @property
+    def threads(self) -> float | None:
+        """Return how many threads it had, on average."""
+        return self._sum(lambda node: node.threads)
+
+    def _sum(self, value_of: Callable[[NodeUse], float | None]) -> float | None:
+        known = [value for node in self.nodes if (value := value_of(node)) is not None]
+        return sum(known) if known else None
+
+    def _share(
+        self, part_of: Callable[[NodeUse], float | None], whole_of: Callable[[NodeUse], float | None]
+    ) -> float | None:
+        parts = wholes = 0.0
+        for node in self.nodes:
+            part, whole = part_of(node), whole_of(node)
+            if part is not None and whole is not None:
+                parts, wholes = parts + part, wholes + whole
+        return parts / wholes if wholes > 0 else None
+
+
+def _ratio(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else part / whole
+
+
+def _times(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one * other
+
+
+def _minus(whole: float | None, part: float | None) -> float | None:
+    return None if whole is None or part is None else max(0.0, whole - part)
+
+
+def _sum_all(values: Iterable[float | None]) -> float | None:
+    total = 0.0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total

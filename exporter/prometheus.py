@@ -1,0 +1,56 @@
+"""Instant queries to a Prometheus server, and what its refusals mean.
+
+Source: https://prometheus.io/docs/prometheus/latest/querying/api/.
+"""
+
+from __future__ import annotations
+
+import json
+
+from exporter.access import Access
+from jobfeatures.errors import ParseError, SourceError, shown
+from jobfeatures.httpget import HttpStatusError
+from jobfeatures.series import Answer, parse_vector
+
+
+class Prometheus:
+    """One server; `count` is how many questions it was asked."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self.count = 0
+
+    def query(self, expression: str, at_secs: float) -> Answer:
+        """Return what the server finds at a time. Raises SourceError with words on what to do."""
+        self.count += 1
+        url = self._access.url
+        try:
+            text = self._access.get("/api/v1/query", {"query": expression, "time": f"{at_secs:.3f}"})
+            return parse_vector(text, source=url)
+        except HttpStatusError as error:
+            raise SourceError(f"{url}: {_explain(error)}") from error
+        except ParseError as error:
+            raise SourceError(f"{error}; is this the address of a Prometheus server?") from error
+
+
+def _explain(error: HttpStatusError) -> str:
+    said = _said(error.body)
+    if error.status in (401, 403):
+        return f"answers {error.status}: a user and password, or a token, may be missing or wrong"
+    if 300 <= error.status < 400:
+        return f"answers {error.status}: give the address that it refers to, redirects are not followed"
+    if said is None:
+        return f"answers {error.status}: is this the address of a Prometheus server?"
+    if "unknown function" in said:
+        return f"is too old, Prometheus 2.26 is needed: {shown(said)}"
+    return f"answers {error.status}: {shown(said)}"
+
+
+def _said(body: str) -> str | None:
+    """Return the server's own words, None where the answer is not its own."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    said = document.get("error") if isinstance(document, dict) else None
+    return said if isinstance(said, str) else None
