@@ -1,7 +1,6 @@
 """The dashboards hold what Grafana's own schema knows, and every panel shows something on a cluster at work."""
 
 import json
-import math
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.labs.monitoring.lab import Lab
+from tests.labs.monitoring.panels import Checker, panels_of
 
 ROOT = Path(__file__).parents[2]
 BOARDS = sorted((ROOT / "grafana/dashboards").glob("*.json"))
@@ -60,46 +60,22 @@ def test_every_panel_gives_data(lab):
         for panel in panels_of(json.loads(path.read_text()))
     }
     assert len(missing) > 150
+    seen = Checker(lab, CHOSEN, STEP_SECS)
     deadline = time.monotonic() + PATIENCE_SECS
     while missing and time.monotonic() < deadline:
-        missing = {place: panel for place, panel in missing.items() if not has_data(lab, panel)}
+        missing = {place: panel for place, panel in missing.items() if not seen.has_data(panel)}
         if missing:
             time.sleep(STEP_SECS)
     assert sorted(missing) == [], "panels without data"
 
 
 def test_what_variables_offer_is_there(lab):
+    seen = Checker(lab, CHOSEN, STEP_SECS)
     for path in BOARDS:
         for variable in json.loads(path.read_text())["templating"]["list"]:
             if variable["type"] == "query":
                 metric, label = re.fullmatch(
                     r"label_values\((.*), (\w+)\)", variable["query"]["query"]
                 ).groups()
-                values = lab.ask(f"label/{label}/values", **{"match[]": filled(metric)})
+                values = lab.ask(f"label/{label}/values", **{"match[]": seen.filled(metric)})
                 assert values, f"{path.stem}: {variable['name']}"
-
-
-def panels_of(board):
-    for panel in board["panels"]:
-        for each in (panel, *panel.get("panels", [])):
-            if each["type"] not in {"row", "text"}:
-                yield each
-
-
-def filled(expression):
-    text = expression.replace("$__rate_interval", f"{4 * STEP_SECS}s").replace("$__range", "5m")
-    return re.sub(r"\$(\w+)", lambda match: CHOSEN.get(match[1], ".*"), text)
-
-
-def has_data(lab, panel):
-    """Tell whether one of a panel's queries gives a number; a table's first query makes its rows."""
-    for target in panel["targets"][:1] if panel["type"] == "table" else panel["targets"]:
-        expression, now = filled(target["expr"]), time.time()
-        if target["instant"]:
-            found = [each["value"] for each in lab.query(expression)]
-        else:
-            answer = lab.ask("query_range", query=expression, start=now - 300, end=now, step=STEP_SECS)
-            found = [value for each in answer["result"] for value in each["values"]]
-        if any(math.isfinite(float(value)) for _time, value in found):
-            return True
-    return False

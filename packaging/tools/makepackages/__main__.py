@@ -30,7 +30,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=CHECKOUT / "dist", help="folder for them (default: dist)")
     parser.add_argument("--only", default=",".join(KINDS), metavar="KIND,...", help=f"of {', '.join(KINDS)}")
     parser.add_argument("--revision", default="1", help="of the packages, after the version (default: 1)")
-    parser.add_argument("--extras", default="", metavar="EXTRA,...", help="that .deb and .rpm have too")
+    parser.add_argument(
+        "--extras", default="web", metavar="EXTRA,...", help="that .deb and .rpm have too (default: web)"
+    )
     arguments = parser.parse_args()
     kinds = arguments.only.split(",")
     if unknown := [each for each in kinds if each not in KINDS]:

@@ -18,7 +18,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.parse
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ from jobfeatures.client import StatusWriter
 from jobfeatures.model import JobKey
 from jobfeatures.publish.tree import FeatureTree
 from tests.labs.monitoring.machine import SimulatedMachine
+from tests.labs.monitoring.panels import Prometheus
 from tests.labs.monitoring.plan import HOUR, MACHINES, Job, Machine, make_jobs, save
 from tests.labs.monitoring.slurm import uid_of
 
@@ -111,12 +111,7 @@ class Lab:
 
     def ask(self, path: str, **parameters: object) -> object:
         """Return the data of an answer of Prometheus' HTTP API; a fault of the query raises ValueError."""
-        address = f"{self.prometheus}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
-        try:
-            with urllib.request.urlopen(address, timeout=10) as response:
-                return json.load(response)["data"]
-        except urllib.error.HTTPError as error:
-            raise ValueError(f"{parameters.get('query', path)}: {error.read().decode()}") from None
+        return Prometheus(self.prometheus).ask(path, **parameters)
 
     def query(self, expression: str) -> list[dict]:
         """Return the series of an instant query."""
