@@ -70,3 +70,33 @@ def test_a_setting_in_a_sentence_exists(name):
 def test_a_variable_in_a_sentence_exists(name):
     found = set(re.findall(r"\bJOBFEATURES_[A-Z_]+\b", text_of(name)))
     assert found - VARIABLES - OF_HOOKS == set()
+
+
+SCALES = {"": 1, "s": 1, "ms": 0.001, "minutes": 60, "min": 60, "hour": 3600, "hours": 3600, "h": 3600}
+SCALES |= {"day": 86400, "days": 86400, "MiB": 2**20, "GiB": 2**30}
+DEFAULT = re.compile(r"`([a-z_.]+)` \((?:default )?([0-9][0-9,]*)(?: ([A-Za-z]+))?[;,)]")
+
+
+def defaults_in(text):
+    """Return setting and value of each default in a sentence: `sample.interval` (10 s)."""
+    for key, number, unit in DEFAULT.findall(text):
+        if key in VALUES and unit in SCALES:
+            yield key, int(number.replace(",", "")) * SCALES[unit]
+
+
+VALUES = {each.key: each.default for each in settings_of(ExporterConfig)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_default_in_a_sentence_is_the_default(name):
+    assert [(key, VALUES[key]) for key, value in defaults_in(text_of(name)) if VALUES[key] != value] == []
+
+
+def test_defaults_are_found_in_sentences():
+    assert list(
+        defaults_in("`sample.interval` (10 s), `jobs.retain` (2 min), `web.rate` (1,000; 0: any)")
+    ) == [
+        ("sample.interval", 10),
+        ("jobs.retain", 120),
+        ("web.rate", 1000),
+    ]

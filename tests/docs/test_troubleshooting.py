@@ -1,0 +1,86 @@
+"""Messages that the page on troubleshooting quotes are messages of the programs, word by word."""
+
+import ast
+import re
+
+import pytest
+
+from tests.docs.pages import ROOT, tokens_of
+
+PAGE = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
+KINDS = "### `batch_node_unreadable_readings_total`"
+
+
+def templates():
+    """Return all texts of the programs, with … for what is filled in."""
+    for path in [*(ROOT / "exporter").rglob("*.py"), *(ROOT / "jobfeatures").rglob("*.py")]:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield re.sub(r"%[-.0-9]*[sdfr]", "…", node.value)
+    for script in (ROOT / "packaging").glob("*/*.sh"):
+        for text in re.findall(r'"([^"]*)"', script.read_text(encoding="utf-8")):
+            yield re.sub(r"\$\{?\w+(:-\w+\})?", "…", text)
+
+
+TEMPLATES = [re.sub(r"\s+", " ", text) for text in templates()]
+
+
+def cells():
+    """Return the first two cells of each row of the page's tables, as what stands in backquotes there."""
+    row, cell = [], None
+    for token in tokens_of(PAGE):
+        if token.type == "tr_open":
+            row = []
+        elif token.type == "td_open":
+            cell = []
+        elif token.type == "inline" and cell is not None:
+            cell += [each.content for each in token.children if each.type == "code_inline"]
+        elif token.type == "td_close":
+            row.append(cell)
+            cell = None
+        elif token.type == "tr_close" and row:
+            yield row
+
+
+OTHERS = ("--", "/", "batch_", "jobfeatures", "packaging/")
+
+
+def is_message(words):
+    """Tell messages from names, flags, paths and commands: these have no spaces, or begin like what they are."""
+    if (" = " in words and "…" not in words) or words.startswith(OTHERS):
+        return False
+    return " " in words and not re.match(
+        r"(systemctl|ss|chmod|sysctl|chronyc|count|curl|drain|timestamp)\b", words
+    )
+
+
+QUOTED = sorted({words for row in cells() for cell in row for words in cell if is_message(words)})
+
+
+def is_said(message):
+    parts = [re.escape(part) for part in re.split(r"…", message)]
+    pattern = re.compile(".*?".join(parts), re.DOTALL)
+    return any(pattern.search(text) for text in TEMPLATES)
+
+
+@pytest.mark.parametrize("message", QUOTED)
+def test_a_quoted_message_is_one_of_the_programs(message):
+    assert is_said(message)
+
+
+def test_many_are_quoted_and_another_would_be_noticed():
+    assert len(QUOTED) > 35
+    assert not is_said("the flux of … is not compensated")
+    assert not is_said("too many passwords to eat")
+
+
+def test_the_kinds_of_unreadable_readings_are_those_that_are_counted():
+    section = PAGE[PAGE.index(KINDS) :].split("\n### ")[0]
+    named = {
+        kind for row in re.findall(r"(?m)^\| (`.*?) \|", section) for kind in re.findall(r"`(\w+)`", row)
+    }
+    assert len(named) > 10
+    assert {kind for kind in named if kind not in TEMPLATES} == set()

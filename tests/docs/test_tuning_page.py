@@ -1,0 +1,48 @@
+"""The arithmetic on the page on tuning, from the defaults of settings and the figures of the benchmarks."""
+
+import re
+
+import pytest
+
+from exporter.config import ExporterConfig
+from tests.docs.pages import text_of
+
+PAGE, MEASURED = " ".join(text_of("docs/tuning.md").split()), text_of("docs/benchmarks.md")
+CONFIG = ExporterConfig()
+
+
+def measured(pattern):
+    """Return the numbers that the benchmarks' page has there."""
+    return [float(each.replace(",", "")) for each in re.search(pattern, MEASURED).groups()]
+
+
+def test_what_a_node_spends():
+    [scrape] = measured(r"this exporter: node, jobs, processes \| ([\d.]+)")
+    [look] = measured(r"of which the look takes ([\d.]+)")
+    spent = scrape / 15 + look / CONFIG.sample_interval_secs
+    assert f"({scrape} ÷ 15 + {look} ÷ 10) = {spent:.1f} ms a second" in PAGE
+    assert spent < 2
+
+
+def test_when_jobs_reach_the_budget():
+    few, few_series = measured(r"\| (16) \(([\d,]+) series\)")
+    many, many_series = measured(r"\| (500) \(([\d,]+) series\)")
+    each = (many_series - few_series) / (many - few)
+    assert f"a job has {each:.0f} series and the node {few_series - few * round(each):.0f}" in PAGE
+    assert (CONFIG.metrics_max_series - 574) / each == pytest.approx(600, rel=0.02)
+
+
+def test_what_two_thousand_nodes_ask():
+    jobs, itself = 16 / CONFIG.slurm_refresh_secs, 2 / CONFIG.slurm_node_refresh_secs
+    assert f"(16 + 2) ÷ 300 s = {jobs + itself:.2f} questions a second" in PAGE
+    assert f"of 2,000 nodes {2000 * (jobs + itself):.0f} a second" in PAGE
+    assert f"(16 ÷ 1800 + 2 ÷ 300) × 2,000 = {2000 * (16 / 1800 + itself):.0f} a second" in PAGE
+
+
+def test_the_table_of_settings_is_that_of_the_benchmarks():
+    rows = [
+        measured(rf"\| {way} \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| (\d+) \|")
+        for way in ("as it is", "`--no-jobs.process_io`", "`--jobs.steps`")
+    ]
+    for column in zip(*rows, strict=True):
+        assert " | ".join(f"{value:g} ms" for value in column) in PAGE
