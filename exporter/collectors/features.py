@@ -11,6 +11,13 @@ PUBLISHED = Metric("batch_features_published_jobs", "gauge", "Jobs that have a f
 FAILURES = Metric(
     "batch_features_write_failures", "counter", "Directories that could not be written or removed."
 )
+HOOK_FAILURES = Metric(
+    "batch_features_hook_failures",
+    "counter",
+    "Times that a hook of the batch system could not do what its label says (publish, remove) with a job's "
+    "features; those of hooks that run as another user than the exporter are not known.",
+    ("hook",),
+)
 TOTAL_CPU = Metric("batch_node_allocatable_cpus", "gauge", "CPUs that jobs may get on this node.")
 
 ANSWERS = Metric(
@@ -20,7 +27,7 @@ ANSWERS = Metric(
     ("status",),
 )
 
-METRICS = (PUBLISHED, FAILURES, TOTAL_CPU, ANSWERS)
+METRICS = (PUBLISHED, FAILURES, HOOK_FAILURES, TOTAL_CPU, ANSWERS)
 
 
 def families(context: Context) -> Iterator[Family]:
@@ -28,6 +35,10 @@ def families(context: Context) -> Iterator[Family]:
     if context.publisher is not None:
         yield Family(PUBLISHED, [("", context.publisher.published)])
         yield Family(FAILURES, [("", context.publisher.failures)])
+        yield Family(
+            HOOK_FAILURES,
+            [(labels(hook=hook), count) for hook, count in sorted(context.publisher.hook_failures.items())],
+        )
     if context.feature_answers:
         yield Family(
             ANSWERS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jobfeatures.clock import Clock
 from jobfeatures.errors import JobfeaturesError
@@ -28,6 +28,7 @@ class PublisherStatus:
 
     published: int = 0
     failures: int = 0
+    hook_failures: Mapping[str, int] = field(default_factory=dict)  # by what the hook was to do
 
 
 class Publisher:
@@ -67,7 +68,14 @@ class Publisher:
                 present.discard(key)
                 log.info("job has ended: its directories are removed", extra={"job_id": key.job_id})
         failures += self._attempt("staging", lambda: self._tree.sweep(before_secs=now - STALE_STAGING_SECS))
-        self.status = PublisherStatus(len(present), self.status.failures + failures)
+        self.status = PublisherStatus(len(present), self.status.failures + failures, self._hook_failures())
+
+    def _hook_failures(self) -> Mapping[str, int]:
+        try:
+            return self._tree.hook_failures()
+        except (JobfeaturesError, OSError) as error:
+            log.warning("failures of hooks are not known: %s", error)
+            return {}
 
     def _write(self, job: Job, machine: Machine, drains: DrainView) -> None:
         write_job(self._tree, job, self.site, machine, shutdown_secs=drains.job_shutdown(job))

@@ -9,6 +9,7 @@
     ROOT/records/slurm-1234.json        what a prolog knew of the job (private)
     ROOT/tokens/slurm-1234              the secret of the job's HTTP addresses (private)
     ROOT/urls/slurm-1234                export lines with them, for the job's user alone
+    ROOT/failures/publish               a byte for each time that a hook failed; failures/remove (private)
     ROOT/staging/                       half-made and half-removed things (private)
 
 A job's directory appears at once with all its keys, a changed key is replaced
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterator, Mapping
 
 from jobfeatures.errors import UnsafePathError
@@ -58,6 +60,7 @@ DRAINS = "drains"
 RECORDS = "records"
 TOKENS = "tokens"
 URLS = "urls"
+FAILURES = "failures"
 STAGING = "staging"
 
 _MODES = {
@@ -70,8 +73,10 @@ _MODES = {
     RECORDS: 0o700,
     TOKENS: 0o700,
     URLS: 0o755,
+    FAILURES: 0o700,
     STAGING: 0o700,
 }
+HOOK_ACTIONS = ("publish", "remove")
 SWEEP_ENTRIES = 10_000
 
 
@@ -133,7 +138,7 @@ class FeatureTree:
             pass
         with self._folder(DRAINS):
             pass
-        with self._folder(TOKENS), self._folder(URLS):
+        with self._folder(TOKENS), self._folder(URLS), self._folder(FAILURES):
             pass
 
     def write_machine(self, values: Mapping[str, str]) -> None:
@@ -294,6 +299,20 @@ class FeatureTree:
                 with contextlib.suppress(OSError):
                     if key is not None and entry.is_dir(follow_symlinks=False):
                         found[key] = entry.stat(follow_symlinks=False).st_mtime
+        return found
+
+    def hook_failures(self) -> dict[str, int]:
+        """Return how often hooks have failed, by what they were to do. Raises OSError or UnsafePathError."""
+        found: dict[str, int] = {}
+        with self._folder(FAILURES) as folder:
+            for action in HOOK_ACTIONS:
+                try:
+                    seen = os.stat(action, dir_fd=folder, follow_symlinks=False)
+                except FileNotFoundError:
+                    found[action] = 0
+                    continue
+                if stat.S_ISREG(seen.st_mode):
+                    found[action] = seen.st_size
         return found
 
     # --- inside --------------------------------------------------------------------

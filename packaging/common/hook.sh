@@ -55,6 +55,7 @@ hook_run() {
   local runner answer go status said
   if ! [ -f "$hook_command" ] || ! [ -x "$hook_command" ]; then
     hook_say err "no command ${hook_command:-jobfeatures} to $1 its features"
+    hook_count "$1"
     return 1
   fi
   set -m
@@ -73,13 +74,23 @@ hook_run() {
     hook_end "$runner"
     kill -KILL -- "-$runner" 2>/dev/null
     hook_say err "$1 took longer than $hook_limit s"
+    hook_count "$1"
     return 1
   fi
   if [ "$status" != 0 ]; then
     hook_say err "$1 failed ($status): $said"
+    hook_count "$1"
     return 1
   fi
   [ -z "$said" ] || hook_say info "$said"
+}
+
+# hook_count ACTION: leave a byte for the daemon, which shows how many there are; nobody waits for it.
+# The folder is the daemon's: where it is another user's, or not there, nothing is left.
+hook_count() {
+  local folder=${JOBFEATURES_FEATURES_ROOT:-/run/jobfeatures}/failures
+  { [ -d "$folder" ] && [ -O "$folder" ] && printf . >>"$folder/$1"; } </dev/null >/dev/null 2>&1 &
+  disown
 }
 
 # hook_answer ACTION BATCH: run the command; print its status and the beginning of what it says.

@@ -79,29 +79,47 @@ def run(action, job_id, told, settings):
     """Run the command and wait for it, but not for long; what it says goes into pbs_mom's log."""
     command = settings["command"] or next((name for name in COMMANDS if os.access(name, os.X_OK)), None)
     if command is None:
+        leave_failure(action, settings)
         raise RuntimeError("no command jobfeatures")
     environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
     environment.update({name: str(value) for name, value in settings["environment"].items()})
     environment.update(told)
     environment["PBS_JOBID"] = job_id
-    process = subprocess.Popen(
-        [command, action, "--batch", "pbs"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=environment,
-        start_new_session=True,
-    )
+    try:
+        process = subprocess.Popen(
+            [command, action, "--batch", "pbs"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+        )
+    except OSError:
+        leave_failure(action, settings)
+        raise
     try:
         _, said = process.communicate(timeout=float(settings["timeout_secs"]))
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)  # it is not waited for: the kernel may hold it
+        leave_failure(action, settings)
         raise RuntimeError(f"{action} took longer than {settings['timeout_secs']} s") from None
     said = said.decode("utf-8", "replace").strip()[:1000]
     if process.returncode:
         log(f"job {job_id}: {action} failed ({process.returncode}): {printable(said)}")
+        leave_failure(action, settings)
     elif said:
         log(f"job {job_id}: {printable(said)}", pbs.LOG_DEBUG)
+
+
+def leave_failure(action, settings):
+    """Leave a byte for the daemon, which shows how many there are, where it keeps a folder for them."""
+    folder = os.path.join(str(settings["features_root"]), "failures")
+    try:
+        if os.stat(folder).st_uid == os.geteuid():
+            with open(os.path.join(folder, action), "ab") as file:
+                file.write(b".")
+    except OSError:
+        pass  # the log has it
 
 
 def read_exports(job_id, settings):

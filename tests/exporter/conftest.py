@@ -399,7 +399,7 @@ def make_context() -> Context:
             KeeperStatus("spool", None, failures=4, last_error="no such folder"),
         ),
         reload=LastReload(successful=False, success_secs=NOW - 86400),
-        publisher=PublisherStatus(2, 1),
+        publisher=PublisherStatus(2, 1, {"publish": 3, "remove": 0}),
         feature_answers={200: 41, 404: 2},
         machine=Machine(total_cpus=2, hs06="20"),
         drains=DrainView(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,52 @@ def test_nobody_waits_for_syslog(log: Path, tmp_path: Path) -> None:
 def test_a_run_says_whether_it_succeeded(body: str, status: str, log: Path, tmp_path: Path) -> None:
     (tmp_path / "jobfeatures").write_text(f"#!/bin/sh\n{body}\n")
     assert run_library("hook_run publish x; echo $?", tmp_path).stdout == f"{status}\n"
+
+
+@pytest.mark.parametrize("body", ["exit 3", "sleep 60", None])
+@pytest.mark.parametrize("action", ["publish", "remove"])
+def test_a_failure_leaves_a_byte_for_the_daemon(
+    action: str, body: str | None, log: Path, tmp_path: Path
+) -> None:
+    command = tmp_path / "jobfeatures"
+    if body is None:
+        command.unlink()
+    else:
+        command.write_text(f"#!/bin/sh\n{body}\n")
+    fail = f"JOBFEATURES_FEATURES_ROOT={tmp_path}/root\n"
+    fail += f"hook_limit={0.2 if body == 'sleep 60' else 20}\nhook_run {action} x\n"
+    run_library(fail, tmp_path)
+    folder = tmp_path / "root/failures"
+    assert not folder.exists(), "the daemon's to make"
+    folder.mkdir(parents=True)
+    for count in (1, 2):
+        run_library(fail, tmp_path)
+        wait_for(folder / action, count)
+    assert [path.name for path in folder.iterdir()] == [action]
+
+
+def test_nobody_waits_for_the_byte(log: Path, tmp_path: Path) -> None:
+    # as where the folder's file system hangs: nobody ever reads this pipe
+    (tmp_path / "jobfeatures").write_text("#!/bin/sh\nexit 3\n")
+    folder = tmp_path / "root/failures"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "publish")
+    try:
+        done = run_library(
+            f"JOBFEATURES_FEATURES_ROOT={tmp_path}/root\nhook_run publish x\necho $?", tmp_path
+        )
+    finally:
+        with open(folder / "publish", "rb", buffering=0):  # let the writer go
+            pass
+    assert done.stdout == "1\n"
+
+
+def wait_for(path: Path, size: int) -> None:
+    """Wait for a file of a size: nobody else does."""
+    deadline = time.monotonic() + 20
+    while not path.exists() or path.stat().st_size < size:
+        assert time.monotonic() < deadline, f"{path} has no {size} bytes"
+        time.sleep(0.01)
 
 
 def test_a_limit_that_is_not_set_is_not_handed_on(log: Path, tmp_path: Path) -> None:

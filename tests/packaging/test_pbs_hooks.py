@@ -144,6 +144,23 @@ def test_a_missing_or_broken_command_is_told_and_the_job_goes_on(event: str, hoo
     assert "jobfeatures: " in hook.run(event)["log"][0]
 
 
+@pytest.mark.parametrize(("event", "action"), [("begin", "publish"), ("end", "remove")])
+@pytest.mark.parametrize("body", ["exit 1", "sleep 300", None])
+def test_a_failure_leaves_a_byte_for_the_daemon(
+    body: str | None, event: str, action: str, hook: Hook, tmp_path: Path
+) -> None:
+    hook.settings["timeout_secs"] = 0.3 if body == "sleep 300" else 20
+    if body is not None:
+        hook.use(body)
+    hook.run(event)
+    folder = tmp_path / "features/failures"
+    assert not folder.exists(), "the daemon's to make"
+    folder.mkdir(parents=True)
+    hook.run(event)
+    hook.run(event)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {action: b".."}
+
+
 def test_a_command_that_hangs_is_ended_with_what_it_started(hook: Hook, tmp_path: Path) -> None:
     hook.settings["timeout_secs"] = 0.3
     hook.use(f"sleep 300 & echo $! >{tmp_path}/pid; wait")

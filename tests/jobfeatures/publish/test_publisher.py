@@ -107,3 +107,24 @@ def test_an_update_that_changes_nothing_writes_nothing(tree, clock, make_job, ma
     before = look()
     update(publisher, tables)
     assert look() == before
+
+
+def test_hooks_that_failed_are_counted_by_what_they_were_to_do(publisher, tree, tmp_path):
+    tree.prepare()
+    update(publisher, [])
+    assert publisher.status.hook_failures == {"publish": 0, "remove": 0}
+    (tmp_path / "features/failures/publish").write_bytes(b"...")
+    update(publisher, [])
+    assert publisher.status.hook_failures == {"publish": 3, "remove": 0}
+
+
+def test_failures_of_hooks_that_cannot_be_counted_are_not_told(publisher, tmp_path, caplog):
+    update(publisher, [])
+    (tmp_path / "features/failures/publish").symlink_to("/etc/passwd")
+    update(publisher, [])
+    assert publisher.status.hook_failures == {"remove": 0}, "a link is no count"
+    (tmp_path / "features/failures").chmod(0o777)
+    update(publisher, [])
+    assert publisher.status.hook_failures == {}, "anybody may have left them"
+    assert "failures of hooks are not known" in caplog.text
+    assert publisher.status.failures == 0

@@ -50,6 +50,7 @@ def test_modes_let_everybody_read_and_nobody_else_write(tree, root):
         "jobfeatures/slurm-12/job_id": 0o644,
         "jobstatus": 0o755,
         "exports": 0o755,
+        "failures": 0o700,
         "drains": 0o700,
         "origins": 0o755,
         "records": 0o700,
