@@ -1,0 +1,40 @@
+"""The comparison is dated, links what it speaks of, says what each does better, and quotes what was measured."""
+
+import re
+
+import pytest
+
+from exporter.profiles import PROFILES
+from tests.docs.pages import text_of
+
+PAGE, MEASURED = text_of("docs/comparison.md"), text_of("docs/benchmarks.md")
+SECTIONS = re.findall(r"(?ms)^### (.+?)\n(.*?)(?=^##)", PAGE)
+
+
+def test_it_is_dated():
+    assert re.search(
+        r"^As of \d{4}-\d{2}-\d{2}, from the documentation and sources that are linked", PAGE, re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize(("heading", "text"), SECTIONS, ids=[heading for heading, _ in SECTIONS])
+def test_each_is_linked_and_judged_from_both_sides(heading, text):
+    assert "](https://" in heading
+    assert "**Better:**" in text
+    assert "**We:**" in text
+    assert text.index("**Better:**") < text.index("**We:**")
+
+
+def test_profiles_are_named_where_their_exporters_are():
+    named = re.findall(r"--metrics\.profile ([\w-]+)", PAGE)
+    assert sorted(named) == sorted(PROFILES)
+
+
+def test_figures_are_those_of_the_benchmarks():
+    ours = re.search(r"this exporter: node, jobs, processes \| ([\d.]+) \| 1.00 \| ([\d.]+)", MEASURED)
+    node = re.search(
+        r"prometheus-node-exporter 1.5: the node alone \| ([\d.]+) \| [\d.]+ \| ([\d.]+)", MEASURED
+    )
+    assert f"({node[1]} against {ours[1]} ms, {float(node[2]):.0f} against {float(ours[2]):.0f} MiB)" in PAGE
+    times = re.search(r"process groups alone \| [\d.]+ \| ([\d.]+)", MEASURED)
+    assert f"a {float(times[1]):.0f}th of its CPU time" in PAGE

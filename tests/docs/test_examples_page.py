@@ -1,0 +1,110 @@
+"""The worked examples: each number is computed by the code that makes the metrics."""
+
+import re
+
+from jobfeatures.drains.nodemetrics import SeenJob, SeenNode
+from jobfeatures.drains.plan import plan_drain
+from jobfeatures.schedule.eet import compute_ends
+from jobfeatures.status.jobstatus import JobStatus
+from jobfeatures.status.waste import Basis, compute_draining_waste, compute_kill_waste
+from tests.docs.pages import text_of
+
+PAGE = text_of("docs/examples.md")
+
+
+def rows_of(head):
+    """Return the cells of the table that begins so, as numbers where they are."""
+    rows = PAGE[PAGE.index(head) :].split("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    return [[float(cell) if re.fullmatch(r"[\d.]+", cell) else cell for cell in row] for row in cells]
+
+
+NOW = 1_800_000_000
+PILOT = JobStatus(
+    used_cpu=5,
+    last_job_start=NOW - 600,
+    first_exp_job_end=NOW + 3600,
+    last_exp_job_end=NOW + 4500,
+    add_uncom_time=0,
+    add_final_exp_waste=1200,
+)
+NODE = SeenNode(
+    "node",
+    16,
+    (
+        SeenJob(
+            batch_system="x",
+            job_id="pilot",
+            allocated_cpus=8,
+            end_secs=4500,
+            draining_core_secs=12000,
+            kill_core_secs=3000,
+            kill_rate_cpus=5,
+        ),
+        SeenJob(
+            batch_system="x",
+            job_id="job",
+            allocated_cpus=4,
+            end_secs=900,
+            draining_core_secs=0,
+            kill_core_secs=4 * 1800,
+            kill_rate_cpus=4,
+        ),
+    ),
+)
+
+
+def core_secs(what, status=PILOT, *, after=0):
+    return what(status, allocated_cpus=8, now_secs=NOW + after)
+
+
+def kill_waste(status, *, allocated_cpus, now_secs):
+    return compute_kill_waste(status, allocated_cpus=allocated_cpus, start_secs=NOW - 3600, now_secs=now_secs)
+
+
+def test_what_one_job_wastes():
+    draining, killing = core_secs(compute_draining_waste), core_secs(kill_waste)
+    assert f"= {draining.core_secs:.0f} core seconds" in PAGE
+    assert f"5 × 600 = {killing.core_secs:.0f} core seconds" in PAGE
+    assert {draining.basis, killing.basis} == {Basis.REPORTED}
+    assert core_secs(compute_draining_waste, after=1125) == core_secs(kill_waste, after=1125)
+    assert "equal after 1125 s" in PAGE
+
+
+def test_what_can_be_said_of_a_job_that_tells_nothing():
+    estimated = core_secs(kill_waste, None)
+    assert estimated.basis is Basis.ESTIMATED
+    assert f"8 × 3600 = {estimated.core_secs}." in PAGE
+
+
+def test_when_to_shut_the_node_down():
+    plan = plan_drain(NODE)
+    promised = plan_drain(NODE, earliest_secs=600)
+    choices = {each.after_secs: each for each in (*plan.choices, *promised.choices)}
+    shown = {row[0]: row[1:5] for row in rows_of("| T |")}
+    assert shown == {
+        after: [each.idle_core_secs, each.draining_core_secs, each.kill_core_secs, each.core_secs]
+        for after, each in choices.items()
+    }
+    assert f"The cheapest moment is now: {plan.best.core_secs:.0f}" in PAGE
+    assert f"it is in {promised.best.after_secs} s: {promised.best.core_secs:.0f}" in PAGE
+    killed = {row[0]: row[5] for row in rows_of("| T |")}
+    words = {2: "both", 1: "the pilot", 0: "nobody"}
+    assert killed == {after: words[len(each.killed)] for after, each in choices.items()}
+
+
+def test_the_node_of_the_page_on_drains_is_this_one():
+    page = " ".join(text_of("docs/drains.md").split())
+    assert f"= {plan_drain(NODE).choices[-1].core_secs:.0f} core seconds, mixed" in page
+
+
+def test_when_jobs_may_be_expected_to_end():
+    rows = rows_of("| job | user |")
+    for user in (1, 2):
+        own = [row for row in rows if row[1] == user]
+        work = [[int(part) for part in row[3].split("×")] for row in own]
+        ends = compute_ends(
+            [int(row[2]) for row in own], [each[0] for each in work], [each[1] for each in work], 3
+        )
+        assert ends == [row[5] for row in own]
+        assert [max(0, row[4] - end) for row, end in zip(own, ends, strict=True)] == [row[6] for row in own]
