@@ -10,7 +10,10 @@ MAX_MARKS = 2  # on one letter
 
 
 def clean(text: str) -> str:
-    """Return a text without control, format and private characters, and with few marks on a letter."""
+    """Return a text without control, format and private characters, and with few marks on a letter.
+
+    Every kind of space becomes the plain one.
+    """
     kept: list[str] = []
     marks = 0
     for character in text:
@@ -20,6 +23,9 @@ def clean(text: str) -> str:
                 continue
         else:
             marks = 0
+        if unicodedata.category(character) == "Zs":
+            kept.append(" ")
+            continue
         kept.append(character if character.isprintable() else "\ufffd")
     return "".join(kept)
 

@@ -33,6 +33,9 @@ COMMANDS = {
 }
 
 
+INTERRUPTED = 130  # as shells say it: 128 + SIGINT
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     given = sys.argv[1:] if argv is None else list(argv)
@@ -49,6 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except KeyboardInterrupt:
+        print("jobfeatures-exporter: interrupted", file=sys.stderr)
+        return INTERRUPTED
     return status
 
 

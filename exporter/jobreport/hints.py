@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from exporter.cells import clean
 from exporter.jobreport.figures import JobReport
 from exporter.web.pages.units import format_bytes, format_figure, format_share, format_span
 
@@ -38,7 +39,7 @@ def find_hints(report: JobReport) -> list[Hint]:
     for rule in RULES:
         text = rule.judge(report)
         if text is not None:
-            found.append(Hint(rule.name, text))
+            found.append(Hint(rule.name, clean(text)))
     return found
 
 

@@ -39,7 +39,7 @@ def quoted(text: str) -> str:
 
 def any_of(texts: Iterable[str]) -> str:
     """Return a PromQL string of a regular expression that matches these texts alone."""
-    return quoted("|".join(re.sub(r"([^\w-])", r"\\\1", text, flags=re.ASCII) for text in texts))
+    return quoted("|".join(re.sub(r"([.+*?()|\[\]{}^$\\])", r"\\\1", text) for text in texts))
 
 
 def selector_of(batch_system: str, job_ids: Iterable[str], more: str = "") -> str:

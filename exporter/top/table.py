@@ -50,7 +50,7 @@ ORDERS = {
     "m": Order("memory", lambda row: _down(row.memory)),
     "g": Order("GPUs", lambda row: _down(row.gpus_used if row.gpus_used is not None else row.gpus_allocated)),
     "t": Order("time left", lambda row: row.left_secs if row.left_secs is not None else math.inf),
-    "w": Order("waste if killed", lambda row: _down(row.kill_core_secs)),
+    "w": Order("waste", lambda row: _down(row.kill_core_secs)),
 }
 HEAD = ["JOB", "USER", "CPUS", "MEMORY", "GPUS", "LEFT", "DRAIN", "KILL", "NAME"]
 RIGHT = [False, False, True, True, True, True, True, True, False]
@@ -87,8 +87,10 @@ def make_lines(
     elif len(shown) < len(rows):
         made.append(Line(f"… and {counted(len(rows) - len(shown), 'job')} more"))
     if with_keys:
-        keys = "  ".join(f"{key} {each.word}" for key, each in ORDERS.items())
-        made.append(Line(f"sort: {keys}  |  q quit  |  by {ORDERS[order].word}", Style.HEAD))
+        keys = (
+            f"[{key} {each.word}]" if key == order else f"{key} {each.word}" for key, each in ORDERS.items()
+        )
+        made.append(Line(f"sort by {'  '.join(keys)}  |  q quit", Style.HEAD))
     plain = [Line(each.text.replace("\u202f", " "), each.style) for each in made]
     if columns is not None:
         plain = [Line(fit(each.text, columns), each.style) for each in plain]

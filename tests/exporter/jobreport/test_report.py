@@ -1,0 +1,296 @@
+"""From answers to reports: constructed jobs, asked about in the order in which a server is asked."""
+
+import json
+import os
+from dataclasses import replace
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+
+from exporter.jobreport.asking import Question, ask_all
+from exporter.jobreport.document import make_document
+from exporter.jobreport.finding import MAX_JOBS, AmbiguousJobError, NoSuchJobError
+from exporter.jobreport.gathering import choose_state
+from exporter.jobreport.text import format_reports
+from tests.exporter.jobreport.server import NOW, FakePrometheus, job_series
+
+GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
+START, END = NOW - 7200, NOW - 3600
+QUESTION = Question(job="12", at_secs=NOW, since_secs=604_800.0, where="http://p:9090")
+
+
+def golden(name, text):
+    path = GOLDEN / name
+    if os.environ.get("JOBFEATURES_WRITE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+def values_of(
+    *, cpus=8, cpu_secs=14_400.0, state="COMPLETED", end=END, wall=86_400, memory=32 * 2**30, start=START
+):
+    found = [
+        ("batch_job_state", {"state": "RUNNING"}, 1),
+        ("batch_job_start_time_seconds", {}, start),
+        ("batch_job_allocated_cpus", {}, cpus),
+        ("batch_job_wall_limit_seconds", {}, wall),
+        ("batch_job_allocated_memory_bytes", {}, memory),
+        ("batch_job_cpu_seconds_total", {"mode": "user"}, cpu_secs * 0.75),
+        ("batch_job_cpu_seconds_total", {"mode": "system"}, cpu_secs * 0.25),
+        ("batch_job_pressure_seconds_total", {"resource": "io", "share": "some"}, 1200),
+        ("batch_job_energy_joules_total", {"source": "cpu"}, 720_000),
+        ("batch_job_io_storage_read_bytes_total", {}, 2**33),
+    ]
+    if end is not None:
+        found += [("batch_job_state", {"state": state}, 1), ("batch_job_end_time_seconds", {}, end)]
+    return found
+
+
+def highest_of(job_id="12", node="n1:9819", anon=2**30, shmem=2**29):
+    return job_series(
+        job_id,
+        node,
+        values=[
+            ("batch_job_memory_bytes", {"component": "anon"}, anon),
+            ("batch_job_memory_bytes", {"component": "shmem"}, shmem),
+            ("batch_job_memory_bytes", {"component": "file"}, 2**40),
+            ("batch_job_threads", {}, 20),
+        ],
+    )[1:]
+
+
+CARD = [
+    ("batch_job_allocated_gpus", {}, 2),
+    ("batch_job_gpu_allocated", {"uuid": "GPU-1"}, 1),
+    ("batch_job_gpu_allocated", {"uuid": "GPU-2"}, 1),
+    ("batch_job_gpu_busy_seconds_total", {"uuid": "GPU-1"}, 1800),
+    ("batch_job_energy_joules_total", {"source": "gpu"}, 1_440_000),
+]
+
+
+def cards(node):
+    return [
+        each
+        for uuid in ("GPU-1", "GPU-2")
+        for each in job_series(
+            "-",
+            node,
+            values=[
+                ("batch_gpu_busy_seconds_total", {"uuid": uuid}, 1e6),
+                ("batch_gpu_memory_bytes", {"uuid": uuid}, 80 * 2**30),
+                ("batch_gpu_info", {"uuid": uuid, "model": "A100 \x1b[31m"}, 1),
+            ],
+        )[1:]
+    ]
+
+
+def two_nodes():
+    info = {
+        "user": "alice",
+        "account": "physics",
+        "partition": "gpu",
+        "name": "train \x1b]0;x\x07\n.sh",
+        "restarts": "0",
+    }
+    series = [
+        *job_series("12", "n1:9819", values=[*values_of(), *CARD], **info),
+        *job_series("12", "n2:9819", values=values_of(cpus=8, cpu_secs=360), **info),
+        *cards("n1:9819"),
+    ]
+    highest = [*highest_of(), *highest_of(node="n2:9819", anon=2**28, shmem=0)]
+    return FakePrometheus(series, highest=highest, seen=END, steps=470)
+
+
+def test_a_job_on_two_nodes_as_text_and_as_json():
+    told = ask_all(two_nodes(), QUESTION)
+    golden("report.txt", format_reports(told.reports, notes=told.notes, tz=UTC))
+    golden("report.json", json.dumps(make_document(told.reports, notes=told.notes), indent=2) + "\n")
+
+
+def test_on_a_terminal_there_are_bars_and_colours_and_else_neither_nor_any_escape_sequence():
+    told = ask_all(two_nodes(), QUESTION)
+    shown = format_reports(told.reports, tz=UTC, is_terminal=True)
+    assert "█" in shown
+    assert "\x1b[32m" in shown or "\x1b[31m" in shown
+    assert "\x1b]" not in shown
+    assert "\x07" not in shown
+    plain = format_reports(told.reports, tz=UTC)
+    assert "\x1b" not in plain
+    assert "█" not in plain
+
+
+def test_sums_and_shares_are_over_what_is_known():
+    [report] = ask_all(two_nodes(), QUESTION).reports
+    assert report.elapsed_secs == 3600
+    assert report.cpu_secs == 14_760
+    assert report.cpu_share == pytest.approx(14_760 / (16 * 3600))
+    assert report.idle_cpu_secs == 16 * 3600 - 14_760
+    assert report.memory_peak == 2**30 + 2**29 + 2**28  # page cache is none of it
+    assert report.gpu_share == pytest.approx(1800 / 7200)  # the second card has a meter and did nothing
+    assert report.gpu_joules == 1_440_000
+    assert report.stalled_share("io") == pytest.approx(1 / 3)
+
+
+def test_a_card_without_a_meter_is_not_called_idle():
+    server = two_nodes()
+    server.series = [each for each in server.series if each.name != "batch_gpu_busy_seconds_total"]
+    [report] = ask_all(server, QUESTION).reports
+    assert report.gpu_secs is None
+    assert report.gpu_share is None
+
+
+def test_figures_are_asked_at_the_end_of_the_job_and_over_its_time_only():
+    server = two_nodes()
+    ask_all(server, QUESTION)
+    of_figures = [(text, at) for text, at in server.asked if at != NOW]
+    assert {at for _, at in of_figures} == {END + 120}
+    assert all("[3720s" in text for text, _ in of_figures)
+    assert len(server.asked) < 25
+
+
+def test_a_running_job_is_reported_as_far_as_it_was_seen():
+    server = FakePrometheus(
+        job_series(values=values_of(end=None), user="bob"),
+        highest=highest_of(),
+        seen=NOW - 8,
+        is_current=True,
+        steps=500,
+    )
+    [report] = ask_all(server, QUESTION).reports
+    assert (report.is_running, report.state, report.end_secs) == (True, "RUNNING", None)
+    assert report.elapsed_secs == 7192
+    assert "figures so far" in format_reports([report], tz=UTC)
+
+
+def test_a_job_that_ended_on_one_of_its_nodes_only_still_runs():
+    series = [*job_series(values=values_of()), *job_series(node="n2:9819", values=values_of(end=None))]
+    [report] = ask_all(FakePrometheus(series, seen=NOW - 5, is_current=True), QUESTION).reports
+    assert report.is_running
+
+
+def test_a_job_whose_end_nobody_saw_ends_with_its_last_sample():
+    server = FakePrometheus(job_series(values=values_of(end=None)), seen=END - 30)
+    [report] = ask_all(server, QUESTION).reports
+    assert report.end_secs == END - 30
+    assert any("its end was not seen" in note for note in report.notes)
+
+
+def test_an_earlier_run_of_the_id_is_told_and_its_cpu_time_taken_off():
+    series = job_series(values=values_of(), restarts="1")
+    server = FakePrometheus(series, seen=END, firsts=START - 9000)
+    [report] = ask_all(server, QUESTION).reports
+    assert any(f"--at {START - 1:.0f}" in note for note in report.notes)
+    assert "run 2" in format_reports([report], tz=UTC)
+    assert any(at == START and "batch_job_cpu_seconds_total" in text for text, at in server.asked)
+
+
+def test_an_end_before_the_start_is_of_an_earlier_run():
+    server = FakePrometheus(job_series(values=values_of(end=START - 60)), seen=NOW - 5, is_current=False)
+    [report] = ask_all(server, QUESTION).reports
+    assert report.end_secs != START - 60
+
+
+def test_a_counter_that_began_anew_is_put_together_from_its_increases():
+    series = job_series(values=values_of())
+    cpu = [each for each in series if each.name == "batch_job_cpu_seconds_total"]
+    server = FakePrometheus(
+        series,
+        seen=END,
+        resets=[replace(each, value=float(each.labels["mode"] == "user")) for each in cpu],
+        increases=[replace(each, value=20_000.0) for each in cpu],
+    )
+    [report] = ask_all(server, QUESTION).reports
+    assert report.cpu_secs == 20_000 + 3600
+    assert any("began anew" in note for note in report.notes)
+
+
+def test_gaps_and_what_the_server_says_are_told():
+    server = FakePrometheus(
+        job_series(values=values_of()), seen=END, steps=100, warnings=("store n7 is away",)
+    )
+    told = ask_all(server, QUESTION)
+    assert any("22% of the job's time" in note for note in told.reports[0].notes)
+    assert told.notes == ("the server says: store n7 is away",)
+    assert "store n7 is away" in format_reports(told.reports, notes=told.notes, tz=UTC)
+
+
+def test_what_is_not_known_is_no_zero():
+    server = FakePrometheus(job_series(), seen=NOW - 5000, first_seen=NOW - 9000)
+    [report] = ask_all(server, QUESTION).reports
+    assert report.start_secs == NOW - 9000
+    assert (report.cpu_secs, report.cpu_share, report.memory_peak, report.gpu_count) == (None,) * 4
+    text = format_reports([report], tz=UTC)
+    assert "CPUs" not in text
+    assert "its start is not known" in text
+
+
+def test_tasks_of_an_array_are_one_table():
+    series, highest = [], []
+    for task in range(3):
+        job_id = str(100 + task)
+        series += job_series(
+            job_id,
+            values=values_of(cpu_secs=1000.0 * task),
+            user="alice",
+            array_job_id="102",
+            array_task_id=str(task),
+        )
+        highest += highest_of(job_id)
+    told = ask_all(FakePrometheus(series, highest=highest, seen=END, steps=500), replace(QUESTION, job="102"))
+    assert [report.job_id for report in told.reports] == ["100", "101", "102"]
+    golden("report-array.txt", format_reports(told.reports, notes=told.notes, tz=UTC))
+    [one] = ask_all(FakePrometheus(series, seen=END), replace(QUESTION, job="102_1")).reports
+    assert one.job_id == "101"
+
+
+def test_an_array_may_be_larger_than_a_report():
+    series = [
+        each
+        for task in range(MAX_JOBS + 5)
+        for each in job_series(str(task), values=values_of(), array_job_id="7", array_task_id=str(task))
+    ]
+    told = ask_all(FakePrometheus(series, seen=END), replace(QUESTION, job="7"))
+    assert len(told.reports) == MAX_JOBS
+    assert any("5 tasks" in note for note in told.notes)
+    assert "more (--format json" in format_reports(told.reports, tz=UTC)
+
+
+def test_several_clusters_or_batch_systems_are_asked_about():
+    series = [
+        *job_series(cluster="fox", values=values_of()),
+        *job_series(cluster="owl", values=values_of()),
+        *job_series(cluster="owl", system="pbs"),
+    ]
+    with pytest.raises(AmbiguousJobError) as raised:
+        ask_all(FakePrometheus(series, seen=END), QUESTION)
+    assert str(raised.value).split("\n")[1:] == [
+        "  --batch-system pbs --cluster 'owl'",
+        "  --batch-system slurm --cluster 'fox'",
+        "  --batch-system slurm --cluster 'owl'",
+    ]
+    server = FakePrometheus(series, seen=END)
+    [report] = ask_all(server, replace(QUESTION, cluster="owl", batch_system="slurm")).reports
+    assert report.cluster == "owl"
+    assert all('cluster="owl"' in text for text, _ in server.asked)
+
+
+@pytest.mark.parametrize("series", [[], job_series("other"), job_series("12", system="service")])
+def test_a_job_that_is_not_there_is_named(series):
+    with pytest.raises(NoSuchJobError, match=r"no job '12' in the last 7 d on http://p:9090"):
+        ask_all(FakePrometheus(series), QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("states", "is_running", "state"),
+    [
+        (["RUNNING", "COMPLETED"], False, "COMPLETED"),
+        (["RUNNING", "COMPLETED", "TIMEOUT"], False, "TIMEOUT"),
+        (["RUNNING", "COMPLETING"], True, "RUNNING"),
+        (["SUSPENDED"], True, "SUSPENDED"),
+        (["RUNNING", "UNKNOWN"], False, ""),
+        (["nonsense"], True, ""),
+    ],
+)
+def test_the_state_that_counts(states, is_running, state):
+    assert choose_state(states, is_running=is_running) == state
