@@ -14,7 +14,6 @@ from exporter.web.config import WebConfig
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.logs import FORMATS, LEVELS
 from jobfeatures.model import NODE_STATES
-from jobfeatures.schedule.eet import Mode
 from jobfeatures.settings import (
     ADDRESS,
     BOOLEAN,
@@ -22,7 +21,6 @@ from jobfeatures.settings import (
     DURATION,
     PATH,
     POSITIVE_DURATION,
-    TEXT,
     choice,
     setting,
     words,
@@ -145,27 +143,6 @@ class DaemonConfig(WebConfig):
         (),
         "nodes in one of these states are left out of /sd; none by default, since a node that is down for the"
         " batch system may still be scraped",
-    )
-    schedule_share: str | None = setting(
-        "schedule.share",
-        TEXT,
-        None,
-        "controller role: CPUs that each user may expect at any time; default: all CPUs ÷ users",
-    )
-    schedule_share_of: str | None = setting(
-        "schedule.share_of", TEXT, None, "controller role: users with other shares, e.g. ann=16,bob=2.5"
-    )
-    schedule_mode: str = setting(
-        "schedule.mode",
-        choice(*(each.value for each in Mode)),
-        Mode.LITERAL.value,
-        "controller role: what becomes of the last second of a job that needs less of it, in expected ends",
-    )
-    schedule_history_secs: float = setting(
-        "schedule.history",
-        POSITIVE_DURATION,
-        604_800.0,
-        "controller role: figures of the schedule begin at a multiple of this, once to twice as long ago",
     )
     schedule_top_users: int = setting(
         "schedule.top_users",

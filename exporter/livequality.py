@@ -7,48 +7,30 @@ so that nothing is asked twice.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
 
 from exporter.accountingfeed import AccountingFeed, AccountingSource
 from exporter.config import DaemonConfig
-from jobfeatures.accounting import Accounting
-from jobfeatures.batch.source import AnswerT, KeeperStatus
+from jobfeatures.batch.source import AnswerT, HistorySource, KeeperStatus
 from jobfeatures.clock import Clock
-from jobfeatures.errors import ConfigurationError, Rejected, SourceError
+from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.model import Cluster, JobTable
 from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.facts import from_accounting, from_queue
+from jobfeatures.schedule.history import compute_begin, make_rules
 from jobfeatures.schedule.live import LiveSchedule
+from jobfeatures.schedule.outlook import OVERRUN_SECS
 from jobfeatures.schedule.quality import ScheduleQuality
-from jobfeatures.schedule.shares import (
-    CPU,
-    STEPS,
-    ShareRules,
-    Shares,
-    make_shares,
-    parse_amounts,
-    parse_shares_of,
-)
+from jobfeatures.schedule.shares import CPU, STEPS, ShareRules, Shares, make_shares
 
 # Accounting may know of an end so much later. A job that has left the queue for longer, and has no end, never
 # gets one: Slurm's accounting does not tell of jobs that were cancelled while they were held.
 SETTLE_SECS = 600.0
-OVERRUN_SECS = 120  # batch systems end jobs a little after their limit
 CHUNK_SECS = 86_400.0  # of history, asked for at once
 ACCOUNTING_SECS = 300.0  # between two questions, at least
 OTHERS_WAIT_SECS = 0.1
-
-
-@runtime_checkable
-class HistorySource(Protocol):
-    """A batch system that can be asked for parts of its history, without steps of jobs."""
-
-    def poll_history(self, since_secs: float, until_secs: float) -> Accounting:
-        """Return the records of jobs that were pending, running or ended between two times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,25 +43,6 @@ class QualityOptions:
     interval_secs: float  # how often accounting is asked
     top_users: int
     fed_secs: float | None = None  # how often the feed is asked by another, None: never
-
-
-def make_rules(share: str | None, shares_of: str | None) -> ShareRules:
-    """Return the shares that the settings tell. Raises ConfigurationError."""
-    default = parse_amounts("schedule.share", share, [CPU]) if share else {}
-    if default.get(CPU) == 0:
-        raise ConfigurationError("schedule.share", "nobody would have anything: must be above 0")
-    users, groups = parse_shares_of("schedule.share_of", [shares_of] if shares_of else [], [CPU])
-    if groups:
-        raise ConfigurationError("schedule.share_of", "accounting does not tell of groups: name users")
-    return ShareRules(default=default, users=users)
-
-
-def compute_begin(now_secs: float, history_secs: float) -> int:
-    """Return where figures begin: a multiple of the history since 1970, once to twice the history ago.
-
-    So a start within the next `history_secs` finds the same beginning, mostly.
-    """
-    return max(0, int((math.floor(now_secs / history_secs) - 1) * history_secs))
 
 
 def make_options(config: DaemonConfig) -> QualityOptions:

@@ -37,6 +37,7 @@ COMMANDS = {
     "swf": "check workload logs in the Standard Workload Format",
     "convert": "convert logs of jobs between SWF, SSS, accounting files and others",
     "schedule": "say how good the schedules of logs were, and what ended later than users may expect",
+    "expect": "say when a job may be expected to end by its user's share, and why",
     "simulate": "say how another scheduler would have run the jobs of a log",
     "replay": "show the jobs of a log in a spool folder, at another speed",
 }
@@ -75,6 +76,7 @@ def build_parser(called: str | None, *, in_haste: bool = False) -> argparse.Argu
         prog="jobfeatures",
         description="Machine/job features: publish them for jobs, and read them in a job.",
         formatter_class=form,
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"jobfeatures {__version__}")
     parser.add_argument(

@@ -266,6 +266,32 @@ class Config:
     spool_directory: str | None = setting(
         "spool.directory", PATH, None, "folder of SSS job objects, one file a job, for the spool source"
     )
+    schedule_share: str | None = setting(
+        "schedule.share",
+        TEXT,
+        None,
+        "controller role and expect: CPUs that each user may expect at any time; default: all CPUs ÷ users",
+    )
+    schedule_share_of: str | None = setting(
+        "schedule.share_of",
+        TEXT,
+        None,
+        "controller role and expect: users with other shares, e.g. ann=16,bob=2.5",
+    )
+    schedule_mode: str = setting(
+        "schedule.mode",
+        choice("literal", "exact", "fluid"),
+        "literal",
+        "controller role and expect: what becomes of the last second of a job that needs less of it,"
+        " in expected ends",
+    )
+    schedule_history_secs: float = setting(
+        "schedule.history",
+        POSITIVE_DURATION,
+        604_800.0,
+        "controller role and expect: figures of the schedule begin at a multiple of this, once to twice"
+        " as long ago",
+    )
     cpu_model: tuple[Table, ...] = tables(
         "cpu_model",
         PATTERN,

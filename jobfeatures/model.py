@@ -122,6 +122,7 @@ class Job:
     partition: str | None = None
     submit_secs: int | None = None
     start_secs: int | None = None
+    planned_secs: int | None = None  # when the batch system means to start it, while it is pending
     end_secs: int | None = None  # only once it has ended
     nodes: tuple[str, ...] = ()
     total_cpus: int | None = None  # over all nodes

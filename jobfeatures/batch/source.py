@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from jobfeatures.accounting import Accounting
 from jobfeatures.errors import Rejected, SourceError
@@ -71,6 +71,28 @@ class ClusterSource(Protocol):
 
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Return the records of jobs that were pending, running or ended at `since_secs` or later."""
+
+
+@runtime_checkable
+class HistorySource(Protocol):
+    """A batch system that can be asked for parts of its history, without steps of jobs."""
+
+    def poll_history(self, since_secs: float, until_secs: float) -> Accounting:
+        """Return the records of jobs that were pending, running or ended between two times."""
+
+
+@runtime_checkable
+class UserSource(Protocol):
+    """A source that can be asked about one user's jobs alone. Each method raises SourceError."""
+
+    def find_user(self, job_id: str) -> str | None:
+        """Return whose job it is, None where nobody knows it."""
+
+    def poll_user_queue(self, user: str) -> JobTable:
+        """Return one user's jobs that are pending, running or ended a short time ago."""
+
+    def poll_user_history(self, user: str, since_secs: float) -> Accounting:
+        """Return the records of one user's jobs that were pending, running or ended since then."""
 
 
 class Answer(Protocol):

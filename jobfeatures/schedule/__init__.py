@@ -19,5 +19,10 @@ outlook.py   bounds of the expected ends of jobs that have not ended
 live.py      expected ends and sums kept up to date; tally.py: sums that do not depend on the order
 quality.py   what is known at one moment
 
+For one job of one user:
+
+history.py   the user's jobs as they were told, and which is asked about
+expectation.py  its expected end, and what of the share is before it; expecttext.py: as text and JSON
+
 These, eet.py, shares.py and reasons.py do without numpy; the others need it: the extra ``analysis``.
 """

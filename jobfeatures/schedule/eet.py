@@ -75,6 +75,10 @@ class Lanes:
                 left += lanes * max(0, until - max(free_from, since))
         return left >= wanted
 
+    def taken(self, since: Number) -> Number:
+        """Return how much of the share is taken from a time on, in lanes × time. No job may arrive later."""
+        return sum(lanes * max(0, free_from - since) for free_from, lanes in self._busy)
+
     def place(
         self, arrivals: Iterable[Number], requests: Iterable[int], runtimes: Iterable[Number]
     ) -> list[Number]:

@@ -60,6 +60,14 @@ def why_not(facts: JobFacts) -> str | None:
     return next((reason for reason, holds in rules.items() if holds), None)
 
 
+def is_placeable(facts: JobFacts) -> bool:
+    """Tell whether a job that has not ended would count, as far as that can be told."""
+    submit, start = facts.submit_secs, facts.start_secs
+    if submit is None or submit < 0 or facts.cpus is None or facts.cpus < 0:
+        return False
+    return start is None or start >= submit
+
+
 def _known(value: Number | None) -> Number:
     if value is None:
         return UNKNOWN

@@ -19,7 +19,7 @@ from typing import Final
 
 from jobfeatures.joblog import Number
 from jobfeatures.schedule.eet import Lanes, Mode
-from jobfeatures.schedule.facts import JobFacts, Order, order_of, supersedes, why_not
+from jobfeatures.schedule.facts import JobFacts, Order, is_placeable, order_of, supersedes, why_not
 from jobfeatures.schedule.outlook import BLUR_SECS, Outlook, compute_outlooks, whole
 from jobfeatures.schedule.quality import (
     SLOWDOWN_BOUNDS,
@@ -134,7 +134,7 @@ class LiveSchedule:
         if not supersedes(facts, known):
             return False
         if known.end_secs is None and facts.end_secs is None and known.user == facts.user:
-            if facts.user is None or not _is_placeable(facts):
+            if facts.user is None or not is_placeable(facts):
                 self._remove(known)
                 return False
             user = self._users[facts.user]
@@ -160,7 +160,7 @@ class LiveSchedule:
         """Take in a job that is not known."""
         ended = facts.end_secs
         if ended is None:
-            if facts.user is None or not _is_placeable(facts):
+            if facts.user is None or not is_placeable(facts):
                 return False
         elif ended < self.begin_secs:
             return False
@@ -367,14 +367,6 @@ class LiveSchedule:
                 tardiness_secs=user.tardiness,
                 weighted_tardiness_cpu_secs=user.weighted,
             )
-
-
-def _is_placeable(facts: JobFacts) -> bool:
-    """Tell whether a job that has not ended would count, as far as that can be told."""
-    submit, start = facts.submit_secs, facts.start_secs
-    if submit is None or submit < 0 or facts.cpus is None or facts.cpus < 0:
-        return False
-    return start is None or start >= submit
 
 
 def _until(settled: Mapping[str, tuple[JobFacts, float]], secs: float) -> Iterator[str]:

@@ -29,6 +29,7 @@ from jobfeatures.schedule.facts import JobFacts
 from jobfeatures.schedule.quality import Verdict
 
 BLUR_SECS = 1e-6  # what doubles may be wrong by, in the mode fluid
+OVERRUN_SECS = 120  # batch systems end jobs a little after their limit
 MAX_TASKS = 10_000  # of one waiting array that are looked at one by one
 NEVER_SECS = 2**50  # a job without a limit runs for so long
 UNBOUNDED_SECS = 2**49  # no clock of jobs shows so much
@@ -76,9 +77,9 @@ def compute_outlooks(
             least: list[Number] = []
             lowers: Sequence[Number] = arrivals
         else:
-            least = [_least(facts, now_secs) for facts in same]
+            least = [least_runtime(facts, now_secs) for facts in same]
             lowers = low.place(arrivals, requests, [whole(secs, mode) for secs in least])
-        most = [_most(facts, now_secs, mode, overrun_secs) for facts in same]
+        most = [most_runtime(facts, now_secs, mode, overrun_secs) for facts in same]
         tasks = [min(facts.tasks, MAX_TASKS) for facts in same]
         uppers = iter(
             high.place(_repeated(arrivals, tasks), _repeated(requests, tasks), _repeated(most, tasks))
@@ -110,12 +111,12 @@ def _is_waiting(facts: JobFacts) -> bool:
     return facts.start_secs is None
 
 
-def _least(facts: JobFacts, now_secs: Number) -> Number:
+def least_runtime(facts: JobFacts, now_secs: Number) -> Number:
     """Return the least runtime that a job that has started can have."""
     return compute_elapsed(facts, now_secs) if facts.end_secs is None else facts.runtime_secs
 
 
-def _most(facts: JobFacts, now_secs: Number, mode: Mode, overrun_secs: int) -> Number:
+def most_runtime(facts: JobFacts, now_secs: Number, mode: Mode, overrun_secs: int) -> Number:
     """Return the longest runtime that a job can have."""
     if facts.end_secs is not None:
         return whole(facts.runtime_secs, mode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 
 from jobfeatures.accounting import Accounting
 from jobfeatures.batch.slurm.accounting import ACCOUNTING_SOURCE, accounting_format, parse_accounting
@@ -16,6 +17,7 @@ from jobfeatures.command import first_line, run_command
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.model import Cluster, JobTable
 
+_ASKED = re.compile(r"[1-9][0-9]{0,9}(?:[_+][0-9]{1,10})?\Z")
 MAX_ANSWER_BYTES = 512 * 2**20  # a queue of a million jobs is about 300 MB
 
 
@@ -42,10 +44,17 @@ class SlurmCluster:
 
     def poll_queue(self) -> JobTable:
         """Return the queue; jobs stay in it for Slurm's MinJobAge after their end."""
+        return self._ask_queue()
+
+    def poll_user_queue(self, user: str) -> JobTable:
+        """Return what is in the queue of one user's."""
+        return self._ask_queue(f"--user={user}")
+
+    def _ask_queue(self, *options: str) -> JobTable:
         taken_at_secs = self._clock.now_secs()
         separator = make_separator()
         text = self._run(
-            [self._squeue, "-a", "-h", "-t", "all"],
+            [self._squeue, "-a", "-h", "-t", "all", *options],
             # Array tasks in full: they are counted.
             {"SQUEUE_FORMAT2": queue_format(separator), "SLURM_BITSTR_LEN": "0"},
         )
@@ -76,11 +85,32 @@ class SlurmCluster:
 
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Return the jobs and steps that accounting saw pending, running or ending since then."""
-        return self._ask_accounting(since_secs, None)
+        return self._ask_accounting(since_secs, None, "-a")
 
     def poll_history(self, since_secs: float, until_secs: float) -> Accounting:
         """Return the jobs, without steps, that accounting saw between two times."""
-        return self._ask_accounting(since_secs, until_secs, "-X")
+        return self._ask_accounting(since_secs, until_secs, "-a", "-X")
+
+    def poll_user_history(self, user: str, since_secs: float) -> Accounting:
+        """Return the jobs of one user, without steps, that accounting saw since then."""
+        return self._ask_accounting(since_secs, None, f"--user={user}", "-X")
+
+    def find_user(self, job_id: str) -> str | None:
+        """Return whose job it is: of the queue, else of accounting; None where neither knows it.
+
+        ``12``, ``12_3`` and ``12+1``: a job, a task of an array, a component. Raises SourceError.
+        """
+        if not _ASKED.match(job_id):
+            return None
+        queued = run_command(
+            [self._squeue, "-a", "-h", "-t", "all", "-j", job_id, "-o", "%u"],
+            timeout_secs=self._timeout_secs,
+        )  # one that the queue does not know is an error
+        users = queued.stdout.decode("utf-8", "replace").split() if queued.status == 0 else []
+        if not users:
+            text = self._run([self._sacct, "-a", "-X", "-P", "-n", "-j", job_id, "-o", "User"], {})
+            users = text.split()
+        return users[0] if users else None
 
     def _ask_accounting(self, since_secs: float, until_secs: float | None, *options: str) -> Accounting:
         taken_at_secs = self._clock.now_secs()
@@ -89,7 +119,7 @@ class SlurmCluster:
         until = 0 if until_secs is None else max(0, math.floor(taken_at_secs - until_secs))
         text = self._run(
             [
-                *(self._sacct, "-a", "-P", "-n", "--noconvert", f"--delimiter={separator}", *options),
+                *(self._sacct, "-P", "-n", "--noconvert", f"--delimiter={separator}", *options),
                 *("-S", f"now-{ago_secs}seconds", "-E", f"now-{until}seconds" if until else "now"),
                 *("-o", accounting_format()),
             ],

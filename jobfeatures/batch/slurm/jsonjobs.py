@@ -56,8 +56,9 @@ def parse_json_jobs(
 def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
     """Return one job; raises ParseError.
 
-    Times are epoch seconds, ``time_limit`` minutes, sizes MiB. Times of jobs
-    that have not got that far are the scheduler's guesses, and left out.
+    Times are epoch seconds, ``time_limit`` minutes, sizes MiB. The start of a
+    job that has not got that far is the scheduler's guess, and no start; its
+    end is left out.
     `node_name` is this node's NodeName: CPUs, memory and cards are its share.
     With None they are only known for a job of one node.
     """
@@ -88,6 +89,7 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
         submit_secs=record.nonzero("submit_time"),
         eligible_secs=record.nonzero("eligible_time"),
         start_secs=record.nonzero("start_time") if started else None,
+        planned_secs=record.nonzero("start_time") if state is JobState.PENDING else None,
         end_secs=record.nonzero("end_time") if state.is_finished else None,
         nodes=nodes,
         total_cpus=total_cpus,

@@ -55,8 +55,8 @@ def parse_queued_job(values: Mapping[str, str]) -> Job:
     """Return one job of the queue; raises ParseError.
 
     CPUs, nodes and GPUs are what a pending job asks for and any other was
-    given. Start and end of jobs that have not got that far are the
-    scheduler's guesses, and left out.
+    given. The start of a job that has not got that far is the scheduler's
+    guess, and no start; its end is left out.
     """
     record = Record(values)
     job_id = values["JobID"]
@@ -78,6 +78,7 @@ def parse_queued_job(values: Mapping[str, str]) -> Job:
         submit_secs=record.count("SubmitTime"),
         eligible_secs=record.count("EligibleTime"),
         start_secs=record.count("StartTime") if started else None,
+        planned_secs=record.count("StartTime") if state is JobState.PENDING else None,
         end_secs=record.count("EndTime") if state.is_finished else None,
         nodes=record.nodes("NodeList"),
         total_cpus=cpus,

@@ -1,0 +1,291 @@
+"""`jobfeatures expect`: when a job may be expected to end by its user's share, and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime, tzinfo
+from functools import partial
+
+from jobfeatures.accounting import Accounting
+from jobfeatures.batch import SYSTEMS, load_module
+from jobfeatures.batch.source import ClusterSource, HistorySource, UserSource
+from jobfeatures.clock import Clock, SystemClock
+from jobfeatures.commands.common import read_config
+from jobfeatures.commands.logs import parse_zone
+from jobfeatures.config import Config
+from jobfeatures.convert import KINDS, KindError, Notes, read_log
+from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, SourceError, shown
+from jobfeatures.jobfold import fold_jobs
+from jobfeatures.joblog import Number
+from jobfeatures.logfiles import LogFileError, open_log, reading
+from jobfeatures.schedule.eet import Mode
+from jobfeatures.schedule.expectation import compute_expectation
+from jobfeatures.schedule.expecttext import format_expectation, make_document
+from jobfeatures.schedule.facts import why_not
+from jobfeatures.schedule.history import (
+    Asked,
+    NoSuchJobError,
+    Told,
+    choose_jobs,
+    compute_begin,
+    find_job,
+    make_rules,
+    merge,
+    told_by_accounting,
+    told_by_log,
+    told_by_queue,
+)
+from jobfeatures.schedule.reasons import LATEST_SECS
+from jobfeatures.schedule.shares import CPU, STEPS, ShareRules, Shares, make_shares
+from jobfeatures.settings import POSITIVE_DURATION, add_flags
+
+DONE, NOT_SAID, UNREADABLE = 0, 1, 2
+ASK_SECS = 60.0
+HIDDEN = "it has been forgotten, or jobs of others are hidden from you (in Slurm: PrivateData)"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.description = (
+        "Say when a job that waits, runs or has ended may be expected to end by its user's share of the "
+        "machine, how that compares with how it stands, and why. Exit status: 0 said, 1 it cannot be said of "
+        "this job or the batch system does not answer, 2 a log could not be read, or wrong usage."
+    )
+    add = parser.add_argument
+    add("job", metavar="JOB", help="a job's id; ARRAY_TASK and JOB+COMPONENT too; an array: its last task")
+    add(
+        "--batch",
+        choices=[name for name in SYSTEMS if name != "spool"],
+        help="the batch system that is asked (default: the one whose commands are here)",
+    )
+    add("--share", metavar="N", help="CPUs that each user may expect at any time (default: schedule.share)")
+    add(
+        "--share-of",
+        metavar="USER=N",
+        help="users with other shares: ann=16,bob=2.5 (default: schedule.share_of)",
+    )
+    add("--mode", choices=[mode.value for mode in Mode], help="(default: schedule.mode)")
+    add(
+        "--history",
+        metavar="DURATION",
+        help="earlier jobs count that ended once to twice as long ago (default: schedule.history)",
+    )
+    add("--format", choices=("text", "json"), default="text", help="(default: text)")
+    add("--log", metavar="FILE", help="ask a log instead, also .gz, .xz, .bz2, .zst; - is standard input")
+    add(
+        "--at",
+        metavar="TIME",
+        help="with --log: as it was known then, 2026-11-20T14:02 or seconds (default: the latest in the log)",
+    )
+    readable = [name for name, kind in KINDS.items() if kind.reader]
+    add("--from", dest="from_kind", choices=readable, help="which kind of log it is (default: by content)")
+    add("--zone", metavar="NAME", help="where clocks show the times (default: here)")
+    add_flags(parser, Config)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Say it."""
+    config = read_config(arguments)
+    zone = parse_zone(arguments.zone)
+    rules = make_rules(
+        config.schedule_share if arguments.share is None else arguments.share,
+        config.schedule_share_of if arguments.share_of is None else arguments.share_of,
+    )
+    mode = Mode(arguments.mode or config.schedule_mode)
+    history_secs = _duration("--history", arguments.history) or config.schedule_history_secs
+    if arguments.log is not None and arguments.batch is not None:
+        raise ConfigurationError("--batch", "not beside --log")
+    if arguments.log is None and (arguments.at is not None or arguments.from_kind is not None):
+        raise ConfigurationError("--at, --from", "need --log")
+    try:
+        if arguments.log is not None:
+            found = _of_log(arguments, rules, zone)
+        else:
+            clock = SystemClock()
+            source = make_source(arguments.batch, config, clock)
+            found = Batch(source, clock, rules, history_secs).ask(arguments.job)
+        asked, shares, now_secs, notes = found
+        expectation = compute_expectation(asked, shares, now_secs, mode=mode)
+    except (LogFileError, ParseError, KindError) as error:
+        place = f"{arguments.log}: " if isinstance(error, KindError) else ""
+        print(f"jobfeatures: {place}{error}", file=sys.stderr)
+        return UNREADABLE
+    except ConfigurationError:
+        raise
+    except JobfeaturesError as error:
+        print(f"jobfeatures: {error}", file=sys.stderr)
+        return NOT_SAID
+    if arguments.format == "json":
+        print(json.dumps(make_document(expectation, notes)))
+    else:
+        text = format_expectation(expectation, notes, zone)
+        sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8"))
+    return DONE
+
+
+Found = tuple[Asked, Shares, float, tuple[str, ...]]  # the job, shares, now, what is not known
+
+
+# --- a log ----------------------------------------------------------------------------
+
+
+def _of_log(arguments: argparse.Namespace, rules: ShareRules, zone: tzinfo | None) -> Found:
+    """Raise LogFileError, ParseError, KindError, NoSuchJobError, ConfigurationError."""
+    at_secs = None if arguments.at is None else parse_time("--at", arguments.at, zone)
+    notes = Notes()
+    with reading(arguments.log) as stream:
+        kind, lines = open_log(stream, arguments.from_kind)
+        records = read_log(lines, kind, source=arguments.log, zone=zone)
+        jobs = list(fold_jobs(notes.accepted(records), notes.lose))
+    if at_secs is None:
+        times = (secs for job in jobs for secs in (job.submit_secs, job.start_secs, job.end_secs))
+        at_secs = max((secs for secs in times if secs is not None and secs <= LATEST_SECS), default=0)
+    told = [each for job in jobs if (each := told_by_log(job, at_secs)) is not None]
+    try:
+        asked = choose_jobs(told, arguments.job)
+    except NoSuchJobError as error:
+        late = f" at {arguments.at}, maybe later" if arguments.at is not None else ""
+        raise NoSuchJobError(f"{error} to {arguments.log}{late}") from None
+    user = asked.told.facts.user
+    if CPU not in rules.default and user not in rules.users:
+        raise ConfigurationError("--share", f"is needed with --log, or --share-of {user}=N")
+    unknown = (f"{notes.rejected} records of the log could not be read",) if notes.rejected else ()
+    shares = make_shares(CPU, rules, total=0, total_from="none", all_users=0, groups_of={})
+    return asked, shares, at_secs, unknown
+
+
+def parse_time(key: str, text: str, zone: tzinfo | None) -> Number:
+    """Return epoch seconds of ``2026-11-20T14:02:30+01:00``, or seconds as they stand.
+
+    Without an offset it is by the clocks of `zone`, None being this machine's. Raises ConfigurationError.
+    """
+    if text.isascii() and text.isdigit() and len(text) <= 19:
+        return int(text)
+    try:
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo is not None else found.replace(tzinfo=zone)).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise ConfigurationError(key, f"no time: {shown(text)}") from None
+
+
+def _duration(key: str, text: str | None) -> float | None:
+    try:
+        return None if text is None else POSITIVE_DURATION.parse(text)
+    except ValueError as error:
+        raise ConfigurationError(key, str(error)) from None
+
+
+# --- a batch system -------------------------------------------------------------------
+
+
+def make_source(named: str | None, config: Config, clock: Clock) -> ClusterSource:
+    """Return the batch system that was named, else the one that is here. Raises ConfigurationError."""
+    modules = {name: load_module(name) for name in SYSTEMS if named in (None, name)}
+    able = {name: module for name, module in modules.items() if hasattr(module, "make_cluster_source")}
+    here = [named] if named is not None else [name for name, each in able.items() if each.is_here(config)]
+    if len(here) != 1:
+        found = f"several are here: {', '.join(here)}" if here else f"none is here of {', '.join(able)}"
+        raise ConfigurationError("--batch", f"is needed: {found}")
+    source: ClusterSource = able[here[0]].make_cluster_source(config, clock, ASK_SECS)
+    return source
+
+
+class Batch:
+    """Asks a batch system for one user's jobs, and for what else a share needs."""
+
+    def __init__(self, source: ClusterSource, clock: Clock, rules: ShareRules, history_secs: float) -> None:
+        self._source = source
+        self._clock = clock
+        self._rules = rules
+        self._history_secs = history_secs
+        self._notes: list[str] = []
+
+    def ask(self, job_id: str) -> Found:
+        """Return what is known. Raises SourceError, NoSuchJobError."""
+        now_secs = self._clock.now_secs()
+        begin_secs = compute_begin(now_secs, self._history_secs)
+        user = None
+        if isinstance(self._source, UserSource):
+            user = self._source.find_user(job_id)
+            if user is None:
+                raise NoSuchJobError(f"{self._source.name} tells of no job {shown(job_id)}: {HIDDEN}")
+        told = self._jobs(user, begin_secs)
+        submit_secs = _submitted(told, job_id)
+        if submit_secs is not None and submit_secs < begin_secs:
+            told = self._jobs(user, compute_begin(submit_secs, self._history_secs))
+        elif submit_secs is None and user is not None:
+            told = self._jobs(user, 0)  # it ended before
+        try:
+            asked = choose_jobs(told, job_id)
+        except NoSuchJobError as error:
+            reason = "" if user is None else "it may have just ended, and accounting not know it yet; "
+            raise NoSuchJobError(f"{error}: {reason}{HIDDEN}; --history looks further back") from None
+        shares = self._shares(asked.told.facts.user or "", begin_secs)
+        return asked, shares, now_secs, tuple(self._notes)
+
+    def _jobs(self, user: str | None, since_secs: float) -> list[Told]:
+        """Return what is told of one user's jobs, or of all users'.
+
+        The queue is asked first: what ends in between is then in both.
+        """
+        self._notes.clear()
+        source = self._source
+        ask: Callable[[float], Accounting]
+        if user is not None and isinstance(source, UserSource):
+            queue, ask = source.poll_user_queue(user), partial(source.poll_user_history, user)
+        else:
+            queue, ask = source.poll_queue(), source.poll_accounting
+        told = [told_by_queue(job) for job in queue.jobs.values()]
+        rejected = len(queue.rejected)
+        try:
+            accounting = ask(since_secs)
+        except SourceError as error:
+            self._notes.append(f"jobs that have ended, so bounds may be too early: {error}")
+        else:
+            told += map(told_by_accounting, accounting.records)
+            rejected += len(accounting.rejected)
+        if rejected:
+            self._notes.append(f"{rejected} records that could not be read")
+        return [each for each in told if each is not None]
+
+    def _shares(self, user: str, begin_secs: float) -> Shares:
+        """Return the shares. Raises SourceError where the default is wanted and cannot be told."""
+        total = users = 0
+        if CPU not in self._rules.default and user not in self._rules.users:
+            total = sum(node.cpus or 0 for node in self._source.poll_cluster().nodes)
+            if not total:
+                raise SourceError("no node tells of its CPUs: say --share")
+            users = len(self._users(begin_secs, begin_secs + self._history_secs))
+            if users < 2:
+                self._notes.append(f"the jobs of other users, so the share may be too large: {HIDDEN}")
+        shares = make_shares(
+            CPU, self._rules, total=total * STEPS[CPU], total_from="nodes", all_users=users, groups_of={}
+        )
+        if not total:
+            return shares
+        return replace(shares, default_from=f"{total} CPUs of all nodes / {users} users with jobs before")
+
+    def _users(self, begin_secs: float, until_secs: float) -> set[str | None]:
+        """Return who had jobs that count and ended between two times, as the controller role counts them."""
+        source = self._source
+        if isinstance(source, HistorySource):
+            accounting = source.poll_history(begin_secs, until_secs)
+        else:
+            accounting = source.poll_accounting(begin_secs)
+        ended = (told.facts for each in accounting.records if (told := told_by_accounting(each)) is not None)
+        return {
+            facts.user
+            for facts in ended
+            if begin_secs <= (facts.end_secs or 0) < until_secs and why_not(facts) is None
+        }
+
+
+def _submitted(told: Iterable[Told], job_id: str) -> Number | None:
+    try:
+        return find_job(merge(told), job_id).facts.submit_secs
+    except NoSuchJobError:
+        return None

@@ -1,0 +1,295 @@
+"""What is to be expected of a job, as text and as JSON: pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from datetime import datetime, tzinfo
+from typing import Any, Final
+
+from jobfeatures.joblog import Number
+from jobfeatures.schedule.expectation import ENDED, SUSPENDED, WAITS, Ahead, Expectation
+from jobfeatures.schedule.facts import JobFacts
+from jobfeatures.schedule.quality import Verdict
+
+EPOCH_FROM: Final = 2**27  # times below it, of 1974, count from the beginning of a log
+HELD: Final = ("JobHeld", "held", "hold")
+BEHIND: Final = ("Dependency", "BeginTime", "depend")
+SHARES_FROM: Final = {"given": "set for all users", "given to this user": "set for this user"}
+SPANS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+
+
+class Words:
+    """Says times by one clock, and by how far they are from now."""
+
+    def __init__(self, now_secs: Number, zone: tzinfo | None) -> None:
+        """`zone` None: this machine's."""
+        self._now_secs = now_secs
+        self._zone = zone
+
+    def clock(self, secs: Number) -> str:
+        """Return a time as clocks show it, of a log without a date its second."""
+        if secs < EPOCH_FROM:
+            return f"second {_number(secs)} of the log"
+        try:
+            shown = datetime.fromtimestamp(math.floor(secs), self._zone)
+            if self._zone is None:
+                shown = shown.astimezone()
+        except (OverflowError, ValueError, OSError):
+            return f"second {_number(secs)} since 1970"
+        return f"{shown:%Y-%m-%d %H:%M:%S %Z}".strip()
+
+    def time(self, secs: Number) -> str:
+        """Return the same, and how far it is from now."""
+        away = secs - self._now_secs
+        if abs(away) < 1:
+            return f"{self.clock(secs)} (now)"
+        return f"{self.clock(secs)} ({f'in {span(away)}' if away > 0 else f'{span(-away)} ago'})"
+
+
+def span(secs: Number) -> str:
+    """Return a length of time in its two largest units."""
+    left = math.floor(secs)
+    if left < 1:
+        return f"{secs:.3g} s" if secs else "0 s"
+    parts = []
+    for place, (unit, size) in enumerate(SPANS):
+        if left >= size:
+            parts.append(f"{left // size} {unit}")
+            if left % size and place + 1 < len(SPANS):
+                rest = left % size // SPANS[place + 1][1]
+                if rest:
+                    parts.append(f"{rest} {SPANS[place + 1][0]}")
+            break
+    return " ".join(parts)
+
+
+def format_expectation(found: Expectation, notes: tuple[str, ...] = (), zone: tzinfo | None = None) -> str:
+    """Return it as lines for people."""
+    words = Words(found.now_secs, zone)
+    parts = [
+        [_escaped(_headline(found, words))],
+        list(_expected(found, words)),
+        list(_verdict(found, words)),
+        ["Why:", *_why(found, words)],
+    ]
+    if notes:
+        parts.append(["Not known:", *(f"- {_escaped(note)}" for note in notes)])
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _headline(found: Expectation, words: Words) -> str:
+    facts, told = found.facts, found.asked.told
+    where = f", {facts.partition}" if facts.partition else ""
+    size = f"{_cpus(facts.cpus)}, {_limit(facts)}{where}"
+    name = f"Job {facts.job_id} of {facts.user} ({size})"
+    if found.state == ENDED:
+        return f"{name} ended {words.time(facts.end_secs or 0)} after running for {span(found.elapsed_secs)}."
+    if found.state == WAITS:
+        said = f"; the batch system says: {told.reason}" if told.reason else ""
+        return f"{name} waits since {words.time(facts.submit_secs or 0)}{said}."
+    state = "is suspended, started" if found.state == SUSPENDED else "runs since"
+    return f"{name} {state} {words.time(facts.start_secs or 0)}."
+
+
+def _expected(found: Expectation, words: Words) -> Iterator[str]:
+    upper, mine = found.upper_secs, _escaped(found.facts.user or "")
+    share = f"by {mine}'s share of {_cpus(found.share_cpus)}"
+    if found.state == ENDED:
+        if upper == found.lower_secs:
+            yield f"It was to be expected to end {share} at {words.clock(upper)}."
+        else:
+            until = "with no upper bound" if upper is None else f"{words.clock(upper)} at the latest"
+            yield f"It was to be expected to end {share} at {words.clock(found.lower_secs)} at the earliest,"
+            yield f"{until}: earlier jobs of {mine} have not ended."
+        return
+    yield f"It may be expected to end {share}"
+    if found.state != WAITS:
+        yield f"  {words.time(found.lower_secs)} at the earliest: if it and all earlier jobs ended now"
+    if found.full_secs is not None and found.full_secs != upper:
+        yield f"  {words.time(found.full_secs)} if it uses all of its limit, and the earlier jobs end now"
+    if upper is None:
+        yield f"  at no certain time at the latest: {_why_unbounded(found)}"
+    else:
+        of_whom = (
+            "it and the earlier jobs use all of their limits" if found.ahead else "it uses all of its limit"
+        )
+        yield f"  {words.time(upper)} at the latest: if {of_whom}"
+
+
+def _why_unbounded(found: Expectation) -> str:
+    if found.facts.limit_secs is None:
+        return "it has no time limit"
+    if found.facts.tasks > 1 and all(each.leaves_secs is not None for each in found.ahead):
+        return "it stands behind too many tasks of its array"
+    return "an earlier job has no time limit, or there are too many tasks of an array"
+
+
+def _verdict(found: Expectation, words: Words) -> Iterator[str]:
+    if found.late_secs is not None:
+        yield from _verdict_of_ended(*found.late_secs)
+        return
+    if found.state == WAITS:
+        yield {
+            Verdict.CERTAINLY_LATE: "It is certainly late, even if it starts now, and however long it runs.",
+            Verdict.NOT_LATE: "It is not late: until now earlier jobs of its user have used up the share.",
+            Verdict.POSSIBLY_LATE: "It is possibly late: the share had room for it before now. "
+            "The shorter it runs, the more its wait counts.",
+        }[found.verdict or Verdict.POSSIBLY_LATE]
+        if found.last_start_secs is not None:
+            tense = "had" if found.verdict is Verdict.CERTAINLY_LATE else "has"
+            yield f"To be in time at all it {tense} to start by {words.time(found.last_start_secs)}."
+        yield from _plan(found, words)
+        return
+    yield {
+        Verdict.CERTAINLY_LATE: "It is certainly late: however long it and the earlier jobs run.",
+        Verdict.NOT_LATE: "It is not late, and will not be, however long it runs.",
+        Verdict.POSSIBLY_LATE: "It is possibly late: that depends on how long it and the earlier jobs run.",
+    }[found.verdict or Verdict.POSSIBLY_LATE]
+    if found.limit_end_secs is not None:
+        yield f"Its own limit ends it {words.time(found.limit_end_secs)}."
+
+
+def _plan(found: Expectation, words: Words) -> Iterator[str]:
+    planned_secs, reason = found.asked.told.planned_secs, found.asked.told.reason or ""
+    if reason.startswith(HELD):
+        yield "It is held until somebody releases it. Its share counts from its submission all the same."
+    elif reason.startswith(BEHIND):
+        yield "It waits for another job or a date. Its share counts from its submission all the same."
+    if planned_secs is None:
+        return
+    line = f"The batch system means to start it {words.time(planned_secs)}"
+    if found.facts.limit_secs is not None:
+        line += f"; with all of its limit it would end {words.clock(planned_secs + found.facts.limit_secs)}"
+    last_secs = found.last_start_secs
+    if last_secs is not None:
+        line += ", too late" if planned_secs > last_secs else ", which may be in time"
+    yield f"{line}."
+
+
+def _verdict_of_ended(at_least: Number | None, at_most: Number) -> Iterator[str]:
+    if not at_most:
+        yield "It was in time."
+    elif at_least == at_most:
+        yield f"It was late, by {span(at_most)}."
+    elif at_least:
+        yield f"It was late, by {span(at_least)} to {span(at_most)}."
+    else:
+        yield f"It was late by {span(at_most)} at most, or in time."
+
+
+def _why(found: Expectation, words: Words) -> Iterator[str]:
+    asked, facts, user = found.asked, found.facts, _escaped(found.facts.user or "")
+    share_from = SHARES_FROM.get(found.share_from, found.share_from)
+    yield f"- The share is {_cpus(found.share_cpus)} at any time: {share_from}."
+    if facts.cpus and facts.cpus > found.share_cpus:
+        yield "- It asks for more than the share: it is expected to take longer than it runs."
+    if not found.earlier_jobs:
+        yield f"- No earlier job of {user} is known: the whole share is there for it."
+    elif not found.ahead_jobs:
+        yield f"- {_count(found.earlier_jobs, 'earlier job')} of {user}, and none was left when it arrived."
+    else:
+        yield f"- When it arrived, {_count(found.ahead_jobs, 'earlier job')} of {user} had {_taken(found)} of"
+        yield "  the share before it. The last to leave the share do so, at the latest,"
+        for each in found.ahead:
+            yield f"    {_ahead(each, words)}"
+        more = found.ahead_jobs - len(found.ahead)
+        if more:
+            yield f"    and {more} more before these"
+    if asked.is_whole_array:
+        yield f"- {_escaped(facts.array_id)} is an array. This is of its last task, behind all others of it."
+    if asked.components > 1:
+        yield f"- It is one of {asked.components} components of a job. Each counts by itself."
+    if found.state != ENDED:
+        yield f"- Limits may be exceeded by {span(found.overrun_secs)}: so long may ending a job take."
+    yield f"- Mode {found.mode.value}. Jobs count from their submission, in that order; other users' do not."
+
+
+def _taken(found: Expectation) -> str:
+    least, most = (None if each is None else each / 3600 for each in found.taken_cpu_secs)
+    assert least is not None  # noqa: S101  # only the second may be
+    if most is None:
+        return f"at least {least:,.4g} core hours"
+    if abs(most - least) < 1e-9:
+        return f"{most:,.4g} core hours"
+    return f"{least:,.4g} to {most:,.4g} core hours"
+
+
+def _ahead(each: Ahead, words: Words) -> str:
+    facts = each.facts
+    when = "at no certain time" if each.leaves_secs is None else words.clock(each.leaves_secs)
+    tasks = f", {facts.tasks} tasks" if facts.tasks > 1 else ""
+    state = "ended" if facts.end_secs is not None else "waits" if facts.start_secs is None else "runs"
+    return f"{when}: job {_escaped(facts.job_id)} ({state}{tasks}, {_cpus(facts.cpus)}, {_length(facts)})"
+
+
+def _length(facts: JobFacts) -> str:
+    return f"ran {span(facts.runtime_secs)}" if facts.end_secs is not None else _limit(facts)
+
+
+def _limit(facts: JobFacts) -> str:
+    return "no time limit known" if facts.limit_secs is None else f"limit {span(facts.limit_secs)}"
+
+
+def _cpus(count: Number | None) -> str:
+    return f"{_number(count or 0)} CPU{'' if count == 1 else 's'}"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def _number(value: Number) -> str:
+    return f"{value:d}" if isinstance(value, int) else f"{value:.15g}"
+
+
+def _escaped(text: str) -> str:
+    """Return a text as it may go to a terminal."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def make_document(found: Expectation, notes: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return it for JSON: None is unknown, or does not apply."""
+    facts, told = found.facts, found.asked.told
+    late = found.late_secs
+    return {
+        "job": facts.job_id,
+        "user": facts.user,
+        "partition": facts.partition,
+        "state": found.state,
+        "reason": told.reason,
+        "now_secs": found.now_secs,
+        "submit_secs": facts.submit_secs,
+        "start_secs": facts.start_secs,
+        "end_secs": facts.end_secs,
+        "planned_start_secs": told.planned_secs,
+        "limit_secs": facts.limit_secs,
+        "limit_end_secs": found.limit_end_secs,
+        "cpus": facts.cpus,
+        "elapsed_secs": found.elapsed_secs,
+        "expected": {
+            "mode": found.mode.value,
+            "lower_secs": found.lower_secs,
+            "lower_with_limit_secs": found.full_secs,
+            "upper_secs": found.upper_secs,
+            "is_final": found.state == ENDED and found.lower_secs == found.upper_secs,
+        },
+        "verdict": found.verdict.value if found.verdict is not None else None,
+        "last_start_secs": found.last_start_secs,
+        "late_secs": None if late is None else {"at_least": late[0], "at_most": late[1]},
+        "share": {"cpus": found.share_cpus, "from": found.share_from},
+        "earlier_jobs": found.earlier_jobs,
+        "ahead": {
+            "jobs": found.ahead_jobs,
+            "cpu_secs_at_least": found.taken_cpu_secs[0],
+            "cpu_secs_at_most": found.taken_cpu_secs[1],
+            "last": [
+                {"job": each.facts.job_id, "cpus": each.facts.cpus, "leaves_secs": each.leaves_secs}
+                for each in found.ahead
+            ],
+        },
+        "overrun_secs": found.overrun_secs,
+        "is_whole_array": found.asked.is_whole_array,
+        "components": found.asked.components,
+        "not_known": list(notes),
+    }

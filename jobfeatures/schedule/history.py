@@ -1,0 +1,240 @@
+"""One user's jobs as batch systems and logs tell them, and which of them is asked about: pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from jobfeatures.accounting import AccountingRecord
+from jobfeatures.errors import ConfigurationError, JobfeaturesError, shown
+from jobfeatures.joblog import JobRecord, Number
+from jobfeatures.model import Job, JobState
+from jobfeatures.schedule.facts import (
+    JobFacts,
+    from_accounting,
+    from_log,
+    from_queue,
+    is_placeable,
+    order_of,
+    supersedes,
+    why_not,
+)
+from jobfeatures.schedule.shares import CPU, ShareRules, parse_amounts, parse_shares_of
+
+UNFINISHED: Final = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING})
+_TASK = re.compile(r"(.+)_([0-9]{1,9})\Z", re.DOTALL)
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?\Z")
+
+
+class NoSuchJobError(JobfeaturesError):
+    """A job is not among those that were told of, or its name means several."""
+
+
+class Told(NamedTuple):
+    """One job, and what was said of it beside."""
+
+    facts: JobFacts
+    names: frozenset[str] = frozenset()  # beside its id: by array and task, by job and component
+    waiting_tasks: str | None = None  # of an array that waits: 2-5,9
+    reason: str | None = None  # why it waits, the batch system's word
+    planned_secs: Number | None = None  # when the batch system means to start it
+
+
+class Asked(NamedTuple):
+    """The jobs of one user in order, and the place of the one that was asked about."""
+
+    jobs: tuple[JobFacts, ...]
+    place: int
+    told: Told
+    is_whole_array: bool = False  # it was named as a whole: told is its last task
+    components: int = 1  # of the heterogeneous job that it is a part of
+
+
+# --- settings -------------------------------------------------------------------------
+
+
+def make_rules(share: str | None, shares_of: str | None) -> ShareRules:
+    """Return the shares that the settings tell. Raises ConfigurationError."""
+    default = parse_amounts("schedule.share", share, [CPU]) if share else {}
+    if default.get(CPU) == 0:
+        raise ConfigurationError("schedule.share", "nobody would have anything: must be above 0")
+    users, groups = parse_shares_of("schedule.share_of", [shares_of] if shares_of else [], [CPU])
+    if groups:
+        raise ConfigurationError("schedule.share_of", "accounting does not tell of groups: name users")
+    return ShareRules(default=default, users=users)
+
+
+def compute_begin(now_secs: float, history_secs: float) -> int:
+    """Return where figures begin: a multiple of the history since 1970, once to twice the history ago.
+
+    So a start within the next `history_secs` finds the same beginning, mostly.
+    """
+    return max(0, int((math.floor(now_secs / history_secs) - 1) * history_secs))
+
+
+# --- what is told ---------------------------------------------------------------------
+
+
+def told_by_queue(job: Job) -> Told | None:
+    """Return what a queue tells of a job, also of one that has just ended: accounting learns of it later."""
+    facts = from_queue(replace(job, state=JobState.RUNNING) if job.state.is_finished else job)
+    if facts is None or (job.state.is_finished and job.end_secs is None):
+        return None
+    if job.state.is_finished:
+        facts = facts._replace(end_secs=job.end_secs, is_cancelled=job.state is JobState.CANCELLED)
+    names = _names(job.array_job_id, job.array_task_id, job.het_job_id, job.het_offset)
+    is_waiting = facts.start_secs is None and facts.end_secs is None
+    return Told(
+        facts,
+        names,
+        waiting_tasks=job.array_task_id if is_waiting and job.tasks > 1 else None,
+        reason=job.reason if is_waiting else None,
+        planned_secs=job.planned_secs if is_waiting else None,
+    )
+
+
+def told_by_accounting(record: AccountingRecord) -> Told | None:
+    """Return what accounting tells of a job that has ended: of others the queue knows more."""
+    facts = from_accounting(record)
+    if facts is None or facts.end_secs is None:
+        return None
+    task = record.array_task_id
+    names = _names(
+        record.array_job_id, None if task is None else str(task), record.het_job_id, record.het_offset
+    )
+    return Told(facts, names)
+
+
+def told_by_log(record: JobRecord, at_secs: Number) -> Told | None:
+    """Return what was known at a time of a job that a log tells of, None where that was nothing.
+
+    A job without an end has not ended only where its state says so.
+    """
+    facts = from_log(record)
+    if facts.submit_secs is None or facts.submit_secs > at_secs:
+        return None
+    if facts.end_secs is None and record.state not in UNFINISHED:
+        return None
+    if facts.end_secs is not None and facts.end_secs > at_secs:
+        facts = facts._replace(end_secs=None, is_cancelled=False)
+    if facts.start_secs is not None and facts.start_secs > at_secs:
+        facts = facts._replace(start_secs=None)
+    if facts.end_secs is None:
+        facts = facts._replace(
+            suspended_secs=0,
+            is_suspended=bool(facts.suspended_secs) or record.state is JobState.SUSPENDED,
+        )
+    array = record.array_job_id
+    task = record.array_task_id
+    if array is not None and task is not None and task.isdigit():
+        facts = facts._replace(array_id=array, task=int(task[:9]))
+    return Told(facts, _names(array, task, record.het_job_id, record.het_offset))
+
+
+def _names(array: str | None, task: str | None, het: str | None, offset: int | None) -> frozenset[str]:
+    found = set()
+    if array is not None and task is not None:
+        found.add(f"{array}_{task}")
+    if het is not None and offset is not None:
+        found.add(f"{het}+{offset}")
+    return frozenset(found)
+
+
+# --- one user's jobs ------------------------------------------------------------------
+
+
+def merge(told: Iterable[Told]) -> dict[str, Told]:
+    """Return one record a job, the latest of its last run."""
+    found: dict[str, Told] = {}
+    for each in told:
+        known = found.get(each.facts.job_id)
+        if known is None or supersedes(each.facts, known.facts):
+            found[each.facts.job_id] = each
+    return found
+
+
+def why_not_placed(facts: JobFacts) -> str | None:
+    """Return why no end can be expected for a job, None where one can."""
+    if facts.end_secs is not None:
+        return why_not(facts)
+    if facts.user is None:
+        return "no_user"
+    if is_placeable(facts):
+        return None
+    return "no_cpus" if facts.cpus is None or facts.cpus < 0 else "impossible_times"
+
+
+def find_job(told: dict[str, Told], asked: str) -> Told:
+    """Return the job of a name: its id, ARRAY_TASK or JOB+COMPONENT; of an array as a whole its last task.
+
+    Raises NoSuchJobError.
+    """
+    members = [each for each in told.values() if asked and each.facts.array_id == asked]
+    if members:
+        return max(members, key=lambda each: order_of(each.facts))
+    if asked in told:
+        return told[asked]
+    named = [each for each in told.values() if asked in each.names]
+    if not named:
+        named = list(_among_waiting(told.values(), asked))
+    if not named:
+        named = [each for name, each in told.items() if name.partition(".")[0] == asked]  # 12.server
+    if not named:
+        raise NoSuchJobError(f"job {shown(asked)} is not known")
+    if len(named) > 1:
+        ids = ", ".join(sorted(each.facts.job_id for each in named)[:5])
+        raise NoSuchJobError(f"job {shown(asked)} may be one of several: {ids}")
+    return named[0]
+
+
+def _among_waiting(told: Iterable[Told], asked: str) -> Iterator[Told]:
+    """Yield a waiting array up to the task that was asked about, if that is one of it."""
+    match = _TASK.match(asked)
+    if match is None:
+        return
+    for each in told:
+        if each.facts.array_id != match[1] or each.waiting_tasks is None:
+            continue
+        count, is_there = count_until(each.waiting_tasks, int(match[2]))
+        if is_there:
+            yield each._replace(facts=each.facts._replace(tasks=count))
+
+
+def count_until(tasks: str, task: int) -> tuple[int, bool]:
+    """Return how many tasks of ``2-5,9:2%3`` have numbers up to this one, and whether it is one of them."""
+    count, is_there = 0, False
+    for part in tasks.strip("[]").partition("%")[0].split(","):
+        match = _RANGE.match(part)
+        if match is None:
+            continue
+        first, step = int(match[1]), int(match[3] or 1)
+        last = min(int(match[2] or first), task)
+        if last >= first:
+            count += (last - first) // step + 1
+            is_there = is_there or ((task - first) % step == 0 and task <= int(match[2] or first))
+    return count, is_there
+
+
+def choose_jobs(told: Iterable[Told], asked: str) -> Asked:
+    """Return the jobs that count of the user whose job is asked about, in order. Raises NoSuchJobError."""
+    known = merge(told)
+    found = find_job(known, asked)
+    job_id, user = found.facts.job_id, found.facts.user
+    mine = [
+        found.facts if each.facts.job_id == job_id else each.facts
+        for each in known.values()
+        if each.facts.job_id == job_id or (each.facts.user == user and why_not_placed(each.facts) is None)
+    ]
+    jobs = tuple(sorted(mine, key=order_of))
+    het = {name.partition("+")[0] for name in found.names if "+" in name}
+    components = sum(any(name.partition("+")[0] in het for name in each.names) for each in known.values())
+    return Asked(
+        jobs,
+        next(place for place, facts in enumerate(jobs) if facts.job_id == job_id),
+        found,
+        is_whole_array=found.facts.array_id == asked,
+        components=max(1, components if het else 1),
+    )
