@@ -14,7 +14,7 @@ hook_say() {
   [ -n "$hook_quiet" ] && [ "$1" = info ] || printf 'jobfeatures: %s\n' "$text" >&2
   if command -v logger >/dev/null; then
     timeout -s KILL 1 logger -t jobfeatures -p "daemon.$1" -- "$text" </dev/null >/dev/null 2>&1 &
-    disown
+    disown 2>/dev/null # it may have ended already
   fi
 }
 
@@ -90,7 +90,7 @@ hook_run() {
 hook_count() {
   local folder=${JOBFEATURES_FEATURES_ROOT:-/run/jobfeatures}/failures
   { [ -d "$folder" ] && [ -O "$folder" ] && printf . >>"$folder/$1"; } </dev/null >/dev/null 2>&1 &
-  disown
+  disown 2>/dev/null
 }
 
 # hook_answer ACTION BATCH: run the command; print its status and the beginning of what it says.

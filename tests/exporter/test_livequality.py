@@ -11,6 +11,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")  # of logs, to compare with
+
 from exporter import controller, livequality
 from exporter.accountingfeed import AccountingFeed
 from exporter.collectors import CONTROLLER

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")  # of logs, to compare with
+
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import JobState
 from jobfeatures.schedule.choosing import ScheduleError
