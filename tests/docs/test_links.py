@@ -54,9 +54,20 @@ def test_paths_of_this_project_exist(name):
     assert missing == set()
 
 
-def test_every_page_can_be_reached_from_the_first():
-    """From README.md, by links alone."""
-    seen, to_see = set(), [ROOT / "README.md"]
+@pytest.mark.parametrize("name", NAMES)
+def test_installed_paths_are_those_that_packages_bring(name):
+    found = set(re.findall(r"/opt/jobfeatures-exporter/(\w+)/([\w.]+)", text_of(name)))
+    missing = {
+        (folder, file)
+        for folder, file in found
+        if folder not in {"bin", "share"} and not (ROOT / "packaging" / folder / file).is_file()
+    }
+    assert missing == set()
+
+
+def test_every_page_can_be_reached_from_the_index():
+    """From docs/README.md, by links alone."""
+    seen, to_see = {ROOT / "README.md"}, [ROOT / "docs/README.md"]
     while to_see:
         page = to_see.pop()
         if page in seen or page.suffix != ".md" or not page.exists():
