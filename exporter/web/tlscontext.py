@@ -24,14 +24,11 @@ def make_context(options: TlsOptions, source: str) -> ssl.SSLContext:
     context = new_context()
     context.minimum_version = _VERSIONS[options.min_version]
     context.maximum_version = _VERSIONS[options.max_version]
-    if options.ciphers is not None:
-        context.set_ciphers(":".join(options.ciphers))
     if options.prefer_server_ciphers:
         context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
     else:
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
-    if options.curve is not None:
-        context.set_ecdh_curve(options.curve)
+    _choose(context, options, source)
     certificate, key = _read(options.certificate, source), _read(options.private_key, source)
     try:
         load_chain(context, certificate, key)
@@ -49,6 +46,20 @@ def make_context(options: TlsOptions, source: str) -> ssl.SSLContext:
             told = f"cannot use {_name(options.client_ca)}: {reason_of(error)}"
             raise ParseError(told, source=source, field=options.client_ca.key) from None
     return context
+
+
+def _choose(context: ssl.SSLContext, options: TlsOptions, source: str) -> None:
+    """Offer the suites and the curve that are named; not every machine's OpenSSL allows all of them."""
+    name = "cipher_suites"
+    try:
+        if options.ciphers is not None:
+            context.set_ciphers(":".join(options.ciphers))
+        name = "curve_preferences"
+        if options.curve is not None:
+            context.set_ecdh_curve(options.curve)
+    except (OSError, ValueError) as error:
+        told = f"OpenSSL refuses it on this machine: {reason_of(error)}"
+        raise ParseError(told, source=source, field=f"tls_server_config.{name}") from None
 
 
 def _name(pem: Pem) -> str:

@@ -11,7 +11,7 @@ import threading
 from exporter.web.tlscontext import make_context
 from exporter.web.webconfig import ClientAuth, WebOptions, parse_web_config
 from jobfeatures.errors import ConfigurationError, ParseError
-from jobfeatures.publish.tls import look_at
+from jobfeatures.publish.tls import Stamps, look_at
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +31,12 @@ class WebFile:
         self.path = path
         self.failures = 0
         self.problem = ""
+        self._reading = threading.Lock()
+        self._read_from: dict[str, Stamps] = {}  # how files were before they were read last
         try:
-            self.options, self.context = _read(path)
+            self.options, self.context = self._read()
         except ParseError as error:
             raise ConfigurationError(KEY, str(error)) from None
-        self._stamps = look_at(self._files())
-        self._reading = threading.Lock()
         if not quiet:
             self._warn()
 
@@ -49,9 +49,7 @@ class WebFile:
 
     def refresh(self) -> None:
         """Take over what has changed since the last look."""
-        stamps = look_at(self._files())
-        if stamps != self._stamps:
-            self._stamps = stamps
+        if any(look_at([path]) != stamps for path, stamps in self._read_from.items()):
             self.reload()
 
     def reload(self) -> str:
@@ -61,7 +59,7 @@ class WebFile:
 
     def _reload(self) -> str:
         try:
-            options, context = _read(self.path)
+            options, context = self._read()
             _check_kept(self.options, options, self.path)
         except ParseError as error:
             if str(error) != self.problem:
@@ -70,14 +68,18 @@ class WebFile:
             self.problem = str(error)
             return self.problem
         self.options, self.context, self.problem = options, context, ""
-        self._stamps = look_at(self._files())
         log.info("web configuration read again", extra={"file": self.path})
         return ""
 
-    def _files(self) -> list[str]:
-        tls = self.options.tls
-        pems = () if tls is None else (tls.certificate, tls.private_key, tls.client_ca)
-        return [self.path, *(pem.path for pem in pems if pem is not None and pem.path)]
+    def _read(self) -> tuple[WebOptions, ssl.SSLContext | None]:
+        # What is written while we read, or is not there yet, is a change at the next look.
+        read_from = {self.path: look_at([self.path])}
+        try:
+            options = parse_web_config(_content(self.path), self.path)
+            read_from |= {each: look_at([each]) for each in _pem_files(options)}
+            return options, None if options.tls is None else make_context(options.tls, self.path)
+        finally:
+            self._read_from = read_from
 
     def _secrets(self) -> list[str]:
         tls = self.options.tls
@@ -85,14 +87,18 @@ class WebFile:
         return here + ([tls.private_key.path] if tls is not None and tls.private_key.path else [])
 
 
-def _read(path: str) -> tuple[WebOptions, ssl.SSLContext | None]:
+def _content(path: str) -> bytes:
     try:
         with open(path, "rb", opener=_open) as file:
-            content = file.read(MAX_READ_BYTES)
+            return file.read(MAX_READ_BYTES)
     except OSError as error:
         raise ParseError(f"cannot be read: {error.strerror}", source=path) from None
-    options = parse_web_config(content, path)
-    return options, None if options.tls is None else make_context(options.tls, path)
+
+
+def _pem_files(options: WebOptions) -> list[str]:
+    tls = options.tls
+    pems = () if tls is None else (tls.certificate, tls.private_key, tls.client_ca)
+    return [pem.path for pem in pems if pem is not None and pem.path]
 
 
 def _open(path: str, flags: int) -> int:

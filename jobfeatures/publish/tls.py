@@ -60,11 +60,11 @@ class TlsFiles:
         return True
 
     def _load(self) -> None:
-        # One reading of both, tried on a context that nobody uses: a pair that does
-        # not fit would leave the one in use with a new certificate and an old key.
-        certificate, key = read_pem(self._certificate), read_pem(self._key)
-        load_chain(new_context(), certificate, key)
-        load_chain(self.context, certificate, key)
+        # Into a context of its own: handshakes may be at work with the one in use, and a
+        # pair that does not fit would leave that with a new certificate and an old key.
+        context = new_context()
+        load_chain(context, read_pem(self._certificate), read_pem(self._key))
+        self.context = context
 
 
 def look_at(paths: Iterable[str]) -> Stamps:
@@ -120,5 +120,5 @@ def _in_memory(content: bytes) -> Iterator[str]:
 def reason_of(error: Exception) -> str:
     """Return why files could not be used, in few words."""
     if isinstance(error, ssl.SSLError):
-        return error.reason or str(error)
+        return getattr(error, "reason", None) or str(error)  # not all have it
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -7,6 +7,7 @@ import ssl
 
 import pytest
 
+from exporter.web import tlscontext, webfile
 from exporter.web.tlscontext import names_of
 from exporter.web.webfile import WebFile
 from jobfeatures.errors import ConfigurationError
@@ -184,6 +185,55 @@ async def test_what_is_broken_leaves_the_old_in_use_and_is_told_once(serve, tmp_
         assert [each.levelname for each in caplog.records].count("ERROR") == 1
         with pytest.raises(ConfigurationError, match=r"web\.config_file"):
             site.listeners.reread()
+
+
+async def test_a_certificate_that_comes_after_the_file_that_names_it_is_used(serve, authority, tmp_path):
+    async with serve(TLS) as site:
+        before = (await site.get(tls=site.client())).peer["serialNumber"]
+        (tmp_path / "web.yml").write_text(TLS.replace("server.", "later."))
+        assert (await site.get(tls=site.client())).peer["serialNumber"] == before
+        assert not site.listeners.status().file_is_good
+        certificate, key = authority.make("later")
+        for each in (key, certificate):
+            _copy(each, tmp_path / each.name)
+        assert (await site.get(tls=site.client())).peer["serialNumber"] != before
+        assert site.listeners.status().file_is_good
+
+
+def test_what_is_written_while_a_file_is_read_is_read_at_the_next_look(write_config, monkeypatch):
+    path = write_config("http_server_config: {headers: {X-Frame-Options: deny}}")
+    file = WebFile(path)
+    parse = webfile.parse_web_config
+
+    def overtaken(content, source):
+        monkeypatch.setattr(webfile, "parse_web_config", parse)
+        write_config("basic_auth_users: {}\nhttp_server_config: {headers: {X-Frame-Options: sameorigin}}")
+        return parse(content, source)
+
+    monkeypatch.setattr(webfile, "parse_web_config", overtaken)
+    file.reload()
+    assert file.options.headers == {"X-Frame-Options": "deny"}
+    file.refresh()
+    assert file.options.headers == {"X-Frame-Options": "sameorigin"}
+
+
+@pytest.mark.parametrize(
+    ("method", "config", "key"),
+    [
+        ("set_ciphers", "  cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA]\n", "cipher_suites"),
+        ("set_ecdh_curve", "  curve_preferences: [X25519]\n", "curve_preferences"),
+    ],
+)
+def test_what_this_machines_openssl_does_not_allow_is_told_in_one_line(
+    write_config, monkeypatch, method, config, key
+):
+    def refuse(context, _value):  # as OpenSSL refuses by a policy that this machine has not
+        getattr(super(strict, context), method)("NONE-SUCH")
+
+    strict = type("Strict", (ssl.SSLContext,), {method: refuse})
+    monkeypatch.setattr(tlscontext, "new_context", lambda: strict(ssl.PROTOCOL_TLS_SERVER))
+    with pytest.raises(ConfigurationError, match=rf"tls_server_config\.{key}: OpenSSL refuses it"):
+        WebFile(write_config(TLS + config))
 
 
 async def test_a_client_certificate_does_not_cease_to_be_needed(serve, write_config):

@@ -92,6 +92,14 @@ async def test_a_new_certificate_is_used_and_a_broken_one_is_not(make_pair, serv
         assert await serial_of(site) == 4
 
 
+def test_a_context_that_handshakes_may_be_at_work_with_is_not_changed(make_pair):
+    tls = TlsFiles(*map(str, make_pair(1)))
+    before = tls.context
+    make_pair(2)
+    assert tls.reload_if_changed()
+    assert tls.context is not before
+
+
 def test_wrong_files_at_the_start_are_a_wrong_setting(make_pair, tmp_path):
     certificate, key = make_pair(1)
     _, other = make_pair(2, tmp_path / "c2.pem", tmp_path / "k2.pem")
