@@ -6,8 +6,9 @@ import subprocess
 import pytest
 from makepackages.grammar import read_program
 
+import jobfeatures
 from jobfeatures.settings import FILE_FLAG
-from tests.docs.pages import NAMES, Block, blocks_in, blocks_of, text_of, words_in
+from tests.docs.pages import NAMES, ROOT, Block, blocks_in, blocks_of, text_of, words_in
 from tests.docs.shell import OURS, commands_in, is_ours, judge, lines_of
 
 BLOCKS = blocks_of("sh", "bash", "console")
@@ -88,3 +89,26 @@ def test_a_flag_with_a_dot_is_a_setting(name):
     found = {word.partition("=")[0].split()[0] for word in words_in(text_of(name)) if word.startswith("--")}
     dotted = {flag for flag in found if re.fullmatch(r"--[a-z0-9-]+\.[a-z0-9.-]+", flag)}
     assert dotted - FLAGS - negated(FLAGS) == set()
+
+
+def units_in(text):
+    """Return the units that systemctl is called for."""
+    for words in commands_in(text):
+        if words[0] == "systemctl":
+            yield from (word for word in words[2:] if not word.startswith("-"))
+        for word in words[1:]:
+            if word.startswith("systemctl "):
+                yield from units_in(word)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
+def test_services_are_those_that_packages_bring(block):
+    units = {unit if "." in unit else f"{unit}.service" for unit in units_in(lines_of(block))}
+    ours = {unit for unit in units if unit.startswith("jobfeatures")}
+    assert {unit for unit in ours if not (ROOT / "packaging/systemd" / unit).is_file()} == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_of_packages_have_the_version_that_is_built(name):
+    pattern = r"jobfeatures[-_]exporter[-_](\d+\.\d+\.\d+)"
+    assert set(re.findall(pattern, text_of(name))) <= {jobfeatures.__version__}
