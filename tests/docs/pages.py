@@ -59,6 +59,17 @@ def blocks_in(text, page="page"):
     return found
 
 
+def queries_in(block):
+    """Return the queries of a block: each begins at the margin, comments and empty lines stand between them."""
+    found = []
+    for line in block.text.splitlines():
+        if line.startswith((" ", ")")) and found:
+            found[-1] += "\n" + line
+        elif line.strip() and not line.startswith("#"):
+            found.append(line)
+    return found
+
+
 def inline_in(text):
     for token in tokens_of(text):
         yield from token.children or ()

@@ -1,13 +1,18 @@
 """The worked examples: each number is computed by the code that makes the metrics."""
 
+import json
 import re
+import shutil
+import subprocess
+
+import pytest
 
 from jobfeatures.drains.nodemetrics import SeenJob, SeenNode
 from jobfeatures.drains.plan import plan_drain
 from jobfeatures.schedule.eet import compute_ends
 from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures.status.waste import Basis, compute_draining_waste, compute_kill_waste
-from tests.docs.pages import text_of
+from tests.docs.pages import blocks_in, queries_in, text_of
 
 PAGE = text_of("docs/examples.md")
 
@@ -108,3 +113,38 @@ def test_when_jobs_may_be_expected_to_end():
         )
         assert ends == [row[5] for row in own]
         assert [max(0, row[4] - end) for row, end in zip(own, ends, strict=True)] == [row[6] for row in own]
+
+
+LABELS = 'instance="n1:9819", batch_system="slurm", job_id="7"'
+SERIES = {
+    f"batch_job_allocated_cpus{{{LABELS}}}": "8x20",
+    f'batch_job_cpu_seconds_total{{{LABELS}, mode="user"}}': "0+240x20",  # 4 CPUs, each minute
+    f'batch_job_cpu_seconds_total{{{LABELS}, mode="system"}}': "0+60x20",  # 1 CPU
+    f'batch_job_info{{{LABELS}, user="alice"}}': "1x20",
+}
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_the_queries_give_what_the_page_says(tmp_path):
+    [block] = [each for each in blocks_in(PAGE) if each.language == "promql"]
+    by_job, by_user = queries_in(block)
+    expected = {by_job: f"{{{LABELS}}}", by_user: '{user="alice"}'}
+    document = {
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": values} for name, values in SERIES.items()],
+                "promql_expr_test": [
+                    {"expr": query, "eval_time": "10m", "exp_samples": [{"labels": labels, "value": 3}]}
+                    for query, labels in expected.items()
+                ],
+            }
+        ],
+    }
+    (tmp_path / "test.yml").write_text(json.dumps(document))
+    done = subprocess.run(
+        ["promtool", "test", "rules", str(tmp_path / "test.yml")], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "both give 3" in PAGE

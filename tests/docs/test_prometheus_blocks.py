@@ -9,7 +9,7 @@ import pytest
 from exporter import budget, collectors, profiles
 from exporter.ingest import page as foreign
 from exporter.web.webconfig import parse_web_config
-from tests.docs.pages import NAMES, Block, blocks_of, text_of, words_in
+from tests.docs.pages import NAMES, Block, blocks_of, queries_in, text_of, words_in
 
 promql = pytest.importorskip(
     "promql_parser", reason="promql-parser is not installed: it is in the extra test"
@@ -45,17 +45,6 @@ RECORDED = {
     for rule in group["rules"]
     if "record" in rule
 }
-
-
-def queries_in(block):
-    """Return the queries of a block: each begins at the margin, comments and empty lines stand between them."""
-    found = []
-    for line in block.text.splitlines():
-        if line.startswith((" ", ")")) and found:
-            found[-1] += "\n" + line
-        elif line.strip() and not line.startswith("#"):
-            found.append(line)
-    return found
 
 
 def nodes(tree):
