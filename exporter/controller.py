@@ -143,8 +143,8 @@ class Controller:
         return all(keeper.status.table is not None or keeper.status.failures for keeper in asked)
 
     def stalled(self) -> list[str]:
-        """Return the keepers whose thread has ended; one that waits for an answer lives."""
-        return [f"source {keeper.status.name}" for keeper in self._keepers() if not keeper.is_alive]
+        """Return the names of keepers whose thread has died."""
+        return [f"source {keeper.status.name}" for keeper in self._keepers() if keeper.has_died]
 
     def summary(self) -> str:
         """Return one line on how things are, without names."""

@@ -81,8 +81,8 @@ class NodeSources:
         return [status.table for status in self.statuses if status.table is not None]
 
     def stalled(self) -> list[str]:
-        """Return the names of keepers whose thread has ended; one that waits for an answer lives."""
-        return [f"source {keeper.status.name}" for keeper in self._keepers if not keeper.is_alive]
+        """Return the names of keepers whose thread has died."""
+        return [f"source {keeper.status.name}" for keeper in self._keepers if keeper.has_died]
 
     def _make(self, config: DaemonConfig) -> list[SourceKeeper]:
         """Return keepers, the best informed last."""

@@ -175,9 +175,10 @@ class Keeper(Generic[AnswerT]):
             self._thread.join(timeout_secs)
 
     @property
-    def is_alive(self) -> bool:
-        """Tell whether it still asks, be it that it waits for an answer."""
-        return self._thread.is_alive()
+    def has_died(self) -> bool:
+        """Tell whether its thread has ended though nobody stopped it; one that waits for an answer lives."""
+        was_started = self._thread.ident is not None
+        return was_started and not self._stopping.is_set() and not self._thread.is_alive()
 
     def refresh(self) -> None:
         """Ask again as soon as the limits allow."""
@@ -201,7 +202,14 @@ class Keeper(Generic[AnswerT]):
             self.status = replace(
                 old, table=table, rejected=old.rejected + len(table.rejected), last_error=""
             )
+            self._tell()
+
+    def _tell(self) -> None:
+        try:
             self._on_change()
+        except Exception as error:  # supervised: an answer that cannot be used must not end the asking
+            log.exception("answer cannot be used", extra={"source": self.status.name})
+            self._failed(f"answer cannot be used: {type(error).__name__}: {error}")
 
     def _failed(self, reason: str) -> None:
         if reason != self.status.last_error:  # once per kind of failure, not once a minute

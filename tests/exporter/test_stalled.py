@@ -109,6 +109,23 @@ def test_a_thread_that_has_ended_is_death(site):
     until(lambda: daemon.stalled() == ["source spool"])
 
 
+def test_sources_that_are_replaced_are_none_meanwhile(site):
+    daemon, _, _ = site
+    daemon.start()
+    until(lambda: daemon.is_ready)
+    seen = []
+    stop = daemon._sources.stop
+
+    def stop_slowly():
+        stop()
+        seen.append(daemon.stalled())
+
+    daemon._sources.stop = stop_slowly
+    daemon._sources.prepare(daemon._config)()
+    assert seen == [[]]
+    assert daemon.stalled() == []
+
+
 def test_a_scrape_that_waits_for_a_look_is_let_go_at_the_end(site):
     daemon, _, released = site
     entered = threading.Event()

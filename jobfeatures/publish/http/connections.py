@@ -280,10 +280,12 @@ class _Greeting(asyncio.Protocol):
                 ssl_handshake_timeout=HANDSHAKE_SECS,
                 ssl_shutdown_timeout=TLS_SHUTDOWN_SECS,
             )
-        except (OSError, asyncio.CancelledError) as error:
-            if not isinstance(error, asyncio.CancelledError):
+        except (Exception, asyncio.CancelledError) as error:  # whatever it was: nothing is left open
+            if isinstance(error, OSError):
                 self._server.ended[HANDSHAKE] += 1
                 log.debug("TLS was not agreed on: %s", error, extra={"client": _client(transport)})
+            elif not isinstance(error, asyncio.CancelledError):
+                log.exception("TLS failed")
             transport.abort()
             return
         finally:

@@ -1,6 +1,7 @@
 """The metrics listener over real TLS, as a web configuration asks for it."""
 
 import asyncio
+import contextlib
 import os
 import socket
 import ssl
@@ -257,6 +258,19 @@ async def test_a_handshake_that_never_ends_is_counted_and_ended(serve, monkeypat
         assert (await site.get(tls=site.client())).status == 200
         for each in silent:
             each.close()
+
+
+async def test_a_fault_of_ours_before_the_handshake_leaves_no_connection_open(serve, monkeypatch, caplog):
+    async with serve(TLS) as site:
+
+        def fail():
+            raise RuntimeError("ours")
+
+        monkeypatch.setattr(site.listeners.file, "refresh", fail)
+        client = socket.create_connection((site.host, site.port), timeout=20)
+        with client, contextlib.suppress(ConnectionResetError):
+            assert await asyncio.to_thread(client.recv, 1) == b""
+        assert "TLS failed" in caplog.text
 
 
 async def test_handshakes_count_among_the_connections_at_once(serve):

@@ -77,6 +77,32 @@ def test_a_change_is_told(clock, make_table):
     assert told == [1]
 
 
+def test_an_answer_that_cannot_be_used_is_a_failure_and_the_next_one_is_asked_for(clock, make_table):
+    source, told = StandIn(make_table()), []
+
+    def use():
+        told.append(1)
+        if len(told) == 1:
+            raise KeyError("n1")
+
+    keeper = SourceKeeper(source, interval_secs=0.01, min_interval_secs=0.01, on_change=use)
+    keeper.poll_once()
+    assert keeper.status.failures == 1
+    assert "cannot be used: KeyError" in keeper.status.last_error
+    assert keeper.status.table is not None
+    keeper.poll_once()
+    assert keeper.status.last_error == ""
+
+
+def test_who_was_stopped_or_has_not_begun_has_not_died(clock, make_table):
+    keeper = keep(StandIn(make_table()), clock)
+    assert not keeper.has_died
+    keeper.start()
+    assert not keeper.has_died
+    keeper.stop()
+    assert not keeper.has_died
+
+
 def test_being_told_to_refresh_does_not_break_the_least_interval(clock, make_table):
     source = StandIn(make_table())
     keeper = keep(source, clock)
