@@ -16,6 +16,8 @@ from jobfeatures.batch import gridengine as system
 from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
 from jobfeatures.model import JobKey, JobState
+from tests.docs.pages import blocks_in, text_of
+from tests.docs.test_runs import fits, steps_of
 
 LABS = Path(__file__).parents[1] / "labs/gridengine"
 HOOKS = Path(__file__).parents[2] / "packaging/gridengine"
@@ -234,6 +236,21 @@ def test_a_job_is_told_its_features_by_the_prolog_and_forgotten_by_the_epilog(
     }
     gridengine.run("qdel", number)
     until(lambda: not Path(place).exists())
+
+
+def test_a_job_sees_what_the_page_shows(gridengine, hooked):
+    [block] = [
+        each
+        for each in blocks_in(text_of("docs/batch/gridengine.md"))
+        if each.language == "console" and "qsub" in each.text
+    ]
+    folder = gridengine.run("mktemp", "-d", "/home/alice/five.XXXXXX").strip()
+    try:
+        for command, expected in steps_of(block):
+            printed = gridengine.run("/bin/bash", "-c", f"cd {folder} && {command}")
+            assert fits(expected, printed), printed
+    finally:
+        shutil.rmtree(folder)
 
 
 def test_an_array_s_task_is_told_its_own_features_whatever_its_user_sets(gridengine, hooked, told, until):
