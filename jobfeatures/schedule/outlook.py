@@ -31,6 +31,7 @@ from jobfeatures.schedule.quality import Verdict
 BLUR_SECS = 1e-6  # what doubles may be wrong by, in the mode fluid
 OVERRUN_SECS = 120  # batch systems end jobs a little after their limit
 MAX_TASKS = 10_000  # of one waiting array that are looked at one by one
+MAX_ALL_TASKS = 100_000  # of all arrays of one user, beyond the first of each: anybody may submit millions
 NEVER_SECS = 2**50  # a job without a limit runs for so long
 UNBOUNDED_SECS = 2**49  # no clock of jobs shows so much
 
@@ -64,11 +65,12 @@ def compute_outlooks(
     `lanes` is the user's share as the jobs before these left it, and is not
     changed. `jobs` are in order, ended ones among them: all that count. Their
     processors times `scale` are the lanes they ask for. Jobs may exceed their
-    limit by `overrun_secs`. Tasks of a waiting array beyond `MAX_TASKS` are
-    left out, and what comes behind has no upper bound.
+    limit by `overrun_secs`. Tasks of a waiting array beyond `MAX_TASKS`, and of
+    all beyond `MAX_ALL_TASKS`, are left out, and what comes behind has no upper bound.
     """
     low, high = lanes.copy(), lanes.copy()
     mode, is_bounded = lanes.mode, True
+    left = MAX_ALL_TASKS
     for is_waiting, group in groupby(jobs, _is_waiting):
         same = list(group)
         arrivals = [whole(facts.submit_secs or 0, mode) for facts in same]
@@ -80,7 +82,10 @@ def compute_outlooks(
             least = [least_runtime(facts, now_secs) for facts in same]
             lowers = low.place(arrivals, requests, [whole(secs, mode) for secs in least])
         most = [most_runtime(facts, now_secs, mode, overrun_secs) for facts in same]
-        tasks = [min(facts.tasks, MAX_TASKS) for facts in same]
+        tasks = []
+        for facts in same:
+            tasks.append(min(facts.tasks, MAX_TASKS, 1 + left))
+            left -= tasks[-1] - 1
         uppers = iter(
             high.place(_repeated(arrivals, tasks), _repeated(requests, tasks), _repeated(most, tasks))
         )
@@ -104,7 +109,7 @@ def compute_outlooks(
                 else:
                     verdict = Verdict.NOT_LATE if is_fine else Verdict.POSSIBLY_LATE
                 yield Outlook(facts, lowers[place], bound, verdict)
-            is_bounded = is_bounded and facts.tasks <= MAX_TASKS
+            is_bounded = is_bounded and facts.tasks == tasks[place]
 
 
 def _is_waiting(facts: JobFacts) -> bool:

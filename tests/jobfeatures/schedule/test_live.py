@@ -406,6 +406,18 @@ def test_of_an_array_beyond_measure_nothing_behind_it_has_an_upper_bound(monkeyp
     assert [each.upper_secs for each in made.outlooks("ann", 25)] == [10, 10, None]
 
 
+def test_of_arrays_beyond_measure_in_sum_only_the_first_tasks_are_looked_at(monkeypatch):
+    monkeypatch.setattr("jobfeatures.schedule.outlook.MAX_ALL_TASKS", 3)
+    made = live()
+    arrays = [
+        JobFacts(name, "ann", "a", 0, None, None, limit_secs=10, cpus=4, array_id=name, tasks=3)
+        for name in ("7", "8", "9")
+    ]
+    made.apply_queue(arrays, 25)
+    found = [(each.facts.job_id, each.upper_secs) for each in made.outlooks("ann", 25)]
+    assert found == [("7", 10), ("7", 20), ("7", 30), ("8", 40), ("8", 50), ("9", None)]
+
+
 def test_behind_a_job_without_a_limit_the_rest_of_the_share_has_bounds():
     made = live()
     jobs = [
