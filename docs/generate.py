@@ -6,12 +6,16 @@ import sys
 from pathlib import Path
 
 from exporter import budget, profiles
+from exporter import cli as exporter_cli
+from exporter import exits as exporter_exits
 from exporter.collectors import COLLECTORS, METRICS
 from exporter.config import ExporterConfig
 from exporter.exposition import Metric
 from exporter.ingest import page as foreign
 from exporter.ingest.serve import PATH as FOREIGN_PATH
 from exporter.sampling.hierarchies import BATCH_HIERARCHIES
+from jobfeatures import cli as jobfeatures_cli
+from jobfeatures import exits as jobfeatures_exits
 from jobfeatures.batch import SYSTEMS, load_module
 from jobfeatures.config import Config
 from jobfeatures.features.keys import KEYS, SHUTDOWNTIME, SHUTDOWNTIME_JOB, Area, Key, Profile
@@ -161,10 +165,11 @@ the same.
 |---|---|---|
 | 0 | done | done; ended by SIGTERM or SIGINT |
 | 1 | the answer is not known, or the work could not be done | the work failed |
-| 2 | wrong usage or settings, an unreadable file: one line says which | the same, before anything has started |
+| 2 | wrong usage or settings, an unreadable file: one line says so | the same, before anything has started |
 
-Commands that tell more by their status say so below. `publish` and `remove` end with 0 whatever happens in
-their work, unless `--strict` is given: a prolog that fails takes its node out of service.
+Commands that tell more by their status say so below, and [Exit statuses](exits.md) lists them by command.
+`publish` and `remove` end with 0 whatever happens in their work, unless `--strict` is given: a prolog that
+fails takes its node out of service.
 """
 
 
@@ -368,6 +373,28 @@ def _elsewhere(name: str) -> str:
     return ", ".join(found) or "–"
 
 
+EXITS_HEAD = f"""# Exit statuses
+
+{NOTE}
+
+What every command ends with, for scripts. Messages go to standard error, one line each.
+"""
+
+
+def exits_page() -> str:
+    """Return the page of all exit statuses."""
+    parts = [EXITS_HEAD]
+    for program, commands, special in (
+        ("jobfeatures", jobfeatures_cli.COMMANDS, jobfeatures_exits.EXITS),
+        ("jobfeatures-exporter", exporter_cli.COMMANDS, exporter_exits.EXITS),
+    ):
+        for name in commands:
+            parts.append(f"\n## {program} {name}\n\n| status | meaning |\n|---|---|\n")
+            meanings = jobfeatures_exits.exits_of(special.get(name, {}))
+            parts += [f"| {status} | {meaning} |\n" for status, meaning in meanings.items()]
+    return "".join(parts)
+
+
 PAGES = {
     "metrics.md": metrics_page,
     "profiles.md": profiles_page,
@@ -375,6 +402,7 @@ PAGES = {
     "keys.md": keys_page,
     "batch.md": batch_page,
     "commands.md": commands_page,
+    "exits.md": exits_page,
 }
 
 if __name__ == "__main__":

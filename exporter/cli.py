@@ -1,7 +1,7 @@
 """The `jobfeatures-exporter` command.
 
 Exit status: 0 done; 1 the work failed; 2 wrong usage or settings, said before
-a port opens.
+a port opens; 130 interrupted. `exporter.exits` has them by command.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from jobfeatures import __version__
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
-from jobfeatures.usage import Parser, check_command
+from jobfeatures.exits import INTERRUPTED
+from jobfeatures.usage import Parser, VersionAction, check_command
 
 # Each is a file in exporter/commands with `add_arguments(parser)` and `run(arguments)`, a dash in its name
 # being an underscore there. It is imported only when it is called: most need nothing of the daemon.
@@ -31,9 +31,6 @@ COMMANDS = {
     "cluster": "print the cluster's partitions and states of nodes in Sonar's JSON format",
     "validate": "check documents in Sonar's JSON format, name path and reason of each fault",
 }
-
-
-INTERRUPTED = 130  # as shells say it: 128 + SIGINT
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,7 +61,7 @@ def build_parser(called: str | None = None) -> argparse.ArgumentParser:
         prog="jobfeatures-exporter",
         description="Node exporter and job-features provider for batch clusters.",
     )
-    parser.add_argument("--version", action="version", version=f"jobfeatures-exporter {__version__}")
+    parser.add_argument("--version", action=VersionAction, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, meaning in COMMANDS.items():
         made = commands.add_parser(

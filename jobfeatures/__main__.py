@@ -13,9 +13,12 @@ def run() -> NoReturn:
     interpreter apart at the end would be a sixth of its time.
     """
     gc.disable()
-    from jobfeatures.cli import main  # after the line above
+    try:
+        from jobfeatures.cli import main  # after the line above
 
-    status = main()
+        status = main()
+    except KeyboardInterrupt:  # while importing
+        status = 130
     try:
         sys.stdout.flush()
         sys.stderr.flush()

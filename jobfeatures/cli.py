@@ -1,9 +1,10 @@
 """The `jobfeatures` command: what hooks, administrators and jobs run.
 
 Exit status: 0 done; 1 the answer is not known (`get`, `remaining`, `show`) or
-the work could not be done; 2 wrong usage or settings. `publish` and `remove`
-exit with 0 whatever happens, unless `--strict` is given: a prolog that fails
-takes its node out of service.
+the work could not be done; 2 wrong usage or settings; 130 interrupted.
+`jobfeatures.exits` has them by command. `publish` and `remove` exit with 0
+whatever happens, unless `--strict` is given: a prolog that fails takes its
+node out of service.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from jobfeatures import __version__
 from jobfeatures.errors import ConfigurationError
+from jobfeatures.exits import INTERRUPTED
 from jobfeatures.logs import FORMATS, LEVELS, configure_logging
-from jobfeatures.usage import Parser, check_command
+from jobfeatures.usage import Parser, VersionAction, check_command
 
 # Each is a file in jobfeatures/commands with `add_arguments(parser)` and `run(arguments)`,
 # imported only when it is called: a prolog pays for every import.
@@ -62,6 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except KeyboardInterrupt:
+        print("jobfeatures: interrupted", file=sys.stderr)
+        return INTERRUPTED
     return status
 
 
@@ -78,7 +82,7 @@ def build_parser(called: str | None, *, in_haste: bool = False) -> argparse.Argu
         formatter_class=form,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"jobfeatures {__version__}")
+    parser.add_argument("--version", action=VersionAction, nargs=0, help="print the version and exit")
     parser.add_argument(
         "--log.level", dest="log_level", choices=LEVELS, default="info", help="(default: info)"
     )

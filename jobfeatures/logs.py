@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 import sys
 import time
@@ -10,6 +11,8 @@ import time
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("logfmt", "json")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+-]+\Z")
+_NOT_PLAIN = re.compile(r"[^ !#-\[\]-~]")
+_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -52,13 +55,25 @@ def _timestamp(epoch_secs: float) -> str:
 
 
 def _plain(value: object) -> object:
+    """Return a value as JSON has it, which knows no infinite numbers."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return value if isinstance(value, int | float | bool | None) else str(value)
 
 
 def _quoted(text: str) -> str:
     if _PLAIN.match(text):
         return text
-    escaped = (
-        text.encode("unicode_escape").decode().replace('"', '\\"')
-    )  # no newline or escape sequence gets through
-    return f'"{escaped}"'
+    return f'"{_NOT_PLAIN.sub(_escaped, text)}"'  # no newline or escape sequence gets through
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """Return a character as a JSON string has it, which is what readers of logfmt know."""
+    character = found[0]
+    if character in _SHORT:
+        return _SHORT[character]
+    code = ord(character)
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"

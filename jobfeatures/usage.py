@@ -10,6 +10,17 @@ from typing import Any, NoReturn
 from jobfeatures.errors import shown
 
 
+class VersionAction(argparse.Action):
+    """Prints the version line by line: argparse's own action would fold the lines."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_arguments: object) -> None:
+        """Print and end the program."""
+        from jobfeatures.version import format_version  # hooks start without
+
+        print(format_version(parser.prog))
+        parser.exit(0)
+
+
 class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line: with hundreds of settings the usage would bury it."""
 

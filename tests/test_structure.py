@@ -70,6 +70,8 @@ PURE = {
     "jobfeatures.batch.gridengine.xml",
     "jobfeatures.quantities",
     "jobfeatures.series",
+    "jobfeatures.exits",
+    "exporter.exits",
     "jobfeatures.check.consistency",
     "jobfeatures.check.forms",
     "jobfeatures.check.listing",

@@ -14,8 +14,14 @@ from exporter.sampling.descriptors import read_file
 from exporter.sampling.processes import parse_process_stat
 from exporter.sampling.procfs import TICKS_PER_SEC, read_stat
 from jobfeatures import __version__
+from jobfeatures.version import find_revision
 
-BUILD = Metric("batch_exporter_build", "info", "Version of the exporter.", ("version", "python"))
+BUILD = Metric(
+    "batch_exporter_build",
+    "info",
+    "Version of the exporter, the commit it was built from where that was noted, and of Python.",
+    ("version", "revision", "python"),
+)
 SAMPLE = Metric(
     "batch_exporter_sample_duration_seconds",
     "gauge",
@@ -52,7 +58,8 @@ def families(context: Context) -> Iterator[Family]:
     They are read here and not by prometheus_client's collector, which lists
     every open descriptor, and this exporter keeps thousands.
     """
-    yield Family(BUILD, [(labels(version=__version__, python=platform.python_version()), 1)])
+    build = labels(version=__version__, revision=find_revision(), python=platform.python_version())
+    yield Family(BUILD, [(build, 1)])
     if context.snapshot is not None:
         yield Family(SAMPLE, [("", context.snapshot.duration_secs)])
     if context.reload is not None:

@@ -27,7 +27,7 @@ from jobfeatures.logfiles import (
 )
 from jobfeatures.progress import shown_progress
 
-DONE, NOT_ALL, UNREADABLE, INTERRUPTED = 0, 1, 2, 130
+DONE, NOT_ALL, UNREADABLE = 0, 1, 2
 _COMMENT = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63}): [^\r\n]{1,1000}\Z")
 _OWN_LABELS = {
     *("version", "maxjobs", "maxrecords", "preemption", "unixstarttime", "timezone", "timezonestring"),
@@ -128,8 +128,6 @@ def run(arguments: argparse.Namespace) -> int:
     except (LogFileError, ParseError) as error:
         print(f"jobfeatures: {error}", file=sys.stderr)
         return UNREADABLE
-    except KeyboardInterrupt:  # what was there before is there still
-        return INTERRUPTED
     _tell(notes, shown_name(arguments.input))
     return DONE if notes.is_whole else NOT_ALL
 

@@ -22,7 +22,12 @@ MAX_LINES_BYTES = 4096
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_flags(parser, Config)
-    parser.add_argument("--batch", choices=sorted(SYSTEMS), help="batch system (default: by the environment)")
+    parser.add_argument(
+        "--batch",
+        metavar="SYSTEM",
+        choices=sorted(SYSTEMS),
+        help=f"one of {', '.join(sorted(SYSTEMS))} (default: by the environment)",
+    )
     parser.add_argument("--job", metavar="ID", help="job (default: by the environment)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--http", action="store_true", help="HTTP addresses; for the job's user and root alone")

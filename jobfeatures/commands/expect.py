@@ -82,7 +82,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --log: as it was known then, 2026-11-20T14:02 or seconds (default: the latest in the log)",
     )
     readable = [name for name, kind in KINDS.items() if kind.reader]
-    add("--from", dest="from_kind", choices=readable, help="which kind of log it is (default: by content)")
+    add(
+        "--from",
+        dest="from_kind",
+        metavar="KIND",
+        choices=readable,
+        help=f"(default: by content) one of {', '.join(readable)}",
+    )
     add("--zone", metavar="NAME", help="where clocks show the times (default: here)")
     add_flags(parser, Config)
 
@@ -138,7 +144,7 @@ def _of_log(arguments: argparse.Namespace, rules: ShareRules, zone: tzinfo | Non
     at_secs = None if arguments.at is None else parse_time("--at", arguments.at, zone)
     notes = Notes()
     with reading(arguments.log) as stream:
-        kind, lines = open_log(stream, arguments.from_kind)
+        kind, lines = open_log(stream, arguments.from_kind, arguments.log)
         records = read_log(lines, kind, source=arguments.log, zone=zone)
         jobs = list(fold_jobs(notes.accepted(records), notes.lose))
     if at_secs is None:

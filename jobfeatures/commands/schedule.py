@@ -148,7 +148,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         help="with --one-log: the scheduler of a Dask cluster that reads and computes",
     )
-    add("--from", dest="from_kind", choices=readable, help="which kind of log it is (default: by content)")
+    add(
+        "--from",
+        dest="from_kind",
+        metavar="KIND",
+        choices=readable,
+        help=f"(default: by content) one of {', '.join(readable)}",
+    )
     add("--zone", metavar="NAME", help="where clocks showed the times of a log (default: here)")
 
 

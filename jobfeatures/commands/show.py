@@ -25,7 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flags(parser, Config)
     parser.add_argument("job", nargs="?", metavar="JOB", help="id (default: this job, else all jobs)")
     parser.add_argument("--origin", action="store_true", help="also say where each value comes from")
-    parser.add_argument("--batch", choices=sorted(SYSTEMS), help="batch system, if the id is not unique")
+    parser.add_argument(
+        "--batch",
+        metavar="SYSTEM",
+        choices=sorted(SYSTEMS),
+        help=f"one of {', '.join(sorted(SYSTEMS))}, if the id is not unique",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from jobfeatures.logfiles import LogFileError, replacing, writing
 from jobfeatures.progress import shown_count
 from jobfeatures.simulate.policies import Policy
 
-DONE, NOT_SIMULATED, UNREADABLE, INTERRUPTED = 0, 1, 2, 130
+DONE, NOT_SIMULATED, UNREADABLE = 0, 1, 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     readable = [name for name, kind in KINDS.items() if kind.reader]
     parser.add_argument(
-        "--from", dest="from_kind", choices=readable, help="which kind of log it is (default: by content)"
+        "--from",
+        dest="from_kind",
+        metavar="KIND",
+        choices=readable,
+        help=f"(default: by content) one of {', '.join(readable)}",
     )
     parser.add_argument(
         "--zone", metavar="NAME", help="where clocks showed the times of a log (default: here)"
@@ -71,8 +75,6 @@ def run(arguments: argparse.Namespace) -> int:
     except JobfeaturesError as error:
         print(f"jobfeatures: {error}", file=sys.stderr)
         return NOT_SIMULATED
-    except KeyboardInterrupt:  # what was there before is there still
-        return INTERRUPTED
 
 
 def _simulate(arguments: argparse.Namespace, asked: Simulation, zone: tzinfo | None) -> int:

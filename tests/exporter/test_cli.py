@@ -89,4 +89,4 @@ def test_the_command_also_runs_as_a_module():
     done = subprocess.run(
         [sys.executable, "-m", "exporter", "--version"], capture_output=True, text=True, check=True
     )
-    assert done.stdout.startswith("jobfeatures-exporter ")
+    assert done.stdout.startswith("jobfeatures-exporter, version ")

@@ -279,7 +279,7 @@ def test_the_command_also_runs_as_a_module_and_tells_its_version():
     done = subprocess.run(
         [sys.executable, "-m", "jobfeatures", "--version"], capture_output=True, text=True, check=True
     )
-    assert done.stdout.startswith("jobfeatures ")
+    assert done.stdout.startswith("jobfeatures, version ")
 
 
 @pytest.mark.parametrize("called", COMMANDS)

@@ -21,7 +21,7 @@ from jobfeatures.model import JobKey
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
 # What differs from run to run: how long a collector took, and the process's own figures and versions.
 VARYING = re.compile(
-    r"^((?:batch_exporter_collector_duration_seconds|process_\w+)(?:\{.*\})?) .*$|python=\"[^\"]*\"",
+    r"^((?:batch_exporter_collector_duration_seconds|process_\w+)(?:\{.*\})?) .*$|revision=\"[^\"]*\",python=\"[^\"]*\"",
     re.MULTILINE,
 )
 
@@ -35,7 +35,7 @@ def context(context):
 
 def page(context, *, openmetrics):
     text = PageMaker(COLLECTORS.keys(), (), 0).render(context, openmetrics=openmetrics).decode()
-    return VARYING.sub(lambda match: f"{match[1]} 0" if match[1] else 'python="3"', text)
+    return VARYING.sub(lambda match: f"{match[1]} 0" if match[1] else 'revision="",python="3"', text)
 
 
 @pytest.mark.parametrize(("name", "openmetrics"), [("metrics.txt", False), ("openmetrics.txt", True)])

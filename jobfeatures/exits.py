@@ -1,0 +1,58 @@
+"""What the exit status of each command means: 0, 1 and 2, where they say more than the usual. Pure.
+
+A wrong flag or setting is status 2 of every command, and Ctrl-C status 130;
+docs/reference/exits.md is written from this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+USUAL: Mapping[int, str] = {
+    DONE: "done",
+    FAILED: "the work could not be done",
+    WRONG: "a wrong flag, setting or file of settings: one line says which; nothing was done",
+    INTERRUPTED: "ended by Ctrl-C (SIGINT), after one line that says so",
+}
+_HOOK = {
+    DONE: "done; without `--strict` whatever happens: a prolog that fails takes its node out of service",
+    FAILED: "with `--strict`: something failed",
+    WRONG: "a wrong flag",
+}
+_LOG = "a log could not be read, or a wrong flag or setting"
+
+EXITS: Mapping[str, Mapping[int, str]] = {
+    "publish": _HOOK,
+    "remove": _HOOK,
+    "env": {FAILED: "addresses were asked for, and there are none, or they are somebody else's"},
+    "show": {FAILED: "there is no such job here, or no features"},
+    "get": {FAILED: "the key has no value, or there are no features"},
+    "remaining": {FAILED: "no limit is known, or there are no features"},
+    "drain": {FAILED: "refused, nothing to cancel or to plan, or the files could not be written"},
+    "victims": {FAILED: "the jobs hold fewer CPUs than were asked for, or the daemon did not answer"},
+    "report": {FAILED: "the status could not be written", WRONG: "a wrong value, flag or setting"},
+    "check": {
+        DONE: "no errors",
+        FAILED: "errors",
+        WRONG: "something could not be read, or a wrong flag or setting",
+    },
+    "swf": {DONE: "no errors", FAILED: "errors", WRONG: _LOG},
+    "convert": {DONE: "all jobs are there again", FAILED: "some are not", WRONG: _LOG},
+    "schedule": {
+        DONE: "all logs were evaluated",
+        FAILED: "of one no job can be counted, or it has no expected ends",
+        WRONG: _LOG,
+    },
+    "expect": {DONE: "said", FAILED: "it cannot be said of this job", WRONG: _LOG},
+    "simulate": {DONE: "written", FAILED: "no job can be simulated", WRONG: _LOG},
+    "replay": {
+        DONE: "all was played, or it was ended by Ctrl-C or SIGTERM; its documents are removed",
+        WRONG: "the log or the folder could not be used, or a wrong flag or setting",
+    },
+}
+
+
+def exits_of(special: Mapping[int, str]) -> dict[int, str]:
+    """Return all statuses of a command."""
+    return {**USUAL, **special}

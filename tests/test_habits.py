@@ -1,0 +1,226 @@
+"""What people who know other exporters and Unix commands expect of every command here."""
+
+import argparse
+import fcntl
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+from exporter import cli as exporter_cli
+from exporter.collectors import COLLECTORS
+from exporter.exits import EXITS as EXPORTER_EXITS
+from jobfeatures import __version__, version
+from jobfeatures import cli as jobfeatures_cli
+from jobfeatures.exits import EXITS
+
+PROGRAMS = {"jobfeatures": jobfeatures_cli, "jobfeatures-exporter": exporter_cli}
+MODULES = {"jobfeatures": "jobfeatures", "jobfeatures-exporter": "exporter"}
+COMMANDS = [(program, name) for program, module in PROGRAMS.items() for name in module.COMMANDS]
+GOLDEN = Path(__file__).parent / "fixtures/golden"
+
+
+def run(program, *words, **more):
+    return subprocess.run(
+        [sys.executable, "-m", MODULES[program], *words], capture_output=True, text=True, **more
+    )
+
+
+# --- version ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_version_is_said_as_other_exporters_say_it(program):
+    done = run(program, "--version")
+    first, *rest = done.stdout.splitlines()
+    assert re.fullmatch(
+        rf"{program}, version {re.escape(__version__)} \(revision: ([0-9a-f]{{7,64}}|unknown)\)", first
+    )
+    assert [line.split(":")[0] for line in rest] == ["  python version", "  platform"]
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("noted", "revision"),
+    [
+        (
+            '{"url": "https://x", "vcs_info": {"vcs": "git", "commit_id": "0123456789abcdef"}}',
+            "0123456789abcdef",
+        ),
+        ('{"url": "file:///x", "dir_info": {}}', ""),
+        ('{"vcs_info": {"commit_id": 7}}', ""),
+        ('{"vcs_info": {"commit_id": "x\\n1"}}', ""),
+        ('{"vcs_info": null}', ""),
+        ("[]", ""),
+        ("{", ""),
+        (None, ""),
+    ],
+)
+def test_the_revision_is_what_pip_noted(monkeypatch, noted, revision):
+    class Distribution:
+        def read_text(self, name):
+            return {"direct_url.json": noted}[name]
+
+    monkeypatch.setattr(version.metadata, "distribution", lambda _name: Distribution())
+    version.find_revision.cache_clear()
+    try:
+        assert version.find_revision() == revision
+    finally:
+        monkeypatch.undo()
+        version.find_revision.cache_clear()
+
+
+def test_the_build_has_a_series_of_value_1():
+    [line] = re.findall(
+        r"^batch_exporter_build_info\{.*\} .*$", (GOLDEN / "metrics.txt").read_text(), re.MULTILINE
+    )
+    names = re.findall(r'(\w+)="', line)
+    assert names == ["version", "revision", "python"]
+    assert line.endswith("} 1")
+
+
+# --- pages -----------------------------------------------------------------------------
+
+
+def test_there_are_no_exemplars():
+    assert not re.search(r" # \{", (GOLDEN / "openmetrics.txt").read_text())
+    assert all(not metric.name.endswith("_total") for each in COLLECTORS.values() for metric in each.metrics)
+
+
+# --- help ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("program", "name"), COMMANDS)
+def test_help_fits_80_columns_and_needs_no_terminal(program, name):
+    done = run(program, name, "--help", env={**os.environ, "COLUMNS": "80"})
+    assert done.returncode == 0
+    assert [line for line in done.stdout.splitlines() if len(line) > 80] == []
+    assert "\x1b" not in done.stdout
+
+
+def options_of(parser):
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action.choices.values():
+                yield from options_of(each)
+        elif action.option_strings and action.help is not argparse.SUPPRESS:
+            yield action
+
+
+@pytest.mark.parametrize(("program", "name"), COMMANDS)
+def test_help_tells_every_default(program, name):
+    silent = [
+        action.option_strings
+        for action in options_of(PROGRAMS[program].build_parser(name))
+        if action.default not in (None, False, [], argparse.SUPPRESS) and "default" not in (action.help or "")
+    ]
+    assert silent == []
+
+
+# --- exit statuses -----------------------------------------------------------------------
+
+
+def test_exit_statuses_are_of_commands_that_there_are():
+    assert EXITS.keys() == jobfeatures_cli.COMMANDS.keys()
+    assert EXPORTER_EXITS.keys() == exporter_cli.COMMANDS.keys()
+
+
+@pytest.mark.parametrize(("program", "name"), COMMANDS)
+def test_a_wrong_flag_is_status_2_and_one_line(program, name):
+    done = run(program, name, "--no-such-flag")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith(program)
+
+
+def swf_line(number):
+    return f"{number} 0 0 10 1 -1 -1 1 10 -1 1 1 1 -1 1 -1 -1 -1\n"
+
+
+READERS = [
+    ("jobfeatures", ["convert", "-", "/dev/null", "--from", "swf", "--to", "swf"]),
+    ("jobfeatures", ["swf", "check", "-"]),
+    ("jobfeatures", ["schedule", "-"]),
+    ("jobfeatures", ["simulate", "-", "--policy", "fifo"]),
+    ("jobfeatures", ["replay", "-", "--dry-run"]),
+    ("jobfeatures-exporter", ["validate", "-"]),
+]
+
+
+@pytest.mark.parametrize(("program", "words"), READERS)
+def test_ctrl_c_ends_what_reads_with_one_line_and_130(program, words):
+    reading, writing = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-m", MODULES[program], *words],
+        stdin=reading,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        os.write(writing, "".join(swf_line(number) for number in range(1, 600)).encode())
+        deadline = time.monotonic() + 60
+        while struct.unpack("i", fcntl.ioctl(reading, termios.FIONREAD, b"\0" * 4))[0]:  # until it has read
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        os.close(writing)
+        os.close(reading)
+    assert (process.returncode, error.decode()) == (130, f"{program}: interrupted\n")
+
+
+# --- logs ----------------------------------------------------------------------------------
+
+LOGFMT = re.compile(r'([A-Za-z_][A-Za-z0-9_.]*)=("(?:[^"\\\x00-\x1f\x7f]|\\.)*"|[^\s"=]+)(?: |$)')
+
+
+def parse_logfmt(line):
+    found, at = {}, 0
+    while at < len(line):
+        match = LOGFMT.match(line, at)
+        assert match, line
+        found[match[1]] = json.loads(match[2]) if match[2].startswith('"') else match[2]
+        at = match.end()
+    return found
+
+
+@pytest.mark.parametrize("form", ["logfmt", "json"])
+def test_every_line_of_a_run_is_a_record(form, tmp_path):
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    (spool / "bad \x1b[31m ü 😀 \\ .xml").write_text("<Job><Id>\x7f</Id>")
+    (spool / "odd\n line.xml").write_text("<Job><Id>a b</Id><State>Running</State></Job>")
+    command = [
+        sys.executable, "-m", "exporter", "serve", "--batch.sources", "spool", "--spool.directory", str(spool),
+        "--features.root", str(tmp_path / "f"), "--path.cgroup", str(tmp_path), "--web.listen-address", "127.0.0.1:0",
+        "--log.format", form, "--log.level", "debug",
+    ]  # fmt: skip
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stderr=output)
+    deadline = time.monotonic() + 60
+    while log.read_bytes().count(b"skipped") < 2:
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(30) == 0
+    lines = log.read_text(encoding="ascii").splitlines()  # nothing but printable ASCII, so no escape sequence
+    records = [parse_logfmt(line) if form == "logfmt" else json.loads(line) for line in lines]
+    for record in records:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record["ts"])
+        assert record["level"] in {"debug", "info", "warning", "error"}
+        assert record["msg"]
+        assert record["logger"].startswith(("exporter", "jobfeatures", "asyncio", "aiohttp"))
+    assert any("😀" in record["msg"] or "\\U0001f600" in record["msg"] for record in records)
