@@ -11,14 +11,16 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, Final, TextIO, cast
+from typing import Any, BinaryIO, Final, TextIO, cast
 
-from jobfeatures.convert import KINDS, recognise_kind
+from jobfeatures.convert import KINDS, KindError, recognise_kind
 from jobfeatures.errors import JobfeaturesError
 
 MAX_LINE_CHARACTERS: Final = 65536
+ZSTD_BYTES: Final = 2**12  # that are unpacked at once, to 128 MiB at most
 HEAD_CHARACTERS: Final = 4096  # tell what kind a log is
 COMPRESSIONS: Final = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2", ".zst": "zstandard"}
+SWF_ENDINGS: Final = (".swf", *(f".swf{ending}" for ending in COMPRESSIONS))
 
 
 class LogFileError(JobfeaturesError):
@@ -93,7 +95,48 @@ def _open(name: str, mode: str) -> BinaryIO:
         compression = importlib.import_module(module)
     except ImportError:
         raise LogFileError(f"{name}: needs the package {module} (extra: analysis)") from None
+    if module == "zstandard" and mode == "rb":
+        return cast(BinaryIO, io.BufferedReader(_ZstdFile(open(name, "rb"), compression)))
     return cast(BinaryIO, compression.open(name, mode))
+
+
+class _ZstdFile(io.RawIOBase):
+    """What a .zst file holds. The library's own reader takes one that was cut off for one that ended."""
+
+    def __init__(self, file: BinaryIO, zstandard: Any) -> None:
+        self._file = file
+        self._new = zstandard.ZstdDecompressor().decompressobj
+        self._frame: Any = None
+        self._rest = b""  # of what was read, behind the end of a frame
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Tell that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read some. Raises EOFError where the last frame is cut off."""
+        while not self._ready:
+            packed = self._rest or self._file.read(ZSTD_BYTES)
+            self._rest = b""
+            if not packed:
+                if self._frame is not None:
+                    raise EOFError("cut off")
+                return 0
+            if self._frame is None:
+                self._frame = self._new()
+            self._ready = memoryview(self._frame.decompress(packed))
+            if self._frame.eof:
+                self._rest, self._frame = self._frame.unused_data, None
+        size = min(len(buffer), len(self._ready))
+        buffer[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size
+
+    def close(self) -> None:
+        """Close the file, too."""
+        self._file.close()
+        super().close()
 
 
 @contextmanager
@@ -111,12 +154,20 @@ def _telling(name: str, what: str) -> Iterator[None]:
         raise
 
 
-def open_log(stream: TextIO, named: str | None) -> tuple[str, Iterator[str]]:
-    """Return the kind of a log, as it was named or by its beginning, and its lines. Raises KindError."""
+def open_log(stream: TextIO, named: str | None, name: str = "") -> tuple[str, Iterator[str]]:
+    """Return the kind of a log, as it was named or by its beginning, and its lines. Raises KindError.
+
+    Where the beginning does not tell, the end of its `name` does: ``.swf``, packed or not.
+    """
     if named is not None:
         return named, bounded_lines(stream, most=KINDS[named].longest_line)
     head = stream.read(HEAD_CHARACTERS)
-    kind = recognise_kind(head)
+    try:
+        kind = recognise_kind(head)
+    except KindError:
+        if not name.endswith(SWF_ENDINGS):
+            raise
+        kind = "swf"  # the reader will tell what is wrong
     most = KINDS[kind].longest_line
     rest = bounded_lines(stream, most=most)
     if not head.endswith("\n"):

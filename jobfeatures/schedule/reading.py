@@ -8,17 +8,15 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import tzinfo
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from jobfeatures.convert import KindError, Notes
+from jobfeatures.convert import Notes
 from jobfeatures.convert import read_log as read_records
 from jobfeatures.formats.swf.columns import SwfColumns, read_columns
 from jobfeatures.jobfold import fold_jobs
 from jobfeatures.joblog import JobRecord
-from jobfeatures.logfiles import COMPRESSIONS, LogFileError, open_log, reading
+from jobfeatures.logfiles import LogFileError, open_log, reading
 from jobfeatures.schedule.jobs import ScheduleLog, from_records, from_swf
-
-SWF_ENDINGS: Final = (".swf", *(f".swf{ending}" for ending in COMPRESSIONS))
 
 
 class Read(NamedTuple):
@@ -42,12 +40,7 @@ def read_whole(name: str, kind: str | None = None, zone: tzinfo | None = None) -
     """Return the same, and what it was made of."""
     with _as_file(name) as path:
         with reading(path) as stream:
-            try:
-                kind, lines = open_log(stream, kind)
-            except KindError:
-                if not name.endswith(SWF_ENDINGS):
-                    raise
-                kind, lines = "swf", iter(())  # its name says so, and the reader will tell what is wrong
+            kind, lines = open_log(stream, kind, name)
             if kind != "swf":
                 notes = Notes()
                 records = read_records(lines, kind, source=name, zone=zone)

@@ -6,6 +6,7 @@ microseconds, so that sums of them are exact.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import repeat
 from typing import Final, NamedTuple
@@ -22,6 +23,7 @@ from jobfeatures.schedule.reasons import (
     NO_CPUS,
     NO_RUNTIME,
     NO_SUBMIT,
+    UNREADABLE,
     compute_rules,
 )
 from jobfeatures.schedule.reasons import REASONS as NOT_COUNTED
@@ -76,6 +78,8 @@ def choose_pool(log: ScheduleLog) -> Pool:
         return one_pool(log.totals["cpu"])
     ran = (log.start >= 0) & (log.end >= log.start) & (log.cpus > 0)
     most = int(compute_peak(log.start[ran], log.end[ran], log.cpus[ran])) if ran.any() else 0
+    if not len(log):
+        raise _nothing(log, {})
     if not most:
         raise ScheduleError(f"{log.name}: does not tell how many processors there are: say --processors")
     return one_pool(most)
@@ -106,13 +110,19 @@ def make_workload(log: ScheduleLog, pool: Pool, *, by_eligible: bool = False) ->
     skipped = {reason: count for reason, count in zip(REASONS, counts.tolist(), strict=True) if count}
     position = np.flatnonzero(reasons == 0)
     if not len(position):
-        why = "; ".join(f"{count} × {REASONS[reason]}" for reason, count in skipped.items())
-        raise ScheduleError(f"{log.name}: no job can be simulated: {why or 'it holds no jobs'}")
+        raise _nothing(log, skipped)
     position = position[np.argsort(arrival[position], kind="stable")]
     return Workload(
         pool, position, *_columns(log, arrival, position, sizes), shapes=shapes,
         ticks=_ticks(log, arrival), skipped=skipped, notes=_notes(log, pool, position),
     )  # fmt: skip
+
+
+def _nothing(log: ScheduleLog, skipped: Mapping[str, int]) -> ScheduleError:
+    told = [f"{count} × {REASONS[reason]}" for reason, count in skipped.items()]
+    if log.unreadable:
+        told.append(f"{log.unreadable} × {NOT_COUNTED[UNREADABLE]}")
+    return ScheduleError(f"{log.name}: no job can be simulated: {'; '.join(told) or 'it holds no jobs'}")
 
 
 def run_policy(

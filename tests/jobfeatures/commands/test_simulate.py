@@ -142,7 +142,7 @@ def test_jobs_that_were_swapped_out_run_in_one_piece(tmp_path, capsys):
     [
         ("", [], 1, "no job can be simulated: it holds no jobs"),
         ("; MaxProcs: 4\n", [], 1, "it holds no jobs"),
-        ("hello\n", [], 1, "it holds no jobs"),
+        ("hello\n", [], 1, "the record could not be read"),
         ("1 0 0 -1 1 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1\n", [], 1, "1 × the runtime is unknown"),
         ("1 0 0 5 9 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1\n", [], 1, "more processors than there are"),
         (LINES, ["--nodes", "7y80"], 2, "--nodes: not a kind of node, such as 7x80cpu,504GB,4gpu: '7y80'"),

@@ -1,0 +1,50 @@
+"""Packed logs: read as they were written, and never a part of one as if it were the whole."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("zstandard", reason="zstandard is not installed (extra: analysis)")
+
+import zstandard
+
+from jobfeatures.logfiles import LogFileError, open_log, reading, writing
+
+ANY = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+
+
+@settings(**ANY)
+@given(st.lists(st.binary(max_size=200), min_size=1, max_size=4))
+def test_frames_of_zstandard_one_behind_another_are_one_file(tmp_path, parts):
+    path = tmp_path / "log.zst"
+    path.write_bytes(b"".join(map(zstandard.compress, parts)))
+    with reading(str(path)) as stream:
+        found = stream.read()
+    expected = b"".join(parts).decode("utf-8", "replace")
+    assert found == expected.replace("\r\n", "\n").replace("\r", "\n")
+
+
+@settings(**ANY)
+@given(st.integers(1, 200))
+def test_a_frame_that_was_cut_off_is_no_file(tmp_path, cut):
+    packed = zstandard.compress(bytes(range(256)) * 9, 1)
+    path = tmp_path / "log.zst"
+    path.write_bytes(packed + packed[: -min(cut, len(packed) - 1)])
+    with pytest.raises(LogFileError, match="cut off"), reading(str(path)) as stream:
+        stream.read()
+
+
+def test_much_that_was_packed_well_is_read(tmp_path):
+    path = str(tmp_path / "log.zst")
+    with writing(path) as stream:
+        stream.writelines("0 " * 40 + "\n" for _ in range(100_000))
+    with reading(path) as stream:
+        assert sum(len(line) for line in stream) == 8_100_000
+
+
+def test_the_name_tells_what_the_beginning_does_not(tmp_path):
+    path = tmp_path / "log.swf"
+    path.write_text("nothing of the kind\n")
+    with reading(str(path)) as stream:
+        kind, lines = open_log(stream, None, str(path))
+        assert (kind, list(lines)) == ("swf", ["nothing of the kind\n"])
