@@ -27,8 +27,10 @@ class Answered(NamedTuple):
 class AccountingFeed:
     """Asks for one, and keeps the answer for another. The last answer only: they are large."""
 
-    def __init__(self, source: AccountingSource) -> None:
+    def __init__(self, source: AccountingSource, *, is_taken: bool = True) -> None:
+        """`is_taken` tells whether there is another."""
         self.name = source.name
+        self._is_taken = is_taken
         self._source = source
         self._lock = threading.Lock()
         self._latest: Answered | None = None
@@ -36,8 +38,9 @@ class AccountingFeed:
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Ask; raises SourceError."""
         accounting = self._source.poll_accounting(since_secs)
-        with self._lock:
-            self._latest = Answered(accounting, since_secs)
+        if self._is_taken:
+            with self._lock:
+                self._latest = Answered(accounting, since_secs)
         return accounting
 
     def take(self) -> Answered | None:

@@ -61,8 +61,9 @@ class Controller:
         self._cluster_sums: tuple[ClusterSums, ...] = ()
         self.reload = LastReload(successful=True, success_secs=self._clock.now_secs())
         self._sender = make_sender(config, self._clock)
-        self._feeds = [AccountingFeed(source) for source in self.sources]
-        self._qualities = self._make_qualities(config) if "schedule" in config.enabled_collectors() else []
+        watches_schedule = "schedule" in config.enabled_collectors()
+        self._feeds = [AccountingFeed(source, is_taken=watches_schedule) for source in self.sources]
+        self._qualities = self._make_qualities(config) if watches_schedule else []
         self._schedules: list[Keeper[ScheduleQuality]] = [
             self._keep(f"{quality.name}-schedule", quality.ask, _nothing) for quality in self._qualities
         ]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from exporter.accountingfeed import AccountingFeed, AccountingSource
 from exporter.config import DaemonConfig
+from exporter.monotone import compute_shown
 from jobfeatures.batch.source import AnswerT, HistorySource, KeeperStatus
 from jobfeatures.clock import Clock
 from jobfeatures.errors import Rejected, SourceError
@@ -79,6 +80,7 @@ class LiveQuality:
         self._cluster = cluster
         self._stopping = threading.Event()
         self._live: LiveSchedule | None = None
+        self._shown: ScheduleQuality | None = None
         self._told_secs = 0.0  # accounting has told of what had ended then, but for what it learns late
         self._wait_secs = options.interval_secs if options.fed_secs is None else 2 * options.fed_secs
         self._overlap_secs = max(SETTLE_SECS, 2 * (options.fed_secs or 0))
@@ -107,7 +109,8 @@ class LiveQuality:
         live.forget_missing(live.horizon_secs(self._told_secs - SETTLE_SECS))
         live.settle(min(live.horizon_secs(self._told_secs), self._told_secs - SETTLE_SECS))
         found = live.quality(self._source.name, table.taken_at_secs, top_users=self._options.top_users)
-        return replace(found, rejected=tuple(rejected))
+        self._shown = compute_shown(self._shown, found)
+        return replace(self._shown, rejected=tuple(rejected))
 
     def _answer_of(self, status: Callable[[], KeeperStatus[AnswerT]]) -> AnswerT:
         """Return what another thread has been told, at the start as soon as it has been told at all."""

@@ -82,7 +82,7 @@ class Notifier:
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
                 sender.setblocking(False)  # a service manager that does not listen must not stop us
-                sender.sendto("\n".join(lines).encode(), address)
+                sender.sendto("\n".join(lines).encode(errors="replace"), address)
         except OSError as error:
             if not self._complained:  # not at every message
                 log.warning("cannot tell the service manager %s: %s", lines[0], error)

@@ -231,6 +231,7 @@ PURE = {
     "exporter.collectors.waste",
     "exporter.clusterview",
     "exporter.draincurves",
+    "exporter.monotone",
     "exporter.web.pages.cards",
     "exporter.web.pages.chart",
     "exporter.web.pages.controller",

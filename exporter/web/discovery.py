@@ -18,11 +18,14 @@ def discovery_route(targets: Callable[[], Sequence[TargetGroup] | None]) -> web.
     empty one is never given for want of knowledge.
     """
 
-    async def answer(_request: web.Request) -> web.Response:
+    def make_body() -> str | None:
         found = targets()
-        if found is None:
+        return None if found is None else json.dumps(found)
+
+    async def answer(_request: web.Request) -> web.Response:
+        body = await asyncio.to_thread(make_body)
+        if body is None:
             return web.Response(status=503, text="no batch system has told of its nodes yet\n")
-        body = await asyncio.to_thread(json.dumps, found)
         return web.Response(text=body, content_type="application/json")
 
     return web.get("/sd", answer)

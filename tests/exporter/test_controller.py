@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -159,6 +160,18 @@ async def test_service_discovery_answers_the_last_good_list(source, clock, aioht
     assert [each["targets"] for each in await response.json()] == [["n1:9000"], ["n2:9000"]]
 
 
+async def test_the_list_of_targets_is_made_beside_the_loop_that_answers(source, clock, aiohttp_client):
+    threads = []
+
+    def targets():
+        threads.append(threading.current_thread())
+        return []
+
+    client = await aiohttp_client(make_app(Controller(config(), clock), [discovery_route(targets)]))
+    assert (await client.get("/sd")).status == 200
+    assert threads != [threading.current_thread()]
+
+
 def test_states_to_leave_out_are_a_setting(source, clock):
     served = Controller(config(controller_sd_skip=("DOWN",)), clock)
     poll(served)
@@ -235,6 +248,17 @@ def test_jobs_and_cluster_records_are_sent_on_their_own_cadences(source, clock, 
         {"names": ["n2"], "states": ["DOWN"]},
         {"names": ["n1"], "states": ["MIXED"]},
     ]
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_answers_of_accounting_are_kept_only_where_somebody_takes_them(source, clock, monkeypatch, watched):
+    sender = StandInSender()
+    monkeypatch.setattr(controller, "make_sender", lambda _config, _clock: sender)
+    settings = {"sonar_cluster": "hpc.example.org", "collector_schedule": watched}
+    served = Controller(config(**settings), clock)
+    poll(served)
+    sender.makers[JOBS][1]()
+    assert (served._feeds[0].take() is not None) is watched
 
 
 def test_the_sender_lives_as_long_as_the_controller(source, monkeypatch):

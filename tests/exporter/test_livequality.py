@@ -202,6 +202,25 @@ def test_a_log_that_is_replayed_gives_its_figures(clock, begin, kind, lag_secs):
     assert sum(each.sum for each in waits) == schedule.measures.wait_secs.sum()
 
 
+def test_a_job_that_is_queued_anew_after_its_end_makes_no_count_fall(clock, begin):
+    [job] = make_log(begin + DAY, 1, count=1)
+    job = replace(
+        job, state=JobState.COMPLETED, start_secs=job.submit_secs + 5, end_secs=job.submit_secs + 60
+    )
+    source = Replayed(clock, [job])
+    clock.now = job.end_secs + 1
+    made = watch(source, clock, schedule_history_secs=DAY)
+    assert made.ask().wait_secs[job.partition].counts[-1] == 1
+    again = replace(
+        job, submit_secs=job.end_secs + 1, start_secs=job.end_secs + 100, end_secs=job.end_secs + 10_000
+    )
+    source.jobs = [again]
+    clock.advance(60)
+    assert made.ask().wait_secs[job.partition].counts[-1] == 1
+    clock.advance(20_000)
+    assert made.ask().wait_secs[job.partition].sum == again.start_secs - again.submit_secs
+
+
 def test_a_restart_gives_the_same_figures(clock, begin):
     source = Chunked(clock, make_log(begin - DAY, 4))
     first = watch(source, clock, schedule_history_secs=DAY)

@@ -47,6 +47,11 @@ class Served:
         return self.text
 
 
+def test_a_name_that_is_no_text_is_told_with_a_mark_in_its_place(manager):
+    Notifier(manager.address).status("no file /etc/b\udcffd.toml")
+    assert manager() == [["STATUS=no file /etc/b?d.toml"]]
+
+
 def test_the_life_of_a_daemon_is_told(manager):
     notifier = Notifier.from_environment({"NOTIFY_SOCKET": manager.address})
     before = time.monotonic_ns() // 1000
