@@ -2,9 +2,12 @@
 
 import argparse
 import fcntl
+import io
 import json
 import os
+import pty
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -18,6 +21,7 @@ import pytest
 from exporter import cli as exporter_cli
 from exporter.collectors import COLLECTORS
 from exporter.exits import EXITS as EXPORTER_EXITS
+from exporter.terminal import has_colours
 from jobfeatures import __version__, version
 from jobfeatures import cli as jobfeatures_cli
 from jobfeatures.exits import EXITS
@@ -224,3 +228,69 @@ def test_every_line_of_a_run_is_a_record(form, tmp_path):
         assert record["msg"]
         assert record["logger"].startswith(("exporter", "jobfeatures", "asyncio", "aiohttp"))
     assert any("😀" in record["msg"] or "\\U0001f600" in record["msg"] for record in records)
+
+
+# --- progress and colours --------------------------------------------------------------------
+
+LONG = [
+    ("jobfeatures", ["convert", "LOG", "/dev/null", "--to", "swf", "--from", "swf"]),
+    ("jobfeatures", ["swf", "check", "LOG"]),
+    ("jobfeatures", ["schedule", "LOG", "--total", "8"]),
+    ("jobfeatures", ["simulate", "LOG", "--policy", "fifo"]),
+    ("jobfeatures", ["replay", "LOG", "--dry-run"]),
+    ("jobfeatures", ["expect", "3", "--log", "LOG"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("program", "words"), LONG, ids=lambda value: value[0] if isinstance(value, list) else None
+)
+def test_long_commands_show_progress_on_a_terminal_and_nowhere_else(program, words, tmp_path):
+    pytest.importorskip("tqdm", reason="tqdm is not installed (extra: analysis)")
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 8\n" + "".join(swf_line(number) for number in range(1, 20)))
+    command = [
+        sys.executable,
+        "-m",
+        MODULES[program],
+        *(str(log) if word == "LOG" else word for word in words),
+    ]
+    quiet = subprocess.run(command, capture_output=True)
+    assert b"\r" not in quiet.stderr + quiet.stdout
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    try:
+        loud = subprocess.run(command, stdout=subprocess.PIPE, stderr=slave)
+        written = b""
+        while select.select([master], [], [], 0.1)[0]:
+            written += os.read(master, 65536)
+    finally:
+        os.close(master)
+        os.close(slave)
+    assert log.name.encode() in written
+    assert b"\r" in written
+    assert (loud.returncode, loud.stdout) == (quiet.returncode, quiet.stdout)
+
+
+@pytest.mark.parametrize(
+    ("terminal", "environ", "colours"),
+    [
+        (True, {"TERM": "xterm"}, True),
+        (True, {"TERM": "xterm", "NO_COLOR": ""}, True),  # the convention: set and not empty
+        (True, {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        (True, {"TERM": "dumb"}, False),
+        (False, {"TERM": "xterm"}, False),
+    ],
+)
+def test_colours_are_for_terminals(terminal, environ, colours):
+    class Stream(io.StringIO):
+        def isatty(self):
+            return terminal
+
+    assert has_colours(Stream(), environ) is colours
+
+
+def test_nobody_else_writes_escape_sequences():
+    roots = [Path(__file__).parents[1] / each for each in ("exporter", "jobfeatures")]
+    writers = {path.name for root in roots for path in root.rglob("*.py") if "\\x1b[" in path.read_text()}
+    assert writers == {"text.py"}

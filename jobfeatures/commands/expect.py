@@ -22,6 +22,7 @@ from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError,
 from jobfeatures.jobfold import fold_jobs
 from jobfeatures.joblog import Number
 from jobfeatures.logfiles import LogFileError, open_log, reading
+from jobfeatures.progress import shown_progress
 from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.expectation import compute_expectation
 from jobfeatures.schedule.expecttext import format_expectation, make_document
@@ -145,7 +146,8 @@ def _of_log(arguments: argparse.Namespace, rules: ShareRules, zone: tzinfo | Non
     notes = Notes()
     with reading(arguments.log) as stream:
         kind, lines = open_log(stream, arguments.from_kind, arguments.log)
-        records = read_log(lines, kind, source=arguments.log, zone=zone)
+        seen = shown_progress(lines, stream, arguments.log)
+        records = read_log(seen, kind, source=arguments.log, zone=zone)
         jobs = list(fold_jobs(notes.accepted(records), notes.lose))
     if at_secs is None:
         times = (secs for job in jobs for secs in (job.submit_secs, job.start_secs, job.end_secs))

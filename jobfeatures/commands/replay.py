@@ -21,6 +21,7 @@ from jobfeatures.errors import ConfigurationError, ParseError
 from jobfeatures.formats.sss.write import format_job
 from jobfeatures.jobfold import fold_jobs
 from jobfeatures.logfiles import LogFileError, open_log, reading
+from jobfeatures.progress import shown_progress
 from jobfeatures.replay import Event, Plan, format_event, make_job, plan_replay
 
 DONE, UNREADABLE = 0, 2
@@ -85,7 +86,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with reading(arguments.log) as stream:
             kind, lines = open_log(stream, arguments.from_kind)
-            records = notes.accepted(read_log(lines, kind, source=arguments.log, zone=zone))
+            records = notes.accepted(
+                read_log(shown_progress(lines, stream, arguments.log), kind, source=arguments.log, zone=zone)
+            )
             jobs = fold_jobs(records, notes.lose, all_runs=True)
             plan = plan_replay(jobs, speed=arguments.speed, node_cpus=arguments.cpus)
     except KindError as error:

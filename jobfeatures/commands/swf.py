@@ -9,6 +9,7 @@ from collections import Counter
 
 from jobfeatures.formats.swf.check import ERROR, Fault, check_log
 from jobfeatures.logfiles import LogFileError, bounded_lines, reading
+from jobfeatures.progress import shown_progress
 
 SHOWN_ALIKE = 10
 DONE, ERRORS, UNREADABLE = 0, 1, 2
@@ -54,13 +55,20 @@ def run(arguments: argparse.Namespace) -> int:
 def _check(name: str, *, show_all: bool, as_json: bool) -> int:
     """Print the faults of a log; return how many errors there are."""
     seen: Counter[tuple[str, str]] = Counter()
+    few: list[str] = []  # printed at the end, so that they do not stand in the middle of a bar
     with reading(name) as stream:
-        for fault in check_log(bounded_lines(stream), source=name):
+        lines = bounded_lines(stream)
+        seen_lines = lines if as_json or show_all else shown_progress(lines, stream, name)
+        for fault in check_log(seen_lines, source=name):
             seen[fault.level, fault.rule] += 1
             if as_json:
                 print(json.dumps({"file": name, **fault._asdict()}))
-            elif show_all or seen[fault.level, fault.rule] <= SHOWN_ALIKE:
+            elif show_all:
                 print(_line(name, fault))
+            elif seen[fault.level, fault.rule] <= SHOWN_ALIKE:
+                few.append(_line(name, fault))
+    for line in few:
+        print(line)
     errors = sum(count for (level, _), count in seen.items() if level == ERROR)
     if not as_json:
         for (level, rule), count in seen.items():
