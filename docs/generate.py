@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -193,8 +194,10 @@ def _command(command: Command) -> str:
     """Return the section of a command; its settings stand on a page of their own."""
     takes = {flag for each in command.options for flag in each.flags}
     known = {each.flag for each in settings_of(ExporterConfig)}
-    words = [_argument(each) for each in command.arguments]
-    words += [f"{'|'.join(each.word for each in command.commands)}"] if command.commands else []
+    needed = re.sub(r"\[[^\[\]]*(\[[^\[\]]*\][^\[\]]*)*\]", "", command.usage)  # all but what is in brackets
+    words = re.findall(r"--[\w.-]+ \S+", needed)
+    words += [_argument(each, each.name in needed.split()) for each in command.arguments]
+    words += ["|".join(each.word for each in command.commands)] if command.commands else []
     own = [each for each in command.options if not known & set(each.flags) and FILE_FLAG not in each.flags]
     options = " [OPTIONS]" if len(own) > 1 else ""
     usage = f"{command.name}{options} {' '.join(words)}".rstrip()
@@ -223,8 +226,9 @@ def _option(option: Option) -> str:
     return ", ".join(option.flags) + (f" {option.value}" if option.value else "")
 
 
-def _argument(argument: Argument) -> str:
-    return argument.name + ("…" if argument.repeats else "")
+def _argument(argument: Argument, needed: bool) -> str:
+    name = argument.name + ("…" if argument.repeats else "")
+    return name if needed else f"[{name}]"
 
 
 def _anchor(command: Command) -> str:
