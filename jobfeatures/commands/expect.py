@@ -160,7 +160,9 @@ def _of_log(arguments: argparse.Namespace, rules: ShareRules, zone: tzinfo | Non
         raise NoSuchJobError(f"{error} to {arguments.log}{late}") from None
     user = asked.told.facts.user
     if CPU not in rules.default and user not in rules.users:
-        raise ConfigurationError("--share", f"is needed with --log, or --share-of {user}=N")
+        raise ConfigurationError(
+            "--share", f"is needed with --log, or --share-of for user {shown(user or '')}"
+        )
     unknown = (f"{notes.rejected} records of the log could not be read",) if notes.rejected else ()
     shares = make_shares(CPU, rules, total=0, total_from="none", all_users=0, groups_of={})
     return asked, shares, at_secs, unknown

@@ -11,18 +11,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from jobfeatures.errors import JobfeaturesError
+from jobfeatures.errors import JobfeaturesError, shown
 from jobfeatures.joblog import Number
 from jobfeatures.schedule.eet import Lanes, Mode
 from jobfeatures.schedule.facts import JobFacts
 from jobfeatures.schedule.history import Asked, why_not_placed
 from jobfeatures.schedule.outlook import (
     BLUR_SECS,
-    MAX_TASKS,
     OVERRUN_SECS,
     UNBOUNDED_SECS,
     compute_elapsed,
     compute_outlooks,
+    count_tasks,
     least_runtime,
     most_runtime,
     whole,
@@ -116,29 +116,26 @@ def compute_expectation(
     facts = asked.jobs[asked.place]
     reason = why_not_placed(facts)
     if reason is not None:
-        raise NotExpectedError(f"no end can be expected for job {facts.job_id}: {REASONS[reason]}")
+        raise NotExpectedError(f"no end can be expected for job {shown(facts.job_id)}: {REASONS[reason]}")
     scale = shares.scale
     share = shares.of(facts.user or "") * scale // STEPS[CPU]
     if share <= 0:
-        raise NotExpectedError(f"the share of user {facts.user} is 0: nothing can be expected")
+        raise NotExpectedError(f"the share of user {shown(facts.user or '')} is 0: nothing can be expected")
     now = math.floor(now_secs)
     earlier = asked.jobs[: asked.place]
     low, high = Lanes(share, mode), Lanes(share, mode)
-    _place(low, earlier, [least_runtime(each, now) for each in earlier], scale)
-    latest = _place(
-        high,
-        earlier,
-        [most_runtime(each, now, mode, overrun_secs) for each in earlier],
-        scale,
-        are_tasks=True,
-    )
+    *tasks, own_tasks = count_tasks((*earlier, facts))
+    ones = [1] * len(earlier)
+    _place(low, earlier, [least_runtime(each, now) for each in earlier], ones, scale)
+    most = [most_runtime(each, now, mode, overrun_secs) for each in earlier]
+    latest = _place(high, earlier, most, tasks, scale)
     arrival = whole(facts.submit_secs or 0, mode)
-    taken = [_told(lanes.taken(arrival) / scale) for lanes in (low.copy(), high.copy())]
-    is_bounded = all(each.tasks <= MAX_TASKS for each in earlier)
-    [lower] = _place(low.copy(), [facts], [least_runtime(facts, now)], scale)
+    taken = [_told(lanes.taken(arrival) / scale) for lanes in (low, high)]
+    is_bounded = all(each.tasks == count for each, count in zip(earlier, tasks, strict=True))
+    [lower] = _place(low.copy(), [facts], [least_runtime(facts, now)], [1], scale)
     longest = most_runtime(facts, now, mode, overrun_secs)
-    [full] = _place(low, [facts], [longest], scale, are_tasks=True)
-    [upper] = _place(high, [facts], [longest], scale, are_tasks=True)
+    [full] = _place(low, [facts], [longest], [own_tasks], scale)
+    [upper] = _place(high, [facts], [longest], [own_tasks], scale)
     verdict = None
     if facts.end_secs is None:
         *_, outlook = compute_outlooks(
@@ -151,7 +148,7 @@ def compute_expectation(
         if end > arrival
     ]
     ahead.sort(key=lambda each: math.inf if each.leaves_secs is None else each.leaves_secs, reverse=True)
-    has_upper = is_bounded and facts.tasks <= MAX_TASKS and upper < UNBOUNDED_SECS
+    has_upper = is_bounded and facts.tasks == own_tasks and upper < UNBOUNDED_SECS
     return Expectation(
         asked=asked,
         state=_state(facts),
@@ -176,14 +173,12 @@ def _place(
     lanes: Lanes,
     jobs: Sequence[JobFacts],
     runtimes: Iterable[Number],
+    tasks: Iterable[int],
     scale: int,
-    *,
-    are_tasks: bool = False,
 ) -> list[Number]:
-    """Place jobs and return their ends; of waiting arrays task by task if `are_tasks`: the latest of them."""
+    """Place so many tasks of each job, and return the latest end of each."""
     ends: list[Number] = []
-    for facts, runtime in zip(jobs, runtimes, strict=True):
-        count = min(facts.tasks, MAX_TASKS) if are_tasks else 1
+    for facts, runtime, count in zip(jobs, runtimes, tasks, strict=True):
         arrival = whole(facts.submit_secs or 0, lanes.mode)
         request = (facts.cpus or 0) * scale
         ends.append(

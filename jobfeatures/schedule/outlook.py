@@ -70,7 +70,8 @@ def compute_outlooks(
     """
     low, high = lanes.copy(), lanes.copy()
     mode, is_bounded = lanes.mode, True
-    left = MAX_ALL_TASKS
+    jobs = list(jobs)
+    counts = count_tasks(jobs)
     for is_waiting, group in groupby(jobs, _is_waiting):
         same = list(group)
         arrivals = [whole(facts.submit_secs or 0, mode) for facts in same]
@@ -82,10 +83,7 @@ def compute_outlooks(
             least = [least_runtime(facts, now_secs) for facts in same]
             lowers = low.place(arrivals, requests, [whole(secs, mode) for secs in least])
         most = [most_runtime(facts, now_secs, mode, overrun_secs) for facts in same]
-        tasks = []
-        for facts in same:
-            tasks.append(min(facts.tasks, MAX_TASKS, 1 + left))
-            left -= tasks[-1] - 1
+        tasks = list(islice(counts, len(same)))
         uppers = iter(
             high.place(_repeated(arrivals, tasks), _repeated(requests, tasks), _repeated(most, tasks))
         )
@@ -110,6 +108,15 @@ def compute_outlooks(
                     verdict = Verdict.NOT_LATE if is_fine else Verdict.POSSIBLY_LATE
                 yield Outlook(facts, lowers[place], bound, verdict)
             is_bounded = is_bounded and facts.tasks == tasks[place]
+
+
+def count_tasks(jobs: Iterable[JobFacts]) -> Iterator[int]:
+    """Yield how many tasks of each of one user's jobs are looked at."""
+    left = MAX_ALL_TASKS
+    for facts in jobs:
+        count = min(facts.tasks, MAX_TASKS, 1 + left)
+        left -= count - 1
+        yield count
 
 
 def _is_waiting(facts: JobFacts) -> bool:

@@ -201,7 +201,7 @@ SHARES = [
     (["simulate", "LOG", "--policy", "fifo", "--nodes", "0x0cpu"], 2, "--nodes"),
     (["simulate", "LOG", "--policy", "fifo", "--processors", "9" * 400], 2, "--processors"),
     (["expect", "1", "--log", "LOG", "--share", "0"], 2, "nobody would have anything"),
-    (["expect", "1", "--log", "LOG", "--share", "1", "--share-of", "1=0"], 1, "share of user 1 is 0"),
+    (["expect", "1", "--log", "LOG", "--share", "1", "--share-of", "1=0"], 1, "share of user '1' is 0"),
     (["expect", "1", "--log", "LOG", "--share", "1", "--at", "9" * 19], 0, ""),
     (["expect", "1", "--log", "LOG", "--share", "1", "--at", "9" * 400], 2, "--at: no time"),
 ]

@@ -105,7 +105,7 @@ def test_records_that_cannot_be_read_are_told_of(tmp_path, capsys):
         (["99"], 1, "job '99' is not known to"),
         (["4", "--at", "1763622000"], 1, "at 1763622000, maybe later"),
         (["5"], 1, "the job never started"),
-        (["4", "--share-of", "ann=0"], 1, "the share of user ann is 0"),
+        (["4", "--share-of", "ann=0"], 1, "the share of user 'ann' is 0"),
         (["4", "--share", "0"], 2, "nobody would have anything"),
         (["4", "--share", "many"], 2, "schedule.share: not a number"),
         (["4", "--share-of", "group:x=1"], 2, "name users"),
@@ -121,7 +121,9 @@ def test_what_cannot_be_said_is_said_to_be(log, capsys, words, status, why):
 
 
 def test_a_log_needs_a_share(log, capsys):
-    assert "--share: is needed with --log, or --share-of ann=N" in said(capsys, "4", "--log", log, status=2)
+    assert "--share: is needed with --log, or --share-of for user 'ann'" in said(
+        capsys, "4", "--log", log, status=2
+    )
 
 
 def test_a_log_that_is_not_there_is_named(capsys):

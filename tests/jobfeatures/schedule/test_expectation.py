@@ -240,6 +240,12 @@ def test_components_are_told_of():
     assert "one of 2 components" in shown(found)
 
 
+def test_millions_of_tasks_take_no_time_and_leave_no_upper_bound():
+    arrays = [job(str(n), NOW - 9, array_id=str(n), task=0, tasks=10**9) for n in range(10, 40)]
+    found = expect([*arrays, job("99", NOW - 5)], "99")
+    assert (found.upper_secs, found.taken_cpu_secs[1], found.ahead[0].leaves_secs) == (None, None, None)
+
+
 def test_a_share_of_a_user_comes_first():
     found = compute_expectation(choose_jobs([Told(job("1", NOW))], "1"), shares_of(4, ann=1.5), NOW)
     assert "1.5 CPUs at any time: set for this user" in shown(found)
@@ -260,7 +266,7 @@ def test_of_a_job_that_does_not_count_nothing_is_expected(facts, said):
 
 
 def test_by_a_share_of_nothing_nothing_is_expected():
-    with pytest.raises(NotExpectedError, match="share of user ann is 0"):
+    with pytest.raises(NotExpectedError, match="share of user 'ann' is 0"):
         compute_expectation(choose_jobs([Told(job("1", NOW))], "1"), shares_of(4, ann=0), NOW)
 
 
