@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -17,6 +18,7 @@ import time
 from pathlib import Path
 
 import pytest
+from makepackages.source import note_revision
 
 from exporter import cli as exporter_cli
 from exporter.collectors import COLLECTORS
@@ -79,6 +81,25 @@ def test_the_revision_is_what_pip_noted(monkeypatch, noted, revision):
         assert version.find_revision() == revision
     finally:
         monkeypatch.undo()
+        version.find_revision.cache_clear()
+
+
+def test_packages_note_the_revision_where_the_programs_look_for_it(tmp_path, monkeypatch):
+    checkout, target = tmp_path / "checkout", tmp_path / "target"
+    (target / "jobfeatures").mkdir(parents=True)
+    note_revision(tmp_path / "no-checkout", target)
+    assert list((target / "jobfeatures").iterdir()) == []
+    git = ["git", "-C", str(checkout), "-c", "user.name=x", "-c", "user.email=x@example.invalid"]
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    subprocess.run(["git", "init", "-q", str(checkout)], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    note_revision(checkout, target)
+    monkeypatch.setattr(version.resources, "files", lambda _package: target / "jobfeatures")
+    version.find_revision.cache_clear()
+    try:
+        assert re.fullmatch(r"[0-9a-f]{40}", version.find_revision())
+    finally:
         version.find_revision.cache_clear()
 
 

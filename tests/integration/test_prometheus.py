@@ -52,6 +52,15 @@ def test_promtool_has_nothing_to_say_about_a_live_page(start_exporter, tmp_path)
     assert done.returncode == 0
 
 
+def test_promtool_has_nothing_to_say_about_any_metric_of_both_roles():
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed (Debian: prometheus)")
+    page = Path(__file__).parents[1] / "fixtures/golden/metrics.txt"  # every metric that is declared
+    done = subprocess.run([promtool, "check", "metrics"], input=page.read_bytes(), capture_output=True)
+    assert (done.stdout, done.stderr, done.returncode) == (b"", b"", 0)
+
+
 def test_prometheus_takes_other_exporters_names_and_the_sums_of_a_budget(
     prometheus, start_exporter, tmp_path, until
 ):

@@ -15,7 +15,7 @@ from pathlib import Path
 from makepackages.deb import build_deb
 from makepackages.release import Release
 from makepackages.rpm import build_rpm
-from makepackages.source import build_distributions, collect_wheels, copy_checkout
+from makepackages.source import build_distributions, collect_wheels, copy_checkout, note_revision
 from makepackages.tree import make_tree
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -55,6 +55,8 @@ def build(work: Path, out: Path, kinds: list[str], revision: str, extras: str) -
         folder.mkdir()
     epoch = source_date()
     copy_checkout(CHECKOUT, source)
+    if (CHECKOUT / ".git").exists():
+        note_revision(CHECKOUT, source)
     wheel, archive = build_distributions(source, distributions, epoch)
     made = [Path(shutil.copy(each, out)) for each in (wheel, archive)] if "wheel" in kinds else []
     if not set(kinds) & set(PROGRAMS):

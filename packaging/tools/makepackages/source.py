@@ -30,6 +30,16 @@ def copy_checkout(checkout: Path, target: Path) -> None:
             shutil.copy2(file, copy, follow_symlinks=False)
 
 
+def note_revision(checkout: Path, target: Path) -> None:
+    """Write the commit of a checkout where the programs look for it; nothing where it is not known."""
+    command = ["git", "-C", str(checkout), "rev-parse", "--verify", "HEAD"]
+    try:
+        found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return
+    (target / "jobfeatures/revision.txt").write_text(found, encoding="ascii")
+
+
 def build_distributions(checkout: Path, out: Path, epoch: int) -> tuple[Path, Path]:
     """Build the source archive, and from that the wheel; return wheel and archive."""
     environ = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
