@@ -7,6 +7,7 @@ so that nothing is asked twice.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,6 +26,8 @@ from jobfeatures.schedule.live import LiveSchedule
 from jobfeatures.schedule.outlook import OVERRUN_SECS
 from jobfeatures.schedule.quality import ScheduleQuality
 from jobfeatures.schedule.shares import CPU, STEPS, ShareRules, Shares, make_shares
+
+log = logging.getLogger(__name__)
 
 # Accounting may know of an end so much later. A job that has left the queue for longer, and has no end, never
 # gets one: Slurm's accounting does not tell of jobs that were cancelled while they were held.
@@ -91,8 +94,8 @@ class LiveQuality:
 
     def ask(self) -> ScheduleQuality:
         """Return what is known now. Raises SourceError; what has been told until then is kept."""
-        if self._live is None:
-            self._live = self._begin()
+        if self._live is None or self._was_set_back():
+            self._live, self._shown = self._begin(), None
         live = self._live
         rejected: list[Rejected] = []
         if live.shares is None:
@@ -111,6 +114,13 @@ class LiveQuality:
         found = live.quality(self._source.name, table.taken_at_secs, top_users=self._options.top_users)
         self._shown = compute_shown(self._shown, found)
         return replace(self._shown, rejected=tuple(rejected))
+
+    def _was_set_back(self) -> bool:
+        """Tell whether the clock was so far ahead that what it settled is no good; then all begins anew."""
+        ahead_secs = self._told_secs - self._clock.now_secs()
+        if ahead_secs > SETTLE_SECS:
+            log.warning("clock was set back, schedule is read anew", extra={"by_secs": round(ahead_secs)})
+        return ahead_secs > SETTLE_SECS
 
     def _answer_of(self, status: Callable[[], KeeperStatus[AnswerT]]) -> AnswerT:
         """Return what another thread has been told, at the start as soon as it has been told at all."""

@@ -91,7 +91,8 @@ class Privacy:
                 machine=None if machine is None else self._drain(machine),
                 jobs={key: self._drain(each) for key, each in drains.drains.jobs.items()},
             )
-            drains = replace(drains, drains=hidden)
+            # What is wrong with a document of drains may quote who asked for one.
+            drains = replace(drains, drains=hidden, problem=WITHHELD if drains.problem else "")
         return replace(
             context,
             jobs={key: self.job(job) for key, job in context.jobs.items()},

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from exporter.snapshot import DiskSample, GpuSample, NodeSample, ProcessDetail, Snapshot
+from exporter.snapshot import GpuSample, NodeSample, ProcessDetail, Snapshot
 from exporter.sonar.process import Work, measure_processes, roll_up
 from exporter.sonar.workid import WorkId, identify
 from jobfeatures.formats.sonar.envelopes import (
@@ -138,10 +138,6 @@ def _system(origin: Origin, snapshot: Snapshot) -> Document:
             "existing_entities": node.existing_entities,
         }
     return without_defaults(fields)
-
-
-def _disk(disk: DiskSample) -> Document:
-    return {"major": disk.major, "minor": disk.minor, "stats": list(disk.stats)}
 
 
 def _gpu(gpu: GpuSample) -> Document:

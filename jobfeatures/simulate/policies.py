@@ -29,7 +29,6 @@ class Policy(enum.Enum):
 
 ALL: Final = "all"
 REFRESH_SECS: Final = 3600
-DAY_SECS: Final = 86400
 
 
 class Fairshare(NamedTuple):

@@ -221,6 +221,23 @@ def test_a_job_that_is_queued_anew_after_its_end_makes_no_count_fall(clock, begi
     assert made.ask().wait_secs[job.partition].sum == again.start_secs - again.submit_secs
 
 
+def test_a_clock_that_was_days_ahead_spoils_nothing_for_good(clock, begin, caplog):
+    jobs = make_log(begin - DAY, 4)
+    source = Chunked(clock, jobs)
+    made = watch(source, clock, schedule_history_secs=DAY, schedule_share="8")
+    made.ask()
+    source.jobs = [each for each in jobs if each.end_secs <= clock.now]
+    clock.advance(3 * DAY)  # nobody else's clock goes so
+    made.ask()
+    clock.advance(-3 * DAY)
+    source.jobs = jobs
+    while clock.now < begin + 4 * DAY:
+        found = made.ask()
+        clock.advance(600)
+    assert figures(found) == offline_figures(offline(jobs, begin + DAY, 10**12, share=8000))
+    assert caplog.text.count("clock was set back") == 1
+
+
 def test_a_restart_gives_the_same_figures(clock, begin):
     source = Chunked(clock, make_log(begin - DAY, 4))
     first = watch(source, clock, schedule_history_secs=DAY)

@@ -164,6 +164,17 @@ def test_no_name_is_in_any_profile(hostile, names, privacy, profile):
 
 
 @pytest.mark.parametrize("privacy", HIDING, ids=lambda each: each.mode)
+def test_what_is_wrong_with_drains_quotes_nobody(context, privacy):
+    broken = dataclasses.replace(context.drains, problem="drains.json:jobs: not an object: {'set_by': 'zoe'}")
+    context = dataclasses.replace(context, drains=broken)
+    assert "zoe" in render_node(context, collect(context, COLLECTORS))
+    hidden = privacy.context(context)
+    page = render_node(hidden, collect(hidden, COLLECTORS))
+    assert "zoe" not in page
+    assert "problem" in page
+
+
+@pytest.mark.parametrize("privacy", HIDING, ids=lambda each: each.mode)
 def test_the_same_series_are_there_but_for_those_of_withheld_names(hostile, privacy):
     def counts(context):
         return {
