@@ -46,7 +46,7 @@ from jobfeatures.settings import POSITIVE_DURATION, add_flags
 
 DONE, NOT_SAID, UNREADABLE = 0, 1, 2
 ASK_SECS = 60.0
-HIDDEN = "it has been forgotten, or jobs of others are hidden from you (in Slurm: PrivateData)"
+HIDDEN = "jobs of others may be hidden from you (in Slurm: PrivateData)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -222,7 +222,7 @@ class Batch:
         if isinstance(self._source, UserSource):
             user = self._source.find_user(job_id)
             if user is None:
-                raise NoSuchJobError(f"{self._source.name} tells of no job {shown(job_id)}: {HIDDEN}")
+                raise NoSuchJobError(f"{self._source.name} tells of no job {shown(job_id)}; {HIDDEN}")
         told = self._jobs(user, begin_secs)
         submit_secs = _submitted(told, job_id)
         if submit_secs is not None and submit_secs < begin_secs:
@@ -232,8 +232,10 @@ class Batch:
         try:
             asked = choose_jobs(told, job_id)
         except NoSuchJobError as error:
-            reason = "" if user is None else "it may have just ended, and accounting not know it yet; "
-            raise NoSuchJobError(f"{error}: {reason}{HIDDEN}; --history looks further back") from None
+            reason = "--history looks further back"
+            if user is not None:
+                reason = "it may have just ended, and accounting learns of that later"
+            raise NoSuchJobError(f"{error}: {reason}; {HIDDEN}") from None
         shares = self._shares(asked.told.facts.user or "", begin_secs)
         return asked, shares, now_secs, tuple(self._notes)
 
@@ -271,7 +273,9 @@ class Batch:
                 raise SourceError("no node tells of its CPUs: say --share")
             users = len(self._users(begin_secs, begin_secs + self._history_secs))
             if users < 2:
-                self._notes.append(f"the jobs of other users, so the share may be too large: {HIDDEN}")
+                self._notes.append(
+                    f"other users with jobs at that time, so the share may be too large; {HIDDEN}"
+                )
         shares = make_shares(
             CPU, self._rules, total=total * STEPS[CPU], total_from="nodes", all_users=users, groups_of={}
         )

@@ -250,7 +250,7 @@ def test_the_default_share_is_that_of_the_nodes_by_users_before(played, capsys):
 def test_where_others_are_hidden_the_default_share_may_be_too_large(played, capsys):
     found = told(capsys, "7", "--history", "2h")
     assert found["share"]["cpus"] == 24
-    assert found["not_known"][0].startswith("the jobs of other users, so the share may be too large")
+    assert found["not_known"][0].startswith("other users with jobs at that time, so the share may be")
 
 
 def test_a_job_that_ended_long_ago_is_found_with_what_was_before_it(played, capsys):
@@ -276,7 +276,7 @@ def test_records_of_a_batch_system_that_cannot_be_read_are_told_of(played, capsy
 
 @pytest.mark.parametrize("job_id", ["8", "999", "", "7_1"])
 def test_of_an_unknown_job_it_is_said_that_it_may_be_hidden(played, capsys, job_id):
-    assert "or jobs of others are hidden from you" in said(capsys, job_id, "--share", "12", status=1)
+    assert "jobs of others may be hidden from you" in said(capsys, job_id, "--share", "12", status=1)
 
 
 def test_a_cluster_that_does_not_tell_of_its_processors_has_no_default_share(played, capsys):
