@@ -26,6 +26,7 @@ WAYS = {
     "--jobs.steps": ["--jobs.steps"],
     "--collector.processes": ["--collector.processes"],
     "--metrics.profile, all": [f"--metrics.profile={PROFILES}"],
+    "--metrics.max-series=0": ["--metrics.max-series=0"],
     "--jobs.kinds, all": ["--jobs.kinds=batch,container,service,session,group"],
 }
 
