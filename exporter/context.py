@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from exporter.clustersums import ClusterSums, QueueSums
+from exporter.cluster.sums import ClusterSums, QueueSums
 from exporter.exposition import labels
 from exporter.rates import cpu_secs_of
 from exporter.retention import EndedJob

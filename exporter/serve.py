@@ -25,7 +25,7 @@ from jobfeatures.errors import ConfigurationError
 # What a daemon does only where it is asked to is imported only then: it runs
 # on every node, and its memory is the jobs'.
 if TYPE_CHECKING:
-    from exporter.controller import Controller
+    from exporter.cluster.controller import Controller
     from exporter.ingest.serve import Ingest
 
 log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ def make_served(config: DaemonConfig) -> Daemon | Controller:
     """Return what the role asks for, not started. Raises ConfigurationError."""
     check(config)
     if config.role == CONTROLLER:
-        from exporter.controller import Controller
+        from exporter.cluster.controller import Controller
 
         return Controller(config)
     check_features_root(config)

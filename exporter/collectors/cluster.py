@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from exporter.clustersums import ClusterSums, Sums
+from exporter.cluster.sums import ClusterSums, Sums
 from exporter.context import Context
 from exporter.exposition import Family, Metric, Sample, labels
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from exporter.clustersums import QueueSums, Sums, Waiting
+from exporter.cluster.sums import QueueSums, Sums, Waiting
 from exporter.context import Context
 from exporter.exposition import Family, Metric, Sample, labels
 

@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _cluster(config: ExporterConfig, origin: Origin) -> Document:
-    from exporter.controller import make_cluster_sources
+    from exporter.cluster.controller import make_cluster_sources
     from exporter.sonar.cluster import cluster_document
 
     source = make_cluster_sources(config, SystemClock())[0]

@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _jobs(config: ExporterConfig, origin: Origin) -> Document:
-    from exporter.controller import make_cluster_sources
+    from exporter.cluster.controller import make_cluster_sources
     from exporter.sonar.clusterdocuments import JobsDocuments
 
     clock = SystemClock()

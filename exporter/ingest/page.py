@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from exporter.budget import SeriesBudget, weigh_jobs
-from exporter.clustersums import compute_cluster_sums, compute_queue_sums
+from exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
 from exporter.collectors import COLLECTORS, jobs
 from exporter.context import Context, forget_unused_labels, job_labels, job_labels_with
 from exporter.exposition import Family, Metric, Sample, labels, render

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-from exporter.accountingfeed import AccountingSource
+from exporter.cluster.accountingfeed import AccountingSource
 from exporter.sonar.cluster import cluster_document
 from exporter.sonar.config import SonarConfig
 from exporter.sonar.jobchanges import JobChanges

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
-from exporter.discovery import TargetGroup
+from exporter.cluster.discovery import TargetGroup
 
 
 def discovery_route(targets: Callable[[], Sequence[TargetGroup] | None]) -> web.RouteDef:

@@ -18,8 +18,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from exporter.clustersums import compute_queue_sums
-from exporter.clusterview import compute_cluster_view
+from exporter.cluster.sums import compute_queue_sums
+from exporter.cluster.view import compute_cluster_view
 from exporter.context import Context
 from exporter.web.pages.controller import render_controller
 from exporter.web.pages.node import render_node

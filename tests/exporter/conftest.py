@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.clustersums import compute_cluster_sums, compute_queue_sums
+from exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
 from exporter.context import Context, LastReload
 from exporter.retention import EndedJob
 from exporter.sinks.keeper import SinkStatus

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.clusterview import compute_cluster_view
+from exporter.cluster.view import compute_cluster_view
 from exporter.collectors import COLLECTORS, collect
 from exporter.exposition import render
 from exporter.page import PageMaker

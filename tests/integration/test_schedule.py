@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from exporter import livequality
-from exporter.accountingfeed import AccountingFeed
+from exporter.cluster import livequality
+from exporter.cluster.accountingfeed import AccountingFeed
+from exporter.cluster.livequality import LiveQuality, make_options
 from exporter.collectors import CONTROLLER
 from exporter.config import ExporterConfig
-from exporter.livequality import LiveQuality, make_options
 from jobfeatures.batch.slurm.clustersource import SlurmCluster
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.clock import SystemClock

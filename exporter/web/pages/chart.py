@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from exporter.draincurves import CurvePoint, cheapest, thin
+from exporter.cluster.draincurves import CurvePoint, cheapest, thin
 from exporter.web.pages.markup import Html, tag
 from exporter.web.pages.units import format_figure, format_span
 

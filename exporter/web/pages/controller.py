@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import tzinfo
 
-from exporter.clusterview import ClusterView
+from exporter.cluster.view import ClusterView
 from exporter.context import Context
 from exporter.exposition import Family
 from exporter.web.pages.health import health_section

@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 from datetime import tzinfo
 
+from exporter.cluster.draincurves import CurvePoint
 from exporter.collectors import drains
-from exporter.draincurves import CurvePoint
 from exporter.exposition import Family, render
 from exporter.web.pages.chart import draw_curve
 from exporter.web.pages.markup import Child, Html, join, tag

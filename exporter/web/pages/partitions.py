@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from exporter.clustersums import ClusterSums, QueueSums
+from exporter.cluster.sums import ClusterSums, QueueSums
 from exporter.collectors import cluster, queue
 from exporter.context import Context
 from exporter.exposition import Metric, labels

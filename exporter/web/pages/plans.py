@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import tzinfo
 
-from exporter.draincurves import CurvePoint, DrainCurve, cheapest, thin
+from exporter.cluster.draincurves import CurvePoint, DrainCurve, cheapest, thin
 from exporter.web.pages.chart import draw_curve
 from exporter.web.pages.markup import Child, Html, join, name, tag
 from exporter.web.pages.pieces import Cell, Row, lines, moment, note, section, table

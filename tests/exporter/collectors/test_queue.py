@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.clustersums import compute_cluster_sums, compute_queue_sums
+from exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
 from exporter.collectors import collect
 from exporter.context import Context
 from jobfeatures.model import ClusterNode, JobState, Partition

@@ -131,12 +131,12 @@ def test_the_files_are_in_the_package_as_it_is_installed():
 
 
 def test_a_daemon_whose_page_nobody_opens_has_nothing_of_it_in_memory():
-    code = "import sys, exporter.serve, exporter.daemon, exporter.controller, exporter.web.app; print(*sys.modules)"
+    code = "import sys, exporter.serve, exporter.daemon, exporter.cluster.controller, exporter.web.app; print(*sys.modules)"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(output.stdout.split())
     assert "exporter.web.app" in loaded
-    assert not {name for name in loaded if name.startswith(("exporter.web.pages", "exporter.clusterview"))}
-    assert "exporter.draincurves" not in loaded
+    assert not {name for name in loaded if name.startswith(("exporter.web.pages", "exporter.cluster.view"))}
+    assert "exporter.cluster.draincurves" not in loaded
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.clustersums import compute_queue_sums
+from exporter.cluster.sums import compute_queue_sums
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, parse_notice, parse_status
 from jobfeatures.batch.htcondor.queue import QUEUE_ATTRIBUTES, parse_queue

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.clustersums import compute_cluster_sums
+from exporter.cluster.sums import compute_cluster_sums
 from jobfeatures.batch.lsf.answers import Record, parse_records
 from jobfeatures.batch.lsf.hosts import STATES, parse_cluster, parse_memory, parse_node, parse_notice
 from jobfeatures.errors import ParseError

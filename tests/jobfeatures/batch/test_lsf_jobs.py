@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.clustersums import compute_queue_sums
+from exporter.cluster.sums import compute_queue_sums
 from exporter.sampling.hierarchies import match_path
 from jobfeatures.batch.lsf.answers import parse_records
 from jobfeatures.batch.lsf.jobs import (

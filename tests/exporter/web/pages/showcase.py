@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC
 
-from exporter.clustersums import compute_cluster_sums, compute_queue_sums
-from exporter.clusterview import ClusterView, compute_cluster_view
+from exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
+from exporter.cluster.view import ClusterView, compute_cluster_view
 from exporter.collectors import COLLECTORS, DURATION, SUCCESS, process
 from exporter.context import Context
 from exporter.exposition import Family, labels

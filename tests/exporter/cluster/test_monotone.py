@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.monotone import compute_shown
+from exporter.cluster.monotone import compute_shown
 from jobfeatures.schedule.quality import WAIT_BOUNDS, ScheduleQuality
 from jobfeatures.schedule.tally import Tally
 

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from exporter.accountingfeed import AccountingFeed
-from exporter.clustersums import ClusterSums, QueueSums, compute_cluster_sums, compute_queue_sums
+from exporter.cluster.accountingfeed import AccountingFeed
+from exporter.cluster.discovery import TargetGroup, make_targets
+from exporter.cluster.livequality import LiveQuality, make_options
+from exporter.cluster.sums import ClusterSums, QueueSums, compute_cluster_sums, compute_queue_sums
 from exporter.collectors import collect
 from exporter.config import AUTO, DaemonConfig
 from exporter.context import Context, LastReload
-from exporter.discovery import TargetGroup, make_targets
 from exporter.exposition import render
-from exporter.livequality import LiveQuality, make_options
 from exporter.privacykey import make_privacy
 from exporter.reload import Change
 from exporter.sonar.cluster import SLURM
@@ -168,7 +168,7 @@ class Controller:
 
     def html(self) -> str:
         """Return the page for people."""
-        from exporter.clusterview import compute_cluster_view
+        from exporter.cluster.view import compute_cluster_view
         from exporter.web.pages.controller import render_controller
 
         context = self.context()

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from exporter.clustersums import STARTS_JOBS, STARTS_NONE
+from exporter.cluster.sums import STARTS_JOBS, STARTS_NONE
 from jobfeatures.model import Cluster, ClusterNode, Job, JobTable
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.draincurves import (
+from exporter.cluster.draincurves import (
     RunningJob,
     compute_drain_curves,
     compute_points,

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from exporter.accountingfeed import AccountingFeed, AccountingSource
+from exporter.cluster.accountingfeed import AccountingFeed, AccountingSource
+from exporter.cluster.monotone import compute_shown
 from exporter.config import DaemonConfig
-from exporter.monotone import compute_shown
 from jobfeatures.batch.source import AnswerT, HistorySource, KeeperStatus
 from jobfeatures.clock import Clock
 from jobfeatures.errors import Rejected, SourceError

@@ -13,12 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")  # of logs, to compare with
 
-from exporter import controller, livequality
-from exporter.accountingfeed import AccountingFeed
+from exporter.cluster import controller, livequality
+from exporter.cluster.accountingfeed import AccountingFeed
+from exporter.cluster.controller import Controller
+from exporter.cluster.livequality import LiveQuality, compute_begin, make_options, make_rules
 from exporter.collectors import CONTROLLER
 from exporter.config import ExporterConfig
-from exporter.controller import Controller
-from exporter.livequality import LiveQuality, compute_begin, make_options, make_rules
 from jobfeatures.accounting import Accounting, AccountingRecord
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.errors import ConfigurationError, Rejected, SourceError
@@ -467,7 +467,7 @@ def test_a_broken_accounting_leaves_the_last_figures_and_shows_in_the_sources(se
 
 
 def test_it_needs_no_numpy():
-    code = "import sys, exporter.controller, exporter.serve; print('numpy' in sys.modules)"
+    code = "import sys, exporter.cluster.controller, exporter.serve; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

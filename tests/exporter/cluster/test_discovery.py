@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.discovery import ADDRESS, make_targets
+from exporter.cluster.discovery import ADDRESS, make_targets
 from jobfeatures.model import Cluster, ClusterNode, Partition
 
 

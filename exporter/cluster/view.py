@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from exporter.clustersums import ClusterSums, compute_cluster_sums
-from exporter.draincurves import DrainCurve, compute_drain_curves
+from exporter.cluster.draincurves import DrainCurve, compute_drain_curves
+from exporter.cluster.sums import ClusterSums, compute_cluster_sums
 from jobfeatures.model import Cluster, JobState, JobTable
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from exporter import controller
 from exporter.cli import main
+from exporter.cluster import controller
+from exporter.cluster.controller import Controller, make_cluster_sources
 from exporter.collectors import COLLECTORS, CONTROLLER
 from exporter.config import ExporterConfig
-from exporter.controller import Controller, make_cluster_sources
 from exporter.daemon import Daemon
 from exporter.serve import make_served
 from exporter.web.app import make_app

@@ -1,0 +1,1 @@
+"""The controller role: what is known about a whole cluster, and how good its schedule is."""
