@@ -15,9 +15,9 @@ from jobfeatures.batch import SYSTEMS, load_module
 from jobfeatures.batch.source import ClusterSource, HistorySource, UserSource
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.commands.common import read_config
-from jobfeatures.commands.logs import parse_zone
+from jobfeatures.commands.logs import add_kind, parse_zone
 from jobfeatures.config import Config
-from jobfeatures.convert import KINDS, KindError, Notes, read_log
+from jobfeatures.convert import KindError, Notes, read_log
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, SourceError, shown
 from jobfeatures.jobfold import fold_jobs
 from jobfeatures.joblog import Number
@@ -82,15 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="with --log: as it was known then, 2026-11-20T14:02 or seconds (default: the latest in the log)",
     )
-    readable = [name for name, kind in KINDS.items() if kind.reader]
-    add(
-        "--from",
-        dest="from_kind",
-        metavar="KIND",
-        choices=readable,
-        help=f"(default: by content) one of {', '.join(readable)}",
-    )
-    add("--zone", metavar="NAME", help="where clocks show the times (default: here)")
+    add_kind(parser)
     add_flags(parser, Config)
 
 

@@ -7,9 +7,23 @@ from datetime import tzinfo
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from jobfeatures.convert import KINDS
 from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.simulate.policies import REFRESH_SECS, Fairshare
 from jobfeatures.simulate.pools import Pool, parse_nodes, parse_processors
+
+
+def add_kind(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments on how a log is to be read."""
+    readable = [name for name, kind in KINDS.items() if kind.reader]
+    parser.add_argument(
+        "--from",
+        dest="from_kind",
+        metavar="KIND",
+        choices=readable,
+        help=f"(default: by content) one of {', '.join(readable)}",
+    )
+    parser.add_argument("--zone", metavar="NAME", help="where clocks show the times (default: here)")
 
 
 def parse_zone(name: str | None) -> tzinfo | None:

@@ -13,8 +13,8 @@ from contextlib import nullcontext
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
-from jobfeatures.commands.logs import Simulation, add_simulation, parse_simulation, parse_zone
-from jobfeatures.convert import KINDS, KindError
+from jobfeatures.commands.logs import Simulation, add_kind, add_simulation, parse_simulation, parse_zone
+from jobfeatures.convert import KindError
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, shown
 from jobfeatures.logfiles import LogFileError
 from jobfeatures.progress import shown_count
@@ -35,7 +35,6 @@ MOST_WORKERS: Final = 1024
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    readable = [name for name, kind in KINDS.items() if kind.reader]
     parser.description = (
         "Say how good the schedules of logs were: waits, responses and slowdowns, and which jobs ended "
         "later than their users' shares of the machine let expect. Several logs stand side by side. "
@@ -148,14 +147,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         help="with --one-log: the scheduler of a Dask cluster that reads and computes",
     )
-    add(
-        "--from",
-        dest="from_kind",
-        metavar="KIND",
-        choices=readable,
-        help=f"(default: by content) one of {', '.join(readable)}",
-    )
-    add("--zone", metavar="NAME", help="where clocks showed the times of a log (default: here)")
+    add_kind(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,8 +7,8 @@ import importlib
 import sys
 from datetime import tzinfo
 
-from jobfeatures.commands.logs import Simulation, add_simulation, parse_simulation, parse_zone
-from jobfeatures.convert import KINDS, KindError
+from jobfeatures.commands.logs import Simulation, add_kind, add_simulation, parse_simulation, parse_zone
+from jobfeatures.convert import KindError
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError
 from jobfeatures.logfiles import LogFileError, replacing, writing
 from jobfeatures.progress import shown_count
@@ -41,17 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="where the schedule goes, also .gz, .xz, .bz2, .zst (default: standard output)",
     )
-    readable = [name for name, kind in KINDS.items() if kind.reader]
-    parser.add_argument(
-        "--from",
-        dest="from_kind",
-        metavar="KIND",
-        choices=readable,
-        help=f"(default: by content) one of {', '.join(readable)}",
-    )
-    parser.add_argument(
-        "--zone", metavar="NAME", help="where clocks showed the times of a log (default: here)"
-    )
+    add_kind(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

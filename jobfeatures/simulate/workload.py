@@ -76,10 +76,10 @@ def choose_pool(log: ScheduleLog) -> Pool:
     """
     if "cpu" in log.totals:
         return one_pool(log.totals["cpu"])
-    ran = (log.start >= 0) & (log.end >= log.start) & (log.cpus > 0)
-    most = int(compute_peak(log.start[ran], log.end[ran], log.cpus[ran])) if ran.any() else 0
     if not len(log):
         raise _nothing(log, {})
+    ran = (log.start >= 0) & (log.end >= log.start) & (log.cpus > 0)
+    most = int(compute_peak(log.start[ran], log.end[ran], log.cpus[ran])) if ran.any() else 0
     if not most:
         raise ScheduleError(f"{log.name}: does not tell how many processors there are: say --processors")
     return one_pool(most)
