@@ -1,0 +1,158 @@
+"""The rules as they are committed: what promtool thinks of them, and what it does not look at."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.grafana.test_dashboards import DECLARED, grouped, matchers, parse, selectors
+
+ROOT = Path(__file__).parents[2]
+RULES = ROOT / "grafana/rules"
+FILES = {path.name: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(RULES.glob("*.yml"))}
+GROUPS = [group for file in FILES.values() for group in file["groups"]]
+EVERY = [rule for group in GROUPS for rule in group["rules"]]
+RECORDS = {rule["record"]: rule for rule in EVERY if "record" in rule}
+ALERTS = {rule["alert"]: rule for rule in EVERY if "alert" in rule}
+TESTS = sorted(Path(__file__).parent.glob("*.yml"))
+SITE = {"cluster", "job", "instance", "node"}  # labels that Prometheus or the site puts on
+LEVELS = {"site", "cluster", "partition", "user", "job", "job_node", "node"}
+OF_INFO = {"batch_system", "job_id", "user", "account", "partition", "name"}
+
+
+def labels_of(name: str) -> set[str]:
+    """Return the labels that a series may have; those of recorded ones are those of what they are made of."""
+    if name in DECLARED:
+        return DECLARED[name] | SITE
+    tree = parse(RECORDS[name]["expr"])
+    return SITE.union(*(labels_of(each.name) for each in selectors(tree)))
+
+
+def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("promtool is not installed (Debian: prometheus)")
+    return subprocess.run([program, *command], capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+@pytest.mark.integration
+def test_promtool_finds_no_fault():
+    done = run("check", "rules", "--lint=all", "--lint-fatal", *RULES.glob("*.yml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("path", TESTS, ids=[path.stem for path in TESTS])
+def test_rules_give_and_alerts_say_what_is_written_beside_them(path):
+    done = run("test", "rules", path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def cases():
+    for path in TESTS:
+        for case in yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]:
+            yield from case.get("alert_rule_test", [])
+
+
+def test_each_alert_is_shown_to_fire_and_not_to_fire_and_to_end():
+    seen: dict[str, list[tuple[int, bool]]] = {}
+    for case in cases():
+        minutes = int(case["eval_time"].removesuffix("m"))
+        seen.setdefault(case["alertname"], []).append((minutes, bool(case["exp_alerts"])))
+    assert sorted(seen) == sorted(ALERTS)
+    for name, found in seen.items():
+        fires = [minutes for minutes, does in found if does]
+        assert fires, f"{name} never fires"
+        assert any(not does and minutes < max(fires) for minutes, does in found), f"{name} always fires"
+        assert any(not does and minutes > min(fires) for minutes, does in found), f"{name} never ends"
+
+
+def test_each_recording_rule_has_an_expected_value():
+    text = (Path(__file__).parent / "recording.yml").read_text(encoding="utf-8")
+    wanted = {
+        expression["expr"]
+        for case in yaml.safe_load(text)["tests"]
+        for expression in case["promql_expr_test"]
+        if expression["exp_samples"]
+    }
+    assert sorted(wanted) == sorted(RECORDS)
+
+
+def test_tests_evaluate_groups_in_their_order():
+    names = [group["name"] for group in GROUPS]
+    assert len(names) == len(set(names)) == len({*names})
+    for path in TESTS:
+        assert sorted(yaml.safe_load(path.read_text(encoding="utf-8"))["group_eval_order"]) == sorted(names)
+
+
+@pytest.mark.parametrize("rule", EVERY, ids=[*(rule.get("record") or rule["alert"] for rule in EVERY)])
+def test_a_rule_asks_for_what_the_exporter_shows(rule):
+    tree = parse(rule["expr"])
+    known = set(SITE)
+    for selector in selectors(tree):
+        assert selector.name in DECLARED or selector.name in RECORDS, f"no such metric: {selector.name}"
+        assert matchers(selector) <= labels_of(selector.name), f"{selector.name} has no such label"
+        known |= labels_of(selector.name)
+    assert grouped(tree) <= known
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_recorded_name_says_level_metric_and_operation(name):
+    level, metric, operation = name.split(":")
+    assert level in LEVELS
+    assert re.fullmatch(r"[a-z_]+[a-z]", metric)
+    assert (level == "site") == (operation == "threshold")
+    assert level == "site" or metric.startswith("batch_")
+    assert "labels" not in RECORDS[name]
+
+
+def test_each_threshold_is_used_and_each_that_is_used_is_there():
+    used = set(re.findall(r"site:\w+:threshold", str([rule for rule in EVERY if "record" not in rule])))
+    used |= set(re.findall(r"site:\w+:threshold", str(FILES["recording.yml"])))
+    assert used == {name for name in RECORDS if name.startswith("site:")}
+    assert all(rule["record"].startswith("site:") for rule in FILES["thresholds.yml"]["groups"][0]["rules"])
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_an_alert_says_what_it_is_about_and_where_to_read_on(name):
+    alert = ALERTS[name]
+    assert name.startswith("Batch")
+    assert alert["labels"].keys() == {"severity", "concern"}
+    assert alert["labels"]["severity"] in {"critical", "warning", "info"}
+    assert alert["labels"]["concern"] in {"job", "waste", "node", "exporter", "schedule"}
+    assert alert["annotations"].keys() == {"summary", "description", "runbook_url"}
+    assert alert["annotations"]["summary"].endswith(".")
+    assert alert["annotations"]["description"].rstrip().endswith(".")
+    page, _, anchor = alert["annotations"]["runbook_url"].partition("#")
+    headings = re.findall(r"^#+ (.*)$", (ROOT / page).read_text(encoding="utf-8"), re.M)
+    assert anchor in {heading.lower().replace(" ", "-") for heading in headings}, "no such section"
+    assert anchor == name.lower()
+
+
+def test_the_runbook_has_no_section_of_an_alert_that_is_gone():
+    text = (ROOT / "docs/runbook.md").read_text(encoding="utf-8")
+    assert re.findall(r"^### (\w+)$", text, re.M) == list(
+        dict.fromkeys(re.findall(r"^### (\w+)$", text, re.M))
+    )
+    assert set(re.findall(r"^### (\w+)$", text, re.M)) == ALERTS.keys()
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_labels_that_a_text_uses_are_those_of_the_alert(name):
+    alert = ALERTS[name]
+    used = set(re.findall(r"\$labels\.(\w+)", str(alert["annotations"])))
+    expression = alert["expr"]
+    series = set().union(*(labels_of(each.name) for each in selectors(parse(expression))))
+    assert used <= series
+    if "group_left (user, account, partition, name)" in expression:
+        assert {"job_id", "user", "batch_system", "name"} <= used <= OF_INFO | SITE
+
+
+def test_what_is_checked_can_fail():
+    assert "colour" not in labels_of("job:batch_info:group")
+    assert labels_of("job:batch_cpu_efficiency:ratio_avg1h") >= {"job_id", "batch_system", "cluster"}
+    with pytest.raises(KeyError):
+        labels_of("job:batch_nothing:sum")
