@@ -160,7 +160,7 @@ async def _serving_features(
     if config.features_listen_address is None or not isinstance(daemon, Daemon):
         yield
         return
-    from jobfeatures.publish.http import FeatureServer, ServerLimits, listening
+    from jobfeatures.publish.http.server import FeatureServer, ServerLimits, listening
     from jobfeatures.publish.tls import TlsFiles
     from jobfeatures.publish.tree import FeatureTree
 

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from aiohttp import web
 
 from jobfeatures.model import JobKey
-from jobfeatures.publish.http import FeatureServer, ServerLimits, listening
+from jobfeatures.publish.http.server import FeatureServer, ServerLimits, listening
 from jobfeatures.publish.tree import FeatureTree
 
 BUSIEST = 10**9  # no limit is measured here

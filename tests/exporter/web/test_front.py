@@ -132,11 +132,27 @@ def test_the_files_are_in_the_package_as_it_is_installed():
 
 def test_a_daemon_whose_page_nobody_opens_has_nothing_of_it_in_memory():
     code = "import sys, exporter.serve, exporter.daemon, exporter.cluster.controller, exporter.web.app; print(*sys.modules)"
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(output.stdout.split())
+    loaded = loaded_by(code)
     assert "exporter.web.app" in loaded
     assert not {name for name in loaded if name.startswith(("exporter.web.pages", "exporter.cluster.view"))}
     assert "exporter.cluster.draincurves" not in loaded
+
+
+def test_the_daemon_of_a_node_has_in_memory_only_what_it_needs():
+    loaded = loaded_by("import sys, exporter.serve; print(*sys.modules)")
+    assert "exporter.daemon" in loaded
+    unneeded = {
+        *("numpy", "matplotlib", "yaml", "bcrypt", "rich", "tqdm"),
+        *("exporter.cluster.controller", "exporter.cluster.livequality", "exporter.ingest.serve"),
+        *("exporter.web.webconfig", "exporter.web.basicauth", "exporter.sonar.output"),
+        *("jobfeatures.publish.http.server", "jobfeatures.schedule.live", "jobfeatures.simulate"),
+    }
+    assert unneeded & loaded == set()
+
+
+def loaded_by(code):
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(output.stdout.split())
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from exporter.snapshot import Kind
 from exporter.web.config import WebConfig
 from exporter.web.listener import Listeners
 from jobfeatures.model import JobKey
-from jobfeatures.publish.http import FeatureServer, listening
+from jobfeatures.publish.http.server import FeatureServer, listening
 from jobfeatures.publish.tree import FeatureTree
 
 from .conftest import HASH, Site

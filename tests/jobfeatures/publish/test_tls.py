@@ -39,7 +39,7 @@ def serve_tls(tmp_path):
     from contextlib import asynccontextmanager
     from types import SimpleNamespace
 
-    from jobfeatures.publish.http import FeatureServer, listening
+    from jobfeatures.publish.http.server import FeatureServer, listening
     from jobfeatures.publish.tree import FeatureTree
 
     @asynccontextmanager

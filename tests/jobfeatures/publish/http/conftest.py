@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from jobfeatures.model import JobKey
-from jobfeatures.publish.http import FeatureServer, ServerLimits, listening
+from jobfeatures.publish.http.server import FeatureServer, ServerLimits, listening
 from jobfeatures.publish.tree import FeatureTree
 
 KEY = JobKey("slurm", "12")

@@ -38,7 +38,7 @@ async def test_a_silent_client_is_cut_off(serve):
 
 
 async def test_a_body_that_never_comes_ends_with_408(serve, monkeypatch):
-    from jobfeatures.publish import http as module
+    from jobfeatures.publish.http import server as module
 
     monkeypatch.setattr(module, "BODY_WAIT_SECS", 0.2)
     async with serve() as site:
@@ -131,7 +131,7 @@ async def test_too_many_connections_end_the_stalest_not_the_new(serve):
 
 async def test_an_address_in_use_is_a_wrong_setting(serve, tree):
     from jobfeatures.errors import ConfigurationError
-    from jobfeatures.publish.http import FeatureServer, listening
+    from jobfeatures.publish.http.server import FeatureServer, listening
 
     async with serve() as site:
         with pytest.raises(ConfigurationError, match=r"features\.listen_address"):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.client import Features, StatusWriter
 from jobfeatures.model import JobKey
-from jobfeatures.publish import http as module
+from jobfeatures.publish.http import server as module
 from jobfeatures.status.directory import read_status_files
 from jobfeatures.status.jobstatus import parse_job_status
 

@@ -1,0 +1,344 @@
+"""The features over HTTP(S), and the job status, for those who know a job's token.
+
+What is served is read from the published directories at each request, so that
+it is there as soon as a prolog has written it and gone when an epilog has run.
+Whatever cannot be had is answered with 404 and an empty body: simple readers
+take the text of an error page for a value.
+
+Sources: HSF-TN-2016-02, "Directories"; RFC 9110 (methods, conditional
+requests), RFC 9111 (caching).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from aiohttp import web
+
+from jobfeatures.errors import LockTimeoutError, ParseError, UnsafePathError
+from jobfeatures.model import Job, JobKey
+from jobfeatures.publish.addresses import MACHINE, STATUS, Target, cache_control, parse_target
+from jobfeatures.publish.http.connections import IDLE_SECS, ConnectionLimits, Server, Tls
+from jobfeatures.publish.http.opening import Where, accepting
+from jobfeatures.publish.rates import Rates
+from jobfeatures.publish.reading import Feature, list_features, read_feature
+from jobfeatures.publish.tls import TlsFiles
+from jobfeatures.publish.tokens import TokenTable
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.publish.validators import has_changed, may_write
+from jobfeatures.status.body import MAX_BODY_BYTES, parse_status_body
+from jobfeatures.status.directory import read_status_files
+from jobfeatures.status.jobstatus import STATUS_KEYS
+from jobfeatures.status.write import Change, status_etag, write_status
+
+log = logging.getLogger(__name__)
+
+LOCK_WAIT_SECS = 2.0
+BODY_WAIT_SECS = 5.0
+TLS_LOOK_SECS = 5.0
+WRITE_COST = 10.0  # of a request that writes, where one that reads costs 1
+MAX_AT_WORK = 4  # requests of one job that wait for its locks
+MAX_TOLD = 1000
+_ATTEMPT_INTERVAL_SECS = 0.02
+_STATUS_NAMES = frozenset(key.name for key in STATUS_KEYS)
+_READ = ("GET", "HEAD")
+_PLAIN = "text/plain; charset=utf-8"
+_NAME = "jobfeatures"  # as the server calls itself
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    """What the listener grants. Rates are requests a second, on average."""
+
+    connections: int = 256
+    rate: float = 20_000.0
+    job_rate: float = 100.0
+    idle_secs: float = IDLE_SECS
+
+
+class _Refusal(Exception):  # noqa: N818  # an answer, not a failure
+    def __init__(self, status: int, reason: str = "") -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+class FeatureServer:
+    """Answers requests from the directories of a tree. All methods run in one event loop.
+
+    `counts` are the answers given, by status.
+    """
+
+    def __init__(
+        self,
+        tree: FeatureTree,
+        *,
+        job_of: Callable[[JobKey], Job | None] = lambda _key: None,
+        limits: ServerLimits | None = None,
+    ) -> None:
+        """`job_of` returns what the daemon knows about a job, which may be nothing yet."""
+        self.limits = limits or ServerLimits()
+        self.counts: Counter[int] = Counter()
+        self._tree = tree
+        self._job_of = job_of
+        self._tokens = TokenTable(tree.tokens_path)
+        self._rates = Rates(self.limits.job_rate)
+        self._rate = Rates(self.limits.rate)
+        self._at_work: Counter[JobKey] = Counter()
+        self._told: set[tuple[str, str]] = set()
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="jobstatus")
+        self._now = asyncio.get_running_loop().time
+
+    def close(self) -> None:
+        """End the threads; what they are at is finished."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        try:
+            response = await self._answer(request)
+        except _Refusal as refusal:
+            response = _response(refusal.status, refusal.reason.encode())
+        self.counts[response.status] += 1
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        now = self._now()
+        if not self._rate.take("", now):
+            raise _Refusal(429)
+        target = parse_target(request.raw_path)
+        if target is None:
+            raise _Refusal(404)
+        if target.area == MACHINE:
+            return self._feature(request, target, None)
+        key = self._tokens.find(target.token)
+        if key is None:
+            raise _Refusal(404)
+        reads = request.method in _READ
+        if not self._rates.take(key, now, 1.0 if reads else WRITE_COST):
+            raise _Refusal(429)
+        if target.area == STATUS:
+            return await self._status(request, target, key)
+        return self._feature(request, target, key)
+
+    # --- features ---------------------------------------------------------------
+
+    def _feature(self, request: web.BaseRequest, target: Target, key: JobKey | None) -> web.Response:
+        if request.method not in _READ:
+            return _response(405, headers={"Allow": "GET, HEAD"})
+        name = key.directory_name if key is not None else None
+        try:
+            if target.key:
+                found = read_feature(self._tree.root, name, target.key)
+            else:
+                found = list_features(self._tree.root, name)
+        except UnsafePathError as error:
+            self._tell(name or MACHINE, str(error))
+            raise _Refusal(404) from None
+        except OSError as error:
+            raise _Refusal(404 if _is_absence(error) else 503) from None
+        return self._conditional(request, target, found)
+
+    @staticmethod
+    def _conditional(request: web.BaseRequest, target: Target, found: Feature) -> web.Response:
+        headers = {"ETag": found.etag, "Cache-Control": cache_control(target)}
+        if found.last_modified:
+            headers["Last-Modified"] = found.last_modified
+        if not has_changed(request.headers, found):
+            return _response(304, headers=headers)
+        return _response(200, found.content, headers)
+
+    # --- job status -------------------------------------------------------------
+
+    async def _status(self, request: web.BaseRequest, target: Target, key: JobKey) -> web.Response:
+        if target.key and target.key not in _STATUS_NAMES:
+            raise _Refusal(404)
+        methods = (*_READ, "PUT") if target.key else (*_READ, "PUT", "POST")
+        if request.method not in methods:
+            return _response(405, headers={"Allow": ", ".join(methods)})
+        if self._at_work[key] >= MAX_AT_WORK:
+            raise _Refusal(429)
+        self._at_work[key] += 1
+        try:
+            path = self._tree.status_path(key)
+            owner_uid = self._owner_of(path, key)
+            if request.method in _READ:
+                return await self._read_status(request, target, path, owner_uid)
+            change = await self._change(request, target)
+            new = await self._patiently(
+                lambda: write_status(
+                    path, change, owner_uid=owner_uid, allocated_cpus=self._allocated_cpus(key)
+                )
+            )
+        except ParseError as error:
+            raise _Refusal(422, f"{error}\n") from None
+        except LockTimeoutError:
+            raise _Refusal(503) from None
+        except UnsafePathError as error:
+            self._tell(key.directory_name, str(error))
+            raise _Refusal(404 if request.method in _READ else 409) from None
+        except OSError as error:
+            if _is_absence(error):
+                raise _Refusal(404) from None
+            self._tell(key.directory_name, f"cannot write: {error.strerror}")
+            raise _Refusal(507 if error.errno in (errno.ENOSPC, errno.EDQUOT) else 503) from None
+        finally:
+            self._at_work[key] -= 1
+            if not self._at_work[key]:
+                del self._at_work[key]
+        return _response(204, headers={"ETag": status_etag(new), "Cache-Control": "no-store"})
+
+    async def _read_status(
+        self, request: web.BaseRequest, target: Target, path: str, owner_uid: int
+    ) -> web.Response:
+        values = await self._patiently(
+            lambda: read_status_files(path, owner_uid=owner_uid, lock_timeout_secs=0)
+        )
+        etag = status_etag(values)
+        if not target.key:
+            content = "".join(f"{name}\n" for name in values).encode()
+        elif target.key in values:
+            content = values[target.key]
+        else:
+            raise _Refusal(404)
+        return self._conditional(request, target, Feature(content, etag))
+
+    async def _change(self, request: web.BaseRequest, target: Target) -> Change:
+        """Return what the request makes of a set of values. Raises ParseError, and _Refusal if it may not."""
+        content = await _body(request)
+        given: dict[str, bytes | None]
+        given = {target.key: content} if target.key else parse_status_body(content)
+        keeps_others = bool(target.key) or request.method == "POST"
+        headers = request.headers
+
+        def change(old: Mapping[str, bytes]) -> dict[str, bytes]:
+            if not may_write(headers, status_etag(old), exists=bool(old)):
+                raise _Refusal(412)
+            merged = {**old, **given} if keeps_others else given
+            return {name: value for name, value in merged.items() if value is not None}
+
+        return change
+
+    async def _patiently(self, work: Callable[[], T]) -> T:
+        """Do in a thread what raises LockTimeoutError at once, until the lock is free or time is up.
+
+        Nobody sleeps in a thread: a job that holds its lock for ever takes none from the others.
+        """
+        deadline = self._now() + LOCK_WAIT_SECS
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                return await loop.run_in_executor(self._threads, work)
+            except LockTimeoutError:
+                if self._now() >= deadline:
+                    raise
+            await asyncio.sleep(_ATTEMPT_INTERVAL_SECS)
+
+    def _owner_of(self, path: str, key: JobKey) -> int:
+        """Return whose files are in a status directory: its owner's; where it is ours, the job's user's."""
+        found = os.stat(path, follow_symlinks=False).st_uid
+        job = self._job_of(key)
+        if found == os.geteuid() == 0 and job is not None and job.uid is not None:
+            return job.uid
+        return found
+
+    def _allocated_cpus(self, key: JobKey) -> int | None:
+        job = self._job_of(key)
+        if job is not None and job.allocated_cpus is not None:
+            return job.allocated_cpus
+        for name in ("allocated_cpu", "allocated_CPU"):
+            with contextlib.suppress(OSError, UnsafePathError, ValueError):
+                return int(read_feature(self._tree.root, key.directory_name, name).content)
+        return None
+
+    def _tell(self, what: str, reason: str) -> None:
+        """Log once per job and reason."""
+        if (what, reason) not in self._told and len(self._told) < MAX_TOLD:
+            self._told.add((what, reason))
+            log.warning("not served: %s", reason, extra={"what": what})
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    if request.content_length is not None and request.content_length > MAX_BODY_BYTES:
+        raise _Refusal(413)
+    if "Content-Encoding" in request.headers:
+        raise _Refusal(415)
+    if "Expect" in request.headers:
+        raise _Refusal(417)
+    content = bytearray()
+    try:
+        async with asyncio.timeout(BODY_WAIT_SECS):
+            async for chunk in request.content.iter_any():
+                content += chunk
+                if len(content) > MAX_BODY_BYTES:
+                    raise _Refusal(413)
+    except TimeoutError:
+        raise _Refusal(408) from None
+    except web.RequestPayloadError:
+        raise _Refusal(400) from None
+    return bytes(content)
+
+
+def _response(status: int, content: bytes = b"", headers: Mapping[str, str] | None = None) -> web.Response:
+    made = {"Content-Type": _PLAIN, "Server": _NAME, **(headers or {})}
+    if status >= 400:
+        made["Cache-Control"] = "no-store"
+    if status in (429, 503):
+        made["Retry-After"] = "1"
+    return web.Response(status=status, body=content, headers=made)
+
+
+def _is_absence(error: OSError) -> bool:
+    return error.errno in (
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.ELOOP,
+        errno.EXDEV,
+        errno.ENXIO,
+        errno.EWOULDBLOCK,
+    )
+
+
+@contextlib.asynccontextmanager
+async def listening(
+    server: FeatureServer,
+    where: Where,
+    tls: Tls | None = None,
+    *,
+    on_open: Callable[[Server], None] = lambda _connections: None,
+) -> AsyncIterator[str]:
+    """Answer at HOST:PORT until the context is left; gives the address that is listened on.
+
+    `on_open` learns who counts the connections. Raises ConfigurationError if the address cannot be had.
+    """
+    limits = server.limits
+    connections = Server(
+        server.handle,
+        ConnectionLimits(connections=limits.connections, idle_secs=limits.idle_secs),
+        tls,
+    )
+    on_open(connections)
+    following = asyncio.create_task(_follow(tls)) if isinstance(tls, TlsFiles) else None
+    try:
+        async with accepting(connections, where, key="features.listen_address") as address:
+            yield address
+    finally:
+        if following is not None:
+            following.cancel()
+        server.close()
+
+
+async def _follow(tls: TlsFiles) -> None:
+    while True:
+        await asyncio.sleep(TLS_LOOK_SECS)
+        await asyncio.to_thread(tls.reload_if_changed)
