@@ -17,6 +17,7 @@ PAGES = sorted(
         ROOT / "README.md",
         *(ROOT / "docs").rglob("*.md"),
         *(ROOT / "packaging").glob("*/README.md"),
+        *(ROOT / "grafana").rglob("*.md"),
     ]
 )
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]

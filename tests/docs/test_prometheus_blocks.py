@@ -9,7 +9,7 @@ import pytest
 from exporter import budget, collectors, profiles
 from exporter.ingest import page as foreign
 from exporter.web.webconfig import parse_web_config
-from tests.docs.pages import NAMES, Block, blocks_of, queries_in, text_of, words_in
+from tests.docs.pages import NAMES, ROOT, Block, blocks_of, queries_in, text_of, words_in
 
 promql = pytest.importorskip(
     "promql_parser", reason="promql-parser is not installed: it is in the extra test"
@@ -38,10 +38,11 @@ def declared():
 
 
 DECLARED = declared()
+FILES = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "grafana/rules").glob("*.yml"))]
 RECORDED = {
     rule["record"]
-    for page in blocks_of("yaml")
-    for group in (yaml.safe_load(page.text) or {}).get("groups", [])
+    for text in [*FILES, *(block.text for block in blocks_of("yaml"))]
+    for group in (yaml.safe_load(text) or {}).get("groups", [])
     for rule in group["rules"]
     if "record" in rule
 }
@@ -93,12 +94,18 @@ def test_a_metric_in_a_sentence_exists(name):
     every = DECLARED.keys() | {re.sub(r"_(bucket|sum|count)$", "", each) for each in DECLARED}
     wrong = []
     for span in words_in(text_of(name)):
-        for word, open_end in re.findall(r"(?<![\w.-])(batch_[a-z0-9_]+)(…|\*)?", span):
+        for word, open_end in re.findall(r"(?<![\w.:-])(batch_[a-z0-9_]+)(…|\*)?", span):
             begins = open_end or word.endswith("_")
             found = any(each.startswith(word) for each in every) if begins else word in every
             if not found and word not in OTHER_WORDS:
                 wrong.append(span)
     assert wrong == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recorded_series_in_a_sentence_is_recorded(name):
+    named = {word for word in words_in(text_of(name)) if re.fullmatch(r"[a-z_]+:[a-z0-9_]+:[a-z0-9_]+", word)}
+    assert named - RECORDED == set()
 
 
 def kind_of(block):
