@@ -46,6 +46,7 @@ from jobfeatures.settings import POSITIVE_DURATION, add_flags
 
 DONE, NOT_SAID, UNREADABLE = 0, 1, 2
 ASK_SECS = 60.0
+EARLY = "bounds may be too early"
 HIDDEN = "jobs of others may be hidden from you (in Slurm: PrivateData)"
 
 
@@ -108,6 +109,10 @@ def run(arguments: argparse.Namespace) -> int:
             source = make_source(arguments.batch, config, clock)
             found = Batch(source, clock, rules, history_secs).ask(arguments.job)
         asked, shares, now_secs, notes = found
+        if asked.unplaced:
+            notes += (
+                f"when {asked.unplaced} other jobs of its user were submitted, or what they ask for: {EARLY}",
+            )
         expectation = compute_expectation(asked, shares, now_secs, mode=mode)
     except (LogFileError, ParseError, KindError) as error:
         place = f"{arguments.log}: " if isinstance(error, KindError) else ""
@@ -248,7 +253,7 @@ class Batch:
         try:
             accounting = ask(since_secs)
         except SourceError as error:
-            self._notes.append(f"jobs that have ended, so bounds may be too early: {error}")
+            self._notes.append(f"jobs that have ended: {EARLY} ({error})")
         else:
             told += map(told_by_accounting, accounting.records)
             rejected += len(accounting.rejected)

@@ -13,8 +13,9 @@ from jobfeatures.schedule.facts import JobFacts
 from jobfeatures.schedule.quality import Verdict
 
 EPOCH_FROM: Final = 2**27  # times below it, of 1974, count from the beginning of a log
-HELD: Final = ("JobHeld", "held", "hold")
-BEHIND: Final = ("Dependency", "BeginTime", "depend")
+# What batch systems say of jobs that may not start; PSUSP is LSF's word.
+HELD: Final = ("JobHeld", "Held", "PSUSP")
+BEHIND: Final = ("Dependency", "BeginTime")
 SHARES_FROM: Final = {"given": "set for all users", "given to this user": "set for this user"}
 SPANS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 

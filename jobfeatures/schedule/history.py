@@ -22,10 +22,11 @@ from jobfeatures.schedule.facts import (
     supersedes,
     why_not,
 )
+from jobfeatures.schedule.reasons import NEGATIVE, NO_CPUS, NO_SUBMIT, NO_USER
 from jobfeatures.schedule.shares import CPU, ShareRules, parse_amounts, parse_shares_of
 
 UNFINISHED: Final = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING})
-_TASK = re.compile(r"(.+)_([0-9]{1,9})\Z", re.DOTALL)
+_TASK = re.compile(r"(.+?)[_.\[]([0-9]{1,9})\]?\Z", re.DOTALL)  # 12_3, 12.3, 12[3]
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?\Z")
 
 
@@ -51,6 +52,7 @@ class Asked(NamedTuple):
     told: Told
     is_whole_array: bool = False  # it was named as a whole: told is its last task
     components: int = 1  # of the heterogeneous job that it is a part of
+    unplaced: int = 0  # other jobs of the user that have not ended, of which too little is told
 
 
 # --- settings -------------------------------------------------------------------------
@@ -160,11 +162,13 @@ def why_not_placed(facts: JobFacts) -> str | None:
     """Return why no end can be expected for a job, None where one can."""
     if facts.end_secs is not None:
         return why_not(facts)
-    if facts.user is None:
-        return "no_user"
-    if is_placeable(facts):
+    if is_placeable(facts) and facts.user is not None:
         return None
-    return "no_cpus" if facts.cpus is None or facts.cpus < 0 else "impossible_times"
+    if facts.submit_secs is None or facts.submit_secs < 0:
+        return NO_SUBMIT
+    if facts.start_secs is not None and facts.start_secs < facts.submit_secs:
+        return NEGATIVE
+    return NO_USER if facts.user is None else NO_CPUS
 
 
 def find_job(told: dict[str, Told], asked: str) -> Told:
@@ -237,4 +241,9 @@ def choose_jobs(told: Iterable[Told], asked: str) -> Asked:
         found,
         is_whole_array=found.facts.array_id == asked,
         components=max(1, components if het else 1),
+        unplaced=sum(
+            each.facts.user == user and each.facts.end_secs is None and why_not_placed(each.facts) is not None
+            for each in known.values()
+            if each.facts.job_id != job_id
+        ),
     )

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import sys
+from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -265,7 +266,7 @@ def test_without_accounting_it_is_said_what_is_not_known(played, capsys):
     played.has_accounting = False
     found = told(capsys, "7", "--share", "12")
     assert found["earlier_jobs"] == 1
-    assert found["not_known"] == ["jobs that have ended, so bounds may be too early: the database is away"]
+    assert found["not_known"] == ["jobs that have ended: bounds may be too early (the database is away)"]
     assert "the database is away" in said(capsys, "7", status=1)
 
 
@@ -277,6 +278,26 @@ def test_records_of_a_batch_system_that_cannot_be_read_are_told_of(played, capsy
 @pytest.mark.parametrize("job_id", ["8", "999", "", "7_1"])
 def test_of_an_unknown_job_it_is_said_that_it_may_be_hidden(played, capsys, job_id):
     assert "jobs of others may be hidden from you" in said(capsys, job_id, "--share", "12", status=1)
+
+
+def test_jobs_of_which_the_queue_tells_too_little_are_told_of(played, capsys, monkeypatch):
+    poll = played.poll_queue
+
+    def poll_queue():
+        table = poll()
+        jobs = {
+            key: replace(job, submit_secs=None) if key.job_id == "6" else job
+            for key, job in table.jobs.items()
+        }
+        return replace(table, jobs=jobs)
+
+    monkeypatch.setattr(played, "poll_queue", poll_queue)
+    found = told(capsys, "7", "--share", "12")
+    assert found["earlier_jobs"] == 2
+    assert found["not_known"] == [
+        "when 1 other jobs of its user were submitted, or what they ask for: bounds may be too early"
+    ]
+    assert "the time of submission is unknown" in said(capsys, "6", "--share", "12", status=1)
 
 
 def test_a_cluster_that_does_not_tell_of_its_processors_has_no_default_share(played, capsys):

@@ -221,6 +221,8 @@ def test_it_is_said_how_it_stands(jobs, asked, said):
     [
         ("JobHeldUser", "It is held until somebody releases it"),
         ("JobHeldAdmin", "It is held until somebody releases it"),
+        ("Held", "It is held until somebody releases it"),
+        ("PSUSP", "It is held until somebody releases it"),
         ("Dependency", "It waits for another job or a date"),
         ("BeginTime", "It waits for another job or a date"),
     ],

@@ -122,6 +122,8 @@ OTHERS = [
         ("10", "10", 4),
         ("10_2", "10", 1),
         ("10_4", "10", 3),
+        ("10.4", "10", 3),
+        ("10[4]", "10", 3),
         ("20", "20", 1),
         ("20+1", "21", 1),
         ("30", "30.server", 1),
@@ -202,6 +204,7 @@ def test_the_one_that_is_asked_about_is_there_even_where_it_does_not_count():
     assert why_not_placed(facts(cpus=None)) == "no_cpus"
     assert why_not_placed(facts(user=None)) == "no_user"
     assert why_not_placed(facts(submit=5, start=4)) == "impossible_times"
+    assert why_not_placed(facts(submit=None, start=4)) == "no_submit_time"
 
 
 def test_of_two_records_of_a_job_the_end_of_its_last_run_counts():
