@@ -194,9 +194,9 @@ class Daemon:
         """Run with other settings from now on; counts go on. ConfigurationError: nothing has changed."""
         config = change.config
         replace_sources = self._sources.prepare(config) if change.concerns_sources else None
+        site = make_site(config)
         self._config = config
-        self._site = make_site(config)
-        self._machine = self._site.machine
+        self._site, self._machine = site, site.machine
         self._pages.reconfigure(
             config.enabled_collectors(), config.metrics_profile, config.metrics_max_series
         )

@@ -56,10 +56,10 @@ class NodeSources:
         made = self._make(config)
 
         def replace() -> None:
+            self.stop()
             known = {keeper.status.name: keeper.status for keeper in self._keepers}
             for keeper in made:
                 keeper.status = known.get(keeper.status.name, keeper.status)
-            self.stop()
             self._keepers = made
             self.start()
 

@@ -1,5 +1,6 @@
 """What a reload takes over, what it leaves for a restart, and a real daemon that is told to."""
 
+import asyncio
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from exporter.context import LastReload
 from exporter.daemon import Daemon
 from exporter.reload import LIVE, RESTART, compute_change, is_live
 from exporter.reloader import Reloader
+from exporter.serve import _at_work
 from exporter.supervision import Notifier
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.settings import load_config, settings_of, tables_of
@@ -193,6 +195,46 @@ def test_what_a_source_knew_and_counted_goes_on_when_it_is_replaced(tmp_path):
     finally:
         daemon.stop()
     assert "sampling" in daemon.stalled()
+
+
+def test_what_a_source_counts_until_it_stops_is_not_lost(tmp_path):
+    daemon = Daemon(ExporterConfig(features_root=str(tmp_path / "features"), batch_sources=()))
+    [keeper] = daemon._sources._keepers
+    stop = keeper.stop
+
+    def fail_at_last(timeout_secs):
+        keeper.status = replace(keeper.status, failures=7)
+        stop(timeout_secs)
+
+    keeper.stop = fail_at_last
+    daemon._sources.prepare(daemon._config)()
+    try:
+        [status] = daemon._sources.statuses
+        assert status.failures >= 7
+    finally:
+        daemon._sources.stop()
+
+
+def test_a_reload_that_fails_in_the_daemon_changes_nothing(tmp_path, monkeypatch):
+    running = ExporterConfig(features_root=str(tmp_path / "features"), batch_sources=())
+    daemon = Daemon(running)
+
+    def fail(_config):
+        raise ConfigurationError("machine.hs06", "of no use")
+
+    monkeypatch.setattr("exporter.daemon.make_site", fail)
+    with pytest.raises(ConfigurationError):
+        daemon.reconfigure(compute_change(running, replace(running, machine_hs06="10")))
+    assert daemon._config is running
+
+
+async def test_work_beside_the_listeners_that_ends_is_told(caplog):
+    async def fail():
+        raise KeyError("n1")
+
+    async with _at_work(fail(), asyncio.sleep(60)):
+        await asyncio.sleep(0)
+    assert [record.exc_info[0] for record in caplog.records] == [KeyError]
 
 
 @pytest.fixture

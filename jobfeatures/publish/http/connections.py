@@ -196,7 +196,10 @@ class Server(web.Server):
         """End connections that take too long to ask, to read, or to do anything at all, for ever."""
         while True:
             await asyncio.sleep(min(LOOK_SECS, self._limits.idle_secs, self._limits.head_secs))
-            self._look(self._loop.time())
+            try:
+                self._look(self._loop.time())
+            except Exception:  # supervised: without these looks nobody ends who is slow
+                log.exception("connections could not be looked at")
 
     def _look(self, now: float) -> None:
         patience = now - self._limits.head_secs

@@ -5,6 +5,8 @@ import socket
 
 import pytest
 
+from jobfeatures.publish.http import connections
+
 
 async def opened(site):
     return await asyncio.open_connection(site.host, site.port)
@@ -35,6 +37,24 @@ async def test_a_silent_client_is_cut_off(serve):
         reader, writer = await opened(site)
         assert await closed_by_server(reader) == b""
         writer.close()
+
+
+async def test_a_look_at_the_connections_that_fails_is_not_the_last(serve, monkeypatch, caplog):
+    look, failed = connections.Server._look, []
+
+    def fail_at_first(server, now):
+        if not failed:
+            failed.append(now)
+            raise RuntimeError("ours")
+        look(server, now)
+
+    monkeypatch.setattr(connections.Server, "_look", fail_at_first)
+    async with serve(idle_secs=0.1) as site:
+        reader, writer = await opened(site)
+        assert await closed_by_server(reader) == b""
+        writer.close()
+    assert failed
+    assert "could not be looked at" in caplog.text
 
 
 async def test_a_body_that_never_comes_ends_with_408(serve, monkeypatch):
