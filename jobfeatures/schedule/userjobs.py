@@ -1,0 +1,133 @@
+"""Asks a batch system for the jobs of one user, and for what else the user's share depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from jobfeatures.accounting import Accounting
+from jobfeatures.batch.source import ClusterSource, HistorySource, UserSource
+from jobfeatures.clock import Clock
+from jobfeatures.errors import SourceError, shown
+from jobfeatures.joblog import Number
+from jobfeatures.schedule.facts import why_not
+from jobfeatures.schedule.history import (
+    Asked,
+    NoSuchJobError,
+    Told,
+    choose_jobs,
+    compute_begin,
+    find_job,
+    merge,
+    told_by_accounting,
+    told_by_queue,
+)
+from jobfeatures.schedule.shares import CPU, STEPS, ShareRules, Shares, make_shares
+
+EARLY: Final = "bounds may be too early"
+HIDDEN: Final = "jobs of others may be hidden from you (in Slurm: PrivateData)"
+
+Found = tuple[Asked, Shares, float, tuple[str, ...]]  # the job, shares, now, what is not known
+
+
+class UserJobs:
+    """Asks a batch system for one user's jobs, and for what else a share needs."""
+
+    def __init__(self, source: ClusterSource, clock: Clock, rules: ShareRules, history_secs: float) -> None:
+        self._source = source
+        self._clock = clock
+        self._rules = rules
+        self._history_secs = history_secs
+        self._notes: list[str] = []
+
+    def ask(self, job_id: str) -> Found:
+        """Return what is known. Raises SourceError, NoSuchJobError."""
+        now_secs = self._clock.now_secs()
+        begin_secs = compute_begin(now_secs, self._history_secs)
+        user = None
+        if isinstance(self._source, UserSource):
+            user = self._source.find_user(job_id)
+            if user is None:
+                raise NoSuchJobError(f"{self._source.name} tells of no job {shown(job_id)}; {HIDDEN}")
+        told = self._jobs(user, begin_secs)
+        submit_secs = _submitted(told, job_id)
+        if submit_secs is not None and submit_secs < begin_secs:
+            told = self._jobs(user, compute_begin(submit_secs, self._history_secs))
+        elif submit_secs is None and user is not None:
+            told = self._jobs(user, 0)  # it ended before
+        try:
+            asked = choose_jobs(told, job_id)
+        except NoSuchJobError as error:
+            reason = "--history looks further back"
+            if user is not None:
+                reason = "it may have just ended, and accounting learns of that later"
+            raise NoSuchJobError(f"{error}: {reason}; {HIDDEN}") from None
+        shares = self._shares(asked.told.facts.user or "", begin_secs)
+        return asked, shares, now_secs, tuple(self._notes)
+
+    def _jobs(self, user: str | None, since_secs: float) -> list[Told]:
+        """Return what is told of one user's jobs, or of all users'.
+
+        The queue is asked first: what ends in between is then in both.
+        """
+        self._notes.clear()
+        source = self._source
+        ask: Callable[[float], Accounting]
+        if user is not None and isinstance(source, UserSource):
+            queue, ask = source.poll_user_queue(user), partial(source.poll_user_history, user)
+        else:
+            queue, ask = source.poll_queue(), source.poll_accounting
+        told = [told_by_queue(job) for job in queue.jobs.values()]
+        rejected = len(queue.rejected)
+        try:
+            accounting = ask(since_secs)
+        except SourceError as error:
+            self._notes.append(f"jobs that have ended: {EARLY} ({error})")
+        else:
+            told += map(told_by_accounting, accounting.records)
+            rejected += len(accounting.rejected)
+        if rejected:
+            self._notes.append(f"{rejected} records that could not be read")
+        return [each for each in told if each is not None]
+
+    def _shares(self, user: str, begin_secs: float) -> Shares:
+        """Return the shares. Raises SourceError where the default is wanted and cannot be told."""
+        total = users = 0
+        if CPU not in self._rules.default and user not in self._rules.users:
+            total = sum(node.cpus or 0 for node in self._source.poll_cluster().nodes)
+            if not total:
+                raise SourceError("no node tells of its CPUs: say --share")
+            users = len(self._users(begin_secs, begin_secs + self._history_secs))
+            if users < 2:
+                self._notes.append(
+                    f"other users with jobs at that time, so the share may be too large; {HIDDEN}"
+                )
+        shares = make_shares(
+            CPU, self._rules, total=total * STEPS[CPU], total_from="nodes", all_users=users, groups_of={}
+        )
+        if not total:
+            return shares
+        return replace(shares, default_from=f"{total} CPUs of all nodes / {users} users with jobs before")
+
+    def _users(self, begin_secs: float, until_secs: float) -> set[str | None]:
+        """Return who had jobs that count and ended between two times, as the controller role counts them."""
+        source = self._source
+        if isinstance(source, HistorySource):
+            accounting = source.poll_history(begin_secs, until_secs)
+        else:
+            accounting = source.poll_accounting(begin_secs)
+        ended = (told.facts for each in accounting.records if (told := told_by_accounting(each)) is not None)
+        return {
+            facts.user
+            for facts in ended
+            if begin_secs <= (facts.end_secs or 0) < until_secs and why_not(facts) is None
+        }
+
+
+def _submitted(told: Iterable[Told], job_id: str) -> Number | None:
+    try:
+        return find_job(merge(told), job_id).facts.submit_secs
+    except NoSuchJobError:
+        return None
