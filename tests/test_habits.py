@@ -10,6 +10,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -315,3 +316,28 @@ def test_nobody_else_writes_escape_sequences():
     roots = [Path(__file__).parents[1] / each for each in ("exporter", "jobfeatures")]
     writers = {path.name for root in roots for path in root.rglob("*.py") if "\\x1b[" in path.read_text()}
     assert writers == {"text.py"}
+
+
+ASKERS = [
+    ("jobfeatures-exporter", ["report", "1", "--prometheus", "URL"]),
+    ("jobfeatures-exporter", ["top", "--once", "--url", "URL/metrics"]),
+    ("jobfeatures", ["drain", "plan", "--prometheus", "URL"]),
+    ("jobfeatures", ["victims", "--cores", "1", "--metrics", "URL/metrics"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("program", "words"), ASKERS, ids=lambda value: value[0] if isinstance(value, list) else None
+)
+def test_ctrl_c_ends_what_waits_for_an_answer_with_one_line_and_130(program, words):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(60)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        command = [sys.executable, "-m", MODULES[program], *(word.replace("URL", url) for word in words)]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.recv(65536).startswith(b"GET ")
+            process.send_signal(signal.SIGINT)
+            _, error = process.communicate(timeout=30)
+    assert (process.returncode, error.decode()) == (130, f"{program}: interrupted\n")

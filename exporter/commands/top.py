@@ -58,25 +58,27 @@ def run(arguments: argparse.Namespace) -> int:
     is_live = not arguments.once and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     pages = _open(arguments)
     try:
-        if is_live:
-            _show_live(pages, interval_secs, arguments.sort)
-        else:
+        if not (is_live and _show_live(pages, interval_secs, arguments.sort)):
             _print_once(pages, arguments.sort)
     finally:
         pages.close()
     return 0
 
 
-def _show_live(pages: Pages, interval_secs: float, order: str) -> None:
+def _show_live(pages: Pages, interval_secs: float, order: str) -> bool:
+    """Show the live table; False where what it needs is not installed, which is said."""
     try:
         from exporter.top.live import show_live
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "rich":
             raise
-        raise ConfigurationError(
-            "top", "a live table needs rich: pip install 'jobfeatures-exporter[top]', or --once"
-        ) from None
+        print(
+            "jobfeatures-exporter: printed once, a live table needs rich: pip install 'jobfeatures-exporter[top]'",
+            file=sys.stderr,
+        )
+        return False
     show_live(pages, interval_secs=interval_secs, order=order)
+    return True
 
 
 def _print_once(pages: Pages, order: str) -> None:

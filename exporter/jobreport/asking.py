@@ -5,6 +5,7 @@ Pure but for `ask`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -62,7 +63,7 @@ def ask_all(ask: Ask, question: Question) -> Told:
     def query(text: str, at_secs: float) -> tuple[Series, ...]:
         answer = ask(text, at_secs)
         warnings.update(dict.fromkeys(f"the server says: {each}" for each in answer.warnings))
-        return answer.series
+        return tuple(each for each in answer.series if _is_sound(each))
 
     infos: list[Series] = []
     for text in queries.find_jobs(question.job, question.matchers(), question.since_secs):
@@ -85,6 +86,11 @@ def ask_all(ask: Ask, question: Question) -> Told:
     if found.left_out:
         warnings[f"{found.left_out} tasks of this array are left out"] = None
     return Told(reports, tuple(warnings))
+
+
+def _is_sound(series: Series) -> bool:
+    """Tell whether a value can be one: only a time limit may be infinite."""
+    return math.isfinite(series.value) or (series.name == allocation.WALL.sample_name and series.value > 0)
 
 
 Query = Callable[[str, float], Sequence[Series]]
@@ -136,7 +142,9 @@ def _last_seen(query: Query, selector: str, question: Question) -> float | None:
     if not roughly:
         return None
     step = queries.step_secs(since)
-    closely = query(queries.seen("max_over_time", selector, 2 * step), min(at, max(roughly) + step))
+    closely = query(
+        queries.seen("max_over_time", selector, 2 * step), min(at, max(at - since, max(roughly) + step))
+    )
     return max([*roughly, *(each.value for each in closely)])
 
 
@@ -152,11 +160,9 @@ def _ask_figures(query: Query, runs: Mapping[str, Run], selector: str, question:
     """Ask for the figures of some jobs, at the end of the last and over the time of all."""
     at, earliest = question.at_secs, question.at_secs - question.since_secs
     end = max((run.end_secs if run.end_secs is not None else at) for run in runs.values())
-    then = min(at, end + AFTER_END_SECS)
-    begin = max(
-        earliest,
-        min((run.start_secs for run in runs.values() if run.start_secs is not None), default=earliest),
-    )
+    then = max(earliest, min(at, end + AFTER_END_SECS))
+    starts = [run.start_secs for run in runs.values() if run.start_secs is not None]
+    begin = min(then, max(earliest, min(starts, default=earliest)))  # a node's clock may be ahead
     range_secs = max(1.0, then - begin)
     resets = {
         metric: query(queries.over_time("resets", metric, selector, range_secs), then)

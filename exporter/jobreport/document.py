@@ -111,6 +111,8 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list):
         return [_rounded(each) for each in value]
     if isinstance(value, float):
+        if not math.isfinite(value):  # JSON has none
+            return None
         return int(value) if value.is_integer() else round(value, 6)
     return value
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from jobfeatures.errors import JobfeaturesError, shown
 from jobfeatures.series import Series
 
+MAX_DIGITS = 18
 MAX_JOBS = 200  # tasks of an array that one report tells of
 NOT_BATCH = frozenset({"none", "container", "service", "session"})  # stand where a batch system's name does
 OTHERS = "other"  # the sum of jobs beyond a page's budget
@@ -76,7 +77,8 @@ def choose_jobs(
 
 def _order(info: Mapping[str, str], job_id: str) -> tuple[int, int, str]:
     number = info.get("array_task_id", "")
-    return (0, int(number), job_id) if number.isascii() and number.isdigit() else (1, 0, job_id)
+    is_number = number.isascii() and number.isdigit() and len(number) <= MAX_DIGITS
+    return (0, int(number), job_id) if is_number else (1, 0, job_id)
 
 
 def _which(job: str, kinds: Iterable[tuple[str, str]], cluster_label: str) -> str:

@@ -91,7 +91,11 @@ def _rows(report: JobReport, tz: tzinfo | None, is_terminal: bool) -> list[tuple
 
 
 def _next(restarts: str) -> str:
-    return str(int(restarts) + 1) if restarts.isascii() and restarts.isdigit() else UNKNOWN
+    return (
+        str(int(restarts) + 1)
+        if restarts.isascii() and restarts.isdigit() and len(restarts) < 10
+        else UNKNOWN
+    )
 
 
 def _time(report: JobReport, is_terminal: bool) -> str:

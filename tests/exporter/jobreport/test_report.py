@@ -7,12 +7,16 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from exporter.jobreport import queries
 from exporter.jobreport.asking import Question, ask_all
 from exporter.jobreport.document import make_document
 from exporter.jobreport.finding import MAX_JOBS, AmbiguousJobError, NoSuchJobError
 from exporter.jobreport.gathering import choose_state
 from exporter.jobreport.text import format_reports
+from jobfeatures.series import Series
 from tests.exporter.jobreport.server import NOW, FakePrometheus, job_series
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
@@ -294,3 +298,40 @@ def test_a_job_that_is_not_there_is_named(series):
 )
 def test_the_state_that_counts(states, is_running, state):
     assert choose_state(states, is_running=is_running) == state
+
+
+names = st.sampled_from([metric.sample_name for metric in (*queries.LAST, *queries.OF_CARDS)])
+odd_labels = st.dictionaries(
+    st.sampled_from(["user", "name", "node", "mode", "state", "uuid", "source", "resource", "share", "component", "restarts", "array_task_id", "cluster"]),
+    st.text(max_size=8) | st.sampled_from(["user", "system", "RUNNING", "COMPLETED", "cpu", "gpu", "io", "some", "anon", "9" * 5000, "\x1b[2J"]),
+    max_size=4,
+)  # fmt: skip
+odd_values = st.floats() | st.sampled_from([0.0, START, END, NOW, -1.0, 1e308])
+odd_series = st.builds(
+    lambda name, value, more, node: Series(name, {"batch_system": "slurm", "job_id": "12", "instance": node, **more}, value),
+    names, odd_values, odd_labels, st.sampled_from(["a", "b", "\n"]),
+)  # fmt: skip
+
+
+@given(st.lists(odd_series, max_size=25), st.none() | odd_values, st.booleans())
+def test_whatever_is_stored_there_is_a_report_or_words(series, seen, is_current):
+    found = [*job_series("12"), *series]
+    server = FakePrometheus(
+        found,
+        highest=found,
+        seen=seen,
+        first_seen=seen,
+        is_current=is_current and seen is not None,
+        resets=found,
+        increases=found,
+        steps=7,
+    )
+    try:
+        told = ask_all(server, QUESTION)
+    except AmbiguousJobError:
+        return
+    json.loads(json.dumps(make_document(told.reports, notes=told.notes), allow_nan=False))
+    text = format_reports(told.reports, notes=told.notes, tz=UTC)
+    assert all(line.isprintable() for line in text.split("\n"))
+    for _, at in server.asked:
+        assert 0 < at <= NOW

@@ -260,17 +260,19 @@ def test_what_is_wrong_is_one_line(words, status, said, capsys):
     assert error.count("\n") == 1
 
 
-def test_without_rich_it_is_said_what_to_install(daemon):
+def test_without_rich_the_table_is_printed_once_and_it_is_said_what_to_install(daemon):
     code = (
         "import sys; sys.modules['rich'] = None; sys.modules['rich.console'] = None\n"
-        "from exporter.cli import main; sys.stdout.isatty = lambda: True\n"
+        "from exporter.cli import main; import os\n"
+        "sys.stdout.isatty = lambda: True; os.get_terminal_size = lambda *_: os.terminal_size((80, 24))\n"
         f"sys.exit(main(['top', '--url', {daemon.url!r}]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "TERM": "xterm"}
     )
-    assert done.returncode == 2
+    assert done.returncode == 0
     assert "jobfeatures-exporter[top]" in done.stderr
+    assert jobs_on(done.stdout.splitlines()) == ["11", "12"]
 
 
 def test_ctrl_c_by_a_signal_is_130_too(daemon):
