@@ -133,3 +133,44 @@ def test_history_is_asked_for_by_parts_and_without_steps(command, clock, tmp_pat
     assert '"-X", "-S", "now-201seconds", "-E", "now-100seconds"' in calls(tmp_path, "sacct")
     source.poll_history(clock.now - 200, clock.now)
     assert '"-X", "-S", "now-200seconds", "-E", "now",' in calls(tmp_path, "sacct")
+
+
+def test_one_user_is_asked_for_alone(command, clock, tmp_path):
+    source = SlurmCluster(clock, squeue=command("squeue"), sacct=command("sacct"))
+    source.poll_user_queue("ann")
+    source.poll_user_history("ann", clock.now - 90)
+    assert json.loads(calls(tmp_path, "squeue"))["argv"] == ["-a", "-h", "-t", "all", "--user=ann"]
+    argv = json.loads(calls(tmp_path, "sacct"))["argv"]
+    assert {"--user=ann", "-X"} <= set(argv)
+    assert "-a" not in argv
+
+
+@pytest.mark.parametrize(
+    ("squeue", "sacct", "user"),
+    [
+        ("echo ann", "exit 9", "ann"),
+        ("echo 'ann\nann\nann'", "exit 9", "ann"),
+        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", "echo bob; echo bob", "bob"),
+        ("exit 0", "echo bob", "bob"),
+        ("exit 1", "exit 0", None),
+    ],
+)
+def test_whose_job_it_is_is_asked_of_the_queue_then_of_accounting(clock, tmp_path, squeue, sacct, user):
+    for name, script in (("squeue", squeue), ("sacct", sacct)):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\n{script}\n')
+        (tmp_path / name).chmod(0o755)
+    source = SlurmCluster(clock, squeue=str(tmp_path / "squeue"), sacct=str(tmp_path / "sacct"))
+    assert source.find_user("12_3") == user
+    assert " -j 12_3 " in (tmp_path / "asked").read_text()
+
+
+@pytest.mark.parametrize("job_id", ["", "0", "-1", "x", "1,2", "1_", "1_2_3", "1 2", "12345678901", "1\n"])
+def test_what_is_no_job_id_is_asked_of_nobody(clock, job_id):
+    assert SlurmCluster(clock, squeue="/nowhere", sacct="/nowhere").find_user(job_id) is None
+
+
+def test_accounting_that_does_not_answer_is_no_answer(clock, tmp_path):
+    (tmp_path / "squeue").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "squeue").chmod(0o755)
+    with pytest.raises(SourceError):
+        SlurmCluster(clock, squeue=str(tmp_path / "squeue"), sacct="/nowhere").find_user("12")

@@ -194,3 +194,17 @@ def test_records_come_back_as_they_were_put_together(rows):
     opened = "".join(SEPARATOR.join(row) + "\n" for row in rows)
     for text, split in ((closed, split_closed), (opened, split_open)):
         assert [list(each.values()) for each in split(text, SEPARATOR, fields, source="test")] == rows
+
+
+@pytest.mark.parametrize(
+    ("state", "start", "planned", "started"),
+    [
+        ("PENDING", "1795266083", 1795266083, None),
+        ("PENDING", "N/A", None, None),
+        ("RUNNING", "1795266083", None, 1795266083),
+        ("COMPLETED", "1795266083", None, 1795266083),
+    ],
+)
+def test_the_start_of_a_pending_job_is_a_plan_and_of_others_a_fact(state, start, planned, started):
+    job = parse_queued_job({**VALUES, "State": state, "StartTime": start})
+    assert (job.planned_secs, job.start_secs) == (planned, started)
