@@ -44,6 +44,7 @@ _MEMBERS: Final = {
     "reservation": (RESERVATION, ""),
     "cmd": (COMMAND, WITHHELD),
 }
+_FAULT: Final = "detail"  # the member that says what went wrong, and may quote what was being read
 _UID_IN_PATH: Final = re.compile(r"(uid_|user-|user@)[0-9]+")
 
 
@@ -127,6 +128,8 @@ class Privacy:
         return document
 
     def _member(self, name: str, value: Any) -> Any:
+        if name == _FAULT and isinstance(value, str):
+            return WITHHELD
         if name not in _MEMBERS or not isinstance(value, str):
             return self.document(value)
         kind, instead = _MEMBERS[name]

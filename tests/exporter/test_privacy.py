@@ -38,7 +38,7 @@ from exporter.web.pages.node import render_node
 from jobfeatures.accounting import AccountingRecord
 from jobfeatures.drains.drain import Drain
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin
+from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin, error_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.formats.sonar.writejobs import job_fields
 from jobfeatures.model import Job
@@ -249,6 +249,17 @@ def test_no_name_is_in_a_record_of_a_job(hostile, names, privacy):
     assert records
     text = json.dumps(privacy.document([job_fields(origin, each) for each in records]), ensure_ascii=False)
     assert [name for name in names.given if name in text] == []
+
+
+@pytest.mark.parametrize("profile", [CURRENT, SEED])
+@pytest.mark.parametrize("privacy", HIDING, ids=lambda each: each.mode)
+def test_what_went_wrong_quotes_nobody_in_a_document(privacy, profile):
+    origin = Origin(cluster="hpc.example.org", node="n1", profile=profile)
+    document = error_envelope(origin, "sacct: not a number: 'zoe'", 0)
+    hidden = privacy.document(document)
+    assert "zoe" not in json.dumps(hidden)
+    assert validate_envelope(hidden, profile=profile, strict=True) == []
+    assert NO_PRIVACY.document(document) == document
 
 
 def test_empty_and_unknown_members_stay():
