@@ -46,7 +46,7 @@ def fetch_text(
 
     Raises SourceError; HttpStatusError where the status tells of no success.
     """
-    if urlsplit(url).scheme not in ("http", "https"):
+    if not _is_http(url):
         raise SourceError(f"{shown(url)} is not an http or https address")
     # A proxy would take 127.0.0.1 for itself.
     handlers = [ProxyHandler({}), _NoRedirects(), HTTPSHandler(context=context)]
@@ -61,6 +61,8 @@ def fetch_text(
                     raise SourceError(f"{url}: more than {MAX_BYTES} bytes")
                 if time.monotonic() > deadline:
                     raise SourceError(f"{url}: no end after {timeout_secs:g} s")
+            if response.length:  # read1 does not tell
+                raise SourceError(f"{url}: the answer broke off")
     except HTTPError as error:
         with error:
             said = _read_error(error)
@@ -70,6 +72,13 @@ def fetch_text(
     except (OSError, HTTPException, ValueError) as error:
         raise SourceError(f"{url}: {error}") from error
     return content.decode("utf-8", "replace")
+
+
+def _is_http(url: str) -> bool:
+    try:
+        return urlsplit(url).scheme in ("http", "https")
+    except ValueError:
+        return False
 
 
 def _read_error(error: HTTPError) -> str:

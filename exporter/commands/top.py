@@ -73,7 +73,8 @@ def _show_live(pages: Pages, interval_secs: float, order: str) -> bool:
         if error.name is None or error.name.partition(".")[0] != "rich":
             raise
         print(
-            "jobfeatures-exporter: printed once, a live table needs rich: pip install 'jobfeatures-exporter[top]'",
+            "jobfeatures-exporter: printed once: a live table needs rich, pip install "
+            "'jobfeatures-exporter[top]'",
             file=sys.stderr,
         )
         return False

@@ -67,9 +67,17 @@ class _Place:
     def one(self, metric: Metric) -> float | None:
         return max((value for _, value in self.all(metric)), default=None)
 
-    def sum(self, metric: Metric) -> float | None:
-        found = [value for _, value in self.all(metric)]
-        return sum(found) if found else None
+    def by(self, metric: Metric, label: str) -> dict[str, float]:
+        """Return the values by a label; of a node that is scraped twice, the higher one."""
+        return _by_label(self.all(metric), label)
+
+
+def _by_label(found: Iterable[tuple[Mapping[str, str], float]], label: str) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for labels, value in found:
+        text = labels.get(label, "")
+        values[text] = max(value, values.get(text, value))
+    return values
 
 
 def place_of(labels: Mapping[str, str], cluster_label: str) -> Place:
@@ -196,13 +204,12 @@ def _node(
     elapsed: float | None,
 ) -> NodeUse:
     highest = {metric: of.all(found).get(place, []) for metric, found in answers.highest.items()}
-    parts = [
-        each for each in highest.get(jobs.MEMORY, []) if each.labels.get("component") in {"anon", "shmem"}
-    ]
+    components = _by_label(((each.labels, each.value) for each in highest.get(jobs.MEMORY, [])), "component")
+    parts = [components[name] for name in ("anon", "shmem") if name in components]
     given = series.one(allocation.MEMORY)
     threads = of.all(answers.threads).get(place, [])
-    modes = {labels.get("mode") for labels, _ in series.all(jobs.CPU)}
-    cpu_secs = series.sum(jobs.CPU) if {"user", "system"} <= modes else None
+    modes = series.by(jobs.CPU, "mode")
+    cpu_secs = modes["user"] + modes["system"] if {"user", "system"} <= modes.keys() else None
     gpu_memory = {each.labels.get("uuid", ""): each.value for each in highest.get(gpus.JOB_MEMORY, [])}
     return NodeUse(
         place=place,
@@ -210,7 +217,7 @@ def _node(
         allocated_cpus=series.one(allocation.ALLOCATED),
         cpu_secs=cpu_secs,
         allocated_memory=given if given is not None else series.one(jobs.LIMIT),
-        memory_peak=sum(each.value for each in parts) if parts else None,
+        memory_peak=sum(parts) if parts else None,
         charged_peak=max(
             [each.value for each in highest.get(jobs.CHARGED, [])]
             + [value for _, value in series.all(jobs.PEAK)],
@@ -235,8 +242,7 @@ def _node(
 
 
 def _joules(series: _Place, source: str) -> float | None:
-    found = [value for labels, value in series.all(energy.JOB_ENERGY) if labels.get("source") == source]
-    return found[0] if found else None
+    return series.by(energy.JOB_ENERGY, "source").get(source)
 
 
 def _gpus(

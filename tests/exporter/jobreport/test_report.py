@@ -136,6 +136,14 @@ def test_sums_and_shares_are_over_what_is_known():
     assert report.stalled_share("io") == pytest.approx(1 / 3)
 
 
+def test_a_node_that_is_scraped_twice_counts_once():
+    once = two_nodes()
+    server = two_nodes()
+    for series in (server.series, server.highest):
+        series += [Series(each.name, {**each.labels, "job": "again"}, each.value) for each in series]
+    assert ask_all(server, QUESTION).reports == ask_all(once, QUESTION).reports
+
+
 def test_a_card_without_a_meter_is_not_called_idle():
     server = two_nodes()
     server.series = [each for each in server.series if each.name != "batch_gpu_busy_seconds_total"]

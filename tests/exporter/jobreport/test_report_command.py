@@ -2,6 +2,7 @@
 
 import base64
 import json
+import socket
 import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -139,6 +140,13 @@ def test_nobody_there_is_said(server, capsys):
     assert report(server) == 1
     assert "refused" in capsys.readouterr().err
     server.server, server.close = None, lambda: None
+
+
+def test_a_server_that_does_not_answer_is_waited_for_as_long_as_said(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        assert main(["report", "12", "--prometheus", url, "--prometheus.timeout", "200ms"]) == 1
+    assert f"{url}/api/v1/query: no answer after 0.2 s" in capsys.readouterr().err
 
 
 @pytest.fixture

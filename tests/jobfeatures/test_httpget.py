@@ -1,0 +1,78 @@
+"""One question to real sockets that answer badly."""
+
+import socket
+import threading
+
+import pytest
+
+from jobfeatures import httpget
+from jobfeatures.errors import SourceError
+from jobfeatures.httpget import HttpStatusError, fetch_text
+
+
+@pytest.fixture
+def serve():
+    """Return a function that answers one request with these bytes, and returns the address."""
+    threads = []
+
+    def start(*chunks, close=True):
+        listener = socket.create_server(("127.0.0.1", 0))
+
+        def answer():
+            connection, _ = listener.accept()
+            with listener, connection:
+                connection.recv(65536)
+                for chunk in chunks:
+                    connection.sendall(chunk)
+                if not close:
+                    connection.recv(1)  # until the client goes
+
+        threads.append(threading.Thread(target=answer, daemon=True))
+        threads[-1].start()
+        return f"http://127.0.0.1:{listener.getsockname()[1]}/x"
+
+    yield start
+    for thread in threads:
+        thread.join(10)
+
+
+def test_the_body_is_returned(serve):
+    assert fetch_text(serve(b"HTTP/1.1 200 OK\r\n\r\nab\xff"), {"q": "a b"}) == "ab\ufffd"
+
+
+def test_a_status_that_is_no_success_has_the_servers_words(serve):
+    with pytest.raises(HttpStatusError, match=r"418 teapot: 'no\\x1b'") as raised:
+        fetch_text(serve(b"HTTP/1.1 418 teapot\r\nContent-Length: 3\r\n\r\nno\x1b"))
+    assert (raised.value.status, raised.value.body) == (418, "no\x1b")
+
+
+def test_a_redirect_is_not_followed(serve):
+    target = serve(b"HTTP/1.1 200 OK\r\n\r\nsecret")
+    with pytest.raises(HttpStatusError) as raised:
+        fetch_text(
+            serve(b"HTTP/1.1 302 Found\r\nLocation: " + target.encode() + b"\r\nContent-Length: 0\r\n\r\n")
+        )
+    assert raised.value.status == 302
+    assert fetch_text(target) == "secret"  # nobody had asked it
+
+
+def test_an_answer_without_an_end_is_given_up(serve, monkeypatch):
+    monkeypatch.setattr(httpget, "MAX_BYTES", 1000)
+    with pytest.raises(SourceError, match="more than 1000 bytes"):
+        fetch_text(serve(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 2000))
+    with pytest.raises(SourceError, match=r"no answer after 0.2 s"):
+        fetch_text(serve(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", close=False), timeout_secs=0.2)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"]
+)
+def test_what_is_no_answer_is_a_source_error(serve, answer):
+    with pytest.raises(SourceError):
+        fetch_text(serve(answer))
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x", "x", "http://[", "http://x:y/"])
+def test_only_http_is_asked(url):
+    with pytest.raises(SourceError):
+        fetch_text(url)
