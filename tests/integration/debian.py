@@ -143,6 +143,7 @@ def make_debian(cached: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     (partial / "etc/dpkg/dpkg.cfg.d/unsafe-io").write_text("force-unsafe-io\n")
+    (partial / "etc/hosts").write_text("127.0.0.1 localhost\n::1 localhost\n")  # as Debian's installer does
     partial.rename(cached)
 
 
@@ -151,7 +152,7 @@ def clean_debian(folder: Path) -> Iterator[Debian]:
     """Give a clean system for one test: a layer over one that is made once and kept, or a copy of it."""
     if os.geteuid() != 0:
         pytest.skip("a Debian in a folder needs root: chroot")
-    cached = CACHE / f"{RELEASE}-2"
+    cached = CACHE / f"{RELEASE}-3"
     if not cached.exists():
         make_debian(cached)
     for name in ("root", "changes", "work"):

@@ -20,6 +20,7 @@ COPIES = {
     "grafana/dashboards": f"{PREFIX}/share/grafana/dashboards",
     "grafana/provisioning": f"{PREFIX}/share/grafana/provisioning",
     "grafana/rules": f"{PREFIX}/share/grafana/rules",
+    "grafana/prometheus.yml": f"{PREFIX}/share/grafana/prometheus.yml",
     "docs": f"/usr/share/doc/{NAME}/docs",
     "README.md": f"/usr/share/doc/{NAME}/README.md",
     **{f"packaging/{name}": f"{PREFIX}/{name}" for name in HOOKS},
