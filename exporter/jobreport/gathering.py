@@ -107,7 +107,7 @@ def gather_report(found: Found, job_id: str, run: Run, answers: Answers, *, clus
     notes += _notes_on(nodes)
     if run.start_secs is None:
         notes.append("the start of the job is not known: no part of its time is")
-    info = {name: text for name in INFO_SHOWN if (text := found.info.get(job_id, {}).get(name, ""))}
+    info = _info(places.values()) or found.info.get(job_id, {})
     walls = [value for series in places.values() if (value := series.one(allocation.WALL)) is not None]
     states = {
         labels.get("state", "") for series in places.values() for labels, _ in series.all(allocation.STATE)
@@ -116,7 +116,7 @@ def gather_report(found: Found, job_id: str, run: Run, answers: Answers, *, clus
         batch_system=found.batch_system,
         job_id=job_id,
         cluster=found.cluster,
-        info=info,
+        info={name: info[name] for name in INFO_SHOWN if name in info},
         state=choose_state(states, is_running=run.end_secs is None),
         is_running=run.end_secs is None,
         start_secs=run.start_secs,
@@ -126,6 +126,21 @@ def gather_report(found: Found, job_id: str, run: Run, answers: Answers, *, clus
         nodes=nodes,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _restarts(found: tuple[Mapping[str, str], float]) -> tuple[int, str]:
+    """Return what puts whole numbers in order, whatever else stands there."""
+    text = found[0].get("restarts", "")
+    return len(text), text
+
+
+def _info(places: Iterable[_Place]) -> dict[str, str]:
+    """Return what the job is by the series of its run: an earlier one may have been somebody else's."""
+    info: dict[str, str] = {}
+    for series in places:
+        for labels, _ in sorted(series.all(allocation.INFO), key=_restarts):
+            info.update({name: text for name, text in labels.items() if text})
+    return info
 
 
 def choose_state(states: Iterable[str], *, is_running: bool) -> str:

@@ -44,6 +44,7 @@ class FakePrometheus:
         self.warnings = warnings
         self.first_seen = first_seen
         self.asked = []
+        self.long_ago = []  # series that only a range of a week holds
 
     def __call__(self, question, at_secs):
         self.asked.append((question, at_secs))
@@ -73,7 +74,9 @@ class FakePrometheus:
 
         function = question[: question.index("(")]
         if function == "last_over_time":
-            return named(self.series)
+            return named(
+                [*self.long_ago, *self.series, *self.long_ago] if "[604800s]" in question else self.series
+            )
         if function == "timestamp":
             return nameless(self.series, lambda _: self.seen) if self.is_current else []
         if "timestamp(" in question:

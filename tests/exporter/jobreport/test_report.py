@@ -197,6 +197,15 @@ def test_an_earlier_run_of_the_id_is_told_and_its_cpu_time_taken_off():
     assert any(at == START and "batch_job_cpu_seconds_total" in text for text, at in server.asked)
 
 
+def test_an_id_that_somebody_else_had_before_is_the_latter_ones():
+    server = FakePrometheus(
+        job_series(values=values_of(), user="bob", name="new"), seen=END, firsts=START - 90_000
+    )
+    server.long_ago = job_series(user="ann", name="old", account="gone")
+    [report] = ask_all(server, QUESTION).reports
+    assert dict(report.info) == {"user": "bob", "name": "new"}
+
+
 def test_an_end_before_the_start_is_of_an_earlier_run():
     server = FakePrometheus(job_series(values=values_of(end=START - 60)), seen=NOW - 5, is_current=False)
     [report] = ask_all(server, QUESTION).reports

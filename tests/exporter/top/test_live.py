@@ -260,6 +260,15 @@ def test_what_is_wrong_is_one_line(words, status, said, capsys):
     assert error.count("\n") == 1
 
 
+def test_a_daemon_that_does_not_answer_us_is_no_reason_to_look_ourselves(daemon, monkeypatch, capsys):
+    monkeypatch.setenv("JOBFEATURES_WEB_LISTEN_ADDRESS", daemon.url.split("/")[2])
+    assert main(["top", "--once"]) == 0
+    assert daemon.url in capsys.readouterr().out
+    daemon.status = 401
+    assert main(["top", "--once"]) == 1
+    assert "say --url https://" in capsys.readouterr().err
+
+
 def test_without_rich_the_table_is_printed_once_and_it_is_said_what_to_install(daemon):
     code = (
         "import sys; sys.modules['rich'] = None; sys.modules['rich.console'] = None\n"
