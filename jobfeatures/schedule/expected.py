@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobfeatures.errors import shown
 from jobfeatures.schedule.choosing import ScheduleError
 from jobfeatures.schedule.eet import Mode, ShareError, compute_ends
 from jobfeatures.schedule.jobs import MOST, Array
@@ -130,8 +131,8 @@ def _compute(part: Part, demand: Demand) -> Array:
             ends += compute_ends(arrivals[mine], requests[mine], runtimes[mine], share, part.mode)
         except ShareError:
             raise ScheduleError(
-                f"user {part.users[place]} has a share of 0 {demand.resource}, and jobs that ask for some: "
-                "they would never end"
+                f"user {shown(part.users[place])} has a share of 0 {demand.resource}, and jobs that ask "
+                "for some: they would never end"
             ) from None
     try:
         return np.array(ends, dtype=np.float64 if part.mode is Mode.FLUID else np.int64)

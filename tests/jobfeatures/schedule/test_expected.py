@@ -78,7 +78,7 @@ def test_fractions_of_a_second_are_rounded_up_but_not_where_time_is_fluid():
 
 
 def test_a_share_of_nothing_is_told_by_user():
-    with pytest.raises(ScheduleError, match="user u1 has a share of 0 cpu"):
+    with pytest.raises(ScheduleError, match="user 'u1' has a share of 0 cpu"):
         compute_part(part_of([[(0, 1, 1)], [(0, 1, 1)]], shares=[1, 0]))
 
 

@@ -145,7 +145,7 @@ def test_nobody_left_is_told(write):
 
 def test_a_share_of_nothing_is_an_error_in_pieces_too(halves):
     rules = ShareRules(users={"3": {"cpu": 0}}, default={"cpu": 1000})
-    with pytest.raises(ScheduleError, match="user 3 has a share of 0 cpu"):
+    with pytest.raises(ScheduleError, match="user '3' has a share of 0 cpu"):
         evaluate_partitions(halves[1:], Options(rules=rules), read)
 
 
@@ -160,7 +160,7 @@ def test_dask_runs_the_same_functions_on_workers_of_its_own(halves):
         distributed.Client(cluster) as client,
     ):
         found = evaluate_partitions(parts, Options(), read, runner=client, hands=5)
-        with pytest.raises(ScheduleError, match="user 3 has a share of 0 cpu"):
+        with pytest.raises(ScheduleError, match="user '3' has a share of 0 cpu"):
             evaluate_partitions(
                 parts, Options(rules=ShareRules(users={"3": {"cpu": 0}})), read, runner=client
             )
