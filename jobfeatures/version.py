@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from functools import cache
-from importlib import metadata, resources
 
 from jobfeatures import __version__
 
+# Files are opened by their place: importlib's metadata and resources take 2 MB, and the daemon asks too.
+HERE = os.path.dirname(os.path.abspath(__file__))
 REVISION_FILE = "revision.txt"  # beside this file, written where packages are built
 _REVISION = re.compile(r"[0-9a-f]{7,64}\Z")
 
@@ -16,7 +19,7 @@ _REVISION = re.compile(r"[0-9a-f]{7,64}\Z")
 def find_revision() -> str:
     """Return the commit that this was built from; empty where neither the package nor pip has noted it."""
     try:
-        noted = resources.files("jobfeatures").joinpath(REVISION_FILE).read_text(encoding="ascii").strip()
+        noted = _read(f"{HERE}/{REVISION_FILE}").strip()
     except (OSError, ValueError):
         noted = _installed_from()
     return noted if _REVISION.match(noted) else ""
@@ -24,14 +27,17 @@ def find_revision() -> str:
 
 def _installed_from() -> str:
     """Return the commit that pip installed. Source: PEP 610, direct_url.json."""
-    import json
-
+    beside = f"{os.path.dirname(HERE)}/jobfeatures_exporter-{__version__}.dist-info"
     try:
-        text = metadata.distribution("jobfeatures-exporter").read_text("direct_url.json")
-        found = json.loads(text or "{}").get("vcs_info", {}).get("commit_id", "")
-    except (metadata.PackageNotFoundError, OSError, ValueError, AttributeError):
+        found = json.loads(_read(f"{beside}/direct_url.json")).get("vcs_info", {}).get("commit_id", "")
+    except (OSError, ValueError, AttributeError):
         return ""
     return found if isinstance(found, str) else ""
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read(65536)
 
 
 def format_version(program: str) -> str:

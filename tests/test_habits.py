@@ -71,12 +71,12 @@ def test_the_version_is_said_as_other_exporters_say_it(program):
         (None, ""),
     ],
 )
-def test_the_revision_is_what_pip_noted(monkeypatch, noted, revision):
-    class Distribution:
-        def read_text(self, name):
-            return {"direct_url.json": noted}[name]
-
-    monkeypatch.setattr(version.metadata, "distribution", lambda _name: Distribution())
+def test_the_revision_is_what_pip_noted(monkeypatch, tmp_path, noted, revision):
+    if noted is not None:
+        folder = tmp_path / f"jobfeatures_exporter-{__version__}.dist-info"
+        folder.mkdir()
+        (folder / "direct_url.json").write_text(noted)
+    monkeypatch.setattr(version, "HERE", str(tmp_path / "jobfeatures"))
     version.find_revision.cache_clear()
     try:
         assert version.find_revision() == revision
@@ -96,7 +96,7 @@ def test_packages_note_the_revision_where_the_programs_look_for_it(tmp_path, mon
     subprocess.run(["git", "init", "-q", str(checkout)], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
     note_revision(checkout, target)
-    monkeypatch.setattr(version.resources, "files", lambda _package: target / "jobfeatures")
+    monkeypatch.setattr(version, "HERE", str(target / "jobfeatures"))
     version.find_revision.cache_clear()
     try:
         assert re.fullmatch(r"[0-9a-f]{40}", version.find_revision())

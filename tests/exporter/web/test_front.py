@@ -143,6 +143,7 @@ def test_the_daemon_of_a_node_has_in_memory_only_what_it_needs():
     assert "exporter.daemon" in loaded
     unneeded = {
         *("numpy", "matplotlib", "yaml", "bcrypt", "rich", "tqdm"),
+        *("importlib.metadata", "importlib.resources"),  # 2 MB
         *("exporter.cluster.controller", "exporter.cluster.livequality", "exporter.ingest.serve"),
         *("exporter.web.webconfig", "exporter.web.basicauth", "exporter.sonar.output"),
         *("jobfeatures.publish.http.server", "jobfeatures.schedule.live", "jobfeatures.simulate"),
