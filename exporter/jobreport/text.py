@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import tzinfo
 
-from exporter.cells import align, clean, fit
+from exporter.cells import align, clean, fit, width_of
 from exporter.jobreport.figures import JobReport, NodeUse
 from exporter.jobreport.hints import find_hints
 from exporter.web.pages.units import (
@@ -27,6 +28,14 @@ _GOOD, _MIDDLING, _POOR, _BOLD, _PLAIN = "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x
 J_PER_KWH = 3_600_000.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    label: str
+    text: str
+    share: float | None = None
+    is_use: bool = True  # and more of it is better
+
+
 def format_reports(
     reports: Sequence[JobReport],
     *,
@@ -42,9 +51,12 @@ def format_reports(
 
 
 def _one(report: JobReport, tz: tzinfo | None, is_terminal: bool) -> list[str]:
-    rows = [(label, text) for label, text in _rows(report, tz, is_terminal) if text]
-    wide = max(len(label) for label, _ in rows)
-    lines = [f"{_bold(label.ljust(wide), is_terminal)}  {text}" for label, text in rows]
+    rows = [row for row in _rows(report, tz) if row.text]
+    wide = max(len(row.label) for row in rows)
+    barred = max((width_of(row.text) for row in rows if row.share is not None), default=0)
+    lines = [
+        f"{_bold(row.label.ljust(wide), is_terminal)}  {_with_bar(row, barred, is_terminal)}" for row in rows
+    ]
     if len(report.nodes) > 1:
         lines += ["", *_node_table(report)]
     cards = _card_lines(report)
@@ -58,7 +70,7 @@ def _one(report: JobReport, tz: tzinfo | None, is_terminal: bool) -> list[str]:
     return lines
 
 
-def _rows(report: JobReport, tz: tzinfo | None, is_terminal: bool) -> list[tuple[str, str]]:
+def _rows(report: JobReport, tz: tzinfo | None) -> list[_Row]:
     info = {name: fit(text, 60) for name, text in report.info.items()}
     job = f"{report.batch_system} {fit(report.job_id, 60)}"
     if "array_job_id" in info:
@@ -74,19 +86,19 @@ def _rows(report: JobReport, tz: tzinfo | None, is_terminal: bool) -> list[tuple
     )
     state = report.state.lower().replace("_", " ") or ("running" if report.is_running else "ended")
     return [
-        ("Job", job),
-        ("Name", info.get("name", "")),
-        ("User", who),
-        ("State", state + (", figures so far" if report.is_running else "")),
-        ("Start", "" if report.start_secs is None else format_time(report.start_secs, tz)),
-        ("End", "" if report.end_secs is None else format_time(report.end_secs, tz)),
-        ("Time", _time(report, is_terminal)),
-        ("CPUs", _cpus(report, is_terminal)),
-        ("Memory", _memory(report, is_terminal)),
-        ("GPUs", _gpus(report, is_terminal)),
-        ("Energy", _energy(report)),
-        ("Storage", _storage(report)),
-        ("Wasted", _wasted(report)),
+        _Row("Job", job),
+        _Row("Name", info.get("name", "")),
+        _Row("User", who),
+        _Row("State", state + (", figures so far" if report.is_running else "")),
+        _Row("Start", "" if report.start_secs is None else format_time(report.start_secs, tz)),
+        _Row("End", "" if report.end_secs is None else format_time(report.end_secs, tz)),
+        _Row("Time", _time(report), report.time_share, is_use=False),
+        _Row("CPUs", _cpus(report), report.cpu_share),
+        _Row("Memory", _memory(report), report.memory_share),
+        _Row("GPUs", _gpus(report), report.gpu_share),
+        _Row("Energy", _energy(report)),
+        _Row("Storage", _storage(report)),
+        _Row("Wasted", _wasted(report)),
     ]
 
 
@@ -98,41 +110,39 @@ def _next(restarts: str) -> str:
     )
 
 
-def _time(report: JobReport, is_terminal: bool) -> str:
+def _time(report: JobReport) -> str:
     if report.elapsed_secs is None:
         return ""
     text = format_span(report.elapsed_secs)
     limit = report.wall_limit_secs
     if limit is not None:
         text += ", without a limit" if math.isinf(limit) else f" of {format_span(limit)}"
-    return text + _part(report.time_share, is_terminal, is_use=False)
+    return text + _part(report.time_share)
 
 
-def _cpus(report: JobReport, is_terminal: bool) -> str:
+def _cpus(report: JobReport) -> str:
     if report.allocated_cpus is None and report.cpu_secs is None:
         return ""
     used = UNKNOWN if report.cpus_used is None else format_figure(report.cpus_used)
     given = UNKNOWN if report.allocated_cpus is None else format_figure(report.allocated_cpus)
-    return f"{used} of {given} in use on average{_part(report.cpu_share, is_terminal)}"
+    return f"{used} of {given} in use on average{_part(report.cpu_share)}"
 
 
-def _memory(report: JobReport, is_terminal: bool) -> str:
+def _memory(report: JobReport) -> str:
     if report.memory_peak is None and report.allocated_memory is None:
         return ""
     used = UNKNOWN if report.memory_peak is None else format_bytes(report.memory_peak)
     given = UNKNOWN if report.allocated_memory is None else format_bytes(report.allocated_memory)
-    return f"{used} of {given} at the highest{_part(report.memory_share, is_terminal)}"
+    return f"{used} of {given} at the highest{_part(report.memory_share)}"
 
 
-def _gpus(report: JobReport, is_terminal: bool) -> str:
+def _gpus(report: JobReport) -> str:
     if report.gpu_count is None:
         return ""
     used = UNKNOWN
     if report.gpu_secs is not None and report.elapsed_secs:
         used = format_figure(report.gpu_secs / report.elapsed_secs)
-    return (
-        f"{used} of {format_figure(report.gpu_count)} in use on average{_part(report.gpu_share, is_terminal)}"
-    )
+    return f"{used} of {format_figure(report.gpu_count)} in use on average{_part(report.gpu_share)}"
 
 
 def _energy(report: JobReport) -> str:
@@ -167,16 +177,18 @@ def _wasted(report: JobReport) -> str:
     return ", ".join(parts)
 
 
-def _part(share: float | None, is_terminal: bool, *, is_use: bool = True) -> str:
-    """Return a share in percent, with a bar on a terminal."""
-    if share is None:
-        return ""
-    text = f" ({format_share(share)})"
-    if not is_terminal:
-        return text
-    full = min(BAR_COLUMNS, max(0, round(share * BAR_COLUMNS)))
-    colour = "" if not is_use else _GOOD if share >= 0.7 else _MIDDLING if share >= 0.3 else _POOR
-    return f"{text} {colour}{'█' * full}{'░' * (BAR_COLUMNS - full)}{_PLAIN if colour else ''}"
+def _part(share: float | None) -> str:
+    return "" if share is None else f" ({format_share(share)})"
+
+
+def _with_bar(row: _Row, wide: int, is_terminal: bool) -> str:
+    """Return the text of a row, on a terminal with a bar of its share in one column with the others."""
+    if row.share is None or not is_terminal:
+        return row.text
+    full = min(BAR_COLUMNS, max(0, round(row.share * BAR_COLUMNS)))
+    colour = "" if not row.is_use else _GOOD if row.share >= 0.7 else _MIDDLING if row.share >= 0.3 else _POOR
+    bar = f"{colour}{'█' * full}{'░' * (BAR_COLUMNS - full)}{_PLAIN if colour else ''}"
+    return f"{row.text}{' ' * (wide - width_of(row.text))}  {bar}"
 
 
 def _bold(text: str, is_terminal: bool) -> str:
