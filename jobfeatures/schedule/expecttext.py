@@ -196,7 +196,7 @@ def _why(found: Expectation, words: Words) -> Iterator[str]:
             yield f"    {_ahead(each, words)}"
         more = found.ahead_jobs - len(found.ahead)
         if more:
-            yield f"    and {more} more before these"
+            yield f"    and {more:,} more before these"
     if asked.is_whole_array:
         yield f"- {_escaped(facts.array_id)} is an array. This is of its last task, behind all others of it."
     if asked.components > 1:
@@ -210,10 +210,14 @@ def _taken(found: Expectation) -> str:
     least, most = (None if each is None else each / 3600 for each in found.taken_cpu_secs)
     assert least is not None  # noqa: S101  # only the second may be
     if most is None:
-        return f"at least {least:,.4g} core hours"
+        return f"at least {_hours(least)} core hours"
     if abs(most - least) < 1e-9:
-        return f"{most:,.4g} core hours"
-    return f"{least:,.4g} to {most:,.4g} core hours"
+        return f"{_hours(most)} core hours"
+    return f"{_hours(least)} to {_hours(most)} core hours"
+
+
+def _hours(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _ahead(each: Ahead, words: Words) -> str:

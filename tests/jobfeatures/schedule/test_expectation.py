@@ -242,6 +242,12 @@ def test_components_are_told_of():
     assert "one of 2 components" in shown(found)
 
 
+def test_many_hours_are_said_in_digits():
+    earlier = job("1", NOW - 9, cpus=1000, limit_secs=36_000_000)
+    text = shown(expect([earlier, job("2", NOW)], "2"))
+    assert "had 0 to 10,000,033 core hours of" in text
+
+
 def test_millions_of_tasks_take_no_time_and_leave_no_upper_bound():
     arrays = [job(str(n), NOW - 9, array_id=str(n), task=0, tasks=10**9) for n in range(10, 40)]
     found = expect([*arrays, job("99", NOW - 5)], "99")
