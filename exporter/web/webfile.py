@@ -11,7 +11,7 @@ import threading
 from exporter.web.tlscontext import make_context
 from exporter.web.webconfig import ClientAuth, WebOptions, parse_web_config
 from jobfeatures.errors import ConfigurationError, ParseError
-from jobfeatures.publish.tls import Stamps, look_at
+from jobfeatures.publish.tls import Stamps, look_at, open_at_once
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class WebFile:
 
 def _content(path: str) -> bytes:
     try:
-        with open(path, "rb", opener=_open) as file:
+        with open(path, "rb", opener=open_at_once) as file:
             return file.read(MAX_READ_BYTES)
     except OSError as error:
         raise ParseError(f"cannot be read: {error.strerror}", source=path) from None
@@ -99,10 +99,6 @@ def _pem_files(options: WebOptions) -> list[str]:
     tls = options.tls
     pems = () if tls is None else (tls.certificate, tls.private_key, tls.client_ca)
     return [pem.path for pem in pems if pem is not None and pem.path]
-
-
-def _open(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe there would be waited for
 
 
 def _check_kept(old: WebOptions, new: WebOptions, source: str) -> None:

@@ -89,11 +89,16 @@ def new_context() -> ssl.SSLContext:
 
 def read_pem(path: str) -> bytes:
     """Return what a file of certificates or a key holds. Raises OSError, and ValueError for an empty one."""
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=open_at_once) as file:
         content = file.read(MAX_FILE_BYTES)
     if not content.strip():
         raise ValueError("the file is empty")
     return content
+
+
+def open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for it: there might be a pipe in its place."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:

@@ -307,6 +307,11 @@ def test_a_file_that_cannot_be_read_is_told_in_one_line(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ConfigurationError, match="is empty"):
         WebFile(str(tmp_path / "pipe"))
+    (tmp_path / "pem.yml").write_text(TLS.replace("server.", "pipe."))
+    for name in ("pipe.pem", "pipe.key"):
+        os.mkfifo(tmp_path / name)
+    with pytest.raises(ConfigurationError, match=r"cannot read .*pipe\.pem: the file is empty"):
+        WebFile(str(tmp_path / "pem.yml"))
     with pytest.raises(ConfigurationError, match="cannot be read: Is a directory"):
         WebFile(str(tmp_path))
 
