@@ -127,17 +127,17 @@ def test_an_alert_says_what_it_is_about_and_where_to_read_on(name):
     assert alert["annotations"]["summary"].endswith(".")
     assert alert["annotations"]["description"].rstrip().endswith(".")
     page, _, anchor = alert["annotations"]["runbook_url"].partition("#")
-    headings = re.findall(r"^#+ (.*)$", (ROOT / page).read_text(encoding="utf-8"), re.M)
+    headings = re.findall(r"^#+ (.*)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
     assert anchor in {heading.lower().replace(" ", "-") for heading in headings}, "no such section"
     assert anchor == name.lower()
 
 
 def test_the_runbook_has_no_section_of_an_alert_that_is_gone():
     text = (ROOT / "docs/runbook.md").read_text(encoding="utf-8")
-    assert re.findall(r"^### (\w+)$", text, re.M) == list(
-        dict.fromkeys(re.findall(r"^### (\w+)$", text, re.M))
+    assert re.findall(r"^### (\w+)$", text, re.MULTILINE) == list(
+        dict.fromkeys(re.findall(r"^### (\w+)$", text, re.MULTILINE))
     )
-    assert set(re.findall(r"^### (\w+)$", text, re.M)) == ALERTS.keys()
+    assert set(re.findall(r"^### (\w+)$", text, re.MULTILINE)) == ALERTS.keys()
 
 
 @pytest.mark.parametrize("name", ALERTS)

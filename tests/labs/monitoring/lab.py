@@ -177,10 +177,8 @@ class Lab:
 
         self.exporters[name] = wait(address, 30, f"{name} listens")
 
-    def _start_prometheus(self) -> None:
-        program = shutil.which("prometheus")
-        if program is None:
-            raise RuntimeError("Prometheus is not installed (Debian: prometheus)")
+    def configuration(self) -> dict:
+        """Return what Prometheus is told to scrape."""
         targets = [
             {
                 "targets": [address],
@@ -190,13 +188,18 @@ class Lab:
         ]
         jobs = {"batch_nodes": targets[:-1], "batch_controller": targets[-1:]}
         interval = f"{self.interval_secs:g}s"
-        config = {
+        return {
             "global": {"scrape_interval": interval, "evaluation_interval": interval},
             "rule_files": [str(Path(each).absolute()) for each in self.rules],
             "scrape_configs": [{"job_name": name, "static_configs": each} for name, each in jobs.items()],
         }
+
+    def _start_prometheus(self) -> None:
+        program = shutil.which("prometheus")
+        if program is None:
+            raise RuntimeError("Prometheus is not installed (Debian: prometheus)")
         file = self.directory / "prometheus.yml"
-        file.write_text(json.dumps(config))  # JSON is YAML
+        file.write_text(json.dumps(self.configuration()))  # JSON is YAML
         port = free_port()
         command = [
             program, f"--config.file={file}", f"--storage.tsdb.path={self.directory}/prometheus",

@@ -1,0 +1,339 @@
+"""What nodes cost a Prometheus: series, bytes of samples, index and churn, measured in its own database.
+
+Makes pages with the exporter's own collectors, one a minute, of nodes on which
+jobs of random length start and end for some hours; adds the labels that
+Prometheus adds and what it tells of scrapes; lets ``promtool tsdb
+create-blocks-from openmetrics`` write blocks of it and reads their sizes. With
+--rules it then starts Prometheus on the blocks and times each rule at their
+end. Counters grow by random amounts: what stays the same costs nearly nothing
+and would flatter the result. Made, not measured, are the nodes: 128 CPUs,
+jobs of equal shares and random lengths (exponential, by --minutes).
+
+Usage: python tests/benchmarks/bench_sizing.py [--nodes 10] [--hours 4] [--jobs 8] [--minutes 240] [--gpus 0]
+           [--drop REGEX] [--rules]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TextIO
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import yaml
+
+from exporter.collectors import COLLECTORS
+from exporter.context import Context
+from exporter.page import PageMaker
+from exporter.retention import EndedJob
+from exporter.snapshot import (
+    Accounting,
+    BlockIo,
+    CpuSecs,
+    DiskSample,
+    GpuCard,
+    GpuSample,
+    JobGpu,
+    JobSample,
+    MemoryBytes,
+    NodeSample,
+    ProcessIo,
+    Snapshot,
+)
+from jobfeatures.batch.source import KeeperStatus
+from jobfeatures.features.machine import Machine
+from jobfeatures.model import Job, JobKey, JobState, JobTable, Limits
+from jobfeatures.publish.publisher import PublisherStatus
+from tests.labs.monitoring.lab import free_port
+
+ROOT = Path(__file__).parents[2]
+STEP_SECS = 60
+CPUS = 128
+SHOWN_SECS = 120
+ON_A_NODE = [
+    name for name in COLLECTORS if name not in {"schedule", "cluster", "queue", "processes", "sinks"}
+]
+PRESSURES = [(what, share) for what in ("cpu", "memory", "io") for share in ("some", "full")]
+
+
+class Node:
+    """A node on which always so many jobs run: when one ends the next begins."""
+
+    def __init__(self, number: int, jobs: int, mean_secs: float, gpus: int, begin: int) -> None:
+        self.name = f"node{number:05}"
+        self.rng = random.Random(number)
+        self.mean_secs, self.gpus, self.share = mean_secs, gpus, jobs
+        self.next_id = number * 1_000_000
+        self.begin = begin
+        self.jobs: dict[JobKey, Job] = {}
+        self.samples: dict[JobKey, JobSample] = {}
+        self.ended: dict[JobKey, EndedJob] = {}
+        self.counters: dict[str, float] = {}
+        for _ in range(jobs):
+            self._start(begin)
+
+    def _start(self, now: int) -> None:
+        self.next_id += 1
+        key, cpus = JobKey("slurm", str(self.next_id)), CPUS // self.share
+        self.jobs[key] = Job(
+            key=key, state=JobState.RUNNING, user=f"user{self.rng.randrange(300)}", uid=10_000, account="account",
+            partition="batch", name=f"name{self.rng.randrange(2000)}", start_secs=now, nodes=(self.name,),
+            end_secs=now + max(60, int(self.rng.expovariate(1 / self.mean_secs))), allocated_cpus=cpus,
+            allocated_gpus=self.gpus // self.share or None,
+            limits=Limits(wall_secs=int(4 * self.mean_secs), memory_bytes=2**34),
+        )  # fmt: skip
+        self.samples[key] = JobSample(
+            key=key, accounting=Accounting.CGROUP, uid=10_000, processes=9, threads=24, cpus=cpus, oom_kills=0,
+            memory_limit_hits=0, user_cpu_secs=0.0, system_cpu_secs=0.0, block_io=BlockIo(read_bytes=0, written_bytes=0, reads=0, writes=0),
+            process_io=ProcessIo(read_bytes=0, written_bytes=0, data_read_bytes=0, data_written_bytes=0, data_cancelled_bytes=0),
+            pressure_secs=dict.fromkeys(PRESSURES, 0.0), energy_joules=0.0,
+        )  # fmt: skip
+
+    def step(self, now: int) -> Context:
+        """Let a minute pass; return what the exporter knows then."""
+        for key, job in list(self.jobs.items()):
+            if job.end_secs is not None and job.end_secs <= now:
+                state = replace(job, state=JobState.COMPLETED)
+                self.ended[key] = EndedJob(self.samples.pop(key), state, float(job.end_secs))
+                del self.jobs[key]
+                self._start(now)
+        self.ended = {key: each for key, each in self.ended.items() if now - each.ended_at_secs <= SHOWN_SECS}
+        self.samples = {key: self._grown(sample) for key, sample in self.samples.items()}
+        cards, keys = [self._card(number, now) for number in range(self.gpus)], list(self.jobs)
+        snapshot = Snapshot(
+            taken_at_secs=now + self.rng.random(), duration_secs=self.rng.uniform(0.01, 0.03), node=self._node(),
+            jobs=dict(self.samples), gpus=tuple(cards), gpu_drivers={"nvidia": True} if cards else {},
+            job_gpus=tuple(
+                JobGpu(key=keys[number % len(keys)], uuid=card.card.uuid, allocated=True, busy_secs=card.busy_secs,
+                       energy_joules=card.energy_joules, memory_bytes=card.memory_used_bytes,
+                       ce_util_percent=card.ce_util_percent)
+                for number, card in enumerate(cards)
+            ),
+        )  # fmt: skip
+        table = JobTable(source="slurm", taken_at_secs=now - 15.0, jobs=dict(self.jobs), complete=True)
+        return Context(
+            now_secs=float(now), snapshot=snapshot, jobs=dict(self.jobs), ended=dict(self.ended),
+            machine=Machine(total_cpus=CPUS), publisher=PublisherStatus(len(self.jobs), 0, {"publish": 0, "remove": 0}),
+            sources=(KeeperStatus("slurm", table=table),), node_name=self.name,
+        )  # fmt: skip
+
+    def _count(self, name: str, most: float, digits: int | None = None) -> float:
+        """Let a counter of the node grow by at most so much."""
+        self.counters[name] = round(self.counters.get(name, 0.0) + self.rng.uniform(0, most), digits)
+        return self.counters[name]
+
+    def _grown(self, sample: JobSample) -> JobSample:
+        rng = self.rng
+        anon = rng.randrange(2**32, 2**33) // 4096 * 4096
+        block, io = sample.block_io, sample.process_io
+        assert block is not None
+        assert io is not None
+        user = (sample.user_cpu_secs or 0.0) + round(STEP_SECS * CPUS / self.share * rng.uniform(0.7, 1), 6)
+        return replace(
+            sample,
+            user_cpu_secs=user,
+            system_cpu_secs=(sample.system_cpu_secs or 0.0) + round(rng.random(), 6),
+            energy_joules=(sample.energy_joules or 0.0) + rng.uniform(1000, 9000),
+            memory=MemoryBytes(
+                anon=anon, file=rng.randrange(2**32) // 4096 * 4096, shmem=0, kernel=rng.randrange(2**24), swap=0,
+                charged=anon + rng.randrange(2**32), limit=2**34, peak=2**33,
+            ),
+            block_io=BlockIo(
+                read_bytes=block.read_bytes + 4096 * rng.randrange(2**14), written_bytes=block.written_bytes,
+                reads=block.reads + rng.randrange(999), writes=block.writes,
+            ),
+            process_io=ProcessIo(
+                read_bytes=io.read_bytes + rng.randrange(2**30), written_bytes=io.written_bytes + rng.randrange(2**24),
+                data_read_bytes=io.data_read_bytes + 4096 * rng.randrange(2**14),
+                data_written_bytes=io.data_written_bytes + 4096 * rng.randrange(2**10), data_cancelled_bytes=0,
+            ),
+            pressure_secs={key: round(secs + rng.random(), 6) for key, secs in sample.pressure_secs.items()},
+        )  # fmt: skip
+
+    def _cpu(self, name: str, most: float) -> CpuSecs:
+        modes = {
+            mode: self._count(f"{name} {mode}", most, 2) for mode in ("user", "system", "idle", "iowait")
+        }
+        return CpuSecs(**modes, nice=0.0, irq=0.0, softirq=self._count(f"{name} softirq", 0.5, 2), steal=0.0)
+
+    def _node(self) -> NodeSample:
+        names = ("MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached", "SwapTotal", "SwapFree")
+        stats = tuple(int(self._count(f"disk {number}", 2**12)) for number in range(17))
+        return NodeSample(
+            boot_time_secs=self.begin - 10**6, cpu=self._cpu("all", STEP_SECS * CPUS / 4),
+            cores={number: self._cpu(f"core {number}", STEP_SECS / 4) for number in range(CPUS)},
+            memory_bytes={name: self.rng.randrange(2**38) // 4096 * 4096 for name in names},
+            load1=self.rng.uniform(90, 128), load5=self.rng.uniform(90, 128), load15=self.rng.uniform(90, 128),
+            runnable_entities=self.rng.randrange(200), existing_entities=self.rng.randrange(2000, 2200),
+            disks={"nvme0n1": DiskSample(major=259, minor=0, stats=stats, whole=True)},
+            pressure_secs={each: self._count(f"pressure {each}", 5, 6) for each in PRESSURES},
+            energy_joules={f"package-{number}": self._count(f"package {number}", 20_000) for number in (0, 1)},
+            oom_kills=0,
+        )  # fmt: skip
+
+    def _card(self, number: int, now: int) -> GpuSample:
+        rng = self.rng
+        return GpuSample(
+            card=GpuCard(uuid=f"GPU-{self.name}-{number}", index=number, manufacturer="NVIDIA", model="H200", memory_bytes=2**37),
+            taken_at_secs=now - 5.0, ce_util_percent=rng.randrange(100), busy_secs=self._count(f"busy {number}", STEP_SECS, 2),
+            energy_joules=self._count(f"card {number}", 42_000, 3), memory_used_bytes=rng.randrange(2**37),
+            temperature_celsius=rng.randrange(40, 80), power_watts=rng.uniform(80, 700), power_limit_watts=700.0,
+            ce_clock_mhz=rng.randrange(300, 1980), memory_clock_mhz=3201, performance_state=0, fan_percent=0.0,
+        )  # fmt: skip
+
+
+LINE = re.compile(r"^([A-Za-z_:][\w:]*)(\{(.*)\})? (\S+)$")
+
+
+def pages(
+    nodes: list[Node], begin: int, minutes: int, drop: re.Pattern[str], into: TextIO
+) -> tuple[int, int]:
+    """Write all scrapes of all nodes; return the bytes of one page, and the series of all pages by sum."""
+    maker, page_bytes, samples = PageMaker(ON_A_NODE, [], 0), 0, 0
+    for minute in range(minutes):
+        now = begin + minute * STEP_SECS
+        for node in nodes:
+            text = maker.render(node.step(now), openmetrics=False).decode()
+            page_bytes, count = len(text), 0
+            target = f'job="batch_nodes",instance="{node.name}",node="{node.name}"'
+            for line in text.splitlines():
+                if (found := LINE.match(line)) is None:
+                    continue
+                count += 1
+                if not drop.fullmatch(found[1]):
+                    both = f"{found[3]},{target}" if found[3] else target
+                    into.write(f"{found[1]}{{{both}}} {found[4]} {now}\n")
+                    samples += 1
+            about = {
+                "up": 1, "scrape_duration_seconds": round(node.rng.uniform(0.01, 0.05), 9), "scrape_series_added": 0,
+                "scrape_samples_scraped": count, "scrape_samples_post_metric_relabeling": count,
+            }  # fmt: skip
+            into.writelines(f"{name}{{{target}}} {value} {now}\n" for name, value in about.items())
+            samples += len(about)
+    into.write("# EOF\n")
+    return page_bytes, samples
+
+
+def read_blocks(data: Path) -> dict[str, int]:
+    """Return the sums over all blocks: series and samples, bytes of chunks and index."""
+    found = {"blocks": 0, "series": 0, "samples": 0, "chunks_bytes": 0, "index_bytes": 0}
+    for meta in data.glob("*/meta.json"):
+        stats = json.loads(meta.read_text())["stats"]
+        found["blocks"] += 1
+        found["series"] += stats["numSeries"]
+        found["samples"] += stats["numSamples"]
+        found["chunks_bytes"] += sum(path.stat().st_size for path in meta.parent.glob("chunks/*"))
+        found["index_bytes"] += (meta.parent / "index").stat().st_size
+    return found
+
+
+@contextlib.contextmanager
+def prometheus(data: Path) -> Iterator[str]:
+    """Run Prometheus on a database; yield its address."""
+    config, port = data.parent / "empty.yml", free_port()
+    config.write_text("{}")
+    command = [
+        "prometheus", f"--config.file={config}", f"--storage.tsdb.path={data}", f"--web.listen-address=127.0.0.1:{port}",
+        "--storage.tsdb.retention.time=10y", "--query.timeout=10m", "--query.max-samples=500000000",
+    ]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            address = f"http://127.0.0.1:{port}"
+            for _ in range(300):
+                with contextlib.suppress(OSError):
+                    urllib.request.urlopen(f"{address}/-/ready", timeout=5).close()
+                    break
+                time.sleep(0.2)
+            yield address
+        finally:
+            process.terminate()
+
+
+def time_rules(data: Path, at: int) -> list[tuple[str, float, int]]:
+    """Return each rule that reads what exporters show: its name, seconds, and how many series it gives."""
+    found = []
+    with prometheus(data) as address:
+        for file in sorted((ROOT / "grafana/rules").glob("*.yml")):
+            for group in yaml.safe_load(file.read_text())["groups"]:
+                for rule in group["rules"]:
+                    if ":" in rule["expr"].replace("::", "") and re.search(r"\w:\w", rule["expr"]):
+                        continue  # reads what other rules recorded, which is not there
+                    query = urllib.parse.urlencode({"query": rule["expr"], "time": at})
+                    begin = time.perf_counter()
+                    with urllib.request.urlopen(f"{address}/api/v1/query?{query}", timeout=600) as response:
+                        result = json.load(response)["data"]["result"]
+                    found.append(
+                        (rule.get("record") or rule["alert"], time.perf_counter() - begin, len(result))
+                    )
+    return found
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--nodes", type=int, default=10)
+    parser.add_argument("--hours", type=float, default=4)
+    parser.add_argument("--jobs", type=int, default=8, help="on a node at any time")
+    parser.add_argument("--minutes", type=float, default=240, help="that a job takes, on average")
+    parser.add_argument("--gpus", type=int, default=0, help="on a node")
+    parser.add_argument("--drop", default="", help="metrics to drop, as metric_relabel_configs does")
+    parser.add_argument("--rules", action="store_true", help="time the rules too")
+    arguments = parser.parse_args()
+    for program in ("prometheus", "promtool"):
+        if shutil.which(program) is None:
+            parser.exit(1, f"{program} is not installed (Debian: prometheus)\n")
+    minutes = int(arguments.hours * 60)
+    begin = int(time.time()) // 7200 * 7200 - minutes * STEP_SECS - 7200
+    nodes = [
+        Node(number, arguments.jobs, arguments.minutes * 60, arguments.gpus, begin)
+        for number in range(1, arguments.nodes + 1)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        exposition, data = Path(folder) / "scrapes.txt", Path(folder) / "data"
+        with exposition.open("w", encoding="utf-8") as into:
+            page_bytes, samples = pages(nodes, begin, minutes, re.compile(arguments.drop), into)
+        created = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(exposition), str(data)]
+        subprocess.run(created, check=True, stdout=subprocess.DEVNULL)
+        exposition.unlink()
+        found = read_blocks(data)
+        assert found["samples"] == samples, "a sample is lost"
+        count, hours = arguments.nodes, arguments.hours
+        started = sum(node.next_id % 1_000_000 - arguments.jobs for node in nodes)
+        print(
+            f"{count} nodes, {arguments.jobs} jobs each, {arguments.gpus} GPUs, {hours:g} h, {found['blocks']} blocks"
+        )
+        print(f"page                      {page_bytes:12,} bytes")
+        print(f"series a scrape and node  {samples / count / minutes:12,.1f}")
+        print(f"series a node and block   {found['series'] / count / found['blocks']:12,.1f}")
+        print(f"jobs begun a node and hour{started / count / hours:12,.2f}")
+        print(f"chunks, a sample          {found['chunks_bytes'] / samples:12,.2f} bytes")
+        print(f"index, a series and block {found['index_bytes'] / found['series']:12,.1f} bytes")
+        per_day = (found["chunks_bytes"] + found["index_bytes"]) / count / hours * 24
+        print(f"samples a node and day    {samples / count / hours * 24:12,.0f}")
+        print(f"bytes a node and day      {per_day:12,.0f}")
+        if arguments.rules:
+            timed = time_rules(data, begin + (minutes - 1) * STEP_SECS)
+            print(
+                f"rules that read exporters' series: {len(timed)}, {sum(each[1] for each in timed):.2f} s in all"
+            )
+            for name, secs, count in sorted(timed, key=lambda each: -each[1])[:8]:
+                print(f"  {name:45} {secs:8.3f} s {count:8,} series")
+
+
+if __name__ == "__main__":
+    main()
