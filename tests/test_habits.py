@@ -341,3 +341,58 @@ def test_ctrl_c_ends_what_waits_for_an_answer_with_one_line_and_130(program, wor
             process.send_signal(signal.SIGINT)
             _, error = process.communicate(timeout=30)
     assert (process.returncode, error.decode()) == (130, f"{program}: interrupted\n")
+
+
+STATUSES = [
+    ("jobfeatures", ["get", "total_cpu"], 1),
+    ("jobfeatures", ["remaining"], 1),
+    ("jobfeatures", ["show", "999"], 1),
+    ("jobfeatures", ["drain", "show"], 0),
+    ("jobfeatures", ["drain", "cancel"], 1),
+    ("jobfeatures", ["victims", "--cores", "1", "--metrics", "http://127.0.0.1:1/metrics"], 1),
+    ("jobfeatures", ["report", "--used-cpu", "1"], 2),
+    ("jobfeatures", ["check", "/no/such/folder"], 2),
+    ("jobfeatures", ["swf", "check", "GOOD"], 0),
+    ("jobfeatures", ["swf", "check", "BAD"], 1),
+    ("jobfeatures", ["swf", "check", "/no/such/log"], 2),
+    ("jobfeatures", ["convert", "GOOD", "/dev/null", "--to", "swf"], 0),
+    ("jobfeatures", ["convert", "/no/such/log", "/dev/null", "--to", "swf"], 2),
+    ("jobfeatures", ["schedule", "/no/such/log"], 2),
+    ("jobfeatures", ["expect", "77", "--log", "GOOD"], 1),
+    ("jobfeatures", ["simulate", "/no/such/log", "--policy", "fifo"], 2),
+    ("jobfeatures", ["replay", "GOOD", "--dry-run"], 0),
+    ("jobfeatures", ["replay", "/no/such/log", "--dry-run"], 2),
+    ("jobfeatures-exporter", ["check-config"], 0),
+    ("jobfeatures-exporter", ["check-config", "--config.file", "BAD"], 2),
+    ("jobfeatures-exporter", ["serve", "--config.file", "BAD"], 2),
+    ("jobfeatures-exporter", ["demo", "--duration", "soon"], 2),
+    ("jobfeatures-exporter", ["validate", "BAD"], 1),
+    ("jobfeatures-exporter", ["validate", "/no/such/file"], 2),
+    ("jobfeatures-exporter", ["report", "1", "--prometheus", "http://127.0.0.1:1"], 1),
+    ("jobfeatures-exporter", ["top", "--once", "--url", "http://127.0.0.1:1/metrics"], 1),
+    ("jobfeatures-exporter", ["sample", "--cluster", "c.example.org", "--sample.interval", "never"], 2),
+]
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "status"),
+    STATUSES,
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_command_ends_with_the_status_that_is_documented(program, words, status, tmp_path):
+    good, bad = tmp_path / "good.swf", tmp_path / "bad.swf"
+    header = "; Version: 2.2\n; MaxProcs: 8\n; MaxNodes: 8\n; UnixStartTime: 0\n; TimeZoneString: UTC\n"
+    good.write_text(header + "".join(swf_line(number) for number in range(1, 5)))
+    bad.write_text("neither settings nor a log\n")
+    keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    environ = {
+        **keep,
+        "JOBFEATURES_FEATURES_ROOT": str(tmp_path / "features"),
+        "JOBFEATURES_CONFIG_FILE": os.devnull,
+    }
+    given = [{"GOOD": str(good), "BAD": str(bad)}.get(word, word) for word in words]
+    done = run(program, *given, env=environ, cwd=Path(__file__).parents[1])
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    if status == 2:
+        assert done.stderr.startswith(f"{program}: ") or "check" in words
