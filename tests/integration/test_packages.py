@@ -108,9 +108,11 @@ def test_a_deb_is_installed_upgraded_removed_and_purged(packages, older_deb, deb
     assert "rror" not in said
     assert debian.run("dpkg", "-V", NAME).split() == ["??5??????", "c", f"/{ETC}/config.toml"]
 
-    assert debian.run("jobfeatures-exporter", "--version").split()[:2] == [NAME, version]
+    assert debian.run("jobfeatures-exporter", "--version").startswith(
+        f"{NAME}, version {version} (revision: "
+    )
     assert "web.listen_address = 127.0.0.1:0\n" in debian.run("jobfeatures-exporter", "check-config")
-    assert debian.run("jobfeatures", "--version").split()[1] == version
+    assert debian.run("jobfeatures", "--version").startswith(f"jobfeatures, version {version} (revision: ")
     with subprocess.Popen(
         debian.command("jobfeatures-exporter", "serve"),
         stderr=subprocess.PIPE,
