@@ -235,6 +235,8 @@ def test_with_right_estimates_the_head_starts_at_its_shadow_time_at_the_latest(j
     starts = run_pool(jobs, Policy.EASY)
     for place, job in enumerate(jobs):
         came_first = max([job.submit, *starts[:place]])  # the head from here on, if it has to wait
+        if any(starts[other] == came_first and not each.runtime for other, each in enumerate(jobs[:place])):
+            continue  # others may have gone before the head of that instant, which had to wait for one of no time
         running = [
             (starts[other] + each.runtime, each.parts)
             for other, each in enumerate(jobs)
