@@ -213,6 +213,34 @@ def test_the_page_is_seen_by_who_logs_in_and_shows_the_jobs(seen, shared, tmp_pa
         browser.close()
 
 
+def test_it_reads_its_configuration_again_when_systemd_says_so(seen):
+    before, after = seen["reloaded"]
+    assert before[0] == after[0] == 1
+    assert after[1] > before[1]
+
+
+def test_an_upgrade_restarts_a_service_that_runs_and_starts_none_that_does_not(seen):
+    found = seen["upgraded"]
+    states = {
+        name: set(found[name]) - {pid_of(found[name])} for name in ("before", "running", "stopped", "started")
+    }
+    running = {"active", "enabled"}
+    assert states == {
+        "before": running,
+        "running": running,
+        "stopped": {"inactive", "enabled"},
+        "started": running,
+    }
+    assert found["answers"]
+    assert pid_of(found["running"]) != pid_of(found["before"])
+    assert pid_of(found["stopped"]) == "0"
+
+
+def pid_of(about):
+    [pid] = [word for word in about if word.isdigit()]
+    return pid
+
+
 def test_removed_it_leaves_configuration_state_and_accounts_and_nothing_that_runs(seen, changed):
     assert seen["removed"]["unit"] == ["LoadState=not-found", "ActiveState=inactive"]
     assert seen["removed"]["left"] == seen["removed"]["processes"] == []

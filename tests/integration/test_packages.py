@@ -1,4 +1,4 @@
-"""The packages on a clean Debian 12: installed, run, upgraded, removed."""
+"""The packages on a clean Debian 12: installed, run, upgraded, removed; under its systemd: test_end_to_end.py."""
 
 from __future__ import annotations
 
@@ -36,12 +36,6 @@ def staged(packages, tmp_path_factory):
     folder = tmp_path_factory.mktemp("staged") / "files"
     subprocess.run(["dpkg-deb", "-R", packages.deb, folder], check=True)
     return folder
-
-
-@pytest.fixture(scope="module")
-def plain_deb(staged, tmp_path_factory):
-    """Return the package without compression, which costs a slow machine most of its time."""
-    return wrap(staged, tmp_path_factory.mktemp("plain") / "plain.deb")
 
 
 @pytest.fixture(scope="module")
@@ -157,46 +151,6 @@ def test_units_are_enabled_by_nobody_but_the_administrator_and_disabled_at_the_e
     assert (wanted / "jobfeatures-exporter.service").is_symlink()
     debian.run("dpkg", "-r", NAME)
     assert not (wanted / "jobfeatures-exporter.service").is_symlink()
-
-
-UNDER_SYSTEMD = """\
-set -e
-about() { systemctl show -p ActiveState,MainPID --value jobfeatures-exporter | paste -sd' '; }
-dpkg -i /mnt/older.deb
-echo "1 $(about)"
-systemctl enable --now jobfeatures-exporter
-echo "2 $(about)"
-python3.11 -c 'import urllib.request as u; print(u.urlopen("http://127.0.0.1:9819/metrics").read().decode())'
-dpkg -i /mnt/plain.deb
-echo "3 $(about)"
-systemctl stop jobfeatures-exporter
-dpkg -i /mnt/plain.deb
-echo "4 $(about)"
-systemctl start jobfeatures-exporter
-dpkg -r jobfeatures-exporter
-echo "5 $(about)"
-ls -d /run/jobfeatures /etc/systemd/system/multi-user.target.wants/jobfeatures* || echo 6 gone
-"""
-
-
-def test_a_service_is_started_by_the_administrator_restarted_by_an_upgrade_and_stopped_by_removal(
-    older_deb, plain_deb, debian, tmp_path
-):
-    """A clean Debian 12 with its own systemd as process 1."""
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    for deb in (older_deb, plain_deb):
-        shutil.copy(deb, shared)
-    said = debian.boot(UNDER_SYSTEMD, shared)
-    # MainPID comes first
-    states = dict(re.findall(r"(?m)^(\d) (.+)$", said))
-    assert states["1"] == "0 inactive"
-    assert re.fullmatch(r"[1-9]\d* active", states["2"])
-    assert "\nbatch_exporter_build_info{" in said
-    assert re.fullmatch(r"[1-9]\d* active", states["3"])
-    assert states["3"] != states["2"]
-    assert states["4"] == states["5"] == "0 inactive"
-    assert states["6"] == "gone"
 
 
 def test_hooks_run_where_the_package_puts_them(packages, debian):

@@ -96,7 +96,7 @@ def test_a_wrong_setting_is_not_tried_again_and_a_hanging_service_is_ended(name)
     assert unit["Type"] == "notify"
     assert unit["RestartPreventExitStatus"] == "2"
     assert float(unit["WatchdogSec"]) > 0
-    assert unit["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert unit["ExecReload"] == '/bin/sh -c "kill -HUP ${MAINPID}"'
 
 
 def test_what_jobs_read_outlasts_the_service():

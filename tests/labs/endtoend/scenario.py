@@ -293,6 +293,40 @@ def healthy() -> object:
     }
 
 
+def reloaded() -> object:
+    """Return whether and when the configuration was last read, before and after a reload."""
+
+    def known() -> list[float]:
+        page = get("/metrics")[1].decode()
+        names = ("successful", "success_timestamp_seconds")
+        return [
+            float(re.search(rf"(?m)^batch_exporter_config_last_reload_{name} (\S+)$", page)[1])
+            for name in names
+        ]
+
+    before = known()
+    run("systemctl", "reload", NODE)
+    return [before, until(lambda: (now := known())[1] > before[1] and now, "the configuration read again")]
+
+
+def upgraded() -> object:
+    """Install the package once more, while the service runs and while it does not; then let it run."""
+    [package] = FOLDER.glob("*.deb")
+    found = {"before": about()}
+    run("dpkg", "-i", package)
+    found["running"] = about()
+    answers = until(lambda: get("/metrics")[0] == 200, "the service after an upgrade")
+    run("systemctl", "stop", NODE)
+    run("dpkg", "-i", package)
+    found["stopped"] = about()
+    run("systemctl", "start", NODE)
+    return {**found, "answers": answers, "started": about()}
+
+
+def about() -> list[str]:
+    return run("systemctl", "show", "-p", "ActiveState,MainPID,UnitFileState", "--value", NODE).split()
+
+
 def removed() -> object:
     said = run("apt-get", "remove", "-qy", "jobfeatures-exporter")
     places = [Path("/run/jobfeatures"), *Path("/run/systemd").rglob("jobfeatures*")]
@@ -311,7 +345,8 @@ CHOSEN = (("spool", "7"), ("slurm", "9"))  # one that tells, one with control gr
 ALERT = "BatchJobNearWallLimit"
 server = Prometheus("http://127.0.0.1:9090")
 STEPS = (
-    installed, configured, started, jobs_run, refused, scraped, alerted, shown, page_opened, resolved, healthy, removed,
+    installed, configured, started, jobs_run, refused, scraped, alerted, shown, page_opened, resolved, reloaded, healthy, upgraded,
+    removed,
 )  # fmt: skip
 for step in STEPS:
     began = time.monotonic()
