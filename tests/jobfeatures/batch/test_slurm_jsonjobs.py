@@ -27,7 +27,16 @@ from tests.jobfeatures.batch.slurmshapes import NEWER, newer_document, newer_job
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm" / "json"
 # What scontrol's records are not read for.
-BEYOND_TEXT = {"total_nodes", "total_gpus", "tasks", "reason", "eligible_secs", "planned_secs", "priority", "reservation"}
+BEYOND_TEXT = {
+    "total_nodes",
+    "total_gpus",
+    "tasks",
+    "reason",
+    "eligible_secs",
+    "planned_secs",
+    "priority",
+    "reservation",
+}
 
 
 def document(name: str) -> JsonRecord:
