@@ -22,7 +22,7 @@ from exporter.snapshot import (
     WorkKey,
     kind_of,
 )
-from exporter.webstatus import WebStatus
+from exporter.web.status import WebStatus
 from jobfeatures.batch.source import KeeperStatus, SourceStatus
 from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.features.machine import Machine

@@ -16,9 +16,8 @@ from exporter.config import DaemonConfig
 from exporter.context import Context, LastReload
 from exporter.nodesources import NodeSources, make_site
 from exporter.page import PageMaker
-from exporter.privacykey import make_privacy
+from exporter.privacy.key import make_privacy
 from exporter.rates import CpuRates
-from exporter.reload import Change
 from exporter.retention import EndedJob, Retention
 from exporter.sampling.arrivals import JobArrivals
 from exporter.sampling.descriptors import Unreadable
@@ -26,9 +25,10 @@ from exporter.sampling.gpu.device import Paths
 from exporter.sampling.gpu.monitor import GpuMonitor
 from exporter.sampling.sampler import Sampler
 from exporter.sampling.sysinfo import read_sysinfo
+from exporter.service.reload import Change
+from exporter.service.supervision import describe_sources
 from exporter.snapshot import Accounting, Kind, Snapshot, SysinfoSample
-from exporter.supervision import describe_sources
-from exporter.webstatus import WebStatus
+from exporter.web.status import WebStatus
 from jobfeatures.batch.hooks import NAME as HOOKS
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.drains.drain import machine_shutdown

@@ -9,14 +9,14 @@ import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from exporter.checks import check
 from exporter.collectors import CONTROLLER
 from exporter.config import DaemonConfig, ExporterConfig
 from exporter.daemon import Daemon
-from exporter.permissions import check_features_root
-from exporter.reloader import Reloader
+from exporter.service.checks import check
+from exporter.service.permissions import check_features_root
+from exporter.service.reloader import Reloader
+from exporter.service.supervision import Notifier, keep_telling
 from exporter.snapshot import Kind
-from exporter.supervision import Notifier, keep_telling
 from exporter.web.app import Routes, make_app
 from exporter.web.config import FEATURES
 from exporter.web.listener import Listeners

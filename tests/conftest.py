@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 import pytest
@@ -29,6 +30,16 @@ class FakeClock:
     def advance(self, secs: float) -> None:
         self.now += secs
         self.monotonic += secs
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was():
+    """Take away what a command that ran in this process has set: the next test may look at warnings."""
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    yield
+    root.setLevel(level)
+    root.handlers[:] = [each for each in root.handlers if each in handlers]
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from makepackages.source import note_revision
 from exporter import cli as exporter_cli
 from exporter.collectors import COLLECTORS
 from exporter.exits import EXITS as EXPORTER_EXITS
-from exporter.terminal import has_colours
+from exporter.terminal.colours import has_colours
 from jobfeatures import __version__, version
 from jobfeatures import cli as jobfeatures_cli
 from jobfeatures.exits import EXITS
@@ -280,14 +280,14 @@ def test_long_commands_show_progress_on_a_terminal_and_nowhere_else(program, wor
         sys.executable,
         "-m",
         MODULES[program],
-        *(str(log) if word == "LOG" else word for word in words),
+        *(log.name if word == "LOG" else word for word in words),
     ]
-    quiet = subprocess.run(command, capture_output=True)
+    quiet = subprocess.run(command, capture_output=True, cwd=tmp_path)  # a bar is as wide as a terminal
     assert b"\r" not in quiet.stderr + quiet.stdout
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     try:
-        loud = subprocess.run(command, stdout=subprocess.PIPE, stderr=slave)
+        loud = subprocess.run(command, stdout=subprocess.PIPE, stderr=slave, cwd=tmp_path)
         written = b""
         while select.select([master], [], [], 0.1)[0]:
             written += os.read(master, 65536)

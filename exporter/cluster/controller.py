@@ -19,14 +19,14 @@ from exporter.collectors import collect
 from exporter.config import AUTO, DaemonConfig
 from exporter.context import Context, LastReload
 from exporter.exposition import render
-from exporter.privacykey import make_privacy
-from exporter.reload import Change
+from exporter.privacy.key import make_privacy
+from exporter.service.reload import Change
+from exporter.service.supervision import describe_sources
 from exporter.sonar.cluster import SLURM
 from exporter.sonar.clusterdocuments import add_cluster_documents
 from exporter.sonar.output import make_sender
 from exporter.sonar.sender import Sender
-from exporter.supervision import describe_sources
-from exporter.webstatus import WebStatus
+from exporter.web.status import WebStatus
 from jobfeatures.batch import SYSTEMS, load_module
 from jobfeatures.batch.source import AnswerT, ClusterSource, Keeper
 from jobfeatures.clock import Clock, SystemClock

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from exporter.commands.common import config_of
 from exporter.config import ExporterConfig
-from exporter.privacykey import make_privacy
+from exporter.privacy.key import make_privacy
 from exporter.sonar.node import make_origin
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import JobfeaturesError

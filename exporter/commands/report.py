@@ -9,7 +9,7 @@ import re
 import sys
 import time
 
-from exporter.access import access_of, add_access_flags
+from exporter.remote.access import access_of, add_access_flags
 from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.settings import POSITIVE_DURATION
 
@@ -60,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     from exporter.jobreport.document import make_document
     from exporter.jobreport.finding import AmbiguousJobError
     from exporter.jobreport.text import format_reports
-    from exporter.prometheus import Prometheus
-    from exporter.terminal import has_colours
+    from exporter.remote.prometheus import Prometheus
+    from exporter.terminal.colours import has_colours
     from jobfeatures.progress import shown_count
 
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", arguments.cluster_label):

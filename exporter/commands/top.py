@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from exporter.access import access_of, add_access_flags
+from exporter.remote.access import access_of, add_access_flags
 from jobfeatures.errors import ConfigurationError, SourceError, shown
 from jobfeatures.settings import DEFAULT_FILE, POSITIVE_DURATION
 

@@ -16,7 +16,7 @@ from exporter.collectors import COLLECTORS, jobs
 from exporter.context import Context, forget_unused_labels, job_labels, job_labels_with
 from exporter.exposition import Family, Metric, Sample, labels, render
 from exporter.ingest.nodes import ClusterState, NodeName, NodeState, SonarNodes
-from exporter.privacy import NO_PRIVACY, Privacy
+from exporter.privacy.hiding import NO_PRIVACY, Privacy
 from exporter.snapshot import Kind, kind_of
 from jobfeatures.clock import Clock
 from jobfeatures.model import Job, JobKey, JobState, JobTable, fill_unknown

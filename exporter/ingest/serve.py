@@ -17,7 +17,7 @@ from exporter.ingest.listener import SonarListener, listening
 from exporter.ingest.nodes import SonarNodes
 from exporter.ingest.page import SonarPage
 from exporter.ingest.users import Users
-from exporter.privacykey import make_privacy
+from exporter.privacy.key import make_privacy
 from exporter.snapshot import Kind
 from exporter.web.app import answer_metrics
 from exporter.web.config import SONAR

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from exporter.cells import clean
 from exporter.jobreport.figures import JobReport
+from exporter.terminal.cells import clean
 from exporter.web.pages.units import format_bytes, format_figure, format_share, format_span
 
 SETTLED_SECS = 300.0  # shorter jobs are judged by what killed them alone

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from exporter.cells import align, clean, fit, width_of
 from exporter.jobreport.figures import JobReport, NodeUse
 from exporter.jobreport.hints import find_hints
+from exporter.terminal.cells import align, clean, fit, width_of
 from exporter.web.pages.units import (
     counted,
     format_bytes,

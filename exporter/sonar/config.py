@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exporter.privacyconfig import PrivacyConfig
+from exporter.privacy.config import PrivacyConfig
 from exporter.sampling.sysinfo import SVG, TEXT
 from jobfeatures.formats.sonar.envelopes import CURRENT, SEED
 from jobfeatures.settings import (

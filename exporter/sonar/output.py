@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from exporter.privacykey import make_privacy
+from exporter.privacy.key import make_privacy
 from exporter.sampling.descriptors import Unreadable
 from exporter.sinks import make_sink
 from exporter.sinks.keeper import SinkKeeper

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from exporter.access import Access
 from exporter.config import DaemonConfig
+from exporter.remote.access import Access
 from exporter.top.rows import Look, parse_look
 from jobfeatures.errors import SourceError
 

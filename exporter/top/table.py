@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from exporter.cells import align, fit, width_of
+from exporter.terminal.cells import align, fit, width_of
 from exporter.top.rows import NodeNow, Row
 from exporter.web.pages.units import counted, format_bytes, format_figure, format_span
 

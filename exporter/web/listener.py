@@ -12,7 +12,7 @@ from aiohttp import web
 from exporter.web.config import FEATURES, SONAR, WebConfig
 from exporter.web.hosts import is_loopback, parse_names
 from exporter.web.sockets import take_sockets
-from exporter.webstatus import ListenerStatus, WebStatus
+from exporter.web.status import ListenerStatus, WebStatus
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.http.connections import ENDINGS, ConnectionLimits, Server, Tls
 from jobfeatures.publish.http.opening import Where, accepting

@@ -29,7 +29,7 @@ from exporter.snapshot import (
     StepSample,
     SysinfoSample,
 )
-from exporter.webstatus import ListenerStatus, WebStatus
+from exporter.web.status import ListenerStatus, WebStatus
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.drains.drain import Announced, Drain, Drains
 from jobfeatures.features.machine import Machine

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.cells import width_of
+from exporter.terminal.cells import width_of
 from exporter.top.rows import NAMES, Look, NodeNow, Row, make_node, make_rows, parse_look
 from exporter.top.table import ORDERS, Style, make_lines, sort_rows
 from jobfeatures.errors import ParseError

@@ -195,9 +195,9 @@ def test_names_that_are_withheld_are_not_on_the_page(tmp_path, make_job):
     )
     job = make_job(user="geheimrat", name="secret-project", account="hidden")
     daemon._jobs = {job.key: job}
-    daemon._board.view = {job.key: StatusView(problem="status: belongs to uid 65123, not to 6001")}
+    daemon._board.view = {job.key: StatusView(problem="status: belongs to uid 1896543217, not to 1896543218")}
     daemon._sample()
     text = daemon.html()
     daemon.stop()
     assert job.key.job_id in text
-    assert not re.search("geheimrat|secret-project|hidden|65123|6001", text)
+    assert not re.search("geheimrat|secret-project|hidden|189654321", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from exporter.collectors import CONTROLLER
 from exporter.config import DaemonConfig
 from exporter.ingest.config import check_ingest
-from exporter.privacykey import make_privacy
+from exporter.privacy.key import make_privacy
 from exporter.web.listener import check_web
 from jobfeatures.errors import ConfigurationError
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from exporter.context import Context
-from exporter.privacyconfig import HASH, SHOWN, WITHHOLD
+from exporter.privacy.config import HASH, SHOWN, WITHHOLD
 from exporter.retention import EndedJob
 from exporter.snapshot import (
     CommandSample,

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from exporter.checks import check
 from exporter.config import ExporterConfig
 from exporter.context import LastReload
-from exporter.reload import Change, compute_change
-from exporter.supervision import Notifier, Supervised
+from exporter.service.checks import check
+from exporter.service.reload import Change, compute_change
+from exporter.service.supervision import Notifier, Supervised
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.logs import configure_logging
 

@@ -48,7 +48,7 @@ def run(program, *words, without_powers=False, environ=None):
         argv = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all", *argv]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("JOBFEATURES_")}
     return subprocess.run(
-        argv, capture_output=True, text=True, timeout=60, env={**clean, **(environ or {})}, cwd=Path(__file__).parents[2]
+        argv, capture_output=True, text=True, timeout=60, env={**clean, **(environ or {})}, cwd=Path(__file__).parents[3]
     )  # fmt: skip
 
 

@@ -19,14 +19,14 @@ from exporter.collectors import CONTROLLER, NODE
 from exporter.config import ExporterConfig
 from exporter.context import LastReload
 from exporter.daemon import Daemon
-from exporter.reload import LIVE, RESTART, compute_change, is_live
-from exporter.reloader import Reloader
 from exporter.serve import _at_work
-from exporter.supervision import Notifier
+from exporter.service.reload import LIVE, RESTART, compute_change, is_live
+from exporter.service.reloader import Reloader
+from exporter.service.supervision import Notifier
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.settings import load_config, settings_of, tables_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 KEYS = [each.key for each in settings_of(ExporterConfig)] + [each.name for each in tables_of(ExporterConfig)]
 
 

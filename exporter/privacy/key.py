@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.privacy import Privacy
-from exporter.privacyconfig import HASH, PrivacyConfig
+from exporter.privacy.config import HASH, PrivacyConfig
+from exporter.privacy.hiding import Privacy
 from exporter.privatefile import read_private
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
 

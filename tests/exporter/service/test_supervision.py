@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from exporter.supervision import Notifier, describe_sources, keep_telling
+from exporter.service.supervision import Notifier, describe_sources, keep_telling
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.model import JobTable
 

@@ -17,9 +17,9 @@ from exporter.cluster.view import compute_cluster_view
 from exporter.collectors import COLLECTORS, collect
 from exporter.exposition import render
 from exporter.page import PageMaker
-from exporter.privacy import COMMAND, NO_PRIVACY, USER, Privacy
-from exporter.privacyconfig import HASH, SHOWN, WITHHOLD, PrivacyConfig
-from exporter.privacykey import make_privacy
+from exporter.privacy.config import HASH, SHOWN, WITHHOLD, PrivacyConfig
+from exporter.privacy.hiding import COMMAND, NO_PRIVACY, USER, Privacy
+from exporter.privacy.key import make_privacy
 from exporter.profiles import PROFILES
 from exporter.snapshot import (
     Accounting,

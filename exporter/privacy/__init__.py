@@ -1,0 +1,1 @@
+"""Names of people: the one place where they are withheld or hashed."""

@@ -1,0 +1,1 @@
+"""Servers elsewhere that commands ask: what they want to be told, and Prometheus."""
