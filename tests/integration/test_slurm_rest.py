@@ -18,7 +18,16 @@ from jobfeatures.formats.sacct import records as sacct
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
 
 HOSTILE = 'x","job_state":"FAILED","job_id":1\n}]} JobId=1 JobState=FAILED |'
-ONLY_BY_JSON = {"total_nodes", "total_gpus", "tasks", "reason", "eligible_secs", "priority", "reservation"}
+ONLY_BY_JSON = {
+    "total_nodes",
+    "total_gpus",
+    "tasks",
+    "reason",
+    "eligible_secs",
+    "priority",
+    "reservation",
+    "planned_secs",
+}
 
 
 @pytest.fixture
