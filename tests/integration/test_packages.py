@@ -322,7 +322,7 @@ def test_the_entry_point_of_the_container_reads_the_host_from_its_mounts(package
         with subprocess.Popen(
             [*isolated, *entry_point, *flags], stderr=subprocess.PIPE, text=True, start_new_session=True
         ) as daemon:
-            page = read_metrics(daemon, "batch_job_processes{")
+            page = read_metrics(daemon, 'batch_job_processes{batch_system="spool"')
             os.killpg(daemon.pid, signal.SIGTERM)
         payload.kill()
     assert 'batch_job_processes{batch_system="spool",job_id="7"} 1\n' in page
