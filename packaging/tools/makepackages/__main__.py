@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(KINDS), metavar="KIND,...", help=f"of {', '.join(KINDS)}")
     parser.add_argument("--revision", default="1", help="of the packages, after the version (default: 1)")
     parser.add_argument(
-        "--extras", default="web,top", metavar="EXTRA,...", help="that .deb and .rpm have too (default: web,top)"
+        "--extras", default="web,top", metavar="EXTRA,...", help="in .deb and .rpm (default: web,top)"
     )
     arguments = parser.parse_args()
     kinds = arguments.only.split(",")
