@@ -8,9 +8,12 @@ shares.py    what share of the machine a user may expect
 eet.py       the expected end time of a user's jobs by that share
 expected.py  the same for all users of a log, also on several processors
 result.py    all of these of one log
+document.py  results as plain values, for JSON
 partitions.py  the same of a log in several files, by whatever runs functions: Dask's client does
 reading.py   files → logs
 tables.py    results as text and as rows
+dask.py      a Dask cluster that runs partitions.py
+pictures/    results drawn, and as one HTML page; gallery.py: collects what is drawn of several logs
 
 While jobs run, in the controller role:
 

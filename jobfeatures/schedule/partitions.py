@@ -15,7 +15,7 @@ from zlib import crc32
 
 import numpy as np
 
-from jobfeatures.schedule.choosing import ScheduleError, sift, why_none
+from jobfeatures.schedule.choosing import ScheduleError, choose, sift, why_none
 from jobfeatures.schedule.document import MEASURES, Values, make_document
 from jobfeatures.schedule.jobs import Array, Labels, ScheduleLog
 from jobfeatures.schedule.reasons import REASONS, UNKNOWN
@@ -205,12 +205,10 @@ def summarise(log: ScheduleLog, options: Options) -> Values | None:
     for resource in options.resources:
         asked(log, resource)
     try:
-        document = make_document(evaluate(log, options))
+        choose(log, by_eligible=options.by_eligible, filters=options.filters, no_waits=options.no_waits)
     except ScheduleError:
-        is_chosen, _, _ = sift(log, by_eligible=options.by_eligible, no_waits=options.no_waits)
-        if is_chosen.any() and not options.filters:
-            raise
         return None
+    document = make_document(evaluate(log, options))
     sums = {name: (document[name]["mean"] or 0) * document[name]["count"] for name in MEASURES}
     counts = {name: document[name]["count"] for name in MEASURES}
     kept = ("jobs", "users", "shares", *SUMMED, *BY_USER)

@@ -147,6 +147,9 @@ def test_a_share_of_nothing_is_an_error_in_pieces_too(halves):
     rules = ShareRules(users={"3": {"cpu": 0}}, default={"cpu": 1000})
     with pytest.raises(ScheduleError, match="user '3' has a share of 0 cpu"):
         evaluate_partitions(halves[1:], Options(rules=rules), read)
+    filters = (Filter("user", frozenset({"3"})),)
+    with pytest.raises(ScheduleError, match="user '3' has a share of 0 cpu"):
+        evaluate_partitions(halves[1:], Options(rules=rules, filters=filters), read)
 
 
 @pytest.mark.filterwarnings("default")  # other people's
