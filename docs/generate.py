@@ -28,6 +28,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "packaging/tools"))
 from makepackages.grammar import Argument, Command, Option
 from makepackages.texts import programs
 
+sys.path.insert(0, str(Path(__file__).parent))
+from logtable import logs_page
+
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate.py from the code. -->"
 
@@ -400,6 +403,7 @@ def exits_page() -> str:
 
 
 PAGES = {
+    "logs.md": lambda: logs_page(NOTE),
     "metrics.md": metrics_page,
     "profiles.md": profiles_page,
     "settings.md": settings_page,

@@ -23,6 +23,7 @@ COMMANDS = {
     "serve": "run the daemon",
     "demo": "run the daemon on a few jobs that are started for show; no batch system, no root",
     "check-config": "check flags, environment and file, print the settings that would be used",
+    "node-token": "print the tokens by which nodes ask the controller role, made of its secret",
     "report": "say what a job asked for, used and wasted, from a Prometheus server's data",
     "top": "show the jobs of this node, live",
     "sample": "print the state of the node and its processes in Sonar's JSON format",

@@ -52,7 +52,8 @@ class DaemonConfig(WebConfig):
         "batch.sources",
         words(AUTO, *SYSTEMS),
         (AUTO,),
-        "batch systems to ask; auto: those whose commands or folders are here, spool where its folder is set",
+        "batch systems to ask; auto: those whose commands, configuration, folders or jobs are here, spool "
+        "where its folder is set",
     )
     batch_interval_secs: float = setting(
         "batch.interval", POSITIVE_DURATION, 60.0, "how often a batch system is asked, at most and at least"
@@ -103,6 +104,13 @@ class DaemonConfig(WebConfig):
         120.0,
         "how long the last values of an ended job are shown, and at least until one scrape has shown them",
     )
+    jobs_hold_secs: float = setting(
+        "jobs.hold",
+        DURATION,
+        3600.0,
+        "how long a job whose end is told keeps its directories while "
+        "its control group still holds processes",
+    )
     jobs_steps: bool = setting("jobs.steps", BOOLEAN, False, "read the steps of jobs too")
     jobs_process_io: bool = setting(
         "jobs.process_io", BOOLEAN, True, "read what the processes of jobs read and wrote"
@@ -127,6 +135,22 @@ class DaemonConfig(WebConfig):
         POSITIVE_DURATION,
         3600.0,
         "jobs, and controller role at the start: how far back accounting is asked",
+    )
+    controller_listen: str | None = setting(
+        "controller.listen",
+        ADDRESS,
+        None,
+        "controller role: where nodes ask for their own jobs in place of Slurm, e.g. :9821; beyond loopback"
+        " with TLS only (nodes in web.config_for)",
+    )
+    controller_secret_file: str | None = setting(
+        "controller.secret_file",
+        PATH,
+        None,
+        "controller role: file with the secret that nodes' tokens are made of; only its owner may read it",
+    )
+    controller_max_connections: int = setting(
+        "controller.max_connections", COUNT, 12_000, "connections of nodes at once"
     )
     controller_sd_port: int = setting(
         "controller.sd_port", COUNT, 9819, "port of the nodes' exporters, as /sd lists them"

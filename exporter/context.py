@@ -23,10 +23,12 @@ from exporter.snapshot import (
     kind_of,
 )
 from exporter.web.status import WebStatus
+from jobfeatures.batch.hooks import NAME as HOOKS
 from jobfeatures.batch.source import KeeperStatus, SourceStatus
 from jobfeatures.drains.drain import machine_shutdown
+from jobfeatures.features import keys
 from jobfeatures.features.machine import Machine
-from jobfeatures.model import Cluster, Job, JobKey
+from jobfeatures.model import Cluster, Job, JobKey, JobTable
 from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.publish.publisher import PublisherStatus
 from jobfeatures.schedule.quality import ScheduleQuality
@@ -51,6 +53,7 @@ class Context:
     now_secs: float
     snapshot: Snapshot | None = None
     jobs: Mapping[JobKey, Job] = field(default_factory=dict)
+    leftovers: Mapping[JobKey, float] = field(default_factory=dict)  # ended with processes; told ended when
     statuses: Mapping[JobKey, StatusView] = field(default_factory=dict)
     status_violations: Mapping[str, int] = field(default_factory=dict)
     sources: tuple[SourceStatus | KeeperStatus[Cluster] | KeeperStatus[ScheduleQuality], ...] = ()
@@ -81,6 +84,24 @@ class Context:
                 if isinstance(key, JobKey) and key not in here:
                     here[key] = self.jobs.get(key) or Job(key=key)
         return here
+
+    @property
+    def allocatable_cpus(self) -> int | None:
+        """Return the CPUs that jobs may get here, as the site states, else as batch systems give them out."""
+        told = [
+            source.table.node.cpus
+            for source in self.sources
+            if isinstance(source.table, JobTable) and source.table.node is not None and source.table.node.cpus
+        ]
+        if not told or keys.TOTAL_CPU.name in self.machine.origins:
+            return self.machine.total_cpus
+        return max(told)
+
+    @property
+    def jobs_are_known(self) -> bool:
+        """Tell whether each batch system that is asked has told of its jobs; False where none is asked."""
+        asked = [source for source in self.sources if source.name != HOOKS]
+        return bool(asked) and all(source.table is not None for source in asked)
 
     def shown_samples(self) -> list[JobSample]:
         """Return what every job of the kinds that are shown uses, or used last."""
@@ -125,6 +146,15 @@ class Context:
     def _ended_only(self) -> dict[JobKey, EndedJob]:
         here = self.snapshot.jobs if self.snapshot is not None else {}
         return {key: each for key, each in self.ended.items() if key not in here}
+
+    def wall_end_secs(self, job: Job) -> float | None:
+        """Return when a job's wall limit ends it, by this node's clock; None where unknown or unlimited."""
+        ahead_secs = 0.0
+        for source in self.sources:
+            if isinstance(source.table, JobTable) and source.table.source == job.key.batch_system:
+                ahead_secs = source.table.clock_ahead_secs or 0.0
+        end_secs = job.end_limit_at(self.now_secs + ahead_secs)
+        return None if end_secs is None else end_secs - ahead_secs
 
     def cpu_remaining_secs(self, key: JobKey) -> float | None:
         """Return the seconds until a job has used up its CPU limit; None where that is not known.

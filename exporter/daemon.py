@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from exporter.config import DaemonConfig
 from exporter.context import Context, LastReload
+from exporter.hookrequests import HookServer
+from exporter.knowledge import Knowledge
 from exporter.nodesources import NodeSources, make_site
 from exporter.page import PageMaker
 from exporter.privacy.key import make_privacy
@@ -23,13 +25,13 @@ from exporter.sampling.arrivals import JobArrivals
 from exporter.sampling.descriptors import Unreadable
 from exporter.sampling.gpu.device import Paths
 from exporter.sampling.gpu.monitor import GpuMonitor
+from exporter.sampling.lastwords import LastWords
 from exporter.sampling.sampler import Sampler
 from exporter.sampling.sysinfo import read_sysinfo
 from exporter.service.reload import Change
 from exporter.service.supervision import describe_sources
 from exporter.snapshot import Accounting, Kind, Snapshot, SysinfoSample
 from exporter.web.status import WebStatus
-from jobfeatures.batch.hooks import NAME as HOOKS
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.errors import JobfeaturesError
@@ -39,8 +41,7 @@ from jobfeatures.publish.drainbook import DrainBook
 from jobfeatures.publish.drainstore import DrainStore
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.roster import Roster
-from jobfeatures.status.board import StatusBoard, StatusTarget
+from jobfeatures.status.board import StatusBoard
 from jobfeatures.status.keeper import StatusKeeper
 from jobfeatures.watch import watch_directory
 
@@ -52,6 +53,7 @@ log = logging.getLogger(__name__)
 FRESH_SECS = 0.5  # scrapes that come together share one look at the node
 PUBLISH_INTERVAL_SECS = 30.0  # repairs what somebody else took away
 LOOK_SECS = 30.0  # beyond the interval, after which the thread that looks at the node is taken for dead
+FIRST_LOOK_SECS = 5.0  # that controllers are not asked, so that the jobs here can be named to them
 STOP_SECS = 5.0  # that threads may take to end, all together
 
 
@@ -65,10 +67,7 @@ class Daemon:
         self._name = node_name(config, {})
         self._tree = FeatureTree(config.features_root)
         self._site = make_site(config)
-        self._machine = self._site.machine
-        self._roster = Roster(HOOKS)
-        self._roster_lock = threading.Lock()
-        self._jobs: Mapping[JobKey, Job] = {}
+        self._knowledge = Knowledge(self._clock, hold_secs=config.jobs_hold_secs)
         self._snapshot: Snapshot | None = None
         self._stopping = threading.Event()
         self._sample_wanted = threading.Event()
@@ -80,14 +79,16 @@ class Daemon:
             interval_secs=config.sample_interval_secs,
             paths=Paths(procfs=config.path_procfs, sysfs=config.path_sysfs),
         )
+        self._last_words = LastWords()
         self._sampler = Sampler(
+            last_words=self._last_words,
             gpus=self._gpus,
             procfs=config.path_procfs,
             cgroup=config.path_cgroup,
             sysfs=config.path_sysfs,
             taskstats=config.sample_taskstats,
             clock=self._clock,
-            jobs=self._jobs_on_node,
+            jobs=self._knowledge.on_node,
             node_name=config.node_name,
             condor_execute=config.htcondor_execute_directory,
             gridengine_spool=config.gridengine_spool_directory,
@@ -106,23 +107,33 @@ class Daemon:
         self._retention = Retention(config.jobs_retain_secs)
         self._ended: Mapping[JobKey, EndedJob] = {}
         self._shown: Mapping[JobKey, EndedJob] = {}  # in the latest scrape
-        self._last_looks: dict[JobKey, Job] = {}  # at jobs whose end was told: due
-        self._ending: Mapping[JobKey, Job] = {}  # and being taken
         self._arrivals = JobArrivals(
             config.path_cgroup,
             self._clock,
             self._sample_wanted.set,
             interval_secs=config.sample_interval_secs,
+            on_ending=self._last_words.note,
         )
+        self._drains_lock = threading.Lock()
         self._drains = DrainBook(DrainStore(self._tree) if config.features_publish else None, self._clock)
         self._board = StatusBoard(self._clock)
         self._statuses = StatusKeeper(
-            self._board, self._status_targets, self._clock, interval_secs=config.sample_interval_secs
+            self._board,
+            lambda: self._knowledge.status_targets(self._tree),
+            self._clock,
+            interval_secs=config.sample_interval_secs,
         )
         self._publisher = Publisher(self._tree, self._site, self._clock) if config.features_publish else None
         self._sources = NodeSources(
-            config, self._clock, self._name, self._tree, seen=self._seen_jobs, on_change=self._tables_changed
+            config,
+            self._clock,
+            self._name,
+            self._tree,
+            seen=lambda: self._knowledge.seen(self._snapshot),
+            on_change=self._tables_changed,
+            first_look=self._wait_for_first_look,
         )
+        self.hooks = HookServer(self._tree, config, self._sources.refresh_in_haste)
         self._looked_at = self._clock.monotonic_secs()  # when a look at the node last ended
         self._sysinfo: SysinfoSample | None = None
         self._unreadable = Unreadable()  # of what is read for documents
@@ -130,10 +141,11 @@ class Daemon:
         loops: list[tuple[str, Callable[[], None]]] = [
             ("sampling", self._sample_loop),
             ("arrivals", self._arrivals.run),
+            ("last words", self._last_words.run),
             ("status", self._statuses.run),
         ]
         if self._publisher is not None:
-            loops.append(("publishing", self._publish_loop))
+            loops += [("publishing", self._publish_loop), ("hooks", self.hooks.run)]
         self._threads = [threading.Thread(target=loop, name=name, daemon=True) for name, loop in loops]
 
     # --- life -------------------------------------------------------------------
@@ -145,6 +157,8 @@ class Daemon:
                 self._tree.prepare()
             except (JobfeaturesError, OSError) as error:  # the publisher tries again and counts
                 log.error("cannot keep feature directories: %s", error)
+            else:
+                self._knowledge.remember(self._publisher.remembered())
         self._gpus.start()
         self._looked_at = self._clock.monotonic_secs()
         self._sources.start()
@@ -158,9 +172,9 @@ class Daemon:
         self._stopping.set()
         self._sample_wanted.set()
         self._publish_wanted.set()
-        self._arrivals.stop()
-        self._statuses.stop()
-        self._gpus.stop()
+        self.hooks.stop()
+        for each in (self._arrivals, self._last_words, self._statuses, self._gpus):
+            each.stop()
         if self._sender is not None:
             self._sender.stop()
         self._sources.stop()
@@ -174,8 +188,11 @@ class Daemon:
     @property
     def is_ready(self) -> bool:
         """Tell whether a scrape would show the node, and every source has answered or failed."""
-        polled = all(status.table is not None or status.failures for status in self._sources.statuses)
-        return self._snapshot is not None and polled
+        return self._snapshot is not None and self._sources.have_been_asked
+
+    def problems(self) -> list[str]:
+        """Return what has not been read yet and what fails, a line each."""
+        return ([] if self._snapshot else ["the node has not been read yet"]) + self._sources.problems()
 
     def stalled(self) -> list[str]:
         """Return the threads that have ended, or take too long for a look at the node."""
@@ -187,20 +204,20 @@ class Daemon:
 
     def summary(self) -> str:
         """Return one line on how things are, without names."""
-        jobs = sum(job.state.is_on_node for job in self._jobs.values())
+        jobs = sum(job.state.is_on_node for job in self._knowledge.jobs.values())
         return f"{jobs} jobs here; {describe_sources(self._sources.statuses)}"
 
     def reconfigure(self, change: Change) -> None:
         """Run with other settings from now on; counts go on. ConfigurationError: nothing has changed."""
         config = change.config
         replace_sources = self._sources.prepare(config) if change.concerns_sources else None
-        site = make_site(config)
-        self._config = config
-        self._site, self._machine = site, site.machine
+        self._site, self._config = make_site(config), config
         self._pages.reconfigure(
             config.enabled_collectors(), config.metrics_profile, config.metrics_max_series
         )
         self._retention.retain_secs = config.jobs_retain_secs
+        self._knowledge.reconfigure(hold_secs=config.jobs_hold_secs)
+        self.hooks.reconfigure(config)
         if self._publisher is not None:
             self._publisher.site = self._site
         if replace_sources is not None:
@@ -209,7 +226,7 @@ class Daemon:
 
     def job(self, key: JobKey) -> Job | None:
         """Return what is known about a job."""
-        return self._jobs.get(key)
+        return self._knowledge.jobs.get(key)
 
     # --- what a scrape gets -------------------------------------------------------
 
@@ -242,12 +259,13 @@ class Daemon:
             now_secs=self._clock.now_secs(),
             snapshot=self._snapshot,
             ended=self._ended,  # set before the snapshot: a job is in one of them, or in both
-            jobs=self._jobs,
+            jobs=self._knowledge.jobs,
+            leftovers=self._knowledge.roll.leftovers,
             statuses=self._board.view,
             status_violations=self._board.violations,
             sources=self._sources.statuses,
             publisher=self._publisher.status if self._publisher is not None else None,
-            machine=self._machine,
+            machine=self._site.machine,
             kinds=frozenset(map(Kind, self._config.jobs_kinds)),
             drains=self._drains.view,
             cpu_rates=self._cpu_rates,
@@ -263,19 +281,11 @@ class Daemon:
         )
 
     def _make_sender(self) -> Sender | None:
-        config = self._config
-        if not config.sonar_sinks:
+        if not self._config.sonar_sinks:
             return None
         from exporter.sonar.output import make_node_sender
 
-        return make_node_sender(
-            config,
-            self._clock,
-            self._snapshot_of_now,
-            procfs=config.path_procfs,
-            sysfs=config.path_sysfs,
-            unreadable=self._unreadable,
-        )
+        return make_node_sender(self._config, self._clock, self._snapshot_of_now, self._unreadable)
 
     def _snapshot_of_now(self) -> Snapshot | None:
         """Return a look that was taken after the asking, as a document's time has to be when it is due."""
@@ -297,34 +307,26 @@ class Daemon:
 
     # --- sources --------------------------------------------------------------------
 
-    def _jobs_on_node(self) -> Mapping[JobKey, Job]:
-        """Return the jobs whose processes are looked for: what a finished job left behind is not its own.
+    def _wait_for_first_look(self) -> None:
+        with self._sample_taken:
+            self._sample_taken.wait_for(
+                lambda: self._snapshot is not None or self._stopping.is_set(), FIRST_LOOK_SECS
+            )
 
-        It is looked at once more when its end is told, for its last values.
-        """
-        return {**self._ending, **{key: job for key, job in self._jobs.items() if job.state.is_on_node}}
-
-    def _is_on_node(self, key: JobKey) -> bool:
-        job = self._jobs.get(key)
-        return job is not None and job.state.is_on_node
-
-    def _seen_jobs(self) -> frozenset[JobKey]:
-        """Return the jobs that the latest sample shows, but for those whose epilog has run since."""
-        snapshot = self._snapshot
-        if snapshot is None:
-            return frozenset()
-        sampled = (key for key in snapshot.jobs if isinstance(key, JobKey))
-        return frozenset(key for key in sampled if not self._roster.has_left(key, snapshot.taken_at_secs))
+    def _judge(self, published: Mapping[JobKey, float] | None = None) -> None:
+        """Bring what is known of the jobs up to date."""
+        has_ended, is_to_publish = self._knowledge.judge(
+            self._sources.tables, lambda: self._snapshot, self._sources.names, published
+        )
+        if has_ended:
+            self._sample_wanted.set()
+        if is_to_publish:
+            self._publish_wanted.set()
 
     def _tables_changed(self) -> None:
-        with self._roster_lock:
-            before, self._jobs = self._jobs, self._roster.merge(self._sources.tables())
-            ended = [key for key, job in before.items() if job.state.is_on_node and not self._is_on_node(key)]
-            self._last_looks.update({key: before[key] for key in ended})
-        if ended:
-            self._sample_wanted.set()
+        self._judge()
         if self._publisher is None:
-            with self._roster_lock:
+            with self._drains_lock:
                 self._drains.refresh(self._sources.tables())
         self._publish_wanted.set()
         self._statuses.refresh()
@@ -340,8 +342,7 @@ class Daemon:
         self._sampler.close()
 
     def _sample(self) -> None:
-        with self._roster_lock:
-            self._ending, self._last_looks = self._last_looks, {}
+        self._knowledge.begin_look()
         snapshot = self._sampler.sample()
         snapshot, self._ended = self._retain(snapshot)
         if self._sysinfo is None:
@@ -351,44 +352,38 @@ class Daemon:
                 now_secs=snapshot.taken_at_secs,
                 unreadable=self._unreadable,
             )
-        self._cpu_rates = self._rates.update(snapshot, self._clock.monotonic_secs())
+        self._cpu_rates = self._rates.update(snapshot)
         with self._sample_taken:
             self._snapshot = snapshot
             self._sample_taken.notify_all()
-        unknown = {
-            key.batch_system for key in snapshot.jobs if isinstance(key, JobKey) and key not in self._jobs
-        }
-        self._sources.refresh(unknown)
+        self._judge()
+        known = self._knowledge.jobs
+        unknown = {each for each in snapshot.jobs if isinstance(each, JobKey) and each not in known}
+        self._sources.refresh({each.batch_system for each in unknown})
 
     def _retain(self, snapshot: Snapshot) -> tuple[Snapshot, Mapping[JobKey, EndedJob]]:
         """Return the snapshot without jobs that were looked at for the last time, and all ended jobs."""
         now_secs = self._clock.monotonic_secs()
-        ended = self._retention.update(snapshot, self._jobs, now_secs=now_secs, shown=self._shown)
+        jobs = self._knowledge.jobs
+        ended = self._retention.update(snapshot, jobs, now_secs=now_secs, shown=self._shown)
         gone = {
             key
-            for key in self._ending
+            for key in self._knowledge.ending
             if key in snapshot.jobs
             and snapshot.jobs[key].accounting is Accounting.PROCESSES
-            and not self._is_on_node(key)
+            and not self._knowledge.is_on_node(key)
         }
         if gone:
             living = {key: sample for key, sample in snapshot.jobs.items() if key not in gone}
             snapshot = replace(snapshot, jobs=living)
-            ended = self._retention.update(snapshot, self._jobs, now_secs=now_secs, shown=self._shown)
+            ended = self._retention.update(snapshot, jobs, now_secs=now_secs, shown=self._shown)
         return snapshot, ended
-
-    def _status_targets(self) -> dict[JobKey, StatusTarget]:
-        return {
-            key: StatusTarget(self._tree.status_path(key), job.uid, job.allocated_cpus)
-            for key, job in self._jobs.items()
-            if job.state.is_on_node and job.uid is not None
-        }
 
     def _publish_loop(self) -> None:
         with watch_directory(self._tree.drains_path, self._publish_wanted.set):
             while not self._stopping.is_set():
                 self._publish_wanted.clear()
-                self._supervised("publishing", self._publish)
+                self._publish()
                 self._publish_wanted.wait(self._until_next_publish())
 
     def _until_next_publish(self) -> float:
@@ -399,16 +394,26 @@ class Daemon:
         return min(left, PUBLISH_INTERVAL_SECS) if left > 0 else PUBLISH_INTERVAL_SECS
 
     def _publish(self) -> None:
-        assert self._publisher is not None  # noqa: S101  # the loop runs only then
+        """Bring the directories up to date; what fails costs the rest nothing."""
+        publisher = self._publisher
+        assert publisher is not None  # noqa: S101  # the loop runs only then
         tables = self._sources.tables()
-        self._drains.refresh(tables)
-        self._publisher.update(self._jobs, tables, self._drains.view)
-        self._drains.forget_ended(self._jobs, self._tree.published())
+        self._supervised("drains", lambda: self._drains.refresh(tables))
+        self._supervised("listing published jobs", lambda: self._judge(self._tree.published()))
+        self._supervised("publishing", lambda: publisher.update(self._knowledge.roll, self._drains.view))
+        if self._knowledge.note_epilogs(publisher.take_withdrawn()):
+            self._tables_changed()
+        self._supervised(
+            "drains of ended jobs",
+            lambda: self._drains.forget_ended(self._knowledge.jobs, self._tree.published()),
+        )
         self._statuses.refresh()  # directories may have been made
 
     @staticmethod
     def _supervised(what: str, work: Callable[[], Any]) -> None:
         try:
             work()
+        except (JobfeaturesError, OSError) as error:
+            log.error("%s failed: %s", what, error)
         except Exception:  # supervised: one bad round must not end the loop
             log.exception("%s failed", what)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable, Collection
 
 from exporter.config import AUTO, DaemonConfig
+from exporter.service.supervision import describe_problems
 from jobfeatures.batch import SYSTEMS, load_module
 from jobfeatures.batch.hooks import HookSource
 from jobfeatures.batch.source import BatchSource, SourceKeeper, SourceStatus
@@ -12,6 +15,8 @@ from jobfeatures.clock import Clock
 from jobfeatures.model import JobKey, JobTable
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.site import Site, read_cores, read_cpu_model
+
+log = logging.getLogger(__name__)
 
 LOCAL_MIN_INTERVAL_SECS = 0.2  # between two looks at a folder
 STOP_SECS = 5.0  # that questions under way may take to end, all together
@@ -29,13 +34,23 @@ class NodeSources:
         *,
         seen: Callable[[], Collection[JobKey]],
         on_change: Callable[[], None],
+        first_look: Callable[[], None] = lambda: None,
     ) -> None:
-        """Raise ConfigurationError if a source cannot be asked as the settings say."""
+        """Raise ConfigurationError if a source cannot be asked as the settings say.
+
+        `first_look` waits until the jobs that live here have been seen: a
+        source that is asked job by job has nothing to be asked before.
+        """
         self._clock = clock
         self._node_name = node_name
         self._tree = tree
         self._seen = seen
         self._on_change = on_change
+        self._first_look = first_look
+        self._published: Collection[JobKey] = frozenset()
+        self._config = config
+        self._expected: frozenset[str] = frozenset()  # not found at the start, and jobs of them are here
+        self._replacing = threading.Lock()
         self._keepers = self._make(config)
 
     def start(self) -> None:
@@ -56,25 +71,66 @@ class NodeSources:
         made = self._make(config)
 
         def replace() -> None:
-            self.stop()
-            known = {keeper.status.name: keeper.status for keeper in self._keepers}
-            for keeper in made:
-                keeper.status = known.get(keeper.status.name, keeper.status)
-            self._keepers = made
-            self.start()
+            with self._replacing:
+                self.stop()
+                known = {keeper.status.name: keeper.status for keeper in self._keepers}
+                for keeper in made:
+                    keeper.status = known.get(keeper.status.name, keeper.status)
+                self._keepers, self._config = made, config
+                self.start()
 
         return replace
 
     def refresh(self, names: Collection[str]) -> None:
-        """Ask these again as soon as the limits allow."""
+        """Ask these again as soon as the limits allow: jobs of theirs are here that nobody told of.
+
+        With sources left to us, a system that was not found at the start is
+        asked from now on: either it answers by now, or what it lacks is told
+        like any other failure.
+        """
+        kept = {keeper.status.name: keeper for keeper in self._keepers}
+        for name in names:
+            if name in kept:
+                kept[name].refresh()
+            elif AUTO in self._config.batch_sources and name in SYSTEMS and name not in self._expected:
+                self._expect(name)
+
+    def refresh_in_haste(self, names: Collection[str]) -> None:
+        """Ask these again, for jobs that start."""
         for keeper in self._keepers:
             if keeper.status.name in names:
-                keeper.refresh()
+                keeper.refresh(in_haste=True)
+
+    def _expect(self, name: str) -> None:
+        with self._replacing:
+            self._expected |= {name}
+            log.warning(
+                "jobs of a batch system are here that was not found: it is asked from now on",
+                extra={"source": name},
+            )
+            source = load_module(name).make_source(self._config, self._clock, self._node_name)
+            keeper = self._keep(source, self._config.batch_interval_secs)
+            self._keepers = [*self._keepers, keeper]
+            keeper.start()
 
     @property
     def statuses(self) -> tuple[SourceStatus, ...]:
         """Return what each keeper tells."""
         return tuple(keeper.status for keeper in self._keepers)
+
+    @property
+    def have_been_asked(self) -> bool:
+        """Tell whether each has answered or failed."""
+        return all(status.table is not None or status.failures for status in self.statuses)
+
+    def problems(self) -> list[str]:
+        """Return a line for each that has not answered yet, or fails."""
+        return describe_problems(self.statuses, self._clock.now_secs())
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of the sources that are asked."""
+        return frozenset(keeper.status.name for keeper in self._keepers)
 
     def tables(self) -> list[JobTable]:
         """Return the last good answers."""
@@ -88,7 +144,8 @@ class NodeSources:
         """Return keepers, the best informed last."""
         names = [name for name in SYSTEMS if name in config.batch_sources]
         if AUTO in config.batch_sources:
-            names = [name for name in SYSTEMS if name in names or load_module(name).is_here(config)]
+            wanted = self._expected.union(names)
+            names = [name for name in SYSTEMS if name in wanted or load_module(name).is_here(config)]
         made: list[BatchSource] = []
         if config.features_publish:
             made.append(HookSource(self._tree.records_path, self._clock))
@@ -101,9 +158,19 @@ class NodeSources:
             interval_secs=interval_secs,
             min_interval_secs=LOCAL_MIN_INTERVAL_SECS if source.is_local else interval_secs,
             seen=self._seen,
-            claimed=lambda: self._tree.published().keys(),
+            claimed=self._claimed,
             on_change=self._on_change,
+            clock=self._clock,
+            before_first=(lambda: None) if source.is_local else self._first_look,
         )
+
+    def _claimed(self) -> Collection[JobKey]:
+        """Return the jobs that have directories; where these cannot be listed, those that had them last."""
+        try:
+            self._published = self._tree.published().keys()
+        except OSError as error:
+            log.warning("published directories cannot be listed: %s", error)
+        return self._published
 
 
 def make_site(config: DaemonConfig) -> Site:

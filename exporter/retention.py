@@ -67,7 +67,9 @@ class Retention:
         self._snapshot = snapshot
         for key, last in gone.items():
             if key not in renamed:
-                self._kept[key] = _Kept(replace(last, ended_at_secs=snapshot.taken_at_secs), now_secs)
+                sample = snapshot.final.get(key, last.sample)
+                ended = replace(last, sample=sample, ended_at_secs=snapshot.taken_at_secs)
+                self._kept[key] = _Kept(ended, now_secs)
         self._living = living
         for key, kept in list(self._kept.items()):
             if (seen := shown.get(key)) is not None and seen.sample is kept.ended.sample:

@@ -13,13 +13,15 @@ from exporter.collectors import CONTROLLER
 from exporter.config import DaemonConfig, ExporterConfig
 from exporter.daemon import Daemon
 from exporter.service.checks import check
+from exporter.service.keptsettings import KeptSettings
 from exporter.service.permissions import check_features_root
 from exporter.service.reloader import Reloader
 from exporter.service.supervision import Notifier, keep_telling
 from exporter.snapshot import Kind
 from exporter.web.app import Routes, make_app
-from exporter.web.config import FEATURES
+from exporter.web.config import FEATURES, NODES
 from exporter.web.listener import Listeners
+from jobfeatures.clock import SystemClock
 from jobfeatures.errors import ConfigurationError
 
 # What a daemon does only where it is asked to is imported only then: it runs
@@ -27,6 +29,7 @@ from jobfeatures.errors import ConfigurationError
 if TYPE_CHECKING:
     from exporter.cluster.controller import Controller
     from exporter.ingest.serve import Ingest
+    from exporter.web.nodes import NodeListener
 
 log = logging.getLogger(__name__)
 
@@ -35,18 +38,20 @@ def serve(
     config: ExporterConfig,
     *,
     reread: Callable[[], ExporterConfig] | None = None,
+    settings_file: str | None = None,
     duration_secs: float | None = None,
     on_listening: Callable[[str], None] = lambda _address: None,
 ) -> None:
     """Serve until SIGINT, SIGTERM or for `duration_secs`; a second signal ends the process at once.
 
-    `reread` returns the settings as they are now: SIGHUP takes them over.
+    `reread` returns the settings as they are now: SIGHUP takes them over. Where
+    `settings_file` is given, it is looked at now and then: see `keptsettings`.
     `on_listening` is called with HOST:PORT once the port is open. Raises
     ConfigurationError before anything has started.
     """
     notifier = Notifier.from_environment()
     try:
-        asyncio.run(_serve(config, notifier, reread, duration_secs, on_listening))
+        asyncio.run(_serve(config, notifier, reread, settings_file, duration_secs, on_listening))
     except ConfigurationError as error:
         notifier.status(str(error))
         raise
@@ -56,6 +61,7 @@ async def _serve(
     config: ExporterConfig,
     notifier: Notifier,
     reread: Callable[[], ExporterConfig] | None,
+    settings_file: str | None,
     duration_secs: float | None,
     on_listening: Callable[[str], None],
 ) -> None:
@@ -70,11 +76,16 @@ async def _serve(
         async with (
             listeners.serving(make_app(served, routes), config.web_listen_address) as address,
             _serving_features(config, served, listeners),
+            _serving_nodes(config, served, listeners) as node_listener,
             contextlib.nullcontext() if ingest is None else ingest.running(listeners),
         ):
             reloader = Reloader(config, served, notifier, reread, lambda: f"serving on {address}")
             reloader.files.append(listeners.reread)
+            if node_listener is not None:
+                reloader.files.append(node_listener.reread)
             started = True
+            if isinstance(served, Daemon) and reread is not None and settings_file is not None:
+                served.hooks.on_beat = KeptSettings(settings_file, lambda: check(reread()), served).look
             served.start()
             log.info("listening", extra={"address": address})
             on_listening(address)
@@ -133,8 +144,9 @@ def make_served(config: DaemonConfig) -> Daemon | Controller:
         from exporter.cluster.controller import Controller
 
         return Controller(config)
+    daemon = Daemon(config)  # what settings contradict is said before what this machine refuses
     check_features_root(config)
-    return Daemon(config)
+    return daemon
 
 
 def _routes(served: Daemon | Controller) -> Routes:
@@ -157,6 +169,29 @@ def make_ingest(config: DaemonConfig) -> Ingest | None:
     from exporter.ingest.serve import Ingest
 
     return Ingest(config, frozenset(map(Kind, config.jobs_kinds)), config.metrics_max_series)
+
+
+@contextlib.asynccontextmanager
+async def _serving_nodes(
+    config: DaemonConfig, served: Daemon | Controller, listeners: Listeners
+) -> AsyncIterator[NodeListener | None]:
+    """Let nodes ask the controller role, where that is asked for."""
+    answers = None if isinstance(served, Daemon) else served.node_answers
+    if answers is None or config.controller_listen is None or config.controller_secret_file is None:
+        yield None
+        return
+    from exporter.web.nodes import NodeListener, listening
+
+    listener = NodeListener(answers, config.controller_secret_file, SystemClock())
+    async with listening(
+        listener,
+        config.controller_listen,
+        listeners.tls_of(NODES),
+        connections=config.controller_max_connections,
+        on_open=listeners.count(NODES),
+    ) as address:
+        log.info("answering nodes", extra={"address": address})
+        yield listener
 
 
 @contextlib.asynccontextmanager

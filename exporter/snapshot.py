@@ -69,6 +69,15 @@ class MemoryBytes:
     limit: int | None = None  # None also where unlimited
     peak: int | None = None
 
+    @property
+    def used(self) -> int | None:
+        """Return what counts against the limit and the kernel cannot take back: all but page cache.
+
+        Only this brings a job to its limit: page cache is charged too, and
+        dropped before anything is killed.
+        """
+        return None if self.anon is None else self.anon + (self.shmem or 0) + (self.kernel or 0)
+
 
 class Accounting(enum.Enum):
     """Where a job's figures come from."""
@@ -283,6 +292,8 @@ class Snapshot:
     duration_secs: float
     node: NodeSample | None
     jobs: Mapping[WorkKey, JobSample]
+    final: Mapping[JobKey, JobSample] = field(default_factory=dict)  # of jobs that have gone since the last
+    read_at_secs: float = 0.0  # monotonic; when the jobs' figures were read
     processes: Mapping[int, ProcessSample] = field(default_factory=dict)  # by pid
     # Whose each process is, by pid; a bare number is a process group without a job, see `key_of`.
     keys: Mapping[int, JobKey | UnitKey | int] = field(default_factory=dict)

@@ -32,7 +32,7 @@ COMMANDS = {
     "get": "print the value of one key of this job or this machine",
     "remaining": "print how many seconds this job may still run",
     "drain": "set, cancel, show and plan shutdowns of this node and of its jobs",
-    "victims": "rank the jobs of this node by what giving them up would waste",
+    "victims": "name the jobs of this node whose giving up wastes least, for some cores",
     "report": "tell the site what this job is doing; for pilots",
     "check": "judge feature directories, of any provider",
     "swf": "check workload logs in the Standard Workload Format",

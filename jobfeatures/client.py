@@ -1,7 +1,7 @@
 """What a batch job needs to read its features and to tell its status. One file, to be imported or copied.
 
-It needs nothing but Python's standard library (3.8 or later, Linux) and
-starts fast: what is heavy is imported where it is needed.
+It needs nothing but Python's standard library (3.6 or later, Linux) and
+starts fast: what is heavy is imported where it is needed. Types stand in client.pyi.
 
     from jobfeatures.client import Features, StatusWriter
 
@@ -16,20 +16,15 @@ Sources: Machine/Job Features, HSF-TN-2016-02 (the features), and its draft
 0.99 of 2014-05-15, sections 3.1 to 3.9 (the status).
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
 import time
 from _thread import allocate_lock
 
-TYPE_CHECKING = False  # typing is slow to import
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 TIMEOUT_SECS = 5.0  # of an HTTP request
 MAX_VALUE_BYTES = 4096
+CLOCK_SKEW_SECS = 300  # between the batch system's server, which tells a job's start, and this machine
 
 MACHINE = "machine"
 JOB = "job"
@@ -37,6 +32,8 @@ VARIABLES = {MACHINE: "MACHINEFEATURES", JOB: "JOBFEATURES"}
 
 _KEY_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
 _DIGITS = frozenset("0123456789")
+_PROC = "/proc"
+_CGROUPS = "/sys/fs/cgroup"
 
 
 class FeaturesError(Exception):
@@ -48,7 +45,10 @@ class FeaturesLocationError(FeaturesError):
 
 
 class FeaturesUnreachableError(FeaturesError):
-    """A directory or server did not answer: nobody knows whether the key is there."""
+    """Nobody could be asked whether the key is there.
+
+    No directory or server is named, it is not there or does not answer, or its token has expired.
+    """
 
 
 class FeaturesValueError(FeaturesError):
@@ -61,50 +61,66 @@ class FeaturesValueError(FeaturesError):
 class Remaining:
     """How long a job may still run.
 
-    `bases` are seconds by what ends the job, "wall_limit" or "shutdown",
-    negative where that has passed; `seconds` is the least of them, whole and
-    not negative, or None if nothing is known to end the job; `notes` say
-    which values were skipped because they are not what they should be.
+    `bases` are seconds by what ends the job, "wall_limit", "cpu_limit" or
+    "shutdown", negative where that has passed; `seconds` is the least of them,
+    rounded down, or None if nothing is known to end the job; `details` say by
+    basis what it rests on; `notes` say which values were skipped because they
+    are not what they should be.
     """
 
-    __slots__ = ("bases", "notes", "seconds")
+    __slots__ = ("bases", "details", "notes", "seconds")
 
-    def __init__(self, bases: Mapping[str, float], notes: tuple[str, ...] = ()) -> None:
+    def __init__(self, bases, notes=(), details=None):
         self.bases = bases
         self.notes = notes
-        self.seconds = max(0, int(min(bases.values()) // 1)) if bases else None
+        self.details = details or {}
+        self.seconds = int(min(bases.values()) // 1) if bases else None
 
-    def __repr__(self) -> str:
-        return f"Remaining({self.bases!r}, {self.notes!r})"
+    def __repr__(self):
+        return f"Remaining({self.bases!r}, {self.notes!r}, {self.details!r})"
 
 
 class Features:
     """The machine's and the job's features, each from a local directory or an HTTP(S) address."""
 
-    def __init__(self, machine: str | None = None, job: str | None = None) -> None:
+    def __init__(self, machine=None, job=None):
         self._locations = {MACHINE: machine, JOB: job}
+        self._seen = {}  # when an address last proved to be there
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Features:
+    def from_environment(cls, environ=os.environ):
         """Return the features that $MACHINEFEATURES and $JOBFEATURES point to; each may be unset."""
         return cls(environ.get(VARIABLES[MACHINE]) or None, environ.get(VARIABLES[JOB]) or None)
 
-    def get(self, area: str, key: str) -> str | None:
+    def get(self, area, key):
         """Return a value of the area "machine" or "job" without its newline, None if there is none.
 
-        A value is read anew each time. Raises FeaturesLocationError,
-        FeaturesUnreachableError (no answer, refused, or not within 5 seconds
-        of reading), or FeaturesValueError (more than 4096 bytes).
+        A value is read anew each time. An area that is not named has no
+        values, but one of the two has to be. Raises FeaturesLocationError,
+        FeaturesUnreachableError (nothing named, no such directory, no answer,
+        refused, or not within 5 seconds of reading), or FeaturesValueError
+        (more than 4096 bytes).
         """
         location = self._locations[area]
         if location is None:
+            if not any(self._locations.values()):
+                raise FeaturesUnreachableError("neither $MACHINEFEATURES nor $JOBFEATURES is set")
             return None
         if not key or key[0] == "." or not _KEY_CHARACTERS.issuperset(key):
             raise FeaturesLocationError(f"{key!r} is not the name of a key")
+        base = location.rstrip("/") + "/"
         if location.startswith("/"):
-            content = _read_file(location.rstrip("/") + "/" + key)
+            content = _read_file(base + key)
+            if content is None and not os.path.isdir(base):
+                raise FeaturesUnreachableError(f"{location}: there is no such directory")
         elif location.startswith(("http://", "https://")):
-            content = _read_url(location.rstrip("/") + "/" + key)
+            content = _read_url(base + key)
+            if content is None and time.monotonic() - self._seen.get(area, -TIMEOUT_SECS) >= TIMEOUT_SECS:
+                if not _is_there(base):
+                    raise FeaturesUnreachableError(
+                        f"{location}: 404: nothing is there, a token may have expired"
+                    )
+                self._seen[area] = time.monotonic()
         else:
             raise FeaturesLocationError(
                 f"${VARIABLES[area]}: neither an absolute path nor an http(s) address: {location!r}"
@@ -112,43 +128,85 @@ class Features:
         if content is None:
             return None
         if len(content) > MAX_VALUE_BYTES:
-            raise FeaturesValueError(f"{location}/{key}: more than {MAX_VALUE_BYTES} bytes")
+            raise FeaturesValueError(f"{base}{key}: more than {MAX_VALUE_BYTES} bytes")
         text = content.decode("utf-8", "backslashreplace")
         return text[:-1] if text.endswith("\n") else text  # noqa: FURB188  # Python 3.8 has no removesuffix
 
-    def find(self, key: str) -> str | None:
+    def find(self, key):
         """Return a value of the job or else of the machine, None if neither has one. Raises as `get` does."""
         value = self.get(JOB, key)
         return self.get(MACHINE, key) if value is None else value
 
-    def remaining(self, now: float) -> Remaining:
+    def remaining(self, now, used_cpu_secs=None):
         """Return how long the job may still run from `now` (epoch seconds) on.
 
-        wall_limit: jobstart_secs + wall_limit_secs; shutdown: the earlier of
-        shutdowntime and shutdowntime_job. Raises FeaturesUnreachableError if
-        one could not be asked for: that is not the same as no limit.
+        wall_limit: jobstart_secs + wall_limit_secs. cpu_limit: cpu_limit_secs
+        less what was used, with all allocated processors busy from now on.
+        What was used is `used_cpu_secs`, else what this process's control
+        group of the job says, else what /proc says of its session; else all
+        processors are taken to have been busy since the start, the most that
+        can have been used. shutdown: the earlier of shutdowntime and
+        shutdowntime_job. Raises FeaturesUnreachableError if one could not be
+        asked for: that is not the same as no limit.
         """
-        notes: list[str] = []
+        notes = []
+        details = {}
+        bases = {}
         start = self._seconds(JOB, "jobstart_secs", notes)
         limit = self._seconds(JOB, "wall_limit_secs", notes)
-        shutdowns = [
-            each
-            for each in (
-                self._seconds(MACHINE, "shutdowntime", notes),
-                self._seconds(JOB, "shutdowntime_job", notes),
-            )
-            if each is not None
-        ]
-        bases: dict[str, float] = {}
         if start is not None and limit is not None:
             bases["wall_limit"] = start + limit - now
         elif limit is not None:
             notes.append("wall_limit_secs: of no use without jobstart_secs")
-        if shutdowns:
-            bases["shutdown"] = min(shutdowns) - now
-        return Remaining(bases, tuple(notes))
+        limit = self._seconds(JOB, "cpu_limit_secs", notes)
+        if limit is not None:
+            left, said = self._cpu_left(limit, None if start is None else now - start, used_cpu_secs, notes)
+            if left is None:
+                notes.append("cpu_limit_secs: of no use, " + said)
+            else:
+                bases["cpu_limit"] = left
+                details["cpu_limit"] = said
+        shutdowns = {
+            key: self._seconds(area, key, notes)
+            for area, key in ((MACHINE, "shutdowntime"), (JOB, "shutdowntime_job"))
+        }
+        known = {key: at for key, at in shutdowns.items() if at is not None}
+        if known:
+            first = min(known, key=known.get)
+            bases["shutdown"] = known[first] - now
+            details["shutdown"] = first
+        return Remaining(bases, tuple(notes), details)
 
-    def _seconds(self, area: str, key: str, notes: list[str]) -> float | None:
+    def _cpu_left(self, limit, elapsed, used, notes):
+        """Return seconds until a CPU limit, None where they are not known, and what they rest on."""
+        cpus = self._seconds(JOB, "allocated_cpu", notes)
+        if cpus is None:
+            cpus = self._seconds(JOB, "allocated_CPU", notes)
+        said = f"{cpus or 0:g} CPUs busy from now on"
+        if not cpus:
+            cpus = len(os.sched_getaffinity(0))
+            said = f"{cpus} CPUs busy from now on, as many as this process may use"
+        most = None if elapsed is None else max(0, cpus * elapsed)
+        if used is not None:
+            said = f"{used:g} s used; {said}"
+        else:
+            try:
+                job_id = self.get(JOB, "job_id")
+            except FeaturesValueError:
+                job_id = None
+            used, told = _used_cpu_secs(job_id, None if elapsed is None else time.time() - elapsed)
+            if used is not None:
+                said = f"{used:.0f} s used by {told}; {said}"
+        if used is None:
+            if most is None:
+                return None, "neither what was used nor jobstart_secs is known"
+            return (limit - most) / cpus, f"at worst: {said}, and since the start"
+        left = (limit - used) / cpus
+        if most is not None and most > used:
+            said += f"; {(limit - most) / cpus:.0f} if since the start"
+        return left, said
+
+    def _seconds(self, area, key, notes):
         try:
             text = self.get(area, key)
         except FeaturesValueError as error:
@@ -159,12 +217,15 @@ class Features:
         whole, _, fraction = text.strip().partition(".")
         # float() alone would also take "nan", "1e999" and "1_000".
         if whole and _DIGITS.issuperset(whole + fraction) and len(whole) <= 18:
-            return float(f"{whole}.{fraction}") if fraction.strip("0") else int(whole)
-        notes.append(f"{key}: not a number: {text[:80]!r}")
+            return float(whole + "." + fraction) if fraction.strip("0") else int(whole)
+        said = (
+            "is negative" if whole[:1] == "-" and _DIGITS.issuperset(whole[1:] + fraction) else "not a number"
+        )
+        notes.append(f"{key}: {said}: {text[:80]!r}")
         return None
 
 
-def _read_file(path: str) -> bytes | None:
+def _read_file(path):
     """Return the content of a file up to one byte too many, None if there is no such file."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -178,7 +239,15 @@ def _read_file(path: str) -> bytes | None:
         raise FeaturesUnreachableError(f"{path}: {error.strerror}") from error
 
 
-def _read_url(url: str) -> bytes | None:
+def _is_there(url):
+    """Tell whether an address that ends in a slash is there, whether or not it may be listed."""
+    try:
+        return _read_url(url) is not None
+    except FeaturesUnreachableError:
+        return True  # it answers, or did a moment ago
+
+
+def _read_url(url):
     """Return what a server has under an address up to one byte too many, None for 404."""
     from http.client import HTTPException
     from urllib.error import HTTPError
@@ -210,6 +279,92 @@ def _read_url(url: str) -> bytes | None:
     if promised is not None and promised != str(len(content)) and len(content) <= MAX_VALUE_BYTES:
         raise FeaturesUnreachableError(f"{url}: {len(content)} bytes instead of {promised}")
     return content
+
+
+# --- CPU time used --------------------------------------------------------------
+
+
+def _used_cpu_secs(job_id, start):
+    """Return the CPU seconds that this process's job has used, and who says so; None where nobody does."""
+    try:
+        with open(_PROC + "/self/cgroup", encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        controllers, _, path = line.partition(":")[2].partition(":")
+        group = _job_group(path, job_id)
+        if group is None:
+            continue
+        for mount in ("", "/unified") if not controllers else ("/" + controllers, "/cpuacct"):
+            used = _group_cpu_secs(_CGROUPS + mount + group)
+            if used is not None:
+                return used, "control group " + group
+    return _session_cpu_secs(start), "this session's processes and their children, or more"
+
+
+def _job_group(path, job_id):
+    """Return the start of a control group's path that is the job's, None where none is."""
+    parts = path.split("/")
+    for at, part in enumerate(parts):
+        # Slurm, LSF, PBS and Grid Engine name the job; HTCondor names its slot, which holds one job.
+        is_named = job_id and (
+            part in ("job_" + job_id, job_id) or part.startswith(("job." + job_id + ".", job_id + "."))
+        )
+        if is_named or (part.startswith("condor_") and parts[at - 1] == "htcondor"):
+            return "/".join(parts[: at + 1])
+    return None
+
+
+def _group_cpu_secs(path):
+    """Return the CPU seconds of a control group of version 2, else 1; None where it tells none."""
+    try:
+        with open(path + "/cpu.stat", encoding="ascii") as file:
+            for line in file:
+                name, _, value = line.partition(" ")
+                if name == "usage_usec":
+                    return int(value) / 1e6
+    except (OSError, ValueError):
+        pass
+    try:
+        with open(path + "/cpuacct.usage", encoding="ascii") as file:
+            return int(file.read()) / 1e9
+    except (OSError, ValueError):
+        return None
+
+
+def _session_cpu_secs(start):
+    """Return the CPU seconds of this session's processes and their children, None where they are not known.
+
+    A session with a process from before the job's start is not the job's. What
+    a process that nobody waited for had used is not in it. Source: proc(5),
+    /proc/PID/stat: session, starttime, and utime, stime, cutime, cstime.
+    """
+    own = os.getsid(0)
+    ticks = os.sysconf("SC_CLK_TCK")
+    found = {}
+    try:
+        with open(_PROC + "/stat", "rb") as file:
+            boot = next(int(line.split()[1]) for line in file if line.startswith(b"btime "))
+        for name in os.listdir(_PROC):
+            if name.isdigit():
+                try:
+                    with open(_PROC + "/" + name + "/stat", "rb") as file:
+                        fields = file.read().rpartition(b")")[2].split()
+                    times = sum(map(int, fields[11:15])), boot + int(fields[19]) / ticks
+                    found[int(name)] = (int(fields[1]), int(fields[3]), *times)
+                except (OSError, ValueError, IndexError):
+                    continue  # it ended just now
+    except (OSError, StopIteration):
+        return None
+    ours = {pid for pid, process in found.items() if process[1] == own}
+    if not ours or (start is not None and min(found[pid][3] for pid in ours) < start - CLOCK_SKEW_SECS):
+        return None
+    more = ours
+    while more:
+        more = {pid for pid, process in found.items() if process[0] in more} - ours
+        ours |= more
+    return sum(found[pid][2] for pid in ours) / ticks
 
 
 # --- writing ------------------------------------------------------------------
@@ -244,30 +399,28 @@ class StatusWriter:
     file system: on NFS the two are one lock and shut each other out.
     """
 
-    def __init__(
-        self, path: str, allocated_cpu: int | None = None, lock_timeout_secs: float = LOCK_TIMEOUT_SECS
-    ) -> None:
+    def __init__(self, path, allocated_cpu=None, lock_timeout_secs=LOCK_TIMEOUT_SECS):
         """Open the directory `path`. Raises OSError if that fails."""
         self._path = path
         self._allocated_cpu = allocated_cpu
         self._lock_timeout_secs = lock_timeout_secs
-        self._known: dict[str, int | bool] = {}  # as last written
+        self._known = {}  # as last written
         self._mutex = allocate_lock()  # fcntl locks belong to the process: threads do not shut each other out
         self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
-    def __enter__(self) -> StatusWriter:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *_exception: object) -> None:
+    def __exit__(self, *_exception):
         self.close()
 
-    def close(self) -> None:
+    def close(self):
         """Close the directory; what was written stays."""
         if self._directory >= 0:
             os.close(self._directory)
             self._directory = -1
 
-    def update(self, **values: int | bool | None) -> None:
+    def update(self, **values):
         """Write these values; those of this writer's earlier updates stay, None takes one away.
 
         The first update needs used_CPU. The directory then holds exactly what
@@ -278,16 +431,14 @@ class StatusWriter:
         """
         self._change(values, self._known)
 
-    def amend(self, **values: int | bool | None) -> None:
+    def amend(self, **values):
         """Write these values into the set that is in the directory, whoever wrote it, under its lock.
 
         A set with a malformed value is replaced whole. Raises as `update` does.
         """
         self._change(values, None)
 
-    def _change(
-        self, values: Mapping[str, int | bool | None], start: Mapping[str, int | bool] | None
-    ) -> None:
+    def _change(self, values, start):
         if not self._mutex.acquire(timeout=self._lock_timeout_secs):
             raise TimeoutError(f"{self._path}: another thread is writing")
         try:
@@ -300,7 +451,7 @@ class StatusWriter:
         finally:
             self._mutex.release()
 
-    def _check_values(self, given: Mapping[str, object]) -> None:
+    def _check_values(self, given):
         if self._directory < 0:
             raise ValueError(f"{self._path}: the writer is closed")
         for name, value in given.items():
@@ -317,9 +468,7 @@ class StatusWriter:
             elif not limits[0] <= value <= limits[1]:
                 raise ValueError(f"{name}: not within {limits[0]} and {limits[1]}: {value}")
 
-    def _merge(
-        self, old: Mapping[str, int | bool], new: Mapping[str, int | bool | None]
-    ) -> dict[str, int | bool]:
+    def _merge(self, old, new):
         known = {name: value for name, value in {**old, **new}.items() if value is not None}
         if USED_CPU not in known:
             raise ValueError(f"{USED_CPU} has to be given")
@@ -332,7 +481,7 @@ class StatusWriter:
             raise ValueError(f"first_exp_job_end: {first} is after last_exp_job_end {last}")
         return known
 
-    def _write(self, values: Mapping[str, int | bool | None], start: Mapping[str, int | bool] | None) -> None:
+    def _write(self, values, start):
         # In place, as a rename would leave the lock on a file that is no longer there. used_CPU
         # is empty until all others are written: a writer that dies on the way leaves a set that
         # readers refuse, not a mixed one.
@@ -361,9 +510,9 @@ class StatusWriter:
         finally:
             os.close(used_cpu)  # and so both locks are gone
 
-    def _read(self, used_cpu: int) -> dict[str, int | bool]:
+    def _read(self, used_cpu):
         """Return the set that is there, empty if any of it is malformed."""
-        found: dict[str, int | bool] = {}
+        found = {}
         for name in STATUS_KEYS:
             try:
                 file = used_cpu
@@ -382,14 +531,14 @@ class StatusWriter:
             found[name] = value
         return found
 
-    def _open(self, name: str) -> int:
+    def _open(self, name):
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         file = os.open(name, flags, 0o644, dir_fd=self._directory)
         if os.fstat(file).st_mode & 0o777 != 0o644:
             os.fchmod(file, 0o644)  # whatever the umask: others have to read it
         return file
 
-    def _lock(self, file: int) -> None:
+    def _lock(self, file):
         deadline = time.monotonic() + self._lock_timeout_secs
         for lock in (fcntl.flock, fcntl.lockf):
             while True:
@@ -402,7 +551,7 @@ class StatusWriter:
                     time.sleep(_ATTEMPT_INTERVAL_SECS)
 
 
-def _parse(name: str, content: bytes) -> int | bool | None:
+def _parse(name, content):
     """Return the value in a file of the directory, None if it is malformed."""
     text = content.decode("ascii", "replace").strip()
     limits = STATUS_KEYS[name]
@@ -414,7 +563,7 @@ def _parse(name: str, content: bytes) -> int | bool | None:
     return int(text) if limits[0] <= int(text) <= limits[1] else None
 
 
-def _write_all(file: int, value: int | bool) -> None:
+def _write_all(file, value):
     content = f"{value}\n".encode("ascii")
     if os.write(file, content) != len(content):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # a few bytes: only a full disk cuts them

@@ -26,6 +26,7 @@ KEPT_VARIABLES = (
     "CONDOR_CONFIG",
     "PBS_CONF_FILE",
 )
+MAX_COMPLAINT = 240  # characters of a program's own words
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -99,7 +100,7 @@ def _talk(
             left = deadline - time.monotonic()
             ready = selector.select(left) if left > 0 else []
             if not ready:
-                raise CommandError("timeout", f"{name}: no end after {timeout_secs:g} s")
+                raise _late(name, timeout_secs, chunks[process.stderr])
             for key, _ in ready:
                 data = os.read(key.fd, 65536)
                 if not data:
@@ -112,8 +113,15 @@ def _talk(
     try:
         status = process.wait(max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
-        raise CommandError("timeout", f"{name}: no end after {timeout_secs:g} s") from None
+        raise _late(name, timeout_secs, chunks[process.stderr]) from None
     return CommandOutput(b"".join(chunks[process.stdout]), b"".join(chunks[process.stderr]), status)
+
+
+def _late(name: str, timeout_secs: float, stderr: list[bytes]) -> CommandError:
+    """Return the error of a program without an end, with the last of its complaints: why it waits."""
+    said = b"".join(stderr).decode("utf-8", "replace").strip()
+    words = f"; it says: {shown(said.splitlines()[-1], MAX_COMPLAINT)}" if said else ""
+    return CommandError("timeout", f"{name}: no end after {timeout_secs:g} s{words}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -133,7 +141,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def first_line(output: bytes) -> str:
     """Return the first line of a program's complaint, fit for an error message."""
     text = output.decode("utf-8", "replace").strip()
-    return shown(text.splitlines()[0]) if text else "no message"
+    return shown(text.splitlines()[0], MAX_COMPLAINT) if text else "no message"
 
 
 class BackgroundProcess:

@@ -78,6 +78,12 @@ class Config:
     machine_hs23: str | None = setting(
         "machine.hs23", DECIMAL, None, "HEPScore23 rating of the whole machine, for features.hs23"
     )
+    machine_hs06_per_core: str | None = setting(
+        "machine.hs06_per_core", DECIMAL, None, "HS06 rating of each processor, without machine.hs06"
+    )
+    machine_hs23_per_core: str | None = setting(
+        "machine.hs23_per_core", DECIMAL, None, "HEPScore23 rating of each, without machine.hs23"
+    )
     machine_cpu_factor: str | None = setting(
         "machine.cpu_factor", FACTOR, None, "factor by which this machine is faster than the reference"
     )
@@ -90,6 +96,12 @@ class Config:
     )
     machine_cpu_model: str | None = setting(
         "machine.cpu_model", TEXT, None, "CPU model that picks a table, if not that of /proc/cpuinfo"
+    )
+    machine_scratch_dir: str | None = setting(
+        "machine.scratch_dir",
+        PATH,
+        None,
+        "folder of the jobs' scratch space: of 2014, its whole size is disk_limit_GB of jobs without a limit",
     )
     job_grace_secs: int | None = setting(
         "job.grace_secs", SECONDS, None, "least notice that a job gets of its own shutdown"
@@ -112,9 +124,10 @@ class Config:
     slurm_scontrol: str = setting("slurm.scontrol", TEXT, "scontrol", "Slurm's scontrol command")
     slurm_ask: str = setting(
         "slurm.ask",
-        choice("auto", "scontrol", "rest", "json"),
+        choice("auto", "scontrol", "rest", "json", "controller"),
         "auto",
-        "how Slurm is asked: by its commands' text (scontrol, auto), by slurmrestd, or by its commands' JSON",
+        "how Slurm is asked: by its commands' text (scontrol, auto), by slurmrestd (rest), by its commands'"
+        " JSON (json), or not by a node, which asks the controller role at controller.url (controller)",
     )
     slurm_rest_url: str | None = setting(
         "slurm.rest_url",
@@ -132,7 +145,35 @@ class Config:
         "slurm.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the controller"
     )
     slurm_refresh_secs: float = setting(
-        "slurm.refresh", POSITIVE_DURATION, 300.0, "how often the daemon asks again about a job it knows"
+        "slurm.refresh",
+        POSITIVE_DURATION,
+        300.0,
+        "how often the daemon asks again about a job it knows, a quarter sooner or later",
+    )
+    controller_url: str | None = setting(
+        "controller.url",
+        URL,
+        None,
+        "node role: where the controller role answers nodes (its controller.listen), e.g. https://ctl:9821",
+    )
+    controller_token_file: str = setting(
+        "controller.token_file",
+        PATH,
+        "/etc/jobfeatures-exporter/node.token",
+        "node role: file with this node's token, as node-token prints it; only its owner may read it",
+    )
+    controller_ca_file: str | None = setting(
+        "controller.ca_file",
+        PATH,
+        None,
+        "node role: authority (PEM) of the controller role's certificate, if not one of the system's",
+    )
+    controller_fallback_secs: float = setting(
+        "controller.fallback",
+        POSITIVE_DURATION,
+        3600.0,
+        "node role: how often a node asks the batch system itself, about one job, while the controller role"
+        " does not answer",
     )
     slurm_node_refresh_secs: float = setting(
         "slurm.node_refresh",
@@ -210,7 +251,7 @@ class Config:
     htcondor_wall_limit_attributes: str = setting(
         "htcondor.wall_limit_attributes",
         TEXT,
-        "MaxRuntime",
+        "BatchRuntime, MaxRuntime",
         "attributes of job ads in which the site keeps a wall limit in seconds, where AllowedJobDuration and"
         " AllowedExecuteDuration are not set; the first that a job has counts",
     )
@@ -299,6 +340,8 @@ class Config:
             "total_cpu": COUNT,
             "hs06": DECIMAL,
             "hs23": DECIMAL,
+            "hs06_per_core": DECIMAL,
+            "hs23_per_core": DECIMAL,
             "cpu_factor": FACTOR,
             "grace_secs": SECONDS,
             "jobslots": COUNT,

@@ -7,21 +7,17 @@ imported but what is asked for.
 from __future__ import annotations
 
 import importlib
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
 from datetime import tzinfo
-from itertools import islice
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from jobfeatures.errors import JobfeaturesError, Rejected
 from jobfeatures.jobfold import fold_jobs
-from jobfeatures.joblog import JobRecord
+from jobfeatures.joblog import JobRecord, Notes, Passage
 
-MAX_SHOWN: Final = 20  # rejected records that are kept, the others are counted
 _DOCUMENT: Final = 2**28
 _LIST_OF_NODES: Final = 2**20
-WHOLE_JOB: Final = "job "  # what is lost under a name that begins so is a job as a whole
 
 
 class KindError(JobfeaturesError):
@@ -37,8 +33,8 @@ class Kind(NamedTuple):
     endings: tuple[str, ...] = ()  # of file names that are written as this kind where --to does not say
     is_zoned: bool = False  # its times are by the clock of a place, which `zone` names
     has_header: bool = False  # of comments, which may say more of the machine
-    is_checked: bool = False  # each record is read back when it has been written: what is not there is lost
     jobs_only: bool = False  # has one entry a job: steps and runs are folded before it is written
+    keeps_text: bool = False  # is written as it was read, byte for byte
     longest_line: int = 2**16  # characters; a document may stand on one line
 
 
@@ -46,10 +42,11 @@ KINDS: Final[dict[str, Kind]] = {
     "swf": Kind(
         "Standard Workload Format 2.2",
         reader="jobfeatures.formats.swf.records",
-        writer="jobfeatures.formats.swf.records",
+        writer="jobfeatures.formats.swf.write",
         endings=(".swf",),
         has_header=True,
         jobs_only=True,
+        keeps_text=True,
     ),
     "sss": Kind(
         "SSS job objects",
@@ -62,8 +59,6 @@ KINDS: Final[dict[str, Kind]] = {
     "sacct": Kind(
         "what sacct -P of Slurm prints, with a header",
         reader="jobfeatures.formats.sacct.records",
-        writer="jobfeatures.formats.sacct.write",
-        endings=(".sacct",),
         is_zoned=True,
         longest_line=_LIST_OF_NODES,
     ),
@@ -84,64 +79,26 @@ KINDS: Final[dict[str, Kind]] = {
         reader="jobfeatures.formats.joblines",
         writer="jobfeatures.formats.joblines",
         endings=(".jsonl",),
+        keeps_text=True,
         longest_line=_LIST_OF_NODES,
     ),
     "htcondor": Kind(
-        "HTCondor's history, as files and as condor_history prints it (long form, JSON, XML)",
+        "HTCondor's history, as files and as condor_history prints it (long form, JSON)",
         reader="jobfeatures.batch.htcondor.accounting",
         longest_line=_DOCUMENT,
     ),
     "pbs": Kind(
         "accounting files of PBS and Torque",
         reader="jobfeatures.batch.pbsfamily.accounting",
-        writer="jobfeatures.batch.pbsfamily.accountingwrite",
-        endings=(".pbs",),
         is_zoned=True,
-        jobs_only=True,
         longest_line=_LIST_OF_NODES,
     ),
     "gridengine": Kind(
         "Grid Engine's accounting file",
         reader="jobfeatures.batch.gridengine.accounting",
-        writer="jobfeatures.batch.gridengine.writing",
-        endings=(".gridengine",),
-        is_checked=True,
     ),
     "lsf": Kind("LSF's lsb.acct", reader="jobfeatures.formats.lsf", longest_line=_LIST_OF_NODES),
 }
-
-
-_FIELDS: Final = tuple(each.name for each in fields(JobRecord) if each.name != "batch_system")
-
-
-@dataclass(slots=True)
-class Notes:
-    """What became of the records of one log."""
-
-    read: int = 0
-    rejected: int = 0
-    shown: list[Rejected] = field(default_factory=list)  # the first of them
-    lost: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def is_whole(self) -> bool:
-        """Tell whether every job that was there is there again."""
-        return not self.rejected and not any(name.startswith(WHOLE_JOB) for name in self.lost)
-
-    def lose(self, name: str) -> None:
-        """Count a value that has no place."""
-        self.lost[name] += 1
-
-    def accepted(self, found: Iterable[JobRecord | Rejected]) -> Iterator[JobRecord]:
-        """Return the records, counted; what was rejected is noted."""
-        for each in found:
-            if isinstance(each, JobRecord):
-                self.read += 1
-                yield each
-                continue
-            self.rejected += 1
-            if len(self.shown) < MAX_SHOWN:
-                self.shown.append(each)
 
 
 def recognise_kind(head: str) -> str:
@@ -166,56 +123,61 @@ def kind_of_name(name: str, compressions: Iterable[str]) -> str:
 
 
 def read_log(
-    lines: Iterable[str], kind: str, *, source: str, strict: bool = False, zone: tzinfo | None = None
-) -> Iterator[JobRecord | Rejected]:
-    """Return the records of a log. Raises ParseError, in strict reading for every fault."""
+    lines: Iterable[str],
+    kind: str,
+    *,
+    source: str,
+    strict: bool = False,
+    zone: tzinfo | None = None,
+    notes: Notes | None = None,
+    keep_text: bool = False,
+) -> Iterator[JobRecord | Rejected | Passage]:
+    """Return the records of a log. Raises ParseError, in strict reading for every fault.
+
+    `notes` are told what was not taken, and what was repaired. `keep_text`: of
+    kinds that keep it, records have their text, and what stands between comes too.
+    """
     given: dict[str, Any] = {"zone": zone} if KINDS[kind].is_zoned else {}
-    found: Iterator[JobRecord | Rejected] = _load(KINDS[kind].reader).read_records(
-        lines, source=source, strict=strict, **given
+    if keep_text and KINDS[kind].keeps_text:
+        given["keep_text"] = True
+    found: Iterator[JobRecord | Rejected | Passage] = _load(KINDS[kind].reader).read_records(
+        lines, source=source, strict=strict, notes=Notes() if notes is None else notes, **given
     )
     return found
 
 
 def write_log(
-    records: Iterable[JobRecord],
+    records: Iterable[JobRecord | Passage],
     kind: str,
     notes: Notes,
     *,
     all_runs: bool = False,
     header: Iterable[str] = (),
+    **options: bool,
 ) -> Iterator[str]:
     """Return the lines of a log, without newlines. `notes` are told what has no place.
 
-    Of kinds with a header, the comments of `header` come behind its first line.
+    Of kinds with a header, the comments of `header` come behind its first
+    line. What was read with its text is not folded. `options` are the kind's own.
     """
-    if KINDS[kind].jobs_only:
-        records = fold_jobs(records, notes.lose, all_runs=all_runs)
-    if KINDS[kind].is_checked:
-        lines = _checked_lines(records, kind, notes)
-    else:
-        lines = _load(KINDS[kind].writer).write_records(records, notes.lose)
-    yield from islice(lines, 1)
-    yield from (f"; {each}" for each in header)
+    rest = iter(records)
+    first = next(rest, None)
+    whole = rest if first is None else chain([first], rest)
+    is_kept = isinstance(first, Passage) or (first is not None and first.source_text is not None)
+    if KINDS[kind].jobs_only and not is_kept:
+        jobs = (each for each in whole if isinstance(each, JobRecord))
+        whole = fold_jobs(jobs, notes.fold, all_runs=all_runs)
+    lines = _load(KINDS[kind].writer).write_records(whole, notes.lose, **options)
+    told = [f"; {each}" for each in header]
+    if told:
+        first_line = next(lines, None)
+        if first_line is not None and first_line.startswith(";"):
+            yield first_line
+            first_line = None
+        yield from told
+        if first_line is not None:
+            yield first_line
     yield from lines
-
-
-def _checked_lines(records: Iterable[JobRecord], kind: str, notes: Notes) -> Iterator[str]:
-    """Return the lines of a format whose lines stand for themselves, each read back."""
-    writer = _load(KINDS[kind].writer)
-    for record in records:
-        told = Notes()
-        lines: list[str] = list(writer.write_records([record], told.lose))
-        if lines:
-            again = next(told.accepted(read_log((f"{line}\n" for line in lines), kind, source="")), None)
-            if again is None:
-                notes.lose(f"{WHOLE_JOB}that cannot be written so that it is read again")
-                continue
-            for name in _FIELDS:
-                value = getattr(record, name)
-                if value not in {None, ()} and not told.lost[name] and getattr(again, name) != value:
-                    told.lose(name)
-        notes.lost.update(told.lost)
-        yield from lines
 
 
 def _load(module: str) -> Any:

@@ -43,7 +43,7 @@ class ParseError(JobfeaturesError):
     def __init__(
         self, reason: str, *, source: str = "", line: int = 0, field: str = "", text: str = ""
     ) -> None:
-        place = ":".join(part for part in (source, str(line) if line else "", field) if part)
+        place = ":".join(part for part in (shown_name(source), str(line) if line else "", field) if part)
         said = f": {shown(text)}" if text else ""
         super().__init__(f"{place}: {reason}{said}" if place else f"{reason}{said}")
         self.reason = reason
@@ -105,7 +105,12 @@ class Rejected:
         )
 
 
-def shown(text: str) -> str:
-    """Return foreign text as it may stand in a log line: escaped, quoted, cut at 80 characters."""
-    cut = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
+def shown(text: str, characters: int = SHOWN_CHARACTERS) -> str:
+    """Return foreign text as it may stand in a log line: escaped, quoted, cut at some characters."""
+    cut = text if len(text) <= characters else text[:characters] + "…"
     return repr(cut)
+
+
+def shown_name(name: str) -> str:
+    """Return the name of a file as it may stand in a message: whole, escaped where it is not printable."""
+    return name if name.isprintable() else repr(name)

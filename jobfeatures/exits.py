@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+NOT_ASKED = TOO_LITTLE_KNOWN = 3
 USUAL: Mapping[int, str] = {
     DONE: "done",
     FAILED: "the work could not be done",
@@ -20,6 +21,7 @@ _HOOK = {
     FAILED: "with `--strict`: something failed",
     WRONG: "a wrong flag",
 }
+_NOT_ASKED = "nobody could be asked: no directory is named or there, no answer, or an expired token"
 _LOG = "a log could not be read, or a wrong flag or setting"
 
 EXITS: Mapping[str, Mapping[int, str]] = {
@@ -27,10 +29,16 @@ EXITS: Mapping[str, Mapping[int, str]] = {
     "remove": _HOOK,
     "env": {FAILED: "addresses were asked for, and there are none, or they are somebody else's"},
     "show": {FAILED: "there is no such job here, or no features"},
-    "get": {FAILED: "the key has no value, or there are no features"},
-    "remaining": {FAILED: "no limit is known, or there are no features"},
-    "drain": {FAILED: "refused, nothing to cancel or to plan, or the files could not be written"},
-    "victims": {FAILED: "the jobs hold fewer CPUs than were asked for, or the daemon did not answer"},
+    "get": {FAILED: "the key has no value", NOT_ASKED: _NOT_ASKED},
+    "remaining": {FAILED: "no limit is known", NOT_ASKED: _NOT_ASKED},
+    "drain": {
+        FAILED: "refused, nothing to cancel or to plan, the files could not be written, or nobody answered",
+        TOO_LITTLE_KNOWN: "`plan`: too little is known of every node to name a best time",
+    },
+    "victims": {
+        FAILED: "no node's jobs hold as many CPUs as were asked for, or nobody answered",
+        TOO_LITTLE_KNOWN: "too little is known of the jobs to tell",
+    },
     "report": {FAILED: "the status could not be written", WRONG: "a wrong value, flag or setting"},
     "check": {
         DONE: "no errors",
@@ -44,7 +52,12 @@ EXITS: Mapping[str, Mapping[int, str]] = {
         FAILED: "of one no job can be counted, or it has no expected ends",
         WRONG: _LOG,
     },
-    "expect": {DONE: "said", FAILED: "it cannot be said of this job", WRONG: _LOG},
+    "expect": {
+        DONE: "said",
+        FAILED: "it cannot be said of this job",
+        WRONG: _LOG,
+        TOO_LITTLE_KNOWN: "said, but earlier jobs may be missing, so that nothing is certain",
+    },
     "simulate": {DONE: "written", FAILED: "no job can be simulated", WRONG: _LOG},
     "replay": {
         DONE: "all was played, or it was ended by Ctrl-C or SIGTERM; its documents are removed",

@@ -6,23 +6,30 @@ useful thing first, and it leaves what it cannot do to the daemon.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
-from collections.abc import Mapping
-from typing import Protocol, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol, cast
 
-from jobfeatures.batch import load_module
+from jobfeatures.batch import SYSTEMS, job_id_in, load_module
 from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
-from jobfeatures.errors import JobfeaturesError
+from jobfeatures.errors import JobfeaturesError, ParseError, SourceError
 from jobfeatures.features.keys import LOG_CORES, PHYS_CORES
-from jobfeatures.model import Job, JobKey, fill_unknown
-from jobfeatures.publish.records import format_record
+from jobfeatures.model import Job, JobKey, JobState, fill_unknown
+from jobfeatures.publish.folders import LOCK_SECS
+from jobfeatures.publish.records import MAX_RECORD_BYTES, Record, Standing, format_record, parse_record
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job, write_machine
 from jobfeatures.site import Cores, Site
 
+if TYPE_CHECKING:
+    from jobfeatures.publish.request import Request
+
 log = logging.getLogger(__name__)
+
+SERVED_LOCK_SECS = 0.02  # for which a request waits for another writer, before the next one has its turn
 
 
 class HookModule(Protocol):
@@ -32,7 +39,10 @@ class HookModule(Protocol):
         """Return the job that the hook's environment describes."""
 
     def ask_in_prolog(self, job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
-        """Ask the batch system for what the environment lacks; None if nothing is to be asked."""
+        """Return what the environment lacks; None if nothing is to be asked, or nothing is known of the job.
+
+        A file whose answer comes from a server also has `needs_server(job, config) -> bool`.
+        """
 
 
 def node_name(config: Config, environ: Mapping[str, str]) -> str:
@@ -49,19 +59,105 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
     """
     module = cast(HookModule, load_module(batch_system))
     name = node_name(config, environ)
+    told_at_secs = SystemClock().now_secs()
     job = module.job_from_prolog(environ, node_name=name)
     tree = FeatureTree(config.features_root)
     site = Site(config, cores=published_cores(tree))
-    write(tree, job, site)
+    asks = needs_server(module, job, config)
+    write(tree, job, site, told_at_secs=told_at_secs, is_whole=tells_all(job, asks))
+    told_at_secs = SystemClock().now_secs()
     try:
         answer = module.ask_in_prolog(job, config, node_name=name, timeout_secs=timeout_secs)
+        if answer is None and asks:
+            raise SourceError("the batch system does not know the job")
+        if answer is None:
+            return job
+        if (difference := find_difference(answer, job)) is not None:
+            raise SourceError(f"the answer is about another job: {difference}")
     except JobfeaturesError as error:
-        log.warning("job %s: limits are left to the daemon: %s", job.key.job_id, error)
+        log.warning(
+            "job %s: limits are left to the daemon: %s", job.key.job_id, error, extra={"reason": "limits"}
+        )
         return job
-    if answer is not None:
-        job = fill_unknown(answer, job)
-        write(tree, job, site)
+    job = fill_unknown(answer, job)
+    write(tree, job, site, told_at_secs=told_at_secs, is_whole=True)
     return job
+
+
+def find_difference(answer: Job, job: Job) -> str | None:
+    """Return what shows that an answer is not about this starting job or not about this run of it, else None.
+
+    Starts are compared where both are the batch system's own: an answer that
+    tells an earlier one has not heard of this run.
+    """
+    if not answer.state.is_on_node and answer.state is not JobState.UNKNOWN:
+        return f"it is {answer.state.value}"
+    for name in ("uid", "restarts", "sluid"):
+        told, known = getattr(answer, name), getattr(job, name)
+        if told is not None and known is not None and told != known:
+            return f"{name} {told}, not {known}"
+    has_both = answer.start_secs is not None and job.start_secs is not None
+    if has_both and job.key.batch_system == "slurm" and answer.start_secs < job.start_secs:  # type: ignore[operator]
+        return f"started at {answer.start_secs}, not {job.start_secs}"
+    return None
+
+
+def serve_request(tree: FeatureTree, config: Config, site: Site, request: Request) -> JobKey | None:
+    """Do in the daemon what a hook asks for; return a job whose limits are to be asked for.
+
+    What is known of the same run already is kept; what a hook has published
+    by itself since then is newer and stays. The machine's features are kept
+    up to date elsewhere. Raises JobfeaturesError or OSError.
+    """
+    if request.batch_system not in SYSTEMS:
+        raise ParseError("no batch system of ours", source="request", text=request.batch_system)
+    if request.action == "remove":
+        key = JobKey(request.batch_system, job_id_in(request.batch_system, request.environ))
+        with tree.locked(key, SERVED_LOCK_SECS):
+            tree.remove_job(key)
+        return None
+    module = cast(HookModule, load_module(request.batch_system))
+    name = node_name(config, request.environ)
+    job = module.job_from_prolog(request.environ, node_name=name)
+    record = read_record(f"{tree.records_path}/{job.key.directory_name}.json")
+    if record is not None and (record.told_at_secs or 0.0) > request.told_at_secs:
+        return None
+    asks = needs_server(module, job, config)
+    known = read_record(f"{tree.root}/known/{job.key.directory_name}.json")
+    for former in (record, known):
+        if former is not None and find_difference(former.job, job) is None:
+            job = fill_unknown(job, former.job)
+    if not asks:
+        job = module.ask_in_prolog(job, config, node_name=name, timeout_secs=0.0) or job
+    write(
+        tree,
+        job,
+        site,
+        told_at_secs=request.told_at_secs,
+        is_whole=tells_all(job, asks),
+        is_served=True,
+    )
+    return job.key if asks else None
+
+
+def tells_all(job: Job, asks: bool) -> bool:
+    """Tell whether nothing is left to be learnt of a job: a hook that must not ask does not make it whole."""
+    return not asks and job.limits.wall_secs is not None
+
+
+def needs_server(module: HookModule, job: Job, config: Config) -> bool:
+    """Tell whether a server has to be asked for what the hook's environment lacks."""
+    asks: Callable[[Job, Config], bool] | None = getattr(module, "needs_server", None)
+    return asks is not None and asks(job, config)
+
+
+def read_record(path: str) -> Record | None:
+    """Return what a hook or the daemon has left of a job; None where there is nothing that can be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_record(file.read(MAX_RECORD_BYTES))
+    except (OSError, ValueError, ParseError):
+        return None
 
 
 def published_cores(tree: FeatureTree) -> Cores | None:
@@ -76,8 +172,20 @@ def published_cores(tree: FeatureTree) -> Cores | None:
     return Cores(*counts)
 
 
-def write(tree: FeatureTree, job: Job, site: Site) -> None:
-    """Write all that a job is told, and the record that tells the daemon."""
+def write(
+    tree: FeatureTree,
+    job: Job,
+    site: Site,
+    *,
+    told_at_secs: float,
+    is_whole: bool,
+    is_served: bool = False,
+) -> None:
+    """Write all that a job is told, and the record that tells the daemon; `told_at_secs` is epoch time.
+
+    Where the daemon serves a hook (`is_served`) the machine's values are kept
+    up to date elsewhere, and a lock is tried again later: others wait.
+    """
     machine, shutdown_secs = site.machine, None
     if has_drains(tree):  # seldom: reading them costs a hook milliseconds of imports
         from jobfeatures.publish.drainstore import read_for_hook
@@ -85,9 +193,12 @@ def write(tree: FeatureTree, job: Job, site: Site) -> None:
         machine, drains = read_for_hook(tree, machine)
         drain = drains.of_job(job.key, job.start_secs)
         shutdown_secs = drain.at_secs if drain else None
-    write_machine(tree, site, machine, now_secs=SystemClock().now_secs())
-    write_job(tree, job, site, machine, shutdown_secs=shutdown_secs)
-    tree.write_record(job.key, format_record(job))
+    if not is_served:
+        write_machine(tree, site, machine, now_secs=SystemClock().now_secs())
+    standing = Standing.WHOLE if is_whole else Standing.PROVISIONAL
+    with tree.locked(job.key, SERVED_LOCK_SECS if is_served else LOCK_SECS):
+        write_job(tree, job, site, machine, told_at_secs=told_at_secs, shutdown_secs=shutdown_secs)
+        tree.write_record(job.key, format_record(job, standing=standing, told_at_secs=told_at_secs))
 
 
 def has_drains(tree: FeatureTree) -> bool:
@@ -103,6 +214,12 @@ def has_drains(tree: FeatureTree) -> bool:
 def remove_job(config: Config, key: JobKey) -> bool:
     """Take a job's directories away; True if there were any."""
     tree = FeatureTree(config.features_root)
-    found = tree.remove_job(key)
+    if os.path.isdir(tree.intake_path):  # the daemon is not to do later what is over now
+        with tree.intake() as folder:
+            for ending in (".publish", ".publish.again", ".remove"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(key.directory_name + ending, dir_fd=folder)
+    with tree.locked(key):
+        found = tree.remove_job(key)
     tree.sweep(max_entries=1000)  # the daemon sweeps what a user has filled beyond that
     return found

@@ -70,8 +70,14 @@ def fetch_text(
     except TimeoutError as error:
         raise SourceError(f"{url}: no answer after {timeout_secs:g} s") from error
     except (OSError, HTTPException, ValueError) as error:
-        raise SourceError(f"{url}: {error}") from error
+        raise SourceError(f"{url}: {_reason(error)}") from error
     return content.decode("utf-8", "replace")
+
+
+def _reason(error: Exception) -> str:
+    """Return why nothing came, without the dress that urllib puts around it."""
+    reason = getattr(error, "reason", error)
+    return (reason.strerror if isinstance(reason, OSError) else None) or str(reason)
 
 
 def _is_http(url: str) -> bool:

@@ -1,19 +1,26 @@
 """One record a job, of records of jobs, their steps and their runs: pure.
 
 Accounting has an entry for each step of a job, and after a requeue one more
-for the job, under the same id. Formats with one entry a job take these.
+for the job, under the same id. Formats with one entry a job take these. The
+same id is the same job only for one user on one cluster, and where the times
+allow it: numbers are used again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Final
 
-from jobfeatures.joblog import JobRecord, Lost
+from jobfeatures.joblog import JobRecord, Lost, Number
 
-EARLIER_RUN = "earlier run"
-STEP = "step"
-ORPHAN = "step without its job"
+EARLIER_RUN: Final = "earlier run"
+SAME_RUN: Final = "run that is told twice"
+STEP: Final = "step"
+ORPHAN: Final = "step without its job"
+SAME_ID: Final = "another job under the id of one before: both are kept"
+# A requeue is a submission of its own, at the end of the run before; what comes later is another job.
+REQUEUED_WITHIN_SECS: Final = 86400
 
 
 class _Run:
@@ -38,6 +45,7 @@ class _Run:
         return (record.submit_secs or 0, started or 0)
 
     def fold(self, earlier: int) -> JobRecord:
+        """Return the record with what its steps and the runs before it add."""
         record = self.record
         if self.memory_bytes != record.used_memory_bytes:
             record = replace(record, used_memory_bytes=self.memory_bytes)
@@ -46,16 +54,17 @@ class _Run:
         return record
 
 
-def fold_jobs(records: Iterable[JobRecord], lost: Lost, *, all_runs: bool = False) -> Iterator[JobRecord]:
+def fold_jobs(records: Iterable[JobRecord], folded: Lost, *, all_runs: bool = False) -> Iterator[JobRecord]:
     """Return one record a job, in the order in which they come first; none before all have come.
 
     Steps come behind the run of their job, as sacct writes them. Of several
     runs the latest counts: by its submission, else by its start, else by its
-    place. `all_runs` keeps each, with the id they share.
+    place. `all_runs` keeps each, with the id they share. `folded` is told of
+    each record that became one with another.
     """
-    jobs: dict[tuple[str, str], list[_Run]] = {}
+    jobs: dict[tuple[str, str | None, str], list[_Run]] = {}
     for record in records:
-        key = (record.batch_system, record.job_id)
+        key = (record.batch_system, record.cluster, record.job_id)
         runs = jobs.get(key)
         if record.step is None:
             if runs is None:
@@ -63,15 +72,66 @@ def fold_jobs(records: Iterable[JobRecord], lost: Lost, *, all_runs: bool = Fals
             else:
                 runs.append(_Run(record))
         elif runs is None:
-            lost(ORPHAN)
+            folded(ORPHAN)
         else:
-            lost(STEP)
+            folded(STEP)
             runs[-1].add_step(record)
     for runs in jobs.values():
-        if all_runs or len(runs) == 1:
-            yield from (run.fold(0) for run in runs)
+        if len(runs) == 1:
+            yield runs[0].fold(0)
+        else:
+            yield from _fold_runs(runs, folded, all_runs=all_runs)
+
+
+def _fold_runs(runs: list[_Run], folded: Lost, *, all_runs: bool) -> Iterator[JobRecord]:
+    """Return the jobs that have the same id: each the latest of its runs."""
+    found: list[list[_Run]] = []
+    for run in sorted(runs, key=lambda each: each.age):  # equal ones as they came
+        same = next((mine for mine in found if may_be_one(mine[-1].record, run.record)), None)
+        if same is None:
+            if found:
+                folded(SAME_ID)
+            found.append([run])
+        elif is_same_run(same[-1].record, run.record):
+            folded(SAME_RUN)
+            same[-1] = run if run.record.end_secs is not None else same[-1]
+        else:
+            same.append(run)
+    for mine in found:
+        if all_runs:
+            yield from (run.fold(0) for run in mine)
             continue
-        for _ in runs[1:]:
-            lost(EARLIER_RUN)
-        latest = max(enumerate(runs), key=lambda placed: (placed[1].age, placed[0]))[1]
-        yield latest.fold(len(runs) - 1)
+        for _ in mine[1:]:
+            folded(EARLIER_RUN)
+        yield mine[-1].fold(len(mine) - 1)
+
+
+def may_be_one(earlier: JobRecord, later: JobRecord) -> bool:
+    """Tell whether two records under one id are of one job: of its user, one run after the other."""
+    if None not in {earlier.user, later.user} and earlier.user != later.user:
+        return False
+    return is_same_run(earlier, later) or is_next_run(
+        (earlier.submit_secs, earlier.start_secs, earlier.end_secs), (later.submit_secs, later.start_secs)
+    )
+
+
+def is_same_run(one: JobRecord, other: JobRecord) -> bool:
+    """Tell whether two records tell of one run, perhaps the first before its end."""
+    if (one.submit_secs, one.start_secs) != (other.submit_secs, other.start_secs):
+        return False
+    return one.end_secs == other.end_secs or (
+        one.start_secs is not None and None in {one.end_secs, other.end_secs}
+    )
+
+
+def is_next_run(
+    earlier: tuple[Number | None, Number | None, Number | None], later: tuple[Number | None, Number | None]
+) -> bool:
+    """Tell whether times allow a run to be that of the same job after another: submit, start, end of both."""
+    submit, start, end = earlier
+    submit_again, start_again = later
+    if submit == submit_again or None in {submit, submit_again}:
+        return end is None or start_again is None or start is None or start_again >= end
+    if end is None or submit_again is None:
+        return False
+    return 0 <= submit_again - end <= REQUEUED_WITHIN_SECS

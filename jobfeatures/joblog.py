@@ -1,30 +1,58 @@
-"""Jobs as logs and accounting files tell of them: frozen records, no I/O.
+"""Jobs as logs and the accounting of batch systems tell of them: frozen records, no I/O.
 
 A `JobRecord` is what one line, element or object says of one job (or of one
-step of it) over all its nodes, usually after it has ended. `Job` of
-`jobfeatures.model` is what a node knows of a job that may still run.
+step of it) over all its nodes, usually after it has ended. Every kind of log
+and every accounting has this record. `Job` of `jobfeatures.model` is what a
+node knows of a job that may still run.
 
 A format of such logs is one file that offers
 
 ``recognise(head)``
     whether a text that begins like this (4 KiB at most) is of the format,
-``read_records(lines, source=…, strict=…)``
+``read_records(lines, source=…, strict=…, notes=…)``
     what the lines say: records, and `Rejected` for those that could not be
     read. A strict reader raises ParseError instead, and repairs nothing.
+    `notes` are told what was not taken and what was repaired.
 ``write_records(records, lost)``
     the lines that say it; only of formats that are written. `lost` is told,
     by name of the field, of every value that the format cannot hold, and by a
     name that begins with ``job `` of every job that has no place as a whole.
+
+A format that can be written as it was read takes ``keep_text=True`` in its
+reader: records have their `source_text` then, what stands between them comes
+as `Passage`, and its writer puts both back where the record still says what
+its text does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
-from jobfeatures.model import JobState, Limit
+from jobfeatures.errors import Rejected
+from jobfeatures.model import JobKey, JobState, Limit
 
 Number = int | float
+
+
+MAX_SHOWN: Final = 20  # rejected records that are kept, the others are counted
+WHOLE_JOB: Final = "job "  # what is lost under a name that begins so is a job as a whole
+
+
+class Passage(NamedTuple):
+    """What stands in a log and is no job: comments, empty lines. With its newlines."""
+
+    kind: str
+    text: str
+
+
+class SourceText(NamedTuple):
+    """The lines of a log that a record was read from, with their newlines."""
+
+    kind: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +66,10 @@ class JobRecord:
 
     batch_system: str
     job_id: str
+    cluster: str | None = None  # or the server, whose job ids these are
     step: str | None = None  # None: the job itself
     state: JobState = JobState.UNKNOWN
+    state_word: str | None = None  # the batch system's own, where it is another
     name: str | None = None
     user: str | None = None
     uid: int | None = None
@@ -48,6 +78,8 @@ class JobRecord:
     account: str | None = None
     queue: str | None = None
     partition: str | None = None
+    qos: str | None = None
+    is_interactive: bool | None = None
     executable: str | None = None
     reservation: str | None = None
     priority: int | None = None
@@ -55,6 +87,7 @@ class JobRecord:
     eligible_secs: Number | None = None
     start_secs: Number | None = None  # of its last run
     end_secs: Number | None = None
+    run_secs: Number | None = None  # as the log tells it, without suspensions; see `compute_run_secs`
     suspended_secs: Number | None = None
     restarts: int | None = None
     exit_status: int | None = None
@@ -69,7 +102,10 @@ class JobRecord:
     requested_memory_bytes: Limit = None
     wall_limit_secs: Limit = None
     cpu_limit_secs: Limit = None
-    used_cpu_secs: Number | None = None
+    used_cpu_secs: Number | None = None  # user and system
+    user_cpu_secs: Number | None = None
+    system_cpu_secs: Number | None = None
+    energy_joules: Number | None = None
     used_memory_bytes: int | None = None
     array_job_id: str | None = None
     array_task_id: str | None = None
@@ -77,6 +113,120 @@ class JobRecord:
     het_offset: int | None = None
     preceding_job_id: str | None = None
     think_secs: Number | None = None  # between the end of that one and the submission of this
+    more: tuple[tuple[str, str | Number], ...] = ()  # what few kinds tell, by name: see MORE
+    source_text: SourceText | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def key(self) -> JobKey:
+        """Return the job's key, of a step that of its job."""
+        return JobKey(self.batch_system, self.job_id)
+
+
+# What few kinds of logs tell; `average_`, `min_` and `max_` are over the tasks of a step.
+MORE: Final = frozenset(
+    {
+        *("distribution", "requested_resources", "allocated_resources"),
+        *("min_cpu_secs", "average_cpu_secs", "average_read_bytes", "average_written_bytes"),
+        *("average_resident_bytes", "average_virtual_bytes", "max_resident_bytes", "max_virtual_bytes"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accounting:
+    """One answer of a batch system's accounting."""
+
+    source: str
+    records: tuple[JobRecord, ...]
+    taken_at_secs: float
+    rejected: tuple[Rejected, ...] = ()
+
+
+@dataclass(slots=True)
+class Notes:
+    """What became of the records of one log."""
+
+    read: int = 0
+    rejected: int = 0
+    shown: list[Rejected] = field(default_factory=list)  # the first of them
+    not_taken: Counter[str] = field(default_factory=Counter)  # told by the log alone
+    repaired: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)  # values that the other log cannot hold
+    folded: Counter[str] = field(default_factory=Counter)  # records that became one with another
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether every job that was there is there again."""
+        return not self.rejected and not any(name.startswith(WHOLE_JOB) for name in self.lost)
+
+    def lose(self, name: str) -> None:
+        """Count a value that has no place."""
+        self.lost[name] += 1
+
+    def fold(self, name: str) -> None:
+        """Count a record that became one with another."""
+        self.folded[name] += 1
+
+    def accepted(self, found: Iterable[JobRecord | Rejected | Passage]) -> Iterator[JobRecord]:
+        """Return the records, counted; what was rejected is noted."""
+        return (each for each in self.accepted_with_passages(found) if isinstance(each, JobRecord))
+
+    def accepted_with_passages(
+        self, found: Iterable[JobRecord | Rejected | Passage]
+    ) -> Iterator[JobRecord | Passage]:
+        """Return the same, and what stands between the records."""
+        for each in found:
+            if isinstance(each, JobRecord):
+                self.read += 1
+                yield each
+            elif isinstance(each, Passage):
+                yield each
+            else:
+                self.rejected += 1
+                if len(self.shown) < MAX_SHOWN:
+                    self.shown.append(each)
+
+    def lines(self) -> Iterator[str]:
+        """Yield what is to be told of them, but for what was rejected, line by line."""
+        told = (
+            ("repaired", self.repaired),
+            ("not taken", self.not_taken),
+            ("folded", self.folded),
+            ("lost", self.lost),
+        )
+        for what, counts in told:
+            yield from (f"{what}: {name} ({count})" for name, count in sorted(counts.items()) if count)
+
+
+def compute_run_secs(record: JobRecord) -> Number | None:
+    """Return how long a job ran: as it is told, else from start to end without suspensions; None: unknown.
+
+    Less than 0 where clocks have gone back.
+    """
+    if record.run_secs is not None:
+        return record.run_secs
+    if record.start_secs is None or record.end_secs is None:
+        return None
+    return record.end_secs - record.start_secs - (record.suspended_secs or 0)
+
+
+def pairs(**values: str | Number | None) -> tuple[tuple[str, str | Number], ...]:
+    """Return what is known of these values, as `JobRecord.more` holds it."""
+    return tuple((name, value) for name, value in values.items() if value is not None)
+
+
+class LastLine(str):
+    """A line that ends its file, without a newline."""
+
+    __slots__ = ()
+
+
+def lines_of(text: str) -> Iterator[str]:
+    """Yield a text of whole lines as lines without newlines."""
+    *lines, last = text.split("\n")
+    yield from lines
+    if last:
+        yield LastLine(last)
 
 
 Lost = Callable[[str], None]

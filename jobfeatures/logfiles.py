@@ -20,6 +20,7 @@ MAX_LINE_CHARACTERS: Final = 65536
 ZSTD_BYTES: Final = 2**12  # that are unpacked at once, to 128 MiB at most
 HEAD_CHARACTERS: Final = 4096  # tell what kind a log is
 COMPRESSIONS: Final = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2", ".zst": "zstandard"}
+BOM: Final = "\ufeff"
 SWF_ENDINGS: Final = (".swf", *(f".swf{ending}" for ending in COMPRESSIONS))
 
 
@@ -28,13 +29,18 @@ class LogFileError(JobfeaturesError):
 
 
 @contextmanager
-def reading(name: str) -> Iterator[TextIO]:
-    """Open a log to read. What is not UTF-8 becomes U+FFFD. Raises LogFileError, also while it is read."""
+def reading(name: str, *, exactly: bool = False) -> Iterator[TextIO]:
+    """Open a log to read. Raises LogFileError, also while it is read.
+
+    What is not UTF-8 becomes U+FFFD, ends of lines become newlines, and a byte
+    order mark is passed over; `exactly`: all of it stays, for `writing`.
+    """
+    encoding = ("utf-8", "surrogateescape", "") if exactly else ("utf-8-sig", "replace", None)
     with _telling(name, "read"):
         if name == "-":
-            yield io.TextIOWrapper(cast(BinaryIO, sys.stdin.buffer), "utf-8", "replace")
+            yield io.TextIOWrapper(cast(BinaryIO, sys.stdin.buffer), *encoding)
             return
-        with _open(name, "rb") as binary, io.TextIOWrapper(binary, "utf-8", "replace") as text:
+        with _open(name, "rb") as binary, io.TextIOWrapper(binary, *encoding) as text:
             yield text
 
 
@@ -43,13 +49,22 @@ def writing(name: str) -> Iterator[TextIO]:
     """Open a log to write, anew. Raises LogFileError."""
     with _telling(name, "write"):
         if name == "-":
-            if isinstance(sys.stdout, io.TextIOWrapper):
-                sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # whatever the locale says
+            if isinstance(sys.stdout, io.TextIOWrapper):  # whatever the locale says
+                sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
             yield sys.stdout
             sys.stdout.flush()
             return
-        with _open(name, "wb") as binary, io.TextIOWrapper(binary, "utf-8", newline="\n") as text:
+        with (
+            _open(name, "wb") as binary,
+            io.TextIOWrapper(binary, "utf-8", "surrogateescape", newline="\n") as text,
+        ):
             yield text
+
+
+def told_by(name: str, lines: Iterator[str]) -> Iterator[str]:
+    """Yield lines whose file is to blame where they cannot be read. Raises LogFileError."""
+    with _telling(name, "read"):
+        yield from lines
 
 
 @contextmanager
@@ -160,10 +175,10 @@ def open_log(stream: TextIO, named: str | None, name: str = "") -> tuple[str, It
     Where the beginning does not tell, the end of its `name` does: ``.swf``, packed or not.
     """
     if named is not None:
-        return named, bounded_lines(stream, most=KINDS[named].longest_line)
+        return named, told_by(name or "-", bounded_lines(stream, most=KINDS[named].longest_line))
     head = stream.read(HEAD_CHARACTERS)
     try:
-        kind = recognise_kind(head)
+        kind = recognise_kind(head.removeprefix(BOM))
     except KindError:
         if not name.endswith(SWF_ENDINGS):
             raise
@@ -172,4 +187,6 @@ def open_log(stream: TextIO, named: str | None, name: str = "") -> tuple[str, It
     rest = bounded_lines(stream, most=most)
     if not head.endswith("\n"):
         head += next(rest, "")  # what its last line lacks
-    return kind, itertools.chain(bounded_lines(io.StringIO(head), most=most), rest)
+    return kind, told_by(
+        name or "-", itertools.chain(bounded_lines(io.StringIO(head, newline=""), most=most), rest)
+    )

@@ -6,7 +6,12 @@ import logging
 import math
 import re
 import sys
+import threading
 import time
+from contextlib import AbstractContextManager, nullcontext
+
+from jobfeatures.clock import Clock, SystemClock
+from jobfeatures.loglimits import PERIOD_SECS, RepeatLimits, without_numbers
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("logfmt", "json")
@@ -18,9 +23,75 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 def configure_logging(level: str, form: str) -> None:
     """Send everything from `level` up to standard error in one of `FORMATS`."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = LimitedHandler(SystemClock())
     handler.setFormatter(LineFormatter(form))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # the standard library has no parameter
+    """Writes to standard error; of messages that repeat the first, then a count a minute as `repeated`.
+
+    What is logged for debugging is all written.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(sys.stderr)
+        self._clock = clock
+        self._limits: RepeatLimits[logging.LogRecord] = RepeatLimits()
+        self._timer: threading.Timer | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, or keep it for the count."""
+        if record.levelno < logging.INFO:
+            super().emit(record)
+            return
+        self.tell_due()
+        text = record.getMessage()
+        kind = (record.name, record.levelno, without_numbers(str(record.msg)))
+        if record.exc_info and (error := record.exc_info[1]) is not None:
+            text += f": {type(error).__name__}: {error}"
+        if self._limits.admit(kind, text, _bare(record, text), self._clock.monotonic_secs()):
+            super().emit(record)
+        elif self._timer is None:
+            self._start_timer()
+
+    def tell_due(self) -> None:
+        """Write the counts whose minute is over."""
+        self._write(self._limits.take_due(self._clock.monotonic_secs()))
+
+    def close(self) -> None:
+        """Write the counts there are."""
+        with self._locked():
+            self._write(self._limits.take_due(float("inf")))
+        if self._timer is not None:
+            self._timer.cancel()
+        super().close()
+
+    def _tell_later(self) -> None:
+        with self._locked():
+            self._timer = None
+            self.tell_due()
+            if self._limits.is_holding:
+                self._start_timer()
+
+    def _locked(self) -> AbstractContextManager[object]:
+        return self.lock or nullcontext()
+
+    def _start_timer(self) -> None:
+        self._timer = threading.Timer(PERIOD_SECS, self._tell_later)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _write(self, counts: list[tuple[logging.LogRecord, int]]) -> None:
+        for record, count in counts:
+            record.repeated = count
+            super().emit(record)
+
+
+def _bare(record: logging.LogRecord, text: str) -> logging.LogRecord:
+    """Return a record without what it is about: no traceback, which would keep alive all that it has seen."""
+    more = {"msg": text, "args": None, "exc_info": None, "exc_text": None, "stack_info": None}
+    return logging.makeLogRecord({**vars(record), **more})
 
 
 class LineFormatter(logging.Formatter):

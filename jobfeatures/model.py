@@ -7,7 +7,7 @@ Unknown, unlimited and a number are three facts: `None`, `UNLIMITED` and an
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Final, NamedTuple
 
@@ -136,6 +136,8 @@ class Job:
     allocated_gpus: int | None = None  # on this node
     gpus: tuple[str, ...] = ()  # these, as the batch system names them: index, minor number or UUID
     sluid: str | None = None  # Slurm's own unique id
+    limit_end_secs: int | None = None  # when its wall limit ends it, as the batch system itself reckons
+    ran_secs: int | None = None  # of its wall limit, before it was suspended
     total_nodes: int | None = None  # given, or asked for while it is pending
     total_gpus: int | None = None  # over all nodes
     tasks: int = 1  # of a pending array: how many jobs this record stands for
@@ -149,9 +151,30 @@ class Job:
     @property
     def end_limit_secs(self) -> int | None:
         """Return the time at which the wall limit ends this job; None where it is unknown or unlimited."""
-        if self.start_secs is None or not isinstance(self.limits.wall_secs, int):
+        wall_secs = self.limits.wall_secs
+        if not isinstance(wall_secs, int):
             return None
-        return self.start_secs + self.limits.wall_secs
+        if self.limit_end_secs is not None:
+            return self.limit_end_secs
+        return None if self.start_secs is None else self.start_secs + wall_secs
+
+    def end_limit_at(self, now_secs: float) -> float | None:
+        """Return the same, but of a job that is suspended as if it was resumed now.
+
+        `now_secs` and the result are epoch time by the batch system's clock.
+        """
+        wall_secs = self.limits.wall_secs
+        if self.state is JobState.SUSPENDED and self.ran_secs is not None and isinstance(wall_secs, int):
+            return now_secs + max(0, wall_secs - self.ran_secs)
+        return self.end_limit_secs
+
+    @property
+    def wall_limit_from_start_secs(self) -> Limit:
+        """Return the wall limit with the time for which the job was suspended, as far as it is known."""
+        wall_secs = self.limits.wall_secs
+        if isinstance(wall_secs, int) and None not in (self.limit_end_secs, self.start_secs):
+            return max(0, (self.limit_end_secs or 0) - (self.start_secs or 0))
+        return wall_secs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,20 +234,31 @@ class NodeNotice:
     """What a batch system announces of this node.
 
     `draining`: it starts no more jobs here. `shutdowns`: epoch seconds at which
-    the node is to be taken, past ones included while they are in force.
+    the node is to be taken, past ones included while they are in force. `cpus`
+    are those that it gives out here, None where it does not say.
     """
 
     draining: bool = False
     shutdowns: tuple[int, ...] = ()
+    cpus: int | None = None
+
+
+Version = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTable:
     """One answer of one batch source.
 
-    `complete` promises that a job of `source`, running or asked about, that is
-    not in `jobs` has ended. Without it, absence proves nothing. `node` is None
-    where the source tells nothing of the node.
+    `complete` promises that nothing that was asked stayed without an answer.
+    Where the source lists all its jobs (`gone` is None), a job that a complete
+    table lacks has ended. Else `gone` has those that the source was asked
+    about and does not know, with the time of being told so, and absence proves
+    nothing. `told_secs` has the jobs that were told at another time than
+    `taken_at_secs`. `versions` tells the prologs' records apart that jobs were
+    read from. `node` is None where the source tells nothing of the node,
+    `node_problem` why it could not be asked about the node itself although it
+    told of jobs.
     """
 
     source: str
@@ -233,19 +267,15 @@ class JobTable:
     complete: bool
     rejected: tuple[Rejected, ...] = ()
     node: NodeNotice | None = None
+    node_problem: str = ""
+    told_secs: Mapping[JobKey, float] = field(default_factory=dict)
+    gone: Mapping[JobKey, float] | None = None
+    versions: Mapping[JobKey, Version] = field(default_factory=dict)
+    clock_ahead_secs: float | None = None  # the batch system's clock before the node's, where it tells
 
-
-def merge_jobs(tables: Iterable[JobTable]) -> dict[JobKey, Job]:
-    """Return one record per job from several tables, the best informed table last.
-
-    A later table's fields win; what it does not know is filled from earlier ones.
-    """
-    merged: dict[JobKey, Job] = {}
-    for table in tables:
-        for key, job in table.jobs.items():
-            known = merged.get(key)
-            merged[key] = job if known is None else fill_unknown(job, known)
-    return merged
+    def told_at_secs(self, key: JobKey) -> float:
+        """Return when a job of this table was told."""
+        return self.told_secs.get(key, self.taken_at_secs)
 
 
 def fill_unknown(job: Job, other: Job) -> Job:

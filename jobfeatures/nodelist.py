@@ -1,15 +1,17 @@
-"""Compressed host lists: ``c[1-3,08-10]-[2-4]`` to names and back, by ClusterShell, within bounds.
+"""Compressed host lists: ``c[1-3,08-10]-[2-4]`` to names, by Slurm's rule, and back, by ClusterShell.
 
-ClusterShell knows groups (``@``) and set operators (``!``, ``&``, ``^``) and reads
-configuration files for them; none of that is part of a batch system's host
-list, so only names, commas and numeric brackets are let through to it.
+Expanding is a Cartesian product: what stands before or after a bracket is text,
+digits too, so that ``n1[8-11]`` is n18, n19, n110 and n111. (ClusterShell takes
+digits in front of a bracket into its range: n18 to n111.)
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from jobfeatures.errors import ParseError
 
@@ -28,8 +30,9 @@ def expand_nodes(text: str) -> tuple[str, ...]:
     """Return the node names of a compressed list, without repetitions, zero padding kept.
 
     Source: slurm.conf(5) and ``scontrol show hostnames``; PBS and LSF print the
-    plain subset. Parts between commas keep their order; the numbers of one
-    bracket come out ascending, as Slurm writes them. "", ``(null)`` and
+    plain subset. Names keep the list's order, the last bracket's numbers vary
+    first, and a range is padded to the width of its first number. Text behind
+    the last bracket, which Slurm has not, is taken. "", ``(null)`` and
     ``None assigned`` are ().
 
     Raises ParseError for anything else, and for more than 100,000 names,
@@ -37,15 +40,12 @@ def expand_nodes(text: str) -> tuple[str, ...]:
     """
     if text in NO_NODES:
         return ()
-    if "[" not in text and "," not in text:  # the usual case needs no library
+    if "[" not in text and "," not in text:  # the usual case
         return (_checked_name(text),)
-    pieces = list(_split(text))
-    if sum(_count_names(piece, text) for piece in pieces) > MAX_NODES:
+    pieces = [_parse_piece(piece) for piece in _split(text)]
+    if sum(math.prod(map(_count, piece)) for piece in pieces) > MAX_NODES:
         raise ParseError(f"more than {MAX_NODES} nodes", field="node list", text=text)
-    names: dict[str, None] = {}
-    for piece in pieces:
-        names.update(dict.fromkeys(_expand_brackets(piece) if "[" in piece else (_checked_name(piece),)))
-    return tuple(names)
+    return tuple(dict.fromkeys("".join(parts) for piece in pieces for parts in _product(piece)))
 
 
 def fold_nodes(names: Iterable[str]) -> str:
@@ -93,27 +93,45 @@ def _split(text: str) -> Iterator[str]:
         position = match.end() + 1
 
 
-def _count_names(piece: str, text: str) -> int:
-    if len(_BRACKET.sub("", piece)) > MAX_NAME_CHARACTERS:
+class _Range(NamedTuple):
+    low: int
+    high: int
+    width: int
+
+    def __str__(self) -> str:
+        return f"{self.high:0{self.width}d}"
+
+
+def _parse_piece(piece: str) -> list[str | list[_Range]]:
+    """Return the texts and the brackets of a list without commas outside brackets, in turn."""
+    parts: list[str | list[_Range]] = list(_BRACKET.split(piece))
+    parts[1::2] = [[_parse_range(part) for part in str(bracket).split(",")] for bracket in parts[1::2]]
+    longest = sum(
+        len(part) if isinstance(part, str) else max(len(str(each)) for each in part) for part in parts
+    )
+    if not 0 < longest <= MAX_NAME_CHARACTERS:
         raise ParseError("not a node name", field="node list", text=piece)
-    counts = []
-    for bracket in _BRACKET.findall(piece):
-        count = 0
-        for part in bracket.split(","):
-            low, _, high = part.partition("-")
-            if high and int(high) < int(low):
-                raise ParseError("range runs backwards", field="node list", text=part)
-            count += int(high or low) - int(low) + 1
-        counts.append(count)
-        if math.prod(counts) > MAX_NODES:
-            raise ParseError(f"more than {MAX_NODES} nodes", field="node list", text=text)
-    return math.prod(counts)
+    return parts
 
 
-def _expand_brackets(piece: str) -> Iterator[str]:
-    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
+def _parse_range(text: str) -> _Range:
+    low, _, high = text.partition("-")
+    found = _Range(int(low), int(high or low), len(low))
+    if found.high < found.low:
+        raise ParseError("range runs backwards", field="node list", text=text)
+    return found
 
-    try:
-        yield from NodeSet(piece, resolver=RESOLVER_NOGROUP)
-    except NodeSetException as error:
-        raise ParseError(f"not a node list ({error})", field="node list", text=piece) from error
+
+def _count(part: str | list[_Range]) -> int:
+    return 1 if isinstance(part, str) else sum(each.high - each.low + 1 for each in part)
+
+
+def _product(piece: list[str | list[_Range]]) -> Iterator[tuple[str, ...]]:
+    return itertools.product(
+        *(
+            (part,)
+            if isinstance(part, str)
+            else [f"{n:0{each.width}d}" for each in part for n in range(each.low, each.high + 1)]
+            for part in piece
+        )
+    )

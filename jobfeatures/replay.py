@@ -94,6 +94,9 @@ def _runs(records: Iterable[JobRecord], plan: Plan) -> list[tuple[float, float |
     for record in records:
         if record.step is not None:
             plan.passed_over[IS_STEP] += 1
+        elif record.start_secs is None and record.submit_secs is not None and (record.run_secs or 0) > 0:
+            # A model of a workload has run times and no waits: its jobs run at once.
+            found.append((record.submit_secs, record.submit_secs + (record.run_secs or 0), record))
         elif record.start_secs is None or record.start_secs < 0:
             plan.passed_over[NEVER_RAN] += 1
         else:

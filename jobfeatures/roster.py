@@ -1,50 +1,203 @@
-"""One list of jobs from what several sources say: pure but for what it remembers."""
+"""What is known of the node's jobs, by all that several sources say: pure but for what it remembers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from jobfeatures.model import Job, JobKey, JobState, JobTable, merge_jobs
+from jobfeatures.jobs.evidence import (
+    HOLD_SECS,
+    HOOKS,
+    REMEMBERED,
+    Event,
+    Evidence,
+    Finding,
+    Group,
+    Presence,
+    Run,
+    Told,
+    compare_runs,
+    judge,
+)
+from jobfeatures.model import Job, JobKey, JobTable, Version
+
+TICK_SECS = 0.001
+_PRESENT = frozenset({Presence.HERE, Presence.COMPLETING})
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """What is known of all jobs at one time; replaced as a whole."""
+
+    findings: Mapping[JobKey, Finding]
+    versions: Mapping[JobKey, Version]  # of the prologs' records that were known then
+
+    @property
+    def jobs(self) -> dict[JobKey, Job]:
+        """Return the jobs as they are to be shown."""
+        return {key: each.job for key, each in self.findings.items() if each.job is not None}
+
+    @property
+    def presences(self) -> dict[JobKey, Presence]:
+        """Return what is to be done about each job."""
+        return {key: each.presence for key, each in self.findings.items()}
+
+    @property
+    def leftovers(self) -> dict[JobKey, float]:
+        """Return the jobs that have ended and left processes, with the time of their end's being told."""
+        return {
+            key: each.doubted_since_secs or 0.0 for key, each in self.findings.items() if each.has_processes
+        }
+
+
+EMPTY = Roll({}, {})
 
 
 class Roster:
-    """Merges tables, and forgets at once a job whose epilog has run.
+    """Judges what the sources say, see `evidence`, and remembers what must not be lost between answers.
 
     A prolog's record that was there and is gone proves that the job has left
-    this node: answers from before that still call it running are corrected.
+    this node: answers from before that still call it running are overruled.
     """
 
-    def __init__(self, hook_source: str) -> None:
-        """`hook_source` names the source whose records come and go with the jobs."""
-        self._hook_source = hook_source
-        self._recorded: frozenset[JobKey] = frozenset()
+    def __init__(self, *, hold_secs: float = HOLD_SECS) -> None:
+        self.hold_secs = hold_secs
+        self._remembered: dict[JobKey, Told] = {}
+        self._recorded: dict[JobKey, float] = {}  # with the time of being told
         self._withdrawn: dict[JobKey, float] = {}
+        self._doubted: dict[JobKey, float] = {}
+        self._suspects: frozenset[JobKey] = frozenset()
+        self._leftovers: Mapping[JobKey, Finding] = {}
 
-    def merge(self, tables: Iterable[JobTable]) -> Mapping[JobKey, Job]:
-        """Return the jobs of all tables, the best informed table last; see `merge_jobs`."""
-        known = list(tables)
-        for table in known:
-            if table.source == self._hook_source:
-                gone = self._recorded - table.jobs.keys()
-                self._withdrawn.update(dict.fromkeys(gone, table.taken_at_secs))
-                self._recorded = frozenset(table.jobs)
-                for key in table.jobs:
-                    self._withdrawn.pop(key, None)
-        told = {key for table in known for key in table.jobs}
-        self._withdrawn = {key: at for key, at in self._withdrawn.items() if key in told}
-        return merge_jobs(self._corrected(table) for table in known)
+    def remember(self, published: Iterable[Told]) -> None:
+        """Begin with what an earlier daemon knew when it last published the jobs."""
+        self._remembered.update((each.job.key, each) for each in published)
+
+    def note_epilogs(self, withdrawn: Mapping[JobKey, float | None]) -> None:
+        """Take note of epilogs that were noticed otherwise; see `Publisher.take_withdrawn`."""
+        for key, at_secs in withdrawn.items():
+            self._remembered.pop(key, None)
+            if at_secs is not None:
+                self._withdrawn[key] = at_secs
+            elif key in self._recorded:
+                self._withdrawn[key] = self._recorded[key] - TICK_SECS
+
+    def judge(
+        self,
+        tables: Collection[JobTable],
+        *,
+        now_secs: float,
+        groups: Mapping[JobKey, Group] | None = None,
+        published: Mapping[JobKey, float] | None = None,
+        sources: Collection[str] = (),
+    ) -> Roll:
+        """Return what is known of all jobs.
+
+        `groups` are the control groups that hold processes, `published` the
+        directories with the time of their last change. Of a job of which
+        nobody tells, what is remembered counts where its batch system is one
+        of `sources`, which are asked.
+        """
+        groups, published = groups or {}, published or {}
+        versions: dict[JobKey, Version] = {}
+        for table in tables:
+            versions.update(table.versions)
+            if table.source == HOOKS:
+                self._note_epilogs(table)
+        told = _told(tables)
+        for key, known in self._remembered.items():
+            if key in told or key in self._withdrawn or key.batch_system in sources:
+                told.setdefault(key, []).append(known)
+        self._suspects = frozenset(_suspects(told))
+        findings = {
+            key: judge(
+                Evidence(
+                    told=tuple(told.get(key, ())),
+                    events=tuple(self._events(key, tables)),
+                    group=groups.get(key),
+                    published_at_secs=published.get(key),
+                    doubted_since_secs=self._doubted.get(key),
+                ),
+                now_secs=now_secs,
+                hold_secs=self.hold_secs,
+            )
+            for key in {*told, *published}
+        }
+        for key in groups.keys() & self._leftovers.keys():  # nobody tells of them any more
+            if key not in findings or findings[key].known is None:
+                findings[key] = self._leftovers[key]
+        self._leftovers = {key: each for key, each in findings.items() if each.has_processes}
+        self._remember(findings, published, told)
+        return Roll(findings, versions)
 
     def has_left(self, key: JobKey, known_at_secs: float) -> bool:
-        """Tell whether the job has left this node since it was known to be here."""
+        """Tell whether the job's epilog has run since it was known to be here."""
         return self._withdrawn.get(key, float("-inf")) >= known_at_secs
 
-    def _corrected(self, table: JobTable) -> JobTable:
-        left = {key: job for key, job in table.jobs.items() if self.has_left(key, table.taken_at_secs)}
-        if not left:
-            return table
-        ended = {
-            key: job if job.state.is_finished else replace(job, state=JobState.COMPLETED)
-            for key, job in left.items()
+    @property
+    def suspects(self) -> frozenset[JobKey]:
+        """Return the jobs whose batch system has been overtaken: its word is older, or about another run."""
+        return self._suspects
+
+    def _note_epilogs(self, table: JobTable) -> None:
+        gone = self._recorded.keys() - table.jobs.keys() - table.versions.keys()
+        self._withdrawn.update(dict.fromkeys(gone, table.taken_at_secs))
+        self._recorded = {key: table.told_at_secs(key) for key in table.jobs}
+        for key in self._withdrawn.keys() & table.jobs.keys():
+            # The next job's prolog may have begun before its predecessor's epilog was noticed.
+            self._withdrawn[key] = min(self._withdrawn[key], table.told_at_secs(key) - TICK_SECS)
+
+    def _events(self, key: JobKey, tables: Collection[JobTable]) -> Iterator[tuple[float, Event]]:
+        if key in self._withdrawn:
+            yield self._withdrawn[key], Event.EPILOG
+        for table in tables:
+            if table.source != key.batch_system or key in table.jobs:
+                continue
+            if table.gone is None:
+                if table.complete:
+                    yield table.taken_at_secs, Event.ABSENT
+            elif key in table.gone:
+                yield table.gone[key], Event.ABSENT
+
+    def _remember(
+        self,
+        findings: Mapping[JobKey, Finding],
+        published: Collection[JobKey],
+        told: Mapping[JobKey, Collection[Told]],
+    ) -> None:
+        """Keep what is known of jobs, until they have left."""
+        self._doubted = {
+            key: each.doubted_since_secs
+            for key, each in findings.items()
+            if each.doubted_since_secs is not None
         }
-        return replace(table, jobs={**table.jobs, **ended})
+        for key, each in findings.items():
+            if each.presence is Presence.LEFT:
+                self._remembered.pop(key, None)
+            elif each.known is not None and each.presence in _PRESENT:
+                self._remembered[key] = each.known
+        others = {key for key, pieces in told.items() if any(each.source != REMEMBERED for each in pieces)}
+        self._withdrawn = {
+            key: at
+            for key, at in self._withdrawn.items()
+            if key in others or key in self._remembered or key in published
+        }
+
+
+def _told(tables: Collection[JobTable]) -> dict[JobKey, list[Told]]:
+    told: dict[JobKey, list[Told]] = {}
+    for table in tables:
+        for key, job in table.jobs.items():
+            told.setdefault(key, []).append(Told(table.source, table.told_at_secs(key), job))
+    return told
+
+
+def _suspects(told: Mapping[JobKey, Collection[Told]]) -> Iterator[JobKey]:
+    for key, pieces in told.items():
+        own = next((each for each in pieces if each.source == key.batch_system), None)
+        if own is not None and any(
+            each.at_secs > own.at_secs or compare_runs(own, each) is not Run.SAME
+            for each in pieces
+            if each is not own
+        ):
+            yield key

@@ -49,11 +49,12 @@ def parse_lines(text: str, names: Collection[str], *, source: str = "") -> list[
             raise ParseError("not a series", source=source, line=number, text=line)
         if match[1] in names:
             value = parse_value(match[3], source, number)
-            found.append(Series(match[1], _parse_labels(match[2] or "", source, number), value))
+            found.append(Series(match[1], parse_labels(match[2] or "", source=source, line=number), value))
     return found
 
 
-def _parse_labels(text: str, source: str, line: int) -> dict[str, str]:
+def parse_labels(text: str, *, source: str = "", line: int = 0) -> dict[str, str]:
+    """Return labels as they stand between braces. Raises ParseError."""
     labels: dict[str, str] = {}
     at = 0
     while at < len(text):

@@ -25,6 +25,7 @@ from jobfeatures.errors import ConfigurationError, shown
 DEFAULT_FILE = "/etc/jobfeatures-exporter/config.toml"
 FILE_FLAG = "--config.file"
 FILE_VARIABLE = "JOBFEATURES_CONFIG_FILE"
+MAX_WORDS_CHARACTERS = 30  # of a choice, in usage lines of 80 characters
 
 ConfigT = TypeVar("ConfigT")
 
@@ -307,10 +308,12 @@ def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
 
 
 def _metavar(kind: Kind) -> str:
-    """Return what help shows for a value: the words of a choice, else the kind."""
+    """Return what help shows for a value: the words of a choice if they fit into a line, else the kind."""
     if kind.name.startswith("list of "):
         return "WORD,..."
-    return kind.name if "|" in kind.name else kind.name.upper()
+    if "|" in kind.name:
+        return kind.name if len(kind.name) <= MAX_WORDS_CHARACTERS else "WORD"
+    return kind.name.upper()
 
 
 def display(value: Any) -> str:

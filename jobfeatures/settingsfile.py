@@ -8,24 +8,48 @@ import tomllib
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from jobfeatures.errors import ConfigurationError
+from jobfeatures.errors import ConfigurationError, shown
 
 MAX_BYTES = 4 * 2**20
+MAX_DEPTH = 16
+MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1  # https://toml.io/en/v1.0.0#integer
 
 
 def read_settings(path: str) -> dict[str, Any]:
     """Return the tables of a file. Raises ConfigurationError naming the file and what is wrong with it."""
-    data = _read(path)
+    data = read_bytes(path)
     try:
         document = tomllib.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ConfigurationError(path, f"is not text in UTF-8, see byte {error.start}") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(path, f"is not TOML: {error}") from error
+    except ValueError as error:  # of int(), which has a limit
+        raise ConfigurationError(path, "is not TOML: a number is too long") from error
+    except RecursionError as error:
+        raise ConfigurationError(path, "is nested too deeply") from error
+    _check(path, document)
     return document
 
 
-def _read(path: str) -> bytes:
+def _check(path: str, document: Mapping[str, Any]) -> None:
+    """Refuse what is deeper than any setting, and integers that TOML has not: a traceback each, later."""
+    left: list[tuple[str, Any, int]] = [("", document, 0)]
+    while left:
+        key, value, depth = left.pop()
+        where = f"{path}: {shown(key)[1:-1]}" if key else path
+        if depth > MAX_DEPTH:
+            raise ConfigurationError(where, "is nested too deeply")
+        if isinstance(value, int) and not MIN_INTEGER <= value <= MAX_INTEGER:
+            raise ConfigurationError(where, "is a whole number that 64 bits do not hold")
+        if isinstance(value, dict):
+            left += [(f"{key}.{name}" if key else name, each, depth + 1) for name, each in value.items()]
+        elif isinstance(value, list):
+            left += [(key, each, depth + 1) for each in value]
+
+
+def read_bytes(path: str) -> bytes:
+    """Return what a file of settings holds. Raises ConfigurationError where that is none."""
     try:
         with open(path, "rb") as file:
             found = os.fstat(file.fileno())

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from jobfeatures.config import Config
 from jobfeatures.features import keys
-from jobfeatures.features.job import Terms
+from jobfeatures.features.job import Terms, compute_share
 from jobfeatures.features.keys import Profile
 from jobfeatures.features.machine import Machine
 from jobfeatures.features.origin import SETTINGS
@@ -102,9 +102,15 @@ class Site:
         values = {name: value for name, (value, _) in stated.items()}
         origins = {name: origin for name, (_, origin) in stated.items() if origin}
         total = values[keys.TOTAL_CPU.name]
+        total_cpus = os.cpu_count() if total is None else total
+        for key in (keys.HS06, keys.HS23):
+            rating, origin = self._stated(f"{SETTINGS[key.name]}_per_core")
+            if values[key.name] is None and rating is not None:
+                values[key.name] = compute_share(rating, 1, total_cpus)
+                origins[key.name] = f"{origin} * total_cpu"
         cores = None if self.profile is Profile.OF_2016 else self._cores or read_cores()
         return Machine(
-            total_cpus=os.cpu_count() if total is None else total,
+            total_cpus=total_cpus,
             hs06=values[keys.HS06.name],
             hs23=values[keys.HS23.name] if self._config.features_hs23 else None,
             grace_secs=values[keys.GRACE_SECS.name],
@@ -141,7 +147,15 @@ class Site:
         grace, grace_origin = self._stated(SETTINGS[keys.GRACE_SECS_JOB.name], partition)
         factor, factor_origin = self._stated(SETTINGS[keys.CPUFACTOR_LRMS.name], partition)
         scratch, scratch_origin = self._stated(SETTINGS[keys.SCRATCH_LIMIT_BYTES.name], partition)
+        folder, size = self._config.machine_scratch_dir, None
+        if folder is not None and self.profile is not Profile.OF_2016:
+            try:
+                found = os.statvfs(folder)
+                size = found.f_blocks * found.f_frsize
+            except OSError:
+                pass  # not there yet: asked again with the next settings
         origins = {
+            keys.DISK_LIMIT_GB.name: "" if size is None else f"size of machine.scratch_dir {folder}",
             keys.GRACE_SECS_JOB.name: grace_origin,
             keys.CPUFACTOR_LRMS.name: factor_origin,
             keys.SCRATCH_LIMIT_BYTES.name: scratch_origin,
@@ -150,6 +164,7 @@ class Site:
             grace_secs=grace,
             cpu_factor=factor,
             scratch_bytes_per_cpu=scratch,
+            scratch_size_bytes=size,
             origins={name: origin for name, origin in origins.items() if origin},
         )
 

@@ -2,16 +2,55 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from jobfeatures.model import Job, JobKey, JobState, JobTable
+from tests import skips
 
-settings.register_profile("quick", max_examples=30, deadline=None)
-settings.load_profile("quick")
+# Feature directories have to need no quotes in a shell, so the tests' own folder has to, wherever TMPDIR is.
+if shlex.quote(tempfile.gettempdir()) != tempfile.gettempdir():
+    os.environ["TMPDIR"] = tempfile.tempdir = "/tmp"
+
+# In the background of a script Ctrl-C is ignored, also by every program that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long anything takes is a fact of the machine, not of what is tested; fixtures hold no state of an example.
+for name, examples in {"quick": 20, "thorough": 100, "fuzzing": 1000}.items():
+    settings.register_profile(
+        name,
+        max_examples=examples,
+        deadline=None,
+        derandomize=False,
+        print_blob=True,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    )
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def until(condition, timeout_secs=30.0):
+    """Return what the condition gives as soon as that is something."""
+    deadline = time.monotonic() + timeout_secs
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
+        time.sleep(0.02)
+    return result
+
+
+PROGRAMS = {"jobfeatures": "jobfeatures", "jobfeatures-exporter": "exporter"}
+OF_JOBS = {"MACHINEFEATURES", "JOBFEATURES", "JOBSTATUS"}
 
 
 class FakeClock:
@@ -40,6 +79,39 @@ def logging_as_it_was():
     yield
     root.setLevel(level)
     root.handlers[:] = [each for each in root.handlers if each in handlers]
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """Return a function that runs a command in this process: (program, *words) → what a program would give."""
+
+    def run(program, *words, environ=None, cwd=None):
+        main = importlib.import_module(f"{PROGRAMS[program]}.cli").main
+        with monkeypatch.context() as patch:
+            for name in OF_JOBS.intersection(os.environ) | {
+                n for n in os.environ if n.startswith("JOBFEATURES_")
+            }:
+                patch.delenv(name)
+            for name, value in (environ or {}).items():
+                patch.setenv(name, value)
+            if cwd is not None:
+                patch.chdir(cwd)
+            capsys.readouterr()
+            try:
+                status = main(list(words))
+            except SystemExit as end:
+                status = end.code or 0
+        out, err = capsys.readouterr()
+        return subprocess.CompletedProcess([program, *words], status, out, err)
+
+    return run
+
+
+@pytest.fixture
+def sockets():
+    """Return a folder for sockets: their paths are limited to 107 bytes, whatever TMPDIR is."""
+    with tempfile.TemporaryDirectory(prefix="jf-", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture
@@ -72,16 +144,50 @@ def make_table():
     return make
 
 
+SLOW_PROGRAM = re.compile(r"python|promtool|systemd-analyze|mandoc|bash|zsh|fish|git|shellcheck|openssl")
+STARTS_PROGRAMS = {"program", "integration", "gpu"}
+_unit_test = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Let only those tests start Python and the like that are marked: it takes longer than most tests together."""
+    global _unit_test  # noqa: PLW0603  # audit hooks have no state of their own
+    _unit_test = not any(item.get_closest_marker(each) for each in STARTS_PROGRAMS)
+    try:
+        return (yield)
+    finally:
+        _unit_test = False
+
+
+def _refuse_slow_programs(event, arguments):
+    if event == "subprocess.Popen" and _unit_test and arguments[1]:
+        first = os.fsdecode(arguments[1] if isinstance(arguments[1], str) else arguments[1][0])
+        if SLOW_PROGRAM.match(os.path.basename(first)):
+            raise RuntimeError(f"a test that starts {first} is marked: @pytest.mark.program")
+
+
+sys.addaudithook(_refuse_slow_programs)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Make a skipped integration test fail where the servers that it needs were promised."""
+    """Make a skipped test fail where what it needs was promised."""
     report = yield
-    if (
-        report.skipped
-        and not hasattr(report, "wasxfail")
-        and item.get_closest_marker("integration")
-        and os.environ.get("JOBFEATURES_REQUIRE_INTEGRATION")
-    ):
-        report.outcome = "failed"
-        report.longrepr = f"skipped although its servers are promised here: {report.longrepr[2]}"
+    if report.skipped and not hasattr(report, "wasxfail"):
+        reason = skips.reason_of(report)
+        if item.get_closest_marker("integration"):
+            promised = "JOBFEATURES_REQUIRE_INTEGRATION" in os.environ
+        else:
+            promised = "CI" in os.environ and skips.need_of(reason) not in skips.EXCUSED_IN_CI
+        if promised:
+            report.outcome = "failed"
+            report.longrepr = f"skipped although what it needs is promised here: {reason}"
     return report
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say at the end what was skipped, by what it needs and by reason."""
+    reasons = [skips.reason_of(each) for each in terminalreporter.stats.get("skipped", [])]
+    for line in skips.summary(reasons):
+        terminalreporter.write_line(line)

@@ -13,12 +13,17 @@ PACKAGES = ("jobfeatures", "exporter")
 PURE = {
     "jobfeatures.errors",
     "jobfeatures.model",
-    "jobfeatures.accounting",
     "jobfeatures.joblog",
+    "jobfeatures.batch.clocks",
+    "jobfeatures.batch.controller.answer",
+    "jobfeatures.batch.controller.credential",
+    "jobfeatures.batch.slurm.bynode",
+    "jobfeatures.batch.slurm.shares",
     "jobfeatures.batch.questions",
     "jobfeatures.convert",
     "jobfeatures.jobfold",
     "jobfeatures.jobnumbers",
+    "jobfeatures.loglimits",
     "jobfeatures.replay",
     "jobfeatures.drains.drain",
     "jobfeatures.drains.plan",
@@ -27,7 +32,6 @@ PURE = {
     "jobfeatures.drains.victims",
     "jobfeatures.batch.pbs.prolog",
     "jobfeatures.batch.pbsfamily.accounting",
-    "jobfeatures.batch.pbsfamily.accountingwrite",
     "jobfeatures.batch.pbsfamily.cluster",
     "jobfeatures.batch.pbsfamily.jobs",
     "jobfeatures.batch.pbsfamily.records",
@@ -66,7 +70,6 @@ PURE = {
     "jobfeatures.batch.gridengine.cluster",
     "jobfeatures.batch.gridengine.queue",
     "jobfeatures.batch.gridengine.record",
-    "jobfeatures.batch.gridengine.writing",
     "jobfeatures.batch.gridengine.xml",
     "jobfeatures.quantities",
     "jobfeatures.series",
@@ -82,8 +85,9 @@ PURE = {
     "jobfeatures.features.job",
     "jobfeatures.formats.sonar.documents",
     "jobfeatures.formats.sonar.envelopes",
-    "jobfeatures.formats.sacct.write",
     "jobfeatures.formats.sonar.joblog",
+    "jobfeatures.formats.swf.numbering",
+    "jobfeatures.formats.swf.write",
     "jobfeatures.formats.sonar.writejobs",
     "jobfeatures.formats.joblines",
     "jobfeatures.formats.sonar.fields",
@@ -148,9 +152,12 @@ PURE = {
     "jobfeatures.formats.sss.vocabulary",
     "jobfeatures.formats.sss.write",
     "jobfeatures.formats.sss.writerecords",
+    "jobfeatures.publish.request",
+    "jobfeatures.publish.reasons",
     "jobfeatures.publish.addresses",
     "jobfeatures.publish.basic",
     "jobfeatures.publish.rates",
+    "jobfeatures.jobs.evidence",
     "jobfeatures.publish.reconcile",
     "jobfeatures.publish.records",
     "jobfeatures.status.body",
@@ -159,6 +166,7 @@ PURE = {
     "exporter.snapshot",
     "exporter.cluster.sums",
     "exporter.context",
+    "exporter.ownwaste",
     "exporter.cluster.discovery",
     "exporter.sampling.accumulate",
     "exporter.sampling.attribution",
@@ -177,6 +185,7 @@ PURE = {
     "exporter.sampling.cgroupfiles",
     "exporter.sampling.commands",
     "exporter.sampling.counterfiles",
+    "exporter.sampling.endings",
     "exporter.sampling.energy",
     "exporter.sampling.exitrecords",
     "exporter.sampling.exits",
@@ -236,19 +245,19 @@ PURE = {
     "exporter.web.pages.chart",
     "exporter.web.pages.controller",
     "exporter.web.pages.health",
-    "exporter.web.pages.jobfigures",
+    "exporter.view.job",
     "exporter.web.pages.jobs",
     "exporter.web.pages.layout",
     "exporter.web.pages.markup",
     "exporter.web.pages.node",
     "exporter.web.pages.nodeplan",
-    "exporter.web.pages.numbers",
+    "exporter.view.numbers",
     "exporter.web.pages.partitions",
     "exporter.web.pages.pieces",
     "exporter.web.pages.plans",
     "exporter.web.pages.quality",
     "exporter.web.pages.reports",
-    "exporter.web.pages.units",
+    "exporter.view.units",
     "exporter.collectors.web",
     "exporter.terminal.cells",
     "exporter.jobreport",
@@ -260,7 +269,9 @@ PURE = {
     "exporter.jobreport.hints",
     "exporter.jobreport.queries",
     "exporter.jobreport.text",
-    "exporter.top.rows",
+    "exporter.view.node",
+    "exporter.view.sources",
+    "exporter.web.pages.troubles",
     "exporter.top.table",
     "exporter.privacy.hiding",
     "exporter.web.hosts",
@@ -294,7 +305,6 @@ ONLY_IN = {
     "pyte": set(),  # of tests
     "numpy": {"jobfeatures.formats.swf.columns", "jobfeatures.schedule", "jobfeatures.simulate"},
     "defusedxml": {
-        "jobfeatures.formats.classad.xmlform",
         "jobfeatures.formats.sss.xml",
         "jobfeatures.batch.gridengine.xml",
     },
@@ -306,7 +316,9 @@ ONLY_IN = {
 }
 
 SIBLINGS = {
-    "jobfeatures.batch": {f"jobfeatures.batch.{name}" for name in ("source", "questions", "pbsfamily")},
+    "jobfeatures.batch": {
+        f"jobfeatures.batch.{name}" for name in ("source", "questions", "clocks", "pbsfamily", "controller")
+    },
     "jobfeatures.commands": {f"jobfeatures.commands.{name}" for name in ("common", "hook", "logs")},
     "jobfeatures.formats": set(),
     "exporter.sinks": {f"exporter.sinks.{name}" for name in ("keeper", "message", "secret", "spool")},
@@ -405,6 +417,7 @@ def test_there_are_no_import_cycles():
         visit(name)
 
 
+@pytest.mark.program
 def test_a_hook_imports_nothing_heavy():
     """A prolog starts the command once a job: each of these costs as much as the whole of its work."""
     heavy = {
@@ -450,5 +463,6 @@ def test_files_can_be_read_in_one_go():
         for package in PACKAGES
         for path in (ROOT / package).rglob("*.py")
         if (count := len(path.read_text().splitlines())) > 420
+        and path.name != "client.py"  # pilots take it along as one file
     }
     assert long == {}

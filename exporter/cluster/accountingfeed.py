@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import NamedTuple, Protocol
 
-from jobfeatures.accounting import Accounting
+from jobfeatures.joblog import Accounting
 
 
 class AccountingSource(Protocol):

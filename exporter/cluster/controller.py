@@ -14,6 +14,7 @@ from typing import Any
 from exporter.cluster.accountingfeed import AccountingFeed
 from exporter.cluster.discovery import TargetGroup, make_targets
 from exporter.cluster.livequality import LiveQuality, make_options
+from exporter.cluster.nodeanswers import NodeAnswers
 from exporter.cluster.sums import ClusterSums, QueueSums, compute_cluster_sums, compute_queue_sums
 from exporter.collectors import collect
 from exporter.config import AUTO, DaemonConfig
@@ -21,7 +22,7 @@ from exporter.context import Context, LastReload
 from exporter.exposition import render
 from exporter.privacy.key import make_privacy
 from exporter.service.reload import Change
-from exporter.service.supervision import describe_sources
+from exporter.service.supervision import describe_problems, describe_sources
 from exporter.sonar.cluster import SLURM
 from exporter.sonar.clusterdocuments import add_cluster_documents
 from exporter.sonar.output import make_sender
@@ -57,6 +58,9 @@ class Controller:
             self._keep(f"{source.name}-nodes", source.poll_cluster, self._clusters_changed)
             for source in self.sources
         ]
+        self.node_answers: NodeAnswers | None = None
+        if config.controller_listen is not None:
+            self.node_answers = self._make_node_answers(config)
         self._queue_sums: tuple[QueueSums, ...] = ()
         self._cluster_sums: tuple[ClusterSums, ...] = ()
         self.reload = LastReload(successful=True, success_secs=self._clock.now_secs())
@@ -69,6 +73,16 @@ class Controller:
         ]
         if self._sender is not None:
             self._add_documents(self._sender)
+
+    def _make_node_answers(self, config: DaemonConfig) -> NodeAnswers:
+        """Return what answers nodes, of the first batch system. Raises ConfigurationError."""
+        return NodeAnswers(
+            self.sources[0],
+            lambda: self._queues[0].status.table,
+            self._clock,
+            interval_secs=config.controller_interval_secs,
+            timeout_secs=config.controller_timeout_secs,
+        )
 
     def _add_documents(self, sender: Sender) -> None:
         """Let what Slurm tells be sent: Sonar's format has records of no other batch system's jobs."""
@@ -107,13 +121,20 @@ class Controller:
     def _keep(self, name: str, ask: Callable[[], Any], on_change: Callable[[], None]) -> Keeper[Any]:
         interval_secs = self._config.controller_interval_secs
         return Keeper(
-            name, ask, interval_secs=interval_secs, min_interval_secs=interval_secs / 2, on_change=on_change
+            name,
+            ask,
+            interval_secs=interval_secs,
+            min_interval_secs=interval_secs / 2,
+            on_change=on_change,
+            clock=self._clock,
         )
 
     def _queues_changed(self) -> None:
         self._queue_sums = tuple(compute_queue_sums(table) for table in known(self._queues))
         for keeper in self._schedules:
             keeper.refresh()
+        if self.node_answers is not None:
+            self.node_answers.refresh()
 
     def _clusters_changed(self) -> None:
         self._cluster_sums = tuple(compute_cluster_sums(cluster) for cluster in known(self._clusters))
@@ -143,6 +164,10 @@ class Controller:
         asked: list[Keeper[Any]] = [*self._queues, *self._clusters]
         return all(keeper.status.table is not None or keeper.status.failures for keeper in asked)
 
+    def problems(self) -> list[str]:
+        """Return which questions have not been answered yet, and which fail: a line each."""
+        return describe_problems((keeper.status for keeper in self._keepers()), self._clock.now_secs())
+
     def stalled(self) -> list[str]:
         """Return the names of keepers whose thread has died."""
         return [f"source {keeper.status.name}" for keeper in self._keepers() if keeper.has_died]
@@ -159,6 +184,8 @@ class Controller:
         yield from self._queues
         yield from self._clusters
         yield from self._schedules
+        if self.node_answers is not None:
+            yield self.node_answers.keeper
 
     # --- what is known ------------------------------------------------------------
 

@@ -121,7 +121,7 @@ def read_running(job: Job, now_secs: float) -> RunningJob | None:
     """Return what the curve needs, None for a job whose CPUs or start are not known."""
     if job.total_cpus is None or job.start_secs is None:
         return None
-    end = job.end_limit_secs
+    end = job.end_limit_at(now_secs)
     return RunningJob(
         job.total_cpus,
         max(0.0, now_secs - job.start_secs),

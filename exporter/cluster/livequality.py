@@ -20,7 +20,7 @@ from jobfeatures.clock import Clock
 from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.model import Cluster, JobTable
 from jobfeatures.schedule.eet import Mode
-from jobfeatures.schedule.facts import from_accounting, from_queue
+from jobfeatures.schedule.facts import from_queue, from_record
 from jobfeatures.schedule.history import compute_begin, make_rules
 from jobfeatures.schedule.live import LiveSchedule
 from jobfeatures.schedule.outlook import OVERRUN_SECS
@@ -169,7 +169,7 @@ class LiveQuality:
         if fed is None or fed.accounting.taken_at_secs <= self._told_secs:
             return
         if fed.since_secs <= self._told_secs - SETTLE_SECS:
-            live.apply_ended(filter(None, map(from_accounting, fed.accounting.records)))
+            live.apply_ended(filter(None, map(from_record, fed.accounting.records)))
             self._told_secs = fed.accounting.taken_at_secs
 
     def _ask_accounting(self, live: LiveSchedule) -> list[Rejected]:
@@ -184,7 +184,7 @@ class LiveQuality:
             else:
                 until_secs = now_secs
                 accounting = self._source.poll_accounting(since_secs)
-            live.apply_ended(filter(None, map(from_accounting, accounting.records)))
+            live.apply_ended(filter(None, map(from_record, accounting.records)))
             rejected += accounting.rejected
             if until_secs >= now_secs:
                 self._told_secs = accounting.taken_at_secs

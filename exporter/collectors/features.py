@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from exporter.context import Context
 from exporter.exposition import Family, Metric, labels
+from jobfeatures.publish.reasons import REASONS
 
 PUBLISHED = Metric("batch_features_published_jobs", "gauge", "Jobs that have a feature directory.")
 FAILURES = Metric(
@@ -15,10 +16,24 @@ HOOK_FAILURES = Metric(
     "batch_features_hook_failures",
     "counter",
     "Times that a hook of the batch system could not do what its label says (publish, remove) with a job's "
-    "features; those of hooks that run as another user than the exporter are not known.",
-    ("hook",),
+    "features, or not all of it, by reason: "
+    + ", ".join(REASONS)
+    + "; those of hooks that run as another user "
+    "than the exporter are not known.",
+    ("hook", "reason"),
 )
-TOTAL_CPU = Metric("batch_node_allocatable_cpus", "gauge", "CPUs that jobs may get on this node.")
+TOTAL_CPU = Metric(
+    "batch_node_allocatable_cpus",
+    "gauge",
+    "CPUs that jobs may get on this node: as the site states, else as the batch system gives them out, else "
+    "all that are online.",
+)
+LEFTOVERS = Metric(
+    "batch_node_ended_jobs_with_processes",
+    "gauge",
+    "Jobs whose end is told while their control group still holds processes; jobs.hold is how long they keep "
+    "their directories.",
+)
 
 ANSWERS = Metric(
     "batch_features_http_answers",
@@ -27,7 +42,7 @@ ANSWERS = Metric(
     ("status",),
 )
 
-METRICS = (PUBLISHED, FAILURES, HOOK_FAILURES, TOTAL_CPU, ANSWERS)
+METRICS = (PUBLISHED, FAILURES, HOOK_FAILURES, LEFTOVERS, TOTAL_CPU, ANSWERS)
 
 
 def families(context: Context) -> Iterator[Family]:
@@ -37,8 +52,13 @@ def families(context: Context) -> Iterator[Family]:
         yield Family(FAILURES, [("", context.publisher.failures)])
         yield Family(
             HOOK_FAILURES,
-            [(labels(hook=hook), count) for hook, count in sorted(context.publisher.hook_failures.items())],
+            [
+                (labels(hook=hook, reason=reason), count)
+                for (hook, reason), count in sorted(context.publisher.hook_failures.items())
+            ],
         )
+    if context.snapshot is not None:
+        yield Family(LEFTOVERS, [("", len(context.leftovers))])
     if context.feature_answers:
         yield Family(
             ANSWERS,
@@ -47,5 +67,5 @@ def families(context: Context) -> Iterator[Family]:
                 for status, count in sorted(context.feature_answers.items())
             ],
         )
-    if context.machine.total_cpus is not None:
-        yield Family(TOTAL_CPU, [("", context.machine.total_cpus)])
+    if context.allocatable_cpus is not None:
+        yield Family(TOTAL_CPU, [("", context.allocatable_cpus)])

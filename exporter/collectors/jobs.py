@@ -25,10 +25,19 @@ MEMORY = Metric(
     "bytes",
     sums=True,
 )
+USED = Metric(
+    "batch_job_memory_used_bytes",
+    "gauge",
+    "Memory of the job that counts against its limit and that the kernel cannot take back: anon, shmem and "
+    "kernel, without page cache.",
+    JOB,
+    "bytes",
+    sums=True,
+)
 CHARGED = Metric(
     "batch_job_memory_charged_bytes",
     "gauge",
-    "Memory that the kernel counts against the job's limit.",
+    "Memory that the kernel counts against the job's limit, page cache included.",
     JOB,
     "bytes",
     sums=True,
@@ -44,7 +53,7 @@ OOM_KILLS = Metric(
     "batch_job_oom_kills",
     "counter",
     "Processes of the job that the kernel killed for want of memory, at a limit or of the node. On cgroup v1 "
-    "without kills in a group that was removed before the next look.",
+    "without kills in a group that was removed before it was read.",
     JOB,
 )
 LIMIT_HITS = Metric(
@@ -104,7 +113,7 @@ STORAGE_CANCELLED = Metric(
     "bytes",
 )
 
-_OF_MEMORY = {CHARGED: "charged", LIMIT: "limit", PEAK: "peak"}
+_OF_MEMORY = {USED: "used", CHARGED: "charged", LIMIT: "limit", PEAK: "peak"}
 _OF_SAMPLE = {CPUSET: "cpus", OOM_KILLS: "oom_kills", LIMIT_HITS: "memory_limit_hits"}
 _OF_BLOCK_IO = {
     BLOCK_READ: "read_bytes",

@@ -39,7 +39,8 @@ MAX = Metric("process_max_fds", "gauge", "Limit of open file descriptors.")
 RELOADED = Metric(
     "batch_exporter_config_last_reload_successful",
     "gauge",
-    "1 if the settings could be taken over when they were last read, 0 if the ones before stayed.",
+    "1 if the settings could be taken over when they were last read, 0 if the ones before stayed, or if the "
+    "file has been found broken since.",
 )
 RELOADED_AT = Metric(
     "batch_exporter_config_last_reload_success_timestamp_seconds",

@@ -29,7 +29,7 @@ def families(context: Context) -> Iterator[Family]:
         view = context.statuses.get(key)
         remaining = compute_remaining(
             now_secs=context.now_secs,
-            end_limit_secs=job.end_limit_secs,
+            end_limit_secs=context.wall_end_secs(job),
             cpu_secs=context.cpu_remaining_secs(key),
             shutdown_secs=context.shutdown_secs(job),
             status=view.status if view is not None else None,

@@ -14,8 +14,8 @@ FAILED = Metric(
 DROPPED = Metric(
     "batch_exporter_sink_dropped",
     "counter",
-    "Documents lost: no room while the sink was away (full), never taken by it (refused), spool file "
-    "damaged (corrupt), or spool not writable (unkept).",
+    "Documents lost: no room while the sink was away (full), never taken by it (refused), or spool file "
+    "damaged (corrupt).",
     ("sink", "reason"),
 )
 WAITING = Metric("batch_exporter_sink_spooled", "gauge", "Documents that wait for the sink.", ("sink",))
@@ -55,7 +55,6 @@ def families(context: Context) -> Iterator[Family]:
             ("full", sink.dropped),
             ("refused", sink.refused),
             ("corrupt", sink.corrupt),
-            ("unkept", sink.unkept),
         )
     ]
     yield Family(DROPPED, lost)

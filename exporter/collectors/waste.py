@@ -6,10 +6,14 @@ from collections.abc import Iterator
 
 from exporter.context import JOB, Context, job_labels_with
 from exporter.exposition import Family, Metric, Sample
+from exporter.ownwaste import cap_own_waste, compute_own_waste
 from jobfeatures.model import JobKey
-from jobfeatures.status.waste import Waste, compute_draining_waste, compute_kill_waste
+from jobfeatures.status.waste import Waste
 
-BASIS = "; basis reported: by the job's own JOBSTATUS, estimated: by the batch system's data alone."
+BASIS = (
+    "; basis reported: by the job's own JOBSTATUS, measured: by the CPU time that it has used, "
+    "estimated: by the batch system's data alone."
+)
 
 DRAINING = Metric(
     "batch_job_draining_waste_core_seconds",
@@ -31,8 +35,16 @@ OVERDUE = Metric(
     "1 if the job's first payload should have ended already: its draining waste is a lower bound.",
     (*JOB, "basis"),
 )
+CAPPED = Metric(
+    "batch_job_waste_capped_core_seconds",
+    "gauge",
+    "What counts in sums and plans where the job's own figure of its draining or kill waste is more than its "
+    "CPUs can do until its known end, or can have done since its start.",
+    (*JOB, "waste"),
+    "core_seconds",
+)
 
-METRICS = (DRAINING, KILL, OVERDUE)
+METRICS = (DRAINING, KILL, OVERDUE, CAPPED)
 
 
 def families(context: Context) -> Iterator[Family]:
@@ -40,25 +52,21 @@ def families(context: Context) -> Iterator[Family]:
     draining: list[Sample] = []
     kill: list[Sample] = []
     overdue: list[Sample] = []
+    capped: list[Sample] = []
     for key, job in context.jobs_here().items():
-        view = context.statuses.get(key)
-        status = view.status if view is not None else None
-        waste = compute_draining_waste(status, allocated_cpus=job.allocated_cpus, now_secs=context.now_secs)
-        draining += _sample(key, waste)
-        if waste is not None and waste.overdue:
-            overdue.append((job_labels_with(key, "basis", waste.basis), 1))
-        kill += _sample(
-            key,
-            compute_kill_waste(
-                status,
-                allocated_cpus=job.allocated_cpus,
-                start_secs=job.start_secs,
-                now_secs=context.now_secs,
-            ),
-        )
+        own = compute_own_waste(context, key, job)
+        draining += _sample(key, own.draining)
+        kill += _sample(key, own.kill)
+        if own.draining is not None and own.draining.overdue:
+            overdue.append((job_labels_with(key, "basis", own.draining.basis), 1))
+        counted = cap_own_waste(context, job, own)
+        for name, waste in (("draining", counted.draining), ("kill", counted.kill)):
+            if waste is not None and waste.capped:
+                capped.append((job_labels_with(key, "waste", name), waste.core_secs))
     yield Family(DRAINING, draining)
     yield Family(KILL, kill)
     yield Family(OVERDUE, overdue)
+    yield Family(CAPPED, capped)
 
 
 def _sample(key: JobKey, waste: Waste | None) -> list[Sample]:

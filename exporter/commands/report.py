@@ -9,7 +9,7 @@ import re
 import sys
 import time
 
-from exporter.remote.access import access_of, add_access_flags
+from jobfeatures.access import access_of, add_access_flags
 from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.settings import POSITIVE_DURATION
 

@@ -20,6 +20,8 @@ def run(arguments: argparse.Namespace) -> int:
     config = config_of(arguments)
     configure_logging(config.log_level, config.log_format)
     from exporter.serve import serve
+    from exporter.service.keptsettings import find_settings_file
 
-    serve(config, reread=lambda: config_of(arguments))
+    file = find_settings_file(vars(arguments).get("config.file"))
+    serve(config, reread=lambda: config_of(arguments), settings_file=file)
     return 0

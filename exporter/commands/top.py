@@ -6,9 +6,10 @@ import argparse
 import os
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from exporter.remote.access import access_of, add_access_flags
+from jobfeatures.access import access_of, add_access_flags
 from jobfeatures.errors import ConfigurationError, SourceError, shown
 from jobfeatures.settings import DEFAULT_FILE, POSITIVE_DURATION
 
@@ -24,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--url",
         metavar="URL",
-        help="the page of a daemon (default: the one that the settings name; where none answers there, "
-        "top looks by itself)",
+        help="address of a daemon, such as http://node:9819 (default: the one that the settings name; where "
+        "none answers there, top looks by itself)",
     )
     add_access_flags(parser, "--url")
     parser.add_argument("--local", action="store_true", help="look by itself, ask no daemon")
@@ -83,22 +84,27 @@ def _show_live(pages: Pages, interval_secs: float, order: str) -> bool:
 
 
 def _print_once(pages: Pages, order: str) -> None:
-    from exporter.top.rows import make_node, make_rows
     from exporter.top.table import make_lines
+    from exporter.view.node import view_page
 
     before = pages.look()
     time.sleep(ONCE_SECS)
     now = pages.look()
     columns = os.get_terminal_size().columns if sys.stdout.isatty() else None
-    lines = make_lines(
-        make_rows(now, before), make_node(now, before), order=order, columns=columns, source=pages.name
-    )
+    lines = make_lines(view_page(now, before), order=order, columns=columns, source=pages.name)
     print("\n".join(line.text for line in lines))
 
 
 def _open(arguments: argparse.Namespace) -> Pages:
     from exporter.commands.common import config_of
-    from exporter.top.pages import WITHOUT_TRACES, DaemonPages, OwnPages, address_of, is_nobody_there
+    from exporter.top.pages import (
+        WITHOUT_TRACES,
+        DaemonPages,
+        OwnPages,
+        address_of,
+        is_nobody_there,
+        metrics_address,
+    )
     from jobfeatures.logs import configure_logging
 
     if arguments.url is not None and arguments.local:
@@ -106,7 +112,8 @@ def _open(arguments: argparse.Namespace) -> Pages:
     config = config_of(arguments)
     if not arguments.local:
         url = arguments.url or address_of(config.web_listen_address)
-        daemon = DaemonPages(access_of(arguments, "--url", url))
+        access = access_of(arguments, "--url", url)
+        daemon = DaemonPages(replace(access, url=metrics_address(access.url)))
         try:
             daemon.look()
         except SourceError as error:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 
-from jobfeatures.errors import shown
+from jobfeatures.errors import shown_name
 from jobfeatures.formats.sonar.documents import iterate_documents
 from jobfeatures.formats.sonar.fields import PROFILES
 from jobfeatures.formats.sonar.validate import validate_envelope
@@ -33,10 +33,10 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             text = _read(file)
         except (OSError, ValueError) as error:
-            print(f"jobfeatures-exporter: {shown(file)}: {_reason(error)}", file=sys.stderr)
+            print(f"jobfeatures-exporter: {shown_name(file)}: {_reason(error)}", file=sys.stderr)
             status = UNREADABLE
             continue
-        name = shown(file)[1:-1]
+        name = shown_name(file)
         for fault in _faults(text, arguments.profile, arguments.strict):
             print(f"{name}:{fault}")
             status = status or FAULTS

@@ -1,19 +1,21 @@
 """Counters of a foreign job: sums over processes that come and go, which never fall. Pure.
 
-A process counts what its reaped children used as well: what a process had when it vanished is
-taken off the growth of its nearest ancestor that is still there, so that it is not counted twice.
-Where that is not known, too little is counted rather than too much.
+A process counts what its reaped children used as well: what a process had when it vanished is taken
+off what the job grows by afterwards, if an ancestor is there that may wait for it, so that it is not
+counted twice. Among processes that are rolled up nobody knows which ended, so what one adds while
+another ends may be missed. Too little is counted rather than too much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from jobfeatures.formats.sonar.records import ProcessRecord
 
 MAX_ANCESTORS: Final = 64
+DEFUNCT: Final = " <defunct>"  # a zombie still belongs to the processes it was rolled up with
 
 
 class Counts(NamedTuple):
@@ -35,17 +37,33 @@ class Counts(NamedTuple):
         )  # fmt: skip
         return Counts(max(0, cpu), max(0, read), max(0, written), max(0, cancelled))
 
+    def at_most(self, other: Counts) -> Counts:
+        """Return the lesser of each."""
+        return Counts(*map(min, self, other))
+
 
 NOTHING: Final = Counts()
 
-
-class _Seen(NamedTuple):
-    ppid: int
-    command: str
-    counts: Counts
+_Unit = int | tuple[int, str]  # one process by pid; or what is rolled up, by parent and command
 
 
-_Group = tuple[int, str]  # parent and command: what is rolled up
+@dataclass(slots=True)
+class _Look:
+    """What one sample said of a job's processes."""
+
+    counts: dict[_Unit, Counts] = field(default_factory=dict)
+    ppids: dict[_Unit, int] = field(default_factory=dict)
+    commands: dict[_Unit, str] = field(default_factory=dict)
+    is_rolled: bool = False
+
+    def add(self, process: ProcessRecord) -> None:
+        command = process.command.removesuffix(DEFUNCT)
+        is_single = process.pid != 0 and not process.is_rolled_up
+        unit: _Unit = process.pid if is_single else (process.ppid, command)
+        self.counts[unit] = self.counts.get(unit, NOTHING).plus(_counts_of(process))
+        self.ppids[unit] = process.ppid
+        self.commands[unit] = command
+        self.is_rolled = self.is_rolled or not is_single
 
 
 @dataclass(slots=True)
@@ -54,24 +72,30 @@ class JobBook:
 
     total: Counts = NOTHING
     seen_at_secs: float = 0.0
-    _processes: Mapping[int, _Seen] = field(default_factory=dict)
-    _rolled: Mapping[_Group, Counts] = field(default_factory=dict)
+    _look: _Look = field(default_factory=_Look)
+    _owed: Counts = NOTHING  # had by processes that ended, and not yet seen in those that wait for them
 
     def update(self, processes: Iterable[ProcessRecord], now_secs: float) -> None:
         """Count what the processes used since they were seen last; all of it for new ones."""
-        alone, rolled = _sorted(processes, self._rolled)
-        before, rolled_before = _regrouped(self._processes, self._rolled, rolled)
-        taken_over = _taken_over(before, rolled_before, alone, rolled)
-        grown = NOTHING
-        for pid, each in alone.items():
-            old = before.get(pid)
-            growth = each.counts.less(old.counts) if _is_same(old, each) else each.counts  # type: ignore[union-attr]
-            grown = grown.plus(growth.less(taken_over.get(pid, NOTHING)))
-        for group, counts in rolled.items():
-            grown = grown.plus(counts.less(rolled_before.get(group, NOTHING)))
-        self.total = self.total.plus(grown)
+        before, look = self._look, _Look()
+        for each in processes:
+            look.add(each)
+        grown = ended = inherited = NOTHING
+        for unit, counts in look.counts.items():
+            old = before.counts[unit] if _goes_on(before, look, unit) else NOTHING
+            grown = grown.plus(counts.less(old))
+        for unit, counts in before.counts.items():
+            left = look.counts[unit] if _goes_on(before, look, unit) else NOTHING
+            gone = counts.less(left)
+            ended = ended.plus(gone)
+            if gone != NOTHING and _has_heir(before, look, unit):
+                inherited = inherited.plus(gone)
+        # Among what is rolled up an ended process cannot be told from one that is now shown elsewhere.
+        due = self._owed.plus(ended if before.is_rolled or look.is_rolled else inherited)
+        self.total = self.total.plus(grown.less(due))
+        self._owed = due.less(grown).at_most(self._owed.plus(inherited))
         self.seen_at_secs = now_secs
-        self._processes, self._rolled = alone, rolled
+        self._look = look
 
 
 def _counts_of(process: ProcessRecord) -> Counts:
@@ -83,67 +107,26 @@ def _counts_of(process: ProcessRecord) -> Counts:
     )
 
 
-def _sorted(
-    processes: Iterable[ProcessRecord], rolled_before: Mapping[_Group, Counts]
-) -> tuple[dict[int, _Seen], dict[_Group, Counts]]:
-    """Return single processes by pid, and sums of groups in which processes are or were rolled up."""
-    processes = list(processes)
-    groups = {(each.ppid, each.command) for each in processes if each.pid == 0}.union(rolled_before)
-    alone: dict[int, _Seen] = {}
-    rolled: dict[_Group, Counts] = {}
-    for each in processes:
-        group = (each.ppid, each.command)
-        if group in groups:
-            rolled[group] = rolled.get(group, NOTHING).plus(_counts_of(each))
-        else:
-            alone[each.pid] = _Seen(each.ppid, each.command, _counts_of(each))
-    return alone, rolled
-
-
-def _regrouped(
-    processes: Mapping[int, _Seen], rolled: Mapping[_Group, Counts], groups: Iterable[_Group]
-) -> tuple[dict[int, _Seen], dict[_Group, Counts]]:
-    """Return what was seen last with those processes in groups that are rolled up now."""
-    wanted = set(groups)
-    alone: dict[int, _Seen] = {}
-    sums = dict(rolled)
-    for pid, each in processes.items():
-        group = (each.ppid, each.command)
-        if group in wanted:
-            sums[group] = sums.get(group, NOTHING).plus(each.counts)
-        else:
-            alone[pid] = each
-    return alone, sums
-
-
-def _is_same(old: _Seen | None, new: _Seen) -> bool:
-    """Tell whether a pid still names the same process, which may have a new parent or a new command."""
-    if old is None or new.counts.cpu_secs < old.counts.cpu_secs:
+def _goes_on(before: _Look, now: _Look, unit: _Unit) -> bool:
+    """Tell whether it was there. A pid may name another process; a process may change parent or command."""
+    if unit not in before.counts or unit not in now.counts:
         return False
-    return old.ppid == new.ppid or old.command == new.command
+    if isinstance(unit, tuple):
+        return True
+    if now.counts[unit].cpu_secs < before.counts[unit].cpu_secs:
+        return False
+    return before.ppids[unit] == now.ppids[unit] or before.commands[unit] == now.commands[unit]
 
 
-def _taken_over(
-    before: Mapping[int, _Seen],
-    rolled_before: Mapping[_Group, Counts],
-    alone: Mapping[int, _Seen],
-    rolled: Mapping[_Group, Counts],
-) -> dict[int, Counts]:
-    """Return, by pid of the nearest living ancestor, what those had that are gone."""
-    gone = [
-        (each.ppid, each.counts) for pid, each in before.items() if not _is_same(each, alone.get(pid, _NONE))
-    ]
-    gone += [(group[0], counts.less(rolled.get(group, NOTHING))) for group, counts in rolled_before.items()]
-    found: dict[int, Counts] = {}
-    for ppid, counts in gone:
-        ancestor = ppid
-        for _ in range(MAX_ANCESTORS):
-            if ancestor in alone or ancestor not in before:
-                break
-            ancestor = before[ancestor].ppid
-        if ancestor in alone:
-            found[ancestor] = found.get(ancestor, NOTHING).plus(counts)
-    return found
-
-
-_NONE: Final = _Seen(-1, "", Counts(cpu_secs=-1))
+def _has_heir(before: _Look, now: _Look, unit: _Unit) -> bool:
+    """Tell whether an ancestor within the job lives, alone or among what is rolled up."""
+    for _ in range(MAX_ANCESTORS):
+        parent = before.ppids[unit]
+        if parent in now.counts:
+            return True
+        if parent not in before.counts:
+            return False
+        unit = parent
+        if (before.ppids[unit], before.commands[unit]) in now.counts:
+            return True
+    return False

@@ -22,7 +22,10 @@ class IngestConfig(SonarConfig):
         "where other agents' documents are accepted over HTTP; beyond loopback only with sonar.users_file",
     )
     sonar_users_file: str | None = setting(
-        "sonar.users_file", PATH, None, "who may send them: lines USER:PASSWORD, readable by its owner alone"
+        "sonar.users_file",
+        PATH,
+        None,
+        "who may send them: lines USER:PASSWORD or USER[CLUSTER,...]:PASSWORD, readable by its owner alone",
     )
     sonar_directory: str | None = setting(
         "sonar.directory",

@@ -69,8 +69,8 @@ class SonarListener:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request: 200 taken, or why not."""
         try:
-            self._check(request)
-            taken = await self._take(request)
+            clusters = self._check(request)
+            taken = await self._take(request, clusters)
         except _Refusal as refusal:
             response = web.Response(
                 status=refusal.status, text=f"{refusal.reason}\n", headers=refusal.headers
@@ -84,12 +84,16 @@ class SonarListener:
             return web.Response(status=400, text="there is no document\n")
         return web.Response(text=f"{taken.taken} taken\n")
 
-    def _check(self, request: web.BaseRequest) -> None:
-        """Raise what can be said before the body is read."""
+    def _check(self, request: web.BaseRequest) -> frozenset[str] | None:
+        """Raise what can be said before the body is read; return the clusters it may tell of, None: any."""
         if not self._rates.take(request.remote, self._clock.monotonic_secs()):
             raise _Refusal(429, "too many requests", Retry_After=str(RETRY_SECS))
-        if self._users is not None and not self._users.is_one(request.headers.get("Authorization", "")):
-            raise _Refusal(401, "user or password is wrong", WWW_Authenticate='Basic realm="sonar"')
+        clusters = None
+        if self._users is not None:
+            user = self._users.find(request.headers.get("Authorization", ""))
+            if user is None:
+                raise _Refusal(401, "user or password is wrong", WWW_Authenticate='Basic realm="sonar"')
+            clusters = user.clusters
         if not _PATH.match(request.path):
             raise _Refusal(404, "post to /sample, /sysinfo, /job or /cluster")
         if request.method != "POST":
@@ -100,14 +104,15 @@ class SonarListener:
             raise _Refusal(415, "content must not be encoded")
         if (request.content_length or 0) > self._max_body_bytes:
             raise self._too_large()
+        return clusters
 
-    async def _take(self, request: web.BaseRequest) -> Intake:
+    async def _take(self, request: web.BaseRequest, clusters: frozenset[str] | None) -> Intake:
         if self._places == 0:
             raise _Refusal(429, "busy", Retry_After=str(RETRY_SECS))
         self._places -= 1
         try:
             body = await self._read(request)
-            work = functools.partial(self._intake.take, body, f"http {request.remote}")
+            work = functools.partial(self._intake.take, body, f"http {request.remote}", clusters=clusters)
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:
             self._places += 1

@@ -21,8 +21,9 @@ from exporter.ingest.foreign import (
     processes_by_key,
     sysinfo_sample,
 )
-from exporter.snapshot import Snapshot, SysinfoSample, WorkKey
+from exporter.snapshot import GroupKey, Snapshot, SysinfoSample, WorkKey
 from jobfeatures.clock import Clock
+from jobfeatures.errors import shown
 from jobfeatures.formats.sonar.records import (
     ClusterRecord,
     ErrorRecord,
@@ -34,6 +35,7 @@ from jobfeatures.formats.sonar.records import (
 from jobfeatures.model import Cluster, Job, JobKey, fill_unknown
 
 KEEP_BOOKS_SECS: Final = 3600.0  # a job that a filter hid comes back with its counters
+GROUP_GAP_SECS: Final = 900.0  # a process group that comes back after more is another one of the same number
 MAX_BOOKS: Final = 20_000  # of one node
 MAX_CARDS: Final = 2048  # of one node, those that went away among them
 MAX_CLUSTERS: Final = 100
@@ -115,14 +117,15 @@ class SonarNodes:
         with self._lock:
             return dict(self._counts)
 
-    def take(self, record: Record) -> None:
-        """Keep what a record says, unless something later is known."""
+    def take(self, record: Record) -> str:
+        """Keep what a record says, unless something later is known; return what its sender should be told."""
         now = self._clock.now_secs()
         with self._lock:
             self._counts[KINDS[type(record)]] += 1
             self._counts["rejected_records"] += len(record.rejected)
+            complaint = ""
             if isinstance(record, SampleRecord):
-                self._take_sample(record, now)
+                complaint = self._take_sample(record, now)
             elif isinstance(record, SysinfoRecord):
                 self._take_sysinfo(record, now)
             elif isinstance(record, JobsRecord):
@@ -130,6 +133,7 @@ class SonarNodes:
             elif isinstance(record, ClusterRecord):
                 self._take_cluster(record)
             self._bound()
+            return complaint
 
     def nodes(self) -> dict[NodeName, NodeState]:
         """Return the nodes that are not silent."""
@@ -169,20 +173,23 @@ class SonarNodes:
         for cluster in list(itertools.islice(self._clusters, max(0, len(self._clusters) - MAX_CLUSTERS))):
             del self._clusters[cluster]
 
-    def _take_sample(self, record: SampleRecord, now: float) -> None:
+    def _take_sample(self, record: SampleRecord, now: float) -> str:
         name = (record.cluster, record.node)
         at = now if record.time_secs is None else min(now, record.time_secs)
         if now - at > self._silence_secs:
             self._counts["stale"] += 1
-            return
+            return f"sample of {shown(record.node)} is {now - at:.0f} s old: is its clock slow?"
         known = self._nodes.get(name)
         if known is not None and known.state.sample is not None and at <= known.state.seen_at_secs:
             self._counts["stale"] += 1
-            return
+            return ""
         node = self._node(name, now)
         processes = processes_by_key(record.jobs)
         for key, found in processes.items():
-            node.books.setdefault(key, JobBook()).update(found, now)
+            book = node.books.setdefault(key, JobBook())
+            if isinstance(key, GroupKey) and now - book.seen_at_secs > GROUP_GAP_SECS:
+                book = node.books[key] = JobBook()
+            book.update(found, now)
         _forget_books(node.books, now)
         _integrate(node, record, at)
         totals = {key: node.books[key].total for key in processes if key in node.books}
@@ -193,6 +200,7 @@ class SonarNodes:
             totals=totals,
             snapshot=compute_snapshot(record, node.state.sysinfo, totals, node.cards, node.job_cards, at),
         )
+        return ""
 
     def _take_sysinfo(self, record: SysinfoRecord, now: float) -> None:
         node = self._node((record.cluster, record.node), now)

@@ -6,40 +6,52 @@ import hashlib
 import hmac
 import logging
 import os
-from typing import Final
+import re
+from typing import Final, NamedTuple
 
-from exporter.privatefile import read_private
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError
+from jobfeatures.privatefile import read_private
 from jobfeatures.publish.basic import parse_basic
 
 log = logging.getLogger(__name__)
 
 MAX_FILE_BYTES: Final = 2**20
+_USER = re.compile(r"(?P<user>[^\[]+)(?:\[(?P<clusters>[^\[\],\s]+(?:,[^\[\],\s]+)*)\])?")
 _Stamp = tuple[int, int, int, int]
 
 
-def parse_users(text: str, source: str = "") -> dict[str, str]:
-    """Return passwords by user: lines USER:PASSWORD; empty ones and those that begin with # are comments.
+class User(NamedTuple):
+    """One user of the file; `clusters` whose documents are taken from them, None for any."""
 
-    Raises ParseError, which never shows a password, for lines of another form and users that stand twice.
+    password: str
+    clusters: frozenset[str] | None = None
+
+
+def parse_users(text: str, source: str = "") -> dict[str, User]:
+    """Return the users by name: lines USER:PASSWORD or USER[CLUSTER,...]:PASSWORD.
+
+    Empty lines and those that begin with # are comments. Raises ParseError, which never shows a password,
+    for lines of another form and users that stand twice.
     """
-    users: dict[str, str] = {}
+    users: dict[str, User] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         user, colon, password = line.partition(":")
-        if not (user and colon and password):
-            raise ParseError("is not USER:PASSWORD", source=source, line=number)
-        if user in users:
+        form = _USER.fullmatch(user)
+        if not (form and colon and password):
+            raise ParseError("is not USER:PASSWORD or USER[CLUSTER,...]:PASSWORD", source=source, line=number)
+        if form["user"] in users:
             raise ParseError("names a user again", source=source, line=number)
-        users[user] = password
+        clusters = None if form["clusters"] is None else frozenset(form["clusters"].split(","))
+        users[form["user"]] = User(password, clusters)
     if not users:
         raise ParseError("names no user", source=source)
     return users
 
 
-def read_users(path: str) -> dict[str, str]:
-    """Return passwords by user.
+def read_users(path: str) -> dict[str, User]:
+    """Return the users by name.
 
     Raises OSError, ParseError, and UnsafePathError for what is not a file of ours or root's that
     nobody else can read.
@@ -60,20 +72,22 @@ class Users:
         self._pepper = os.urandom(16)
         self._stamp = self._look()
         try:
-            self._passwords = self._digests(read_users(path))
+            self._known = self._digests(read_users(path))
         except (OSError, JobfeaturesError) as error:
             raise ConfigurationError("sonar.users_file", _reason(error)) from error
 
-    def is_one(self, header: str) -> bool:
-        """Tell whether an Authorization header names a user and the right password.
+    def find(self, header: str) -> User | None:
+        """Return whom an Authorization header names with the right password; not the password itself.
 
         The time that this takes says nothing about how much of a guess is right.
         """
         self._refresh()
         given = parse_basic(header)
         user, password = given or ("", "")
-        wanted = self._passwords.get(user, b"\0" * 32)
-        return hmac.compare_digest(self._digest(password), wanted) and given is not None
+        wanted, clusters = self._known.get(user, (b"\0" * 32, None))
+        if hmac.compare_digest(self._digest(password), wanted) and given is not None:
+            return User("", clusters)
+        return None
 
     def _refresh(self) -> None:
         stamp = self._look()
@@ -81,7 +95,7 @@ class Users:
             return
         self._stamp = stamp
         try:
-            self._passwords = self._digests(read_users(self._path))
+            self._known = self._digests(read_users(self._path))
         except (OSError, JobfeaturesError) as error:
             log.error("users who may send documents stay as they were: %s", _reason(error))
 
@@ -92,8 +106,8 @@ class Users:
             return None
         return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
-    def _digests(self, users: dict[str, str]) -> dict[str, bytes]:
-        return {user: self._digest(password) for user, password in users.items()}
+    def _digests(self, users: dict[str, User]) -> dict[str, tuple[bytes, frozenset[str] | None]]:
+        return {name: (self._digest(user.password), user.clusters) for name, user in users.items()}
 
     def _digest(self, password: str) -> bytes:
         content = password.encode("utf-8", "surrogateescape")

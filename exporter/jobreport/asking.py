@@ -14,7 +14,7 @@ from exporter.jobreport import queries
 from exporter.jobreport.figures import JobReport
 from exporter.jobreport.finding import Found, choose_jobs
 from exporter.jobreport.gathering import Answers, Run, gather_report
-from exporter.web.pages.units import format_span, format_time
+from exporter.view.units import format_span, format_time
 from jobfeatures.series import Answer, Series
 
 # (question, at which time) → answer

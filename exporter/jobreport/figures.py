@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+NEAR_MEMORY = 0.9  # of what a node gave
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,8 @@ class NodeUse:
     elapsed_secs: float | None = None  # of the job
     allocated_cpus: float | None = None
     cpu_secs: float | None = None
-    allocated_memory: float | None = None  # by the batch system, else the kernel's limit
-    memory_peak: float | None = None  # highest anon + highest shmem
+    allocated_memory: float | None = None  # the kernel's limit, else what the batch system gave
+    memory_peak: float | None = None  # the highest of `jobs.USED`: without page cache
     charged_peak: float | None = None  # with page cache
     oom_kills: float | None = None
     limit_hits: float | None = None
@@ -197,6 +199,11 @@ class JobReport:
         """Return the time of cards that it was given and did not use."""
         return self._sum(lambda node: _minus(_times(node.gpu_count, node.elapsed_secs), node.gpu_secs))
 
+    @property
+    def ran_out_of_memory(self) -> bool:
+        """Tell whether the kernel killed processes of it for want of memory, or its batch system says so."""
+        return bool(self.oom_kills) or self.state == "OUT_OF_MEMORY"
+
     def stalled_share(self, resource: str) -> float | None:
         """Return in which part of the time a task waited for a resource, on average over the nodes."""
         return self._share(lambda node: node.stalled_secs.get(resource), lambda node: node.elapsed_secs)
@@ -219,6 +226,30 @@ class JobReport:
             if part is not None and whole is not None:
                 parts, wholes = parts + part, wholes + whole
         return parts / wholes if wholes > 0 else None
+
+
+def without_missed_peaks(report: JobReport) -> JobReport:
+    """Return the report of a job that ran out of memory without peaks that say the contrary.
+
+    Samples miss what a process takes in the moments before it is killed. What
+    the kernel counted has it; where that is not told, or is far from what the
+    node gave, the highest use on that node is not known.
+    """
+    if not report.ran_out_of_memory:
+        return report
+    nodes = (
+        node if report.oom_kills and not node.oom_kills else replace(node, memory_peak=_peak_of_killed(node))
+        for node in report.nodes
+    )
+    return replace(report, nodes=tuple(nodes))
+
+
+def _peak_of_killed(node: NodeUse) -> float | None:
+    known = [each for each in (node.memory_peak, node.charged_peak) if each is not None]
+    peak = max(known, default=None)
+    if peak is None or (node.allocated_memory and peak < NEAR_MEMORY * node.allocated_memory):
+        return None
+    return peak
 
 
 def _ratio(part: float | None, whole: float | None) -> float | None:

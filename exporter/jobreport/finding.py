@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from exporter.view.job import NOT_BATCH, OTHERS
 from jobfeatures.errors import JobfeaturesError, shown
 from jobfeatures.series import Series
 
 MAX_DIGITS = 18
 MAX_JOBS = 200  # tasks of an array that one report tells of
-NOT_BATCH = frozenset({"none", "container", "service", "session"})  # stand where a batch system's name does
-OTHERS = "other"  # the sum of jobs beyond a page's budget
 
 
 class NoSuchJobError(JobfeaturesError):

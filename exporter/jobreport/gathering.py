@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from exporter.collectors import allocation, energy, gpus, jobs
 from exporter.exposition import Metric
-from exporter.jobreport.figures import GpuUse, JobReport, NodeUse, Place
+from exporter.jobreport.figures import GpuUse, JobReport, NodeUse, Place, without_missed_peaks
 from exporter.jobreport.finding import Found
-from jobfeatures.model import JobState
+from exporter.view.job import find_cpu_secs, find_memory_limit
+from exporter.view.numbers import Numbers
+from jobfeatures.model import JobKey, JobState
 from jobfeatures.series import Series
 
 INFO_SHOWN = (
@@ -101,10 +103,12 @@ def gather_report(found: Found, job_id: str, run: Run, answers: Answers, *, clus
     of = _By(cluster_label, mine)
     cards = _cards(answers.cards, cluster_label)
     nodes = tuple(
-        _node(place, series, answers, of, cards, elapsed)
+        _node(place, JobKey(found.batch_system, job_id), series, answers, of, cards, elapsed)
         for place, series in sorted(places.items(), key=lambda item: (item[0].name, item[0].instance))
     )
     notes += _notes_on(nodes)
+    if nodes and all(node.allocated_cpus is None for node in nodes):
+        notes.append("no batch system told what it was given: it was seen by its processes alone")
     if run.start_secs is None:
         notes.append("the start of the job is not known: no part of its time is")
     info = _info(places.values()) or found.info.get(job_id, {})
@@ -112,7 +116,7 @@ def gather_report(found: Found, job_id: str, run: Run, answers: Answers, *, clus
     states = {
         labels.get("state", "") for series in places.values() for labels, _ in series.all(allocation.STATE)
     }
-    return JobReport(
+    report = JobReport(
         batch_system=found.batch_system,
         job_id=job_id,
         cluster=found.cluster,
@@ -126,6 +130,7 @@ def gather_report(found: Found, job_id: str, run: Run, answers: Answers, *, clus
         nodes=nodes,
         notes=tuple(dict.fromkeys(notes)),
     )
+    return without_missed_peaks(report)
 
 
 def _restarts(found: tuple[Mapping[str, str], float]) -> tuple[int, str]:
@@ -210,8 +215,22 @@ def _same(series: Series) -> frozenset[tuple[str, str]]:
     return frozenset(series.labels.items())
 
 
+def _numbers(series: _Place) -> Numbers:
+    """Return what the view of a job is made of; of a node that is scraped twice, the higher values."""
+    found: dict[tuple[Metric, tuple[str, ...]], float] = {}
+    for metric in (jobs.CPU, jobs.LIMIT, allocation.MEMORY):
+        for labels, value in series.all(metric):
+            texts = metric, tuple(labels.get(name, "") for name in metric.label_names)
+            found[texts] = max(value, found.get(texts, value))
+    return Numbers.from_series(
+        Series(metric.sample_name, dict(zip(metric.label_names, texts, strict=True)), value)
+        for (metric, texts), value in found.items()
+    )
+
+
 def _node(
     place: Place,
+    key: JobKey,
     series: _Place,
     answers: Answers,
     of: _By,
@@ -219,20 +238,16 @@ def _node(
     elapsed: float | None,
 ) -> NodeUse:
     highest = {metric: of.all(found).get(place, []) for metric, found in answers.highest.items()}
-    components = _by_label(((each.labels, each.value) for each in highest.get(jobs.MEMORY, [])), "component")
-    parts = [components[name] for name in ("anon", "shmem") if name in components]
-    given = series.one(allocation.MEMORY)
+    numbers = _numbers(series)
     threads = of.all(answers.threads).get(place, [])
-    modes = series.by(jobs.CPU, "mode")
-    cpu_secs = modes["user"] + modes["system"] if {"user", "system"} <= modes.keys() else None
     gpu_memory = {each.labels.get("uuid", ""): each.value for each in highest.get(gpus.JOB_MEMORY, [])}
     return NodeUse(
         place=place,
         elapsed_secs=elapsed,
         allocated_cpus=series.one(allocation.ALLOCATED),
-        cpu_secs=cpu_secs,
-        allocated_memory=given if given is not None else series.one(jobs.LIMIT),
-        memory_peak=sum(parts) if parts else None,
+        cpu_secs=find_cpu_secs(numbers, key),
+        allocated_memory=find_memory_limit(numbers, key)[0],
+        memory_peak=max((each.value for each in highest.get(jobs.USED, [])), default=None),
         charged_peak=max(
             [each.value for each in highest.get(jobs.CHARGED, [])]
             + [value for _, value in series.all(jobs.PEAK)],

@@ -6,16 +6,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from exporter.jobreport.figures import JobReport
+from exporter.jobreport.figures import NEAR_MEMORY, JobReport
 from exporter.terminal.cells import clean
-from exporter.web.pages.units import format_bytes, format_figure, format_share, format_span
+from exporter.view.units import format_bytes, format_figure, format_share, format_span
 
 SETTLED_SECS = 300.0  # shorter jobs are judged by what killed them alone
 LOW_CPU = 0.5
 SERIAL_CPUS = 1.2
 LOW_MEMORY = 0.25
 SPARED_BYTES = 2**30  # less to give back is not worth a word
-NEAR_MEMORY = 0.9
 LOW_GPU = 0.15
 IDLE_GPU = 0.01
 LOW_TIME = 0.25
@@ -50,7 +49,8 @@ def _is_settled(report: JobReport) -> bool:
 def _killed(report: JobReport) -> str | None:
     kills = report.oom_kills
     if kills:
-        return f"{format_figure(kills)} of its processes were killed for want of memory: ask for more memory"
+        killed = "one of its processes was" if kills == 1 else f"{format_figure(kills)} of its processes were"
+        return f"{killed} killed for want of memory: ask for more memory"
     return "it ended for want of memory: ask for more" if report.state == "OUT_OF_MEMORY" else None
 
 

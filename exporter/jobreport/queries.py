@@ -25,7 +25,7 @@ LAST = (
     *(gpus.JOB_ALLOCATED, gpus.JOB_BUSY),
 )
 # Of which the highest value of the job's time counts.
-HIGHEST = (jobs.MEMORY, jobs.CHARGED, gpus.JOB_MEMORY)
+HIGHEST = (jobs.USED, jobs.CHARGED, gpus.JOB_MEMORY)
 # Counters that may begin anew while a job runs: those of the exporter's own making, and of processes.
 RESETTABLE = (jobs.CPU, energy.JOB_ENERGY, gpus.JOB_BUSY)
 OF_CARDS = (gpus.INFO, gpus.MEMORY, gpus.BUSY)

@@ -10,7 +10,7 @@ from datetime import tzinfo
 from exporter.jobreport.figures import JobReport, NodeUse
 from exporter.jobreport.hints import find_hints
 from exporter.terminal.cells import align, clean, fit, width_of
-from exporter.web.pages.units import (
+from exporter.view.units import (
     counted,
     format_bytes,
     format_core_hours,
@@ -133,6 +133,8 @@ def _memory(report: JobReport) -> str:
         return ""
     used = UNKNOWN if report.memory_peak is None else format_bytes(report.memory_peak)
     given = UNKNOWN if report.allocated_memory is None else format_bytes(report.allocated_memory)
+    if report.memory_peak is None and report.ran_out_of_memory:
+        return f"{given} ran out; the highest use is not known, no sample was taken of it"
     return f"{used} of {given} at the highest{_part(report.memory_share)}"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from exporter.privacy.config import HASH, PrivacyConfig
 from exporter.privacy.hiding import Privacy
-from exporter.privatefile import read_private
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
+from jobfeatures.privatefile import read_private
 
 MIN_KEY_BYTES = 16
 MAX_KEY_BYTES = 4096

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from exporter.remote.access import Access
+from jobfeatures.access import Access
 from jobfeatures.errors import ParseError, SourceError, shown
 from jobfeatures.httpget import HttpStatusError
 from jobfeatures.series import Answer, parse_vector

@@ -54,7 +54,8 @@ class JobArrivals:
 
     Watched are the directories in which the batch systems' tables expect those
     of jobs, and these themselves: nothing below, where a user may have a say.
-    `run` is the thread; `on_due` is called in it. Where the kernel has no
+    `run` is the thread; `on_due` is called in it, and `on_ending` with the
+    directory of a job that may be about to go. Where the kernel has no
     watch to spare, the regular looks remain.
     """
 
@@ -65,6 +66,7 @@ class JobArrivals:
         on_due: Callable[[], None],
         *,
         interval_secs: float,
+        on_ending: Callable[[str], None] = lambda path: None,
         prefix: str = "",
         max_watches: int = MAX_WATCHES,
     ) -> None:
@@ -72,6 +74,7 @@ class JobArrivals:
         self._prefix = prefix.rstrip("/")
         self._clock = clock
         self._on_due = on_due
+        self._on_ending = on_ending
         self._max_watches = max_watches
         self._plan = LookPlan(interval_secs)
         self._places: dict[int, tuple[str, Shapes]] = {}  # by watch
@@ -132,10 +135,10 @@ class JobArrivals:
         path, shapes = self._places[notice.watch]
         if not shapes:
             if is_empty(path):
-                self._plan.ending()
+                self._end(os.path.dirname(path))
             return
         if () in shapes and notice.mask & inotify.DELETE:  # of a job: a step of it has gone
-            self._plan.ending()
+            self._end(path)
         below = compute_shapes_below(shapes, notice.name)
         if not below:
             return
@@ -144,6 +147,11 @@ class JobArrivals:
                 self._plan.began(self._clock.monotonic_secs())
         elif () in below:
             self._plan.ended()
+
+    def _end(self, path: str) -> None:
+        """Have what a job has used read at once, and then all."""
+        self._on_ending(path)
+        self._plan.ending()
 
     def _watch(self, path: str, shapes: Shapes) -> bool:
         """Watch a directory and what may hold jobs below it; tell whether there are any."""

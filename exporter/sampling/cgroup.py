@@ -54,6 +54,31 @@ class JobFigures:
     counters: Mapping[Counter, Rows] = field(default_factory=dict)
     cpus: frozenset[int] | None = None  # of its cpuset
 
+    def merged(self, earlier: JobFigures) -> JobFigures:
+        """Return these figures, none of which is lower than before; what is no longer there is as it was."""
+        cpu, memory = self.cpu or earlier.cpu, self.memory
+        if self.cpu is not None and earlier.cpu is not None:
+            cpu = CpuTimes(
+                max(self.cpu.user_secs, earlier.cpu.user_secs),
+                max(self.cpu.system_secs, earlier.cpu.system_secs),
+            )
+        if memory == MemoryBytes():
+            memory = earlier.memory
+        elif earlier.memory.peak is not None:
+            memory = replace(memory, peak=max(memory.peak or 0, earlier.memory.peak))
+        counters = {
+            counter: _merge_rows(self.counters.get(counter), earlier.counters.get(counter))
+            for counter in self.counters.keys() | earlier.counters.keys()
+        }
+        return JobFigures(cpu=cpu, memory=memory, counters=counters, cpus=self.cpus or earlier.cpus)
+
+
+def _merge_rows(now: Rows, earlier: Rows) -> Rows:
+    if now is None or earlier is None:
+        return now or earlier
+    both = {source: tuple(map(max, now[source], earlier[source])) for source in now.keys() & earlier.keys()}
+    return {**earlier, **now, **both}
+
 
 class JobCgroup:
     """Reads one job directory, or that of a step, again and again."""
@@ -66,6 +91,8 @@ class JobCgroup:
         kills: NodeKills | None = None,
     ) -> None:
         self.directory = directory
+        self.heard: JobFigures | None = None  # read beside the looks since the last one
+        self.has_gone = False
         self._groups = directory.groups
         self._files = GroupFiles(budget, unreadable)
         self._last_cpu = CpuTimes(0.0, 0.0)
@@ -91,9 +118,13 @@ class JobCgroup:
         return any(os.path.isdir(path) for path in self._groups.values())
 
     def read(self) -> JobFigures:
-        """Read all figures."""
+        """Read all figures; of a group that has gone return what was heard last."""
+        heard, self.heard = self.heard, None
+        if self.has_gone:  # another group may have its path by now
+            return heard or JobFigures(memory=MemoryBytes())
         cpu, memory = self.read_use()
-        return JobFigures(cpu=cpu, memory=memory, counters=self._read_counters(), cpus=self._read_cpus())
+        figures = JobFigures(cpu=cpu, memory=memory, counters=self._read_counters(), cpus=self._read_cpus())
+        return figures if heard is None else figures.merged(heard)
 
     def read_use(self) -> tuple[CpuTimes | None, MemoryBytes]:
         """Begin a new look and read CPU time and memory only."""
@@ -236,6 +267,7 @@ class JobCgroups:
         self._budget = budget
         self._unreadable = unreadable
         self._known: dict[str, JobCgroup] = {}
+        self.gone: list[JobCgroup] = []  # since the last update; closed
         self.kills = NodeKills()
 
     def __iter__(self) -> Iterator[JobCgroup]:
@@ -252,13 +284,15 @@ class JobCgroups:
             complete = error.errno in VANISHED
         else:
             found, complete = list_job_directories(hierarchies, self._unreadable, prefix=self._prefix)
+        self.gone = []
         directories = {each.path: each for each in found if wanted(each.membership)}
         for path, known in list(self._known.items()):
             there = directories.get(path)
             if there == known.directory or (there is None and not complete and known.is_there()):
                 continue
             known.close()
-            del self._known[path]
+            known.has_gone = True
+            self.gone.append(self._known.pop(path))
         for path, directory in directories.items():
             if path not in self._known:
                 self._known[path] = JobCgroup(directory, self._budget, self._unreadable, self.kills)

@@ -16,6 +16,7 @@ VANISHED = frozenset({errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.ENOTDIR})
 NO_MORE_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 RESERVE = 256
 STEP = 256
+CALM_LOOKS = 16  # after which a system that had no more descriptors is taken to have some again
 
 
 class Unreadable:
@@ -55,6 +56,8 @@ class DescriptorBudget:
     def __init__(self, max_open: int | None = None) -> None:
         self._max_open = max_open
         self._may_raise = True
+        self._ceiling: int | None = None  # since the system had no more, until it has for long
+        self._calm_looks = 0
         self.open = 0
         soft, _ = _limits()
         self._reserve = min(RESERVE, soft // 2)
@@ -62,6 +65,8 @@ class DescriptorBudget:
 
     def take(self) -> bool:
         """Claim one descriptor; False where the caller has to close it after reading."""
+        if self._ceiling is not None and self.open >= self._ceiling:
+            return False
         if self.open >= self._allowed and not self._raise():
             return False
         self.open += 1
@@ -72,9 +77,19 @@ class DescriptorBudget:
         self.open -= count
 
     def shrink(self) -> None:
-        """Settle for what is open now: the system has no more."""
-        self._allowed = self.open
-        self._may_raise = False
+        """Settle for what is open now: the system has no more. After `CALM_LOOKS` looks it grows back."""
+        self._ceiling = self.open
+        self._calm_looks = 0
+
+    def begin_look(self) -> None:
+        """Count the looks at the node."""
+        if self._ceiling is None:
+            return
+        self._calm_looks += 1
+        if self._calm_looks > CALM_LOOKS:
+            self._ceiling += STEP
+            if self._ceiling >= self._allowed:
+                self._ceiling = None
 
     def _bounded(self, count: int) -> int:
         return max(0, count if self._max_open is None else min(count, self._max_open))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from exporter.sampling.accumulate import CpuLedger, CpuTicks, CpuTimes
 from exporter.sampling.cgroup import JobCgroup
 from exporter.sampling.cgroupfiles import compute_memory_sum
+from exporter.sampling.endings import DAEMON_COMMANDS, keep_counts
 from exporter.sampling.hierarchies.membership import Membership
 from exporter.sampling.ledger import JobCounters
 from exporter.sampling.members import Members
@@ -15,15 +17,13 @@ from exporter.sampling.steps import StepBook
 from exporter.snapshot import Accounting, GroupKey, JobSample, ProcessIo, ProcessSample, UnitKey, WorkKey
 from jobfeatures.model import JobKey
 
-# The batch systems' own processes within a job, which do not tell whose it is.
-DAEMON_COMMANDS = frozenset({"slurmstepd", "sge_shepherd", "condor_starter"})
 EXTERN_STEP = "extern"
 
 
 class _State:
     """What is remembered of a job."""
 
-    __slots__ = ("by_cgroup", "counters", "ledger", "told", "uid")
+    __slots__ = ("by_cgroup", "counters", "last", "ledger", "told", "uid")
 
     def __init__(self) -> None:
         self.counters = JobCounters()
@@ -31,6 +31,7 @@ class _State:
         self.by_cgroup = False  # once the kernel counts for a job, it stays so
         self.told = CpuTimes(0.0, 0.0)
         self.uid: int | None = None
+        self.last: JobSample | None = None  # with control groups
 
 
 class JobBook:
@@ -80,17 +81,21 @@ class JobBook:
             {each.directory.cpu_source: said.counters for each, said in figures}, self.other_devices
         )
         cpus = [said.cpus for _, said in figures if said.cpus is not None]
-        memories = [said.memory for each, said in figures if each.counts_memory]
+        memories = [said.memory for each, said in figures if each.counts_memory and not each.has_gone]
+        peaks = [said.memory.peak for each, said in figures if each.has_gone and said.memory.peak]
+        memory = compute_memory_sum(memories) if memories else self._members.memory(processes)
+        if peaks:
+            memory = replace(memory, peak=max(memory.peak or 0, *peaks))
         memberships = {each.directory.membership for each in cgroups} or self._memberships(processes)
         nodes = {each.node for each in memberships}
         if state.uid is None:
             state.uid = self._uid(cgroups, processes)
-        return JobSample(
+        sample = JobSample(
             key=key,
             accounting=Accounting.CGROUP if state.by_cgroup else Accounting.PROCESSES,
             user_cpu_secs=None if cpu is None else cpu.user_secs,
             system_cpu_secs=None if cpu is None else cpu.system_secs,
-            memory=compute_memory_sum(memories) if memories else self._members.memory(processes),
+            memory=memory,
             processes=len(processes),
             threads=sum(process.threads for process in processes),
             uid=state.uid,
@@ -104,6 +109,11 @@ class JobBook:
             cgroup=cgroups[0].directory.path if cgroups else None,
             cgroup_version=cgroups[0].directory.version if cgroups else None,
         )
+        if state.last is not None and all(each.has_gone for each in cgroups):
+            sample = keep_counts(sample, state.last)  # what is still there of it has outlived its groups
+        if cgroups:
+            state.last = sample
+        return sample
 
     def unit(self, key: UnitKey | GroupKey, processes: Sequence[ProcessSample], ticks: CpuTicks) -> JobSample:
         """Return the record of processes without a job; its user is that of the first of them.

@@ -129,12 +129,14 @@ class ProcessScanner:
 
         A process that has not changed is the same object as last time. One that
         is there but cannot be read this time keeps its last sample: to call it
-        gone would be wrong. Raises OSError where `procfs` itself cannot be listed.
+        gone would be wrong; so would it be of one that is not listed and still
+        answers. Raises OSError where `procfs` itself cannot be listed.
         """
         samples: dict[int, ProcessSample] = {}
         known = self._known
         pread = os.pread
         names = os.listdir(self._procfs)
+        self._budget.begin_look()
         self._look += 1
         turn = self._look % READ_ANYWAY
         for name in names:
@@ -166,10 +168,29 @@ class ProcessScanner:
             samples[entry.pid] = entry.sample
         if len(samples) != len(known):
             gone = known.keys() - set(names)
-            orphans = self._forget_all(gone)
+            unlisted = {name for name in gone if self._is_alive(name)}
+            if unlisted:
+                self._unreadable.count("process_list_incomplete")
+                samples.update((known[name].pid, known[name].sample) for name in unlisted if name in known)
+                samples = dict(sorted(samples.items()))
+            orphans = self._forget_all(gone - unlisted)
             for name in orphans:
                 self._read_orphan(name, samples)
         return samples
+
+    def _is_alive(self, name: str) -> bool:
+        """Tell whether a process that was not listed is there all the same: its descriptor still answers."""
+        entry = self._known[name]
+        if entry.descriptor < 0:
+            return False
+        try:
+            data = os.pread(entry.descriptor, READ_BYTES, 0)
+            is_there = os.fstat(entry.descriptor).st_nlink > 0  # a file that only we hold tells of nothing
+        except OSError:
+            return False
+        if is_there and data != entry.data:
+            self._changed(name, entry, data)
+        return is_there
 
     def close(self) -> None:
         """Close all descriptors; a later scan starts afresh."""

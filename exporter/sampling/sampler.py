@@ -14,10 +14,12 @@ from exporter.sampling.cgroup import JobCgroup, JobCgroups
 from exporter.sampling.commands import CommandBook
 from exporter.sampling.descriptors import DescriptorBudget, Unreadable
 from exporter.sampling.disks import Disks
+from exporter.sampling.endings import complete, find_first_processes
 from exporter.sampling.energy import JobEnergy, compute_package_joules
 from exporter.sampling.gpu.monitor import GpuMonitor
 from exporter.sampling.hierarchies.membership import Membership
 from exporter.sampling.jobbook import JobBook
+from exporter.sampling.lastwords import LastWords
 from exporter.sampling.members import Members
 from exporter.sampling.processes import ProcessScanner
 from exporter.sampling.processio import ProcessIoBook
@@ -80,6 +82,7 @@ class Sampler:
         steps: bool = False,
         process_io: bool = False,
         top_commands: int = 0,
+        last_words: LastWords | None = None,
     ) -> None:
         self._procfs = procfs
         self._clock = clock
@@ -110,6 +113,9 @@ class Sampler:
         self._command_book = (
             CommandBook(top=top_commands, ticks_per_sec=TICKS_PER_SEC) if top_commands else None
         )
+        self._last_words = last_words
+        self._last_jobs: Mapping[WorkKey, JobSample] = {}
+        self._keys_of: dict[str, JobKey] = {}  # by cpu_source of control groups, at the last look
         self._commands: Mapping[JobKey, tuple[CommandSample, ...]] = {}
         self._processes: Mapping[int, ProcessSample] = {}
         self._epoch: int | None = None
@@ -130,13 +136,18 @@ class Sampler:
         processes = self._scan()
         self._attributor.read(processes)
         self._cgroups.update(self._is_here)
-        keys, jobs = self._attribute(processes)
+        gone = self._hear()
+        read_at_secs = self._clock.monotonic_secs()
+        keys, jobs, final = self._attribute(processes, gone)
         node, jobs = self._with_energy(node, jobs)
+        self._last_jobs = jobs
         snapshot = Snapshot(
             taken_at_secs=taken_at_secs,
             duration_secs=self._clock.monotonic_secs() - started_secs,
             node=node,
             jobs=jobs,
+            final=final,
+            read_at_secs=read_at_secs,
             processes=processes,
             keys=keys,
             epoch=self._epoch,
@@ -192,10 +203,26 @@ class Sampler:
     def _is_here(self, membership: Membership) -> bool:
         return self._node_name is None or membership.node in {None, self._node_name}
 
+    def _hear(self) -> dict[JobKey, list[JobCgroup]]:
+        """Hand to the control groups what was read beside the looks; return those that left a last word."""
+        if self._last_words is None:
+            return {}
+        heard = self._last_words.take()
+        for cgroup in self._cgroups:
+            cgroup.heard = heard.get(cgroup.directory.cpu_source)
+        gone: dict[JobKey, list[JobCgroup]] = {}
+        living = {each.directory.cpu_source for each in self._cgroups}
+        for cgroup in self._cgroups.gone:
+            cgroup.heard = heard.get(cgroup.directory.cpu_source)
+            key = self._keys_of.get(cgroup.directory.cpu_source)
+            if cgroup.heard is not None and key is not None and cgroup.directory.cpu_source not in living:
+                gone.setdefault(key, []).append(cgroup)
+        return gone
+
     def _attribute(
-        self, processes: Mapping[int, ProcessSample]
-    ) -> tuple[dict[int, Key], dict[WorkKey, JobSample]]:
-        """Return whose each process is, and what each job and each process group without one uses."""
+        self, processes: Mapping[int, ProcessSample], gone: Mapping[JobKey, Sequence[JobCgroup]]
+    ) -> tuple[dict[int, Key], dict[WorkKey, JobSample], dict[JobKey, JobSample]]:
+        """Return whose each process is, what each job and process group uses, and the last of gone jobs."""
         found = self._attributor.attribute(
             processes,
             [cgroup.directory.membership for cgroup in self._cgroups],
@@ -206,6 +233,7 @@ class Sampler:
         cgroups: dict[JobKey, list[JobCgroup]] = {}
         for cgroup in self._cgroups:
             cgroups.setdefault(found.job_key(cgroup.directory.membership), []).append(cgroup)
+        self._keys_of = {each.directory.cpu_source: key for key, those in cgroups.items() for each in those}
         members: dict[Key, list[ProcessSample]] = {}
         for pid, key in keys.items():
             members.setdefault(key, []).append(processes[pid])
@@ -217,7 +245,23 @@ class Sampler:
         if self._exits is not None:
             of_batch = {pid: key for pid, key in keys.items() if isinstance(key, JobKey)}
             ticks = self._exits.update(processes, of_batch, ticks, boot_time_secs=self._boot_time_secs)
-        return keys, self._records(members, cgroups, ticks, io)
+        if self._last_words is not None:
+            self._last_words.follow(
+                [each.directory for each in self._cgroups],
+                {
+                    pid: [each.directory for each in those]
+                    for job, those in cgroups.items()
+                    for pid in find_first_processes(job, members.get(job, ()), processes, keys)
+                },
+            )
+        final: dict[JobKey, JobSample] = {}
+        for job, those in gone.items():
+            if job in of_jobs:
+                cgroups.setdefault(job, []).extend(those)
+            elif (last := self._last_jobs.get(job)) is not None:
+                now = self._book.job(job, those, (), None)
+                final[job] = complete(last, now)
+        return keys, self._records(members, cgroups, ticks, io), final
 
     def _records(
         self,

@@ -6,6 +6,8 @@ from exporter.collectors import CONTROLLER
 from exporter.config import DaemonConfig
 from exporter.ingest.config import check_ingest
 from exporter.privacy.key import make_privacy
+from exporter.web.config import NODES
+from exporter.web.hosts import is_loopback
 from exporter.web.listener import check_web
 from jobfeatures.errors import ConfigurationError
 
@@ -17,6 +19,21 @@ def check(config: DaemonConfig) -> None:
     make_privacy(config)
     if config.role != CONTROLLER:
         check_listener(config)
+    elif config.controller_listen is not None:
+        check_nodes_listener(config)
+
+
+def check_nodes_listener(config: DaemonConfig) -> None:
+    """Raise ConfigurationError if the settings of the listener for nodes contradict each other."""
+    if config.controller_secret_file is None:
+        raise ConfigurationError("controller.secret_file", "is needed with controller.listen")
+    if config.controller_max_connections == 0:
+        raise ConfigurationError("controller.max_connections", "must be 1 or more")
+    listen: str = config.controller_listen or ""
+    if NODES not in config.web_config_for and not is_loopback(listen.rpartition(":")[0]):
+        raise ConfigurationError(
+            "controller.listen", 'beyond loopback needs TLS: web.config_file, and web.config_for = ["nodes"]'
+        )
 
 
 def check_listener(config: DaemonConfig) -> None:

@@ -21,6 +21,10 @@ LIVE: Mapping[str, tuple[str, ...]] = {
         "jobs.retain",
         "batch.",
         "slurm.",
+        "controller.url",
+        "controller.token_file",
+        "controller.ca_file",
+        "controller.fallback",
         "pbs.",
         "torque.",
         "lsf.",
@@ -42,7 +46,7 @@ RESTART: Mapping[str, tuple[str, ...]] = {
     NODE: ("collector.processes", "htcondor.execute_directory", "gridengine.spool_directory"),
     CONTROLLER: ("collector.schedule",),
 }
-SOURCES = ("batch.", "slurm.", "pbs.", "torque.", "lsf.", "htcondor.", "gridengine.", "spool.")
+SOURCES = ("batch.", "slurm.", "controller.", "pbs.", "torque.", "lsf.", "htcondor.", "gridengine.", "spool.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,19 @@ def _condition(status: KeeperStatus[Any]) -> str:
     return "answers" if status.table is not None else "has not answered yet"
 
 
+def describe_problems(statuses: Iterable[KeeperStatus[Any]], now_secs: float) -> list[str]:
+    """Return a line for each source that has not been asked yet, or fails: since when, in its own words."""
+    found = []
+    for each in statuses:
+        failing_secs = each.failing_secs(now_secs)
+        if each.last_error:
+            since = "" if failing_secs is None else f" for {failing_secs:.0f} s"
+            found.append(f"{each.name} has failed{since}: {each.last_error}")
+        elif each.table is None:
+            found.append(f"{each.name} has not answered yet")
+    return found
+
+
 async def keep_telling(notifier: Notifier, served: Supervised, prefix: Callable[[], str]) -> None:
     """Tell again and again that we live, as long as all threads do; runs in the loop that answers scrapes.
 

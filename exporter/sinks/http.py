@@ -7,13 +7,16 @@ of its own, no redirect is followed, and proxies are taken from the environment.
 from __future__ import annotations
 
 import base64
+import contextlib
 import logging
 import os
+import socket
 import ssl
+import threading
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
-from http.client import HTTPException
+from collections.abc import Callable, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 
 from exporter.sinks.message import Message
 from exporter.sinks.secret import read_secret
@@ -34,8 +37,59 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         """Follow none: the answer stands as it is."""
 
 
+class _Deadline:
+    """Ends what a request does on the network when its time is up: a socket's timeout bounds one call only.
+
+    Looking up a name is not ended: it has the resolver's own limits.
+    """
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._connection: HTTPConnection | None = None
+        self._socket: socket.socket | None = None
+
+    def handlers(self, context: ssl.SSLContext) -> tuple[urllib.request.BaseHandler, ...]:
+        """Return what makes connections that can be ended."""
+        deadline = self
+
+        class Plain(HTTPConnection):
+            def connect(self) -> None:
+                deadline.watch(self, super().connect)
+
+        class Encrypted(HTTPSConnection):
+            def connect(self) -> None:
+                deadline.watch(self, super().connect)
+
+        class PlainHandler(urllib.request.HTTPHandler):
+            def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+                return self.do_open(Plain, req)
+
+        class EncryptedHandler(urllib.request.HTTPSHandler):
+            def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+                return self.do_open(Encrypted, req, context=context)
+
+        return PlainHandler(), EncryptedHandler(context=context)
+
+    def watch(self, connection: HTTPConnection, connect: Callable[[], None]) -> None:
+        """Connect, and keep the socket, of which the connection lets go when an answer begins."""
+        self._connection = connection
+        connect()
+        self._socket = connection.sock
+        if self.is_over:
+            raise TimeoutError("timed out")
+
+    def end(self) -> None:
+        """Shut down what is open."""
+        self.is_over = True
+        connecting = None if self._connection is None else self._connection.sock
+        for each in (self._socket, connecting):
+            if each is not None:
+                with contextlib.suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+
+
 class HttpSink:
-    """Posts documents to one address."""
+    """Posts documents to one address. `timeout_secs` bounds one sending from its beginning to its end."""
 
     def __init__(
         self,
@@ -52,9 +106,7 @@ class HttpSink:
         self._user = user
         self._password_file = password_file
         self._prefix = f"{prefix}." if prefix else ""
-        self._opener = urllib.request.build_opener(
-            _NoRedirects, urllib.request.HTTPSHandler(context=context or ssl.create_default_context())
-        )
+        self._context = context or ssl.create_default_context()
 
     def send(self, message: Message) -> None:
         """Post one document; any answer below 300 means that it has arrived."""
@@ -62,14 +114,22 @@ class HttpSink:
         request = urllib.request.Request(  # noqa: S310  # a setting, of http or https only
             address, data=message.body, headers=self._headers(), method="POST"
         )
+        deadline = _Deadline()
+        opener = urllib.request.build_opener(_NoRedirects, *deadline.handlers(self._context))
+        timer = threading.Timer(self._timeout_secs, deadline.end)
+        timer.start()
         try:
-            with self._opener.open(request, timeout=self._timeout_secs) as answer:
+            with opener.open(request, timeout=self._timeout_secs) as answer:
                 answer.read(MAX_ANSWER_BYTES)
         except urllib.error.HTTPError as error:
             with error:
                 raise SinkError(f"{address}: answers {error.code}", is_final=error.code in FINAL) from error
         except (OSError, HTTPException) as error:
+            if deadline.is_over:
+                raise SinkError(f"{address}: not done after {self._timeout_secs:g} s") from error
             raise SinkError(f"{address}: {error}") from error
+        finally:
+            timer.cancel()
 
     def close(self) -> None:
         """Nothing stays open."""

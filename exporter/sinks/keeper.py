@@ -28,7 +28,6 @@ class SinkStatus:
     sent: Mapping[str, int] = field(default_factory=dict)
     failed: Mapping[str, int] = field(default_factory=dict)  # attempts
     refused: int = 0  # documents that the far side will never take, dropped
-    unkept: int = 0  # documents that could not even be queued
     dropped: int = 0  # documents for which there was no room
     corrupt: int = 0  # spool files set aside
     waiting: int = 0
@@ -65,7 +64,6 @@ class SinkKeeper:
         self._sent: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
         self._refused = 0
-        self._unkept = 0
         self._last_success_secs: float | None = None
         self._failures = 0  # in a row
         self._wake = threading.Event()
@@ -80,7 +78,6 @@ class SinkKeeper:
             sent=dict(self._sent),
             failed=dict(self._failed),
             refused=self._refused,
-            unkept=self._unkept,
             dropped=self._spool.dropped,
             corrupt=self._spool.corrupt,
             waiting=len(self._spool),
@@ -106,11 +103,7 @@ class SinkKeeper:
 
     def put(self, message: Message) -> None:
         """Queue a document; never waits for the far side."""
-        try:
-            self._spool.put(message)
-        except OSError as error:
-            self._unkept += 1
-            log.error("document cannot be queued: %s", error, extra={"sink": self.name})
+        self._spool.put(message)
         self._wake.set()
 
     def send_waiting(self) -> bool:

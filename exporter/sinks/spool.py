@@ -8,6 +8,7 @@ method waits for a far side.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import logging
@@ -30,6 +31,7 @@ _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NAME = re.compile(r"([0-9]{20})\.envelope\Z")
 _CORRUPT = re.compile(r"[0-9]{20}\.corrupt\Z")
 _TEMPORARY = re.compile(r"[0-9]{20}\.new\Z")
+_OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # we lack something
 _FIELDS = {"kind": str, "cluster": str, "node": str, "made_at_secs": float, "crc32": int}
 
 
@@ -43,14 +45,19 @@ class Limits(NamedTuple):
 class Spool(Protocol):
     """A queue of messages."""
 
-    dropped: int  # since the start
-    corrupt: int
+    @property
+    def dropped(self) -> int:
+        """Return how many there was no room for, since the start."""
+
+    @property
+    def corrupt(self) -> int:
+        """Return how many were set aside."""
 
     def put(self, message: Message) -> None:
-        """Add one at the new end. Raises OSError where it cannot be kept."""
+        """Add one at the new end."""
 
     def oldest(self) -> tuple[int, Message] | None:
-        """Return the oldest and its number, None of nothing."""
+        """Return the oldest and its number, None of nothing. Raises OSError where it cannot be read now."""
 
     def remove(self, number: int) -> None:
         """Take one away."""
@@ -155,6 +162,8 @@ class DiskSpool:
                 except FileNotFoundError:  # somebody took it away
                     self._forget(number)
                 except (OSError, ParseError) as error:
+                    if getattr(error, "errno", None) in _OURS:
+                        raise  # it says nothing of the file
                     log.warning("spooled document set aside: %s", error, extra={"folder": self.directory})
                     self._set_aside(number)
             return None
@@ -222,8 +231,12 @@ class DiskSpool:
     def _unlink(self, number: int) -> None:
         if number in self._sizes:
             self._forget(number)
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 os.unlink(_name(number), dir_fd=self._folder)
+            except FileNotFoundError:
+                pass
+            except OSError as error:  # it is done with all the same; after a restart it goes once more
+                log.warning("spooled document stays: %s", error, extra={"folder": self.directory})
 
     def _set_aside(self, number: int) -> None:
         self._forget(number)
@@ -239,6 +252,73 @@ class DiskSpool:
 
     def _forget(self, number: int) -> None:
         self._bytes -= self._sizes.pop(number)
+
+
+class SafeSpool:
+    """A folder of messages, and memory within the same limits for those that the folder does not take.
+
+    So a full, read-only or failing disk keeps nothing from being sent. A crash loses what waits in memory.
+    """
+
+    def __init__(self, folder: DiskSpool, limits: Limits) -> None:
+        self._folder = folder
+        self._memory = MemorySpool(limits)
+        self._is_failing = False
+
+    def put(self, message: Message) -> None:
+        """Add one, to the folder if that takes it."""
+        try:
+            self._folder.put(message)
+        except OSError as error:
+            self._memory.put(message)
+            if not self._is_failing:  # once per outage
+                log.error("documents wait in memory: %s", error, extra={"folder": self._folder.directory})
+            self._is_failing = True
+        else:
+            if self._is_failing:
+                log.info("documents wait in the folder again", extra={"folder": self._folder.directory})
+            self._is_failing = False
+
+    def oldest(self) -> tuple[int, Message] | None:
+        """Return the oldest of both; numbers of those in memory are negative."""
+        waiting = self._memory.oldest()
+        try:
+            found = self._folder.oldest()
+        except OSError:
+            if waiting is None:
+                raise
+            found = None
+        if waiting is None or (found is not None and found[1].made_at_secs <= waiting[1].made_at_secs):
+            return found
+        return -waiting[0], waiting[1]
+
+    def remove(self, number: int) -> None:
+        """Take one away."""
+        if number < 0:
+            self._memory.remove(-number)
+        else:
+            self._folder.remove(number)
+
+    def close(self) -> None:
+        """Let go of the folder, with what it takes of that in memory."""
+        with contextlib.suppress(OSError):
+            while (found := self._memory.oldest()) is not None:
+                self._folder.put(found[1])
+                self._memory.remove(found[0])
+        self._folder.close()
+
+    @property
+    def dropped(self) -> int:
+        """Return how many there was no room for."""
+        return self._folder.dropped + self._memory.dropped
+
+    @property
+    def corrupt(self) -> int:
+        """Return how many files were set aside."""
+        return self._folder.corrupt
+
+    def __len__(self) -> int:
+        return len(self._folder) + len(self._memory)
 
 
 def format_spooled(message: Message) -> bytes:

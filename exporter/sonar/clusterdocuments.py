@@ -12,11 +12,11 @@ from exporter.sonar.jobchanges import JobChanges
 from exporter.sonar.jobs import queue_records
 from exporter.sonar.node import make_origin
 from exporter.sonar.sender import Sender
-from jobfeatures.accounting import AccountingRecord
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, Document, Origin
 from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document
+from jobfeatures.joblog import JobRecord
 from jobfeatures.model import Cluster, JobTable
 
 log = logging.getLogger(__name__)
@@ -87,12 +87,12 @@ class JobsDocuments:
         if self._changes is not None:
             self._changes.end_round()
 
-    def _found(self, taken_at_secs: float) -> list[AccountingRecord]:
+    def _found(self, taken_at_secs: float) -> list[JobRecord]:
         table = self._queue()
         try:
             accounting = self._source.poll_accounting(self._since_secs(taken_at_secs))
         except SourceError as error:
-            if table is None:
+            if table is None or not table.jobs:  # to tell of no jobs would say that there are none
                 raise
             if str(error) != self._complaint:  # once, not each time: a cluster may keep no accounting
                 log.warning("no accounting, jobs are taken from the queue alone: %s", error)

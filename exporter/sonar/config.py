@@ -78,7 +78,7 @@ class SonarConfig(PrivacyConfig):
         "sonar.rollup",
         BOOLEAN,
         False,
-        "send childless processes of one job, parent and command as one",
+        "send childless processes of one batch job, parent and command as one",
     )
     sonar_exclude_system_jobs: bool = setting(
         "sonar.exclude_system_jobs", BOOLEAN, True, "leave out processes of users below 1000"

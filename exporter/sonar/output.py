@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from exporter.config import DaemonConfig
 from exporter.privacy.key import make_privacy
 from exporter.sampling.descriptors import Unreadable
 from exporter.sinks import make_sink
 from exporter.sinks.keeper import SinkKeeper
-from exporter.sinks.spool import DiskSpool, Limits, Spool
+from exporter.sinks.spool import DiskSpool, Limits, SafeSpool, Spool
 from exporter.snapshot import Snapshot
 from exporter.sonar.config import SonarConfig
 from exporter.sonar.node import NodeDocuments, make_origin, options_of
@@ -47,17 +48,11 @@ def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
 
 
 def _opener(directory: str | None, sink: str, limits: Limits) -> Callable[[], Spool] | None:
-    return None if directory is None else lambda: DiskSpool(f"{directory}/{sink}", limits)
+    return None if directory is None else lambda: SafeSpool(DiskSpool(f"{directory}/{sink}", limits), limits)
 
 
 def make_node_sender(
-    config: SonarConfig,
-    clock: Clock,
-    look: Callable[[], Snapshot | None],
-    *,
-    procfs: str,
-    sysfs: str,
-    unreadable: Unreadable,
+    config: DaemonConfig, clock: Clock, look: Callable[[], Snapshot | None], unreadable: Unreadable
 ) -> Sender | None:
     """Return the sender of this node's documents, None where the settings name no sink.
 
@@ -66,7 +61,12 @@ def make_node_sender(
     sender = make_sender(config, clock)
     if sender is not None:
         documents = make_node_documents(
-            config, clock, look, procfs=procfs, sysfs=sysfs, unreadable=unreadable
+            config,
+            clock,
+            look,
+            procfs=config.path_procfs,
+            sysfs=config.path_sysfs,
+            unreadable=unreadable,
         )
         add_node_documents(sender, config, documents)
     return sender

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Final, TypeVar
+from zlib import crc32
 
 from exporter.snapshot import Kind, ProcessDetail, ProcessIo, ProcessSample, Snapshot, UnitKey
 from jobfeatures.formats.sonar.envelopes import Document, unicode_text, without_defaults
+from jobfeatures.formats.sonar.fields import PID_MAX
 
 DEFUNCT = " <defunct>"
 DEAD, ZOMBIE = "X", "Z"
+UINT32_MAX: Final = 2**32 - 1
 
 Number = TypeVar("Number", int, float)
 
@@ -41,7 +44,7 @@ class GpuWork:
 class Work:
     """What one process, or several alike, did. None is unknown."""
 
-    pid: int  # 0 where it is several
+    pid: int  # of several: 0, or where the profile has it a number above those of processes
     ppid: int
     command: str
     has_children: bool = False
@@ -133,10 +136,11 @@ def measure_processes(
     return found
 
 
-def roll_up(processes: Iterable[Work]) -> list[Work]:
+def roll_up(processes: Iterable[Work], *, job: int = 0, current: bool = False) -> list[Work]:
     """Return one for all childless processes of one parent and command, sums of what they did.
 
-    It has no pid. All others stay as they are.
+    Its pid is 0, or `current` a number above those of processes, which is the same for a job, parent and
+    command while processes come and go, and is nobody else's in the job. All others stay as they are.
     """
     kept: list[Work] = []
     alike: dict[tuple[int, str], list[Work]] = {}
@@ -145,10 +149,25 @@ def roll_up(processes: Iterable[Work]) -> list[Work]:
             kept.append(each)
         else:
             alike.setdefault((each.ppid, each.command), []).append(each)
-    return kept + [group[0] if len(group) == 1 else _sum(group) for group in alike.values()]
+    taken: set[int] = set()
+    for (ppid, command), group in alike.items():
+        if len(group) == 1:
+            kept.append(group[0])
+        else:
+            kept.append(_sum(group, _pid_of_group(job, ppid, command, taken) if current else 0))
+    return kept
 
 
-def _sum(group: list[Work]) -> Work:
+def _pid_of_group(job: int, ppid: int, command: str, taken: set[int]) -> int:
+    span = UINT32_MAX - PID_MAX  # a reader may keep 32 bits
+    place = crc32(f"{job} {ppid} {command}".encode("utf-8", "surrogateescape"))
+    while (pid := PID_MAX + 1 + place % span) in taken:
+        place += 1
+    taken.add(pid)
+    return pid
+
+
+def _sum(group: list[Work], pid: int) -> Work:
     gpus: dict[str, GpuWork] = {}
     for gpu in (each for work in group for each in work.gpus):
         before = gpus.get(gpu.uuid)
@@ -156,7 +175,7 @@ def _sum(group: list[Work]) -> Work:
     ios = [work.io for work in group if work.io is not None]
     return replace(
         group[0],
-        pid=0,
+        pid=pid,
         is_in_container=any(work.is_in_container for work in group),
         threads=sum(work.threads for work in group),
         anon_bytes=_total([work.anon_bytes for work in group]),

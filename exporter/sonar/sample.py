@@ -34,7 +34,7 @@ UNKNOWN_USER = "_user_unknown"
 class SampleOptions:
     """Which processes are told of, and how."""
 
-    rollup: bool = False  # childless processes of one job, parent and command become one
+    rollup: bool = False  # childless processes of one batch job, parent and command become one
     exclude_system_jobs: bool = True  # processes of users below 1000
     batch_only: bool = False
     min_cpu_secs: float = 0.0  # that the processes of a job have used together
@@ -141,9 +141,8 @@ def _system(origin: Origin, snapshot: Snapshot) -> Document:
 
 
 def _gpu(gpu: GpuSample) -> Document:
-    return without_defaults(
+    fields = without_defaults(
         {
-            "index": gpu.card.index,
             "uuid": unicode_text(gpu.card.uuid),
             "failing": gpu.failing,
             "fan": _whole(gpu.fan_percent),
@@ -159,6 +158,9 @@ def _gpu(gpu: GpuSample) -> Document:
             "memory_clock": gpu.memory_clock_mhz,
         }
     )
+    return (
+        fields if gpu.card.index is None else {"index": gpu.card.index, **fields}
+    )  # the first card has index 0
 
 
 def _whole(value: float | None) -> int | None:
@@ -191,9 +193,11 @@ def _jobs(given: SampleInput, options: SampleOptions, profile: str) -> list[Docu
     for (work_id, user), processes in works.items():
         if sum(each.cpu_secs for each in processes) < options.min_cpu_secs:
             continue
-        rolled = roll_up(processes) if options.rollup else processes
+        told = processes
+        if options.rollup and work_id.is_batch:
+            told = roll_up(processes, job=work_id.job, current=profile == CURRENT)
         # Sonar gives every process of the group 0, which is the kernel's, a record of its own.
-        for each in [rolled] if work_id.job else [[one] for one in rolled]:
+        for each in [told] if work_id.job else [[one] for one in told]:
             jobs.append(_job(work_id, user, each, profile))
     return jobs
 

@@ -60,9 +60,8 @@ def _optional(origin: Origin, sample: SysinfoSample) -> Document:
 
 
 def _card(card: GpuCard) -> Document:
-    return without_defaults(
+    fields = without_defaults(
         {
-            "index": card.index,
             "uuid": unicode_text(card.uuid),
             "address": unicode_text(card.address),
             "manufacturer": unicode_text(card.manufacturer),
@@ -78,6 +77,7 @@ def _card(card: GpuCard) -> Document:
             "max_memory_clock": card.max_memory_clock_mhz,
         }
     )
+    return fields if card.index is None else {"index": card.index, **fields}  # the first card has index 0
 
 
 def _whole(value: float | None) -> int | None:

@@ -16,8 +16,9 @@ from rich.live import Live
 from rich.text import Text
 
 from exporter.top.pages import Pages
-from exporter.top.rows import Look, make_node, make_rows
 from exporter.top.table import ORDERS, Line, Style, make_lines
+from exporter.view.node import view_page
+from exporter.view.numbers import Numbers
 from jobfeatures.errors import JobfeaturesError
 
 QUIT = {"q", "Q"}
@@ -28,7 +29,8 @@ STYLES = {Style.PLAIN: "", Style.HEAD: "bold", Style.WARNING: "yellow"}
 def show_live(pages: Pages, *, interval_secs: float, order: str) -> None:
     """Show the jobs until q is pressed. Raises KeyboardInterrupt; the terminal is as before in each case."""
     console = Console(highlight=False, emoji=False, markup=False)
-    before, now, fault = None, pages.look(), ""
+    before: Numbers | None = None
+    now, fault = pages.look(), ""
     due = time.monotonic() + min(1.0, interval_secs)
     with _keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
         size = None
@@ -53,12 +55,11 @@ def show_live(pages: Pages, *, interval_secs: float, order: str) -> None:
 
 
 def _screen(
-    before: Look | None, now: Look, order: str, source: str, fault: str, columns: int, lines: int
+    before: Numbers | None, now: Numbers, order: str, source: str, fault: str, columns: int, lines: int
 ) -> Group:
     room = lines - 1 if fault else lines
     made = make_lines(
-        make_rows(now, before),
-        make_node(now, before),
+        view_page(now, before),
         order=order,
         columns=columns,
         lines=room,

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import time
 from typing import Protocol
+from urllib.parse import urlsplit, urlunsplit
 
+from exporter.collectors import features, node
 from exporter.config import DaemonConfig
-from exporter.remote.access import Access
-from exporter.top.rows import Look, parse_look
-from jobfeatures.errors import SourceError
+from exporter.view.node import NAMES
+from exporter.view.numbers import Numbers
+from jobfeatures.access import Access
+from jobfeatures.errors import SourceError, shown
+from jobfeatures.series import parse_lines
 
+SIGNS = (node.TAKEN, features.TOTAL_CPU)  # of the page of a node, however early
 READY_SECS = 10.0  # that batch systems may take to answer for the first time
 
 
@@ -18,7 +23,7 @@ class Pages(Protocol):
 
     name: str
 
-    def look(self) -> Look:
+    def look(self) -> Numbers:
         """Return the latest figures. Raises SourceError and ParseError."""
 
     def close(self) -> None:
@@ -32,9 +37,9 @@ class DaemonPages:
         self._access = access
         self.name = access.url
 
-    def look(self) -> Look:
+    def look(self) -> Numbers:
         """Fetch a page."""
-        return parse_look(self._access.get(), source=self._access.url)
+        return parse_page(self._access.get(), source=self._access.url)
 
     def close(self) -> None:
         """Nothing stays open."""
@@ -55,9 +60,9 @@ class OwnPages:
         while not self._daemon.is_ready and time.monotonic() < deadline:
             time.sleep(0.05)
 
-    def look(self) -> Look:
+    def look(self) -> Numbers:
         """Look at the node."""
-        return parse_look(self._daemon.exposition(openmetrics=False).decode("utf-8", "replace"))
+        return parse_page(self._daemon.exposition(openmetrics=False).decode("utf-8", "replace"))
 
     def close(self) -> None:
         """Stop looking."""
@@ -74,6 +79,25 @@ WITHOUT_TRACES = {
     "jobs.process_io": "false",
     "sample.taskstats": "false",
 }
+
+
+def parse_page(text: str, *, source: str = "") -> Numbers:
+    """Return the figures of a page. Raises SourceError where it is none of ours, and ParseError."""
+    numbers = Numbers.from_series(parse_lines(text, NAMES, source=source))
+    if any(numbers.all(each) for each in SIGNS):
+        return numbers
+    if "batch_exporter_" in text:
+        raise SourceError(f"{source}: tells of no node: is it a controller's? top shows the jobs of one node")
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    raise SourceError(f"{source}: no metrics of a jobfeatures-exporter, but {shown(first)}")
+
+
+def metrics_address(url: str) -> str:
+    """Return where the metrics are of a daemon that was named with or without their path."""
+    parts = urlsplit(url)
+    if parts.path.rstrip("/").endswith("/metrics") or parts.query:
+        return url
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/") + "/metrics"))
 
 
 def address_of(listen_address: str) -> str:

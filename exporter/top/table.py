@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from exporter.terminal.cells import align, fit, width_of
-from exporter.top.rows import NodeNow, Row
-from exporter.web.pages.units import counted, format_bytes, format_figure, format_span
+from exporter.view.job import JobView
+from exporter.view.node import NodeView, WasteSum
+from exporter.view.units import counted, format_bytes, format_figure, format_span
 
 UNKNOWN = "?"
 NARROWEST_NAME = 6
 SOON_SECS = 600.0
-NEAR = 0.9
 
 
 class Style(enum.Enum):
@@ -42,29 +42,28 @@ class Order:
     """One way to sort: by a key on the keyboard."""
 
     word: str
-    value_of: Callable[[Row], float]
+    value_of: Callable[[JobView], float]
 
 
 ORDERS = {
     "c": Order("CPUs", lambda row: _down(row.cpus_used)),
     "m": Order("memory", lambda row: _down(row.memory)),
-    "g": Order("GPUs", lambda row: _down(row.gpus_used if row.gpus_used is not None else row.gpus_allocated)),
+    "g": Order("GPUs", lambda row: _down(row.gpus_used if row.gpus_used is not None else row.given_gpus)),
     "t": Order("time left", lambda row: row.left_secs if row.left_secs is not None else math.inf),
-    "w": Order("waste", lambda row: _down(row.kill_core_secs)),
+    "w": Order("waste", lambda row: _down(row.kill)),
 }
 HEAD = ["JOB", "USER", "CPUS", "MEMORY", "GPUS", "LEFT", "DRAIN", "KILL", "NAME"]
 RIGHT = [False, False, True, True, True, True, True, True, False]
 GPU_COLUMN = HEAD.index("GPUS")
 
 
-def sort_rows(rows: Sequence[Row], order: str) -> list[Row]:
+def sort_rows(rows: Sequence[JobView], order: str) -> list[JobView]:
     """Return the rows in one of `ORDERS`; equal ones by job."""
-    return sorted(rows, key=lambda row: (ORDERS[order].value_of(row), row.batch_system, row.job_id))
+    return sorted(rows, key=lambda row: (ORDERS[order].value_of(row), row.key))
 
 
 def make_lines(
-    rows: Sequence[Row],
-    node: NodeNow,
+    node: NodeView,
     *,
     order: str,
     columns: int | None = None,
@@ -72,9 +71,14 @@ def make_lines(
     source: str = "",
     with_keys: bool = False,
 ) -> list[Line]:
-    """Return the screen: a summary, the jobs, as many as fit, and the keys. No bounds: all of everything."""
-    made = [Line(_summary(rows, node, source), Style.HEAD)]
-    room = None if lines is None else max(0, lines - (4 if with_keys else 3))
+    """Return the screen: a summary, what is wrong, the jobs, as many as fit, and the keys.
+
+    No bounds: all of everything.
+    """
+    rows = [each for each in node.jobs if each.is_running]
+    made = [Line(_summary(node, source), Style.HEAD)]
+    made += [Line(each.sentence, Style.WARNING) for each in node.troubles]
+    room = None if lines is None else max(0, lines - len(made) - (3 if with_keys else 2))
     shown = sort_rows(rows, order) if room is None else sort_rows(rows, order)[:room]
     table = _table(shown, columns)
     made.append(Line(table[0], Style.HEAD))
@@ -83,7 +87,7 @@ def make_lines(
         for text, row in zip(table[1:], shown, strict=True)
     ]
     if not rows:
-        made.append(Line("No batch job is on this node."))
+        made.append(Line(node.without_jobs))
     elif len(shown) < len(rows):
         made.append(Line(f"… and {counted(len(rows) - len(shown), 'job')} more"))
     if with_keys:
@@ -97,22 +101,31 @@ def make_lines(
     return plain if lines is None else plain[:lines]
 
 
-def _summary(rows: Sequence[Row], node: NodeNow, source: str) -> str:
-    parts = [counted(len(rows), "job")]
+def _summary(node: NodeView, source: str) -> str:
+    parts = [counted(node.running, "job") if node.running or node.jobs_are_known else "jobs not known"]
     if node.cores is not None:
-        held = sum(row.cpus_allocated or 0 for row in rows)
         busy = UNKNOWN if node.busy_cpus is None else format_figure(node.busy_cpus)
-        parts.append(f"CPUs {busy} busy, {format_figure(held)} held of {format_figure(node.cores)}")
+        total = node.allocatable_cpus if node.allocatable_cpus is not None else node.cores
+        held = f"{node.allocation or UNKNOWN} of {format_figure(total)} allocated"
+        if node.unknown_allocations:
+            held += f" ({node.allocation_doubt})"
+        parts.append(f"CPUs {busy} of {format_figure(node.cores)} busy, {held}")
     if node.memory_bytes is not None and node.available_bytes is not None:
         used = node.memory_bytes - node.available_bytes
         parts.append(f"memory {format_bytes(used)} of {format_bytes(node.memory_bytes)}")
+    if node.running:
+        parts.append(f"drain {_sum(node.draining)}, kill {_sum(node.kill)}")
     return "; ".join(parts) + (f"  ({source})" if source else "")
 
 
-def _table(rows: Sequence[Row], columns: int | None) -> list[str]:
+def _sum(waste: WasteSum) -> str:
+    return " ".join(filter(None, (_core_hours(waste.core_secs), waste.coverage)))
+
+
+def _table(rows: Sequence[JobView], columns: int | None) -> list[str]:
     cells = [HEAD, *(_cells(row) for row in rows)]
     right = RIGHT
-    if not any(row.gpus_allocated or row.gpus_used for row in rows):
+    if not any(row.given_gpus or row.gpus_used for row in rows):
         cells = [row[:GPU_COLUMN] + row[GPU_COLUMN + 1 :] for row in cells]
         right = RIGHT[:GPU_COLUMN] + RIGHT[GPU_COLUMN + 1 :]
     if columns is not None:
@@ -125,19 +138,17 @@ def _table(rows: Sequence[Row], columns: int | None) -> list[str]:
     return align(cells, right)
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: JobView) -> list[str]:
     made = [
-        fit(row.job_id, 14),
-        fit(row.user, 10) or UNKNOWN,
-        _of(row.cpus_used, row.cpus_allocated, format_figure),
+        fit(row.key.job_id, 14),
+        fit(row.identity.user, 10) or UNKNOWN,
+        _of(row.cpus_used, row.allocated_cpus, format_figure),
         _of(row.memory, row.memory_limit, _short_bytes),
-        ""
-        if not (row.gpus_allocated or row.gpus_used)
-        else _of(row.gpus_used, row.gpus_allocated, format_figure),
+        "" if not (row.given_gpus or row.gpus_used) else _of(row.gpus_used, row.given_gpus, format_figure),
         UNKNOWN if row.left_secs is None else format_span(row.left_secs).replace(" ", ""),
-        _core_hours(row.draining_core_secs),
-        _core_hours(row.kill_core_secs),
-        fit(row.name, 200),
+        _core_hours(row.draining),
+        _core_hours(row.kill),
+        fit(row.identity.name, 200),
     ]
     return [text.replace("\u202f", "") for text in made]
 
@@ -156,10 +167,6 @@ def _core_hours(core_secs: float | None) -> str:
     return UNKNOWN if core_secs is None else f"{format_figure(core_secs / 3600)}h"
 
 
-def _is_notable(row: Row) -> bool:
+def _is_notable(row: JobView) -> bool:
     """Tell whether a job ends soon or comes near its memory limit."""
-    if row.left_secs is not None and row.left_secs < SOON_SECS:
-        return True
-    return (
-        row.memory is not None and bool(row.memory_limit) and row.memory >= NEAR * (row.memory_limit or 0.0)
-    )
+    return row.is_near_its_memory or (row.left_secs is not None and row.left_secs < SOON_SECS)

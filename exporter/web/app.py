@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from aiohttp import web
@@ -25,7 +25,10 @@ class Scraped(Page, Shown, Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether a scrape would show what it is there for."""
+        """Tell whether a scrape would show what it is there for, or tell why it does not."""
+
+    def problems(self) -> Collection[str]:
+        """Return what has not been read yet, and what fails: a line each."""
 
 
 Routes = Iterable[web.RouteDef]
@@ -69,6 +72,7 @@ async def _healthy(_request: web.Request) -> web.Response:
 
 
 async def _ready(request: web.Request) -> web.Response:
-    if request.app[SCRAPED].is_ready:
-        return web.Response(text="ready\n")
-    return web.Response(status=503, text="not ready: the node or a batch source has not been read yet\n")
+    scraped = request.app[SCRAPED]
+    is_ready = scraped.is_ready
+    lines = ["ready" if is_ready else "not ready", *scraped.problems()]
+    return web.Response(status=200 if is_ready else 503, text="\n".join(lines) + "\n")

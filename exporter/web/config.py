@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from exporter.ingest.config import IngestConfig
 from jobfeatures.settings import BOOLEAN, COUNT, PATH, TEXT, setting, words
 
-FEATURES, SONAR = "features", "sonar"  # listeners beside that of metrics
+FEATURES, SONAR, NODES = "features", "sonar", "nodes"  # listeners beside that of metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class WebConfig(IngestConfig):
     )
     web_config_for: tuple[str, ...] = setting(
         "web.config_for",
-        words(FEATURES, SONAR),
+        words(FEATURES, SONAR, NODES),
         (),
         "listeners that take TLS, not users, from web.config_file as well",
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from exporter.web.config import FEATURES, SONAR, WebConfig
+from exporter.web.config import FEATURES, NODES, SONAR, WebConfig
 from exporter.web.hosts import is_loopback, parse_names
 from exporter.web.sockets import take_sockets
 from exporter.web.status import ListenerStatus, WebStatus
@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # it needs the extra
 
 METRICS = "metrics"
 IDLE_SECS = 120.0  # between two scrapes
+_CLIENTS = "RequireAndVerifyClientCert"
 HEADER_BYTES = 8190  # browsers send one machine's cookies to all its ports
 
 
@@ -168,13 +169,16 @@ def _misfit(config: WebConfig, name: str, tls: TlsOptions) -> str:
     """Return why a listener cannot speak TLS by the web configuration, empty if it can."""
     if name == SONAR:
         return "needs sonar.listen" if config.sonar_listen is None else ""
+    if name == NODES:
+        told = "is asked by nodes, and they show tokens, no client certificate"
+        return told if tls.client_auth.value == _CLIENTS else ""
     if config.features_listen_address is None:
         return "needs features.listen_address"
     if config.features_tls_certificate is not None:
         return "has features.tls_certificate already"
     if not (config.features_url or "").startswith("https://"):
         return "needs features.url with https://, which jobs are told"
-    if tls.client_auth.value == "RequireAndVerifyClientCert":
+    if tls.client_auth.value == _CLIENTS:
         return "is asked by jobs, and they have no client certificate"
     return ""
 

@@ -5,7 +5,7 @@ and `make_source(config, clock, node_name) -> BatchSource`, and in
 `KEY_SOURCES` its own words for the values of keys that jobs read. For the
 controller role it may offer `make_cluster_source(config, clock,
 timeout_secs) -> ClusterSource`. Where the system runs hooks it also offers
-`job_from_prolog` and `ask_in_prolog` (see
+`job_from_prolog` and `ask_in_prolog`, perhaps `needs_server` (see
 `jobfeatures.hooks.HookModule`), and its line names the variable that holds a
 job's id in the environment of jobs and hooks. Where that is not plainly the id
 of a `JobKey`, the file offers `job_id_of(environ) -> str`, which raises ParseError.
@@ -14,8 +14,11 @@ of a `JobKey`, the file offers `job_id_of(environ) -> str`, which raises ParseEr
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from types import ModuleType
 from typing import NamedTuple
+
+from jobfeatures.errors import ParseError
 
 
 class BatchSystem(NamedTuple):
@@ -41,3 +44,14 @@ SYSTEMS = {
 def load_module(batch_system: str) -> ModuleType:
     """Return the file of a batch system, imported only when it is wanted: hooks start often."""
     return importlib.import_module(SYSTEMS[batch_system].module)
+
+
+def job_id_in(batch_system: str, environ: Mapping[str, str]) -> str:
+    """Return the job id of a job's or a hook's environment. Raises ParseError."""
+    system = SYSTEMS[batch_system]
+    variable = system.job_variable or ""
+    if not environ.get(variable):
+        raise ParseError("the job's id is not known", source="environment", field=variable)
+    if system.is_plain:
+        return environ[variable]
+    return str(load_module(batch_system).job_id_of(environ))

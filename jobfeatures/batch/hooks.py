@@ -12,10 +12,12 @@ from contextlib import AbstractContextManager
 
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError
-from jobfeatures.model import Job, JobKey, JobTable
+from jobfeatures.jobs.evidence import HOOKS
+from jobfeatures.model import Job, JobKey, JobTable, Version
+from jobfeatures.publish.files import version_of
 from jobfeatures.publish.records import MAX_RECORD_BYTES, parse_record
 
-NAME = "hooks"
+NAME = HOOKS
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -38,11 +40,17 @@ class HookSource:
         except OSError as error:
             raise SourceError(f"{self._directory}: {error.strerror}") from error
         jobs: dict[JobKey, Job] = {}
+        told_secs: dict[JobKey, float] = {}
+        versions: dict[JobKey, Version] = {}
         rejected: list[Rejected] = []
         for name in names:
             path = os.path.join(self._directory, name)
+            key = JobKey.from_directory_name(name.removesuffix(".json"))
             try:
-                job = parse_record(_read(path), source=path)
+                text, found = _read(path)
+                if key is not None:
+                    versions[key] = version_of(found)
+                record = parse_record(text, source=path)
             except FileNotFoundError:
                 continue  # its job ended between listing and reading
             except ParseError as error:
@@ -50,9 +58,20 @@ class HookSource:
             except OSError as error:
                 rejected.append(Rejected(path, error.strerror or "cannot be read"))
             else:
-                jobs[job.key] = job
+                if record.job.key != key:
+                    rejected.append(Rejected(path, "not of the job in its name", field="job_id"))
+                    continue
+                jobs[key] = record.job
+                # Nobody can be told something that has not been yet: then the clock was set back.
+                told_secs[key] = min(taken_at, record.told_at_secs or found.st_mtime)
         return JobTable(
-            source=NAME, jobs=jobs, taken_at_secs=taken_at, complete=False, rejected=tuple(rejected)
+            source=NAME,
+            jobs=jobs,
+            taken_at_secs=taken_at,
+            complete=False,
+            rejected=tuple(rejected),
+            told_secs=told_secs,
+            versions=versions,
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
@@ -62,12 +81,13 @@ class HookSource:
         return watch_directory(self._directory, notify)
 
 
-def _read(path: str) -> str:
+def _read(path: str) -> tuple[str, os.stat_result]:
     descriptor = os.open(path, _READ)
     try:
+        found = os.fstat(descriptor)
         content = os.read(descriptor, MAX_RECORD_BYTES + 1)
     finally:
         os.close(descriptor)
     if len(content) > MAX_RECORD_BYTES:
         raise ParseError("too large", source=path)
-    return content.decode("utf-8", "replace")
+    return content.decode("utf-8", "replace"), found

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from jobfeatures.model import Job, JobState
+from jobfeatures.model import Job, JobKey, JobState
 
 
 @dataclass(frozen=True, slots=True)
 class KnownJob:
-    """An answer that is kept. `job` is None once the controller has forgotten the job."""
+    """An answer that is kept. `job` is None once the controller has forgotten the job.
+
+    `told_secs` (epoch) is the time before the question whose answer this is,
+    which may be older than the last question, if that had no usable answer.
+    """
 
     job: Job | None
     asked_secs: float  # monotonic
+    told_secs: float = 0.0
+
+
+def told_times(known: Iterable[KnownJob]) -> dict[JobKey, float]:
+    """Return when each job was told."""
+    return {each.job.key: each.told_secs for each in known if each.job is not None}
+
+
+def gone_times(known: Mapping[str, KnownJob], batch_system: str) -> dict[JobKey, float]:
+    """Return the jobs, by plain id, that are forgotten, with the time of being told so."""
+    return {JobKey(batch_system, each): answer.told_secs for each, answer in known.items() if not answer.job}
 
 
 def compute_questions(

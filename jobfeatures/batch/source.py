@@ -18,11 +18,14 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
-from jobfeatures.accounting import Accounting
+from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.errors import Rejected, SourceError
+from jobfeatures.joblog import Accounting
 from jobfeatures.model import Cluster, JobKey, JobTable
 
 log = logging.getLogger(__name__)
+
+HASTE_SECS = 1.0  # between two polls for jobs that start
 
 
 class BatchSource(Protocol):
@@ -119,10 +122,16 @@ class KeeperStatus(Generic[AnswerT]):
     failures: int = 0
     rejected: int = 0  # records skipped, over all polls
     last_error: str = ""  # empty while the latest poll succeeded
+    failing_since_secs: float | None = None  # epoch: when it failed first since the last answer
 
     def age_secs(self, now_secs: float) -> float | None:
         """Return the age of the table in use, None before the first one."""
         return None if self.table is None else max(0.0, now_secs - self.table.taken_at_secs)
+
+    def failing_secs(self, now_secs: float) -> float | None:
+        """Return for how long it has failed, None while it answers."""
+        since = self.failing_since_secs
+        return None if since is None else max(0.0, now_secs - since)
 
 
 SourceStatus = KeeperStatus[JobTable]
@@ -138,7 +147,9 @@ class Keeper(Generic[AnswerT]):
     """Asks one source: at once, then every `interval_secs` ± `jitter`, and sooner when told, within limits.
 
     `min_interval_secs` separates two polls whatever happens: a node on which
-    jobs start every second must not ask the controller every second.
+    jobs start every second must not ask the controller every second. In haste,
+    for a job whose prolog has left a question, HASTE_SECS do: a question a job
+    at most, where the prologs would ask one each.
     """
 
     def __init__(
@@ -151,7 +162,12 @@ class Keeper(Generic[AnswerT]):
         jitter: float = 0.1,
         watch: Callable[[Callable[[], None]], AbstractContextManager[object]] = watch_nothing,
         on_change: Callable[[], None] = lambda: None,
+        clock: Clock | None = None,
+        before_first: Callable[[], None] = lambda: None,
     ) -> None:
+        """`before_first` is called in its thread before it asks for the first time, and may wait."""
+        self._clock = clock or SystemClock()
+        self._before_first = before_first
         self._ask = ask
         self._interval_secs = interval_secs
         self._min_interval_secs = min_interval_secs
@@ -159,6 +175,7 @@ class Keeper(Generic[AnswerT]):
         self._watch = watch
         self._on_change = on_change
         self._wake = threading.Event()
+        self._haste = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)
         self.status: KeeperStatus[AnswerT] = KeeperStatus(name)
@@ -171,6 +188,7 @@ class Keeper(Generic[AnswerT]):
         """Stop asking; a poll that hangs is left behind."""
         self._stopping.set()
         self._wake.set()
+        self._haste.set()
         if self._thread.is_alive():
             self._thread.join(timeout_secs)
 
@@ -180,9 +198,11 @@ class Keeper(Generic[AnswerT]):
         was_started = self._thread.ident is not None
         return was_started and not self._stopping.is_set() and not self._thread.is_alive()
 
-    def refresh(self) -> None:
+    def refresh(self, *, in_haste: bool = False) -> None:
         """Ask again as soon as the limits allow."""
         self._wake.set()
+        if in_haste:
+            self._haste.set()
 
     def poll_once(self) -> None:
         """Ask now, in this thread, and keep the answer or the failure."""
@@ -200,7 +220,11 @@ class Keeper(Generic[AnswerT]):
                 log.warning("record skipped: %s", rejected, extra={"source": self.status.name})
             old = self.status
             self.status = replace(
-                old, table=table, rejected=old.rejected + len(table.rejected), last_error=""
+                old,
+                table=table,
+                rejected=old.rejected + len(table.rejected),
+                last_error="",
+                failing_since_secs=None,
             )
             self._tell()
 
@@ -214,7 +238,13 @@ class Keeper(Generic[AnswerT]):
     def _failed(self, reason: str) -> None:
         if reason != self.status.last_error:  # once per kind of failure, not once a minute
             log.warning("source failed: %s", reason, extra={"source": self.status.name})
-        self.status = replace(self.status, failures=self.status.failures + 1, last_error=reason)
+        since = self.status.failing_since_secs
+        self.status = replace(
+            self.status,
+            failures=self.status.failures + 1,
+            last_error=reason,
+            failing_since_secs=self._clock.now_secs() if since is None else since,
+        )
 
     def _run(self) -> None:
         with ExitStack() as stack:
@@ -222,11 +252,14 @@ class Keeper(Generic[AnswerT]):
                 stack.enter_context(self._watch(self._wake.set))
             except Exception:  # supervised: without a watch there are still polls
                 log.exception("cannot watch for changes", extra={"source": self.status.name})
+            self._before_first()
             while not self._stopping.is_set():
                 self._wake.clear()
+                self._haste.clear()
                 self.poll_once()
-                if self._stopping.wait(self._min_interval_secs):
+                if self._stopping.wait(min(HASTE_SECS, self._min_interval_secs)):
                     return
+                self._haste.wait(max(0.0, self._min_interval_secs - HASTE_SECS))
                 spread = 1 + random.uniform(-self._jitter, self._jitter)  # noqa: S311  # not a secret
                 self._wake.wait(max(0.0, self._interval_secs * spread - self._min_interval_secs))
 
@@ -244,6 +277,8 @@ class SourceKeeper(Keeper[JobTable]):
         seen: Callable[[], Collection[JobKey]] = frozenset,
         claimed: Callable[[], Collection[JobKey]] = frozenset,
         on_change: Callable[[], None] = lambda: None,
+        clock: Clock | None = None,
+        before_first: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(
             source.name,
@@ -253,4 +288,6 @@ class SourceKeeper(Keeper[JobTable]):
             jitter=jitter,
             watch=source.watch,
             on_change=on_change,
+            clock=clock,
+            before_first=before_first,
         )

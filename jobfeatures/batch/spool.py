@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from jobfeatures.clock import Clock
 from jobfeatures.config import Config
-from jobfeatures.errors import ConfigurationError, ParseError, Rejected, SourceError, shown
+from jobfeatures.errors import ConfigurationError, ParseError, Rejected, SourceError, shown, shown_name
 from jobfeatures.model import Job, JobKey, JobTable
 
 NAME: Final = "spool"
@@ -73,6 +73,7 @@ class _File:
     notes: tuple[Rejected, ...] = ()
     is_whole: bool = False
     digest: bytes = b""
+    told_secs: float = 0.0  # when it was last seen to say so (epoch)
 
     def troubled(self, note: Rejected, version: Version | None = None) -> _File:
         """Return the file with what is wrong with it now; its jobs stay."""
@@ -153,6 +154,7 @@ class SpoolSource:
             taken_at_secs=taken_at,
             complete=is_complete,
             rejected=self._untold(notes),
+            told_secs=self._told_times(),
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
@@ -213,6 +215,8 @@ class SpoolSource:
                     file = self._read_file(folder, name, entries[name], file, now_secs, budget)
                 except FileNotFoundError:
                     continue  # it went between listing and reading
+            if file.digest:
+                file = replace(file, told_secs=now_secs)
             budget.jobs_left -= _weight(file.jobs)
             files[name] = file
         return files
@@ -225,7 +229,7 @@ class SpoolSource:
 
         from jobfeatures.formats.sss.job import parse_document
 
-        path = os.path.join(self._directory, name if name.isprintable() else shown(name))
+        path = os.path.join(self._directory, shown_name(name))
         try:
             self._check_status(status)
             if status.st_size > budget.bytes_left:
@@ -273,10 +277,16 @@ class SpoolSource:
             notes.extend(file.notes)
             for job in file.jobs:
                 if job.key in jobs:
-                    reason = f"also described in {shown(name)} or twice in it: the last one counts"
+                    reason = f"also described in {shown_name(name)} or twice in it: the last one counts"
                     notes.append(Rejected(self._directory, reason, field="Id", text=shown(job.key.job_id)))
                 jobs[job.key] = self._with_uid(job)
         return jobs
+
+    def _told_times(self) -> dict[JobKey, float]:
+        """Return when jobs were last told whose file is broken now: what they had is kept."""
+        return {
+            job.key: file.told_secs for file in self._files.values() if not file.digest for job in file.jobs
+        }
 
     def _with_uid(self, job: Job) -> Job:
         if job.uid is not None or job.user is None:

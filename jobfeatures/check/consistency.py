@@ -9,6 +9,7 @@ from decimal import Decimal
 from jobfeatures.check.listing import Case, Kind
 from jobfeatures.errors import shown
 from jobfeatures.features import keys
+from jobfeatures.features.keys import Profile
 from jobfeatures.status.jobstatus import STATUS_KEYS, StatusViolation, is_unwritten, parse_job_status
 
 Said = Iterator[tuple[str, str]]
@@ -16,6 +17,7 @@ Said = Iterator[tuple[str, str]]
 CLOCK_SKEW_SECS = 60
 SHARE_TOLERANCE = Decimal("0.001")
 NORMALIZED_TOLERANCE = Decimal("0.01")
+LEAST_RATING, MOST_RATING = 1, 200  # of one processor: 2006's have some 8 in HS06, today's some 10 to 40
 
 # Two names of one thing: of 2014, of 2016, and how many of the latter make one of the former.
 TWINS = (
@@ -73,11 +75,55 @@ def cpu_limit_not_total(case: Case) -> Said:
 
 def _limits(case: Case) -> tuple[Decimal | None, Decimal | None, Decimal | None]:
     numbers = case.listing.numbers
+    processors = numbers.get(keys.ALLOCATED_CPU.name)
     return (
         numbers.get(keys.CPU_LIMIT_SECS.name),
         numbers.get(keys.WALL_LIMIT_SECS.name),
-        numbers.get(keys.ALLOCATED_CPU.name),
+        numbers.get(keys.ALLOCATED_CPU_2014.name) if processors is None else processors,
     )
+
+
+def rating_range(case: Case) -> Said:
+    """A rating that no processor has: one of a core where the machine's is meant, or another unit."""
+    for key, processors in (
+        (keys.HS06, (keys.TOTAL_CPU, keys.LOG_CORES)),
+        (keys.HS23, (keys.TOTAL_CPU, keys.LOG_CORES)),
+        (keys.HS06_JOB, (keys.ALLOCATED_CPU, keys.ALLOCATED_CPU_2014)),
+        (keys.HS23_JOB, (keys.ALLOCATED_CPU, keys.ALLOCATED_CPU_2014)),
+    ):
+        rating = case.listing.numbers.get(key.name)
+        counts = (case.number(each.name) for each in processors)
+        count = next((each for each in counts if each), None)
+        if not rating or count is None:
+            continue
+        each = rating / count
+        if not LEAST_RATING <= each <= MOST_RATING:
+            also = "; is it a core's?" if each < LEAST_RATING else ""
+            yield key.name, f"{rating} on {count} processors is {each:.3g} for each{also}"
+
+
+def more_physical_cores(case: Case) -> Said:
+    """A machine has more physical than logical cores."""
+    physical = case.listing.numbers.get(keys.PHYS_CORES.name)
+    logical = case.listing.numbers.get(keys.LOG_CORES.name)
+    if physical is not None and logical is not None and physical > logical:
+        yield keys.PHYS_CORES.name, f"{physical} is more than {keys.LOG_CORES.name} {logical}"
+
+
+def normalized_without_factor(case: Case) -> Said:
+    """A normalized limit, and no factor to divide it by."""
+    for normalized, _ in NORMALIZED:
+        if normalized in case.listing.entries and keys.CPUFACTOR_LRMS.name not in case.listing.entries:
+            yield normalized, f"is of no use without {keys.CPUFACTOR_LRMS.name}"
+
+
+def limit_passed(case: Case) -> Said:
+    """The job is past its wall limit: it was left behind, or its start or its limit is wrong."""
+    start = case.listing.numbers.get(keys.JOBSTART_SECS.name)
+    wall = case.listing.numbers.get(keys.WALL_LIMIT_SECS.name)
+    if start is not None and wall is not None and start + wall + CLOCK_SKEW_SECS < case.now_secs:
+        over = int(Decimal(case.now_secs) - start - wall)
+        yield keys.WALL_LIMIT_SECS.name, f"has passed {over} s ago"
 
 
 def start_in_future(case: Case) -> Said:
@@ -91,7 +137,7 @@ def shutdown_without_grace(case: Case) -> Said:
     """A shutdown is announced without having said how much notice there will be."""
     shutdown, grace = SHUTDOWNS[case.listing.kind]
     entries = case.listing.entries
-    if shutdown in entries and grace not in entries:
+    if case.listing.profile is not Profile.OF_2014 and shutdown in entries and grace not in entries:
         yield grace, f"is required where {shutdown} may be set"
 
 

@@ -6,22 +6,38 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from jobfeatures.check.listing import KINDS, MAX_SHOWN_NAMES, TYPES, Case, Entry, Kind, Trouble, parse_number
+from jobfeatures.check.listing import (
+    KINDS,
+    MAX_SHOWN_NAMES,
+    TYPES,
+    Case,
+    Entry,
+    Kind,
+    Rights,
+    Trouble,
+    parse_number,
+)
 from jobfeatures.errors import shown
 from jobfeatures.features import keys
+from jobfeatures.features.keys import Profile
 
 Said = Iterator[tuple[str, str]]
 
+# Of 2016 as the WLCG probe has it, of 2014 the same things by their names there.
 REQUIRED = {
-    Kind.MACHINE: (keys.TOTAL_CPU,),
+    Kind.MACHINE: (keys.TOTAL_CPU, keys.LOG_CORES),
     Kind.JOB: (
-        keys.ALLOCATED_CPU, keys.JOBSTART_SECS, keys.JOB_ID, keys.WALL_LIMIT_SECS, keys.CPU_LIMIT_SECS,
+        keys.ALLOCATED_CPU, keys.ALLOCATED_CPU_2014, keys.JOBSTART_SECS, keys.JOB_ID, keys.WALL_LIMIT_SECS,
+        keys.CPU_LIMIT_SECS,
     ),
 }  # fmt: skip
 RECOMMENDED = {
-    Kind.MACHINE: (keys.HS06,),
-    Kind.JOB: (keys.HS06_JOB, keys.MAX_RSS_BYTES, keys.MAX_SWAP_BYTES, keys.SCRATCH_LIMIT_BYTES),
-}
+    Kind.MACHINE: (keys.HS06, keys.PHYS_CORES, keys.JOBSLOTS),
+    Kind.JOB: (
+        keys.HS06_JOB, keys.MAX_RSS_BYTES, keys.MAX_SWAP_BYTES, keys.SCRATCH_LIMIT_BYTES, keys.MEM_LIMIT_MB,
+        keys.DISK_LIMIT_GB,
+    ),
+}  # fmt: skip
 OPTIONAL = {
     Kind.MACHINE: (keys.SHUTDOWNTIME, keys.GRACE_SECS),
     Kind.JOB: (keys.SHUTDOWNTIME_JOB, keys.GRACE_SECS_JOB),
@@ -41,7 +57,9 @@ EARLIEST_EPOCH = 946_684_800  # 2000-01-01: before the first of these files was 
 LATEST_EPOCH = 10**10  # in 2286: milliseconds lie far beyond
 LONGEST_SECS = 946_684_800  # thirty years: more than a limit, and less than any time stamp since 2000
 LEAST_BYTES = 2**20
+MOST_BYTES = {keys.MAX_RSS_BYTES: 10**15, keys.MAX_SWAP_BYTES: 10**15, keys.SCRATCH_LIMIT_BYTES: 10**18}
 MOST_PROCESSORS = 2**16
+LONGEST_JOB_ID = 255
 
 _LEGAL_NAME = re.compile(r"[a-z0-9_]+\Z")
 _JOB_ID = re.compile(rb"[!-~]+\Z")
@@ -80,7 +98,7 @@ def missing_optional(case: Case) -> Said:
 
 def _missing(case: Case, wanted: Mapping[Kind, tuple[keys.Key, ...]]) -> Said:
     for key in wanted[case.listing.kind]:
-        if key.name not in case.listing.entries:
+        if key.is_in(case.listing.profile) and key.name not in case.listing.entries:
             same = next((name for name in case.listing.entries if name.lower() == key.name), "")
             yield key.name, f"is missing; there is {same}" if same else "is missing"
 
@@ -97,7 +115,7 @@ def illegal_name(case: Case) -> Said:
 
 def name_of_2014(case: Case) -> Said:
     """A name of the draft that the text of 2016 does not allow."""
-    for name in _own_keys(case):
+    for name in _own_keys(case) if case.listing.profile is Profile.OF_2016 else ():
         if not _LEGAL_NAME.match(name):
             yield name, "a name of the 2014 draft, which the text of 2016 forbids"
 
@@ -133,6 +151,36 @@ def too_large(case: Case) -> Said:
 def unreadable(case: Case) -> Said:
     """The file is there and cannot be read."""
     yield from _troubled(case, Trouble.UNREADABLE)
+
+
+def closed_to_job(case: Case) -> Said:
+    """A job's user cannot read it, by its mode: root sees nothing of that by trying."""
+    for place, each in enumerate(case.listing.rights):
+        needed = 0o005 if not place else 0o001
+        if _is_closed(case, each, needed):
+            yield "", f"{each.path}: only its owner may enter or list it, mode {each.mode & 0o7777:04o}"
+    for name, entry in case.listing.entries.items():
+        if entry.rights is not None and _is_closed(case, entry.rights, 0o004):
+            yield name, f"only its owner may read it, mode {entry.rights.mode & 0o7777:04o}"
+
+
+def _is_closed(case: Case, rights: Rights, needed: int) -> bool:
+    """Tell whether neither others nor, where it is not the machine's, the user whose it is may."""
+    if rights.mode & needed == needed:
+        return False
+    owners = needed << 6
+    is_users = case.listing.kind is not Kind.MACHINE and rights.uid != 0 and rights.mode & owners == owners
+    return not is_users
+
+
+def open_to_all(case: Case) -> Said:
+    """Anybody may write it."""
+    for each in case.listing.rights[:1]:
+        if each.mode & 0o002:
+            yield "", f"anybody may write into it, mode {each.mode & 0o7777:04o}"
+    for name, entry in case.listing.entries.items():
+        if entry.rights is not None and entry.rights.mode & 0o002:
+            yield name, f"anybody may write it, mode {entry.rights.mode & 0o7777:04o}"
 
 
 def link(case: Case) -> Said:
@@ -215,12 +263,21 @@ def _malformed(case: Case, value_type: str, text: str) -> Said:
 
 
 def bad_job_id(case: Case) -> Said:
-    """An id that is not one word of printable ASCII."""
+    """An id that is not one word of printable ASCII, or is longer than a name of a file."""
     entry = case.listing.entries.get(keys.JOB_ID.name)
     if entry is not None and entry.content not in {None, b"", b"\n"}:
         assert entry.content is not None  # noqa: S101  # for the type checker
         if not _JOB_ID.match(entry.content.removesuffix(b"\n")):
             yield keys.JOB_ID.name, f"not printable ASCII without blanks: {_shown(entry.content)}"
+        elif len(entry.content) > LONGEST_JOB_ID:
+            yield keys.JOB_ID.name, f"has {len(entry.content)} characters: {_shown(entry.content[:40])}"
+
+
+def bad_command(case: Case) -> Said:
+    """A command that is not named from the root, so that a job may call another one."""
+    entry = case.listing.entries.get(keys.SHUTDOWN_COMMAND.name)
+    if entry is not None and entry.content and not entry.content.startswith(b"/"):
+        yield keys.SHUTDOWN_COMMAND.name, f"is no absolute path: {_shown(entry.content)}"
 
 
 # --- plausible values --------------------------------------------------------------------
@@ -255,6 +312,14 @@ def small_size(case: Case) -> Said:
         value = case.listing.numbers.get(key.name)
         if value is not None and 0 < value < LEAST_BYTES:
             yield key.name, f"less than a mebibyte: {value}; counts in bytes"
+
+
+def large_size(case: Case) -> Said:
+    """More than machines have: another unit, or a word for no limit."""
+    for key, most in MOST_BYTES.items():
+        value = case.listing.numbers.get(key.name)
+        if value is not None and value > most:
+            yield key.name, f"more than any machine has: {value}; what is unlimited has no file"
 
 
 def many_processors(case: Case) -> Said:

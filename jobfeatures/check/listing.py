@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 
-from jobfeatures.features.keys import KEYS, Area
+from jobfeatures.features.keys import KEYS, Area, Profile
 from jobfeatures.status.jobstatus import STATUS_KEYS
 
 MAX_SHOWN_NAMES = 1000  # of one directory
@@ -66,6 +66,15 @@ class Answer:
     body_bytes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Whose a file or directory is, and who may do what with it."""
+
+    path: str
+    mode: int
+    uid: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One name in a directory: its content, or why there is none."""
@@ -75,6 +84,7 @@ class Entry:
     detail: str = ""  # of the trouble
     is_link: bool = False
     written_at_secs: float | None = None  # epoch
+    rights: Rights | None = None  # of a local file
     answer: Answer | None = None  # over HTTP
 
 
@@ -90,6 +100,18 @@ class Listing:
     kind: Kind
     is_cut: bool = False  # there were too many names
     missing: Answer | None = None
+    rights: tuple[Rights, ...] = ()  # of a local directory, and of all above it, itself first
+    told_profile: Profile | None = None
+
+    @cached_property
+    def profile(self) -> Profile:
+        """Return the text that is meant: the one that was named, else by the names that are there."""
+        if self.told_profile is not None:
+            return self.told_profile
+        texts = {key.texts for key in KEYS if key.name in self.entries and len(key.texts) == 1}
+        if texts == {("2014",)}:
+            return Profile.OF_2014
+        return Profile.BOTH if len(texts) > 1 else Profile.OF_2016
 
     @property
     def is_remote(self) -> bool:

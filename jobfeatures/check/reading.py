@@ -14,6 +14,7 @@ import os
 import stat
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from jobfeatures.check.listing import (
     KINDS,
@@ -22,10 +23,12 @@ from jobfeatures.check.listing import (
     Entry,
     Kind,
     Listing,
+    Rights,
     Trouble,
     guess_kind,
 )
 from jobfeatures.errors import JobfeaturesError
+from jobfeatures.features.keys import Profile
 
 MAX_VALUE_BYTES = 4096
 HTTP_TIMEOUT_SECS = 5.0  # of one answer
@@ -36,7 +39,7 @@ class CannotCheckError(JobfeaturesError):
     """A location could not be read, so that there is nothing to judge."""
 
 
-def read_listing(location: str, kind: Kind | None = None) -> Listing:
+def read_listing(location: str, kind: Kind | None = None, profile: Profile | None = None) -> Listing:
     """Return what is at a location: an absolute path, or an http(s) address. Raises CannotCheckError."""
     if location.startswith("/"):
         entries, is_cut, missing = *read_directory(location), None
@@ -48,7 +51,20 @@ def read_listing(location: str, kind: Kind | None = None) -> Listing:
     kind = kind or guess_kind(location, entries)
     if kind is None:
         raise CannotCheckError("neither its keys nor its name tell what it is: say it with --kind")
-    return Listing(location, entries, kind, is_cut, missing)
+    rights = _rights(location) if location.startswith("/") else ()
+    return Listing(location, entries, kind, is_cut, missing, rights, profile)
+
+
+def _rights(path: str) -> tuple[Rights, ...]:
+    """Return who may do what with a directory and those above it, as far as that can be seen."""
+    found = []
+    for each in (Path(path), *Path(path).parents):
+        try:
+            seen = os.stat(each)
+        except OSError:
+            break
+        found.append(Rights(str(each), seen.st_mode, seen.st_uid))
+    return tuple(found)
 
 
 def read_directory(path: str) -> tuple[dict[str, Entry], bool]:
@@ -95,7 +111,8 @@ def _read_entry(directory: int, name: str) -> Entry:
     if len(content) > MAX_VALUE_BYTES:
         detail = f"has {found.st_size} bytes"
         return Entry(trouble=Trouble.TOO_LARGE, detail=detail, is_link=is_link)
-    return Entry(content=content, is_link=is_link, written_at_secs=found.st_mtime)
+    rights = Rights(name, found.st_mode, found.st_uid)
+    return Entry(content=content, is_link=is_link, written_at_secs=found.st_mtime, rights=rights)
 
 
 def _read(looked_at: int) -> bytes:

@@ -42,6 +42,8 @@ RULES = (
     Rule("not_a_file", _ALL, _ERROR, f"{_2016}, Directories", forms.not_a_file),
     Rule("too_large", _ALL, _ERROR, "one line", forms.too_large),
     Rule("unreadable", _ALL, _ERROR, f"{_2016}, Directories: readable by the user", forms.unreadable),
+    Rule("closed_to_job", _ALL, _ERROR, f"{_2016}, Directories: readable by the user", forms.closed_to_job),
+    Rule("open_to_all", _ALL, _ERROR, "what a job reads is the site's word", forms.open_to_all),
     Rule("link", _ALL, _WARNING, "a link may lead anywhere", forms.link),
     Rule("illegal_name", _FEATURES, _ERROR, f"{_2016}, Directories", forms.illegal_name),
     Rule("name_of_2014", _FEATURES, _INFORMATION, f"{_2016}, Directories", forms.name_of_2014),
@@ -55,12 +57,14 @@ RULES = (
     Rule("not_an_integer", _FEATURES, _ERROR, "ATLAS pilot: int(); glideinWMS", forms.not_an_integer),
     Rule("not_a_decimal", _FEATURES, _ERROR, "CMS WMCore, ATLAS pilot: float()", forms.not_a_decimal),
     Rule("bad_job_id", _JOB, _ERROR, f"{_2016}, job_id", forms.bad_job_id),
+    Rule("bad_command", _MACHINE, _ERROR, f"{_2014}, 2.6: a path", forms.bad_command),
     Rule("stand_in", _FEATURES, _ERROR, f"{_2016}: absent unless known", forms.stand_in),
     Rule("not_an_epoch", _FEATURES, _ERROR, f"{_2016}: UNIX time stamp in seconds", forms.not_an_epoch),
     Rule(
         "not_a_duration", _FEATURES, _ERROR, f"{_2016}: a limit counts from the start", forms.not_a_duration
     ),
     Rule("small_size", _JOB, _WARNING, f"{_2016}: in bytes", forms.small_size),
+    Rule("large_size", _JOB, _WARNING, "plausible range", forms.large_size),
     Rule("many_processors", _FEATURES, _WARNING, "plausible range", forms.many_processors),
     Rule("allocated_exceeds_total", _JOB, _ERROR, f"{_2016}, total_cpu", consistency.allocated_exceeds_total),
     Rule("hs06_share", _JOB, _WARNING, f"{_2016}, hs06_job", consistency.hs06_share),
@@ -70,6 +74,16 @@ RULES = (
     Rule(
         "cpu_limit_not_total", _JOB, _INFORMATION, f"{_2016}, cpu_limit_secs", consistency.cpu_limit_not_total
     ),
+    Rule("rating_range", _FEATURES, _WARNING, "plausible range", consistency.rating_range),
+    Rule("more_physical_cores", _MACHINE, _ERROR, f"{_2014}, 2.4 and 2.5", consistency.more_physical_cores),
+    Rule(
+        "normalized_without_factor",
+        _JOB,
+        _WARNING,
+        f"{_2014}, 1.1 to 1.3",
+        consistency.normalized_without_factor,
+    ),
+    Rule("limit_passed", _JOB, _WARNING, f"{_2016}, wall_limit_secs", consistency.limit_passed),
     Rule("start_in_future", _JOB, _ERROR, f"{_2016}, jobstart_secs", consistency.start_in_future),
     Rule(
         "shutdown_without_grace",
@@ -104,6 +118,7 @@ RULES = (
     Rule(
         "http_content_length", _ALL, _WARNING, "a cut answer is not noticed without", transport.content_length
     ),
+    Rule("http_cut", _ALL, _ERROR, "client.py and others refuse it", transport.cut),
     Rule(
         "http_no_cache_headers",
         _ALL,

@@ -15,7 +15,9 @@ from typing import NoReturn
 from jobfeatures.check.listing import VARIABLES, Case, Kind, Listing, Severity, Verdict
 from jobfeatures.check.reading import CannotCheckError, read_listing
 from jobfeatures.check.rules import judge
-from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.commands.common import number_flag
+from jobfeatures.errors import ConfigurationError, shown, shown_name
+from jobfeatures.features.keys import Profile
 
 DEFAULT_TIMEOUT_SECS = 30.0
 DONE, ERRORS, UNREADABLE = 0, 1, 2
@@ -35,10 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=[kind.value for kind in Kind],
         help="what they are (default: by their keys and names)",
     )
+    parser.add_argument(
+        "--profile",
+        choices=[profile.value for profile in Profile],
+        help="the text that is to be kept (default: by the names that are there)",
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")
     parser.add_argument(
         "--timeout",
-        type=float,
+        type=number_flag(float, "seconds above 0", 1e-3, 1e9),
         default=DEFAULT_TIMEOUT_SECS,
         metavar="SECONDS",
         help=f"end of all waiting (default: {DEFAULT_TIMEOUT_SECS:g})",
@@ -50,7 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = _wanted(arguments.locations, arguments.kind and Kind(arguments.kind), os.environ)
     if not 0 < arguments.timeout < 10**6:
         raise ConfigurationError("--timeout", "has to be above 0")
-    verdicts = check(wanted, arguments.timeout)
+    profile = Profile(arguments.profile) if arguments.profile else None
+    verdicts = check(wanted, arguments.timeout, profile)
     print(format_json(verdicts) if arguments.format == "json" else format_text(verdicts))
     if any(verdict.problem for verdict in verdicts):
         return UNREADABLE
@@ -80,7 +88,9 @@ class _TimeIsUpError(Exception):
     """Nothing is waited for any longer."""
 
 
-def check(wanted: Iterable[tuple[str, Kind | None]], timeout_secs: float) -> list[Verdict]:
+def check(
+    wanted: Iterable[tuple[str, Kind | None]], timeout_secs: float, profile: Profile | None = None
+) -> list[Verdict]:
     """Read and judge; what cannot be read within the time is among the verdicts, with its problem."""
     listings: list[Listing] = []
     verdicts: list[Verdict] = []
@@ -90,7 +100,7 @@ def check(wanted: Iterable[tuple[str, Kind | None]], timeout_secs: float) -> lis
     try:
         for location, kind in wanted:
             try:
-                listings.append(read_listing(location, kind))
+                listings.append(read_listing(location, kind, profile))
             except CannotCheckError as error:
                 verdicts.append(Verdict(location, kind, problem=str(error)))
             except _TimeIsUpError:
@@ -128,7 +138,7 @@ def format_text(verdicts: Iterable[Verdict]) -> str:
     lines: list[str] = []
     for verdict in verdicts:
         what = f" ({verdict.kind.value})" if verdict.kind is not None else ""
-        lines.append(f"{_plain(verdict.location)}{what}")
+        lines.append(f"{shown_name(verdict.location)}{what}")
         if verdict.problem:
             lines.append(f"  cannot be read: {_plain(verdict.problem)}")
             continue

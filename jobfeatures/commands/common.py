@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
+from typing import TypeVar
 
-from jobfeatures.batch import SYSTEMS, load_module
+from jobfeatures.batch import SYSTEMS, job_id_in
 from jobfeatures.config import Config
-from jobfeatures.errors import ConfigurationError, ParseError
+from jobfeatures.errors import ConfigurationError, ParseError, shown
 from jobfeatures.settings import load_config, settings_of
 
 JOB_VARIABLES = {name: each.job_variable for name, each in SYSTEMS.items() if each.job_variable}
@@ -33,13 +35,25 @@ def which_batch_system(named: str | None) -> str:
 
 def which_job(batch_system: str) -> str:
     """Return the job id of the environment."""
-    variable = JOB_VARIABLES.get(batch_system, "")
-    job_id = os.environ.get(variable, "")
-    if not job_id:
-        raise ConfigurationError(variable or "--job", "the job's id is not known")
-    if SYSTEMS[batch_system].is_plain:
-        return job_id
     try:
-        return str(load_module(batch_system).job_id_of(os.environ))
+        return job_id_in(batch_system, os.environ)
     except ParseError as error:
-        raise ConfigurationError(variable, error.reason) from error
+        raise ConfigurationError(JOB_VARIABLES.get(batch_system, "--job"), error.reason) from error
+
+
+NumberT = TypeVar("NumberT", int, float)
+
+
+def number_flag(kind: type[NumberT], what: str, lowest: float, highest: float) -> Callable[[str], NumberT]:
+    """Return what reads a number within bounds from a flag, and says in words what it must be."""
+
+    def parse(text: str) -> NumberT:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not lowest <= value <= highest:  # NaN is in no bounds
+            raise argparse.ArgumentTypeError(f"must be {what}, not {shown(text)}")
+        return value
+
+    return parse

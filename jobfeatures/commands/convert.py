@@ -9,14 +9,13 @@ import sys
 from jobfeatures.commands.logs import parse_zone
 from jobfeatures.convert import (
     KINDS,
-    MAX_SHOWN,
     KindError,
-    Notes,
     kind_of_name,
     read_log,
     write_log,
 )
 from jobfeatures.errors import ConfigurationError, ParseError
+from jobfeatures.joblog import MAX_SHOWN, LastLine, Notes
 from jobfeatures.logfiles import (
     COMPRESSIONS,
     LogFileError,
@@ -72,6 +71,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
     parser.add_argument(
+        "--renumber",
+        action="store_true",
+        help="from SWF to SWF: number jobs, users, groups, programs, queues and partitions anew",
+    )
+    parser.add_argument(
+        "--rebase",
+        action="store_true",
+        help="from SWF to SWF: sort by submission, and let times begin at the first",
+    )
+    parser.add_argument(
         "--header",
         action="append",
         type=_comment,
@@ -102,26 +111,34 @@ def run(arguments: argparse.Namespace) -> int:
         return UNREADABLE
     if arguments.header and not KINDS[to_kind].has_header:
         raise ConfigurationError("--header", f"{to_kind} has none")
+    options = {name: True for name in ("renumber", "rebase") if getattr(arguments, name)}
+    if options and to_kind != "swf":
+        raise ConfigurationError(f"--{next(iter(options))}", "for SWF logs alone")
     try:
-        with reading(arguments.input) as stream:
-            from_kind, lines = open_log(stream, arguments.from_kind)
+        keeps_text = KINDS[to_kind].keeps_text and to_kind == _kind_of(arguments)
+        with reading(arguments.input, exactly=keeps_text) as stream:
+            from_kind, lines = open_log(stream, arguments.from_kind, arguments.input)
             found = read_log(
                 shown_progress(lines, stream, arguments.input),
                 from_kind,
                 source=shown_name(arguments.input),
                 strict=arguments.strict,
                 zone=zone,
+                notes=notes,
+                keep_text=keeps_text,
             )
             written = write_log(
-                notes.accepted(found),
+                notes.accepted_with_passages(found),
                 to_kind,
                 notes,
                 all_runs=arguments.runs == "all",
                 header=arguments.header,
+                **options,
             )
             with replacing(arguments.output) as aside, writing(aside) as out:
                 for line in written:
-                    out.write(as_unicode(line) + "\n")
+                    text = line if keeps_text else as_unicode(line)
+                    out.write(text if isinstance(line, LastLine) else f"{text}\n")
     except KindError as error:
         print(f"jobfeatures: {shown_name(arguments.input)}: {error}", file=sys.stderr)
         return UNREADABLE
@@ -130,6 +147,16 @@ def run(arguments: argparse.Namespace) -> int:
         return UNREADABLE
     _tell(notes, shown_name(arguments.input))
     return DONE if notes.is_whole else NOT_ALL
+
+
+def _kind_of(arguments: argparse.Namespace) -> str | None:
+    """Return the kind of the input, as far as it can be told without reading on; None of a stream."""
+    if arguments.from_kind is not None:
+        return str(arguments.from_kind)
+    if arguments.input == "-":
+        return None
+    with reading(arguments.input) as stream:
+        return open_log(stream, None, arguments.input)[0]
 
 
 def shown_name(name: str) -> str:
@@ -148,6 +175,6 @@ def _tell(notes: Notes, source: str) -> None:
         print(f"jobfeatures: {rejected}", file=sys.stderr)
     if notes.rejected > MAX_SHOWN:
         print(f"jobfeatures: {source}: {notes.rejected - MAX_SHOWN} more rejected", file=sys.stderr)
-    for name, count in sorted(notes.lost.items()):
-        print(f"jobfeatures: {source}: lost: {name} ({count})", file=sys.stderr)
+    for line in notes.lines():
+        print(f"jobfeatures: {source}: {line}", file=sys.stderr)
     print(f"jobfeatures: {source}: {notes.read} records, {notes.rejected} rejected", file=sys.stderr)

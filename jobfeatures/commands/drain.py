@@ -24,7 +24,9 @@ from jobfeatures.drains.drain import (
     machine_shutdowns,
     parse_when,
 )
-from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError
+from jobfeatures.drains.metricsource import add_source_flags
+from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, shown
+from jobfeatures.exits import DONE, TOO_LITTLE_KNOWN
 from jobfeatures.features import keys
 from jobfeatures.features.keys import Profile
 from jobfeatures.model import Job, JobKey
@@ -67,19 +69,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--before", metavar="TIME", help="the latest shutdown that will do (default: the end of the last job)"
     )
     made["plan"].add_argument("--plot", metavar="FILE", help="also draw it: png, svg or pdf")
-    made["plan"].add_argument(
-        "--metrics", metavar="URL", help="this node's daemon (default: http://127.0.0.1:9819/metrics)"
-    )
-    made["plan"].add_argument("--prometheus", metavar="URL", help="many nodes, from a Prometheus server")
-    made["plan"].add_argument(
-        "--nodes", metavar="REGEX", help="with --prometheus: the instances to look at (default: all)"
-    )
+    add_source_flags(made["plan"])
     for name in ("show", "plan"):
         made[name].add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the action. Exit status 1 where it is refused or cannot be done."""
+    """Run the action. Exit status 1: refused or cannot be done, 3: too little is known for a plan."""
     config = read_config(arguments)
     now_secs = SystemClock().now_secs()
     try:
@@ -164,7 +160,7 @@ def _promise(tree: FeatureTree, site: Site, key: JobKey | None) -> tuple[str, in
     name = keys.GRACE_SECS.name if key is None else keys.GRACE_SECS_JOB.name
     configured = site.machine.grace_secs if key is None else site.terms(_job(tree, key)).grace_secs
     known = [] if configured is None else [configured]
-    if key is None or site.profile is not Profile.OF_2014:  # there a job's directory is its user's
+    if key is None or site.profile is Profile.OF_2016:  # else a job's directory is its user's
         area = "machine" if key is None else "job"
         try:
             told = Features(tree.machine_path, None if key is None else tree.job_path(key)).get(area, name)
@@ -179,7 +175,7 @@ def _job(tree: FeatureTree, key: JobKey) -> Job:
     """Return what the prolog knew of a job, its partition for one; else its key alone."""
     try:
         with open(f"{tree.records_path}/{key.directory_name}.json", encoding="utf-8") as file:
-            return parse_record(file.read(MAX_RECORD_BYTES))
+            return parse_record(file.read(MAX_RECORD_BYTES)).job
     except (OSError, ValueError, ParseError):
         return Job(key=key)
 
@@ -265,21 +261,15 @@ def _show(arguments: argparse.Namespace, config: Config, now_secs: float) -> int
 
 
 def _plan(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
-    from jobfeatures.drains.metricsource import DAEMON_URL, read_daemon, read_prometheus
-    from jobfeatures.drains.nodemetrics import gather_nodes
+    from jobfeatures.drains.metricsource import read_nodes
     from jobfeatures.drains.plan import order_nodes, plan_drain
     from jobfeatures.drains.report import format_order, format_plan, plans_document
 
-    if arguments.nodes is not None and arguments.prometheus is None:
-        raise ConfigurationError("--nodes", "needs --prometheus")
     before = None if arguments.before is None else _time(arguments.before, "--before", now_secs) - now_secs
     earliest = float(Site(config).machine.grace_secs or 0)
     if before is not None and before < earliest:
         raise ConfigurationError("--before", f"leaves {before:.0f} s, and jobs are promised {earliest:.0f}")
-    if arguments.prometheus is not None:
-        nodes = gather_nodes(read_prometheus(arguments.prometheus, arguments.nodes))
-    else:
-        nodes = gather_nodes(read_daemon(arguments.metrics or DAEMON_URL))
+    nodes = read_nodes(arguments)
     plans = [(node, plan_drain(node, earliest_secs=earliest, before_secs=before)) for node in nodes]
     for node, plan in plans:
         if plan is None:
@@ -298,14 +288,14 @@ def _plan(arguments: argparse.Namespace, config: Config, now_secs: float) -> int
         from jobfeatures.drains.plot import plot_plans
 
         plot_plans(ordered, nodes, arguments.plot)
-    return 0
+    return DONE if any(plan.is_known for plan in ordered) else TOO_LITTLE_KNOWN
 
 
 def _time(text: str, flag: str, now_secs: float) -> int:
     try:
         return parse_when(text, now_secs=now_secs)
     except ParseError as error:
-        raise ConfigurationError(flag, str(error)) from error
+        raise ConfigurationError(flag, f"{error.reason}, not {shown(error.text)}") from error
 
 
 def _complain(text: str) -> None:

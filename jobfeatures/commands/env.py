@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the lines; nothing for a job without features, which runs all the same.
+    """Print the lines; for a job of which nothing is published yet, where it is to be.
 
     Exit status 1 if the addresses are asked for and there are none, or they are somebody else's.
     """
@@ -45,11 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
     tree = FeatureTree(config.features_root)
     if arguments.http:
         return _print(tree.urls_path(key))
-    if os.path.isdir(tree.job_path(key)):
-        if arguments.local or _print(tree.exports_path(key)) != 0:
-            print(format_exports(tree, key), end="")
-    else:
+    if not os.path.isdir(tree.job_path(key)):
         log.warning("nothing is published for this job", extra={"job_id": key.job_id})
+    elif not arguments.local and _print(tree.exports_path(key)) == 0:
+        return 0
+    print(format_exports(tree, key), end="")
     return 0
 
 

@@ -13,10 +13,11 @@ from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.commands.common import read_config
 from jobfeatures.commands.logs import add_kind, parse_zone
 from jobfeatures.config import Config
-from jobfeatures.convert import KindError, Notes, read_log
+from jobfeatures.convert import KindError, read_log
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, shown
+from jobfeatures.exits import DONE, TOO_LITTLE_KNOWN
 from jobfeatures.jobfold import fold_jobs
-from jobfeatures.joblog import Number
+from jobfeatures.joblog import Notes, Number
 from jobfeatures.logfiles import LogFileError, open_log, reading
 from jobfeatures.progress import shown_progress
 from jobfeatures.schedule.eet import Mode
@@ -33,7 +34,7 @@ from jobfeatures.schedule.shares import CPU, ShareRules, make_shares
 from jobfeatures.schedule.userjobs import EARLY, Found, UserJobs
 from jobfeatures.settings import POSITIVE_DURATION, add_flags
 
-DONE, NOT_SAID, UNREADABLE = 0, 1, 2
+NOT_SAID, UNREADABLE = 1, 2
 ASK_SECS = 60.0
 
 
@@ -42,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Say when a job that waits, runs or has ended may be expected to end by its user's share of the "
         "machine, how that compares with how it stands, and why. Exit status: 0 said, 1 it cannot be said of "
-        "this job or the batch system does not answer, 2 a log could not be read, or wrong usage."
+        "this job or the batch system does not answer, 2 a log could not be read, or wrong usage, 3 said, "
+        "but earlier jobs may be missing."
     )
     add = parser.add_argument
     add("job", metavar="JOB", help="a job's id; ARRAY_TASK and JOB+COMPONENT too; an array: its last task")
@@ -100,7 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
             notes += (
                 f"when {asked.unplaced} other jobs of its user were submitted, or what they ask for: {EARLY}",
             )
-        expectation = compute_expectation(asked, shares, now_secs, mode=mode)
+        is_partial = bool(asked.unplaced) or any(EARLY in note for note in notes)
+        expectation = compute_expectation(asked, shares, now_secs, mode=mode, is_partial=is_partial)
     except (LogFileError, ParseError, KindError) as error:
         place = f"{arguments.log}: " if isinstance(error, KindError) else ""
         print(f"jobfeatures: {place}{error}", file=sys.stderr)
@@ -115,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         text = format_expectation(expectation, notes, zone)
         sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8"))
-    return DONE
+    return TOO_LITTLE_KNOWN if is_partial else DONE
 
 
 # --- a log ----------------------------------------------------------------------------
@@ -129,7 +132,7 @@ def _of_log(arguments: argparse.Namespace, rules: ShareRules, zone: tzinfo | Non
         kind, lines = open_log(stream, arguments.from_kind, arguments.log)
         seen = shown_progress(lines, stream, arguments.log)
         records = read_log(seen, kind, source=arguments.log, zone=zone)
-        jobs = list(fold_jobs(notes.accepted(records), notes.lose))
+        jobs = list(fold_jobs(notes.accepted(records), notes.fold))
     if at_secs is None:
         times = (secs for job in jobs for secs in (job.submit_secs, job.start_secs, job.end_secs))
         at_secs = max((secs for secs in times if secs is not None and secs <= LATEST_SECS), default=0)
@@ -160,7 +163,9 @@ def parse_time(key: str, text: str, zone: tzinfo | None) -> Number:
         found = datetime.fromisoformat(text)
         return (found if found.tzinfo is not None else found.replace(tzinfo=zone)).timestamp()
     except (ValueError, OverflowError, OSError):
-        raise ConfigurationError(key, f"no time: {shown(text)}") from None
+        raise ConfigurationError(
+            key, f"must be epoch seconds or a time such as 2026-11-20T14:02:30+01:00, not {shown(text)}"
+        ) from None
 
 
 def _duration(key: str, text: str | None) -> float | None:

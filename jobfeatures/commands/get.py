@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from jobfeatures.client import Features, FeaturesError
+from jobfeatures.client import Features, FeaturesError, FeaturesUnreachableError
+from jobfeatures.errors import shown
+from jobfeatures.exits import DONE, FAILED, NOT_ASKED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,11 +19,27 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the value of a key of this job, else of this machine."""
     try:
         value = Features.from_environment().find(arguments.key)
+    except FeaturesUnreachableError as error:
+        print(f"jobfeatures: nobody could be asked: {error}", file=sys.stderr)
+        return NOT_ASKED
     except FeaturesError as error:
         print(f"jobfeatures: {error}", file=sys.stderr)
-        return 1
+        return FAILED
     if value is None:
-        print(f"jobfeatures: {arguments.key} is not known here", file=sys.stderr)
-        return 1
+        print(f"jobfeatures: {_why(arguments.key)}", file=sys.stderr)
+        return FAILED
     print(value)
-    return 0
+    return DONE
+
+
+def _why(key: str) -> str:
+    """Return why there is no value of a key: it is none, or nobody has told it here."""
+    from difflib import get_close_matches
+
+    from jobfeatures.features.keys import KEYS
+
+    names = sorted({each.name for each in KEYS})
+    if key in names:
+        return f"{key} is not known here"
+    near = get_close_matches(key, names, n=1)
+    return f"{shown(key)} is no key of machine/job features" + (f"; is it {near[0]}?" if near else "")

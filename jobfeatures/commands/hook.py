@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import signal
+import stat
 from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
 from jobfeatures.commands.common import JOB_VARIABLES, read_config
 from jobfeatures.config import Config
-from jobfeatures.errors import JobfeaturesError
-from jobfeatures.settings import add_flags
+from jobfeatures.errors import ConfigurationError, JobfeaturesError
+from jobfeatures.publish.reasons import reason_of
+from jobfeatures.settings import add_flags, load_config, settings_of
 
 log = logging.getLogger(__name__)
+
+ROOT_VARIABLE = "JOBFEATURES_FEATURES_ROOT"
+KEPT_CONFIG = "intake/config.toml"  # below where features are published
 
 
 class _DeadlineError(Exception):
@@ -31,25 +37,67 @@ def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_hook(arguments: argparse.Namespace, work: Callable[[Config], None]) -> int:
-    """Run a hook's work within its deadline; a failure is logged, and a status only with `--strict`."""
+    """Run a hook's work within its deadline; a failure is logged, and a status only with `--strict`.
+
+    The last word of a line that tells of something not done is its reason, by
+    which whoever has called counts it.
+    """
     status = 1 if arguments.strict else 0
     try:
-        config = read_config(arguments)
+        config = read_hook_config(arguments)
         signal.signal(signal.SIGALRM, _deadline)
         signal.setitimer(signal.ITIMER_REAL, config.hook_timeout_secs)
         work(config)
     except _DeadlineError:
-        log.error("%s: out of time", arguments.command)
+        log.error("%s: out of time", arguments.command, extra={"reason": "timeout"})
         return status
     except (JobfeaturesError, OSError) as error:
-        log.error("%s: %s", arguments.command, error)
+        log.error("%s: %s", arguments.command, error, extra={"reason": reason_of(error)})
         return status
-    except Exception:  # a hook must not fail its job, whatever is wrong with us
-        log.exception("%s failed", arguments.command)
+    except Exception as error:  # a hook must not fail its job, whatever is wrong with us
+        log.exception("%s failed", arguments.command, extra={"reason": reason_of(error)})
         return status
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     return 0
+
+
+def read_hook_config(arguments: argparse.Namespace) -> Config:
+    """Return the settings; where they are broken, the last that the daemon found good, else the defaults.
+
+    A mistake in a file, perhaps in what only the daemon reads, must not cost
+    jobs their features. Raises ConfigurationError for a wrong flag, or where it
+    is not known where features are published.
+    """
+    try:
+        return read_config(arguments)
+    except ConfigurationError as error:
+        if error.key.startswith("--") or error.key == ROOT_VARIABLE:
+            raise
+        broken = error
+    here = {name: value for name, value in os.environ.items() if name == ROOT_VARIABLE}
+    kept = f"{here.get(ROOT_VARIABLE) or Config().features_root}/{KEPT_CONFIG}"
+    flags = {each.key: vars(arguments).get(each.key) for each in settings_of(Config)}
+    for file, environ in ((kept, os.environ), (kept, here), (os.devnull, here)):
+        try:
+            if file == kept and not is_ours(kept):
+                continue
+            config = load_config(Config, flags=flags, environ=environ, file=file, strict=False)
+        except ConfigurationError:
+            continue
+        said = "%s; the last good configuration is taken" if file == kept else "%s; defaults are taken"
+        log.error(said, broken, extra={"reason": reason_of(broken)})
+        return config
+    raise broken
+
+
+def is_ours(path: str) -> bool:
+    """Tell whether a file is there that nobody but root, or we, can have written."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022
 
 
 def _deadline(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -26,6 +26,34 @@ def add_kind(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--zone", metavar="NAME", help="where clocks show the times (default: here)")
 
 
+def add_memory(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments on what the memory of an SWF log is, where it is not as the standard has it."""
+    parser.add_argument(
+        "--memory-unit",
+        choices=("KiB", "B"),
+        default="KiB",
+        help="of the memory in an SWF log, where it is not in KiB (default: KiB)",
+    )
+    parser.add_argument(
+        "--memory-per",
+        choices=("processor", "job"),
+        default="processor",
+        help="of what the memory in an SWF log is (default: processor)",
+    )
+
+
+def parse_memory(arguments: argparse.Namespace) -> tuple[bool, bool]:
+    """Return whether memory is in bytes, and whether it is of the whole job."""
+    return arguments.memory_unit == "B", arguments.memory_per == "job"
+
+
+def add_strict(parser: argparse.ArgumentParser) -> None:
+    """Add the argument on records that cannot be read."""
+    parser.add_argument(
+        "--strict", action="store_true", help="exit status 1 where a record of a log could not be read"
+    )
+
+
 def parse_zone(name: str | None) -> tzinfo | None:
     """Return the zone of a name, None for this machine's. Raises ConfigurationError."""
     if name is None:
@@ -59,7 +87,7 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
         "--fairshare-refresh",
         default=str(REFRESH_SECS),
         metavar="SECS",
-        help=f"how often what users have used becomes their priority (default: {REFRESH_SECS})",
+        help=f"how often the order of users may change though no job comes or ends (default: {REFRESH_SECS})",
     )
     parser.add_argument(
         "--fairshare-halving",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 
-from jobfeatures.client import Features, FeaturesError
+from jobfeatures.client import Features, FeaturesError, FeaturesUnreachableError
+from jobfeatures.exits import DONE, FAILED, NOT_ASKED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,19 +17,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print whole seconds; with `--explain` also each basis. Exit status 1 if nothing is known."""
+    """Print whole seconds; with `--explain` also each basis."""
     try:
         remaining = Features.from_environment().remaining(time.time())
+    except FeaturesUnreachableError as error:
+        print(f"jobfeatures: nobody could be asked: {error}", file=sys.stderr)
+        return NOT_ASKED
     except FeaturesError as error:
         print(f"jobfeatures: {error}", file=sys.stderr)
-        return 1
+        return FAILED
     for note in remaining.notes:
         print(f"jobfeatures: {note}", file=sys.stderr)
     if remaining.seconds is None:
         print("jobfeatures: no limit is known for this job", file=sys.stderr)
-        return 1
+        return FAILED
     print(remaining.seconds)
     if arguments.explain:
-        for basis, secs in sorted(remaining.bases.items(), key=lambda item: item[1]):
-            print(f"{basis} {secs:.0f}")
-    return 0
+        whole = {basis: math.floor(secs) for basis, secs in remaining.bases.items()}
+        for basis in sorted(whole, key=lambda basis: (whole[basis], basis)):
+            detail = f" ({remaining.details[basis]})" if basis in remaining.details else ""
+            print(f"{basis} {whole[basis]}{detail}")
+    return DONE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import math
 import os
 import signal
 import sys
@@ -14,17 +13,18 @@ from types import FrameType
 
 from jobfeatures.batch.spool import SUFFIX
 from jobfeatures.clock import Clock, SystemClock
-from jobfeatures.commands.common import read_config
-from jobfeatures.commands.logs import parse_zone
-from jobfeatures.convert import KINDS, KindError, Notes, read_log
+from jobfeatures.commands.common import number_flag, read_config
+from jobfeatures.commands.logs import add_strict, parse_zone
+from jobfeatures.convert import KINDS, KindError, read_log
 from jobfeatures.errors import ConfigurationError, ParseError
 from jobfeatures.formats.sss.write import format_job
 from jobfeatures.jobfold import fold_jobs
+from jobfeatures.joblog import Notes
 from jobfeatures.logfiles import LogFileError, open_log, reading
 from jobfeatures.progress import shown_progress
 from jobfeatures.replay import Event, Plan, format_event, make_job, plan_replay
 
-DONE, UNREADABLE = 0, 2
+DONE, NOT_ALL, UNREADABLE = 0, 1, 2
 LONGEST_SLEEP_SECS = 3600.0  # a clock that is set must not be waited for
 
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--speed",
-        type=_speed,
+        type=number_flag(float, "a number above 0", 1e-6, 1e9),
         default=60.0,
         metavar="N",
         help="how much faster (default: 60, a minute a second)",
@@ -48,7 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--spool", metavar="DIR", help="the folder (default: the setting spool.directory)")
     parser.add_argument("--node", metavar="NAME", help="the node the jobs are on (default: this machine)")
     parser.add_argument(
-        "--cpus", type=_count, metavar="N", help="show only what fits a node of N CPUs (default: all jobs)"
+        "--cpus",
+        type=number_flag(int, "a number from 1", 1, 10**9),
+        metavar="N",
+        help="show only what fits a node of N CPUs (default: all jobs)",
     )
     kinds = [name for name, kind in KINDS.items() if kind.reader]
     parser.add_argument(
@@ -59,24 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"(default: by content) one of {', '.join(kinds)}",
     )
     parser.add_argument("--zone", metavar="NAME", help="where clocks showed the log's times (default: here)")
+    add_strict(parser)
     parser.add_argument("--dry-run", action="store_true", help="print what would happen when, in seconds")
     parser.add_argument(
         "--config.file", dest="config.file", metavar="FILE", help="the file with the settings"
     )
-
-
-def _speed(text: str) -> float:
-    value = float(text)
-    if not (math.isfinite(value) and 1e-6 <= value <= 1e9):
-        raise argparse.ArgumentTypeError(f"not a speed: {text!r}")
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"not a number of CPUs: {text!r}")
-    return value
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -85,11 +75,17 @@ def run(arguments: argparse.Namespace) -> int:
     notes = Notes()
     try:
         with reading(arguments.log) as stream:
-            kind, lines = open_log(stream, arguments.from_kind)
+            kind, lines = open_log(stream, arguments.from_kind, arguments.log)
             records = notes.accepted(
-                read_log(shown_progress(lines, stream, arguments.log), kind, source=arguments.log, zone=zone)
+                read_log(
+                    shown_progress(lines, stream, arguments.log),
+                    kind,
+                    source=arguments.log,
+                    zone=zone,
+                    notes=notes,
+                )
             )
-            jobs = fold_jobs(records, notes.lose, all_runs=True)
+            jobs = fold_jobs(records, notes.fold, all_runs=True)
             plan = plan_replay(jobs, speed=arguments.speed, node_cpus=arguments.cpus)
     except KindError as error:
         print(f"jobfeatures: {arguments.log}: {error}", file=sys.stderr)
@@ -98,10 +94,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"jobfeatures: {error}", file=sys.stderr)
         return UNREADABLE
     _tell(plan, notes, arguments.speed)
+    done = NOT_ALL if arguments.strict and notes.rejected else DONE
     if arguments.dry_run:
         for event in plan.events:
             print(format_event(event))
-        return DONE
+        return done
     spool = arguments.spool or read_config(arguments).spool_directory
     if spool is None:
         raise ConfigurationError("--spool", "is needed: spool.directory is not set")
@@ -117,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
         return UNREADABLE
     finally:
         player.remove_documents()
-    return DONE
+    return done
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -192,6 +189,10 @@ def _file_name(event: Event) -> str:
 def _tell(plan: Plan, notes: Notes, speed: float) -> None:
     for rejected in notes.shown:
         print(f"jobfeatures: {rejected}", file=sys.stderr)
+    if notes.rejected > len(notes.shown):
+        print(f"jobfeatures: {notes.rejected - len(notes.shown)} more rejected", file=sys.stderr)
+    for name, count in sorted(notes.folded.items()):
+        print(f"jobfeatures: folded: {name} ({count})", file=sys.stderr)
     for reason, count in sorted(plan.passed_over.items()):
         print(f"jobfeatures: {count} jobs are not shown: {reason}", file=sys.stderr)
     print(

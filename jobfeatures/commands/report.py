@@ -9,8 +9,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 
-from jobfeatures.client import JOB, STATUS_KEYS, USED_CPU, Features, FeaturesError, StatusWriter
+from jobfeatures.client import CAN_POSTPONE, JOB, STATUS_KEYS, USED_CPU, Features, FeaturesError, StatusWriter
 from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.status.jobstatus import QUIET_SECS
 
 VARIABLE = "JOBSTATUS"
 NONE = "none"
@@ -63,7 +64,16 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigurationError(
             f"${VARIABLE}", f"neither an absolute path nor an address: {shown(location)}"
         )
-    return _report(lambda: write(location, values, read_allocated_cpu(Features.from_environment())))
+    reverts = values.get(CAN_POSTPONE) is True and read_can_postpone(location) is False
+    done = _report(lambda: write(location, values, read_allocated_cpu(Features.from_environment())))
+    if reverts and done == 0:
+        others = "other values were updated too, which are not" if len(values) > 1 else "other values are not"
+        print(
+            f"jobfeatures: {CAN_POSTPONE} went back from False to True: {others} to change for a while "
+            f"(draft 0.99, 3.8; {QUIET_SECS / 60:.0f} min are watched)",
+            file=sys.stderr,
+        )
+    return done
 
 
 def _report(work: Callable[[], None]) -> int:
@@ -109,6 +119,20 @@ def _parse(name: str, text: str, now_secs: int) -> Value:
     if not _INTEGER.match(text):
         raise ConfigurationError(_option(name), f"not an integer: {shown(text)}")
     return int(text)
+
+
+def read_can_postpone(path: str) -> bool | None:
+    """Return what the status says of the last payload now, None where it says nothing."""
+    try:
+        file = os.open(f"{path}/{CAN_POSTPONE}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return {b"True": True, b"False": False}.get(os.read(file, MAX_ANSWER_BYTES).strip())
+    except OSError:
+        return None
+    finally:
+        os.close(file)
 
 
 def read_allocated_cpu(features: Features) -> int | None:

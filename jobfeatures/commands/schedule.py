@@ -6,14 +6,23 @@ import argparse
 import functools
 import importlib
 import json
-import math
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
-from jobfeatures.commands.logs import Simulation, add_kind, add_simulation, parse_simulation, parse_zone
+from jobfeatures.commands.common import number_flag
+from jobfeatures.commands.logs import (
+    Simulation,
+    add_kind,
+    add_memory,
+    add_simulation,
+    add_strict,
+    parse_memory,
+    parse_simulation,
+    parse_zone,
+)
 from jobfeatures.convert import KindError
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, shown
 from jobfeatures.logfiles import LogFileError
@@ -30,7 +39,11 @@ if TYPE_CHECKING:
 DONE, NOT_EVALUATED, UNREADABLE = 0, 1, 2
 FIELDS: Final = ("user", "group", "queue", "partition")
 TOP: Final = 20
+UNREADABLE_JOB: Final = "unreadable"  # why a record does not count: it could not be read
 MOST_WORKERS: Final = 1024
+
+SECS = number_flag(float, "seconds from 0", 0, 1e12)
+COUNT = number_flag(int, "a number from 1 to 1000000", 1, 1_000_000)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,14 +93,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--min-runtime",
-        type=_secs,
+        type=SECS,
         default=0.0,
         metavar="SECS",
         help="count shorter runs as so long for expected ends (default: 0)",
     )
     add(
         "--tau",
-        type=_secs,
+        type=SECS,
         default=10.0,
         metavar="SECS",
         help="runs below it do not raise bounded slowdown (default: 10)",
@@ -113,10 +126,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--compare", action="store_true", help="set the other logs against the first, user by user")
     add("--format", choices=("text", "json", "csv"), default="text", help="(default: text)")
-    add("--top", type=_count, default=TOP, metavar="N", help=f"lines of a table of users (default: {TOP})")
+    add("--top", type=COUNT, default=TOP, metavar="N", help=f"lines of a table of users (default: {TOP})")
     add(
         "--intervals",
-        type=_count,
+        type=COUNT,
         default=100,
         metavar="N",
         help="into how many the time is cut for use and queue over time (default: 100)",
@@ -136,7 +149,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"{', '.join(policy.value for policy in Policy)}",
     )
     add_simulation(parser)
-    add("--workers", type=_count, default=1, metavar="N", help="processes that compute (default: 1)")
+    add("--workers", type=COUNT, default=1, metavar="N", help="processes that compute (default: 1)")
     add(
         "--one-log",
         action="store_true",
@@ -148,6 +161,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --one-log: the scheduler of a Dask cluster that reads and computes",
     )
     add_kind(parser)
+    add_strict(parser)
+    add_memory(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -186,6 +201,8 @@ def run(arguments: argparse.Namespace) -> int:
             document = _evaluate(log, options, fields, gallery)
             documents.append(document)
             _warn(name, document, told)
+            if arguments.strict and document["skipped"][UNREADABLE_JOB]:
+                status = status or NOT_EVALUATED
         except (LogFileError, ParseError, KindError) as error:
             place = "" if isinstance(error, LogFileError | ParseError) else f"{name}: "
             print(f"jobfeatures: {place}{error}", file=sys.stderr)
@@ -251,10 +268,11 @@ def _logs(
     zone: tzinfo | None,
 ) -> Iterator[ScheduleLog]:
     """Return a log, and what each policy would have made of it."""
+    from jobfeatures.schedule.jobs import Memory
     from jobfeatures.schedule.reading import read_log
 
     with shown_count(None, f"{name}: reading"):
-        log = read_log(name, arguments.from_kind, zone)
+        log = read_log(name, arguments.from_kind, zone, Memory(*parse_memory(arguments)))
     yield log
     if not policies:
         return
@@ -284,16 +302,23 @@ def _evaluate(
 
 def _warn(name: str, document: dict[str, Any], told: set[str]) -> None:
     """Print warnings of a file, each once: several schedules of it may have the same."""
-    for warning in document["warnings"]:
-        message = f"jobfeatures: {name}: warning: {warning}"
+    for message in map(f"jobfeatures: {name}: {{}}".format, _messages(document)):
         if message not in told:
             told.add(message)
             print(message, file=sys.stderr)
 
 
+def _messages(document: dict[str, Any]) -> Iterator[str]:
+    yield from (f"warning: {warning}" for warning in document["warnings"])
+    if count := document["skipped"][UNREADABLE_JOB]:
+        yield f"records that could not be read: {count}"
+    yield from (f"folded: {name} ({count})" for name, count in sorted(document["folded"].items()))
+
+
 def _evaluate_one_log(arguments: argparse.Namespace, options: Options, zone: Any) -> int:
     """Evaluate files of one log, here or on Dask, and print what was found as JSON."""
     from jobfeatures.schedule.dask import connected
+    from jobfeatures.schedule.jobs import Memory
     from jobfeatures.schedule.partitions import Here, evaluate_partitions
     from jobfeatures.schedule.reading import read_log
 
@@ -301,7 +326,9 @@ def _evaluate_one_log(arguments: argparse.Namespace, options: Options, zone: Any
         raise ConfigurationError("--one-log", "needs --format json")
     if arguments.report is not None or arguments.plots is not None:
         raise ConfigurationError("--one-log", "draws no pictures: neither --report nor --plots")
-    read = functools.partial(read_log, kind=arguments.from_kind, zone=zone)
+    read = functools.partial(
+        read_log, kind=arguments.from_kind, zone=zone, memory_is=Memory(*parse_memory(arguments))
+    )
     try:
         with nullcontext(Here()) if arguments.dask is None else connected(arguments.dask) as runner:
             document = evaluate_partitions(arguments.logs, options, read, runner=runner)
@@ -313,10 +340,10 @@ def _evaluate_one_log(arguments: argparse.Namespace, options: Options, zone: Any
     except JobfeaturesError as error:
         print(f"jobfeatures: {error}", file=sys.stderr)
         return NOT_EVALUATED
-    for warning in document["warnings"]:
-        print(f"jobfeatures: {document['log']}: warning: {warning}", file=sys.stderr)
+    for message in _messages(document):
+        print(f"jobfeatures: {document['log']}: {message}", file=sys.stderr)
     print(json.dumps(document))
-    return DONE
+    return NOT_EVALUATED if arguments.strict and document["skipped"][UNREADABLE_JOB] else DONE
 
 
 def _print(documents: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
@@ -375,17 +402,3 @@ def _listed(key: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
         if word not in known:
             raise ConfigurationError(key, f"{shown(word)} is none of {', '.join(known)}")
     return tuple(found)
-
-
-def _secs(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value) or value < 0:
-        raise argparse.ArgumentTypeError(f"not seconds from 0: {text}")
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 1_000_000:
-        raise argparse.ArgumentTypeError(f"not a number from 1 to 1000000: {text}")
-    return value

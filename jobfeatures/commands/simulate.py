@@ -7,7 +7,16 @@ import importlib
 import sys
 from datetime import tzinfo
 
-from jobfeatures.commands.logs import Simulation, add_kind, add_simulation, parse_simulation, parse_zone
+from jobfeatures.commands.logs import (
+    Simulation,
+    add_kind,
+    add_memory,
+    add_simulation,
+    add_strict,
+    parse_memory,
+    parse_simulation,
+    parse_zone,
+)
 from jobfeatures.convert import KindError
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError
 from jobfeatures.logfiles import LogFileError, replacing, writing
@@ -42,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where the schedule goes, also .gz, .xz, .bz2, .zst (default: standard output)",
     )
     add_kind(parser)
+    add_strict(parser)
+    add_memory(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -68,13 +79,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _simulate(arguments: argparse.Namespace, asked: Simulation, zone: tzinfo | None) -> int:
+    from jobfeatures.schedule.jobs import Memory
     from jobfeatures.schedule.reading import read_whole
     from jobfeatures.simulate.swfschedule import describe, record_lines, swf_lines
     from jobfeatures.simulate.workload import choose_pool, make_workload, run_policy, tell
 
     name, policy = arguments.log, Policy(arguments.policy)
     with shown_count(None, f"{name}: reading"):
-        read = read_whole(name, arguments.from_kind, zone)
+        read = read_whole(name, arguments.from_kind, zone, Memory(*parse_memory(arguments)))
     log = read.log
     workload = make_workload(log, asked.pool or choose_pool(log), by_eligible=arguments.arrival == "eligible")
     with shown_count(len(workload.position), f"{name}: {policy.value}") as progress:
@@ -90,9 +102,11 @@ def _simulate(arguments: argparse.Namespace, asked: Simulation, zone: tzinfo | N
         print(f"jobfeatures: {name}: {warning}", file=sys.stderr)
     if log.unreadable:
         print(f"jobfeatures: {name}: not simulated: {log.unreadable} × unreadable", file=sys.stderr)
+    for what, count in sorted(log.folded.items()):
+        print(f"jobfeatures: {name}: folded: {what} ({count})", file=sys.stderr)
     print(
         f"jobfeatures: {name}: {len(waits)} jobs, policy {policy.value}, {workload.pool.text}, "
         f"mean wait {waits.mean() / workload.ticks:.6g} s",
         file=sys.stderr,
     )
-    return DONE
+    return NOT_SIMULATED if arguments.strict and log.unreadable else DONE

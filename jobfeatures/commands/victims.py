@@ -1,29 +1,33 @@
-"""`jobfeatures victims`: which jobs of this node to give up for some cores."""
+"""`jobfeatures victims`: which jobs of a node to give up for some cores."""
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+from dataclasses import replace
 
+from jobfeatures.drains.metricsource import add_source_flags
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
+from jobfeatures.exits import DONE, FAILED, TOO_LITTLE_KNOWN
 from jobfeatures.settings import COUNT
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("--cores", required=True, metavar="N", help="how many cores are wanted")
-    parser.add_argument(
-        "--metrics", metavar="URL", help="this node's daemon (default: http://127.0.0.1:9819/metrics)"
-    )
+    parser.add_argument("--cores", required=True, metavar="N", help="how many cores are wanted of one node")
+    add_source_flags(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the jobs in the order of giving up; exit status 1 if they do not free that many cores."""
-    from jobfeatures.drains.metricsource import DAEMON_URL, read_daemon
-    from jobfeatures.drains.nodemetrics import gather_nodes
+    """Print the jobs of each node and which of them to give up, the node that wastes least first.
+
+    Exit status 1 if no node's jobs free that many cores, 3 if too little is known of them to tell.
+    """
+    from jobfeatures.drains.metricsource import read_nodes
     from jobfeatures.drains.report import format_victims, victims_document
-    from jobfeatures.drains.victims import cores_found, rank_victims
+    from jobfeatures.drains.victims import choose_victims
 
     try:
         cores = COUNT.parse(arguments.cores)
@@ -32,11 +36,26 @@ def run(arguments: argparse.Namespace) -> int:
     if cores < 1:
         raise ConfigurationError("--cores", "must be at least 1")
     try:
-        nodes = gather_nodes(read_daemon(arguments.metrics or DAEMON_URL))
+        nodes = read_nodes(arguments)
+    except ConfigurationError:
+        raise
     except JobfeaturesError as error:
         print(f"jobfeatures: {error}", file=sys.stderr)
-        return 1
-    victims = rank_victims([job for node in nodes for job in node.jobs], cores)
-    make = victims_document if arguments.format == "json" else format_victims
-    print(make(victims, cores), end="")
-    return 0 if cores_found(victims) >= cores else 1
+        return FAILED
+    if not nodes:
+        print("jobfeatures: there is no node to choose on", file=sys.stderr)
+        return FAILED
+    found = []
+    for node in nodes:
+        victims = choose_victims(node.jobs, cores)
+        found.append((node, replace(victims, chosen=None) if node.silent else victims))
+    found.sort(key=lambda each: math.inf if each[1].chosen is None else each[1].core_secs)
+    if arguments.format == "json":
+        print(victims_document(found, cores), end="")
+    else:
+        print("\n".join(format_victims(node, victims) for node, victims in found), end="")
+    if any(victims.chosen is not None for _, victims in found):
+        return DONE
+    return (
+        TOO_LITTLE_KNOWN if any(node.silent or each.kept or each.unknown for node, each in found) else FAILED
+    )

@@ -102,13 +102,12 @@ def parse_when(text: str, *, now_secs: float, tz: tzinfo | None = None) -> int:
             when = datetime.fromisoformat(text)
             at_secs = math.floor((when if when.tzinfo else when.replace(tzinfo=tz)).timestamp())
         except (ValueError, OverflowError, OSError) as error:
-            raise ParseError("not a time", source="TIME", text=text) from error
+            raise ParseError("must be a time that calendars have", source="TIME", text=text) from error
     else:
-        raise ParseError(
-            "not a time: epoch seconds, +3600, +2h or 2027-01-15T08:00:00+01:00", source="TIME", text=text
-        )
+        forms = "epoch seconds, +3600, +2h or 2027-01-15T08:00:00+01:00"
+        raise ParseError(f"must be a time ({forms})", source="TIME", text=text)
     if not 0 <= at_secs <= MAX_EPOCH_SECS:
-        raise ParseError("a time out of range; are these milliseconds?", source="TIME", text=text)
+        raise ParseError("must be a time within range (are these milliseconds?)", source="TIME", text=text)
     return at_secs
 
 

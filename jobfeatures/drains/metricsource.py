@@ -1,23 +1,57 @@
-"""Fetches the series that plans need from a daemon or a Prometheus server, within bounds."""
+"""Fetches what plans need from a daemon or a Prometheus server, within bounds; and the flags for it."""
 
 from __future__ import annotations
 
-from jobfeatures.drains.nodemetrics import NAMES, parse_answer, parse_page
-from jobfeatures.httpget import fetch_text
-from jobfeatures.series import Series
+import argparse
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from jobfeatures.access import Access, access_of, add_access_flags
+from jobfeatures.drains.nodemetrics import NAMES, SeenNode, gather_nodes, parse_answer, parse_page
+from jobfeatures.errors import ConfigurationError, SourceError
 
 DAEMON_URL = "http://127.0.0.1:9819/metrics"
 
 
-def read_daemon(url: str = DAEMON_URL) -> list[Series]:
-    """Return the series of one daemon. Raises SourceError without an answer, ParseError if it is no page."""
-    return parse_page(fetch_text(url), source=url)
+def add_source_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say whom to ask."""
+    parser.add_argument("--metrics", metavar="URL", help=f"a node's daemon (default: {DAEMON_URL})")
+    add_access_flags(parser, "--metrics")
+    parser.add_argument("--prometheus", metavar="URL", help="many nodes, from a Prometheus server")
+    add_access_flags(parser, "--prometheus")
+    parser.add_argument(
+        "--nodes", metavar="REGEX", help="with --prometheus: the instances to look at (default: all)"
+    )
 
 
-def read_prometheus(url: str, instances: str | None = None) -> list[Series]:
-    """Return the series of all nodes that a Prometheus server scrapes, now.
+def read_nodes(arguments: argparse.Namespace) -> tuple[SeenNode, ...]:
+    """Return the nodes that the flags name. Raises ConfigurationError, SourceError, ParseError."""
+    if arguments.prometheus is None:
+        if arguments.nodes is not None:
+            raise ConfigurationError("--nodes", "needs --prometheus")
+        return read_daemon(access_of(arguments, "--metrics", arguments.metrics or DAEMON_URL))
+    if arguments.metrics is not None:
+        raise ConfigurationError("--metrics", "not beside --prometheus")
+    return read_prometheus(access_of(arguments, "--prometheus", arguments.prometheus), arguments.nodes)
 
-    `url` is the server's address without ``/api/v1``; `instances` is a regular
+
+def read_daemon(access: Access) -> tuple[SeenNode, ...]:
+    """Return the node of one daemon. Raises SourceError without its answer, ParseError if that is broken.
+
+    An address without a path is the daemon's, not its page's.
+    """
+    if urlsplit(access.url).path in {"", "/"}:
+        access = replace(access, url=access.url.rstrip("/") + "/metrics")
+    series = parse_page(access.get(), source=access.url)
+    if not series:
+        raise SourceError(f"{access.url}: is no page of jobfeatures-exporter's on a node")
+    return gather_nodes(series)
+
+
+def read_prometheus(access: Access, instances: str | None = None) -> tuple[SeenNode, ...]:
+    """Return all nodes that a Prometheus server scrapes, as they are now.
+
+    The server's address goes without ``/api/v1``; `instances` is a regular
     expression in Prometheus's syntax for the label instance. Raises SourceError
     and ParseError.
     """
@@ -25,5 +59,6 @@ def read_prometheus(url: str, instances: str | None = None) -> list[Series]:
     if instances is not None:
         escaped = instances.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         selector += f',instance=~"{escaped}"'
-    address = f"{url.rstrip('/')}/api/v1/query"
-    return parse_answer(fetch_text(address, {"query": f"{{{selector}}}"}), source=address)
+    path = "/api/v1/query"
+    text = replace(access, url=access.url.rstrip("/")).get(path, {"query": f"{{{selector}}}"})
+    return gather_nodes(parse_answer(text, source=access.url.rstrip("/") + path))

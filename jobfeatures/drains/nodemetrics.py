@@ -20,12 +20,33 @@ INFO = "batch_job_info"
 REMAINING = "batch_job_remaining_seconds"
 DRAINING = "batch_job_draining_waste_core_seconds"
 KILL = "batch_job_kill_waste_core_seconds"
+CAPPED = "batch_job_waste_capped_core_seconds"
+START = "batch_job_start_time_seconds"
+READ_AT = "batch_node_sample_time_seconds"
 USED = "batch_job_status_used_cpus"
 PRIORITY = "batch_job_status_priority_factor"
 POSTPONABLE = "batch_job_status_can_postpone"
 ENDED = "batch_job_end_time_seconds"  # of jobs that are shown for a while after their end
 NODE_CPUS = "batch_node_allocatable_cpus"
-NAMES = (ALLOCATED, INFO, REMAINING, DRAINING, KILL, USED, PRIORITY, POSTPONABLE, ENDED, NODE_CPUS)
+SOURCE_UP = "batch_exporter_source_up"
+SOURCE_AGE = "batch_exporter_source_age_seconds"  # of those that have answered once
+NAMES = (
+    ALLOCATED,
+    INFO,
+    REMAINING,
+    DRAINING,
+    KILL,
+    CAPPED,
+    START,
+    READ_AT,
+    USED,
+    PRIORITY,
+    POSTPONABLE,
+    ENDED,
+    NODE_CPUS,
+    SOURCE_UP,
+    SOURCE_AGE,
+)
 # What stands where a batch system's name does and is none; and the sum of jobs beyond a page's budget.
 NO_BATCH_SYSTEM = frozenset({"none", "container", "service", "session"})
 OTHERS = "other"
@@ -45,6 +66,7 @@ class SeenJob:
     kill_core_secs: float | None = None
     kill_basis: Basis = Basis.ESTIMATED
     kill_rate_cpus: float | None = None  # core seconds that a second more adds to the kill waste
+    is_capped: bool = False  # its own figure of one of the two was more than its CPUs can do
     priority_factor: int | None = None
     can_postpone: bool | None = None
 
@@ -61,6 +83,7 @@ class SeenNode:
     name: str
     total_cpus: int | None
     jobs: tuple[SeenJob, ...] = ()
+    silent: tuple[str, ...] = ()  # sources of jobs that have not answered yet: jobs may be missing
 
 
 def parse_page(text: str, *, source: str = "") -> list[Series]:
@@ -87,17 +110,29 @@ def _finite(found: Iterable[Series], source: str) -> list[Series]:
 @dataclass(slots=True)
 class _Gathered:
     total_cpus: int | None = None
+    read_at_secs: float | None = None  # the epoch's, by the node's clock
     jobs: dict[tuple[str, str], list[Series]] = field(default_factory=dict)
     ended: set[tuple[str, str]] = field(default_factory=set)
+    sources: set[str] = field(default_factory=set)
+    answered: set[str] = field(default_factory=set)
 
 
 def gather_nodes(series: Iterable[Series], *, default_name: str = "this node") -> tuple[SeenNode, ...]:
-    """Return the nodes of some series, in the order of their names, with the jobs that occupy them."""
+    """Return the nodes of some series, in the order of their names, with the jobs that occupy them.
+
+    Whatever has neither CPUs for jobs nor jobs is no node.
+    """
     nodes: dict[str, _Gathered] = {}
     for each in series:
         node = nodes.setdefault(each.labels.get("instance", default_name), _Gathered())
         if each.name == NODE_CPUS:
             node.total_cpus = _whole(each.value)
+        elif each.name == READ_AT:
+            node.read_at_secs = each.value
+        elif each.name == SOURCE_UP:
+            node.sources.add(each.labels.get("source", ""))
+        elif each.name == SOURCE_AGE:
+            node.answered.add(each.labels.get("source", ""))
         elif "job_id" in each.labels and each.labels.get("batch_system") not in NO_BATCH_SYSTEM:
             key = each.labels.get("batch_system", ""), each.labels["job_id"]
             if each.name == ENDED:
@@ -108,31 +143,40 @@ def gather_nodes(series: Iterable[Series], *, default_name: str = "this node") -
         SeenNode(
             name,
             node.total_cpus,
-            tuple(_job_of(key, node.jobs[key]) for key in sorted(node.jobs.keys() - node.ended)),
+            tuple(
+                _job_of(key, node.jobs[key], node.read_at_secs)
+                for key in sorted(node.jobs.keys() - node.ended)
+            ),
+            tuple(sorted(node.sources - node.answered)),
         )
         for name, node in sorted(nodes.items())
+        if node.total_cpus is not None or node.jobs  # a controller's daemon is no node's
     )
 
 
-def _job_of(key: tuple[str, str], series: Iterable[Series]) -> SeenJob:
+def _job_of(key: tuple[str, str], series: Iterable[Series], read_at_secs: float | None) -> SeenJob:
     values: dict[tuple[str, str], float] = {}
     user = None
     for each in series:
-        values[each.name, each.labels.get("basis", "")] = each.value
+        values[each.name, each.labels.get("basis", each.labels.get("waste", ""))] = each.value
         if each.name == INFO:
             user = each.labels.get("user") or None
 
-    def waste(name: str) -> tuple[float | None, Basis]:
-        for basis in (Basis.REPORTED, Basis.ESTIMATED):
+    def waste(name: str, kind: str) -> tuple[float | None, Basis]:
+        for basis in (Basis.REPORTED, Basis.MEASURED, Basis.ESTIMATED):
             if (name, str(basis)) in values:
-                return values[name, str(basis)], basis
+                return values.get((CAPPED, kind), values[name, str(basis)]), basis
         return None, Basis.ESTIMATED
 
     def shown_as(name: str, convert: Callable[[float], Any]) -> Any:
         return convert(values[name, ""]) if (name, "") in values else None
 
     allocated = shown_as(ALLOCATED, _whole)
-    kill, kill_basis = waste(KILL)
+    kill, kill_basis = waste(KILL, "kill")
+    rate = shown_as(USED, float) if kill_basis is Basis.REPORTED else allocated
+    start = shown_as(START, float)
+    if kill_basis is Basis.MEASURED and None not in (kill, start, read_at_secs, allocated):
+        rate = min(allocated, kill / max(1.0, read_at_secs - start))  # it goes on as it did so far
     end, end_basis = _end_of(values)
     return SeenJob(
         batch_system=key[0],
@@ -141,10 +185,11 @@ def _job_of(key: tuple[str, str], series: Iterable[Series]) -> SeenJob:
         allocated_cpus=allocated,
         end_secs=end,
         end_basis=end_basis,
-        draining_core_secs=waste(DRAINING)[0],
+        draining_core_secs=waste(DRAINING, "draining")[0],
         kill_core_secs=kill,
         kill_basis=kill_basis,
-        kill_rate_cpus=shown_as(USED, float) if kill_basis is Basis.REPORTED else allocated,
+        kill_rate_cpus=rate,
+        is_capped=any(name == CAPPED for name, _ in values),
         priority_factor=shown_as(PRIORITY, _whole),
         can_postpone=shown_as(POSTPONABLE, bool),
     )

@@ -36,17 +36,38 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """The choices for a node in the order of time, and the jobs left out because too little is known."""
+    """The choices for a node in the order of time, and what is not known of it.
+
+    Of the `unknown_jobs` too little is known, so that each sum lacks a part.
+    `capped_jobs` say of themselves that they waste more than their CPUs can do.
+    The `silent` sources of jobs have not answered yet: jobs may be here that nobody knows.
+    """
 
     node: str
     total_cpus: int
     choices: tuple[Choice, ...]
     unknown_jobs: tuple[str, ...] = ()
+    capped_jobs: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
 
     @property
-    def best(self) -> Choice:
-        """Return the cheapest choice, the earlier of equal ones."""
+    def is_known(self) -> bool:
+        """Tell whether enough is known to name a best choice."""
+        return not self.unknown_jobs and not self.silent
+
+    @property
+    def best(self) -> Choice | None:
+        """Return the cheapest choice, the earlier of equal ones; None where too little is known."""
+        if not self.is_known:
+            return None
         return min(self.choices, key=lambda choice: (choice.core_secs, choice.after_secs))
+
+    @property
+    def sparing(self) -> Choice | None:
+        """Return the earliest choice that kills nobody; None where there is none or too little is known."""
+        if not self.is_known:
+            return None
+        return next((choice for choice in self.choices if not choice.killed), None)
 
 
 def compute_choice(node: SeenNode, after_secs: float) -> Choice:
@@ -57,10 +78,11 @@ def compute_choice(node: SeenNode, after_secs: float) -> Choice:
         kill:     Σ over jobs with end_j > T: kill_waste_j + rate_j × T
 
     T and end_j count from now. A job's draining waste falls due evenly until
-    its end. rate_j is its used CPUs where the job reports, else all it was
-    given; payloads that end before T make the real loss smaller. A job
-    without a known end runs at every T; one whose allocation or kill waste is
-    not known counts as CPUs that are neither idle nor lost.
+    its end. rate_j is its used CPUs where the job reports, those that it was
+    busy with so far where its use is measured, else all it was given;
+    payloads that end before T make the real loss smaller. A job without a
+    known end runs at every T; one whose allocation or kill waste is not known
+    counts as CPUs that are neither idle nor lost.
     """
     total = node.total_cpus or 0
     held = sum(job.allocated_cpus or 0 for job in node.jobs)
@@ -111,20 +133,27 @@ def plan_drain(
         times.add(before_secs)
     choices = tuple(compute_choice(node, after_secs) for after_secs in sorted(times))
     return NodePlan(
-        node.name, node.total_cpus, choices, tuple(job.name for job in node.jobs if not is_known(job))
+        node.name,
+        node.total_cpus,
+        choices,
+        tuple(job.name for job in node.jobs if not is_known(job)),
+        tuple(job.name for job in node.jobs if job.is_capped),
+        node.silent,
     )
 
 
 def order_nodes(plans: Sequence[NodePlan]) -> tuple[NodePlan, ...]:
     """Return the nodes in the order in which they are best drained: least loss for each CPU freed first.
 
-    Of equal ones the one that is free earlier goes first. A node with jobs of
-    which too little is known comes after all others: its loss is only a part.
+    Of equal ones the one that is free earlier goes first. A node of which too
+    little is known comes after all others.
     """
 
-    def order(plan: NodePlan) -> tuple[bool, float, float, str]:
+    def order(plan: NodePlan) -> tuple[float, float, str]:
         best = plan.best
+        if best is None:
+            return math.inf, math.inf, plan.node
         per_cpu = best.core_secs / plan.total_cpus if plan.total_cpus else math.inf
-        return bool(plan.unknown_jobs), per_cpu, best.after_secs, plan.node
+        return per_cpu, best.after_secs, plan.node
 
     return tuple(sorted(plans, key=order))

@@ -54,6 +54,8 @@ def plot_plans(plans: Sequence[NodePlan], nodes: Sequence[SeenNode], path: str) 
             line = "-" if number < 10 else "--"
             axes.plot(hours, total, color=colour, linestyle=line, label=_label(plan.node))
         best = plan.best
+        if best is None:
+            continue
         axes.plot(
             [best.after_secs / 3600],
             [best.core_secs / 3600],
@@ -67,7 +69,8 @@ def plot_plans(plans: Sequence[NodePlan], nodes: Sequence[SeenNode], path: str) 
     axes.margins(x=0.01)
     axes.grid(visible=True, alpha=0.3)
     more = f" (the first {len(drawn)} of {len(plans)} nodes)" if len(plans) > len(drawn) else ""
-    basis = f" (basis: {drawn[0].best.basis})" if len(drawn) == 1 else ""
+    only = drawn[0].best if len(drawn) == 1 else None
+    basis = f" (basis: {only.basis})" if only is not None else ""
     name = _label(drawn[0].node) if len(drawn) == 1 else "nodes"
     axes.set_title(f"What draining {name} wastes, by shutdown time{basis}{more}", parse_math=False)
     figure.legend(loc="outside right upper")

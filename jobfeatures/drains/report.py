@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
+from jobfeatures.drains.nodemetrics import SeenJob, SeenNode
 from jobfeatures.drains.plan import Choice, NodePlan
-from jobfeatures.drains.victims import Victim, cores_found
+from jobfeatures.drains.victims import Victims
 
 SHOWN_KILLED = 3
+GOES, STAYS, KEPT, UNKNOWN = "goes", "stays", "kept", "unknown"
+_ASIDE = {
+    KEPT: "not considered: behind a job of its user of which too little is known",
+    UNKNOWN: "not considered: its cores or its waste are not known",
+}
 
 
 def format_time(epoch_secs: float, tz: tzinfo | None = None) -> str:
@@ -44,10 +50,11 @@ def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: froze
 
 
 def format_plan(plan: NodePlan, *, now_secs: float, tz: tzinfo | None = None) -> str:
-    """Return the choices of one node as a table, waste in core hours, the best one marked."""
+    """Return the choices of one node as a table, waste in core hours, the best marked, and the unknown."""
+    best, sparing = plan.best, plan.sparing
     rows = [
         (
-            "*" if choice is plan.best else "",
+            ("*" if choice is best else "") + ("+" if choice is sparing else ""),
             format_time(now_secs + choice.after_secs, tz),
             format_span(choice.after_secs),
             _hours(choice.core_secs),
@@ -62,40 +69,52 @@ def format_plan(plan: NodePlan, *, now_secs: float, tz: tzinfo | None = None) ->
     head = ("", "shutdown at", "in", "waste", "idle", "draining", "killed", "basis", "jobs killed")
     text = f"{plan.node}: {plan.total_cpus} CPUs; waste in core hours\n"
     text += format_table(head, rows, frozenset({0, 1, 7, 8}))
-    best = plan.best
-    text += (
-        f"best: {format_time(now_secs + best.after_secs, tz)}, in {format_span(best.after_secs)}, "
-        f"wastes {_hours(best.core_secs)} core hours ({best.basis})\n"
-    )
-    if plan.unknown_jobs:
-        text += (
-            f"not counted, too little is known of: {', '.join(plan.unknown_jobs)}\n".encode("unicode_escape")
-            .decode()
-            .replace("\\n", "\n")
+
+    def told(choice: Choice) -> str:
+        at = f"{format_time(now_secs + choice.after_secs, tz)}, in {format_span(choice.after_secs)}"
+        return f"{at}, wastes {_hours(choice.core_secs)} core hours ({choice.basis})"
+
+    lines = []
+    if best is None:
+        lines.append("too little is known to name a best time")
+        if plan.silent:
+            lines.append(f"no answer yet, so jobs may be missing: {', '.join(plan.silent)}")
+    else:
+        lines.append(f"* cheapest: {told(best)}, {len(best.killed)} jobs killed")
+        lines.append(
+            "+ somebody is killed at each" if sparing is None else f"+ nobody killed: {told(sparing)}"
         )
-    return text
+    if plan.unknown_jobs:
+        lines.append(f"not counted, too little is known of: {', '.join(plan.unknown_jobs)}")
+    if plan.capped_jobs:
+        lines.append(f"say more than is possible, and count less: {', '.join(plan.capped_jobs)}")
+    return text + "".join(f"{line.encode('unicode_escape').decode()}\n" for line in lines)
 
 
 def format_order(plans: Sequence[NodePlan], *, now_secs: float, tz: tzinfo | None = None) -> str:
-    """Return the nodes in the order of `order_nodes`, each with its best time."""
-    rows = [
-        (
-            str(number),
-            plan.node,
-            str(plan.total_cpus),
-            format_time(now_secs + plan.best.after_secs, tz),
-            format_span(plan.best.after_secs),
-            _hours(plan.best.core_secs),
-            f"{plan.best.core_secs / plan.total_cpus / 3600:.2f}" if plan.total_cpus else "–",
-            str(plan.best.basis),
-            str(len(plan.best.killed)),
-            str(len(plan.unknown_jobs)) if plan.unknown_jobs else "",
+    """Return the nodes in the order of `order_nodes`: the cheapest time, and the first that kills nobody."""
+
+    def cells(plan: NodePlan) -> tuple[str, ...]:
+        best, sparing = plan.best, plan.sparing
+        if best is None:
+            return ("too little is known", "", "", "", "", "", "", "")
+        return (
+            format_time(now_secs + best.after_secs, tz),
+            format_span(best.after_secs),
+            _hours(best.core_secs),
+            f"{best.core_secs / plan.total_cpus / 3600:.2f}" if plan.total_cpus else "–",
+            str(best.basis),
+            str(len(best.killed)),
+            "" if sparing is None else format_span(sparing.after_secs),
+            "" if sparing is None else _hours(sparing.core_secs),
         )
-        for number, plan in enumerate(plans, 1)
+
+    rows = [
+        (str(number), plan.node, str(plan.total_cpus), *cells(plan)) for number, plan in enumerate(plans, 1)
     ]
     head = (
         *("", "node", "CPUs", "best shutdown", "in", "waste", "per CPU", "basis", "jobs killed"),
-        "not counted",
+        *("nobody killed in", "waste"),
     )
     return "order of draining; waste in core hours\n" + format_table(head, rows, frozenset({1, 3, 7}))
 
@@ -103,74 +122,112 @@ def format_order(plans: Sequence[NodePlan], *, now_secs: float, tz: tzinfo | Non
 def plans_document(plans: Sequence[NodePlan], *, now_secs: float) -> str:
     """Return the plans as JSON, waste in core seconds, times in epoch seconds, in the order given."""
 
-    def choice_of(choice: Choice) -> dict[str, Any]:
-        return {
-            "shutdown_secs": round(now_secs + choice.after_secs),
-            "after_secs": choice.after_secs,
-            "waste_core_secs": choice.core_secs,
-            "idle_core_secs": choice.idle_core_secs,
-            "draining_core_secs": choice.draining_core_secs,
-            "kill_core_secs": choice.kill_core_secs,
-            "killed": list(choice.killed),
-            "basis": str(choice.basis),
-        }
+    def choice_of(choice: Choice | None) -> dict[str, Any] | None:
+        return (
+            None
+            if choice is None
+            else {
+                "shutdown_secs": round(now_secs + choice.after_secs),
+                "after_secs": choice.after_secs,
+                "waste_core_secs": choice.core_secs,
+                "idle_core_secs": choice.idle_core_secs,
+                "draining_core_secs": choice.draining_core_secs,
+                "kill_core_secs": choice.kill_core_secs,
+                "killed": list(choice.killed),
+                "basis": str(choice.basis),
+            }
+        )
 
     nodes = [
         {
             "node": plan.node,
             "total_cpus": plan.total_cpus,
             "best": choice_of(plan.best),
+            "nobody_killed": choice_of(plan.sparing),
             "choices": [choice_of(choice) for choice in plan.choices],
             "unknown_jobs": list(plan.unknown_jobs),
+            "capped_jobs": list(plan.capped_jobs),
+            "silent_sources": list(plan.silent),
         }
         for plan in plans
     ]
     return json.dumps({"now_secs": now_secs, "nodes": nodes}, indent=1) + "\n"
 
 
-def format_victims(victims: Sequence[Victim], cores: int) -> str:
-    """Return the jobs in the order of giving up; a star marks those that have to go."""
+def format_victims(node: SeenNode, victims: Victims) -> str:
+    """Return the jobs, those to give up first with a star, what they free, and what was set aside."""
     rows = [
         (
-            "*" if each.needed else "",
-            each.job.batch_system,
-            each.job.job_id,
-            each.job.user or "?",
-            "?" if each.job.allocated_cpus is None else str(each.job.allocated_cpus),
-            "?" if each.job.kill_core_secs is None else _hours(each.job.kill_core_secs),
-            "?" if each.core_secs_per_core is None else f"{each.core_secs_per_core / 3600:.2f}",
-            "?" if each.job.kill_core_secs is None else str(each.job.kill_basis),
-            "" if each.job.priority_factor is None else str(each.job.priority_factor),
-            "can be postponed" if each.job.can_postpone else "",
+            "*" if said == GOES else "",
+            job.batch_system,
+            job.job_id,
+            job.user or "?",
+            "?" if job.allocated_cpus is None else str(job.allocated_cpus),
+            "?" if job.kill_core_secs is None else _hours(job.kill_core_secs),
+            "?" if job.kill_core_secs is None else str(job.kill_basis),
+            "" if job.priority_factor is None else str(job.priority_factor),
+            ", ".join(filter(None, (_ASIDE.get(said), *_remarks(job)))),
         )
-        for each in victims
+        for said, job in _told(victims)
     ]
-    head = ("", "batch", "job", "user", "cores", "waste", "per core", "basis", "priority", "")
-    text = format_table(head, rows, frozenset({0, 1, 2, 3, 7, 9}))
-    found = cores_found(victims)
-    lost = sum(each.job.kill_core_secs or 0.0 for each in victims if each.needed)
-    said = f"{found} of {cores} cores" if found < cores else f"{found} cores"
-    return text + f"jobs marked * free {said} and waste {_hours(lost)} core hours\n"
+    head = ("", "batch", "job", "user", "cores", "waste", "basis", "priority", "")
+    text = f"{node.name.encode('unicode_escape').decode()}: waste in core hours\n"
+    text += format_table(head, rows, frozenset({0, 1, 2, 3, 6, 8})) if rows else ""
+    if node.silent:
+        text += f"no answer yet, so jobs may be missing: {', '.join(node.silent)}\n"
+    considered = f"{len(victims.considered)} of {len(rows)} jobs considered"
+    if victims.chosen is None:
+        return f"{text}{considered}: together they free {victims.available} of {victims.cores} cores\n"
+    freed = f"free {victims.freed} cores and waste {_hours(victims.core_secs)} core hours"
+    return f"{text}jobs marked * {freed}, the least that frees {victims.cores}; {considered}\n"
 
 
-def victims_document(victims: Sequence[Victim], cores: int) -> str:
-    """Return the jobs in the order of giving up as JSON."""
+def victims_document(found: Sequence[tuple[SeenNode, Victims]], cores: int) -> str:
+    """Return the same of several nodes as JSON, waste in core seconds."""
+    nodes = [_victims_of(node, victims) for node, victims in found]
+    return json.dumps({"cores": cores, "nodes": nodes}, indent=1) + "\n"
+
+
+def _victims_of(node: SeenNode, victims: Victims) -> dict[str, Any]:
     jobs = [
         {
-            "batch_system": each.job.batch_system,
-            "job_id": each.job.job_id,
-            "user": each.job.user,
-            "cores": each.job.allocated_cpus,
-            "kill_waste_core_secs": each.job.kill_core_secs,
-            "kill_waste_per_core_secs": each.core_secs_per_core,
-            "basis": None if each.job.kill_core_secs is None else str(each.job.kill_basis),
-            "priority_factor": each.job.priority_factor,
-            "can_postpone": each.job.can_postpone,
-            "needed": each.needed,
+            "batch_system": job.batch_system,
+            "job_id": job.job_id,
+            "user": job.user,
+            "cores": job.allocated_cpus,
+            "kill_waste_core_secs": job.kill_core_secs,
+            "basis": None if job.kill_core_secs is None else str(job.kill_basis),
+            "priority_factor": job.priority_factor,
+            "can_postpone": job.can_postpone,
+            "is_capped": job.is_capped,
+            "needed": said == GOES,
+            "set_aside": _ASIDE.get(said),
         }
-        for each in victims
+        for said, job in _told(victims)
     ]
-    return json.dumps({"cores": cores, "freed": cores_found(victims), "jobs": jobs}, indent=1) + "\n"
+    return {
+        "node": node.name,
+        "silent_sources": list(node.silent),
+        "freed": victims.freed,
+        "available": victims.available,
+        "kill_waste_core_secs": None if victims.chosen is None else victims.core_secs,
+        "jobs": jobs,
+    }
+
+
+def _remarks(job: SeenJob) -> list[str]:
+    remarks = ["can be postponed"] if job.can_postpone else []
+    return [*remarks, "says more than is possible"] if job.is_capped else remarks
+
+
+def _told(victims: Victims) -> list[tuple[str, SeenJob]]:
+    chosen = victims.chosen or ()
+    return [
+        *((GOES, job) for job in chosen),
+        *((STAYS, job) for job in victims.considered if job not in chosen),
+        *((KEPT, job) for job in victims.kept),
+        *((UNKNOWN, job) for job in victims.unknown),
+    ]
 
 
 def _hours(core_secs: float) -> str:

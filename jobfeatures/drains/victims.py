@@ -2,73 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from jobfeatures.drains.nodemetrics import SeenJob
 
+# Waste in units of the finest fraction among the jobs, jobs, cores, and a number that grows with the ids:
+# each adds up over jobs, so that the least of a sum is found core by core.
+_Cost = tuple[int, int, int, int]
+_Sums = dict[int, _Cost]  # the least by cores freed, of which no more count than are wanted
+
 
 @dataclass(frozen=True, slots=True)
-class Victim:
-    """A job in the order of giving up.
+class Victims:
+    """The jobs to give up for `cores`, and what was considered, each in the order of priority and id.
 
-    `core_secs_per_core` is its kill waste for each core that is wanted of it,
-    None where it is not known. `freed` are the cores of all jobs up to this
-    one; `needed` tells whether it has to go for the cores that are wanted.
+    `chosen` is None where all `considered` jobs together free too few cores.
+    Of the `unknown` ones cores or waste are not known; the `kept` ones have a
+    higher priority than an unknown one of the same user, so may not go before it.
     """
 
-    job: SeenJob
-    core_secs_per_core: float | None
-    freed: int
-    needed: bool
+    cores: int
+    chosen: tuple[SeenJob, ...] | None
+    considered: tuple[SeenJob, ...] = ()
+    kept: tuple[SeenJob, ...] = ()
+    unknown: tuple[SeenJob, ...] = ()
+
+    @property
+    def freed(self) -> int:
+        """Return the cores that the chosen jobs free; 0 without a choice."""
+        return sum_cores(self.chosen or ())
+
+    @property
+    def available(self) -> int:
+        """Return the cores that all considered jobs would free."""
+        return sum_cores(self.considered)
+
+    @property
+    def core_secs(self) -> float:
+        """Return the kill waste of the chosen jobs."""
+        return sum(job.kill_core_secs or 0.0 for job in self.chosen or ())
 
 
-def rank_victims(jobs: Iterable[SeenJob], cores: int) -> tuple[Victim, ...]:
-    """Return the jobs in the order in which they are best given up for `cores` cores.
+def sum_cores(jobs: Iterable[SeenJob]) -> int:
+    """Return the cores of all these jobs."""
+    return sum(job.allocated_cpus or 0 for job in jobs)
 
-    Cost is the kill waste for each core freed, of which at most `cores` count:
-    more are not wanted. Among one user's jobs with a priority_factor the lower
-    goes first ("higher is better"), whatever the waste; priorities of
-    different users are never compared (draft 0.99, 3.9), so that between users,
-    and with jobs without a priority, cost alone decides: of the next job of
-    each the cheapest goes. Jobs of unknown users stand alone. Jobs whose cores
-    or waste are not known come last and are never needed.
+
+def choose_victims(jobs: Iterable[SeenJob], cores: int) -> Victims:
+    """Return the set of jobs with the least kill waste that frees at least `cores` cores.
+
+    Among one user's jobs with a priority_factor a job goes only if all with a
+    lower one do ("higher is better"); priorities of different users are never
+    compared (draft 0.99, 3.9). Of equally cheap sets the one of fewest jobs,
+    then of fewest cores, then with the first ids. Exact: a dynamic programme
+    over the cores that sets of jobs free. Raises ValueError for no cores.
     """
     if cores < 1:
         raise ValueError("at least one core has to be wanted")
-    queues: dict[tuple[str, ...], list[SeenJob]] = {}
-    unknown: list[SeenJob] = []
-    for job in sorted(jobs, key=lambda each: (each.batch_system, each.job_id)):
-        if not job.allocated_cpus or job.kill_core_secs is None:
-            unknown.append(job)
-        else:
-            queues.setdefault(_queue_of(job), []).append(job)
+    ordered = sorted(jobs, key=lambda job: (job.batch_system, job.job_id))
+    orders: list[list[list[SeenJob]]] = []  # of each user, priority by priority
+    unknown = [job for job in ordered if not _is_known(job)]
+    kept: list[SeenJob] = []
+    by_user: dict[tuple[str, str], list[SeenJob]] = {}
+    for job in ordered:
+        if job.user is not None and job.priority_factor is not None:
+            by_user.setdefault((job.batch_system, job.user), []).append(job)
+        elif _is_known(job):
+            orders.append([[job]])
+    for own in by_user.values():
+        own.sort(key=_priority)
+        levels = [list(level) for _, level in groupby(own, _priority)]
+        bound = next(
+            (at for at, level in enumerate(levels) if not all(map(_is_known, level))), len(levels) - 1
+        )
+        orders.append([list(filter(_is_known, level)) for level in levels[: bound + 1]])
+        kept += [job for level in levels[bound + 1 :] for job in level if _is_known(job)]
+    considered = [job for levels in orders for level in levels for job in level]
+    considered.sort(key=lambda job: (job.batch_system, job.job_id))
+    victims = Victims(cores, None, tuple(considered), tuple(kept), tuple(unknown))
+    if victims.available < cores:
+        return victims
+    costs = _costs(considered)
+    best: _Sums = {0: (0, 0, 0, 0)}
+    for levels in orders:
+        before = best
+        for level in levels:
+            some = before
+            for job in level:
+                some = _least(some, _with(some, costs[id(job)], cores))
+            best = _least(best, some)
+            for job in level:
+                before = _with(before, costs[id(job)], cores)
+    ids = -best[cores][3]
+    chosen = (job for at, job in enumerate(considered, 1) if ids >> len(considered) - at & 1)
+    return replace(victims, chosen=tuple(chosen))
 
-    def cost(job: SeenJob) -> float:
-        return (job.kill_core_secs or 0.0) / min(job.allocated_cpus or 1, cores)
 
-    for queue in queues.values():
-        queue.sort(key=lambda job: (job.priority_factor or 0, cost(job)), reverse=True)  # the next one last
-    ranked: list[Victim] = []
-    freed = 0
-    while queues:
-        chosen = min(queues, key=lambda name: (cost(queues[name][-1]), name))
-        job = queues[chosen].pop()
-        if not queues[chosen]:
-            del queues[chosen]
-        needed = freed < cores
-        freed += job.allocated_cpus or 0
-        ranked.append(Victim(job, cost(job), freed, needed))
-    return (*ranked, *(Victim(job, None, freed, needed=False) for job in unknown))
+def _is_known(job: SeenJob) -> bool:
+    return job.allocated_cpus is not None and job.kill_core_secs is not None
 
 
-def cores_found(victims: Iterable[Victim]) -> int:
-    """Return the cores that the jobs which have to go would free."""
-    return max((each.freed for each in victims if each.needed), default=0)
+def _priority(job: SeenJob) -> int:
+    return job.priority_factor or 0
 
 
-def _queue_of(job: SeenJob) -> tuple[str, ...]:
-    """Return whose order a job stands in; jobs of one user without a priority need none among themselves."""
-    if job.user is None or job.priority_factor is None:
-        return "alone", job.batch_system, job.job_id
-    return "user", job.batch_system, job.user
+def _costs(jobs: Sequence[SeenJob]) -> dict[int, _Cost]:
+    """Return the cost of each job by identity: exact, as sums of doubles would depend on their order.
+
+    Of two sets of as many jobs, the one whose ids come first has the greater
+    number in binary, one digit a job.
+    """
+    ratios = [(job.kill_core_secs or 0.0).as_integer_ratio() for job in jobs]
+    unit = max((denominator for _, denominator in ratios), default=1)  # all are powers of two
+    return {
+        id(job): (numerator * (unit // denominator), 1, job.allocated_cpus or 0, -(1 << len(jobs) - 1 - at))
+        for at, (job, (numerator, denominator)) in enumerate(zip(jobs, ratios, strict=True))
+    }
+
+
+def _with(sums: _Sums, cost: _Cost, cores: int) -> _Sums:
+    """Return the sums with one job added to each set."""
+    waste, count, freed, ids = cost
+    found: _Sums = {}
+    for at, known in sums.items():
+        added = (known[0] + waste, known[1] + count, known[2] + freed, known[3] + ids)
+        _keep(found, min(cores, at + freed), added)
+    return found
+
+
+def _least(some: _Sums, others: _Sums) -> _Sums:
+    found = dict(some)
+    for at, cost in others.items():
+        _keep(found, at, cost)
+    return found
+
+
+def _keep(sums: _Sums, at: int, cost: _Cost) -> None:
+    there = sums.get(at)
+    if there is None or cost < there:
+        sums[at] = cost

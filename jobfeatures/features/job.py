@@ -23,6 +23,7 @@ class Terms:
     grace_secs: int | None = None
     cpu_factor: str | None = None  # decimal; above 1 for a machine faster than the reference
     scratch_bytes_per_cpu: int | None = None
+    scratch_size_bytes: int | None = None  # of the whole file system, where no job has a quota
     origins: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -55,15 +56,18 @@ def job_features(
         keys.GRACE_SECS_JOB.name: terms.grace_secs,
         keys.JOBSTART_SECS.name: job.start_secs,
         keys.JOB_ID.name: job.key.job_id if _PRINTABLE.match(job.key.job_id) else None,
-        keys.WALL_LIMIT_SECS.name: limits.wall_secs,
+        keys.WALL_LIMIT_SECS.name: job.wall_limit_from_start_secs,
         keys.CPU_LIMIT_SECS.name: limits.cpu_secs,
         keys.MAX_RSS_BYTES.name: limits.memory_bytes,
         keys.MAX_SWAP_BYTES.name: limits.swap_bytes,
         keys.SCRATCH_LIMIT_BYTES.name: scratch,
         keys.CPUFACTOR_LRMS.name: terms.cpu_factor,
         keys.CPU_LIMIT_SECS_LRMS.name: compute_normalized(limits.cpu_secs, terms.cpu_factor),
-        keys.WALL_LIMIT_SECS_LRMS.name: compute_normalized(limits.wall_secs, terms.cpu_factor),
-        keys.DISK_LIMIT_GB.name: _in_units(scratch, GB_BYTES),
+        keys.WALL_LIMIT_SECS_LRMS.name: compute_normalized(job.wall_limit_from_start_secs, terms.cpu_factor),
+        # "If no quotas are used on a shared system, this corresponds to the full scratch space": 1.4.
+        keys.DISK_LIMIT_GB.name: _in_units(
+            scratch if isinstance(scratch, int) else terms.scratch_size_bytes, GB_BYTES
+        ),
         keys.MEM_LIMIT_MB.name: _in_units(limits.memory_bytes, MB_BYTES),
         keys.ALLOCATED_CPU_2014.name: job.allocated_cpus,
         keys.HS23_JOB.name: compute_share(machine.hs23, machine.total_cpus, job.allocated_cpus),

@@ -54,7 +54,7 @@ def machine_features(
         keys.HS06.name: machine.hs06,
         keys.SHUTDOWNTIME.name: shutdown_secs,
         keys.GRACE_SECS.name: machine.grace_secs,
-        keys.JOBSLOTS.name: machine.jobslots,
+        keys.JOBSLOTS.name: machine.total_cpus if machine.jobslots is None else machine.jobslots,
         keys.PHYS_CORES.name: machine.physical_cores,
         keys.LOG_CORES.name: machine.logical_cores,
         keys.SHUTDOWN_COMMAND.name: machine.shutdown_command,

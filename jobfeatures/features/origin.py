@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from jobfeatures.errors import ParseError
 from jobfeatures.features import keys
-from jobfeatures.features.job import Terms
+from jobfeatures.features.job import Terms, scratch_limit
 from jobfeatures.features.machine import Machine
 from jobfeatures.model import Job
 
@@ -36,6 +36,7 @@ SETTINGS: Mapping[str, str] = {
     keys.SCRATCH_LIMIT_BYTES.name: "job.scratch_bytes_per_cpu",
 }
 DEFAULTS: Mapping[str, str] = {
+    keys.JOBSLOTS.name: "total_cpu, a slot for each",
     keys.TOTAL_CPU.name: "processors that the system shows",
     keys.PHYS_CORES.name: "/sys/devices/system/cpu",
     keys.LOG_CORES.name: "/sys/devices/system/cpu",
@@ -62,7 +63,10 @@ def job_origins(names: Iterable[str], job: Job, terms: Terms, fields: Mapping[st
     known = {keys.SHUTDOWNTIME_JOB.name: DRAIN}
     known |= {name: f"{system}: {field}" for name, field in fields.items()}
     known |= {name: f"derived: {formula}" for name, formula in DERIVED.items()}
-    known |= {name: origin for name, origin in terms.origins.items() if name != keys.SCRATCH_LIMIT_BYTES.name}
+    told = terms.origins.keys() - {keys.SCRATCH_LIMIT_BYTES.name}
+    if isinstance(scratch_limit(job, terms), int):
+        told -= {keys.DISK_LIMIT_GB.name}  # which is then derived
+    known |= {name: terms.origins[name] for name in told}
     if job.limits.scratch_bytes is None and terms.scratch_bytes_per_cpu is not None:
         origin = terms.origins.get(keys.SCRATCH_LIMIT_BYTES.name, UNKNOWN)
         known[keys.SCRATCH_LIMIT_BYTES.name] = f"{origin} * allocated_cpu"

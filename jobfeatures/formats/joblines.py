@@ -10,18 +10,20 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from enum import Enum
 from operator import attrgetter
 from typing import Any, Final
 
 from jobfeatures.errors import ParseError, Rejected, shown
-from jobfeatures.joblog import JobRecord, Lost
+from jobfeatures.joblog import JobRecord, Lost, Notes, Number, Passage, SourceText, lines_of
 from jobfeatures.model import UNLIMITED, JobState
 
+KIND: Final = "records"
 LARGEST: Final = 2**63 - 1
-_DEFAULTS: Final = {each.name: each.default for each in fields(JobRecord)}
-_KINDS: Final[Mapping[str, str]] = {each.name: str(each.type) for each in fields(JobRecord)}
+_FIELDS: Final = tuple(each for each in fields(JobRecord) if each.compare)
+_DEFAULTS: Final = {each.name: each.default for each in _FIELDS}
+_KINDS: Final[Mapping[str, str]] = {each.name: str(each.type) for each in _FIELDS}
 _VALUES: Final = attrgetter(*_DEFAULTS)
 _ENCODER: Final = json.JSONEncoder()
 _REQUIRED: Final = tuple(name for name, default in _DEFAULTS.items() if default is MISSING)
@@ -34,20 +36,30 @@ def recognise(head: str) -> bool:
 
 
 def read_records(
-    lines: Iterable[str], *, source: str, strict: bool = False
-) -> Iterator[JobRecord | Rejected]:
+    lines: Iterable[str],
+    *,
+    source: str,
+    strict: bool = False,
+    notes: Notes | None = None,
+    keep_text: bool = False,
+) -> Iterator[JobRecord | Rejected | Passage]:
     """Return the record of each line. Raises ParseError in strict reading."""
+    del notes  # all is taken
     for number, line in enumerate(lines, 1):
         if line.isspace():
+            if keep_text:
+                yield Passage(KIND, line)
             continue
         try:
-            yield parse_line(line)
+            record = parse_line(line.removeprefix("\ufeff"))
         except ParseError as error:
             if strict:
                 raise ParseError(
                     error.reason, source=source, line=number, field=error.field, text=error.text
                 ) from None
             yield Rejected(source, error.reason, number, error.field, shown(error.text) if error.text else "")
+            continue
+        yield replace(record, source_text=SourceText(KIND, line)) if keep_text else record
 
 
 def parse_line(line: str) -> JobRecord:
@@ -75,6 +87,10 @@ def _value(name: str, value: object) -> Any:
         good = JobState(value) if isinstance(value, str) and value in JobState.__members__ else None
     elif kind == "tuple[str, ...]":
         good = tuple(value) if isinstance(value, list) and all(isinstance(v, str) for v in value) else None
+    elif name == "more":
+        good = _pairs(value)
+    elif kind.startswith("bool"):
+        good = value if isinstance(value, bool) else None
     elif kind.startswith("str"):
         good = value if isinstance(value, str) else None
     elif kind == "Limit" and value == "unlimited":
@@ -88,11 +104,28 @@ def _value(name: str, value: object) -> Any:
     return good
 
 
-def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
-    """Return one line a record; nothing is ever lost."""
+def _pairs(value: object) -> tuple[tuple[str, str | Number], ...] | None:
+    """Return an object of texts and numbers as pairs, None for what is none."""
+    if not isinstance(value, dict):
+        return None
+    for each in value.values():
+        is_number = isinstance(each, int | float) and not isinstance(each, bool)
+        if not isinstance(each, str) and not (is_number and math.isfinite(each) and abs(each) <= LARGEST):
+            return None
+    return tuple(value.items())
+
+
+def write_records(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterator[str]:
+    """Return one line a record, as it was read where it still says what it did; nothing is ever lost."""
     del lost
-    for record in records:
-        yield format_line(record)
+    for each in records:
+        text = each if isinstance(each, Passage) else each.source_text
+        if isinstance(each, Passage):
+            yield from lines_of(each.text)
+        elif text is not None and text.kind == KIND and parse_line(text.text.removeprefix("\ufeff")) == each:
+            yield from lines_of(text.text)
+        else:
+            yield format_line(each)
 
 
 def format_line(record: JobRecord) -> str:
@@ -102,4 +135,6 @@ def format_line(record: JobRecord) -> str:
         for name, default, value in zip(_DEFAULTS, _DEFAULTS.values(), _VALUES(record), strict=True)
         if value is not default and value != default
     }
+    if record.more:
+        said["more"] = dict(record.more)
     return _ENCODER.encode(said)

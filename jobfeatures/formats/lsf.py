@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblog import JobRecord
+from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.model import JobState
+from jobfeatures.nottaken import says_something
 
 BATCH_SYSTEM: Final = "lsf"
 KIB: Final = 1024
@@ -57,7 +58,7 @@ def recognise(head: str) -> bool:
 
 
 def read_records(
-    lines: Iterable[str], *, source: str, strict: bool = False
+    lines: Iterable[str], *, source: str, strict: bool = False, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
     """Return the jobs of a file, as they come. Raises ParseError in strict reading."""
     for number, line in enumerate(lines, 1):
@@ -65,7 +66,7 @@ def read_records(
         if not text or text.startswith("#"):
             continue
         try:
-            record = parse_line(text, source=source, line=number)
+            record = parse_line(text, source=source, line=number, notes=notes)
         except ParseError as error:
             if strict:
                 raise
@@ -75,14 +76,14 @@ def read_records(
                 yield record
 
 
-def parse_line(text: str, *, source: str = "", line: int = 0) -> JobRecord | None:
+def parse_line(text: str, *, source: str = "", line: int = 0, notes: Notes | None = None) -> JobRecord | None:
     """Return the job of one line, None of a record of another kind. Raises ParseError.
 
     Sample, shortened: ``"JOB_FINISH" "10.1" 1795264361 123 6001 33554435 6 1795264200 0 0 1795264260
     "alice" "normal" … 0 2 "4*n1" "2*n2" 64 60.0 "ok" "sleep 100" 0.5 0.1 … 0 2048 0 …``
     """
     try:
-        return _parse(text)
+        return _parse(text, notes)
     except ParseError as error:
         raise ParseError(error.reason, source=source, line=line, field=error.field, text=error.text) from None
 
@@ -106,6 +107,7 @@ class _Fields:
     def __init__(self, fields: list[tuple[str, bool]]) -> None:
         self._fields = fields
         self.position = 0
+        self.passed_over: list[str] = []  # the names of those that say something
 
     def _take(self, name: str) -> tuple[str, bool]:
         if self.position >= len(self._fields):
@@ -129,9 +131,13 @@ class _Fields:
             raise ParseError("not a number", field=name, text=value)
         return float(value)
 
-    def skip(self, names: int, name: str) -> None:
-        for _ in range(names):
-            self._take(name)
+    def skip(self, count: int, name: str) -> None:
+        """Pass over fields, each with its name where there are so many words."""
+        names = name.split(" ")
+        for place in range(count):
+            each = names[place] if len(names) == count else name
+            if says_something(self._take(each)[0].removeprefix("-1")):
+                self.passed_over.append(each)
 
     def count(self, name: str) -> int:
         value = self.whole(name)
@@ -154,7 +160,7 @@ class _Fields:
         return len(ahead) == count and all(not quoted and _WHOLE.match(value) for value, quoted in ahead)
 
 
-def _parse(text: str) -> JobRecord | None:
+def _parse(text: str, notes: Notes | None) -> JobRecord | None:
     fields = _Fields(split_fields(text))
     kind = fields.text("event type")
     if kind != JOB_FINISH:
@@ -171,7 +177,7 @@ def _parse(text: str) -> JobRecord | None:
     fields.skip(1, "termTime")
     started = fields.whole("startTime")
     user, queue = fields.text("userName"), fields.text("queue")
-    fields.skip(9, "resReq")  # … dependCond, preExecCmd, fromHost, cwd, files; jobFile is the last
+    fields.skip(9, "resReq dependCond preExecCmd fromHost cwd inFile outFile errFile jobFile")
     fields.texts("askedHosts")
     exec_slots = _slots(fields.texts("execHosts"), "execHosts")
     status = fields.whole("jStatus")
@@ -183,10 +189,12 @@ def _parse(text: str) -> JobRecord | None:
     fields.skip(1, "mailUser")
     project = fields.text("projectName")
     exit_status = fields.whole("exitStatus")
-    fields.skip(3, "maxNumProcessors")  # … loginShell, timeEvent
+    fields.skip(3, "maxNumProcessors loginShell timeEvent")
     index = fields.whole("idx")
     memory_kib = fields.whole("maxRMem")
     tail = _tail(fields) if int(version[1]) >= 10 else _Tail()
+    if notes is not None:
+        notes.not_taken.update(fields.passed_over)
     if number <= 0 or index < 0:
         raise ParseError("not a job id", field="jobId", text=str(number))
     has_started = started > 0
@@ -208,6 +216,7 @@ def _parse(text: str) -> JobRecord | None:
         eligible_secs=eligible or None,
         start_secs=started if has_started else None,
         end_secs=ended,
+        run_secs=tail.run_secs if has_started and (tail.run_secs or 0) > 0 else None,
         suspended_secs=_suspended(tail.run_secs, started, ended) if has_started else None,
         exit_status=None if signal or exit_status < 0 else (exit_status >> 8) & 0xFF,
         exit_signal=signal or None,
@@ -217,6 +226,8 @@ def _parse(text: str) -> JobRecord | None:
         requested_cpus=requested if requested > 0 else None,
         wall_limit_secs=tail.run_limit,
         used_cpu_secs=None if user_secs < 0 or system_secs < 0 else round(user_secs + system_secs, 6),
+        user_cpu_secs=None if user_secs < 0 else user_secs,
+        system_cpu_secs=None if system_secs < 0 else system_secs,
         used_memory_bytes=memory_kib * KIB if memory_kib > 0 else None,
     )
 
@@ -233,13 +244,13 @@ class _Tail:
 
 def _tail(fields: _Fields) -> _Tail:
     tail = _Tail()
-    fields.skip(3, "maxRSwap")  # … inFileSpool, commandSpool
+    fields.skip(3, "maxRSwap inFileSpool commandSpool")
     tail.reservation = fields.text("rsvId")
-    fields.skip(3, "sla")  # … exceptMask, additionalInfo
+    fields.skip(3, "sla exceptMask additionalInfo")
     tail.exit_info = fields.whole("exitInfo")
-    fields.skip(2, "warningAction")
-    fields.skip(5, "chargedSAAP")  # … licenseProject, app, postExecCmd, runtimeEstimation
-    fields.skip(5, "jobGroupName")  # … requeueEvalues, options2, resizeNotifyCmd, lastResizeTime
+    fields.skip(2, "warningAction warningTimePeriod")
+    fields.skip(5, "chargedSAAP licenseProject app postExecCmd runtimeEstimation")
+    fields.skip(5, "jobGroupName requeueEvalues options2 resizeNotifyCmd lastResizeTime")
     tail.reservation = fields.text("rsvId") or tail.reservation  # names of more than 120 characters
     fields.skip(1, "jobDescription")
     fields.skip(2 * fields.count("submitEXT"), "submitEXT")
@@ -248,13 +259,13 @@ def _tail(fields: _Fields) -> _Tail:
     # for a job with bsub -W 12:00, -1 and a power of two for jobs that asked for no limit.
     run_limit = fields.whole("runLimit")
     tail.run_limit = run_limit if run_limit > 0 else None
-    fields.skip(3, "options3")  # … avgMem, effectiveResReq
-    fields.skip(4, "srcCluster")  # … srcJobId, dstCluster, dstJobId
-    fields.skip(5, "forwardTime")  # … flow_id, acJobWaitTime, totalProvisionTime, outdir
+    fields.skip(3, "options3 avgMem effectiveResReq")
+    fields.skip(4, "srcCluster srcJobId dstCluster dstJobId")
+    fields.skip(5, "forwardTime flow_id acJobWaitTime totalProvisionTime outdir")
     tail.run_secs = fields.whole("runTime")
     fields.skip(1, "subcwd")
     fields.skip(2 * fields.count("num_network"), "networkAlloc")
-    fields.skip(6, "affinity")  # … serial_job_energy, cpi, gips, gbs, gflops
+    fields.skip(6, "affinity serial_job_energy cpi gips gbs gflops")
     tail.slots = _slots(fields.texts("allocSlots"), "allocSlots")
     return tail
 

@@ -15,19 +15,22 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from jobfeatures.features.keys import KEYS, Lifetime
+from jobfeatures.features.keys import JOB_ID, KEYS, LOG_CORES, PHYS_CORES, Lifetime
 
 MACHINE = "machinefeatures"
 JOB = "jobfeatures"
 STATUS = "jobstatus"
 
 MAX_PATH_CHARACTERS = 512
-# A drain has to be seen soon; what is static changes only while a job's limits are being learnt.
+# A drain has to be seen soon. Most keys that the texts call static may be written anew: a batch system
+# alters a limit, a site its settings. What remains of a job and a machine is fixed.
 DYNAMIC_CACHE_SECS = 1
-STATIC_CACHE_SECS = 3600
+STATIC_CACHE_SECS = 30
+FIXED_CACHE_SECS = 3600
 
 _PART = re.compile(r"[A-Za-z0-9_]{1,128}\Z")
 _STATIC = frozenset(key.name for key in KEYS if key.lifetime is Lifetime.STATIC)
+_FIXED = frozenset({JOB_ID.name, PHYS_CORES.name, LOG_CORES.name})
 _KNOWN = frozenset(key.name for key in KEYS)
 
 
@@ -68,6 +71,8 @@ def cache_control(target: Target) -> str:
     if target.area == STATUS:
         return "no-store"
     secs = STATIC_CACHE_SECS if target.key in _STATIC else DYNAMIC_CACHE_SECS
+    if target.key in _FIXED:
+        secs = FIXED_CACHE_SECS
     return f"max-age={secs}" if target.area == MACHINE else f"private, max-age={secs}"
 
 

@@ -33,7 +33,8 @@ from jobfeatures.errors import JobfeaturesError, LockTimeoutError, ParseError, U
 from jobfeatures.features import keys
 from jobfeatures.features.machine import Machine
 from jobfeatures.publish.files import DIRECTORY, must_be_ours, opened, replace_file
-from jobfeatures.publish.tree import DRAINS, FeatureTree
+from jobfeatures.publish.folders import DRAINS
+from jobfeatures.publish.tree import FeatureTree
 
 log = logging.getLogger(__name__)
 

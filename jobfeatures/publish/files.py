@@ -15,6 +15,7 @@ from typing import NamedTuple
 from jobfeatures.errors import UnsafePathError
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+LOCK_FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 MAX_VALUE_BYTES = 2**14
@@ -54,7 +55,12 @@ def _evict(directory: int, staging: int, name: str) -> None:
 
 
 def _content(
-    directory: int, name: str, uids: set[int], mode: int = 0o644, max_names: int = 1
+    directory: int,
+    name: str,
+    uids: set[int],
+    mode: int = 0o644,
+    max_names: int = 1,
+    max_bytes: int = MAX_VALUE_BYTES,
 ) -> bytes | None:
     """Return what a value's file holds, None if it is absent or not as we would have made it."""
     try:
@@ -64,7 +70,7 @@ def _content(
             is_ours = stat.S_ISREG(found.st_mode) and found.st_uid in uids and found.st_nlink <= max_names
             if not is_ours or stat.S_IMODE(found.st_mode) != mode:
                 return None
-            return os.read(file, MAX_VALUE_BYTES)
+            return os.read(file, max_bytes)
     except OSError:
         return None  # absent or odd: it is replaced
 
@@ -74,16 +80,21 @@ def write_if_changed(
 ) -> None:
     """Make a file, ours or its owner's, hold this."""
     uids = {owner.uid} if owner else {os.geteuid(), 0}
-    if _content(folder, name, uids, mode) != content:
+    if _content(folder, name, uids, mode, max_bytes=len(content) + 1) != content:
         replace_file(folder, staging, name, content, mode, owner)
 
 
-def read_private(folder: int, name: str) -> bytes | None:
+def read_private(folder: int, name: str, max_bytes: int = MAX_VALUE_BYTES) -> bytes | None:
     """Return what a file of ours that nobody else may read holds, None if there is no such file.
 
     It may have a second name: that of `make_token`, while another process makes it.
     """
-    return _content(folder, name, {os.geteuid(), 0}, 0o600, max_names=2)
+    return _content(folder, name, {os.geteuid(), 0}, 0o600, max_names=2, max_bytes=max_bytes)
+
+
+def version_of(found: os.stat_result) -> tuple[int, ...]:
+    """Return what of a file that is only ever replaced as a whole differs from the one before."""
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
 def replace_file(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from jobfeatures.clock import Clock
-from jobfeatures.errors import JobfeaturesError
+from jobfeatures.errors import JobfeaturesError, ParseError
 from jobfeatures.features.machine import Machine
-from jobfeatures.model import Job, JobKey, JobTable
+from jobfeatures.jobs.evidence import REMEMBERED, Told
+from jobfeatures.model import JobKey
 from jobfeatures.publish.drainbook import NO_VIEW, DrainView
 from jobfeatures.publish.drainstore import with_shutdown
-from jobfeatures.publish.reconcile import plan_publication
+from jobfeatures.publish.reconcile import Plan, plan_publication
+from jobfeatures.publish.records import Standing, format_record, parse_record
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job, write_machine
+from jobfeatures.roster import Roll
 from jobfeatures.site import Site
 
 log = logging.getLogger(__name__)
@@ -28,7 +31,7 @@ class PublisherStatus:
 
     published: int = 0
     failures: int = 0
-    hook_failures: Mapping[str, int] = field(default_factory=dict)  # by what the hook was to do
+    hook_failures: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by action and reason
 
 
 class Publisher:
@@ -38,47 +41,108 @@ class Publisher:
         self._tree = tree
         self.site = site
         self._clock = clock
+        self._noted: set[JobKey] = set()  # jobs of which we have left a note
+        self._withdrawn: dict[JobKey, float | None] = {}
         self.status = PublisherStatus()
 
-    def update(
-        self, jobs: Mapping[JobKey, Job], tables: Collection[JobTable], drains: DrainView = NO_VIEW
-    ) -> None:
-        """Write and remove what is called for. Failures are logged and counted; the other jobs are served.
-
-        `jobs` is merged from `tables`.
-        """
+    def update(self, roll: Roll, drains: DrainView = NO_VIEW) -> None:
+        """Write and remove what is called for. Failures are logged and counted; the other jobs are served."""
         now = self._clock.now_secs()
         machine = with_shutdown(self.site.machine, drains.drains, drains.announced)
         failures = 0
         failures += self._attempt(
             "machine", lambda: write_machine(self._tree, self.site, machine, now_secs=now)
         )
-        published = self._tree.published()
-        plan = plan_publication(jobs, tables, published)
+        try:
+            published = self._tree.published()
+        except OSError as error:  # nothing is removed then; each job is still tried
+            log.error("cannot publish: %s", error, extra={"what": "jobs"})
+            published, failures = {}, failures + 1
+            plan = Plan(plan_publication(roll, published).write, ())
+        else:
+            plan = plan_publication(roll, published)
         present = set(published)
-        for job in plan.write:
-            if self._attempt(job.key.job_id, lambda job=job: self._write(job, machine, drains)):  # type: ignore[misc]
+        for told in plan.write:
+            key = told.job.key
+            if self._change(key, roll, lambda told=told: self._write(told, machine, drains)):  # type: ignore[misc]
                 failures += 1
             else:
-                present.add(job.key)
+                present.add(key)
         for key in plan.remove:
-            if self._attempt(key.job_id, lambda key=key: self._tree.remove_job(key)):  # type: ignore[misc]
+            if self._change(key, roll, lambda key=key: self._remove(key)):  # type: ignore[misc]
                 failures += 1
             else:
                 present.discard(key)
-                log.info("job has ended: its directories are removed", extra={"job_id": key.job_id})
         failures += self._attempt("staging", lambda: self._tree.sweep(before_secs=now - STALE_STAGING_SECS))
         self.status = PublisherStatus(len(present), self.status.failures + failures, self._hook_failures())
 
-    def _hook_failures(self) -> Mapping[str, int]:
+    def take_withdrawn(self) -> dict[JobKey, float | None]:
+        """Return the jobs whose epilog has been noticed since the last call, and when (epoch).
+
+        None: before the prolog's record that is there now.
+        """
+        withdrawn, self._withdrawn = self._withdrawn, {}
+        return withdrawn
+
+    def remembered(self) -> list[Told]:
+        """Return what was known of the jobs when they were last published, by an earlier daemon too."""
+        found: list[Told] = []
+        try:
+            texts = self._tree.known()
+        except (JobfeaturesError, OSError) as error:
+            log.warning("what was known of published jobs cannot be read: %s", error)
+            return found
+        for text in texts:
+            try:
+                record = parse_record(text, source=self._tree.known_path)
+            except ParseError as error:
+                log.warning("record skipped: %s", error)
+                continue
+            self._noted.add(record.job.key)
+            found.append(Told(REMEMBERED, record.told_at_secs or 0.0, record.job, record.start_source))
+        return found
+
+    def _change(self, key: JobKey, roll: Roll, action: Callable[[], None]) -> bool:
+        """Do something to a job's directories, unless its hook has told more meanwhile; True if it failed.
+
+        Then what is known here is too old: the hook's record brings the next update.
+        """
+
+        def change() -> None:
+            with self._tree.locked(key):
+                if self._tree.record_version(key) != roll.versions.get(key):
+                    return
+                action()
+
+        return self._attempt(key.job_id, change)
+
+    def _hook_failures(self) -> Mapping[tuple[str, str], int]:
         try:
             return self._tree.hook_failures()
         except (JobfeaturesError, OSError) as error:
             log.warning("failures of hooks are not known: %s", error)
             return {}
 
-    def _write(self, job: Job, machine: Machine, drains: DrainView) -> None:
-        write_job(self._tree, job, self.site, machine, shutdown_secs=drains.job_shutdown(job))
+    def _write(self, told: Told, machine: Machine, drains: DrainView) -> None:
+        job = told.job
+        if job.key in self._noted and not self._tree.has_note(job.key):
+            # An epilog has run, or another job's prolog: what was known is of a run that is over.
+            self._noted.discard(job.key)
+            has_record = self._tree.record_version(job.key) is not None
+            self._withdrawn[job.key] = None if has_record else self._clock.now_secs()
+            return
+        shutdown_secs = drains.job_shutdown(job)
+        write_job(self._tree, job, self.site, machine, told_at_secs=told.at_secs, shutdown_secs=shutdown_secs)
+        text = format_record(
+            job, standing=Standing.WHOLE, told_at_secs=told.at_secs, start_source=told.start_clock
+        )
+        self._tree.write_known(job.key, text)
+        self._noted.add(job.key)
+
+    def _remove(self, key: JobKey) -> None:
+        self._tree.remove_job(key)
+        self._noted.discard(key)
+        log.info("job has ended: its directories are removed", extra={"job_id": key.job_id})
 
     @staticmethod
     def _attempt(what: str, action: Callable[[], object]) -> bool:

@@ -1,9 +1,10 @@
-"""What a prolog knew about a job, as one JSON document for the daemon: pure."""
+"""What a prolog or the daemon knew about a job, as one JSON document for the daemon: pure."""
 
 from __future__ import annotations
 
+import enum
 import json
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from jobfeatures.errors import ParseError
@@ -14,19 +15,50 @@ _UNLIMITED_TEXT = "unlimited"
 _INTEGERS = frozenset(
     {
         *("uid", "submit_secs", "start_secs", "end_secs", "total_cpus", "allocated_cpus", "allocated_gpus"),
-        *("het_offset", "restarts"),
+        *("het_offset", "restarts", "limit_end_secs", "ran_secs"),
     }
 )
-_TEXTS = frozenset({"name", "user", "account", "partition", "array_job_id", "array_task_id", "het_job_id"})
+_TEXTS = frozenset(
+    {*("name", "user", "account", "partition", "array_job_id", "array_task_id", "het_job_id"), "sluid"}
+)
+_MAX_TIME_SECS = 2.0**40
 
 
-def format_record(job: Job) -> str:
+class Standing(enum.Enum):
+    """Whether more of a job is still being asked for."""
+
+    PROVISIONAL = "provisional"  # what the environment tells; the rest is being asked, or was never answered
+    WHOLE = "whole"  # all that its writer will ever tell
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A prolog's record. `told_at_secs`: when the batch system told it (epoch, node's clock)."""
+
+    job: Job
+    standing: Standing = Standing.PROVISIONAL
+    told_at_secs: float | None = None  # None in records of older writers: the file's time has to serve
+    start_source: str | None = None  # which source told the start, where that is not the writer
+
+
+def format_record(
+    job: Job,
+    *,
+    standing: Standing = Standing.PROVISIONAL,
+    told_at_secs: float | None = None,
+    start_source: str | None = None,
+) -> str:
     """Return the document of a job; unknown fields are left out."""
     document: dict[str, Any] = {
         "batch_system": job.key.batch_system,
         "job_id": job.key.job_id,
         "state": job.state.value,
+        "standing": standing.value,
     }
+    if told_at_secs is not None:
+        document["told_at_secs"] = round(told_at_secs, 3)
+    if start_source is not None:
+        document["start_source"] = start_source
     for name in sorted(_INTEGERS | _TEXTS):
         value = getattr(job, name)
         if value is not None:
@@ -42,8 +74,14 @@ def format_record(job: Job) -> str:
     return json.dumps(document, ensure_ascii=True) + "\n"
 
 
-def parse_record(text: str, *, source: str = "") -> Job:
-    """Return the job of a document. Raises ParseError naming the field."""
+def parse_record(text: str, *, source: str = "") -> Record:
+    """Return what a document says. Raises ParseError naming the field.
+
+    Sample: ``{"batch_system": "slurm", "job_id": "12", "state": "RUNNING",
+    "standing": "whole", "told_at_secs": 1793950000.25, "uid": 1000, "restarts": 0,
+    "nodes": ["n1"], "limits": {"wall_secs": 3600, "memory_bytes": "unlimited"}}``.
+    A standing that is absent or of another kind is provisional: it claims least.
+    """
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -69,7 +107,22 @@ def parse_record(text: str, *, source: str = "") -> Job:
         for each in fields(Limits)
         if each.name in limits
     }
-    return Job(key=key, state=state, nodes=nodes, gpus=gpus, limits=Limits(**known), **values)
+    job = Job(key=key, state=state, nodes=nodes, gpus=gpus, limits=Limits(**known), **values)
+    is_whole = document.get("standing") == Standing.WHOLE.value
+    standing = Standing.WHOLE if is_whole else Standing.PROVISIONAL
+    start_source = None
+    if document.get("start_source") is not None:
+        start_source = _string(document, "start_source", source)
+    return Record(job, standing, _time(document, "told_at_secs", source), start_source)
+
+
+def _time(document: dict[str, Any], name: str, source: str) -> float | None:
+    value = document.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < _MAX_TIME_SECS:
+        raise ParseError("not a time", source=source, field=name, text=str(value))
+    return float(value)
 
 
 def _names(document: dict[str, Any], name: str, source: str) -> tuple[str, ...]:

@@ -7,9 +7,12 @@
     ROOT/origins/slurm-1234             where the values come from; ROOT/origins/machine
     ROOT/drains/                        requests to shut down (private); see drainstore.py
     ROOT/records/slurm-1234.json        what a prolog knew of the job (private)
+    ROOT/known/slurm-1234.json          what the daemon knew when it published the job (private)
+    ROOT/locks/00 …                     see `locked` (private)
     ROOT/tokens/slurm-1234              the secret of the job's HTTP addresses (private)
     ROOT/urls/slurm-1234                export lines with them, for the job's user alone
-    ROOT/failures/publish               a byte for each time that a hook failed; failures/remove (private)
+    ROOT/intake/slurm-1234.publish      what a prolog hands over to the daemon (private); see intake.py
+    ROOT/failures/publish.timeout       a byte for each time that a hook failed so (private); see failures.py
     ROOT/staging/                       half-made and half-removed things (private)
 
 A job's directory appears at once with all its keys, a changed key is replaced
@@ -26,11 +29,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections.abc import Iterator, Mapping
 
 from jobfeatures.errors import UnsafePathError
-from jobfeatures.model import JobKey
+from jobfeatures.model import JobKey, Version
 from jobfeatures.publish.files import (
     DIRECTORY,
     Owner,
@@ -47,99 +49,36 @@ from jobfeatures.publish.files import (
     replace_file,
     unique_name,
     update_directory,
+    version_of,
     write_if_changed,
+)
+from jobfeatures.publish.folders import (
+    DRAINS,
+    EXPORTS,
+    FAILURES,
+    INTAKE,
+    JOBS,
+    KNOWN,
+    MACHINE,
+    ORIGINS,
+    RECORDS,
+    STAGING,
+    STATUS,
+    TOKENS,
+    URLS,
+    Folders,
+    origins_name,
 )
 from jobfeatures.publish.tokens import new_token, parse_token
 
-MACHINE = "machinefeatures"
-JOBS = "jobfeatures"
-STATUS = "jobstatus"
-EXPORTS = "exports"
-ORIGINS = "origins"
-DRAINS = "drains"
-RECORDS = "records"
-TOKENS = "tokens"
-URLS = "urls"
-FAILURES = "failures"
-STAGING = "staging"
-
-_MODES = {
-    MACHINE: 0o755,
-    JOBS: 0o755,
-    STATUS: 0o755,
-    EXPORTS: 0o755,
-    ORIGINS: 0o755,
-    DRAINS: 0o700,
-    RECORDS: 0o700,
-    TOKENS: 0o700,
-    URLS: 0o755,
-    FAILURES: 0o700,
-    STAGING: 0o700,
-}
-HOOK_ACTIONS = ("publish", "remove")
 SWEEP_ENTRIES = 10_000
+MAX_NOTE_BYTES = 64 * 1024
 
 
-class FeatureTree:
+class FeatureTree(Folders):
     """The directories below one root. Instances keep no descriptors and may be used by several processes."""
 
-    def __init__(self, root: str) -> None:
-        self.root = root
-
-    # --- where things are -----------------------------------------------------
-
-    @property
-    def machine_path(self) -> str:
-        """Return the value of $MACHINEFEATURES."""
-        return f"{self.root}/{MACHINE}"
-
-    def job_path(self, key: JobKey) -> str:
-        """Return the value of $JOBFEATURES for a job."""
-        return f"{self.root}/{JOBS}/{key.directory_name}"
-
-    def status_path(self, key: JobKey) -> str:
-        """Return the value of $JOBSTATUS for a job."""
-        return f"{self.root}/{STATUS}/{key.directory_name}"
-
-    def exports_path(self, key: JobKey) -> str:
-        """Return the file with the lines of a job's task prolog."""
-        return f"{self.root}/{EXPORTS}/{key.directory_name}"
-
-    def origins_path(self, key: JobKey | None = None) -> str:
-        """Return the file that says where the values of a job, or of the machine, come from."""
-        return f"{self.root}/{ORIGINS}/{_origins_name(key)}"
-
-    def urls_path(self, key: JobKey) -> str:
-        """Return the file with the lines of a job's HTTP addresses."""
-        return f"{self.root}/{URLS}/{key.directory_name}"
-
-    @property
-    def tokens_path(self) -> str:
-        """Return the folder of the secrets."""
-        return f"{self.root}/{TOKENS}"
-
-    @property
-    def drains_path(self) -> str:
-        """Return the folder of requests to shut down."""
-        return f"{self.root}/{DRAINS}"
-
-    @property
-    def records_path(self) -> str:
-        """Return the folder of what prologs knew."""
-        return f"{self.root}/{RECORDS}"
-
     # --- writing ----------------------------------------------------------------
-
-    def prepare(self) -> None:
-        """Make the folders below the root. Raises UnsafePathError if one of them is not ours alone."""
-        with self._folder(MACHINE), self._folder(JOBS), self._folder(STATUS):
-            pass
-        with self._folder(EXPORTS), self._folder(ORIGINS), self._folder(RECORDS), self._folder(STAGING):
-            pass
-        with self._folder(DRAINS):
-            pass
-        with self._folder(TOKENS), self._folder(URLS), self._folder(FAILURES):
-            pass
 
     def write_machine(self, values: Mapping[str, str]) -> None:
         """Make $MACHINEFEATURES hold exactly these keys. Raises OSError, e.g. on a full disk."""
@@ -159,15 +98,21 @@ class FeatureTree:
             self._write_directory(folder, staging, key.directory_name, values, owner)
 
     def make_status(self, key: JobKey, uid: int | None, gid: int = -1) -> None:
-        """Make the job's empty $JOBSTATUS, owned by its user; one that exists is left alone.
+        """Make the job's empty $JOBSTATUS, owned by its user; one of his that exists is left alone.
 
-        Without the right to give directories away (not root) it stays ours,
-        which is right where the daemon and its jobs are one user's.
+        One that is another user's was left by an earlier job of this id: it
+        goes, and so does the secret that this user may know. Without the
+        right to give directories away (not root) it stays ours, which is right
+        where the daemon and its jobs are one user's.
         """
         name = key.directory_name
         with self._folder(STATUS) as folder, self._folder(STAGING) as staging:
-            if exists(folder, name):
-                return
+            found_uid = owner_of(folder, name)
+            if found_uid is not None:
+                if uid is None or os.geteuid() != 0 or found_uid == uid:
+                    return
+                self._drop_token(name)
+                os.rename(name, unique_name(name), src_dir_fd=folder, dst_dir_fd=staging)
             temporary = unique_name(name)
             os.mkdir(temporary, 0o700, dir_fd=staging)
             with opened(temporary, DIRECTORY, staging) as made:
@@ -213,7 +158,7 @@ class FeatureTree:
     def write_origins(self, key: JobKey | None, text: str) -> None:
         """Write where the values of a job, or of the machine, come from."""
         with self._folder(ORIGINS) as folder, self._folder(STAGING) as staging:
-            write_if_changed(folder, staging, _origins_name(key), text.encode())
+            write_if_changed(folder, staging, origins_name(key), text.encode())
 
     def put_machine_value(self, name: str, value: str | None) -> None:
         """Write one key of $MACHINEFEATURES, or take it away; the others stay."""
@@ -237,27 +182,52 @@ class FeatureTree:
         with self._folder(DRAINS) as folder, self._folder(STAGING) as staging:
             yield folder, staging
 
+    @contextlib.contextmanager
+    def intake(self) -> Iterator[int]:
+        """Open the private folder of what hooks hand over."""
+        with self._folder(INTAKE) as folder:
+            yield folder
+
+    @contextlib.contextmanager
+    def failures(self) -> Iterator[int]:
+        """Open the private folder of counts of what hooks could not do."""
+        with self._folder(FAILURES) as folder:
+            yield folder
+
     def write_record(self, key: JobKey, text: str) -> None:
         """Write what a prolog knows about the job."""
         with self._folder(RECORDS) as folder, self._folder(STAGING) as staging:
             replace_file(folder, staging, f"{key.directory_name}.json", text.encode(), 0o600)
 
+    def write_known(self, key: JobKey, text: str) -> None:
+        """Write what the daemon knows about a job that it publishes."""
+        with self._folder(KNOWN) as folder, self._folder(STAGING) as staging:
+            write_if_changed(folder, staging, f"{key.directory_name}.json", text.encode(), 0o600)
+
     # --- removing ----------------------------------------------------------------
 
-    def remove_job(self, key: JobKey) -> bool:
-        """Take everything about a job away; True if there was something. Emptying is left to `sweep`."""
+    def remove_job(self, key: JobKey, *, keep_record: bool = False) -> bool:
+        """Take everything about a job away; True if there was something. Emptying is left to `sweep`.
+
+        With `keep_record` a prolog's record stays: without it the daemon would
+        take the job for one whose epilog has run.
+        """
         name, found = key.directory_name, False
-        with self._folder(TOKENS) as folder, contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=folder)
+        self._drop_token(name)
         with self._folder(STAGING) as staging:
             for each in (EXPORTS, URLS, JOBS, STATUS, ORIGINS):
                 with self._folder(each) as folder, contextlib.suppress(FileNotFoundError):
                     os.rename(name, unique_name(name), src_dir_fd=folder, dst_dir_fd=staging)
                     found = True
-            with self._folder(RECORDS) as folder, contextlib.suppress(FileNotFoundError):
+        for each in (KNOWN,) if keep_record else (KNOWN, RECORDS):
+            with self._folder(each) as folder, contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{name}.json", dir_fd=folder)
                 found = True
         return found
+
+    def _drop_token(self, name: str) -> None:
+        with self._folder(TOKENS) as folder, contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
 
     def sweep(self, max_entries: int = SWEEP_ENTRIES, before_secs: float | None = None) -> bool:
         """Empty `staging` as far as `max_entries` deletions go; True if it is empty then.
@@ -301,45 +271,45 @@ class FeatureTree:
                         found[key] = entry.stat(follow_symlinks=False).st_mtime
         return found
 
-    def hook_failures(self) -> dict[str, int]:
-        """Return how often hooks have failed, by what they were to do. Raises OSError or UnsafePathError."""
-        found: dict[str, int] = {}
-        with self._folder(FAILURES) as folder:
-            for action in HOOK_ACTIONS:
-                try:
-                    seen = os.stat(action, dir_fd=folder, follow_symlinks=False)
-                except FileNotFoundError:
-                    found[action] = 0
-                    continue
-                if stat.S_ISREG(seen.st_mode):
-                    found[action] = seen.st_size
+    def record_version(self, key: JobKey) -> Version | None:
+        """Return what tells a prolog's record from the one before and after it, None if there is none."""
+        with self._folder(RECORDS) as folder:
+            try:
+                found = os.stat(f"{key.directory_name}.json", dir_fd=folder, follow_symlinks=False)
+            except FileNotFoundError:
+                return None
+        return version_of(found)
+
+    def has_note(self, key: JobKey) -> bool:
+        """Tell whether what the daemon knew of a job is still there."""
+        with self._folder(KNOWN) as folder:
+            return exists(folder, f"{key.directory_name}.json")
+
+    def notes(self, key: JobKey) -> list[str]:
+        """Return what is written of a job for us alone: what the daemon knew, then the prolog's record."""
+        found = []
+        for each in (KNOWN, RECORDS):
+            with self._folder(each) as folder:
+                content = read_private(folder, f"{key.directory_name}.json", MAX_NOTE_BYTES)
+            if content is not None:
+                found.append(content.decode("utf-8", "replace"))
         return found
 
-    # --- inside --------------------------------------------------------------------
+    def known(self) -> list[str]:
+        """Return what the daemon knew of all jobs. Raises OSError or UnsafePathError."""
+        with self._folder(KNOWN) as folder:
+            names = [name for name in os.listdir(folder) if name.endswith(".json")]
+            contents = (read_private(folder, name, MAX_NOTE_BYTES) for name in sorted(names))
+            return [each.decode("utf-8", "replace") for each in contents if each is not None]
 
-    @contextlib.contextmanager
-    def _folder(self, name: str) -> Iterator[int]:
-        """Open a folder below the root, made if absent, and prove that nobody else can write to it."""
-        is_new = False
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(self.root, 0o755)
-            is_new = True
-        with opened(self.root, DIRECTORY) as root:
-            must_be_ours(root, self.root)
-            if is_new:
-                os.fchmod(root, 0o755)  # jobs have to get in, whatever our umask
-            try:
-                descriptor = os.open(name, DIRECTORY, dir_fd=root)
-            except FileNotFoundError:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(name, 0o700, dir_fd=root)
-                descriptor = os.open(name, DIRECTORY, dir_fd=root)
-                os.fchmod(descriptor, _MODES[name])
-            except OSError as error:
-                raise UnsafePathError(f"{self.root}/{name}: {error.strerror}") from error
-        with closing(descriptor):
-            must_be_ours(descriptor, f"{self.root}/{name}")
-            yield descriptor
+    def hook_failures(self) -> dict[tuple[str, str], int]:
+        """Return how often hooks have failed, by action and reason. Raises OSError or UnsafePathError."""
+        from jobfeatures.publish.failures import read_failures  # hooks have no use for it
+
+        with self._folder(FAILURES) as folder:
+            return read_failures(folder)
+
+    # --- inside --------------------------------------------------------------------
 
     def _write_directory(
         self, folder: int, staging: int, name: str, values: Mapping[str, str], owner: Owner | None
@@ -383,7 +353,3 @@ def _put(directory: int, staging: int, name: str, value: str | None, owner: Owne
         return
     with contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=directory)
-
-
-def _origins_name(key: JobKey | None) -> str:
-    return key.directory_name if key else "machine"  # no job's name: those have a dash

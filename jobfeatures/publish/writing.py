@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import functools
+import logging
 import pwd
 from collections.abc import Mapping
 
 from jobfeatures.batch import SYSTEMS, load_module
+from jobfeatures.errors import ParseError
 from jobfeatures.features.job import job_features
 from jobfeatures.features.keys import Profile
 from jobfeatures.features.machine import Machine, machine_features
 from jobfeatures.features.origin import format_origins, job_origins, machine_origins
-from jobfeatures.model import Job
+from jobfeatures.jobs.evidence import is_another_run
+from jobfeatures.model import Job, JobKey, fill_unknown
 from jobfeatures.publish.exports import write_exports
 from jobfeatures.publish.files import Owner
+from jobfeatures.publish.records import Record, parse_record
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.site import Site
+
+log = logging.getLogger(__name__)
 
 
 def write_machine(tree: FeatureTree, site: Site, machine: Machine, *, now_secs: float | None = None) -> None:
@@ -26,14 +32,33 @@ def write_machine(tree: FeatureTree, site: Site, machine: Machine, *, now_secs: 
 
 
 def write_job(
-    tree: FeatureTree, job: Job, site: Site, machine: Machine, *, shutdown_secs: int | None = None
+    tree: FeatureTree,
+    job: Job,
+    site: Site,
+    machine: Machine,
+    *,
+    told_at_secs: float,
+    shutdown_secs: int | None = None,
 ) -> None:
-    """Write what a job is told; `shutdown_secs` (epoch) is its own shutdown time if there is one."""
+    """Write what a job is told; `shutdown_secs` (epoch) is its own shutdown time if there is one.
+
+    What is proven to have been left by an earlier job of this id is taken away
+    first; what was known of this one when it was last published stays, as far
+    as it was not told before `told_at_secs` (epoch, node's clock) and otherwise
+    now. Call it with the tree `locked` for the job.
+    """
+    note = read_note(tree, job.key)
+    if note is not None and is_another_run(note.job, job):
+        tree.remove_job(job.key, keep_record=True)
+    elif note is not None and (note.told_at_secs or 0.0) > told_at_secs:
+        job = fill_unknown(note.job, job)
+    elif note is not None:
+        job = fill_unknown(job, note.job)
     terms = site.terms(job)
     values = job_features(job, machine, profile=site.profile, terms=terms, shutdown_secs=shutdown_secs)
     gid = group_of(job.uid)
     owner = None
-    if site.profile is Profile.OF_2014 and job.uid is not None:
+    if site.profile is not Profile.OF_2016 and job.uid is not None:
         # "Owned by the user who is executing the original job"; the text of 2016 only allows it.
         owner = Owner(job.uid, gid)
     tree.write_job(job.key, values, owner)
@@ -41,6 +66,16 @@ def write_job(
     write_exports(tree, job.key, job.uid, gid, site.access(job.partition))
     origins = job_origins(values, job, terms, key_sources(job.key.batch_system))
     tree.write_origins(job.key, format_origins(origins))
+
+
+def read_note(tree: FeatureTree, key: JobKey) -> Record | None:
+    """Return what is published of a job, as the daemon noted it, else as its prolog did."""
+    for text in tree.notes(key):
+        try:
+            return parse_record(text)
+        except ParseError as error:
+            log.warning("note on job %s cannot be read: %s", key.job_id, error)
+    return None
 
 
 @functools.cache

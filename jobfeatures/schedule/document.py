@@ -33,6 +33,7 @@ def make_document(schedule: Schedule, by: Sequence[str] = ()) -> Values:
         "log": schedule.log.name,
         "jobs": len(chosen),
         "skipped": chosen.skipped,
+        "folded": schedule.log.folded,
         "filtered": chosen.filtered,
         "users": len(chosen.users),
         "mode": options.mode.value,

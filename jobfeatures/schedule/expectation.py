@@ -53,7 +53,9 @@ class Expectation:
     The expected end is between `lower_secs` and `upper_secs`; both are the
     same, and final, where the job and all earlier ones of its user have ended.
     Of a job that has not ended, `full_secs` is the lower bound should it use
-    all of its limit.
+    all of its limit. Where `is_partial` earlier jobs of its user may be
+    missing: they could only make it later, so that there is no upper bound and
+    nothing is certainly late.
     """
 
     asked: Asked
@@ -72,6 +74,7 @@ class Expectation:
     taken_cpu_secs: tuple[Number, Number | None]  # of the share, by earlier jobs, after its arrival
     ahead: tuple[Ahead, ...]  # the last to leave the share first
     ahead_jobs: int
+    is_partial: bool = False
 
     @property
     def facts(self) -> JobFacts:
@@ -96,12 +99,22 @@ class Expectation:
 
     @property
     def late_secs(self) -> tuple[Number | None, Number] | None:
-        """Return how much too late a job ended, at least (None: not known) and at most."""
-        end_secs = self.facts.end_secs
-        if end_secs is None:
+        """Return how much too late a job ends, at least (None: not known) and at most; None: it does not run.
+
+        One that runs is the later against its expected end the shorter it
+        runs: at most by what it would be if it ended now.
+        """
+        facts = self.facts
+        if facts.end_secs is not None:
+            first = last = facts.end_secs
+        elif self.state == RUNS and facts.start_secs is not None:
+            first = max(self.now_secs, facts.start_secs)
+            longest = most_runtime(facts, self.now_secs, self.mode, self.overrun_secs)
+            last = facts.start_secs + facts.suspended_secs + longest
+        else:
             return None
-        at_least = None if self.upper_secs is None else _late(end_secs - self.upper_secs, self.mode)
-        return at_least, _late(end_secs - self.lower_secs, self.mode)
+        at_least = None if self.upper_secs is None else _late(last - self.upper_secs, self.mode)
+        return at_least, _late(first - self.lower_secs, self.mode)
 
 
 def compute_expectation(
@@ -111,8 +124,12 @@ def compute_expectation(
     *,
     mode: Mode = Mode.LITERAL,
     overrun_secs: int = OVERRUN_SECS,
+    is_partial: bool = False,
 ) -> Expectation:
-    """Return what is to be expected of the job that was asked about. Raises NotExpectedError."""
+    """Return what is to be expected of the job that was asked about. Raises NotExpectedError.
+
+    `is_partial` says that earlier jobs of its user may be missing.
+    """
     facts = asked.jobs[asked.place]
     reason = why_not_placed(facts)
     if reason is not None:
@@ -131,7 +148,9 @@ def compute_expectation(
     latest = _place(high, earlier, most, tasks, scale)
     arrival = whole(facts.submit_secs or 0, mode)
     taken = [_told(lanes.taken(arrival) / scale) for lanes in (low, high)]
-    is_bounded = all(each.tasks == count for each, count in zip(earlier, tasks, strict=True))
+    is_bounded = not is_partial and all(
+        each.tasks == count for each, count in zip(earlier, tasks, strict=True)
+    )
     [lower] = _place(low.copy(), [facts], [least_runtime(facts, now)], [1], scale)
     longest = most_runtime(facts, now, mode, overrun_secs)
     [full] = _place(low, [facts], [longest], [own_tasks], scale)
@@ -142,6 +161,8 @@ def compute_expectation(
             Lanes(share, mode), (*earlier, facts), now, scale=scale, overrun_secs=overrun_secs
         )
         verdict = outlook.verdict
+        if is_partial and verdict is Verdict.CERTAINLY_LATE:
+            verdict = Verdict.POSSIBLY_LATE
     ahead = [
         Ahead(each, end if is_bounded and end < UNBOUNDED_SECS else None)
         for each, end in zip(earlier, latest, strict=True)
@@ -166,6 +187,7 @@ def compute_expectation(
         taken_cpu_secs=(taken[0], taken[1] if is_bounded and taken[1] < UNBOUNDED_SECS else None),
         ahead=tuple(ahead[:SHOWN_AHEAD]),
         ahead_jobs=len(ahead),
+        is_partial=is_partial,
     )
 
 

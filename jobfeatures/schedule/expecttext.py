@@ -102,11 +102,13 @@ def _expected(found: Expectation, words: Words) -> Iterator[str]:
         else:
             until = "with no upper bound" if upper is None else f"{words.clock(upper)} at the latest"
             yield f"It was to be expected to end {share} at {words.clock(found.lower_secs)} at the earliest,"
-            yield f"{until}: earlier jobs of {mine} have not ended."
+            why = "may be missing" if found.is_partial else "have not ended"
+            yield f"{until}: earlier jobs of {mine} {why}."
         return
     yield f"It may be expected to end {share}"
     if found.state != WAITS:
-        yield f"  {words.time(found.lower_secs)} at the earliest: if it and all earlier jobs ended now"
+        late = "" if found.late_secs is None else f", {_lateness(found.late_secs[1])}"
+        yield f"  {words.time(found.lower_secs)} at the earliest: if it and all earlier jobs ended now{late}"
     if found.full_secs is not None and found.full_secs != upper:
         yield f"  {words.time(found.full_secs)} if it uses all of its limit, and the earlier jobs end now"
     if upper is None:
@@ -115,10 +117,20 @@ def _expected(found: Expectation, words: Words) -> Iterator[str]:
         of_whom = (
             "it and the earlier jobs use all of their limits" if found.ahead else "it uses all of its limit"
         )
-        yield f"  {words.time(upper)} at the latest: if {of_whom}"
+        more = f", and {span(found.overrun_secs)} more" if found.overrun_secs else ""
+        late = ""
+        if found.late_secs is not None and found.late_secs[0] is not None:
+            late = f", {_lateness(found.late_secs[0])}"
+        yield f"  {words.time(upper)} at the latest: if {of_whom}{more}{late}"
+
+
+def _lateness(secs: Number) -> str:
+    return f"{span(secs)} late" if secs else "in time"
 
 
 def _why_unbounded(found: Expectation) -> str:
+    if found.is_partial:
+        return "earlier jobs may be missing"
     if found.facts.limit_secs is None:
         return "it has no time limit"
     if found.facts.tasks > 1 and all(each.leaves_secs is not None for each in found.ahead):
@@ -127,7 +139,7 @@ def _why_unbounded(found: Expectation) -> str:
 
 
 def _verdict(found: Expectation, words: Words) -> Iterator[str]:
-    if found.late_secs is not None:
+    if found.state == ENDED and found.late_secs is not None:
         yield from _verdict_of_ended(*found.late_secs)
         return
     if found.state == WAITS:
@@ -148,7 +160,8 @@ def _verdict(found: Expectation, words: Words) -> Iterator[str]:
         Verdict.POSSIBLY_LATE: "It is possibly late: that depends on how long it and the earlier jobs run.",
     }[found.verdict or Verdict.POSSIBLY_LATE]
     if found.limit_end_secs is not None:
-        yield f"Its own limit ends it {words.time(found.limit_end_secs)}."
+        later = f", or up to {span(found.overrun_secs)} later" if found.overrun_secs else ""
+        yield f"Its own limit ends it {words.time(found.limit_end_secs)}{later}."
 
 
 def _plan(found: Expectation, words: Words) -> Iterator[str]:
@@ -296,5 +309,6 @@ def make_document(found: Expectation, notes: tuple[str, ...] = ()) -> dict[str, 
         "overrun_secs": found.overrun_secs,
         "is_whole_array": found.asked.is_whole_array,
         "components": found.asked.components,
+        "is_partial": found.is_partial,
         "not_known": list(notes),
     }

@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from jobfeatures.accounting import AccountingRecord
 from jobfeatures.joblog import JobRecord, Number
 from jobfeatures.model import Job, JobState
 from jobfeatures.schedule.reasons import IMPOSSIBLE, LATEST_SECS, UNKNOWN, compute_rules, compute_runtime
-
-_CPUS = re.compile(r"(?:\A|,)cpu=([0-9]{1,9})(?:,|\Z)")
 
 
 class JobFacts(NamedTuple):
@@ -92,27 +89,6 @@ def supersedes(new: JobFacts, old: JobFacts) -> bool:
     return (new.start_secs or new.end_secs) >= old.start_secs
 
 
-def from_accounting(record: AccountingRecord) -> JobFacts | None:
-    """Return what accounting tells of a job, None of a step."""
-    if record.step:
-        return None
-    allocated = _CPUS.search(record.allocated_resources or "")
-    return JobFacts(
-        job_id=record.key.job_id,
-        user=record.user,
-        partition=record.partition or "",
-        submit_secs=record.submit_secs,
-        start_secs=record.start_secs,
-        end_secs=record.end_secs,
-        suspended_secs=record.suspended_secs or 0,
-        limit_secs=record.wall_limit_secs if isinstance(record.wall_limit_secs, int) else None,
-        cpus=int(allocated[1]) if allocated else record.requested_cpus,
-        is_cancelled=record.state == JobState.CANCELLED.value,
-        array_id=record.array_job_id or "",
-        task=UNKNOWN if record.array_task_id is None else record.array_task_id,
-    )
-
-
 def from_queue(job: Job) -> JobFacts | None:
     """Return what a queue tells of a job that has not ended, None of others: accounting tells of ends."""
     if job.state.is_finished or job.state is JobState.UNKNOWN:
@@ -135,19 +111,23 @@ def from_queue(job: Job) -> JobFacts | None:
     )
 
 
-def from_log(record: JobRecord) -> JobFacts:
-    """Return what a log tells of a job."""
-    cpus = record.requested_cpus if record.total_cpus is None else record.total_cpus
-    user = record.user if record.user is not None or record.uid is None else str(record.uid)
+def from_record(record: JobRecord) -> JobFacts | None:
+    """Return what a log or accounting tells of a job, None of a step."""
+    if record.step is not None:
+        return None
+    task = record.array_task_id or ""
+    is_task = record.array_job_id is not None and task.isascii() and task.isdigit()
     return JobFacts(
         job_id=record.job_id,
-        user=user,
-        partition=record.partition or "",
+        user=record.user if record.user is not None or record.uid is None else str(record.uid),
+        partition=record.partition or record.queue or "",
         submit_secs=record.submit_secs,
         start_secs=record.start_secs,
         end_secs=record.end_secs,
         suspended_secs=record.suspended_secs or 0,
         limit_secs=record.wall_limit_secs if isinstance(record.wall_limit_secs, int) else None,
-        cpus=cpus,
+        cpus=record.requested_cpus if record.total_cpus is None else record.total_cpus,
         is_cancelled=record.state is JobState.CANCELLED,
+        array_id=record.array_job_id or "",
+        task=int(task[:9]) if is_task else UNKNOWN,
     )

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.errors import ConfigurationError, shown_name
 from jobfeatures.progress import shown_count
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def _check(option: str, path: str) -> None:
         try:
             os.makedirs(path, exist_ok=True)
         except OSError as error:
-            raise ConfigurationError(option, f"{shown(path)}: {error.strerror or error}") from None
+            raise ConfigurationError(option, f"{shown_name(path)}: {error.strerror or error}") from None
     elif os.path.isdir(path):
-        raise ConfigurationError(option, f"is a directory: {shown(path)}")
+        raise ConfigurationError(option, f"is a directory: {shown_name(path)}")
     elif not os.path.isdir(os.path.dirname(path) or "."):
-        raise ConfigurationError(option, f"no such directory: {shown(os.path.dirname(path))}")
+        raise ConfigurationError(option, f"no such directory: {shown_name(os.path.dirname(path))}")

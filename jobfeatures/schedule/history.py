@@ -8,15 +8,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from jobfeatures.accounting import AccountingRecord
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, shown
 from jobfeatures.joblog import JobRecord, Number
 from jobfeatures.model import Job, JobState
 from jobfeatures.schedule.facts import (
     JobFacts,
-    from_accounting,
-    from_log,
     from_queue,
+    from_record,
     is_placeable,
     order_of,
     supersedes,
@@ -98,16 +96,16 @@ def told_by_queue(job: Job) -> Told | None:
     )
 
 
-def told_by_accounting(record: AccountingRecord) -> Told | None:
+def told_by_accounting(record: JobRecord) -> Told | None:
     """Return what accounting tells of a job that has ended: of others the queue knows more."""
-    facts = from_accounting(record)
+    facts = from_record(record)
     if facts is None or facts.end_secs is None:
         return None
-    task = record.array_task_id
-    names = _names(
-        record.array_job_id, None if task is None else str(task), record.het_job_id, record.het_offset
-    )
-    return Told(facts, names)
+    return Told(facts, _names_of(record))
+
+
+def _names_of(record: JobRecord) -> frozenset[str]:
+    return _names(record.array_job_id, record.array_task_id, record.het_job_id, record.het_offset)
 
 
 def told_by_log(record: JobRecord, at_secs: Number) -> Told | None:
@@ -115,8 +113,8 @@ def told_by_log(record: JobRecord, at_secs: Number) -> Told | None:
 
     A job without an end has not ended only where its state says so.
     """
-    facts = from_log(record)
-    if facts.submit_secs is None or facts.submit_secs > at_secs:
+    facts = from_record(record)
+    if facts is None or facts.submit_secs is None or facts.submit_secs > at_secs:
         return None
     if facts.end_secs is None and record.state not in UNFINISHED:
         return None
@@ -129,11 +127,8 @@ def told_by_log(record: JobRecord, at_secs: Number) -> Told | None:
             suspended_secs=0,
             is_suspended=bool(facts.suspended_secs) or record.state is JobState.SUSPENDED,
         )
-    array = record.array_job_id
-    task = record.array_task_id
-    if array is not None and task is not None and task.isdigit():
-        facts = facts._replace(array_id=array, task=int(task[:9]))
-    return Told(facts, _names(array, task, record.het_job_id, record.het_offset))
+    facts = facts._replace(partition=record.partition or "")  # a log's queues may be numbers
+    return Told(facts, _names_of(record))
 
 
 def _names(array: str | None, task: str | None, het: str | None, offset: int | None) -> frozenset[str]:

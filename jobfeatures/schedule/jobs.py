@@ -8,8 +8,9 @@ true `IMPOSSIBLE`; where a log tells nothing of a kind, its array is None.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -64,17 +65,28 @@ class ScheduleLog:
     totals: dict[str, int] = field(default_factory=dict)  # of the machine, by resource
     zero_secs: int | None = None  # epoch seconds at time zero
     unreadable: int = 0  # records that were skipped
+    folded: dict[str, int] = field(default_factory=dict)  # records that became one with another, by why
+    ids: Array | None = None  # of jobs: equal for those that may be one, see `jobfold`
     warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.submit)
 
 
-def from_swf(columns: SwfColumns, name: str) -> ScheduleLog:
+class Memory(NamedTuple):
+    """What the memory of an SWF log is: KiB of a processor by the standard, other in some logs."""
+
+    is_bytes: bool = False
+    is_of_job: bool = False
+
+
+def from_swf(columns: SwfColumns, name: str, memory_is: Memory | None = None) -> ScheduleLog:
     """Return a log in the Standard Workload Format. Time zero is the log's own.
 
-    Memory is per processor there; parts of a job that was swapped out are joined.
+    Memory is per processor there, unless `memory_is` says otherwise; parts of a
+    job that was swapped out are joined.
     """
+    memory_is = memory_is or Memory()
     header = columns.header
     table, swapped = whole_jobs(columns)
     submit, wait, runtime = table["submit_secs"], table["wait_secs"], table["run_secs"]
@@ -85,13 +97,14 @@ def from_swf(columns: SwfColumns, name: str) -> ScheduleLog:
     start = np.where((submit >= 0) & (wait >= 0), submit + wait, UNKNOWN)
     processors, requested = table["processors"], table["requested_processors"]
     cpus = np.where(processors >= 0, processors, requested)
+    asked, used = (_kib(table[each], memory_is) for each in ("requested_memory_kib", "memory_kib"))
     memory = _either(
-        _product(table["requested_memory_kib"], np.where(requested > 0, requested, processors)),
-        _product(table["memory_kib"], processors),
+        _product(asked, np.where(requested > 0, requested, processors), memory_is),
+        _product(used, processors, memory_is),
     )
     names = Names(header)
     warnings = [f"{count} × {repair}" for repair, count in columns.repaired.items()]
-    looks = _looks_like_bytes(table["requested_memory_kib"], table["memory_kib"])
+    looks = _looks_like_bytes(asked, used)
     return ScheduleLog(
         name=name,
         submit=submit,
@@ -121,7 +134,9 @@ def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
     return table, 0
 
 
-def from_records(jobs: Sequence[JobRecord], name: str, *, unreadable: int = 0) -> ScheduleLog:
+def from_records(
+    jobs: Sequence[JobRecord], name: str, *, unreadable: int = 0, folded: Mapping[str, int] | None = None
+) -> ScheduleLog:
     """Return a log of any format, one record a job. Time zero is the first submission, in whole seconds."""
     zero = math.floor(min((job.submit_secs for job in jobs if job.submit_secs is not None), default=0))
     eligible = _times([job.eligible_secs for job in jobs], zero)
@@ -133,7 +148,7 @@ def from_records(jobs: Sequence[JobRecord], name: str, *, unreadable: int = 0) -
         eligible=eligible if (eligible >= 0).any() else None,
         start=_times([job.start_secs for job in jobs], zero),
         end=_times([job.end_secs for job in jobs], zero),
-        runtime=_array([compute_runtime(job.start_secs, job.end_secs, job.suspended_secs) for job in jobs]),
+        runtime=_array([_runtime(job) for job in jobs]),
         is_cancelled=np.array([job.state is JobState.CANCELLED for job in jobs], dtype=bool),
         cpus=_counts([_first(job.total_cpus, job.requested_cpus) for job in jobs]),
         memory_kib=memory if (memory > UNKNOWN).any() else None,
@@ -145,7 +160,23 @@ def from_records(jobs: Sequence[JobRecord], name: str, *, unreadable: int = 0) -
         partition=_label_texts([job.partition for job in jobs]),
         zero_secs=zero if jobs else None,
         unreadable=unreadable,
+        folded=dict(folded or {}),
+        ids=np.array([_id_of(job) for job in jobs], dtype=np.int64),
     )
+
+
+def _runtime(job: JobRecord) -> Number:
+    """Return how long a job ran: by its start and end, else as it is told of one that has ended."""
+    found = compute_runtime(job.start_secs, job.end_secs, job.suspended_secs)
+    if found != UNKNOWN or job.run_secs is None or job.state.is_on_node or job.state is JobState.PENDING:
+        return found
+    return job.run_secs if job.run_secs >= 0 else IMPOSSIBLE
+
+
+def _id_of(job: JobRecord) -> int:
+    """Return a number that is the same for the same id of the same user on the same cluster."""
+    told = "\0".join((job.batch_system, job.cluster or "", job.job_id, job.user or ""))
+    return int.from_bytes(blake2b(told.encode("utf-8", "surrogatepass"), digest_size=8).digest(), signed=True)
 
 
 def _preemption(header: Header) -> Preemption | None:
@@ -198,8 +229,14 @@ def _looks_like_bytes(*columns: Array) -> list[str]:
     return []
 
 
-def _product(each: Array, count: Array) -> Array:
+def _kib(each: Array, memory_is: Memory) -> Array:
+    return np.where(each >= 0, -(-each // KIB), each) if memory_is.is_bytes else each
+
+
+def _product(each: Array, count: Array, memory_is: Memory) -> Array:
     """Return what all processors have together, unknown where one of the two is or it does not fit."""
+    if memory_is.is_of_job:
+        return np.where(each >= 0, each, UNKNOWN)
     fits = (each >= 0) & (count > 0) & (each.astype(float) * count < MOST)
     return np.where(fits, np.where(fits, each, 0) * count, UNKNOWN)
 

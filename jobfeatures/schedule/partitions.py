@@ -7,6 +7,7 @@ sums, and figures by user, come back. `Runner` is what Dask's client offers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import getitem
@@ -15,6 +16,7 @@ from zlib import crc32
 
 import numpy as np
 
+from jobfeatures.jobfold import EARLIER_RUN, SAME_RUN, is_next_run
 from jobfeatures.schedule.choosing import ScheduleError, choose, sift, why_none
 from jobfeatures.schedule.document import MEASURES, Values, make_document
 from jobfeatures.schedule.jobs import Array, Labels, ScheduleLog
@@ -28,7 +30,7 @@ BY_USER: Final = ("veet", "weighted_tardiness")
 TIMES: Final = ("submit", "eligible", "start", "end")
 ARRAYS: Final = ("submit", "start", "end", "runtime", "is_cancelled", "cpus")
 LABELS: Final = ("user", "group", "queue", "partition")
-OPTIONAL: Final = ("eligible", "memory_kib", "gpus")
+OPTIONAL: Final = ("eligible", "memory_kib", "gpus", "ids")
 
 
 class Runner(Protocol):
@@ -106,7 +108,7 @@ def deal(log: ScheduleLog, shift_secs: int, hands: int) -> list[ScheduleLog]:
     found = []
     for hand in range(hands):
         taken = _take(log, np.flatnonzero(place == hand), shift_secs)
-        found.append(taken if hand == 0 else replace(taken, unreadable=0, warnings=()))
+        found.append(taken if hand == 0 else replace(taken, unreadable=0, folded={}, warnings=()))
     return found
 
 
@@ -128,7 +130,7 @@ def _take(log: ScheduleLog, which: Array, shift_secs: int) -> ScheduleLog:
 
 
 def join(logs: Sequence[ScheduleLog]) -> ScheduleLog:
-    """Return the jobs of several logs as one, in that order."""
+    """Return the jobs of several logs as one, in that order; one that stands in several is there once."""
     totals: dict[str, int] = {}
     for log in logs:
         for resource, amount in log.totals.items():
@@ -136,13 +138,58 @@ def join(logs: Sequence[ScheduleLog]) -> ScheduleLog:
     found: Values = {name: np.concatenate([getattr(log, name) for log in logs]) for name in ARRAYS}
     found |= {name: _join_optional([getattr(log, name) for log in logs], logs) for name in OPTIONAL}
     found |= {name: _join_labels([getattr(log, name) for log in logs]) for name in LABELS}
-    return replace(
+    folded = Counter[str]()
+    for log in logs:
+        folded.update(log.folded)
+    joined = replace(
         logs[0],
         **found,
         totals=totals,
+        folded=folded,
         unreadable=sum(log.unreadable for log in logs),
         warnings=tuple(dict.fromkeys(warning for log in logs for warning in log.warnings)),
     )
+    return _fold(joined, folded)
+
+
+def _fold(log: ScheduleLog, folded: Counter[str]) -> ScheduleLog:
+    """Return a log with one entry a job: of those that have the same id, as `jobfold` folds records."""
+    if log.ids is None:
+        return log
+    order = np.argsort(log.ids, kind="stable")
+    ids = log.ids[order]
+    ends = np.flatnonzero(np.concatenate((ids[1:] != ids[:-1], [True])))
+    keeps = np.ones(len(ids), dtype=bool)
+    first = 0
+    for end in ends.tolist():
+        places, first = order[first : end + 1].tolist(), end + 1
+        if len(places) == 1:
+            continue
+        runs = sorted((_times_of(log, place), place) for place in places)
+        latest: list[int] = []  # of each job that has this id
+        for times, place in runs:
+            same = next((each for each in latest if _may_be_one(_times_of(log, each), times)), None)
+            if same is None:
+                latest.append(place)
+                continue
+            is_again = _times_of(log, same)[:2] == times[:2]
+            folded[SAME_RUN if is_again else EARLIER_RUN] += 1
+            keeps[same] = False
+            latest[latest.index(same)] = place
+    return log if keeps.all() else replace(_take(log, np.flatnonzero(keeps), 0), folded=folded)
+
+
+def _times_of(log: ScheduleLog, place: int) -> tuple[float, float, float]:
+    """Return submission, start and end; −1 where they are not known: such a run comes first."""
+    return log.submit[place].item(), log.start[place].item(), log.end[place].item()
+
+
+def _may_be_one(earlier: tuple[float, float, float], later: tuple[float, float, float]) -> bool:
+    """Tell whether two entries may be of one job: the same run, or the next after a requeue."""
+    if earlier[:2] == later[:2]:
+        return earlier[2] == later[2] or (earlier[1] >= 0 and min(earlier[2], later[2]) < 0)
+    known = [None if time < 0 else time for time in (*earlier, *later[:2])]
+    return is_next_run((known[0], known[1], known[2]), (known[3], known[4]))
 
 
 def _join_optional(arrays: Sequence[Array | None], logs: Sequence[ScheduleLog]) -> Array | None:
@@ -166,7 +213,13 @@ def survey(log: ScheduleLog, options: Options) -> Values:
     """Return what has to be known of all hands before one of them is evaluated."""
     is_chosen, skipped, _ = sift(log, by_eligible=options.by_eligible, no_waits=options.no_waits)
     users = len(np.unique(log.user.codes[is_chosen]))
-    return {"users": users, "skipped": skipped, "totals": log.totals, "warnings": log.warnings}
+    return {
+        "users": users,
+        "skipped": skipped,
+        "folded": log.folded,
+        "totals": log.totals,
+        "warnings": log.warnings,
+    }
 
 
 def _settle(name: str, surveys: Sequence[Values], options: Options) -> tuple[Options, Values]:
@@ -235,6 +288,7 @@ def _combine(
         "log": name,
         "jobs": jobs,
         "skipped": _skipped(surveys),
+        "folded": dict(sum((Counter(each["folded"]) for each in surveys), Counter[str]())),
         "users": sum(each["users"] for each in found),
         "mode": options.mode.value,
         "arrival": "eligible" if options.by_eligible else "submit",

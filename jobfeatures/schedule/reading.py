@@ -10,13 +10,12 @@ from contextlib import contextmanager
 from datetime import tzinfo
 from typing import NamedTuple
 
-from jobfeatures.convert import Notes
 from jobfeatures.convert import read_log as read_records
 from jobfeatures.formats.swf.columns import SwfColumns, read_columns
 from jobfeatures.jobfold import fold_jobs
-from jobfeatures.joblog import JobRecord
+from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.logfiles import LogFileError, open_log, reading
-from jobfeatures.schedule.jobs import ScheduleLog, from_records, from_swf
+from jobfeatures.schedule.jobs import Memory, ScheduleLog, from_records, from_swf
 
 
 class Read(NamedTuple):
@@ -27,27 +26,32 @@ class Read(NamedTuple):
     records: Sequence[JobRecord] = ()
 
 
-def read_log(name: str, kind: str | None = None, zone: tzinfo | None = None) -> ScheduleLog:
+def read_log(
+    name: str, kind: str | None = None, zone: tzinfo | None = None, memory_is: Memory | None = None
+) -> ScheduleLog:
     """Return the jobs of a file, `-` being standard input.
 
     `kind` is told by content where it is None, `zone` is where clocks showed
     its times. Raises LogFileError, ParseError, KindError.
     """
-    return read_whole(name, kind, zone).log
+    return read_whole(name, kind, zone, memory_is).log
 
 
-def read_whole(name: str, kind: str | None = None, zone: tzinfo | None = None) -> Read:
+def read_whole(
+    name: str, kind: str | None = None, zone: tzinfo | None = None, memory_is: Memory | None = None
+) -> Read:
     """Return the same, and what it was made of."""
     with _as_file(name) as path:
         with reading(path) as stream:
             kind, lines = open_log(stream, kind, name)
             if kind != "swf":
                 notes = Notes()
-                records = read_records(lines, kind, source=name, zone=zone)
-                jobs = list(fold_jobs(notes.accepted(records), notes.lose))
-                return Read(from_records(jobs, name, unreadable=notes.rejected), records=jobs)
+                records = read_records(lines, kind, source=name, zone=zone, notes=notes)
+                jobs = list(fold_jobs(notes.accepted(records), notes.fold))
+                log = from_records(jobs, name, unreadable=notes.rejected, folded=notes.folded)
+                return Read(log, records=jobs)
         columns = read_columns(path)
-        return Read(from_swf(columns, name), columns)
+        return Read(from_swf(columns, name, memory_is), columns)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from jobfeatures.errors import shown_name
 from jobfeatures.schedule.document import MEASURES, Values
 
 TOP = 20
@@ -32,7 +33,7 @@ def make_tables(documents: Sequence[Values], *, top: int = TOP) -> list[Table]:
     tables = [Table("", _columns(documents))]
     for document in documents:
         for field, groups in document.get("by", {}).items():
-            title = f"{printable(document['log'])}: by {field}" if len(documents) > 1 else f"By {field}"
+            title = f"{shown_name(document['log'])}: by {field}" if len(documents) > 1 else f"By {field}"
             tables.append(_group_table(title, field, groups, document, top))
     return tables
 
@@ -46,8 +47,8 @@ def comparison_table(comparison: Values) -> Table:
     """Return the same as a table."""
     rows = [
         [
-            "against " + printable(comparison["base"]),
-            *(printable(each["log"]) for each in comparison["others"]),
+            "against " + shown_name(comparison["base"]),
+            *(shown_name(each["log"]) for each in comparison["others"]),
         ]
     ]
     rows += [
@@ -112,7 +113,7 @@ def _flat(values: Values) -> Values:
 
 
 def _columns(documents: Sequence[Values]) -> list[list[str]]:
-    rows = [["", *(printable(each["log"]) for each in documents)]]
+    rows = [["", *(shown_name(each["log"]) for each in documents)]]
 
     def add(label: str, values: Iterable[Any]) -> None:
         rows.append([label, *map(_number, values)])
@@ -131,7 +132,7 @@ def _columns(documents: Sequence[Values]) -> list[list[str]]:
         for kind in ("users", "groups"):
             for name in {name: None for each in documents for name in each["shares"][resource][kind]}:
                 add(
-                    f"share: {resource}, {kind[:-1]} {printable(name)}",
+                    f"share: {resource}, {kind[:-1]} {shown_name(name)}",
                     [each["shares"][resource][kind].get(name) for each in documents],
                 )
     add("violated", _each(documents, "violated"))
@@ -177,7 +178,7 @@ def _group_table(title: str, field: str, groups: Values, document: Values, top: 
         del columns["share"]
     rows = [[field, *columns]]
     for name, group in worst[:top]:
-        rows.append([printable(name), *(_number(column(name, group)) for column in columns.values())])
+        rows.append([shown_name(name), *(_number(column(name, group)) for column in columns.values())])
     return Table(f"{title}, by weighted tardiness", rows, max(0, len(worst) - top))
 
 
@@ -185,11 +186,6 @@ def _text(table: Table) -> str:
     title = f"{table.title}\n" if table.title else ""
     more = f"\n… and {table.more} more" if table.more else ""
     return title + _aligned(table.rows) + more
-
-
-def printable(name: str) -> str:
-    """Return a name of a log as a terminal may have it."""
-    return name if name.isprintable() else repr(name)
 
 
 def _share(shares: Values) -> str:

@@ -7,11 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from jobfeatures.accounting import Accounting
 from jobfeatures.batch.source import ClusterSource, HistorySource, UserSource
 from jobfeatures.clock import Clock
 from jobfeatures.errors import SourceError, shown
-from jobfeatures.joblog import Number
+from jobfeatures.joblog import Accounting, Number
 from jobfeatures.schedule.facts import why_not
 from jobfeatures.schedule.history import (
     Asked,
@@ -109,7 +108,8 @@ class UserJobs:
         )
         if not total:
             return shares
-        return replace(shares, default_from=f"{total} CPUs of all nodes / {users} users with jobs before")
+        by = f" / {users} users with jobs before" if users else ", no user had jobs before"
+        return replace(shares, default_from=f"{total} CPUs of all nodes{by}")
 
     def _users(self, begin_secs: float, until_secs: float) -> set[str | None]:
         """Return who had jobs that count and ended between two times, as the controller role counts them."""

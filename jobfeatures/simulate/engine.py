@@ -1,7 +1,7 @@
 """The loop over time: pure, whole ticks, nothing at random.
 
-At each instant jobs end, what users have used becomes their priority if it is
-time, jobs come, and jobs start. A job that runs for no time ends at the same
+At each instant jobs end, jobs come, and jobs start: under fairshare in the
+order of what their users have used until then. A job that runs for no time ends at the same
 instant, and what then has room starts too.
 """
 
@@ -49,6 +49,8 @@ def simulate(
     def start(job: int) -> None:
         starts[job] = now
         heapq.heappush(ends, (now + runtimes[job], job))
+        if fair is not None:
+            fair.started(job)
 
     pop, take, give, next_job = heapq.heappop, machine.take, machine.give, queue.head
     while True:
@@ -66,7 +68,7 @@ def simulate(
             job = pop(ends)[1]
             give(job)
             if fair is not None:
-                fair.charge(job)
+                fair.ended(job)
             if backfill is not None:
                 backfill.ended(job, starts[job])
         if fair is not None:

@@ -32,7 +32,7 @@ REFRESH_SECS: Final = 3600
 
 
 class Fairshare(NamedTuple):
-    """When what users have used is looked at, and when it is halved; 0: never."""
+    """How often the order may change though no job comes or ends, and when usage is halved; 0: never."""
 
     refresh_secs: int = REFRESH_SECS
     halving_secs: int = 0

@@ -65,98 +65,124 @@ class FifoQueue:
 class FairQueue:
     """Whose user has used least is first, then who came first.
 
-    What a user has used is charged when a job ends. Priorities are what it was
-    at the last refresh, which there is one of every `refresh_secs` from the
-    first submission on; what ends at that instant counts. One queue a user
-    stands in a heap by (priority, first job). An entry of the heap is out of
-    date where the priority is another by now, or the job has left.
+    What a user has used counts up to now: a job is charged while it runs. The
+    order is made at each decision, and at each refresh, of which there is one
+    every `refresh_secs` from the first submission on: who waits longest may be
+    another by then. One queue a user; those who wait stand in a heap by
+    (what was used, first job), which holds for one instant.
     """
 
     def __init__(self, jobs: Jobs, starts: list[int], rules: Fairshare, ticks: int) -> None:
         users = max(jobs.users, default=-1) + 1
-        self._users, self._charges, self._starts = jobs.users, jobs.charges, starts
-        self._used: list[float] = [0] * users
-        self._priorities: list[float] = [0] * users
+        self._users, self._starts = jobs.users, starts
+        self._rates = [
+            charge // runtime if runtime else 0
+            for charge, runtime in zip(jobs.charges, jobs.runtimes, strict=True)
+        ]  # processors
+        self._used: list[float] = [0] * users  # until `_since`
+        self._since = [0] * users
+        self._rate = [0] * users  # processors that run for each user now
+        self._running = 0
         self._waiting: list[deque[int]] = [deque() for _ in range(users)]
+        self._here: set[int] = set()  # users with jobs that wait, or have left since
         self._heap: list[tuple[float, int, int]] = []
-        self._changed: set[int] = set()  # users whose priority is not what they have used
-        self._is_charged = False  # since the last refresh: halves alone change no order
+        self._is_ordered = False  # the heap holds for this instant
         self._refresh = rules.refresh_secs * ticks
         self._halving = rules.halving_secs * ticks
         self._first = jobs.submits[0] if jobs.submits else 0
-        self._refreshed = self._halved = 0  # how often it was time
+        self._now = self._first
+        self._halved = 0  # how often it was time
 
     def add_all(self, first: int, behind: int) -> None:
         """Add the jobs from `first` up to, and without, `behind`."""
         for job in range(first, behind):
             user = self._users[job]
-            mine = self._waiting[user]
-            mine.append(job)
-            if len(mine) == 1:
-                heapq.heappush(self._heap, (self._priorities[user], job, user))
+            self._waiting[user].append(job)
+            self._here.add(user)
+        self._is_ordered = False
 
     def head(self) -> int:
         """Return the job that is next, WAITING where none waits."""
-        heap, starts = self._heap, self._starts
-        while heap:
-            priority, job, user = heap[0]
-            mine = self._waiting[user]
-            if mine and mine[0] == job and priority == self._priorities[user]:
-                if starts[job] == WAITING:
-                    return job
-                while mine and starts[mine[0]] != WAITING:
-                    mine.popleft()
-                if mine:
-                    heapq.heapreplace(heap, (priority, mine[0], user))
-                    continue
-            heapq.heappop(heap)
+        if not self._is_ordered:
+            self._heap = [
+                (self._used_now(user), job, user)
+                for user in list(self._here)
+                if (job := self._first_of(user)) != WAITING
+            ]
+            heapq.heapify(self._heap)
+            self._is_ordered = True
+        while self._heap:
+            used, job, user = self._heap[0]
+            if self._starts[job] == WAITING:
+                return job
+            job = self._first_of(user)
+            if job != WAITING:
+                heapq.heapreplace(self._heap, (used, job, user))
+            else:
+                heapq.heappop(self._heap)
+        return WAITING
+
+    def _first_of(self, user: int) -> int:
+        mine = self._waiting[user]
+        while mine and self._starts[mine[0]] != WAITING:
+            mine.popleft()
+        if mine:
+            return mine[0]
+        self._here.discard(user)
         return WAITING
 
     def rank(self, job: int) -> tuple[float, int]:
         """Return what is less for the one of two jobs that is nearer to the head."""
-        return (self._priorities[self._users[job]], job)
+        return (self._used_now(self._users[job]), job)
 
     def group(self, job: int) -> int:
         """Return the user."""
         return self._users[job]
 
-    def charge(self, job: int) -> None:
-        """Count a job that has ended."""
-        if charge := self._charges[job]:
-            user = self._users[job]
-            self._used[user] += charge
-            self._changed.add(user)
-            self._is_charged = True
+    def _used_now(self, user: int) -> float:
+        return self._used[user] + self._rate[user] * (self._now - self._since[user])
+
+    def _settle(self, user: int, at: int) -> None:
+        self._used[user] += self._rate[user] * (at - self._since[user])
+        self._since[user] = at
+
+    def started(self, job: int) -> None:
+        """Charge a job from now on."""
+        user = self._users[job]
+        self._settle(user, self._now)
+        self._rate[user] += self._rates[job]
+        self._running += self._rates[job]
+
+    def ended(self, job: int) -> None:
+        """Charge a job no more."""
+        user = self._users[job]
+        self._settle(user, self._now)
+        self._rate[user] -= self._rates[job]
+        self._running -= self._rates[job]
 
     def next_refresh(self) -> float:
         """Return when a refresh may change the order of those who wait."""
-        if not self._is_charged or not self._heap:
+        if not self._running or len(self._here) < 2:
             return FOREVER
-        return self._first + (self._refreshed + 1) * self._refresh
+        return self._first + ((self._now - self._first) // self._refresh + 1) * self._refresh
 
     def pass_to(self, now: int, *, inclusive: bool) -> None:
-        """Do what it was time for before `now`, also at it if `inclusive`. Nothing was charged meanwhile."""
+        """Go on to `now`: halve what was used before it, also at it if `inclusive`."""
         passed = now - self._first - (0 if inclusive else 1)
-        if passed < 0:
-            return
-        if self._halving and (times := passed // self._halving) > self._halved:
-            self._halve(times - self._halved)
+        if self._halving and passed >= 0 and (times := passed // self._halving) > self._halved:
+            at = self._first + (self._halved + 1) * self._halving
+            for user in range(len(self._used)):
+                self._halve(user, at, times - self._halved)
             self._halved = times
-        if (times := passed // self._refresh) > self._refreshed:
-            self._refreshed = times
-            self._take_over()
+        self._now = now
+        self._is_ordered = False
 
-    def _halve(self, times: int) -> None:
-        factor = 0.5 ** min(times, 1100)  # beyond it nothing is left of any number
-        for user, used in enumerate(self._used):
-            if used:
-                self._used[user] = used * factor
-                self._changed.add(user)
-
-    def _take_over(self) -> None:
-        for user in self._changed:
-            used = self._priorities[user] = self._used[user]
-            if mine := self._waiting[user]:
-                heapq.heappush(self._heap, (used, mine[0], user))
-        self._changed.clear()
-        self._is_charged = False
+    def _halve(self, user: int, at: int, times: int) -> None:
+        """Halve what a user had used at a time, and so often after it, with what runs in between."""
+        self._settle(user, at)
+        if not self._used[user] and not self._rate[user]:
+            return
+        factor = 0.5 ** min(times - 1, 1100)  # beyond it nothing is left of any number
+        between = self._rate[user] * self._halving * (1 - factor)
+        self._used[user] = self._used[user] / 2 * factor + between
+        self._since[user] = at + (times - 1) * self._halving

@@ -15,13 +15,13 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from jobfeatures import __version__
-from jobfeatures.convert import Notes, write_log
-from jobfeatures.errors import ParseError, shown
+from jobfeatures.convert import write_log
+from jobfeatures.errors import ParseError, shown_name
 from jobfeatures.formats.swf.columns import SwfColumns
 from jobfeatures.formats.swf.fields import FIELDS, TIME_FIELDS, UNKNOWN, SwfJob
 from jobfeatures.formats.swf.header import Comment, Header, format_date, format_header
 from jobfeatures.formats.swf.lines import format_job
-from jobfeatures.joblog import JobRecord, Number
+from jobfeatures.joblog import JobRecord, Notes, Number, compute_run_secs
 from jobfeatures.schedule.jobs import Array, whole_jobs
 from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.workload import Workload, seconds
@@ -37,9 +37,13 @@ _NAMES = re.compile(r"(?:user|group|executable) -?[0-9]{1,9} is ")
 def describe(source: str, workload: Workload, policy: Policy, rules: Fairshare) -> list[tuple[str, str]]:
     """Return what the header of a simulated schedule says of it, by label."""
     pool = workload.pool
+    log = shown_name(source.rpartition("/")[2])
     texts = [
         ("Computer", f"simulated: {pool.text}"),
-        ("Conversion", f"simulated by jobfeatures {__version__} from {shown(source.rpartition('/')[2])}"),
+        (
+            "Conversion",
+            f"simulated by jobfeatures {__version__} from {log}",
+        ),
         ("MaxProcs", str(pool.processors)),
         ("Note", f"this schedule is simulated: policy {policy.value}, on {pool.text}"),
     ]
@@ -47,7 +51,9 @@ def describe(source: str, workload: Workload, policy: Policy, rules: Fairshare) 
         texts.insert(2, ("MaxNodes", str(len(pool.nodes))))
     if policy.is_fair:
         halved = f"halved every {rules.halving_secs} s" if rules.halving_secs else "never halved"
-        told = f"fairshare: priorities are refreshed every {rules.refresh_secs} s, usage is {halved}"
+        told = (
+            f"fairshare: usage counts up to each decision, and every {rules.refresh_secs} s; it is {halved}"
+        )
         texts.append(("Note", told))
     if count := sum(workload.skipped.values()):
         texts.append(("Note", f"{count} jobs of the log are not in it: {_why(workload)}"))
@@ -76,10 +82,22 @@ def record_lines(
     for place, wait in zip(workload.position.tolist(), spans, strict=True):
         record = records[place]
         start = (record.submit_secs or 0) + wait
-        ran = (record.end_secs or 0) - (record.start_secs or 0) - (record.suspended_secs or 0)
+        told = compute_run_secs(record) if record.end_secs is None or record.start_secs is None else None
+        ran = (
+            (record.end_secs or 0) - (record.start_secs or 0) - (record.suspended_secs or 0)
+            if told is None
+            else told
+        )
         cpus = record.total_cpus if record.total_cpus is not None else record.requested_cpus
         found.append(
-            replace(record, start_secs=start, end_secs=start + ran, suspended_secs=None, total_cpus=cpus)
+            replace(
+                record,
+                start_secs=start,
+                end_secs=start + ran,
+                run_secs=None,
+                suspended_secs=None,
+                total_cpus=cpus,
+            )
         )
     header = [f"{label}: {value}" for label, value in about]
     yield from write_log(found, "swf", Notes(), header=header)

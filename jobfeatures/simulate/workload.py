@@ -168,6 +168,7 @@ def make_log(log: ScheduleLog, workload: Workload, waits: Array, name: str) -> S
         queue=_taken(log.queue, which),
         partition=_taken(log.partition, which),
         totals=_totals(workload.pool),
+        ids=None,
         warnings=(*log.warnings, *tell(workload)),
     )
 

@@ -14,7 +14,14 @@ from jobfeatures.clock import Clock
 from jobfeatures.errors import LockTimeoutError, UnsafePathError
 from jobfeatures.model import JobKey
 from jobfeatures.status.directory import LOCK_TIMEOUT_SECS, StatusFiles, UnreadableError, read_status
-from jobfeatures.status.jobstatus import JobStatus, Reason, StatusViolation, is_unwritten, parse_job_status
+from jobfeatures.status.jobstatus import (
+    QUIET_SECS,
+    JobStatus,
+    Reason,
+    StatusViolation,
+    is_unwritten,
+    parse_job_status,
+)
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +31,6 @@ LOCK_TIMEOUT = "lock_timeout"
 POSTPONE_REVERTED_EARLY = "postpone_reverted_early"
 REASONS = (*(str(each) for each in Reason), UNSAFE, UNREADABLE, LOCK_TIMEOUT, POSTPONE_REVERTED_EARLY)
 
-QUIET_SECS = 600.0  # the draft's "significant amount of time" after can_postpone_last_job went back to True
 LOCK_BUDGET_SECS = 1.0  # of one refresh, over all jobs
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from jobfeatures.errors import ParseError
 
 MAX_INTEGER = 2**63 - 1
+QUIET_SECS = 600.0  # the draft's "significant amount of time" after can_postpone_last_job went back to True
 MAX_EPOCH_SECS = 2**40  # in 36812: later than any job ends, earlier than milliseconds taken for seconds
 
 _INTEGER = re.compile(rb"([+-]?)0*([0-9]{1,19})\Z")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jobfeatures.status.jobstatus import JobStatus
 
@@ -20,8 +20,9 @@ class Basis(enum.StrEnum):
     """Where a figure of waste comes from."""
 
     REPORTED = "reported"  # the job's own JOBSTATUS
-    ESTIMATED = "estimated"  # the batch system's data, for a job without JOBSTATUS
-    MIXED = "mixed"  # a sum of both
+    MEASURED = "measured"  # the CPU time that a job without JOBSTATUS has really used
+    ESTIMATED = "estimated"  # the batch system's data, for one whose use is not known either
+    MIXED = "mixed"  # a sum of several
 
 
 class RemainingBasis(enum.StrEnum):
@@ -36,11 +37,16 @@ class RemainingBasis(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Waste:
-    """CPU seconds lost. `overdue`: a payload should have ended before now, the figure is a lower bound."""
+    """CPU seconds lost.
+
+    `overdue`: a payload should have ended before now, the figure is a lower
+    bound. `capped`: the job's own figure was more than its CPUs can do.
+    """
 
     core_secs: float
     basis: Basis
     overdue: bool = False
+    capped: bool = False
 
 
 def compute_draining_waste(
@@ -69,13 +75,19 @@ def compute_draining_waste(
 
 
 def compute_kill_waste(
-    status: JobStatus | None, *, allocated_cpus: int | None, start_secs: int | None, now_secs: float
+    status: JobStatus | None,
+    *,
+    allocated_cpus: int | None,
+    start_secs: int | None,
+    now_secs: float,
+    cpu_secs: float | None = None,
 ) -> Waste | None:
     """Return the CPU seconds that would be lost if the job was killed now. Use case 11.
 
         add_uncom_time + used_CPU × (now − last_job_start)
 
-    Without JOBSTATUS all of the job so far is lost: allocated_CPU × (now −
+    Without JOBSTATUS all of the job so far is lost: the CPU time that it has
+    used, `cpu_secs`, or, where that is not known, allocated_CPU × (now −
     start). A start in the future (a clock was set) counts as now. None where
     an input is unknown.
     """
@@ -84,9 +96,28 @@ def compute_kill_waste(
             return None
         since = max(0, now_secs - status.last_job_start)
         return Waste(status.add_uncom_time + status.used_cpu * since, Basis.REPORTED)
+    if cpu_secs is not None:
+        return Waste(cpu_secs, Basis.MEASURED)
     if allocated_cpus is None or start_secs is None:
         return None
     return Waste(allocated_cpus * max(0, now_secs - start_secs), Basis.ESTIMATED)
+
+
+def cap_waste(
+    waste: Waste | None, *, allocated_cpus: int | None, from_secs: float | None, to_secs: float | None
+) -> Waste | None:
+    """Return what of a job's own figure its CPUs could do between two times (epoch), marked if that is less.
+
+    What can still be wasted lies before the job's known end, what can be lost
+    after its start. A figure stands where the CPUs or a time are not known,
+    and where no job says it itself.
+    """
+    if waste is None or waste.basis is not Basis.REPORTED:
+        return waste
+    if allocated_cpus is None or from_secs is None or to_secs is None:
+        return waste
+    most = allocated_cpus * max(0, to_secs - from_secs)
+    return waste if waste.core_secs <= most else replace(waste, core_secs=most, capped=True)
 
 
 def compute_remaining(
@@ -99,7 +130,7 @@ def compute_remaining(
 ) -> dict[RemainingBasis, float]:
     """Return the seconds until each known end of the job, negative where it has passed. Use case 9.
 
-    `end_limit_secs` is start plus wall limit (`Job.end_limit_secs`),
+    `end_limit_secs` is when the wall limit ends it (`Job.end_limit_at`),
     `shutdown_secs` the earliest announced shutdown, both epoch seconds;
     `cpu_secs` is the time until the CPU limit is used up, see
     `compute_cpu_limit_secs`. An end that is unknown, or that nothing limits,
@@ -171,7 +202,7 @@ def compute_node_draining_waste(
 
         Σ waste_j + Σ allocated_j × (last_end − end_j) + (total − Σ allocated_j) × (last_end − now)
 
-    waste_j is each job's own draining waste. An end in the past counts as now
+    waste_j is each job's own draining waste, see `cap_waste`. An end in the past counts as now
     and marks the result overdue. Where jobs share CPUs nothing is unallocated.
     None where a job's end, allocation or own waste is unknown, or `total_cpus` is.
     """

@@ -1,21 +1,36 @@
 #!/bin/bash -p
 # What the hooks of all batch systems have in common; each system's script sources this file, which
 # lies beside it. A hook ends with 0 and within a time limit, always: a script sets PATH, LC_ALL and
-# its traps first, sources this, sets hook_job, and calls hook_settings, then hook_run.
+# its traps first, sources this, sets hook_job, and calls hook_settings, then hook_do.
 
 hook_job='?' # the job, as messages name it
+hook_id= # the job, as its directory names it, if not so; [ ] are %5B %5D there
 hook_quiet= # set where standard error is the job's own: news goes to syslog only
-hook_limit=2 # seconds that the command may take
-hook_command= # the command to run
+hook_limit=2 # seconds that the work may take
+hook_command= # the command to run where no daemon does the work
+hook_root=/run/jobfeatures # where features are published
+hook_log=/dev/log # where syslog listens
 
-# hook_say PRIORITY TEXT: to standard error and to syslog; nobody waits for syslog, it may be stuck.
+# hook_say PRIORITY TEXT: to standard error and to syslog, or where there is none to a file; nobody
+# waits for either, they may be stuck.
 hook_say() {
   local text="job $hook_job: $2"
   [ -n "$hook_quiet" ] && [ "$1" = info ] || printf 'jobfeatures: %s\n' "$text" >&2
-  if command -v logger >/dev/null; then
+  if [ -S "$hook_log" ] && command -v logger >/dev/null; then
     timeout -s KILL 1 logger -t jobfeatures -p "daemon.$1" -- "$text" </dev/null >/dev/null 2>&1 &
-    disown 2>/dev/null # it may have ended already
+  elif [ "$1" != info ]; then
+    hook_note "$1" "$text" </dev/null >/dev/null 2>&1 &
   fi
+  disown 2>/dev/null || true # it may have ended already
+}
+
+# hook_note PRIORITY TEXT: add a line to the file of messages, of which the last thousand or so are kept.
+hook_note() {
+  local file=$hook_root/failures/messages kept
+  [ -d "${file%/*}" ] && [ -O "${file%/*}" ] || return
+  mapfile -t kept <"$file"
+  [ "${#kept[@]}" -lt 2000 ] || printf '%s\n' "${kept[@]: -1000}" >"$file"
+  printf '%(%Y-%m-%dT%H:%M:%S%z)T %s %s\n' -1 "$1" "$2" >>"$file"
 }
 
 # hook_settings FILE: read shell assignments into the environment, from a file that only its owner,
@@ -32,6 +47,7 @@ hook_settings() {
       hook_say warning "$1 is not read: others than root could have written it"
     fi
   fi
+  hook_root=${JOBFEATURES_FEATURES_ROOT:-/run/jobfeatures}
   hook_limit=${JOBFEATURES_HOOK_TIMEOUT-2}
   hook_limit=${hook_limit%s}
   if ! [[ $hook_limit =~ ^[0-9]{1,3}([.][0-9]{1,3})?$ && $hook_limit =~ [1-9] ]]; then
@@ -47,15 +63,78 @@ hook_settings() {
   fi
 }
 
+# hook_do ACTION BATCH VARIABLE...: have the work done by the daemon, which is told these variables of
+# ours, or, where it is not there, by the command.
+hook_do() {
+  hook_hand_over "$@"
+  case $? in
+  0) ;;
+  1) hook_run "$1" "$2" ;;
+  *) return 1 ;;
+  esac
+}
+
+# hook_alive: whether the daemon takes requests: it has promised so for a time that is yet to come,
+# and has not died since.
+hook_alive() {
+  local until pid now
+  read -r until pid <"$hook_root/intake/alive" || return
+  printf -v now '%(%s)T' -1
+  [[ $until =~ ^[0-9]{11}$ && $pid =~ ^[0-9]{10}$ ]] && ((10#$until > now)) && [ -d "/proc/$((10#$pid))" ]
+} 2>/dev/null
+
+# hook_hand_over ACTION BATCH VARIABLE...: 0 where the daemon has done the work, 1 where there is none,
+# 2 where it has not done it, or not yet. Nothing is started: a shell is all that this costs.
+# The request is a file, its fields ended by NUL; what is incomplete does not count. The daemon takes it
+# away when it has done what it says. We wait at a pipe into which nobody writes, longer every time.
+hook_hand_over() {
+  local action=$1 batch=$2 intake=$hook_root/intake name request variable value pipe millis pause=2 waited=0
+  shift 2
+  name=${hook_id:-$hook_job}
+  name=${name//'['/%5B}
+  name=$batch-${name//']'/%5D}
+  request=$intake/$name.$action
+  [[ $name =~ ^[a-z]+-[A-Za-z0-9][A-Za-z0-9_.%-]{0,127}$ && -d $intake && -O $intake && ! -L $intake ]] || return 1
+  hook_alive && { exec {pipe}<>"$intake/wait"; } 2>/dev/null || return 1
+  {
+    printf 'jobfeatures 1\0%s\0%s\0' "$action" "$batch"
+    for variable; do
+      value=${!variable-}
+      [ -z "$value" ] || [ "${#value}" -gt 65536 ] || printf '%s=%s\0' "$variable" "$value"
+    done
+    printf 'end\0'
+  } 2>/dev/null >"$request" || return 1 # what is there of it is of no use to anybody
+  millis=${hook_limit#*.}000
+  [ "$hook_limit" != "${hook_limit#*.}" ] || millis=000
+  millis=$((10#${hook_limit%%.*} * 1000 + 10#${millis:0:3}))
+  SECONDS=0 # waits last longer on a busy machine: the clock counts as well
+  while [ -e "$request" ]; do
+    if ((waited >= millis || SECONDS * 1000 > millis)); then
+      hook_say warning "$action is left to the daemon, which has not done it in $hook_limit s"
+      hook_count "$action" daemon
+      return 2
+    fi
+    hook_alive || return 1
+    printf -v value '%d.%03d' $((pause / 1000)) $((pause % 1000))
+    read -r -t "$value" -u "$pipe" _
+    ((waited += pause, pause < 64 && (pause *= 2)))
+  done
+  [ "$action" != publish ] || [ -d "$hook_root/jobfeatures/$name" ] || {
+    hook_say err "the daemon could not publish its features: see the daemon's log"
+    return 2
+  }
+}
+
 # hook_run ACTION BATCH: run the command for the job, and end it at the limit; 0 if it succeeded.
 # The command runs in the background, in a process group of its own (set -m), and holds none of our
 # streams, so that nobody who reads those to their end waits for it. Its end is one line in a pipe, for
 # which we wait. Where it cannot even be killed, because the kernel holds it, it is left behind.
+# What it says is a log line: its level is the priority, and a reason in it is counted.
 hook_run() {
-  local runner answer go status said
+  local runner answer go status said rest level=info
   if ! [ -f "$hook_command" ] || ! [ -x "$hook_command" ]; then
     hook_say err "no command ${hook_command:-jobfeatures} to $1 its features"
-    hook_count "$1"
+    hook_count "$1" command
     return 1
   fi
   set -m
@@ -74,29 +153,43 @@ hook_run() {
     hook_end "$runner"
     kill -KILL -- "-$runner" 2>/dev/null
     hook_say err "$1 took longer than $hook_limit s"
-    hook_count "$1"
+    hook_count "$1" timeout
     return 1
   fi
+  rest=$said
+  while [[ $rest =~ ' reason='([a-z]+)(.*) ]]; do
+    hook_count "$1" "${BASH_REMATCH[1]}"
+    rest=${BASH_REMATCH[2]}
+  done
   if [ "$status" != 0 ]; then
     hook_say err "$1 failed ($status): $said"
-    hook_count "$1"
+    case $status in
+    126 | 127) hook_count "$1" command ;;
+    *) [ "$rest" != "$said" ] || hook_count "$1" other ;;
+    esac
     return 1
   fi
-  [ -z "$said" ] || hook_say info "$said"
+  case $said in
+  *level=error*) level=err ;;
+  *level=warning*) level=warning ;;
+  esac
+  [ -z "$said" ] || hook_say "$level" "$said"
 }
 
-# hook_count ACTION: leave a byte for the daemon, which shows how many there are; nobody waits for it.
-# The folder is the daemon's: where it is another user's, or not there, nothing is left.
+# hook_count ACTION REASON: leave a byte for the daemon, which shows how many there are; nobody waits for
+# it. The folder is the daemon's: where it is another user's, or not there, nothing is left. The daemon has
+# set space aside for the byte, so that a full disk is counted too.
 hook_count() {
-  local folder=${JOBFEATURES_FEATURES_ROOT:-/run/jobfeatures}/failures
-  { [ -d "$folder" ] && [ -O "$folder" ] && printf . >>"$folder/$1"; } </dev/null >/dev/null 2>&1 &
+  local folder=$hook_root/failures file=$1.$2
+  { [ -d "$folder" ] && [ -O "$folder" ] && { [ -e "$folder/$file" ] || file=$1.other; } &&
+    printf . >>"$folder/$file"; } </dev/null >/dev/null 2>&1 &
   disown 2>/dev/null
 }
 
 # hook_answer ACTION BATCH: run the command; print its status and the beginning of what it says.
 hook_answer() {
   local said status
-  said=$("$hook_command" "$1" --batch "$2" 2>&1 >/dev/null | { head -c 1000; cat >/dev/null; }
+  said=$("$hook_command" "$1" --batch "$2" --strict 2>&1 >/dev/null | { head -c 2000; cat >/dev/null; }
     exit "${PIPESTATUS[0]}")
   status=$?
   said=${said//[^[:print:]]/ }

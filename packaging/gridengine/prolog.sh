@@ -52,10 +52,15 @@ hook_job=$JOB_ID
 
 # tell_job: write the prepared lines, without "export", to the variables that the shepherd gives the job
 tell_job() {
-  local exports=${JOBFEATURES_FEATURES_ROOT:-/run/jobfeatures}/exports/gridengine-$hook_job
-  local environment=$folder/environment lines=0 line
-  if ! [ -f "$exports" ] || ! [ -f "$environment" ] || [ -L "$environment" ]; then
+  local exports=$hook_root/exports/gridengine-$hook_job environment=$folder/environment lines=0 line
+  if ! [ -f "$environment" ] || [ -L "$environment" ]; then
     hook_say err "is not told where its features are"
+    return
+  fi
+  if ! [ -f "$exports" ]; then # it came too late, or not yet: the places are known all the same
+    printf '%s\n' "MACHINEFEATURES=$hook_root/machinefeatures" \
+      "JOBFEATURES=$hook_root/jobfeatures/gridengine-$hook_job" \
+      "JOBSTATUS=$hook_root/jobstatus/gridengine-$hook_job" >>"$environment"
     return
   fi
   while [ "$lines" -lt 16 ] && { IFS= read -r line || [ -n "$line" ]; }; do
@@ -72,9 +77,9 @@ tell_job() {
 
 hook_settings "${JOBFEATURES_SETTINGS:-/etc/default/jobfeatures}"
 case ${0##*/} in
-*epilog*) hook_run remove gridengine ;;
+*epilog*) hook_do remove gridengine JOB_ID SGE_TASK_ID ;;
 *)
-  hook_run publish gridengine
+  hook_do publish gridengine JOB_ID SGE_TASK_ID SGE_JOB_SPOOL_DIR
   tell_job
   ;;
 esac

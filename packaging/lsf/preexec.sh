@@ -34,5 +34,6 @@ esac
 hook_job=${LSB_JOBID:-?}
 [ "${LSB_JOBINDEX:-0}" = 0 ] || hook_job="${hook_job}[$LSB_JOBINDEX]"
 hook_settings "$1"
-hook_run "$action" lsf || [ "$EUID" = 0 ] || hook_say err "it does not run as root: see LSB_PRE_POST_EXEC_USER"
+hook_do "$action" lsf LSB_JOBID LSB_JOBINDEX LSB_JOBNAME LSB_QUEUE LSB_PROJECT_NAME LSB_DJOB_NUMPROC \
+  LSB_MCPU_HOSTS LSB_HOSTS LSFUSER || [ "$EUID" = 0 ] || hook_say err "it does not run as root: see LSB_PRE_POST_EXEC_USER"
 exit 0

@@ -10,6 +10,7 @@ installed and set.
 import json
 import os
 import pwd
+import re
 import signal
 import subprocess
 import time
@@ -26,6 +27,7 @@ VARIABLES = tuple(
     name + suffix for suffix in ("", "_URL") for name in ("MACHINEFEATURES", "JOBFEATURES", "JOBSTATUS")
 )
 MAX_CHARACTERS = 100000  # of a variable; the kernel allows 131072 bytes
+MAX_TOLD_CHARACTERS = 65536  # of one that the daemon is told
 MAX_EXPORTS_BYTES = 4096
 
 
@@ -75,11 +77,59 @@ def uid_of(user):
         return None
 
 
+def hand_over(action, job_id, told, settings):
+    """Have the exporter's daemon do it; False where there is none, or none any more.
+
+    A file with fields that NUL ends tells it; it is gone when that is done.
+    """
+    root = str(settings["features_root"])
+    intake, name = os.path.join(root, "intake"), directory_name(job_id)
+    request = os.path.join(intake, name + "." + action)
+    fields = ["jobfeatures 1", action, "pbs", "PBS_JOBID=" + job_id]
+    fields += [
+        variable + "=" + value for variable, value in told.items() if len(value) <= MAX_TOLD_CHARACTERS
+    ]
+    try:
+        if "/" in name or os.lstat(intake).st_uid != os.geteuid() or not is_alive(intake):
+            return False
+        with open(request, "wb") as file:
+            file.write("".join(each + "\0" for each in [*fields, "end"]).encode("utf-8", "surrogateescape"))
+        pause, end = 0.002, time.monotonic() + float(settings["timeout_secs"])
+        while os.path.exists(request):
+            if not is_alive(intake):
+                return False
+            if time.monotonic() > end:
+                leave_failure(action, settings, "daemon")
+                log("job " + job_id + ": " + action + " is left to the daemon, which has not done it in time")
+                return True
+            time.sleep(pause)
+            pause = min(0.1, 2 * pause)
+    except (OSError, ValueError):
+        return False
+    if action == "publish" and not os.path.isdir(os.path.join(root, "jobfeatures", name)):
+        log("job " + job_id + ": the daemon could not publish its features: see the daemon's log")
+    return True
+
+
+def is_alive(intake):
+    """Tell whether the daemon takes requests: it has promised so for a time to come, and lives."""
+    with open(os.path.join(intake, "alive")) as file:
+        until, pid = file.read(64).split()
+    return int(until) > time.time() and os.path.isdir(f"/proc/{int(pid)}")
+
+
+def directory_name(job_id):
+    """Return how the folder of a job's features is called."""
+    return "pbs-" + job_id.partition(".")[0].replace("[", "%5B").replace("]", "%5D")
+
+
 def run(action, job_id, told, settings):
     """Run the command and wait for it, but not for long; what it says goes into pbs_mom's log."""
+    if hand_over(action, job_id, told, settings):
+        return
     command = settings["command"] or next((name for name in COMMANDS if os.access(name, os.X_OK)), None)
     if command is None:
-        leave_failure(action, settings)
+        leave_failure(action, settings, "command")
         raise RuntimeError("no command jobfeatures")
     environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
     environment.update({name: str(value) for name, value in settings["environment"].items()})
@@ -87,7 +137,7 @@ def run(action, job_id, told, settings):
     environment["PBS_JOBID"] = job_id
     try:
         process = subprocess.Popen(
-            [command, action, "--batch", "pbs"],
+            [command, action, "--batch", "pbs", "--strict"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -95,44 +145,52 @@ def run(action, job_id, told, settings):
             start_new_session=True,
         )
     except OSError:
-        leave_failure(action, settings)
+        leave_failure(action, settings, "command")
         raise
     try:
         _, said = process.communicate(timeout=float(settings["timeout_secs"]))
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)  # it is not waited for: the kernel may hold it
-        leave_failure(action, settings)
+        leave_failure(action, settings, "timeout")
         raise RuntimeError(f"{action} took longer than {settings['timeout_secs']} s") from None
     said = said.decode("utf-8", "replace").strip()[:1000]
+    reasons = re.findall(" reason=([a-z]+)", said)
+    for reason in reasons:
+        leave_failure(action, settings, reason)
     if process.returncode:
         log(f"job {job_id}: {action} failed ({process.returncode}): {printable(said)}")
-        leave_failure(action, settings)
+        if not reasons:
+            leave_failure(action, settings, "other")
     elif said:
-        log(f"job {job_id}: {printable(said)}", pbs.LOG_DEBUG)
+        log(f"job {job_id}: {printable(said)}", pbs.LOG_WARNING if reasons else pbs.LOG_DEBUG)
 
 
-def leave_failure(action, settings):
+def leave_failure(action, settings, reason):
     """Leave a byte for the daemon, which shows how many there are, where it keeps a folder for them."""
     folder = os.path.join(str(settings["features_root"]), "failures")
     try:
         if os.stat(folder).st_uid == os.geteuid():
-            with open(os.path.join(folder, action), "ab") as file:
+            known = os.path.exists(os.path.join(folder, action + "." + reason))
+            with open(os.path.join(folder, action + "." + (reason if known else "other")), "ab") as file:
                 file.write(b".")
     except OSError:
         pass  # the log has it
 
 
 def read_exports(job_id, settings):
-    """Return the variables that were prepared for a job, by name."""
-    name = "pbs-" + job_id.partition(".")[0].replace("[", "%5B").replace("]", "%5D")
-    if "/" in name:
+    """Return the variables that were prepared for a job, by name; else where its features are to be."""
+    name = directory_name(job_id)
+    if not re.match(r"pbs-[0-9]+(%5B[0-9]+%5D)?\Z", name):
         return {}
     found = {}
     try:
         with open(os.path.join(settings["features_root"], "exports", name), "rb") as file:
             lines = file.read(MAX_EXPORTS_BYTES).decode("ascii", "replace").split("\n")
-    except FileNotFoundError:
-        return found  # nothing was published: the job runs all the same
+    except OSError:
+        root = str(settings["features_root"])
+        places = {"MACHINEFEATURES": "machinefeatures", "JOBFEATURES": "jobfeatures/" + name}
+        places["JOBSTATUS"] = "jobstatus/" + name
+        return {variable: os.path.join(root, place) for variable, place in places.items()}
     for line in lines:
         variable, equals, value = line.partition("=")
         variable = variable.partition(" ")[2] if variable.startswith("export ") else ""

@@ -18,6 +18,14 @@ make_user() {
       --shell /usr/sbin/nologin --comment jobfeatures-exporter jobfeatures || true
 }
 
+# What was there before the first installation is not ours to take away. In /run: a start of the machine forgets both.
+found=/run/jobfeatures-exporter.found
+
+# note_folders: before make_folders, of a first installation
+note_folders() {
+  if [ -d /run/jobfeatures ]; then : >"$found" || true; fi
+}
+
 # make_folders: what is otherwise made when the machine starts
 make_folders() {
   if has systemd-tmpfiles && systemd-tmpfiles --create jobfeatures-exporter.conf >/dev/null 2>&1; then
@@ -55,5 +63,9 @@ forget_jobs() {
     # shellcheck disable=SC2086  # several words
     systemctl reset-failed $units 2>/dev/null || true
   fi
-  if [ -d /run/jobfeatures ] && ! [ -L /run/jobfeatures ]; then rm -rf /run/jobfeatures || true; fi
+  if [ -e "$found" ]; then
+    rm -f "$found" || true
+  elif [ -d /run/jobfeatures ] && ! [ -L /run/jobfeatures ]; then
+    rm -rf /run/jobfeatures || true
+  fi
 }

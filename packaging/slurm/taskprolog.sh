@@ -1,13 +1,15 @@
 #!/bin/bash -p
 # Slurm TaskProlog: tells a task where the features of its job are.
 # slurmstepd runs it as the job's user before each task, and takes lines "export NAME=value"
-# on its standard output into the task's environment. The Prolog has prepared the lines;
-# nothing is started here, since this runs as often as there are tasks.
+# on its standard output into the task's environment. The Prolog has prepared the lines; where it has
+# not, because it came too late or could not, a task is told where its features are to be.
+# Nothing is started here, since this runs as often as there are tasks.
 LC_ALL=C
 case ${SLURM_JOB_ID:-} in
 '' | *[!0-9]*) exit 0 ;;
 esac
-exports=${JOBFEATURES_FEATURES_ROOT:-/run/jobfeatures}/exports/slurm-$SLURM_JOB_ID
+root=${JOBFEATURES_FEATURES_ROOT:-/run/jobfeatures}
+exports=$root/exports/slurm-$SLURM_JOB_ID
 if [ -f "$exports" ] && [ -r "$exports" ]; then
   lines=0
   while [ "$lines" -lt 16 ] && { IFS= read -r line || [ -n "$line" ]; }; do
@@ -18,5 +20,8 @@ if [ -f "$exports" ] && [ -r "$exports" ]; then
       'export MACHINEFEATURES_URL='* | 'export JOBFEATURES_URL='* | 'export JOBSTATUS_URL='*) printf '%s\n' "$line" ;;
     esac
   done 2>/dev/null <"$exports"
+else
+  printf '%s\n' "export MACHINEFEATURES=$root/machinefeatures" \
+    "export JOBFEATURES=$root/jobfeatures/slurm-$SLURM_JOB_ID" "export JOBSTATUS=$root/jobstatus/slurm-$SLURM_JOB_ID"
 fi
 exit 0

@@ -1,6 +1,7 @@
 # shellcheck shell=sh
 # Tells a Torque job where its features are: for /etc/profile.d, read by the login shell in which
-# pbs_mom runs a job's script. The prologue has prepared the lines; nothing is started here.
+# pbs_mom runs a job's script. The prologue has prepared the lines; where it has not, the job is told
+# where its features are to be. Nothing is started here.
 if [ -n "${PBS_JOBID:-}" ] && [ -n "${PBS_ENVIRONMENT:-}" ]; then
   _jobfeatures=${PBS_JOBID%%.*}
   case $_jobfeatures in
@@ -10,8 +11,8 @@ if [ -n "${PBS_JOBID:-}" ] && [ -n "${PBS_ENVIRONMENT:-}" ]; then
   case $_jobfeatures in
   */* | '') ;;
   *)
-    _jobfeatures=${JOBFEATURES_FEATURES_ROOT:-/run/jobfeatures}/exports/torque-$_jobfeatures
-    if [ -f "$_jobfeatures" ] && [ -r "$_jobfeatures" ]; then
+    _root=${JOBFEATURES_FEATURES_ROOT:-/run/jobfeatures}
+    if [ -f "$_root/exports/torque-$_jobfeatures" ] && [ -r "$_root/exports/torque-$_jobfeatures" ]; then
       while IFS= read -r _line || [ -n "$_line" ]; do
         case $_line in
         *[[:cntrl:]]*) ;;
@@ -20,10 +21,13 @@ if [ -n "${PBS_JOBID:-}" ] && [ -n "${PBS_ENVIRONMENT:-}" ]; then
           export "${_line#export }"
           ;;
         esac
-      done <"$_jobfeatures"
+      done <"$_root/exports/torque-$_jobfeatures"
       unset _line
+    elif [ "${_jobfeatures#*[!0-9%BD-]}" = "$_jobfeatures" ]; then
+      export MACHINEFEATURES="$_root/machinefeatures" JOBFEATURES="$_root/jobfeatures/torque-$_jobfeatures"
+      export JOBSTATUS="$_root/jobstatus/torque-$_jobfeatures"
     fi
     ;;
   esac
-  unset _jobfeatures
+  unset _jobfeatures _root
 fi

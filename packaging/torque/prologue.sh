@@ -21,6 +21,7 @@ case ${0##*/} in
 esac
 export PBS_JOBID=${1-}
 hook_job=${PBS_JOBID:-?}
+hook_id=${PBS_JOBID%%.*}
 if [ "$action" = publish ]; then # arguments: "Prologue and epilogue scripts" in the administrator's guide
   export TORQUE_USER=${2-} TORQUE_JOB_NAME=${4-} TORQUE_LIMITS=${5-} TORQUE_QUEUE=${6-} TORQUE_ACCOUNT=${7-}
   printf -v TORQUE_START '%(%s)T' -1
@@ -29,5 +30,6 @@ if [ "$action" = publish ]; then # arguments: "Prologue and epilogue scripts" in
   export TORQUE_START TORQUE_UID
 fi
 hook_settings "${JOBFEATURES_SETTINGS:-/etc/default/jobfeatures}"
-hook_run "$action" torque
+hook_do "$action" torque PBS_JOBID TORQUE_USER TORQUE_UID TORQUE_JOB_NAME TORQUE_LIMITS TORQUE_QUEUE \
+  TORQUE_ACCOUNT TORQUE_START
 exit 0

@@ -11,6 +11,12 @@ publish, asks         the same where only the controller knows the limits; a she
 scontrol's stand-in   that script alone
 remove                its removal
 
+A prolog as slurmd runs it, packaging/slurm/prolog.sh, medians of CPU time with all that it starts:
+
+by the command        no daemon: the script runs `jobfeatures publish`
+by the daemon         the script hands the job over; beside it what the daemon's process for hooks spends on it
+epilog, by either     the same for its end
+
 The daemon, with `--jobs` jobs:
 
 plain files           the same files by open() and write(): no staging, no rename, no checks
@@ -32,6 +38,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import venv
 from collections.abc import Callable
@@ -143,6 +150,62 @@ def bench_hook(rounds: int, folder: str) -> None:
         print(f"    {own / 1e3:6.2f} ms  {name}")
 
 
+def cpu_secs(pid: int) -> float:
+    """Return the CPU time that a process has used, to a clock tick."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def bench_prolog(rounds: int, folder: str) -> None:
+    """Compare the prolog by the command with the prolog by the daemon, in turn."""
+    from exporter.config import ExporterConfig
+    from exporter.hookrequests import HookServer
+
+    command = Path(folder) / "jobfeatures"
+    command.write_text(f'#!/bin/sh\nexec {folder}/venv/bin/python -m jobfeatures "$@"\n')
+    command.chmod(0o755)
+    settings = Path(folder) / "settings"
+    settings.write_text(f"JOBFEATURES_COMMAND={command}\nJOBFEATURES_HOOK_TIMEOUT=20\n")
+    settings.chmod(0o644)
+    roots = {"by the command": f"{folder}/alone", "by the daemon": f"{folder}/served"}
+    tree = FeatureTree(roots["by the daemon"])
+    tree.prepare()
+    server = HookServer(tree, ExporterConfig(features_root=tree.root), lambda _systems: None)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    alive = Path(tree.intake_path, "alive")
+    while not alive.exists():
+        time.sleep(0.01)
+    pid = int(alive.read_text().split()[1])
+    environment = {**hook_environment(folder), "JOBFEATURES_SETTINGS": str(settings)}
+    spent: dict[tuple[str, str], list[float]] = {}
+    took: dict[tuple[str, str], list[float]] = {}
+    served_secs = 0.0
+    try:
+        for number in range(rounds + 1):
+            for way, root in roots.items():
+                for context in ("prolog", "epilog"):
+                    environment["SLURM_SCRIPT_CONTEXT"] = f"{context}_slurmd"
+                    environment["JOBFEATURES_FEATURES_ROOT"] = root
+                    before, served = os.times(), cpu_secs(pid)
+                    secs = run_secs([str(ROOT / "packaging/slurm/prolog.sh")], environment)
+                    after = os.times()
+                    if number:
+                        cpu = after.children_user + after.children_system
+                        cpu -= before.children_user + before.children_system
+                        spent.setdefault((context, way), []).append(cpu)
+                        took.setdefault((context, way), []).append(secs)
+                        served_secs += cpu_secs(pid) - served
+    finally:
+        server.stop()
+        thread.join()
+    print(f"hook script, {rounds} rounds             mean CPU ms   median ms")
+    for (context, way), values in spent.items():  # the kernel counts in ticks: only a mean says something
+        median = statistics.median(took[context, way])
+        print(f"  {context + ', ' + way:28} {statistics.mean(values) * 1e3:13.1f}  {median * 1e3:10.1f}")
+    print(f"  the daemon, for both of a job {served_secs / rounds * 1e3:12.1f}")
+
+
 def make_jobs(count: int) -> dict[JobKey, Job]:
     limits = Limits(wall_secs=420, cpu_secs=840, memory_bytes=2**31, scratch_bytes=10**10)
     keys = [JobKey("slurm", str(number)) for number in range(1, count + 1)]
@@ -224,6 +287,7 @@ def main() -> None:
     folder = tempfile.mkdtemp(prefix="bench-publish-", dir=arguments.folder)
     try:
         bench_hook(arguments.rounds, folder)
+        bench_prolog(arguments.rounds, folder)
         bench_daemon(arguments.jobs, max(3, arguments.rounds // 8), folder)
     finally:
         with contextlib.suppress(OSError):

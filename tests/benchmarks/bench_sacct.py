@@ -77,14 +77,9 @@ def split(path: str) -> int:
         return sum(len(line.split("|")) == 25 for line in stream)
 
 
-def jobs(path: str) -> int:
-    with reading(path) as stream:
-        return sum(1 for _ in SacctReader(bounded_lines(stream), zone=UTC))
-
-
 def steps(path: str) -> int:
     with reading(path) as stream:
-        return sum(1 for _ in SacctReader(bounded_lines(stream), zone=UTC, with_steps=True))
+        return sum(1 for _ in SacctReader(bounded_lines(stream), zone=UTC))
 
 
 def records(path: str) -> int:
@@ -92,7 +87,7 @@ def records(path: str) -> int:
         return sum(1 for _ in read_records(bounded_lines(stream), source=path, zone=UTC))
 
 
-WAYS: dict[str, Callable[[str], int]] = {"split": split, "jobs": jobs, "steps": steps, "records": records}
+WAYS: dict[str, Callable[[str], int]] = {"split": split, "steps": steps, "records": records}
 
 
 def one(way: str, path: str) -> None:

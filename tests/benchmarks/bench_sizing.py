@@ -56,6 +56,7 @@ from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.features.machine import Machine
 from jobfeatures.model import Job, JobKey, JobState, JobTable, Limits
 from jobfeatures.publish.publisher import PublisherStatus
+from jobfeatures.publish.reasons import pairs
 from tests.labs.monitoring.lab import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -126,7 +127,7 @@ class Node:
         table = JobTable(source="slurm", taken_at_secs=now - 15.0, jobs=dict(self.jobs), complete=True)
         return Context(
             now_secs=float(now), snapshot=snapshot, jobs=dict(self.jobs), ended=dict(self.ended),
-            machine=Machine(total_cpus=CPUS), publisher=PublisherStatus(len(self.jobs), 0, {"publish": 0, "remove": 0}),
+            machine=Machine(total_cpus=CPUS), publisher=PublisherStatus(len(self.jobs), 0, dict.fromkeys(pairs(), 0)),
             sources=(KeeperStatus("slurm", table=table),), node_name=self.name,
         )  # fmt: skip
 

@@ -43,6 +43,9 @@ class Shown:
 
     is_ready = True
 
+    def problems(self):
+        return []
+
     def __init__(self, series: int) -> None:
         self.page = b"".join(
             b'batch_job_cpu_seconds_total{batch_system="slurm",job_id="%d",mode="user"} 12345.67\n' % number

@@ -5,11 +5,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
-markdown_it = pytest.importorskip(
-    "markdown_it", reason="markdown-it-py is not installed: it is in the extra test"
-)
+import markdown_it
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(

@@ -3,7 +3,7 @@
 import functools
 import re
 
-import pytest
+import bashlex
 
 from exporter import cli as exporter_cli
 from exporter.config import ExporterConfig
@@ -11,8 +11,6 @@ from jobfeatures import cli
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.settings import load_config, settings_of
-
-bashlex = pytest.importorskip("bashlex", reason="bashlex is not installed: it is in the extra test")
 
 OURS = {"jobfeatures": cli, "jobfeatures-exporter": exporter_cli}
 PROMPTS = ("$ ", "# ")

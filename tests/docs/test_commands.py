@@ -35,6 +35,7 @@ def complaints(block):
     return [each for each in found if each]
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
 def test_the_shell_can_read_it(block):
     read = subprocess.run(["bash", "-n"], input=lines_of(block), capture_output=True, text=True)

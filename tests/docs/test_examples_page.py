@@ -124,6 +124,7 @@ SERIES = {
 }
 
 
+@pytest.mark.program
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_the_queries_give_what_the_page_says(tmp_path):
     [block] = [each for each in blocks_in(PAGE) if each.language == "promql"]

@@ -17,6 +17,8 @@ import pytest
 from tests.docs.pages import NAMES, Block, blocks_in, text_of
 from tests.docs.shell import lines_of
 
+pytestmark = pytest.mark.program
+
 MARKED = {
     name: found
     for name in NAMES
@@ -86,8 +88,6 @@ def run(page_blocks, folder):
 
 @pytest.mark.parametrize("name", MARKED)
 def test_what_a_page_runs_does_what_it_says(name, tmp_path):
-    if any("jobfeatures schedule" in each.text for each in MARKED[name]):
-        pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
     run(blocks_in(text_of(name), name), tmp_path)
 
 

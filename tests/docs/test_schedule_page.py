@@ -6,10 +6,6 @@ Its pictures are there, and nobody waits for them.
 import re
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
-
 from jobfeatures.joblog import JobRecord
 from jobfeatures.schedule.choosing import REASONS
 from jobfeatures.schedule.document import make_document

@@ -384,7 +384,9 @@ def make_context() -> Context:
         can_postpone_last_job=False,
         priority_factor=1,
     )
-    table = JobTable(source="slurm", jobs=make_jobs(), taken_at_secs=NOW - 30, complete=True)
+    table = JobTable(
+        source="slurm", jobs=make_jobs(), taken_at_secs=NOW - 30, complete=True, clock_ahead_secs=0.0
+    )
     return Context(
         now_secs=NOW,
         snapshot=make_snapshot(),
@@ -396,10 +398,10 @@ def make_context() -> Context:
         status_violations={"unsafe": 3, "lock_timeout": 0},
         sources=(
             KeeperStatus("slurm", table, failures=1, rejected=2),
-            KeeperStatus("spool", None, failures=4, last_error="no such folder"),
+            KeeperStatus("spool", None, failures=4, last_error="no such folder", failing_since_secs=NOW - 90),
         ),
         reload=LastReload(successful=False, success_secs=NOW - 86400),
-        publisher=PublisherStatus(2, 1, {"publish": 3, "remove": 0}),
+        publisher=PublisherStatus(2, 1, {("publish", "enospc"): 3, ("remove", "timeout"): 0}),
         feature_answers={200: 41, 404: 2},
         machine=Machine(total_cpus=2, hs06="20"),
         drains=DrainView(
@@ -417,7 +419,7 @@ def make_context() -> Context:
         kinds=frozenset(Kind),
         sysinfo=make_sysinfo(),
         sinks=(
-            SinkStatus("http", {"sample": 12, "sysinfo": 1}, {"sample": 3}, 1, 0, 2, 1, 4, NOW - 40),
+            SinkStatus("http", {"sample": 12, "sysinfo": 1}, {"sample": 3}, 1, 2, 1, 4, NOW - 40),
             SinkStatus("tree", failed={"sample": 1}),
         ),
         faulty={"sample": 1},

@@ -239,6 +239,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.program
 def test_a_lock_held_for_ever_keeps_the_last_good_set_and_delays_nobody(site, caplog):
     site.start(sample__interval="100ms")
     with StatusWriter(str(site.status("bad"))) as writer:
@@ -360,7 +361,7 @@ def test_a_disk_that_takes_no_bytes_leaves_old_values_and_no_empty_file(site, ca
         site.put("bad", cpus=4)
         site.put("late")
         until(lambda: site.value("batch_features_write_failures_total"))
-        assert site.value("batch_job_allocated_cpus", 'job_id="late"') == 8  # metrics need no disk
+        until(lambda: site.value("batch_job_allocated_cpus", 'job_id="late"') == 8)  # metrics need no disk
     assert os.strerror(code) in caplog.text
     for path in (site.features / "jobfeatures").rglob("*"):
         assert path.is_dir() or path.read_text().strip(), path
@@ -372,10 +373,10 @@ def test_a_disk_that_takes_no_bytes_leaves_old_values_and_no_empty_file(site, ca
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 16 pages where the features will be."""
+    """A file system of 64 pages where the features will be."""
     root = tmp_path / "features"
     root.mkdir()
-    argv = ["mount", "-t", "tmpfs", "-o", "size=64k,mode=755", "none", str(root)]
+    argv = ["mount", "-t", "tmpfs", "-o", "size=256k,mode=755", "none", str(root)]
     if os.geteuid() != 0 or subprocess.run(argv, capture_output=True).returncode != 0:
         pytest.skip("no right to mount; the variant above needs none")
     yield root

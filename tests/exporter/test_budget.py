@@ -303,7 +303,7 @@ def test_asking_twice_for_the_same_changes_nothing(first, second, max_series):
     assert pages(families(second, memory=second), second, look=7.0) == once
 
 
-@settings(max_examples=150, stateful_step_count=25)
+@settings(stateful_step_count=25)
 class NothingEverFalls(RuleBasedStateMachine):
     """Jobs begin, work, change their weight and end; pages are asked for at any time."""
 

@@ -85,6 +85,7 @@ def test_help_is_everywhere(arguments, capsys):
     assert "usage:" in capsys.readouterr().out
 
 
+@pytest.mark.program
 def test_the_command_also_runs_as_a_module():
     done = subprocess.run(
         [sys.executable, "-m", "exporter", "--version"], capture_output=True, text=True, check=True

@@ -98,7 +98,7 @@ def test_an_ended_job_is_shown_with_its_last_values_and_is_no_running_job(make_d
     assert any(line.startswith("batch_job_info{") for line in told)
     assert any(line.startswith("batch_job_state{") and 'state="COMPLETED"' in line for line in told)
     assert not any("remaining" in line or "waste" in line for line in told)
-    assert KEY not in daemon._seen_jobs()
+    assert KEY not in daemon._knowledge.seen(daemon._snapshot)
 
 
 def test_a_job_has_one_more_look_when_its_end_is_told(make_daemon, spool):
@@ -282,5 +282,24 @@ def test_the_machine_is_read_where_the_settings_say(tmp_path):
         "features.root": str(tmp_path / "features"),
     }
     daemon = Daemon(load_config(ExporterConfig, flags=flags, environ={}, file=str(file)))
-    assert daemon._machine.hs06 == "171.04"
-    assert daemon._machine.physical_cores == 1
+    assert daemon.known().machine.hs06 == "171.04"
+    assert daemon.known().machine.physical_cores == 1
+
+
+def test_a_features_tree_that_cannot_be_read_costs_no_job_its_metrics(make_daemon, spool, tmp_path, caplog):
+    daemon = make_daemon()
+    daemon.start()
+    until(lambda: daemon.is_ready)
+    jobs = tmp_path / "features/jobfeatures"
+    until(jobs.is_dir)
+    jobs.rename(tmp_path / "away")
+    jobs.write_text("listing this fails, with root's rights too\n")
+    spool(document())
+    until(lambda: 'job_id="j.1"' in text_of(daemon))
+    assert 'batch_exporter_source_up{source="spool"} 1' in text_of(daemon)
+    assert 'batch_exporter_source_up{source="hooks"} 1' in text_of(daemon)
+    until(lambda: "batch_features_write_failures_total 0\n" not in text_of(daemon))
+    assert not [record for record in caplog.records if record.exc_info]
+    jobs.unlink()
+    daemon._publish_wanted.set()
+    until((jobs / "spool-j.1").is_dir)

@@ -11,6 +11,8 @@ import urllib.request
 import psutil
 import pytest
 
+pytestmark = pytest.mark.program
+
 
 def until(condition, timeout_secs=30.0):
     deadline = time.monotonic() + timeout_secs

@@ -12,6 +12,8 @@ from exporter.daemon import Daemon
 from jobfeatures.model import JobKey, JobState
 from jobfeatures.settings import load_config
 
+pytestmark = pytest.mark.program
+
 ROOT = Path(__file__).parents[2]
 WRAPPER = ROOT / "packaging" / "htcondor" / "jobwrapper.sh"
 ADS = ROOT / "tests" / "fixtures" / "htcondor"

@@ -19,6 +19,8 @@ from jobfeatures.client import Features
 from jobfeatures.formats.sss.write import format_job
 from jobfeatures.model import Job, JobKey, JobState, Limits
 
+pytestmark = pytest.mark.program
+
 KEY = JobKey("spool", "pilot.1")
 
 

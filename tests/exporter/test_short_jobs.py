@@ -14,6 +14,8 @@ from exporter.daemon import Daemon
 from jobfeatures.model import JobKey
 from jobfeatures.settings import load_config
 
+pytestmark = pytest.mark.program
+
 KEY = JobKey("slurm", "7")
 BUSY = "import time; until = time.process_time() + 0.3\nwhile time.process_time() < until: pass"
 

@@ -19,6 +19,8 @@ from jobfeatures.errors import ConfigurationError
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.settings import load_config
 
+pytestmark = pytest.mark.program
+
 CLUSTER = "hpc.example.org"
 QUIET = ["--node.name", "n1", "--batch.sources", "", "--gpu.drivers", "none"]
 

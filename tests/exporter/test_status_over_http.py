@@ -10,7 +10,10 @@ import urllib.request
 
 import pytest
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a job its token")
+pytestmark = [
+    pytest.mark.program,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a job its token"),
+]
 
 
 def free_address():

@@ -4,15 +4,12 @@ import json
 import re
 from pathlib import Path
 
+import promql_parser as promql
 import pytest
 
 from exporter import budget, collectors, profiles
 from exporter.exposition import Metric
 from grafana.generate import DASHBOARDS, files
-
-promql = pytest.importorskip(
-    "promql_parser", reason="promql-parser is not installed: it is in the extra test"
-)
 
 BOARDS = {
     path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(DASHBOARDS.glob("*.json"))
@@ -283,7 +280,6 @@ def test_the_folder_that_is_provisioned_is_the_one_of_the_docs():
 
 
 def test_nothing_is_lost_on_a_round_trip_through_grafanas_own_library():
-    pytest.importorskip("grafana_foundation_sdk", reason="grafana-foundation-sdk is in the extra grafana")
     from grafana_foundation_sdk.cog.encoder import JSONEncoder
     from grafana_foundation_sdk.cog.plugins import register_default_plugins
     from grafana_foundation_sdk.models.dashboard import Dashboard

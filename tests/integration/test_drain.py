@@ -198,5 +198,6 @@ def test_the_plan_and_the_victims_of_a_running_node(slurm, slurm_exporter, until
     assert 200 < node["choices"][1]["after_secs"] <= 300
     done = call("victims", "--cores", "2", "--format", "json")
     assert done.returncode == 0, done.stderr
-    [victim] = json.loads(done.stdout)["jobs"]
+    [node] = json.loads(done.stdout)["nodes"]
+    [victim] = node["jobs"]
     assert (victim["job_id"], victim["user"], victim["cores"], victim["needed"]) == (job_id, "alice", 2, True)

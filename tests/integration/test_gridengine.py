@@ -358,7 +358,7 @@ def test_the_end_of_a_job_is_told_by_accounting(gridengine, until):
         return found and found[0]
 
     found = until(record)
-    assert (found.state, found.exit_code, found.name, found.user) == ("FAILED", 3, "fails", "alice")
+    assert (found.state.value, found.exit_status, found.name, found.user) == ("FAILED", 3, "fails", "alice")
     assert found.end_secs >= found.start_secs >= before - 1
     job = cluster.poll_queue().jobs[JobKey("gridengine", number)]
     assert (job.state, job.end_secs) == (JobState.FAILED, found.end_secs)

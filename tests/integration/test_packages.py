@@ -198,6 +198,17 @@ def test_an_rpm_is_installed_upgraded_and_removed(packages, debian, tmp_path):
     assert changed(before, debian.files()) - {"root/.rpmdb"} == ACCOUNTS | {ETC, f"{ETC}/config.toml.rpmsave"}
 
 
+@pytest.mark.parametrize("kind", ["deb", "rpm"])
+def test_every_command_of_a_package_works_or_names_the_extra_it_needs(packages, debian, kind):
+    if kind == "deb":
+        debian.run("dpkg", "-i", debian.bring(packages.deb))
+    else:
+        subprocess.run(
+            ["rpm", "--root", debian.root, "--nodeps", "-U", packages.rpm], check=True, timeout=120
+        )
+    debian.run("python3.11", debian.bring(ROOT / "tests/packaging/installed.py"), "/usr/bin")
+
+
 def older_rpm(packages, tmp_path: Path) -> Path:
     """Wrap the files of the .deb as an older version, with a file that is no more."""
     tree = tmp_path / "tree"

@@ -49,7 +49,7 @@ class ProtectedLab(Lab):
         """Return the example with this machine's names, and with names found that no DNS knows."""
         text = EXAMPLE.read_text()
         for theirs, ours in (
-            ("controller.example.org:9820", self.exporters["controller"]),
+            ("controller.example.org:9819", self.exporters["controller"]),
             ("/etc/prometheus/batch-ca.crt", str(self.web / "ca.pem")),
             ("/etc/prometheus/batch-password", str(self.web / "password")),
             ("/opt/jobfeatures-exporter/share/grafana/rules", str(ROOT / "grafana/rules")),

@@ -173,6 +173,19 @@ def test_a_hostile_job_name_does_not_reach_other_labels(slurm, slurm_exporter, u
     assert (slurm.features / f"jobfeatures/slurm-{bad}").is_dir()
 
 
+@pytest.mark.parametrize("name", ["JobId=99 JobState=FAILED NumCPUs=7", "x JobState=COMPLETED"])
+def test_a_name_that_imitates_fields_costs_its_job_nothing(slurm, slurm_exporter, until, name):
+    job_id = slurm.submit("sleep 30", "--mem=50", "-t", "9", "-J", name, user="bob")
+    slurm.wait(job_id, "RUNNING")
+    folder = slurm.features / f"jobfeatures/slurm-{job_id}"
+    until((folder / "wall_limit_secs").exists)
+    until(lambda: slurm_exporter.info(job_id).get("user") == "bob")
+    assert (folder / "wall_limit_secs").read_text() == "540\n"
+    assert (folder / "max_rss_bytes").read_text() == f"{50 * 2**20}\n"
+    assert slurm_exporter.info(job_id)["name"] == name
+    assert slurm_exporter.info(job_id)["account"] == "atlas"
+
+
 def test_published_directories_belong_to_root_and_only_jobstatus_to_the_user(slurm, until):
     job_id = slurm.submit("sleep 20", "--mem=50", user="bob")
     slurm.wait(job_id, "RUNNING")
@@ -271,7 +284,8 @@ def test_a_job_reads_its_features_from_an_address_where_its_site_says_so(slurm, 
         "w = u.Request(os.environ['JOBSTATUS'] + '/used_CPU', data=b'1', method='PUT'); u.urlopen(w);"
         "print('form=' + os.environ['JOBFEATURES'].split(':')[0])"
     )
-    script = f'/usr/bin/python3 -c "{read}" || env | grep FEATURES\necho done=1\nsleep 10'
+    # The limit has to be asked for, and comes with the daemon's answer.
+    script = f'for i in $(seq 60); do /usr/bin/python3 -c "{read}" && break; sleep 0.5; done\necho done=1\nsleep 10'
     job_id = slurm.submit(script, "-t", "7", "--mem=100", output=output)
     slurm.wait(job_id, "RUNNING")
     told = until(lambda: output.exists() and "done=1" in output.read_text() and values_of(output))
@@ -283,3 +297,33 @@ def test_a_job_reads_its_features_from_an_address_where_its_site_says_so(slurm, 
     lines = slurm.features / f"exports/slurm-{job_id}"
     assert stat.S_IMODE(lines.stat().st_mode) == 0o400
     assert lines.stat().st_uid == 6001
+
+
+HOG = """
+import time
+time.sleep({secs})
+taken = []
+while True:
+    taken.append(bytearray(2**22))
+    time.sleep(0.005)
+"""
+
+
+@pytest.mark.parametrize("secs", [0.3, 1.5])
+def test_a_short_job_that_is_killed_for_want_of_memory_shows_its_kill_and_its_peak(
+    slurm, slurm_exporter, until, secs
+):
+    script = f"/usr/bin/python3 - <<'END'\n{HOG.format(secs=secs)}\nEND\n"
+    job_id = slurm.submit(script, "-n1", "-t", "7", "--mem=64", "-J", "hog")
+    slurm.wait(job_id, "OUT_OF_MEMORY")
+    job = f'batch_system="slurm",job_id="{job_id}"}} '
+
+    def page():  # an ended job may be in one scrape only
+        text = slurm_exporter.get()
+        return text if f"batch_job_oom_kills_total{{{job}" in text else None
+
+    told = {
+        line.partition(job)[0]: line.partition(job)[2] for line in until(page).splitlines() if job in line
+    }
+    assert int(told["batch_job_oom_kills_total{"]) >= 1
+    assert 0.9 * 64 * 2**20 <= int(told["batch_job_memory_peak_bytes{"]) <= 64 * 2**20

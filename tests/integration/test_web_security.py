@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
+from tests.certificates import make_extensions
+
 BIN = Path(sys.executable).parent
 PASSWORD = "s3cret: with a colon"
 DAY = datetime.timedelta(days=1)
@@ -30,12 +32,7 @@ def make_certificate(folder, name, signer=None, *, ca=False, serial=None):
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     issuer, signing = signer or (subject, key)
     now = datetime.datetime.now(datetime.UTC)
-    extension = (
-        x509.BasicConstraints(ca=True, path_length=None)
-        if ca
-        else x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.DNSName(f"{name}.example")])
-    )
-    certificate = (
+    builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
@@ -43,9 +40,13 @@ def make_certificate(folder, name, signer=None, *, ca=False, serial=None):
         .serial_number(serial or x509.random_serial_number())
         .not_valid_before(now - DAY)
         .not_valid_after(now + DAY)
-        .add_extension(extension, critical=ca)
-        .sign(signing, hashes.SHA256())
     )
+    if not ca:
+        names = [x509.DNSName("localhost"), x509.DNSName(f"{name}.example")]
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    for extension, critical in make_extensions(key.public_key(), signing.public_key(), is_authority=ca):
+        builder = builder.add_extension(extension, critical=critical)
+    certificate = builder.sign(signing, hashes.SHA256())
     (folder / f"{name}.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     (folder / f"{name}.key").write_bytes(
         key.private_bytes(

@@ -14,11 +14,15 @@ MIB = st.integers(1, 10**6).map(lambda count: count * 2**20)
 FINISHED = st.sampled_from([state for state in JobState if state.is_finished])
 FIELDS = {
     **dict.fromkeys(
-        ("name", "user", "group", "account", "queue", "partition", "executable", "reservation"), WORDS
+        ("name", "user", "group", "account", "queue", "partition", "executable", "reservation", "qos", "cluster"),
+        WORDS,
     ),
     **dict.fromkeys(("uid", "gid", "priority"), st.integers(0, 10**6)),
     **dict.fromkeys(("submit_secs", "eligible_secs", "start_secs", "end_secs"), TIMES),
-    **dict.fromkeys(("suspended_secs", "think_secs", "used_cpu_secs"), COUNTS),
+    **dict.fromkeys(("suspended_secs", "think_secs", "used_cpu_secs", "run_secs"), COUNTS),
+    **dict.fromkeys(("user_cpu_secs", "system_cpu_secs", "energy_joules"), COUNTS),
+    "is_interactive": st.booleans(),
+    "more": st.just((("distribution", "block"), ("max_virtual_bytes", 2**20))),
     **dict.fromkeys(("restarts", "exit_status"), st.integers(0, 100)),
     "exit_signal": st.integers(1, 31),
     **dict.fromkeys(

@@ -2,11 +2,13 @@ import ast
 import contextlib
 import http.server
 import os
+import shutil
 import socket
 import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -63,19 +65,67 @@ def fill(directory: Path, **values: object) -> None:
 # --- the file itself -------------------------------------------------------------------
 
 
+def pythons() -> list[str]:
+    """Return an interpreter of each version that is here: on the path, or in pyenv's folder."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    found = {}
+    for minor in range(6, 30):
+        path = shutil.which(f"python3.{minor}")
+        inside = sorted(pyenv.glob(f"versions/3.{minor}.*/bin/python3.{minor}"))
+        if inside or (path and "/shims/" not in path):
+            found[minor] = str(inside[-1]) if inside else str(path)
+    found[sys.version_info.minor] = sys.executable
+    return [found[minor] for minor in sorted(found)]
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("python", pythons(), ids=lambda path: Path(path).name)
+def test_it_works_on_every_python_that_is_here(python: str, tmp_path: Path) -> None:
+    (tmp_path / "client.py").write_text(SOURCE, encoding="utf-8")
+    cases = Path(__file__).with_name("clientcases.py")
+    done = subprocess.run([python, "-I", "-B", str(cases), str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Ran 5 tests" in done.stderr
+
+
+def test_its_types_name_what_it_has() -> None:
+    tree = ast.parse(Path(client.__file__).with_suffix(".pyi").read_text())
+    code = ast.parse(SOURCE)
+
+    def public(tree: ast.AST) -> dict[str, list[str]]:
+        found = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                for each in node.body:
+                    if isinstance(each, ast.FunctionDef) and (
+                        each.name[:1] != "_" or each.name == "__init__"
+                    ):
+                        names = [arg.arg for arg in each.args.args] + [
+                            each.args.kwarg.arg if each.args.kwarg else ""
+                        ]
+                        found[f"{node.name}.{each.name}"] = names
+        return found
+
+    assert public(tree) == public(code)
+
+
 def test_the_file_stands_alone_and_is_understood_by_old_interpreters() -> None:
-    tree = ast.parse(SOURCE, feature_version=(3, 8))
+    tree = ast.parse(SOURCE, feature_version=(3, 6))
     imported = set()
     for node in ast.walk(tree):
+        assert not isinstance(node, ast.AnnAssign)
         if isinstance(node, ast.Import):
             imported |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0
             imported.add(node.module)
     assert {str(name).split(".")[0] for name in imported} <= sys.stdlib_module_names
-    assert not any(str(name).startswith(("jobfeatures", "exporter", "argparse")) for name in imported)
+    assert not any(
+        str(name).startswith(("jobfeatures", "exporter", "argparse", "__future__")) for name in imported
+    )
 
 
+@pytest.mark.program
 def test_nothing_heavy_is_imported_before_an_address_is_met(tmp_path: Path) -> None:
     copy = tmp_path / "copied.py"
     copy.write_text(SOURCE)
@@ -119,7 +169,8 @@ def test_variables_may_be_unset_or_empty(job: Path) -> None:
     features = Features.from_environment({"JOBFEATURES": f"{job}/", "MACHINEFEATURES": ""})
     assert features.get("job", "allocated_cpu") == "4"
     assert features.get("machine", "total_cpu") is None
-    assert Features.from_environment({}).find("total_cpu") is None
+    with pytest.raises(FeaturesUnreachableError, match="neither"):
+        Features.from_environment({}).find("total_cpu")
 
 
 def test_the_environment_is_read_when_asked(monkeypatch: pytest.MonkeyPatch, job: Path) -> None:
@@ -184,7 +235,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         name = self.path.rsplit("/", 1)[-1]
-        if name == "wall_limit_secs":
+        if self.path == "/job/":
+            self.reply(200, b"wall_limit_secs\n")
+        elif name == "wall_limit_secs":
             self.reply(200, b"3600\n")
         elif name == "moved":
             self.reply(302, b"", Location="wall_limit_secs")
@@ -233,6 +286,11 @@ def test_values_come_over_http(address: str, monkeypatch: pytest.MonkeyPatch) ->
         assert features.get("job", "cpu_limit_secs") is None
     assert features.get("job", "moved") == "3600"
     assert features.get("job", "unsized") == "5"
+
+
+def test_an_expired_token_is_not_a_missing_key(address: str) -> None:
+    with pytest.raises(FeaturesUnreachableError, match="token may have expired"):
+        Features(job=address.replace("/job", "/gone")).get("job", "cpu_limit_secs")
 
 
 @pytest.mark.parametrize("key", ["broken", "forbidden", "garbage", "cut"])
@@ -311,15 +369,115 @@ def test_no_known_limit_is_none_not_zero(features: Features) -> None:
     assert left.bases == {}
 
 
-def test_a_passed_end_leaves_zero_seconds(features: Features, machine: Path) -> None:
+def test_an_end_that_has_passed_is_negative_and_not_missing(features: Features, machine: Path) -> None:
     fill(machine, shutdowntime=NOW - 5)
-    left = features.remaining(NOW)
-    assert left.seconds == 0
-    assert left.bases == {"shutdown": -5}
+    left = features.remaining(NOW + 0.5)
+    assert left.seconds == -6
+    assert left.bases == {"shutdown": -5.5}
+
+
+def test_a_cpu_limit_is_less_what_was_used_at_all_cpus(features: Features, job: Path) -> None:
+    fill(job, cpu_limit_secs=8000, allocated_cpu=4)
+    left = features.remaining(NOW, used_cpu_secs=2000)
+    assert left.bases == {"cpu_limit": 1500}
+    assert left.details == {"cpu_limit": "2000 s used; 4 CPUs busy from now on"}
+    assert features.remaining(NOW, used_cpu_secs=9000).seconds == -250
+    fill(job, jobstart_secs=NOW - 1000)
+    assert features.remaining(NOW, 2000).details["cpu_limit"].endswith("; 1000 if since the start")
+
+
+def fake_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str, **files: str) -> None:
+    """Let /proc and the control groups be a folder's."""
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(line)
+    for name, text in files.items():
+        path = tmp_path / "cgroups" / name.replace("__", "/").replace("DOT", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(client, "_PROC", str(tmp_path / "proc"))
+    monkeypatch.setattr(client, "_CGROUPS", str(tmp_path / "cgroups"))
 
 
 @pytest.mark.parametrize(
-    "text", ["", "soon", "nan", "inf", "1e9", "-5", "1_000", "٥", "0x10", "5\n6", "9" * 19, "."]
+    ("job_id", "line", "file"),
+    [
+        ("12", "0::/system.slice/slurmstepd.scope/job_12/step_0/user/task_0",
+         "system.slice/slurmstepd.scope/job_12/cpu.stat"),
+        ("12", "0::/slurm/uid_12/job_12/step_batch", "unified/slurm/uid_12/job_12/cpu.stat"),
+        ("12", "4:cpu,cpuacct:/slurm/uid_12/job_12/step_batch", "cpu,cpuacct/slurm/uid_12/job_12/cpuacct.usage"),
+        ("12", "4:cpuacct,cpu:/lsf/c/job.12.55.1", "cpuacct/lsf/c/job.12.55.1/cpuacct.usage"),
+        ("12.pbs", "0::/pbs_jobs.service/jobid/12.pbs", "pbs_jobs.service/jobid/12.pbs/cpu.stat"),
+        ("7.0", "0::/system.slice/condor.service/htcondor/condor_x_slot1_1@n1",
+         "system.slice/condor.service/htcondor/condor_x_slot1_1@n1/cpu.stat"),
+    ],
+)  # fmt: skip
+def test_what_was_used_is_what_the_jobs_control_group_says(
+    features: Features,
+    job: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    job_id: str,
+    line: str,
+    file: str,
+) -> None:
+    fake_node(monkeypatch, tmp_path, f"8:memory:/slurm/uid_12/job_12\n{line}\n")
+    path = tmp_path / "cgroups" / file
+    path.parent.mkdir(parents=True)
+    path.write_text("usage_usec 2000500000\nuser_usec 1\n" if file.endswith("stat") else "2000500000000\n")
+    fill(job, job_id=job_id, cpu_limit_secs=8000, allocated_cpu=4)
+    left = features.remaining(NOW)
+    assert left.bases == {"cpu_limit": (8000 - 2000.5) / 4}
+    assert "2000 s used by control group" in left.details["cpu_limit"]
+
+
+def test_without_a_group_it_is_what_proc_says_of_the_session_and_its_children(
+    features: Features, job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_node(monkeypatch, tmp_path, "0::/user.slice/user-12.slice/session-12.scope\n")
+    (tmp_path / "proc/stat").write_text("cpu 1\nbtime 5\n")
+    own, ticks = os.getsid(0), os.sysconf("SC_CLK_TCK")
+    for pid, parent, session, secs in ((5, 1, own, 100), (6, 5, 6, 10), (7, 6, 6, 1), (8, 1, 8, 5000)):
+        (tmp_path / f"proc/{pid}").mkdir()
+        times = " ".join(str(secs * ticks) for _ in range(4))
+        stat_line = (
+            f"{pid} (a b) c) S {parent} {pid} {session} 0 -1 0 0 0 0 0 {times} 20 0 1 0 {600 * ticks} 0"
+        )
+        (tmp_path / f"proc/{pid}/stat").write_text(stat_line)
+    fill(job, job_id="12", cpu_limit_secs=8000, allocated_cpu=4)
+    left = features.remaining(NOW)
+    assert left.bases == {"cpu_limit": (8000 - 4 * 111) / 4}
+    assert "or more" in left.details["cpu_limit"]
+    started = int(time.time()) - 1000
+    (tmp_path / "proc/stat").write_text(f"cpu 1\nbtime {started - 600}\n")
+    fill(job, jobstart_secs=started + 200)
+    assert "or more" in features.remaining(time.time()).details["cpu_limit"]
+    fill(job, jobstart_secs=started + 400)  # a session from before the job is not its own
+    assert features.remaining(time.time()).details["cpu_limit"].startswith("at worst")
+
+
+def test_where_nobody_tells_what_was_used_all_cpus_are_taken_to_have_been_busy(
+    features: Features, job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_PROC", str(tmp_path / "none"))
+    fill(job, cpu_limit_secs=8000, allocated_CPU=4)
+    left = features.remaining(NOW)
+    assert left.seconds is None
+    assert "neither what was used nor jobstart_secs" in left.notes[0]
+    fill(job, jobstart_secs=NOW - 500)
+    left = features.remaining(NOW)
+    assert left.bases == {"cpu_limit": 1500}
+    assert left.details["cpu_limit"].startswith("at worst")
+
+
+def test_one_who_cannot_be_asked_is_not_one_who_knows_nothing(job: Path, machine: Path) -> None:
+    for features in (Features(), Features(job=str(job / "gone")), Features(str(machine / "gone"), str(job))):
+        with pytest.raises(FeaturesUnreachableError):
+            features.remaining(NOW)
+    assert Features(job=str(job)).remaining(NOW).seconds is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "nan", "inf", "1e9", "1_000", "٥", "0x10", "5\n6", "9" * 19, "."]
 )
 def test_what_is_not_a_number_is_skipped_with_a_note(
     features: Features, job: Path, machine: Path, text: str
@@ -330,6 +488,12 @@ def test_what_is_not_a_number_is_skipped_with_a_note(
     assert left.seconds == 60
     assert len(left.notes) == 1
     assert left.notes[0].startswith("shutdowntime: not a number")
+
+
+@pytest.mark.parametrize("text", ["-5", "-1", "-0.5"])
+def test_a_negative_value_is_not_a_missing_one(features: Features, job: Path, text: str) -> None:
+    fill(job, jobstart_secs=NOW, wall_limit_secs=text)
+    assert features.remaining(NOW).notes[0] == f"wall_limit_secs: is negative: {text!r}"
 
 
 @pytest.mark.parametrize("text", ["3600", " 3600 ", "3600.0", "3600.", "03600"])
@@ -364,8 +528,7 @@ def test_seconds_are_whole_and_never_more_than_any_basis(bases: dict[str, float]
     assert (seconds is None) == (not bases)
     if seconds is not None:
         assert isinstance(seconds, int)
-        assert seconds >= 0
-        assert seconds <= max(0, min(bases.values())) < seconds + 1
+        assert seconds <= min(bases.values()) < seconds + 1
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -459,6 +622,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("kind", ["flock", "lockf"])
 def test_a_lock_of_either_kind_keeps_the_writer_out(job: Path, kind: str) -> None:
     writer = StatusWriter(str(job), lock_timeout_secs=0.03)
@@ -589,6 +753,7 @@ for _ in range(30):
 """
 
 
+@pytest.mark.program
 def test_amendments_of_several_processes_are_not_lost(job: Path) -> None:
     names = ["last_job_start", "add_uncom_time", "priority_factor"]
     processes = [subprocess.Popen([sys.executable, "-c", AMENDER, str(job), name]) for name in names]

@@ -33,6 +33,20 @@ def test_a_program_that_hangs_or_floods_is_ended_with_its_children(script, kind)
     assert caught.value.kind == kind
 
 
+@pytest.mark.parametrize("end", ["sleep 60", "exec >&- 2>&-; sleep 60"])
+def test_a_program_without_an_end_is_told_with_its_own_words(end):
+    # Captured from scontrol 22.05 without its configuration; it tries for a minute.
+    said = (
+        "scontrol: error: s_p_parse_file: cannot stat file /etc/slurm/slurm.conf: No such file or directory, "
+        "retrying in 1sec up to 60sec"
+    )
+    with pytest.raises(
+        CommandError, match=r"no end after 0\.5 s; it says: 'scontrol: error: .*60sec'"
+    ) as caught:
+        run_command(["sh", "-c", f"echo first >&2; echo '{said}' >&2; {end}"], timeout_secs=0.5)
+    assert caught.value.kind == "timeout"
+
+
 def test_a_missing_program_is_named():
     with pytest.raises(CommandError, match="no-such-program") as caught:
         run_command(["/no-such-program"], timeout_secs=1)

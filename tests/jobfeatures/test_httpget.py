@@ -76,3 +76,18 @@ def test_what_is_no_answer_is_a_source_error(serve, answer):
 def test_only_http_is_asked(url):
     with pytest.raises(SourceError):
         fetch_text(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://127.0.0.1:1/x", "http://127.0.0.1:1/x: Connection refused"),
+        ("http://a.invalid/", "http://a.invalid/: "),
+    ],
+)
+def test_why_nobody_answers_is_said_in_the_systems_words(url, said):
+    with pytest.raises(SourceError) as caught:
+        fetch_text(url)
+    assert str(caught.value).startswith(said)
+    assert "urlopen" not in str(caught.value)
+    assert "Errno" not in str(caught.value)

@@ -4,8 +4,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.jobfold import fold_jobs
+from jobfeatures.jobfold import SAME_ID, SAME_RUN, fold_jobs
 from jobfeatures.joblog import JobRecord
+from jobfeatures.model import JobState
 from tests.jobfeatures.jobrecords import any_records
 
 JOB = JobRecord(batch_system="slurm", job_id="7", submit_secs=10, start_secs=20, end_secs=30, used_cpu_secs=5)
@@ -67,8 +68,43 @@ def test_the_same_number_in_two_batch_systems_is_two_jobs():
     assert folded(JOB, other) == ([JOB, other], {})
 
 
-@given(st.lists(any_records(), max_size=6))
-def test_no_job_is_forgotten_and_none_is_there_twice(records):
+def test_the_same_number_on_two_clusters_is_two_jobs():
+    one, other = replace(JOB, cluster="serverA"), replace(JOB, cluster="serverB")
+    assert folded(one, other) == ([one, other], {})
+
+
+def test_the_same_number_of_two_users_is_two_jobs_and_told():
+    one, other = (
+        replace(JOB, user="ann"),
+        replace(JOB, user="bob", submit_secs=40, start_secs=50, end_secs=60),
+    )
+    assert folded(one, other) == ([one, other], {SAME_ID: 1})
+
+
+def test_a_number_that_came_round_again_is_another_job():
+    later = replace(JOB, submit_secs=10**8, start_secs=10**8 + 5, end_secs=10**8 + 9)
+    assert folded(JOB, later) == ([JOB, later], {SAME_ID: 1})
+
+
+def test_runs_at_the_same_time_are_not_of_one_job():
+    other = replace(JOB, submit_secs=15, start_secs=25, end_secs=35)
+    assert folded(JOB, other) == ([JOB, other], {SAME_ID: 1})
+
+
+def test_a_run_that_is_told_twice_is_one_and_its_end_counts():
+    running = replace(JOB, end_secs=None, state=JobState.RUNNING)
+    for order in ((running, JOB), (JOB, running), (JOB, JOB)):
+        assert folded(*order) == ([JOB], {SAME_RUN: 1})
+
+
+def test_steps_go_to_the_job_on_their_own_cluster():
+    one, other = replace(JOB, cluster="a"), replace(JOB, cluster="b")
+    found, _ = folded(one, other, replace(step("0", 900), cluster="a"))
+    assert [each.used_memory_bytes for each in found] == [900, None]
+
+
+@given(st.lists(any_records(job_id=st.sampled_from(["1", "2"])), max_size=6))
+def test_no_record_is_forgotten_and_none_is_there_twice(records):
     found, lost = folded(*records)
-    assert [each.job_id for each in found] == list(dict.fromkeys(each.job_id for each in records))
-    assert len(found) + lost["earlier run"] == len(records)
+    assert len(found) + lost["earlier run"] + lost[SAME_RUN] == len(records)
+    assert {each.job_id for each in found} == {each.job_id for each in records}

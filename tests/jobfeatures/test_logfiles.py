@@ -1,19 +1,13 @@
 """Packed logs: read as they were written, and never a part of one as if it were the whole."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
-pytest.importorskip("zstandard", reason="zstandard is not installed (extra: analysis)")
-
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jobfeatures.logfiles import LogFileError, open_log, reading, writing
 
-ANY = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
 
-
-@settings(**ANY)
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=4))
 def test_frames_of_zstandard_one_behind_another_are_one_file(tmp_path, parts):
     path = tmp_path / "log.zst"
@@ -24,7 +18,6 @@ def test_frames_of_zstandard_one_behind_another_are_one_file(tmp_path, parts):
     assert found == expected.replace("\r\n", "\n").replace("\r", "\n")
 
 
-@settings(**ANY)
 @given(st.integers(1, 200))
 def test_a_frame_that_was_cut_off_is_no_file(tmp_path, cut):
     packed = zstandard.compress(bytes(range(256)) * 9, 1)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.model import UNLIMITED, JobKey, JobState, Limits, fill_unknown, merge_jobs
+from jobfeatures.model import UNLIMITED, JobKey, JobState, Limits, fill_unknown
 
 
 @given(st.sampled_from(["slurm", "spool"]), st.text(min_size=1, max_size=60))
@@ -29,15 +29,6 @@ def test_a_state_is_on_the_node_or_finished_or_neither_but_never_both():
     assert not JobState.PENDING.is_on_node
 
 
-def test_the_later_table_wins_and_unknown_fields_are_filled(make_job, make_table):
-    hook = make_job(account="physics", state=JobState.RUNNING, limits=Limits(wall_secs=60, cpu_secs=None))
-    answer = make_job(account=None, state=JobState.COMPLETED, limits=Limits(wall_secs=UNLIMITED, cpu_secs=7))
-    job = merge_jobs([make_table(hook, source="hooks"), make_table(answer)])[hook.key]
-    assert job.account == "physics"
-    assert job.state is JobState.COMPLETED
-    assert job.limits == Limits(wall_secs=UNLIMITED, cpu_secs=7)
-
-
 def test_filling_takes_unknown_fields_only(make_job):
     job = fill_unknown(make_job(uid=0, state=JobState.UNKNOWN), make_job(uid=5, nodes=("n1",)))
     assert job.uid == 0
@@ -49,3 +40,17 @@ def test_the_end_by_the_wall_limit_is_known_only_with_start_and_limit(make_job):
     assert make_job(start_secs=100, limits=Limits(wall_secs=60)).end_limit_secs == 160
     assert make_job(start_secs=100, limits=Limits(wall_secs=UNLIMITED)).end_limit_secs is None
     assert make_job(limits=Limits(wall_secs=60)).end_limit_secs is None
+
+
+def test_the_batch_system_s_own_reckoning_of_the_end_counts_the_time_of_a_suspension(make_job):
+    job = make_job(start_secs=100, limits=Limits(wall_secs=60), limit_end_secs=172)
+    assert job.end_limit_at(150) == 172
+    assert job.wall_limit_from_start_secs == 72
+    assert make_job(start_secs=100, limits=Limits(wall_secs=60)).wall_limit_from_start_secs == 60
+    lifted = make_job(start_secs=100, limits=Limits(wall_secs=UNLIMITED), limit_end_secs=172)
+    assert (lifted.end_limit_at(150), lifted.wall_limit_from_start_secs) == (None, UNLIMITED)
+
+
+def test_a_suspended_job_s_time_stands_still(make_job):
+    job = make_job(state=JobState.SUSPENDED, start_secs=100, limits=Limits(wall_secs=60), ran_secs=20)
+    assert [job.end_limit_at(now) - now for now in (120, 1000)] == [40, 40]

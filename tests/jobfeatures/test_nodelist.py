@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
@@ -29,6 +29,13 @@ def test_no_nodes_are_no_names(text: str) -> None:
         ("n1,n1", ("n1",)),
         ("n[098-101]", ("n098", "n099", "n100", "n101")),
         ("r[1-2]n[1-2]", ("r1n1", "r1n2", "r2n1", "r2n2")),
+        ("n1[8-11]", ("n18", "n19", "n110", "n111")),
+        ("n[1-2][8-10]", ("n18", "n19", "n110", "n28", "n29", "n210")),
+        ("n0[8-10]", ("n08", "n09", "n010")),
+        ("n[1-2]0[1-2]", ("n101", "n102", "n201", "n202")),
+        ("n[2,1]", ("n2", "n1")),
+        ("n[1-003]", ("n1", "n2", "n3")),
+        ("n[1-2]-ib", ("n1-ib", "n2-ib")),
     ],
 )
 def test_lists_expand_in_their_order_with_their_padding(text: str, names: tuple[str, ...]) -> None:
@@ -49,6 +56,8 @@ def test_two_dimensions_expand() -> None:
         "n[0-9999]x[0-9999]y[0-9999]z[0-9999]",
         "n[1-99999,1-99999]",
         "n[0-999999999999]",
+        "n[0-99999],m[0-99999]",
+        "n9[0-999999]",
     ],
 )
 def test_too_many_nodes_are_refused_before_they_are_made(text: str) -> None:
@@ -86,6 +95,8 @@ def test_as_many_nodes_as_allowed_expand() -> None:
         "n[١-٢]",
         "x" * 256,
         "x" * 256 + "[1-2]",
+        "x" * 255 + "[1-2]",
+        "[1]" * 100_000,
     ],
 )
 def test_what_is_no_plain_list_is_refused(text: str) -> None:
@@ -108,13 +119,31 @@ def test_only_plain_names_fold(name: str) -> None:
 plain_names = st.from_regex(r"[a-z]{1,3}[0-9]{0,4}(-[a-z]?[0-9]{1,3})?", fullmatch=True)
 
 
+ranges = st.tuples(st.integers(0, 120), st.integers(0, 15), st.integers(0, 3)).map(
+    lambda drawn: (f"{drawn[0]:0{drawn[2]}d}", drawn[0] + drawn[1])
+)
+
+
+@given(
+    st.text("an0-", max_size=3),
+    st.lists(st.tuples(st.lists(ranges, min_size=1, max_size=3), st.text("x01", max_size=2)), max_size=3),
+)
+def test_brackets_are_a_product_of_texts(head: str, rest: list[tuple[list[tuple[str, int]], str]]) -> None:
+    text, names = head, [head]
+    for bracket, tail in rest:
+        text += "[" + ",".join(f"{low}-{high}" for low, high in bracket) + "]" + tail
+        numbers = [str(n).zfill(len(low)) for low, high in bracket for n in range(int(low), high + 1)]
+        names = [name + number + tail for name in names for number in numbers]
+    if text and len(names) <= MAX_NODES:
+        assert expand_nodes(text) == tuple(dict.fromkeys(names))
+
+
 @given(st.sets(plain_names, max_size=12))
 def test_folding_and_expanding_gives_the_same_names(names: set[str]) -> None:
     assert set(expand_nodes(fold_nodes(names))) == names
 
 
 @given(st.text(max_size=60) | st.text(alphabet="n[]0129-,@!&^/.x ", max_size=40))
-@settings(max_examples=300)
 def test_any_text_gives_names_or_a_parse_error(text: str) -> None:
     try:
         names = expand_nodes(text)
@@ -124,10 +153,11 @@ def test_any_text_gives_names_or_a_parse_error(text: str) -> None:
     assert all(isinstance(name, str) and name for name in names)
 
 
-def test_single_names_do_not_load_the_library() -> None:
+@pytest.mark.program
+def test_expanding_does_not_load_the_library() -> None:
     code = (
         "import sys; from jobfeatures.nodelist import *; expand_nodes('n1'); expand_nodes(''); "
-        "fold_nodes(['n1']); sys.exit('ClusterShell' in sys.modules)"
+        "expand_nodes('n1[1-2]'); fold_nodes(['n1']); sys.exit('ClusterShell' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -1,8 +1,6 @@
 import io
 import sys
 
-import pytest
-
 from jobfeatures.progress import shown_count
 
 
@@ -20,7 +18,6 @@ def shown(monkeypatch, stream, total):
 
 
 def test_a_terminal_sees_a_bar_or_at_least_what_is_done(monkeypatch):
-    pytest.importorskip("tqdm", reason="tqdm is not installed (extra: analysis)")
     assert "0.00/7.00" in shown(monkeypatch, Terminal(), 7)
     text = shown(monkeypatch, Terminal(), None)
     assert "working …" in text

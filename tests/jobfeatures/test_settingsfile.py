@@ -1,7 +1,7 @@
 import os
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ConfigurationError
@@ -46,19 +46,37 @@ def refusal(tmp_path, data):
     return None
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200))
 def test_any_bytes_are_settings_or_refused_in_one_line(tmp_path, data):
     said = refusal(tmp_path, data)
     assert said is None or (len(said.splitlines()) == 1 and said.startswith(str(tmp_path)))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, len(GOOD)), st.text(max_size=20))
 def test_a_file_that_was_cut_off_or_written_into_is_settings_or_refused_in_one_line(tmp_path, place, text):
     for data in (GOOD[:place], GOOD[:place] + text.encode("utf-8", "surrogatepass") + GOOD[place:]):
         said = refusal(tmp_path, data)
         assert said is None or len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ("[web]\nlisten_address = " + "9" * 5000, "is not TOML: a number is too long"),
+        ("[web]\nlisten_address = 0x" + "f" * 5000, "web.listen_address: is a whole number that 64 bits"),
+        ("web = [[1, 9223372036854775808]]", "web: is a whole number that 64 bits"),
+        ("x = " + "[" * 1000 + "]" * 1000, "is nested too deeply"),
+        ("x = " + "{a=" * 1000 + "1" + "}" * 1000, "is nested too deeply"),
+        ("x = " + "[" * 17 + "]" * 17, "x: is nested too deeply"),
+        ("[" + "a." * 3000 + "a]\nx = 1", "is nested too deeply"),
+        ("a" + ".a" * 5_000 + " = 1", "is nested too deeply"),
+    ],
+)
+def test_what_is_deeper_or_longer_than_any_setting_is_refused_in_one_line(tmp_path, data, reason):
+    said = refusal(tmp_path, data.encode())
+    assert reason in said
+    assert len(said.splitlines()) == 1
+    assert len(said) < 400
 
 
 @pytest.mark.parametrize(

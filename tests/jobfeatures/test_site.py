@@ -1,10 +1,17 @@
+import os
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError
+from jobfeatures.features.job import job_features
 from jobfeatures.features.keys import Profile
+from jobfeatures.features.machine import Machine
+from jobfeatures.features.origin import job_origins
+from jobfeatures.model import UNLIMITED, Limits
 from jobfeatures.settings import load_config, tables_of
 from jobfeatures.site import Cores, Site, parse_cpu_model, read_cores, read_cpu_model
 
@@ -83,6 +90,36 @@ def test_nothing_stated_is_nothing_told(make_job):
 def test_hs23_is_told_only_where_it_is_switched_on():
     assert Site(Config(machine_hs23="9")).machine.hs23 is None
     assert Site(Config(machine_hs23="9", features_hs23=True)).machine.hs23 == "9"
+
+
+def test_a_rating_of_each_processor_counts_where_the_machine_s_is_not_stated():
+    each = Config(machine_hs06_per_core="10.69", machine_hs23_per_core="12.5", machine_total_cpu=64)
+    machine = Site(each).machine
+    assert (machine.hs06, machine.hs23) == ("684.16", None)
+    assert machine.origins["hs06"] == "machine.hs06_per_core * total_cpu"
+    shown = Site(replace(each, features_hs23=True, machine_hs06="700")).machine
+    assert (shown.hs06, shown.hs23) == ("700", "800")
+
+
+def test_of_2014_a_job_without_a_limit_is_told_the_size_of_the_scratch_file_system(tmp_path, make_job):
+    found = os.statvfs(tmp_path)
+    size = found.f_blocks * found.f_frsize
+    config = Config(features_profile="both", machine_scratch_dir=str(tmp_path))
+    terms = Site(config).terms(make_job())
+    machine, own = Machine(), {"job_id": "12"}
+    for limit in (None, UNLIMITED):
+        told = job_features(
+            make_job(limits=Limits(scratch_bytes=limit)), machine, profile=Profile.BOTH, terms=terms
+        )
+        assert told == own | {"disk_limit_GB": str(size // 10**9)}
+        origins = job_origins(told, make_job(), terms, {})
+        assert origins["disk_limit_GB"] == f"size of machine.scratch_dir {tmp_path}"
+    limited = make_job(limits=Limits(scratch_bytes=5 * 10**9))
+    told = job_features(limited, machine, profile=Profile.BOTH, terms=terms)
+    assert told == own | {"scratch_limit_bytes": "5000000000", "disk_limit_GB": "5"}
+    assert job_origins(told, limited, terms, {})["disk_limit_GB"] == "derived: scratch_limit_bytes / 10^9"
+    assert Site(replace(config, features_profile="2016")).terms(make_job()).scratch_size_bytes is None
+    assert Site(replace(config, machine_scratch_dir="/no/such")).terms(make_job()).scratch_size_bytes is None
 
 
 def test_cores_are_counted_only_for_the_keys_of_2014():

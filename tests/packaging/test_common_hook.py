@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
+import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from jobfeatures.batch import load_module
+from jobfeatures.errors import ParseError
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
 LIBRARY = PACKAGING / "common" / "hook.sh"
@@ -25,7 +32,10 @@ HOOKS = [
 # Grid Engine's hook looks at the folder of who runs it; this shell stays, since it has more to do.
 CALLER = 'cd "$1" && shift && "$@"; exit $?'
 
-pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="the hooks are bash scripts")
+pytestmark = [
+    pytest.mark.program,
+    pytest.mark.skipif(shutil.which("bash") is None, reason="the hooks are bash scripts"),
+]
 
 
 @pytest.fixture
@@ -69,7 +79,7 @@ def test_a_script_that_was_installed_has_all_it_needs_beside_it(
     subprocess.run(["install", "-D", "-t", aim, *(PACKAGING / system).glob("*.sh")], check=True)
     assert not any(path.is_symlink() for path in aim.iterdir())
     assert run_hook(aim / script, tmp_path).returncode == 0
-    assert log.read_text() == f"{action} --batch {system}\n"
+    assert log.read_text() == f"{action} --batch {system} --strict\n"
 
 
 @pytest.mark.parametrize(("system", "script", "action"), HOOKS)
@@ -80,7 +90,7 @@ def test_a_link_to_a_script_needs_nothing_beside_it(
     link.parent.mkdir()
     link.symlink_to(PACKAGING / system / script)
     assert run_hook(link, tmp_path).returncode == 0
-    assert log.read_text() == f"{action} --batch {system}\n"
+    assert log.read_text() == f"{action} --batch {system} --strict\n"
 
 
 def test_a_script_that_is_run_by_its_bare_name_is_found(log: Path, tmp_path: Path) -> None:
@@ -93,7 +103,7 @@ def test_a_script_that_is_run_by_its_bare_name_is_found(log: Path, tmp_path: Pat
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
-    assert log.read_text() == "publish --batch slurm\n"
+    assert log.read_text() == "publish --batch slurm --strict\n"
 
 
 @pytest.mark.parametrize("library", ["absent", "folder", "broken", "empty"])
@@ -154,7 +164,11 @@ def test_nobody_waits_for_syslog(log: Path, tmp_path: Path) -> None:
         (stuck / name).write_text(f"#!/bin/sh\nwhile [ -d {stuck} ]; do sleep 0.05; done\n")
         (stuck / name).chmod(0o755)
     try:
-        done = run_library("hook_say err stuck", tmp_path, path=f"{stuck}:")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as syslog:
+            syslog.bind(str(tmp_path / "log.socket"))
+            done = run_library(
+                f"hook_log={tmp_path}/log.socket; hook_say err stuck", tmp_path, path=f"{stuck}:"
+            )
     finally:
         shutil.rmtree(stuck)
     assert (done.returncode, done.stderr) == (0, "jobfeatures: job 7: stuck\n")
@@ -166,26 +180,45 @@ def test_a_run_says_whether_it_succeeded(body: str, status: str, log: Path, tmp_
     assert run_library("hook_run publish x; echo $?", tmp_path).stdout == f"{status}\n"
 
 
-@pytest.mark.parametrize("body", ["exit 3", "sleep 60", None])
+REASONS = [
+    ("exit 3", "other"),
+    ('echo level=error msg=\\"no space\\" reason=enospc >&2; exit 1', "enospc"),
+    ("echo level=warning msg=late reason=limits >&2", "limits"),
+    ("echo reason=of-a-name >&2; exit 1", "other"),
+    ("exit 127", "command"),
+    ("sleep 60", "timeout"),
+    (None, "command"),
+]
+
+
+@pytest.mark.parametrize(("body", "reason"), REASONS)
 @pytest.mark.parametrize("action", ["publish", "remove"])
-def test_a_failure_leaves_a_byte_for_the_daemon(
-    action: str, body: str | None, log: Path, tmp_path: Path
+def test_a_failure_leaves_a_byte_for_the_daemon_by_its_reason(
+    action: str, body: str | None, reason: str, log: Path, tmp_path: Path
 ) -> None:
     command = tmp_path / "jobfeatures"
     if body is None:
         command.unlink()
     else:
         command.write_text(f"#!/bin/sh\n{body}\n")
-    fail = f"JOBFEATURES_FEATURES_ROOT={tmp_path}/root\n"
+    fail = f"hook_root={tmp_path}/root\n"
     fail += f"hook_limit={0.2 if body == 'sleep 60' else 20}\nhook_run {action} x\n"
     run_library(fail, tmp_path)
     folder = tmp_path / "root/failures"
     assert not folder.exists(), "the daemon's to make"
     folder.mkdir(parents=True)
+    (folder / f"{action}.{reason}").touch()
     for count in (1, 2):
         run_library(fail, tmp_path)
-        wait_for(folder / action, count)
-    assert [path.name for path in folder.iterdir()] == [action]
+        wait_for(folder / f"{action}.{reason}", count)
+    assert {path.name for path in folder.iterdir()} - {"messages"} == {f"{action}.{reason}"}
+
+
+def test_a_reason_that_the_daemon_does_not_count_is_another_one(log: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "root/failures"
+    folder.mkdir(parents=True)
+    run_library(f"hook_root={tmp_path}/root; hook_count publish invented", tmp_path)
+    wait_for(folder / "publish.other", 1)
 
 
 def test_nobody_waits_for_the_byte(log: Path, tmp_path: Path) -> None:
@@ -193,15 +226,58 @@ def test_nobody_waits_for_the_byte(log: Path, tmp_path: Path) -> None:
     (tmp_path / "jobfeatures").write_text("#!/bin/sh\nexit 3\n")
     folder = tmp_path / "root/failures"
     folder.mkdir(parents=True)
-    os.mkfifo(folder / "publish")
+    os.mkfifo(folder / "publish.other")
     try:
-        done = run_library(
-            f"JOBFEATURES_FEATURES_ROOT={tmp_path}/root\nhook_run publish x\necho $?", tmp_path
-        )
+        done = run_library(f"hook_root={tmp_path}/root\nhook_run publish x\necho $?", tmp_path)
     finally:
-        with open(folder / "publish", "rb", buffering=0):  # let the writer go
+        with open(folder / "publish.other", "rb", buffering=0):  # let the writer go
             pass
     assert done.stdout == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "priority"),
+    [
+        ("level=info msg=x", 0, "info"),
+        ("level=warning msg=x", 0, "warning"),
+        ("level=error msg=x", 0, "err"),
+        ("level=info msg=x", 1, "err"),
+    ],
+)
+def test_what_the_command_says_reaches_syslog_with_its_severity(
+    said: str, status: int, priority: str, log: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "jobfeatures").write_text(f"#!/bin/sh\necho '{said}' >&2; exit {status}\n")
+    tools, told = tmp_path / "bin", tmp_path / "told"
+    tools.mkdir()
+    (tools / "logger").write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >{told}.new; mv {told}.new {told}\n')
+    (tools / "logger").chmod(0o755)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as syslog:
+        syslog.bind(str(tmp_path / "log.socket"))
+        run_library(f"hook_log={tmp_path}/log.socket; hook_run publish x", tmp_path, path=f"{tools}:")
+        wait_for(told, 1)
+    assert f"-p daemon.{priority} -- job 7: " in told.read_text()
+    assert said in told.read_text()
+
+
+def test_without_syslog_complaints_are_kept_in_a_file_and_news_are_not(log: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "root/failures"
+    folder.mkdir(parents=True)
+    say = f"hook_log=/nonexistent; hook_root={tmp_path}/root; "
+    run_library(f"{say} hook_say info news; hook_say err 'no space'", tmp_path)
+    wait_for(folder / "messages", 1)
+    assert re.fullmatch(
+        r"[0-9-]+T[0-9:]+[+-][0-9]{4} err job 7: no space\n", (folder / "messages").read_text()
+    )
+
+
+def test_the_file_of_complaints_is_bounded(log: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "root/failures"
+    folder.mkdir(parents=True)
+    (folder / "messages").write_text("".join(f"{number}\n" for number in range(2000)))
+    run_library(f"hook_root={tmp_path}/root; hook_note err x", tmp_path)
+    lines = (folder / "messages").read_text().splitlines()
+    assert (len(lines), lines[0]) == (1001, "1000")
 
 
 def wait_for(path: Path, size: int) -> None:
@@ -222,3 +298,44 @@ def test_a_limit_that_is_not_set_is_not_handed_on(log: Path, tmp_path: Path) -> 
 def test_run_by_mistake_it_does_nothing(tmp_path: Path) -> None:
     done = subprocess.run([LIBRARY], env={}, capture_output=True, timeout=30, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+# ---------------------------------------------------------------- what the daemon is told
+
+
+class Recording(dict[str, str]):
+    """An environment that keeps which variables were asked for."""
+
+    def __init__(self, values: dict[str, str]) -> None:
+        super().__init__(values)
+        self.asked: set[str] = set()
+
+    def get(self, name: str, default: object = None) -> Any:
+        self.asked.add(name)
+        return super().get(name, default)
+
+    def __getitem__(self, name: str) -> str:
+        self.asked.add(name)
+        return super().__getitem__(name)
+
+
+@pytest.mark.parametrize(
+    ("system", "script", "ids"),
+    [
+        ("slurm", "prolog.sh", {"SLURM_JOB_ID": "7"}),
+        ("lsf", "preexec.sh", {"LSB_JOBID": "7"}),
+        ("gridengine", "prolog.sh", {"JOB_ID": "7"}),
+        ("torque", "prologue.sh", {"PBS_JOBID": "7.server"}),
+    ],
+)
+def test_the_daemon_is_told_every_variable_that_it_reads_and_no_other(
+    system: str, script: str, ids: dict[str, str]
+) -> None:
+    environ = Recording(ids)
+    load_module(system).job_from_prolog(environ, node_name="n1")
+    empty = Recording({})
+    with contextlib.suppress(ParseError):  # the other names of an id
+        load_module(system).job_from_prolog(empty, node_name="n1")
+    text = (PACKAGING / system / script).read_text().replace("\\\n", " ")
+    told = set(re.findall(r"\b[A-Z][A-Z_0-9]+\b", " ".join(re.findall(r"hook_do (?!remove)[^|\n]*", text))))
+    assert told - {"SLURMD_NODENAME"} == (environ.asked | empty.asked) - {"SLURMD_NODENAME"}

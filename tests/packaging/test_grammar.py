@@ -68,6 +68,7 @@ def test_commands_below_commands_are_read_too():
     assert (found.name, found.word, found.summary) == ("tool drain set", "set", "announce")
 
 
+@pytest.mark.program
 def test_shells_take_texts_for_what_they_are(tmp_path):
     """Nothing that help says is run or expanded."""
     for shell, write in (

@@ -19,7 +19,10 @@ SCRIPTS = Path(__file__).parents[2] / "packaging" / "gridengine"
 HOOKS = ["prolog.sh", "epilog.sh"]
 MakeCommand = Callable[[str], Path]
 
-pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="the hooks are bash scripts")
+pytestmark = [
+    pytest.mark.program,
+    pytest.mark.skipif(shutil.which("bash") is None, reason="the hooks are bash scripts"),
+]
 
 # Works in the job's folder, has the daemon's environment, and runs the hook elsewhere with the job's.
 SHEPHERD = """
@@ -133,7 +136,10 @@ def wait_until_none_is_left(mark: str) -> list[int]:
 
 @pytest.mark.parametrize(
     ("script", "arguments"),
-    [("prolog.sh", "publish --batch gridengine"), ("epilog.sh", "remove --batch gridengine")],
+    [
+        ("prolog.sh", "publish --batch gridengine --strict"),
+        ("epilog.sh", "remove --batch gridengine --strict"),
+    ],
 )
 def test_the_command_is_told_the_job_and_nothing_else_of_its_environment(
     script: str, arguments: str, folder: Path, command: MakeCommand, exports: Path, mark: str, tmp_path: Path
@@ -270,13 +276,18 @@ def test_an_environment_that_is_no_file_is_not_written_to(
     assert aim.read_text() == ""
 
 
-def test_a_job_whose_features_were_not_published_is_not_told(
+def test_a_job_whose_features_were_not_published_is_told_where_they_are_to_be(
     folder: Path, command: MakeCommand, mark: str
 ) -> None:
     done = run_hook("prolog.sh", folder, command("echo no space left >&2; exit 1"), mark)
     assert (done.returncode, done.stdout) == (0, "")
     assert "failed (1): no space left" in done.stderr
-    assert "job 7: is not told" in done.stderr
+    root = folder.parents[2] / "features"
+    assert (folder / "environment").read_text().splitlines()[-3:] == [
+        f"MACHINEFEATURES={root}/machinefeatures",
+        f"JOBFEATURES={root}/jobfeatures/gridengine-7",
+        f"JOBSTATUS={root}/jobstatus/gridengine-7",
+    ]
 
 
 @pytest.mark.parametrize("script", HOOKS)

@@ -20,7 +20,7 @@ LINES = (
     "export JOBSTATUS=/run/jobfeatures/jobstatus/htcondor-4711.3\n"
 )
 
-pytestmark = pytest.mark.skipif(not SHELLS, reason="no POSIX shell is here")
+pytestmark = [pytest.mark.program, pytest.mark.skipif(not SHELLS, reason="no POSIX shell is here")]
 
 
 @pytest.fixture(params=SHELLS)

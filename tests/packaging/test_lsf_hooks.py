@@ -27,7 +27,10 @@ JOB = {  # as the manual's list of variables says; constructed
 }
 Make = Callable[..., Path]
 
-pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="the hooks are bash scripts")
+pytestmark = [
+    pytest.mark.program,
+    pytest.mark.skipif(shutil.which("bash") is None, reason="the hooks are bash scripts"),
+]
 
 
 @pytest.fixture
@@ -63,7 +66,7 @@ def run_hook(script: str, settings: Path, **environment: str) -> subprocess.Comp
 
 @pytest.mark.parametrize(
     ("script", "arguments"),
-    [("preexec.sh", "publish --batch lsf"), ("postexec.sh", "remove --batch lsf")],
+    [("preexec.sh", "publish --batch lsf --strict"), ("postexec.sh", "remove --batch lsf --strict")],
 )
 def test_the_command_is_told_of_the_job(script: str, arguments: str, make: Make, tmp_path: Path) -> None:
     log = tmp_path / "log"
@@ -237,13 +240,10 @@ def test_a_job_that_is_no_array_is_found_by_its_number(exports: Path, tmp_path: 
 @pytest.mark.parametrize(
     "environment",
     [
-        {"LSB_JOBID": "124"},
-        {"LSB_JOBID": "unset"},
+        {"LSB_JOBID": "7;unset"},
         {"LSB_JOBID": ""},
         {"LSB_JOBID": "../123"},
-        {"LSB_JOBINDEX": "5"},
         {"LSB_JOBINDEX": "$(id)"},
-        {"JOBFEATURES_FEATURES_ROOT": "/nonexistent"},
     ],
 )
 def test_a_job_without_prepared_lines_starts_all_the_same(
@@ -251,6 +251,20 @@ def test_a_job_without_prepared_lines_starts_all_the_same(
 ) -> None:
     done = run_starter(tmp_path, "sh", "-c", 'echo "<$JOBFEATURES>"', **environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "<>\n", "")
+
+
+@pytest.mark.parametrize(
+    ("job_id", "index", "name"), [("124", "0", "lsf-124"), ("123", "5", "lsf-123%5B5%5D")]
+)
+def test_a_job_whose_lines_are_missing_is_told_where_its_features_are_to_be(
+    job_id: str, index: str, name: str, tmp_path: Path
+) -> None:
+    told = "$MACHINEFEATURES $JOBFEATURES $JOBSTATUS"
+    done = run_starter(tmp_path, "sh", "-c", f'echo "{told}"', LSB_JOBID=job_id, LSB_JOBINDEX=index)
+    assert (
+        done.stdout
+        == f"{tmp_path}/machinefeatures {tmp_path}/jobfeatures/{name} {tmp_path}/jobstatus/{name}\n"
+    )
 
 
 @pytest.mark.parametrize(

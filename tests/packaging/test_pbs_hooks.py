@@ -6,10 +6,16 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+
+from jobfeatures.batch.pbs import job_from_prolog
+from jobfeatures.publish.request import is_finished, parse_request
+
+pytestmark = pytest.mark.program
 
 ROOT = Path(__file__).parents[2]
 HOOK = ROOT / "packaging" / "pbs" / "jobfeatures_hook.py"
@@ -100,7 +106,7 @@ def test_the_command_gets_the_job_in_its_environment(hook: Hook, tmp_path: Path)
     hook.use(f"echo $* >{tmp_path}/log; env | grep ^PBS | sort >>{tmp_path}/log")
     assert hook.run("begin", euser="root")["log"] == []
     assert (tmp_path / "log").read_text().splitlines() == [
-        "publish --batch pbs",
+        "publish --batch pbs --strict",
         "PBS_HOOK_ACCOUNT=physics",
         "PBS_HOOK_EXEC_HOST=n1.example.org:15002/0*4+n2.example.org:15002/0*2",
         "PBS_HOOK_EXEC_VNODE=(n1:ncpus=4:mem=8388608kb)+(n2:ncpus=2:mem=4194304kb)",
@@ -119,7 +125,7 @@ def test_the_command_gets_the_job_in_its_environment(hook: Hook, tmp_path: Path)
 def test_the_end_takes_away(hook: Hook, tmp_path: Path) -> None:
     hook.use(f"echo $* $PBS_JOBID >{tmp_path}/log")
     assert hook.run("end")["log"] == []
-    assert (tmp_path / "log").read_text() == "remove --batch pbs 123[4].head\n"
+    assert (tmp_path / "log").read_text() == "remove --batch pbs --strict 123[4].head\n"
 
 
 def test_a_job_that_says_little_is_published_as_well(hook: Hook, tmp_path: Path) -> None:
@@ -158,7 +164,11 @@ def test_a_failure_leaves_a_byte_for_the_daemon(
     folder.mkdir(parents=True)
     hook.run(event)
     hook.run(event)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {action: b".."}
+    reason = {"exit 1": "other", "sleep 300": "timeout", None: "command"}[body]
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {f"{action}.other": b".."}
+    (folder / f"{action}.{reason}").write_bytes(b"")  # the daemon's to make, all of them
+    hook.run(event)
+    assert (folder / f"{action}.{reason}").read_bytes() == b"."
 
 
 def test_a_command_that_hangs_is_ended_with_what_it_started(hook: Hook, tmp_path: Path) -> None:
@@ -202,9 +212,76 @@ def test_a_launch_sets_what_was_prepared_and_nothing_else(hook: Hook, tmp_path: 
     }
 
 
-@pytest.mark.parametrize("job_id", ["9.head", "../../etc/passwd", "", "123[4]/.head"])
+@pytest.mark.parametrize("job_id", ["../../etc/passwd", "", "123[4]/.head", "x.head"])
 def test_a_launch_without_prepared_lines_sets_nothing(job_id: str, hook: Hook) -> None:
     assert hook.run("launch", id=job_id) == {"env": {}, "log": [], "debug": []}
+
+
+def test_a_task_whose_lines_are_missing_is_told_where_its_features_are_to_be(
+    hook: Hook, tmp_path: Path
+) -> None:
+    root = tmp_path / "features"
+    assert hook.run("launch")["env"] == {
+        "MACHINEFEATURES": f"{root}/machinefeatures",
+        "JOBFEATURES": f"{root}/jobfeatures/pbs-123%5B4%5D",
+        "JOBSTATUS": f"{root}/jobstatus/pbs-123%5B4%5D",
+    }
+
+
+@pytest.fixture
+def intake(tmp_path: Path) -> Path:
+    """Return the folder for what hooks hand over, of a daemon that this process passes for."""
+    folder = tmp_path / "features/intake"
+    folder.mkdir(parents=True)
+    (folder / "alive").write_text(f"99999999999 {os.getpid():010}\n")
+    return folder
+
+
+def test_the_daemon_has_the_work_to_do_where_there_is_one(hook: Hook, intake: Path, tmp_path: Path) -> None:
+    hook.settings["timeout_secs"] = 20
+    request = intake / "pbs-123%5B4%5D.publish"
+    found: list[bytes] = []
+
+    def take() -> None:
+        deadline = time.monotonic() + 20
+        while not found and time.monotonic() < deadline:
+            if request.exists() and is_finished(data := request.read_bytes()):
+                (tmp_path / "features/jobfeatures/pbs-123%5B4%5D").mkdir(parents=True)
+                found.append(data)
+                request.unlink()
+            time.sleep(0.005)
+
+    daemon = threading.Thread(target=take)
+    daemon.start()
+    told = hook.run("begin", euser="root", Job_Name="odd\nname")
+    daemon.join()
+    assert (told["log"], told["debug"]) == ([], [])
+    environ = parse_request(found[0], told_at_secs=0).environ
+    assert environ["PBS_JOBID"] == "123[4].head"
+    assert environ["PBS_HOOK_JOB_NAME"] == "odd\nname"
+    assert job_from_prolog(environ, node_name="n1").limits.wall_secs == 10800
+
+
+def test_a_daemon_that_has_not_done_it_in_time_does_it_later(
+    hook: Hook, intake: Path, tmp_path: Path
+) -> None:
+    hook.settings["timeout_secs"] = 0.2
+    hook.use(f"touch {tmp_path}/was-run")
+    (said,) = hook.run("begin")["log"]
+    assert "is left to the daemon" in said
+    assert not (tmp_path / "was-run").exists()
+    assert is_finished((intake / "pbs-123%5B4%5D.publish").read_bytes())
+
+
+@pytest.mark.parametrize("alive", ["", "1 1", "99999999999 4194999999", "x y"])
+def test_without_a_living_daemon_the_command_is_run(
+    alive: str, hook: Hook, intake: Path, tmp_path: Path
+) -> None:
+    (intake / "alive").write_text(alive)
+    hook.use(f"touch {tmp_path}/was-run")
+    assert hook.run("begin")["log"] == []
+    assert (tmp_path / "was-run").exists()
+    assert [path.name for path in intake.iterdir()] == ["alive"]
 
 
 def test_the_whole_way_from_the_hook_to_the_variables(hook: Hook, tmp_path: Path) -> None:

@@ -18,7 +18,10 @@ LABS = Path(__file__).parents[1] / "labs"
 HOOKS = ["prolog.sh", "epilog.sh"]
 MakeCommand = Callable[[str], Path]
 
-pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="the hooks are bash scripts")
+pytestmark = [
+    pytest.mark.program,
+    pytest.mark.skipif(shutil.which("bash") is None, reason="the hooks are bash scripts"),
+]
 
 
 @pytest.fixture
@@ -90,7 +93,7 @@ def wait_until_none_is_left(mark: str) -> list[int]:
 
 @pytest.mark.parametrize(
     ("script", "arguments"),
-    [("prolog.sh", "publish --batch slurm"), ("epilog.sh", "remove --batch slurm")],
+    [("prolog.sh", "publish --batch slurm --strict"), ("epilog.sh", "remove --batch slurm --strict")],
 )
 def test_the_command_is_run_with_the_hooks_environment(
     script: str, arguments: str, command: MakeCommand, mark: str, tmp_path: Path
@@ -364,19 +367,28 @@ def test_an_endless_file_is_read_to_its_sixteenth_line(exports: Path, tmp_path: 
     assert run_task_prolog(tmp_path).stdout.count(b"\n") == 16
 
 
-@pytest.mark.parametrize("job_id", [None, "", "8", "7/../7", "7 ", "x", "../exports/slurm-7"])
-def test_a_job_without_prepared_lines_is_told_nothing(
-    job_id: str | None, exports: Path, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("job_id", [None, "", "7/../7", "7 ", "x", "../exports/slurm-7"])
+def test_what_is_no_job_is_told_nothing(job_id: str | None, exports: Path, tmp_path: Path) -> None:
     exports.write_bytes(b"export JOBFEATURES=/a\n")
     done = run_task_prolog(tmp_path, job_id)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_what_is_no_file_is_not_waited_for(exports: Path, tmp_path: Path) -> None:
-    os.mkfifo(exports)
+@pytest.mark.parametrize("there", ["nothing", "folder", "pipe"])
+def test_a_task_whose_lines_are_missing_is_told_where_its_features_are_to_be(
+    there: str, exports: Path, tmp_path: Path
+) -> None:
+    if there == "folder":
+        exports.mkdir()
+    elif there == "pipe":
+        os.mkfifo(exports)  # it is not waited for
     done = run_task_prolog(tmp_path)
-    assert (done.returncode, done.stdout) == (0, b"")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode() == (
+        f"export MACHINEFEATURES={tmp_path}/machinefeatures\n"
+        f"export JOBFEATURES={tmp_path}/jobfeatures/slurm-7\n"
+        f"export JOBSTATUS={tmp_path}/jobstatus/slurm-7\n"
+    )
 
 
 # ---------------------------------------------------------------- all scripts

@@ -168,6 +168,7 @@ def test_pages_say_version_exit_status_and_where_settings_stand():
         assert word in page
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("path", sorted(path for path in TEXTS if "/man1/" in path))
 def test_a_page_is_right_for_mandoc(path, tmp_path):
     if not shutil.which("mandoc"):
@@ -226,6 +227,7 @@ def complete_in_bash(line, folder):
     return set(done.stdout.split("\n")) - {""}
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
@@ -249,6 +251,7 @@ def test_a_real_bash_completes(line, offered, tmp_path):
     assert complete_in_bash(line, tmp_path) == offered
 
 
+@pytest.mark.program
 def test_a_real_bash_offers_every_command_and_flag(tmp_path):
     for command in every_command():
         offered = complete_in_bash(f"{command.name} ", tmp_path)
@@ -257,6 +260,7 @@ def test_a_real_bash_offers_every_command_and_flag(tmp_path):
         assert flags == {flag for option in command.options for flag in option.flags}
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
@@ -278,6 +282,7 @@ def test_a_real_fish_completes(line, offered, tmp_path):
     assert {each.split("\t")[0] for each in done.stdout.splitlines()} == offered
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.name)
 def test_zsh_takes_its_function(program, tmp_path):
     if not shutil.which("zsh"):

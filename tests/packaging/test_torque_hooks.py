@@ -25,7 +25,10 @@ ARGUMENTS = (
 HOOKS = ["prologue.sh", "epilogue.sh"]
 MakeCommand = Callable[[str], Path]
 
-pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="the hooks are bash scripts")
+pytestmark = [
+    pytest.mark.program,
+    pytest.mark.skipif(shutil.which("bash") is None, reason="the hooks are bash scripts"),
+]
 
 
 @pytest.fixture
@@ -69,7 +72,7 @@ def test_the_prologue_hands_its_arguments_over(command: MakeCommand, tmp_path: P
     )
     first, *others = log.read_text().splitlines()
     values = dict(line.split("=", 1) for line in others)
-    assert first == "publish --batch torque"
+    assert first == "publish --batch torque --strict"
     assert abs(int(values.pop("TORQUE_START")) - log.stat().st_mtime) < 60
     assert values == {
         "PBS_JOBID": "123[4].batch",
@@ -85,7 +88,7 @@ def test_the_prologue_hands_its_arguments_over(command: MakeCommand, tmp_path: P
 def test_the_epilogue_takes_away(command: MakeCommand, tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert is_silent(run_hook("epilogue.sh", command(f'echo "$*" "$PBS_JOBID" >{log}')))
-    assert log.read_text() == "remove --batch torque 123[4].batch\n"
+    assert log.read_text() == "remove --batch torque --strict 123[4].batch\n"
 
 
 @pytest.mark.parametrize("script", HOOKS)
@@ -160,7 +163,7 @@ def test_the_whole_way_from_the_prologue_to_the_variables(command: MakeCommand, 
     assert values["max_rss_bytes"] == str(8 * 2**30)
     assert is_silent(run_hook("epilogue.sh", path, limit="20"))
     assert not folder.exists()
-    assert run_profile(root, "123[4].batch") == {}
+    assert not (root / "exports/torque-123%5B4%5D").exists()
 
 
 # ---------------------------------------------------------------- profile.sh
@@ -207,10 +210,22 @@ def test_only_lines_that_are_expected_are_taken_and_none_is_evaluated(exports: P
     }
 
 
-@pytest.mark.parametrize("job_id", [None, "", "8", "../7", "7/", "7 8", "x7"])
+@pytest.mark.parametrize("job_id", [None, "", "../7", "7/", "7 8", "x7"])
 def test_a_shell_without_a_job_or_lines_gets_nothing(job_id: str | None, exports: Path) -> None:
     (exports / "torque-7").write_text("export JOBFEATURES=/a\n")
     assert run_profile(exports.parent, job_id) == {}
+
+
+@pytest.mark.parametrize(("job_id", "name"), [("8.batch", "torque-8"), ("8[3].batch", "torque-8%5B3%5D")])
+def test_a_job_whose_lines_are_missing_is_told_where_its_features_are_to_be(
+    job_id: str, name: str, exports: Path
+) -> None:
+    root = exports.parent
+    assert run_profile(root, job_id) == {
+        "MACHINEFEATURES": f"{root}/machinefeatures",
+        "JOBFEATURES": f"{root}/jobfeatures/{name}",
+        "JOBSTATUS": f"{root}/jobstatus/{name}",
+    }
 
 
 def test_a_shell_that_is_no_job_gets_nothing(exports: Path) -> None:

@@ -56,6 +56,7 @@ def test_there_is_a_unit_for_each_role_and_a_socket():
     ]
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("name", SERVICES)
 @pytest.mark.parametrize("marked", [pytest.param(True, marks=pytest.mark.integration), False])
 def test_the_exposure_is_low_and_what_stays_is_explained(name, marked, installed):
@@ -70,6 +71,7 @@ def test_the_exposure_is_low_and_what_stays_is_explained(name, marked, installed
     assert f"| `{name}` | {level} |" in page
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("name", sorted(path.name for path in UNITS.iterdir()))
 def test_systemd_finds_nothing_wrong_with_a_unit(name, installed):
     done = analyze("verify", "--man=no", "--recursive-errors=no", installed / name)
@@ -115,6 +117,7 @@ def test_the_service_sees_all_processes_and_the_graphics_cards():
     }
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("path", sorted(VARIANTS.iterdir()), ids=lambda path: path.name)
 def test_each_variant_stands_on_the_page_with_its_exposure(path, installed, tmp_path):
     row = re.search(rf"^\| `{re.escape(path.name)}` \| .* \| ([0-9.]+) \|$", PAGE.read_text(), re.MULTILINE)

@@ -6,8 +6,9 @@ from exporter.collectors import gpus
 from exporter.context import Context
 from exporter.exposition import labels
 from exporter.snapshot import GpuSample
+from exporter.view.numbers import Numbers
+from exporter.view.units import format_bytes, format_figure, format_part_of, format_share, format_span
 from exporter.web.pages.markup import Child, Html, join, name
-from exporter.web.pages.numbers import Numbers
 from exporter.web.pages.pieces import (
     MAX_ROWS,
     UNKNOWN,
@@ -22,7 +23,6 @@ from exporter.web.pages.pieces import (
     section,
     table,
 )
-from exporter.web.pages.units import format_bytes, format_figure, format_part_of, format_share, format_span
 from jobfeatures.model import JobKey
 
 SHOWN_JOBS = 3

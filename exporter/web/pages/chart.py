@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from exporter.cluster.draincurves import CurvePoint, cheapest, thin
+from exporter.view.units import format_figure, format_span
 from exporter.web.pages.markup import Html, tag
-from exporter.web.pages.units import format_figure, format_span
 
 WIDTH, HEIGHT = 640, 240
 LEFT, RIGHT, TOP, BOTTOM = 84, 16, 34, 46  # margins

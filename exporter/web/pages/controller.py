@@ -8,10 +8,12 @@ from datetime import tzinfo
 from exporter.cluster.view import ClusterView
 from exporter.context import Context
 from exporter.exposition import Family
+from exporter.view.numbers import Numbers
+from exporter.view.sources import view_sources
+from exporter.view.units import format_core_hours, format_share, format_span
 from exporter.web.pages.health import health_section
 from exporter.web.pages.layout import page
 from exporter.web.pages.markup import Html, join, tag
-from exporter.web.pages.numbers import Numbers
 from exporter.web.pages.partitions import nodes_table, queue_table
 from exporter.web.pages.pieces import (
     UNKNOWN,
@@ -26,7 +28,7 @@ from exporter.web.pages.pieces import (
 )
 from exporter.web.pages.plans import plans_section
 from exporter.web.pages.quality import quality_section
-from exporter.web.pages.units import format_core_hours, format_share, format_span
+from exporter.web.pages.troubles import troubles_notice, words_of
 
 
 def render_controller(
@@ -35,9 +37,11 @@ def render_controller(
     """Return the page of what is known now; `families` are those of /metrics, times are shown in `tz`."""
     numbers = Numbers(families)
     systems = ", ".join(view.source for view in views)
+    troubles = [each for each in view_sources(numbers, words_of(context)) if each.is_failing]
     return page(
         f"Cluster ({systems})" if systems else "Cluster",
         _as_of(context, tz),
+        troubles_notice(troubles, context.now_secs, tz),
         tiles(*(each for view in views for each in _tiles(view, several=len(views) > 1))),
         section("Nodes", "nodes", nodes_table(context, numbers)),
         section("Queue", "queue", queue_table(context, numbers)),

@@ -5,22 +5,25 @@ from __future__ import annotations
 from exporter.collectors import DURATION, SUCCESS, features, node, process, sinks, sources
 from exporter.context import Context
 from exporter.exposition import labels
+from exporter.view.node import NodeView
+from exporter.view.numbers import Numbers
+from exporter.view.sources import SourceView
+from exporter.view.units import format_bytes, format_figure, format_span
 from exporter.web.pages.markup import Html, join, name, tag
-from exporter.web.pages.numbers import Numbers
 from exporter.web.pages.pieces import Cell, Row, badge, figure, lines, note, section, table
-from exporter.web.pages.units import format_bytes, format_figure, format_span
 
 
-def health_section(context: Context, numbers: Numbers) -> Html:
+def health_section(context: Context, numbers: Numbers, shown: NodeView | None = None) -> Html:
     """Return the section; what is not in use has no table."""
     sinks_table = _sinks(context, numbers) if context.sinks else None
-    left = tag("div", _sources(context, numbers), sinks_table)
+    left = tag("div", _sources(context, numbers, shown), sinks_table)
     right = tag("div", _own(context, numbers), _collectors(numbers))
     return section("This exporter", "exporter", tag("div", left, right, class_="columns"))
 
 
-def _sources(context: Context, numbers: Numbers) -> Html:
+def _sources(context: Context, numbers: Numbers, shown: NodeView | None) -> Html:
     rows = []
+    views = {} if shown is None else {each.name: each for each in shown.sources}
     for each in context.sources:
         text = labels(source=each.name)
         age = numbers.one(sources.AGE, text)
@@ -30,7 +33,9 @@ def _sources(context: Context, numbers: Numbers) -> Html:
             Row(
                 [
                     Cell(name(each.name, 24)),
-                    Cell(_source_state(each.last_error, has_table=each.table is not None)),
+                    Cell(
+                        _source_state(each.last_error, views.get(each.name), has_table=each.table is not None)
+                    ),
                     Cell(answered, kind="number"),
                     Cell(figure(sources.JOBS, numbers.one(sources.JOBS, text), _count), kind="number"),
                     Cell(
@@ -51,9 +56,11 @@ def _sources(context: Context, numbers: Numbers) -> Html:
     return table("Batch sources", head, rows, identity="sources-table", kind="cards")
 
 
-def _source_state(error: str, *, has_table: bool) -> Html:
+def _source_state(error: str, view: SourceView | None, *, has_table: bool) -> Html:
     if error:
         return lines(badge("failing", "bad"), name(error, 100))
+    if view is not None and has_table and view.words:
+        return lines(badge("in part", "warn"), name(view.words, 100))
     return badge("good", "good") if has_table else badge("not asked yet", "warn")
 
 
@@ -99,7 +106,7 @@ def _sinks(context: Context, numbers: Numbers) -> Html:
         age = numbers.one(sinks.AGE, text)
         lost = {
             reason: numbers.one(sinks.DROPPED, labels(sink=each.name, reason=reason))
-            for reason in ("full", "refused", "corrupt", "unkept")
+            for reason in ("full", "refused", "corrupt")
         }
         total = sum(count or 0 for count in lost.values())
         said = ", ".join(f"{_count(count)} {reason}" for reason, count in lost.items() if count)

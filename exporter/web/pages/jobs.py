@@ -8,7 +8,18 @@ from datetime import tzinfo
 
 from exporter.collectors import allocation, gpus, jobs, remaining, waste
 from exporter.exposition import Metric, Number
-from exporter.web.pages.jobfigures import NEAR_LIMIT, JobFigures, JobList, find_hints
+from exporter.view.job import JobView, find_hints
+from exporter.view.node import NodeView
+from exporter.view.units import (
+    format_bytes,
+    format_core_hours,
+    format_figure,
+    format_part_of,
+    format_share,
+    format_span,
+    format_time,
+    machine_time,
+)
 from exporter.web.pages.markup import Child, Html, join, name, shorten, tag
 from exporter.web.pages.pieces import (
     UNKNOWN,
@@ -22,16 +33,6 @@ from exporter.web.pages.pieces import (
     note,
     table,
 )
-from exporter.web.pages.units import (
-    format_bytes,
-    format_core_hours,
-    format_figure,
-    format_part_of,
-    format_share,
-    format_span,
-    format_time,
-    machine_time,
-)
 from jobfeatures.status.waste import Basis, RemainingBasis
 
 WORDS = {
@@ -42,28 +43,29 @@ WORDS = {
     RemainingBasis.MAXIMUM_END: "its own limit",
 }
 CROWDED = 1.25  # more CPUs than it was given; rates of a few seconds are a little off
+MUCH_CACHE_BYTES = 2**30
 _LAST = float("inf")  # sorts behind all that is known
 
 
-def jobs_table(shown: JobList, now_secs: float, tz: tzinfo | None, *, has_gpus: bool) -> Html:
+def jobs_table(shown: NodeView, now_secs: float, tz: tzinfo | None, *, has_gpus: bool) -> Html:
     """Return the table of the jobs."""
     if not shown.count:
-        return note("No batch job is on this node.")
+        return note(shown.without_jobs)
     head = ["Job", "User", "CPUs", "Memory"]
     head += ["GPUs"] if has_gpus else []
     head += ["Time", "Processes", "Waste if drained", "Waste if killed", "Hints"]
-    rows = [_row(each, now_secs, tz, has_gpus=has_gpus) for each in shown.first]
+    rows = [_row(each, now_secs, tz, has_gpus=has_gpus) for each in shown.jobs]
     return table(
         "Jobs on this node: used and allocated, time, and what ending them now would waste",
         head,
         rows,
         identity="jobs-table",
         kind="cards sortable",
-        more=shown.count - len(shown.first),
+        more=shown.count - len(shown.jobs),
     )
 
 
-def _row(each: JobFigures, now_secs: float, tz: tzinfo | None, *, has_gpus: bool) -> Row:
+def _row(each: JobView, now_secs: float, tz: tzinfo | None, *, has_gpus: bool) -> Row:
     cells = [_identity(each), _user(each), _cpus(each), _memory(each)]
     if has_gpus:
         cells.append(_gpus(each))
@@ -71,8 +73,8 @@ def _row(each: JobFigures, now_secs: float, tz: tzinfo | None, *, has_gpus: bool
     return Row(cells, "" if each.is_running else "ended")
 
 
-def _identity(each: JobFigures) -> Cell:
-    state = each.job.state.value.lower().replace("_", " ")
+def _identity(each: JobView) -> Cell:
+    state = each.identity.state.lower().replace("_", " ")
     content = lines(
         name(each.key.job_id, 24),
         join(f"{each.key.batch_system} ", state if each.is_running else badge(state)),
@@ -85,15 +87,15 @@ def natural(text: str) -> str:
     return re.sub(r"[0-9]{1,12}", lambda found: found[0].rjust(12, "0"), text[:100])
 
 
-def _user(each: JobFigures) -> Cell:
-    job = each.job
-    who = job.user if job.user is not None else None if job.uid is None else f"uid {job.uid}"
-    what = name(job.name) if job.name else None
-    return Cell(lines(UNKNOWN if who is None else name(who, 24), what), shorten(who or "").lower(), "user")
+def _user(each: JobView) -> Cell:
+    who, what = each.identity.user, each.identity.name
+    return Cell(
+        lines(name(who, 24) if who else UNKNOWN, name(what) if what else None), shorten(who).lower(), "user"
+    )
 
 
-def _cpus(each: JobFigures) -> Cell:
-    used = each.cpus_now if each.cpus_now is not None else each.cpus_mean
+def _cpus(each: JobView) -> Cell:
+    used = each.cpus_used
     if used is None and each.allocated_cpus is None:
         return _unknown()
     given = figure(allocation.ALLOCATED, each.allocated_cpus, format_figure)
@@ -114,27 +116,35 @@ def _cpus(each: JobFigures) -> Cell:
     return Cell(join(drawn, lines(join(format_figure(used), " of ", given), said)), used, "bars")
 
 
-def _memory(each: JobFigures) -> Cell:
+def _memory(each: JobView) -> Cell:
     if each.memory is None and each.memory_limit is None:
         return _unknown()
-    used = figure(each.memory_metric, each.memory, format_bytes)
+    used = figure(jobs.USED, each.memory, format_bytes)
     share = each.memory_share
     if share is None or each.memory is None:
         limit = None if each.memory_limit is None else join(" of ", _limit(each))
-        return Cell(lines(join(used, limit)), _order(each.memory), "bars")
+        return Cell(lines(join(used, limit), _cache(each)), _order(each.memory), "bars")
     label = f"{format_bytes(each.memory)} of {format_bytes(each.memory_limit or 0)} memory in use"
-    drawn = bar(label, Part(share, "bad-bar" if share >= NEAR_LIMIT else "used"))
+    drawn = bar(label, Part(share, "bad-bar" if each.is_near_its_memory else "used"))
     whole = each.memory_limit or 0
-    used = figure(each.memory_metric, each.memory, lambda value: format_part_of(value, whole))
-    text = lines(join(used, " of ", _limit(each)), format_share(share))
+    used = figure(jobs.USED, each.memory, lambda value: format_part_of(value, whole))
+    text = lines(join(used, " of ", _limit(each)), format_share(share), _cache(each))
     return Cell(join(drawn, text), each.memory, "bars")
 
 
-def _limit(each: JobFigures) -> Html:
+def _cache(each: JobView) -> Html | None:
+    """Return its page cache where there is much of it: somebody else may count that as used."""
+    cache = each.page_cache
+    if cache is None or cache < MUCH_CACHE_BYTES:
+        return None
+    return join(format_bytes(cache), " page cache")
+
+
+def _limit(each: JobView) -> Html:
     return figure(each.limit_metric, each.memory_limit, format_bytes)
 
 
-def _gpus(each: JobFigures) -> Cell:
+def _gpus(each: JobView) -> Cell:
     if not each.gpus:
         count = each.allocated_gpus
         if not count:
@@ -142,14 +152,14 @@ def _gpus(each: JobFigures) -> Cell:
         return Cell(
             join(figure(allocation.ALLOCATED_GPUS, count, format_figure), " allocated"), count, "bars"
         )
-    busy = [use.ce_util_percent for use in each.gpus if use.ce_util_percent is not None]
+    busy = each.gpus_used
     held = [use.memory_bytes for use in each.gpus if use.memory_bytes is not None]
-    count = sum(use.allocated for use in each.gpus)
+    count = sum(use.is_allocated for use in each.gpus)
     noun = "GPU" if len(each.gpus) == 1 else "GPUs"
     first: Child = f"{len(each.gpus)} {noun}" if count else f"{len(each.gpus)} {noun}, not allocated"
-    if not busy:
+    if busy is None:
         return Cell(lines(first, None if not held else format_bytes(sum(held))), 0.0, "bars")
-    share = sum(busy) / len(each.gpus) / 100
+    share = busy / len(each.gpus)
     drawn = bar(f"{len(each.gpus)} {noun} {format_share(share)} busy", Part(share))
     memory: Child = None
     if held:
@@ -158,14 +168,14 @@ def _gpus(each: JobFigures) -> Cell:
     return Cell(join(drawn, lines(_busy(each, share), said)), share, "bars")
 
 
-def _busy(each: JobFigures, share: float) -> Html:
+def _busy(each: JobView, share: float) -> Html:
     """Return how busy its cards are: the metric's own figure where it is one card."""
     if len(each.gpus) == 1:
         return join(figure(gpus.JOB_UTILIZATION, share, format_share), " busy")
     return join(format_share(share), " busy")
 
 
-def _time(each: JobFigures, now_secs: float, tz: tzinfo | None) -> Cell:
+def _time(each: JobView, now_secs: float, tz: tzinfo | None) -> Cell:
     if each.ended_at_secs is not None:
         after = None if each.elapsed_secs is None else f"after {format_span(each.elapsed_secs)}"
         return Cell(lines(_ended(each.ended_at_secs, now_secs, tz), after), _LAST, "bars")
@@ -194,7 +204,7 @@ def _ended(at_secs: Number, now_secs: float, tz: tzinfo | None) -> Html:
     return tag("time", ago, datetime=machine_time(at_secs), title=format_time(at_secs, tz))
 
 
-def _processes(each: JobFigures) -> Cell:
+def _processes(each: JobView) -> Cell:
     if each.processes is None:
         return _unknown()
     threads = None
@@ -207,11 +217,11 @@ def _processes(each: JobFigures) -> Cell:
     )
 
 
-def _draining(each: JobFigures) -> Cell:
+def _draining(each: JobView) -> Cell:
     return _waste(waste.DRAINING, each.draining, each.draining_basis, "≥ " if each.is_overdue else None)
 
 
-def _kill(each: JobFigures) -> Cell:
+def _kill(each: JobView) -> Cell:
     return _waste(waste.KILL, each.kill, each.kill_basis, None)
 
 
@@ -221,7 +231,7 @@ def _waste(metric: Metric, value: Number | None, basis: Basis | None, bound: str
     return Cell(lines(join(bound, figure(metric, value, format_core_hours)), str(basis)), value, "number")
 
 
-def _hints(each: JobFigures) -> Cell:
+def _hints(each: JobView) -> Cell:
     found = find_hints(each)
     return Cell(join(*(badge(words, kind) for kind, words in found)), -float(len(found)), "hints")
 

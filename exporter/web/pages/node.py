@@ -7,15 +7,24 @@ from datetime import tzinfo
 
 from exporter.collectors import drains, features, node
 from exporter.context import Context
-from exporter.exposition import Family, Metric, Number, labels
+from exporter.exposition import Family, labels
+from exporter.view.job import identity_of
+from exporter.view.node import NodeView, WasteSum, view_node
+from exporter.view.numbers import Numbers
+from exporter.view.units import (
+    counted,
+    format_bytes,
+    format_core_hours,
+    format_figure,
+    format_share,
+    format_span,
+)
 from exporter.web.pages.cards import cards_section
 from exporter.web.pages.health import health_section
-from exporter.web.pages.jobfigures import JobList, job_list
 from exporter.web.pages.jobs import jobs_table
 from exporter.web.pages.layout import page
 from exporter.web.pages.markup import Child, Html, join, name, tag
 from exporter.web.pages.nodeplan import node_plan_section
-from exporter.web.pages.numbers import Numbers
 from exporter.web.pages.pieces import (
     MAX_ROWS,
     UNKNOWN,
@@ -30,15 +39,8 @@ from exporter.web.pages.pieces import (
     tiles,
 )
 from exporter.web.pages.reports import reports_section
-from exporter.web.pages.units import (
-    format_bytes,
-    format_core_hours,
-    format_figure,
-    format_share,
-    format_span,
-)
+from exporter.web.pages.troubles import troubles_notice, words_of
 from jobfeatures.drains.drain import OPERATOR
-from jobfeatures.status.waste import Basis
 
 CROWDED = 0.95
 
@@ -46,20 +48,43 @@ CROWDED = 0.95
 def render_node(context: Context, families: Sequence[Family], tz: tzinfo | None = None) -> str:
     """Return the page of what is known now; `families` are those of /metrics, times are shown in `tz`."""
     numbers = Numbers(families)
-    shown = job_list(context, numbers, MAX_ROWS)
+    shown = view_context(context, numbers, MAX_ROWS)
     has_gpus = context.snapshot is not None and bool(context.snapshot.gpu_drivers)
     title = context.node_name or "This node"
     return page(
         title,
         _head(context, numbers, tz),
+        _troubles(shown, context.now_secs, tz),
         _shutdown(context, numbers, tz),
         _tiles(context, numbers, shown, has_gpus=has_gpus),
         section("Jobs", "jobs", jobs_table(shown, context.now_secs, tz, has_gpus=has_gpus)),
         cards_section(context, numbers),
         reports_section(context, numbers, tz),
         node_plan_section(families, numbers, shown.running, context.now_secs, tz),
-        health_section(context, numbers),
+        health_section(context, numbers, shown),
     )
+
+
+def view_context(context: Context, numbers: Numbers, limit: int | None = None) -> NodeView:
+    """Return the view of what a daemon knows."""
+    return view_node(
+        numbers,
+        now_secs=context.now_secs,
+        cpus_now=context.cpu_rates,
+        busy_cpus=context.node_busy_cpus,
+        limit=limit,
+        known={key: identity_of(job) for key, job in context.shown_jobs().items()},
+        words=words_of(context),
+    )
+
+
+def _troubles(shown: NodeView, now_secs: float, tz: tzinfo | None) -> Html | None:
+    unknown = None
+    if shown.unknown_allocations:
+        said = f"Of {counted(shown.unknown_allocations, 'job')} here nobody knows the allocation"
+        seen = ": no batch system has said what they got."
+        unknown = tag("p", tag("strong", said), seen)
+    return troubles_notice(shown.troubles, now_secs, tz, unknown)
 
 
 def _head(context: Context, numbers: Numbers, tz: tzinfo | None) -> Html:
@@ -123,20 +148,16 @@ def _asker(context: Context, text: str, tz: tzinfo | None) -> list[Child]:
     return []
 
 
-def _tiles(context: Context, numbers: Numbers, shown: JobList, *, has_gpus: bool) -> Html:
-    made = [_cpu_tile(context, numbers), _memory_tile(numbers), _load_tile(numbers)]
+def _tiles(context: Context, numbers: Numbers, shown: NodeView, *, has_gpus: bool) -> Html:
+    made = [_cpu_tile(shown), _memory_tile(shown), _load_tile(numbers)]
     if has_gpus:
         made.append(_gpu_tile(context))
-    made.append(_jobs_tile(numbers, shown))
-    made += [
-        _waste_tile("If drained now", drains.DRAINING_WASTE, numbers, "idle until the last job ends"),
-        _waste_tile("If killed now", drains.KILL_WASTE, numbers, "of work would be lost"),
-    ]
+    made += [_jobs_tile(shown), _draining_tile(shown), _kill_tile(shown)]
     return tiles(*made)
 
 
-def _cpu_tile(context: Context, numbers: Numbers) -> Html:
-    busy, cores = context.node_busy_cpus, numbers.one(node.CORES)
+def _cpu_tile(shown: NodeView) -> Html:
+    busy, cores = shown.busy_cpus, shown.cores
     if busy is None or not cores:
         return tile("CPUs busy", lines(UNKNOWN))
     share = busy / cores
@@ -148,9 +169,8 @@ def _cpu_tile(context: Context, numbers: Numbers) -> Html:
     )
 
 
-def _memory_tile(numbers: Numbers) -> Html:
-    total = numbers.one(node.MEMORY, labels(kind="total"))
-    free = numbers.one(node.MEMORY, labels(kind="available"))
+def _memory_tile(shown: NodeView) -> Html:
+    total, free = shown.memory_bytes, shown.available_bytes
     if not total or free is None:
         return tile("Memory", lines(UNKNOWN))
     share = 1 - free / total
@@ -180,31 +200,47 @@ def _gpu_tile(context: Context) -> Html:
     return tile("GPUs", join(drawn, lines(format_share(share), f"busy, of {len(cards)} {noun}")))
 
 
-def _jobs_tile(numbers: Numbers, shown: JobList) -> Html:
-    running, held = f"{shown.running:,}", shown.held_cpus
-    total = numbers.one(features.TOTAL_CPU)
-    text = f"{format_figure(held)} CPUs allocated"
+def _jobs_tile(shown: NodeView) -> Html:
+    held, total = shown.allocation, shown.allocatable_cpus
+    running = f"{shown.running:,}" if shown.running or shown.jobs_are_known else UNKNOWN
+    if held is None:
+        return tile("Jobs", lines(running, "CPUs allocated: not known", shown.allocation_doubt))
     if not total:
-        return tile("Jobs", lines(running, text))
-    label = f"{format_figure(held)} of {format_figure(total)} CPUs allocated"
-    given = join(
-        f"{format_figure(held)} of ", figure(features.TOTAL_CPU, total, format_figure), " CPUs allocated"
+        return tile("Jobs", lines(running, f"{held} CPUs allocated", shown.allocation_doubt))
+    share = shown.allocated_cpus / total
+    given = join(f"{held} of ", figure(features.TOTAL_CPU, total, format_figure), " CPUs allocated")
+    drawn = bar(
+        f"{held} of {format_figure(total)} CPUs allocated", Part(share, "over" if share > 1 else "used")
     )
+    return tile("Jobs", join(drawn, lines(running, given, shown.allocation_doubt)))
+
+
+def _draining_tile(shown: NodeView) -> Html:
+    """Return the tile of draining: what the jobs' rows say, and the CPUs that no job has any more."""
+    title, waste = "If drained now", shown.draining
+    if waste.core_secs is None:
+        return _unknown_waste(title, waste)
+    said = f"idle until the last job ends ({waste.basis})"
+    own = [each.draining for each in shown.jobs if each.is_running]
+    parts = None
+    if len(own) == shown.running and None not in own and waste.core_secs and not waste.coverage:
+        in_jobs = sum(each or 0 for each in own)
+        parts = f"{format_core_hours(in_jobs)} in jobs, the rest in CPUs without one"
     return tile(
-        "Jobs",
-        join(
-            bar(label, Part(held / total, "over" if held > total else "used")),
-            lines(running, given),
-        ),
+        title,
+        lines(figure(drains.DRAINING_WASTE, waste.core_secs, format_core_hours), said, parts, waste.coverage),
     )
 
 
-def _waste_tile(title: str, metric: Metric, numbers: Numbers, said: str) -> Html:
-    found: tuple[Number, Basis] | None = None
-    for basis in Basis:
-        value = numbers.one(metric, labels(basis=basis))
-        if value is not None:
-            found = value, basis
-    if found is None:
-        return tile(title, lines(UNKNOWN, "not known for all jobs"))
-    return tile(title, lines(figure(metric, found[0], format_core_hours), f"{said} ({found[1]})"))
+def _kill_tile(shown: NodeView) -> Html:
+    title, waste = "If killed now", shown.kill
+    if waste.core_secs is None:
+        return _unknown_waste(title, waste)
+    said = f"of work would be lost ({waste.basis})"
+    return tile(
+        title, lines(figure(drains.KILL_WASTE, waste.core_secs, format_core_hours), said, waste.coverage)
+    )
+
+
+def _unknown_waste(title: str, waste: WasteSum) -> Html:
+    return tile(title, lines(UNKNOWN, "known of no job" if waste.jobs else "jobs are not known"))

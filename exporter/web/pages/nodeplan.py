@@ -12,12 +12,12 @@ from datetime import tzinfo
 from exporter.cluster.draincurves import CurvePoint
 from exporter.collectors import drains
 from exporter.exposition import Family, render
+from exporter.view.numbers import Numbers
+from exporter.view.units import counted, format_core_hours, format_span
 from exporter.web.pages.chart import draw_curve
 from exporter.web.pages.markup import Child, Html, join, tag
-from exporter.web.pages.numbers import Numbers
 from exporter.web.pages.pieces import moment, note, section
 from exporter.web.pages.plans import choices_table
-from exporter.web.pages.units import counted, format_core_hours, format_span
 from jobfeatures.drains.nodemetrics import NAMES, SeenNode, gather_nodes, parse_page
 from jobfeatures.drains.plan import Choice, NodePlan, compute_choice, plan_drain
 from jobfeatures.errors import ParseError
@@ -77,15 +77,24 @@ def _point(node: SeenNode, choice: Choice) -> CurvePoint:
 def _facts(
     node: SeenNode, plan: NodePlan, planned_secs: float | None, now_secs: float, tz: tzinfo | None
 ) -> list[Child]:
-    best = plan.best
-    facts: list[Child] = [
-        tag("strong", "Cheapest ", _when(best.after_secs)),
-        join(" (", moment(now_secs + best.after_secs, tz), "): "),
-        f"{format_core_hours(best.core_secs)} ({best.basis}), ",
-        f"{len(best.killed)} of {len(node.jobs)} jobs killed. ",
-    ]
-    if best.after_secs > 0:
-        facts.append(f"Now: {format_core_hours(plan.choices[0].core_secs)}.")
+    best, sparing = plan.best, plan.sparing
+    facts: list[Child] = []
+    if best is None:
+        facts.append(tag("strong", "Too little is known to name a cheapest time. "))
+    else:
+        facts += [
+            tag("strong", "Cheapest ", _when(best.after_secs)),
+            join(" (", moment(now_secs + best.after_secs, tz), "): "),
+            f"{format_core_hours(best.core_secs)} ({best.basis}), ",
+            f"{len(best.killed)} of {len(node.jobs)} jobs killed. ",
+        ]
+        if sparing is not None and sparing is not best:
+            facts += [
+                tag("strong", "Nobody killed ", _when(sparing.after_secs)),
+                f": {format_core_hours(sparing.core_secs)}. ",
+            ]
+        if best.after_secs > 0:
+            facts.append(f"Now: {format_core_hours(plan.choices[0].core_secs)}.")
     if planned_secs is not None:
         cost = compute_choice(node, planned_secs)
         facts.append(
@@ -98,9 +107,11 @@ def _facts(
 
 def _label(plan: NodePlan) -> str:
     best = plan.best
+    said = f"Core hours wasted by the time of a shutdown: now {format_core_hours(plan.choices[0].core_secs)}"
     return (
-        f"Core hours wasted by the time of a shutdown: now {format_core_hours(plan.choices[0].core_secs)}, "
-        f"least {format_core_hours(best.core_secs)} {_when(best.after_secs)}"
+        said
+        if best is None
+        else f"{said}, least {format_core_hours(best.core_secs)} {_when(best.after_secs)}"
     )
 
 

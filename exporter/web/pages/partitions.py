@@ -8,8 +8,9 @@ from exporter.cluster.sums import ClusterSums, QueueSums
 from exporter.collectors import cluster, queue
 from exporter.context import Context
 from exporter.exposition import Metric, labels
+from exporter.view.numbers import Numbers
+from exporter.view.units import format_bytes, format_figure, format_share, format_span
 from exporter.web.pages.markup import Child, Html, join, name
-from exporter.web.pages.numbers import Numbers
 from exporter.web.pages.pieces import (
     MAX_ROWS,
     UNKNOWN,
@@ -23,7 +24,6 @@ from exporter.web.pages.pieces import (
     note,
     table,
 )
-from exporter.web.pages.units import format_bytes, format_figure, format_share, format_span
 
 SHOWN_REASONS = 4
 _WORKING = ("ALLOCATED", "MIXED")

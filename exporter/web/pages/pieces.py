@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import tzinfo
 
 from exporter.exposition import Metric, Number
+from exporter.view.units import format_time, machine_time
 from exporter.web.pages.markup import Child, Html, join, tag
-from exporter.web.pages.units import format_time, machine_time
 
 MAX_ROWS = 500  # of one table; a page of thousands is no page
 UNKNOWN = "–"

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import tzinfo
 
 from exporter.cluster.draincurves import CurvePoint, DrainCurve, cheapest, thin
+from exporter.view.units import counted, format_core_hours, format_span
 from exporter.web.pages.chart import draw_curve
 from exporter.web.pages.markup import Child, Html, join, name, tag
 from exporter.web.pages.pieces import Cell, Row, lines, moment, note, section, table
-from exporter.web.pages.units import counted, format_core_hours, format_span
 
 MAX_PLANS = 12
 MAX_CHOICES = 12

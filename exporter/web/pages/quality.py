@@ -6,8 +6,9 @@ from datetime import tzinfo
 
 from exporter.collectors import schedule
 from exporter.exposition import Metric, Number, labels
+from exporter.view.numbers import Numbers
+from exporter.view.units import format_core_hours, format_figure, format_share, format_span
 from exporter.web.pages.markup import Html, join, name, tag
-from exporter.web.pages.numbers import Numbers
 from exporter.web.pages.pieces import (
     Cell,
     Part,
@@ -22,7 +23,6 @@ from exporter.web.pages.pieces import (
     tile,
     tiles,
 )
-from exporter.web.pages.units import format_core_hours, format_figure, format_share, format_span
 from jobfeatures.schedule.quality import ScheduleQuality, Verdict
 
 VERDICTS = {

@@ -7,8 +7,9 @@ from datetime import tzinfo
 from exporter.collectors import status
 from exporter.context import Context, job_labels
 from exporter.exposition import Number, labels
+from exporter.view.numbers import Numbers
+from exporter.view.units import counted, format_core_hours, format_figure, format_span
 from exporter.web.pages.markup import Child, Html, join, name
-from exporter.web.pages.numbers import Numbers
 from exporter.web.pages.pieces import (
     MAX_ROWS,
     UNKNOWN,
@@ -22,7 +23,6 @@ from exporter.web.pages.pieces import (
     section,
     table,
 )
-from exporter.web.pages.units import counted, format_core_hours, format_figure, format_span
 from jobfeatures.model import JobKey
 from jobfeatures.status.board import StatusView
 

@@ -11,7 +11,13 @@ from __future__ import annotations
 
 from jobfeatures.batch.gridengine.keys import KEY_SOURCES
 from jobfeatures.batch.gridengine.prolog import job_from_prolog, job_id_of
-from jobfeatures.batch.gridengine.site import ask_in_prolog, is_here, make_cluster_source, make_source
+from jobfeatures.batch.gridengine.site import (
+    ask_in_prolog,
+    is_here,
+    make_cluster_source,
+    make_source,
+    needs_server,
+)
 
 __all__ = [
     "KEY_SOURCES",
@@ -21,4 +27,5 @@ __all__ = [
     "job_id_of",
     "make_cluster_source",
     "make_source",
+    "needs_server",
 ]

@@ -16,7 +16,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from jobfeatures.accounting import AccountingRecord
 from jobfeatures.batch.gridengine.basics import (
     NAME,
     known,
@@ -28,14 +27,20 @@ from jobfeatures.batch.gridengine.basics import (
     times_slots,
 )
 from jobfeatures.batch.gridengine.record import account_of, scale_epoch
-from jobfeatures.batch.gridengine.writing import FIELDS, write_records
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblog import JobRecord, Number
-from jobfeatures.model import JobKey, JobState, Limit
+from jobfeatures.joblog import JobRecord, Notes, Number
+from jobfeatures.model import JobState, Limit
+from jobfeatures.nottaken import Asked, tell_not_taken
 from jobfeatures.quantities import parse_count
 
-__all__ = ["make_accounting_record", "read_records", "recognise", "whole_secs", "write_records"]
-
+FIELDS = (
+    *("qname", "hostname", "group", "owner", "job_name", "job_number", "account", "priority"),
+    *("submission_time", "start_time", "end_time", "failed", "exit_status", "ru_wallclock", "ru_utime"),
+    *("ru_stime", "ru_maxrss", "ru_ixrss", "ru_ismrss", "ru_idrss", "ru_isrss", "ru_minflt", "ru_majflt"),
+    *("ru_nswap", "ru_inblock", "ru_oublock", "ru_msgsnd", "ru_msgrcv", "ru_nsignals", "ru_nvcsw"),
+    *("ru_nivcsw", "project", "department", "granted_pe", "slots", "task_number", "cpu", "mem", "io"),
+    *("category", "iow", "pe_taskid", "maxvmem", "arid", "ar_sub_time"),
+)
 MORE_FIELDS = ("job_class", "qdel_info", "maxrss")  # of Univa Grid Engine, behind the others
 LEAST_FIELDS = FIELDS.index("category") + 1  # older versions end sooner
 MAX_LINE_CHARACTERS = 65536
@@ -62,7 +67,7 @@ def recognise(head: str) -> bool:
 
 
 def read_records(
-    lines: Iterable[str], *, source: str, strict: bool = False
+    lines: Iterable[str], *, source: str, strict: bool = False, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
     """Return what the lines say, one record a line; comments and empty lines are passed over.
 
@@ -75,7 +80,8 @@ def read_records(
         if line.startswith("#") or len(line.strip()) < 2:  # qacct(1) passes over these as well
             continue
         try:
-            record = make_record(_parse_json(line) if line.startswith("{") else _parse_line(line), reruns)
+            values = Asked[str](_parse_json(line) if line.startswith("{") else _parse_line(line))
+            record = make_record(values, reruns)
         except ParseError as error:
             if strict:
                 raise ParseError(
@@ -85,6 +91,7 @@ def read_records(
                 ParseError(error.reason, source=source, line=number, field=error.field, text=error.text)
             )
             continue
+        tell_not_taken(notes, values)
         yield record
 
 
@@ -179,7 +186,10 @@ def make_record(values: Mapping[str, str], reruns: dict[str, int]) -> JobRecord:
         requested_memory_bytes=limits["memory"],
         wall_limit_secs=limits["wall"],
         cpu_limit_secs=limits["cpu"],
+        run_secs=None if start is None else _number(values, "ru_wallclock"),
         used_cpu_secs=_number(values, "cpu"),
+        user_cpu_secs=_number(values, "ru_utime"),
+        system_cpu_secs=_number(values, "ru_stime"),
         used_memory_bytes=_used_memory(values),
         array_job_id=number if task else None,
         array_task_id=task,
@@ -259,32 +269,6 @@ def _time(values: Mapping[str, str], name: str) -> Number | None:
     return secs + micros / 10**6 if micros else secs
 
 
-def make_accounting_record(record: JobRecord) -> AccountingRecord:
-    """Return a record as the controller role tells of it."""
-    start, end = record.start_secs, record.end_secs
-    return AccountingRecord(
-        key=JobKey(NAME, record.job_id),
-        step=record.step or "",
-        name=record.name or "",
-        state=record.state.value,
-        array_job_id=record.array_job_id,
-        array_task_id=None if record.array_task_id is None else int(record.array_task_id),
-        user=record.user,
-        account=record.account,
-        partition=record.queue,
-        reservation=record.reservation,
-        nodes=record.nodes,
-        submit_secs=whole_secs(record.submit_secs),
-        start_secs=whole_secs(start),
-        end_secs=whole_secs(end),
-        wall_limit_secs=record.wall_limit_secs,
-        requested_cpus=record.requested_cpus,
-        exit_code=record.exit_status,
-        elapsed_secs=None if start is None or end is None else max(0, int(end - start)),
-        max_resident_bytes=record.used_memory_bytes,
-    )
-
-
 def whole_secs(secs: Number | None) -> int | None:
-    """Return a time as a record of the controller role holds it."""
+    """Return a time in whole seconds, as a job of the queue has it."""
     return None if secs is None else int(secs)

@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from jobfeatures.accounting import Accounting, AccountingRecord
-from jobfeatures.batch.gridengine.accounting import make_accounting_record, read_records, whole_secs
+from jobfeatures.batch.gridengine.accounting import read_records, whole_secs
 from jobfeatures.batch.gridengine.basics import NAME
 from jobfeatures.batch.gridengine.cluster import CLUSTER_QUESTION, CLUSTER_SOURCE, parse_cluster
 from jobfeatures.batch.gridengine.queue import QUEUE_QUESTION, QUEUE_SOURCE, parse_queue
 from jobfeatures.clock import Clock
 from jobfeatures.command import first_line, run_command
 from jobfeatures.errors import ParseError, Rejected, SourceError
-from jobfeatures.joblog import JobRecord
+from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.model import Cluster, Job, JobKey, JobTable
 
 MAX_ANSWER_BYTES = 512 * 2**20
@@ -101,14 +100,14 @@ class GridEngineCluster:
         taken_at_secs = self._clock.now_secs()
         if self._accounting_file is None:
             raise SourceError("there is no accounting: gridengine.accounting_file is not set, nor SGE_ROOT")
-        records: list[AccountingRecord] = []
+        records: list[JobRecord] = []
         rejected: list[Rejected] = []
         try:
             for each in self._latest_records(self._accounting_file, since_secs):
                 if isinstance(each, Rejected):
                     rejected.append(each)
                 elif each.end_secs is not None and each.end_secs >= since_secs:  # else it did not start
-                    records.append(make_accounting_record(each))
+                    records.append(each)
         except OSError as error:
             raise SourceError(f"{self._accounting_file}: {error.strerror}") from error
         return Accounting(

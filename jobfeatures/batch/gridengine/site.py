@@ -64,12 +64,18 @@ def _default_accounting_file() -> str | None:
     return f"{path}.jsonl" if os.path.exists(f"{path}.jsonl") else path
 
 
+def needs_server(job: Job, config: Config) -> bool:
+    """Tell whether the master is to be asked about a job that starts: no file tells its wall limit."""
+    del job
+    return config.gridengine_ask_in_prolog != "never"
+
+
 def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
     """Return the job with its limit of elapsed time, which no file of the node has; None if not to be asked.
 
     A prolog runs once a job, on the host of its first task. Raises SourceError or ParseError.
     """
-    if config.gridengine_ask_in_prolog == "never":
+    if not needs_server(job, config):
         return None
     from jobfeatures.batch.gridengine.asking import ask_about_jobs, ask_about_queues, with_wall_limit
 

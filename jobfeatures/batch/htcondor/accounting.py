@@ -3,18 +3,17 @@
 Manual: https://htcondor.readthedocs.io/en/latest/man-pages/condor_history.html.
 A history file holds ads in the long form, each closed by a line such as
 ``*** Offset = 0 ClusterId = 12 ProcId = 0 Owner = "alice" CompletionDate =
-1795246000``; ``condor_history`` prints them so with ``-long``, and as JSON and
-XML. Sizes are MiB (MemoryUsage, RequestMemory) and KiB (ResidentSetSize),
+1795246000``; ``condor_history`` prints them so with ``-long``, and as JSON.
+Sizes are MiB (MemoryUsage, RequestMemory) and KiB (ResidentSetSize),
 durations seconds; a time that has not come is 0.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from jobfeatures.accounting import AccountingRecord
 from jobfeatures.batch.htcondor.basics import KIB, MIB, NAME, parse_job_id
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.fields import Evaluate, Fields, Note, ignore
@@ -32,9 +31,9 @@ from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.classad.ad import ClassAd, Value
 from jobfeatures.formats.classad.jsonform import read_json_ads
 from jobfeatures.formats.classad.longform import add_line, check_mark, is_end
-from jobfeatures.formats.classad.xmlform import read_xml_ads
-from jobfeatures.joblog import JobRecord
-from jobfeatures.model import JobKey, JobState
+from jobfeatures.joblog import JobRecord, Notes
+from jobfeatures.model import JobState
+from jobfeatures.nottaken import Asked, tell_not_taken
 
 HISTORY_SOURCE = "condor_history"
 HISTORY_ATTRIBUTES = (
@@ -51,22 +50,19 @@ _NAMES = r"(?:ClusterId|GlobalJobId|JobStatus|ProcId|QDate)"
 _LONG = re.compile(rf"^{_NAMES} ?= ?[^\s=?!]", re.MULTILINE)
 _JSON = re.compile(rf'\A[\s\[]*\{{(?:"(?:[^"\\]|\\.)*"|[^"{{}}])*?"{_NAMES}"\s*:')
 _JSON_HEAD = re.compile(r'\A[\s\[]*\{\s*"[A-Za-z_][A-Za-z0-9_]*"\s*:')
-_XML = re.compile(r"\A\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE classads[^>]*>\s*)?<classads>")
 
 
 def recognise(head: str) -> bool:
-    """Tell whether a text that begins like this holds job ads: long form, JSON or XML."""
-    if _XML.match(head):
-        return True
+    """Tell whether a text that begins like this holds job ads: long form or JSON."""
     if _JSON_HEAD.match(head):
         return _JSON.match(head) is not None
     return _LONG.search(head) is not None and not head.lstrip().startswith(("{", "[", "<"))
 
 
 def read_records(
-    lines: Iterable[str], *, source: str, strict: bool = False
+    lines: Iterable[str], *, source: str, strict: bool = False, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Return the jobs of a history file or of ``condor_history``, ``-long``, ``-json`` or ``-xml``.
+    """Return the jobs of a history file or of ``condor_history``, ``-long`` or ``-json``.
 
     An attribute with a wrong value costs the record. In strict reading the
     first fault raises ParseError.
@@ -74,7 +70,7 @@ def read_records(
     evaluate = find_evaluator()
     for each in read_ads(lines, source=source):
         found: JobRecord | Rejected = (
-            each if isinstance(each, Rejected) else _record_or_fault(each, source, evaluate)
+            each if isinstance(each, Rejected) else _record_or_fault(each, source, evaluate, notes)
         )
         if strict and isinstance(found, Rejected):
             raise ParseError(
@@ -83,23 +79,28 @@ def read_records(
         yield found
 
 
-def _record_or_fault(ad: ClassAd, source: str, evaluate: Evaluate | None) -> JobRecord | Rejected:
+def _record_or_fault(
+    told: ClassAd, source: str, evaluate: Evaluate | None, notes: Notes | None
+) -> JobRecord | Rejected:
     faults: list[Rejected] = []
+    values = Asked[Value](told.values)
+    ad = ClassAd(values)
     try:
         record = parse_record(ad, source=source, note=faults.append, evaluate=evaluate)
     except ParseError as error:
         return Rejected.from_error(error)
-    return faults[0] if faults else record
+    if faults:
+        return faults[0]
+    tell_not_taken(notes, values)
+    return record
 
 
 def read_ads(lines: Iterable[str], *, source: str) -> Iterator[ClassAd | Rejected]:
-    """Return the ads of a text of any of the three forms, by how it begins."""
+    """Return the ads of a text of either form, by how it begins."""
     rest = iter(lines)
     first = next((line for line in rest if line.strip()), "")
     again = chain([first], rest)
     begin = first.lstrip()[:1]
-    if begin == "<":
-        return read_xml_ads(again, source=source)
     if begin and begin in "[{":
         return read_json_ads(again, source=source)
     return _read_long(again, source)
@@ -174,7 +175,10 @@ def parse_record(
         requested_gpus=of_all(job.count("RequestGPUs")),
         requested_memory_bytes=of_all(job.count("RequestMemory", MIB)),
         wall_limit_secs=wall_limit(job, SITE_LIMITS),
+        run_secs=job.seconds("RemoteWallClockTime") if starts == 1 else None,  # of all its runs together
         used_cpu_secs=_sum(job.seconds("RemoteUserCpu"), job.seconds("RemoteSysCpu")),
+        user_cpu_secs=job.seconds("RemoteUserCpu"),
+        system_cpu_secs=job.seconds("RemoteSysCpu"),
         used_memory_bytes=used_memory(job),
         array_job_id=array_of(job),
         array_task_id=None if array_of(job) is None else str(job.count("ProcId")),
@@ -198,36 +202,3 @@ def used_memory(job: Fields) -> int | None:
 def _sum(*values: float | None) -> int | float | None:
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
-
-
-def parse_accounting_ad(
-    ad: ClassAd, *, source: str, note: Note, evaluate: Evaluate | None
-) -> AccountingRecord:
-    """Return the same as accounting tells it. Raises ParseError without a job id."""
-    record = parse_record(ad, source=source, note=note, evaluate=evaluate)
-    job = Fields(ad, evaluate=evaluate)
-    whole: Callable[[int | float | None], int | None] = lambda secs: None if secs is None else int(secs)  # noqa: E731
-    return AccountingRecord(
-        key=JobKey(NAME, record.job_id),
-        name=record.name or "",
-        state=record.state.value,
-        array_job_id=record.array_job_id,
-        array_task_id=None if record.array_task_id is None else int(record.array_task_id),
-        user=record.user,
-        account=record.account,
-        nodes=record.nodes,
-        submit_secs=job.epoch("QDate"),
-        start_secs=start_of(job, job.count("NumJobStarts")),
-        end_secs=end_of(job, record.state),
-        wall_limit_secs=record.wall_limit_secs,
-        priority=record.priority,
-        requested_cpus=record.requested_cpus,
-        requested_nodes=record.requested_nodes,
-        requested_memory_per_node_bytes=job.count("RequestMemory", MIB),
-        suspended_secs=whole(record.suspended_secs),
-        exit_code=record.exit_status,
-        elapsed_secs=job.count("RemoteWallClockTime"),
-        user_cpu_secs=job.count("RemoteUserCpu"),
-        system_cpu_secs=job.count("RemoteSysCpu"),
-        max_resident_bytes=used_memory(job),
-    )

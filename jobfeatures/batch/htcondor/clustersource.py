@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 
-from jobfeatures.accounting import Accounting, AccountingRecord
-from jobfeatures.batch.htcondor.accounting import HISTORY_ATTRIBUTES, HISTORY_SOURCE, parse_accounting_ad
+from jobfeatures.batch.htcondor.accounting import HISTORY_ATTRIBUTES, HISTORY_SOURCE, parse_record
 from jobfeatures.batch.htcondor.basics import NAME
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS
@@ -17,6 +16,7 @@ from jobfeatures.command import first_line, run_command
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads
+from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.model import Cluster, JobTable
 
 MAX_ANSWER_BYTES = 512 * 2**20
@@ -73,7 +73,7 @@ class CondorPool:
         """Return the jobs in the queue, and of the local schedd those that have completed since then."""
         taken_at_secs = self._clock.now_secs()
         rejected: list[Rejected] = []
-        records: dict[str, AccountingRecord] = {}
+        records: dict[str, JobRecord] = {}
         attributes = (*HISTORY_ATTRIBUTES, *self._site_limits)
         ended = self._run(
             [
@@ -85,13 +85,11 @@ class CondorPool:
         for text, source in ((queued, QUEUE_SOURCE), (ended, HISTORY_SOURCE)):
             for ad in _parse(text, source):
                 try:
-                    record = parse_accounting_ad(
-                        ad, source=source, note=rejected.append, evaluate=find_evaluator()
-                    )
+                    record = parse_record(ad, source=source, note=rejected.append, evaluate=find_evaluator())
                 except ParseError as error:
                     rejected.append(Rejected.from_error(error))
                 else:
-                    records[record.key.job_id] = record
+                    records[record.job_id] = record
         return Accounting(
             source=NAME,
             records=tuple(records.values()),

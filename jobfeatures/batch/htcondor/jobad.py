@@ -36,7 +36,7 @@ IDLE: Final = 1
 HELD: Final = 5
 PARALLEL_UNIVERSE: Final = 11
 LIMIT_ATTRIBUTES: Final = ("AllowedJobDuration", "AllowedExecuteDuration")
-SITE_LIMITS: Final = ("MaxRuntime",)
+SITE_LIMITS: Final = ("BatchRuntime", "MaxRuntime")  # HTCondor-CE's, and that of some sites
 GPU_NAMES: Final = ("GPU-", "MIG-")  # CUDA0 counts as CUDA does: that is no number of the card's
 
 

@@ -69,7 +69,7 @@ class CondorSource:
         self._node_asked_secs: float | None = None  # monotonic
         self._node: NodeNotice | None = None
         self._known: dict[Identity, KnownJob] = {}
-        self._ended: dict[JobKey, Job] = {}
+        self._ended: dict[JobKey, tuple[Job, float]] = {}  # with the time (epoch) of noticing
         self._told: frozenset[Rejected] = frozenset()
         self._look_again: Callable[[], None] = lambda: None
 
@@ -86,8 +86,8 @@ class CondorSource:
             else:
                 running[key] = known.job
         wanted = {*seen, *claimed}
-        self._ended = {key: job for key, job in self._ended.items() if key in wanted and key not in running}
-        jobs = {**self._ended, **running}
+        self._ended = {key: each for key, each in self._ended.items() if key in wanted and key not in running}
+        jobs = {**{key: job for key, (job, _) in self._ended.items()}, **running}
         # A slot whose job is not known yet is no plain id: nothing may be concluded about it.
         jobs |= {
             key: Job(key=key) for key in wanted if key.batch_system == NAME and not is_plain_id(key.job_id)
@@ -100,6 +100,7 @@ class CondorSource:
             complete=complete,
             rejected=self._untold(problems),
             node=self._node,
+            told_secs={key: at_secs for key, (_, at_secs) in self._ended.items()},
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
@@ -141,7 +142,9 @@ class CondorSource:
         here = {known.job.key for known in found.values()}
         gone = [known.job for identity, known in self._known.items() if identity not in found]
         self._ended.update(
-            (job.key, replace(job, state=JobState.COMPLETED)) for job in gone if job.key not in here
+            (job.key, (replace(job, state=JobState.COMPLETED), now_secs))
+            for job in gone
+            if job.key not in here
         )
         self._known = found
         return complete

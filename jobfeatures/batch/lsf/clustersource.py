@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from jobfeatures.accounting import Accounting
 from jobfeatures.batch.lsf.answers import Record, is_nothing_found, parse_records
 from jobfeatures.batch.lsf.asking import Commands, read_limit_unit
 from jobfeatures.batch.lsf.basics import NAME
@@ -18,6 +17,7 @@ from jobfeatures.batch.lsf.jobs import BJOBS, FURTHER_FIELDS, PLAIN_FIELDS, Circ
 from jobfeatures.batch.lsf.limits import HOST_FIELDS, LSHOSTS, Rules
 from jobfeatures.clock import Clock
 from jobfeatures.errors import CommandError, ParseError, SourceError
+from jobfeatures.joblog import Accounting
 from jobfeatures.model import Cluster, JobTable
 
 

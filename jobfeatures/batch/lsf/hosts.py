@@ -48,7 +48,9 @@ def parse_notice(records: Iterable[Record], node_name: str) -> NodeNotice | None
         name = text_of(record, "HOST_NAME")
         if name is not None and is_same_host(name, node_name):
             words = STATES.get(record.get("STATUS", ""))
-            return None if words is None else NodeNotice(draining=not _STARTS_NONE.isdisjoint(words))
+            if words is None:
+                return None
+            return NodeNotice(draining=not _STARTS_NONE.isdisjoint(words), cpus=count_of(record, "MAX"))
     raise ParseError("not about this host", source=BHOSTS, text=node_name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,14 +15,19 @@ if TYPE_CHECKING:
     from jobfeatures.batch.lsf.source import LsfSource
     from jobfeatures.config import Config
 
+CONFIGURATION = "/etc/lsf.conf"
 ABS_RUNLIMIT = {"auto": None, "yes": True, "no": False}
 
 
 def is_here(config: Config) -> bool:
-    """Tell whether LSF's command is installed, for those who leave the choice of sources to us."""
+    """Tell whether LSF is installed or configured here, for those who leave the choice of sources to us."""
     import shutil  # a hook has no use for it
 
-    return shutil.which(config.lsf_bjobs) is not None
+    return (
+        shutil.which(config.lsf_bjobs) is not None
+        or "LSF_ENVDIR" in os.environ
+        or os.path.exists(CONFIGURATION)
+    )
 
 
 def make_source(config: Config, clock: Clock, node_name: str) -> LsfSource:

@@ -66,6 +66,7 @@ class LsfSource(PolledSource):
         self._refresh_secs = refresh_secs
         self._rules = Rules(node_name=node_name, absolute=abs_runlimit)
         self._node: NodeNotice | None = None
+        self._node_problem = ""
         self._refreshed_secs: float | None = None  # monotonic
         self._plain_until_secs = 0.0  # monotonic: till then only plain fields are asked for
         self._without_factor: frozenset[str] = frozenset()  # asked for in vain: a model's name, or gone
@@ -114,6 +115,7 @@ class LsfSource(PolledSource):
             complete=complete,
             rejected=(*rejected, *news),
             node=self._node,
+            node_problem=self._node_problem,
         )
 
     def _uid_of(self, user: str | None) -> int | None:
@@ -184,8 +186,11 @@ class LsfSource(PolledSource):
         try:
             records = self._commands.records(BHOSTS, BHOSTS_FIELDS, "-X", self._node_name)
             self._node = parse_notice(records, self._node_name)
+            self._node_problem = ""
         except (SourceError, ParseError) as error:
-            problems.add(Rejected(BHOSTS, str(error)))
+            problem = Rejected(BHOSTS, str(error))
+            self._node_problem = str(problem)
+            problems.add(problem)
 
     def _refresh_absolute(self, problems: set[Rejected]) -> None:
         if self._abs_runlimit is not None:

@@ -27,8 +27,9 @@ from jobfeatures.batch.pbsfamily.jobs import (
 from jobfeatures.batch.pbsfamily.records import Record
 from jobfeatures.batch.pbsfamily.values import parse_duration, parse_job_id, parse_size, split_array_id
 from jobfeatures.errors import ParseError, Rejected, shown
-from jobfeatures.joblog import JobRecord
+from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.model import JobState
+from jobfeatures.nottaken import Asked, tell_not_taken
 from jobfeatures.quantities import parse_count
 
 MAX_LINE_CHARACTERS = 2**20  # beyond it a line without an end has been cut
@@ -57,6 +58,7 @@ class _Life:
     """What the lines so far tell of a job."""
 
     job_id: str
+    server: str | None = None
     values: dict[str, str] = field(default_factory=dict)
     line: int = 0
     submit_secs: int | None = None
@@ -75,7 +77,12 @@ def recognise(head: str) -> bool:
 
 
 def read_records(
-    lines: Iterable[str], *, source: str, strict: bool = False, zone: tzinfo | None = None
+    lines: Iterable[str],
+    *,
+    source: str,
+    strict: bool = False,
+    zone: tzinfo | None = None,
+    notes: Notes | None = None,
 ) -> Iterator[JobRecord | Rejected]:
     """Return each job when its last line has come, those without one at the end, as they were then.
 
@@ -99,9 +106,9 @@ def read_records(
             yield Rejected(source, error.reason, number, error.field, shown(error.text or line))
             continue
         if life is not None:
-            yield from _told(make_record(life, problems.append, source), problems, strict)
+            yield from _told(make_record(life, problems.append, source, notes), problems, strict)
     for life in book.unfinished():
-        yield from _told(make_record(life, problems.append, source), problems, strict)
+        yield from _told(make_record(life, problems.append, source, notes), problems, strict)
 
 
 def _told(record: JobRecord, problems: list[Rejected], strict: bool) -> Iterator[JobRecord | Rejected]:
@@ -137,16 +144,18 @@ class _Book:
             return None
         at_secs = parse_stamp(match, self._zone)
         job_id = parse_job_id(match[8], field="id")
+        server = match[8].partition(".")[2] or None
         values = parse_message(match[9])
-        if job_id.endswith("[]") or (kind == DELETED and job_id in self._ended and job_id not in self._lives):
+        key = match[8]  # with its server: another one counts from 1, too
+        if job_id.endswith("[]") or (kind == DELETED and key in self._ended and key not in self._lives):
             return None
-        life = self._lives.setdefault(job_id, _Life(job_id))
+        life = self._lives.setdefault(key, _Life(job_id, server))
         life.values.update(values)
         life.line = number
         if not _live(life, kind, at_secs):
             return None
-        del self._lives[job_id]
-        self._ended[job_id] = None
+        del self._lives[key]
+        self._ended[key] = None
         if len(self._ended) > MAX_REMEMBERED:
             del self._ended[next(iter(self._ended))]
         return life
@@ -218,9 +227,9 @@ def parse_message(text: str) -> dict[str, str]:
     return values
 
 
-def make_record(life: _Life, note: Note, source: str) -> JobRecord:
+def make_record(life: _Life, note: Note, source: str, notes: Notes | None = None) -> JobRecord:
     """Return the record of a job."""
-    job_id, values = life.job_id, life.values
+    job_id, values = life.job_id, Asked[str](life.values)
 
     def keep(rejected: Rejected) -> None:
         note(Rejected(rejected.source, rejected.reason, life.line, rejected.field, rejected.text))
@@ -239,9 +248,10 @@ def make_record(life: _Life, note: Note, source: str) -> JobRecord:
     array_job_id, array_task_id = split_array_id(job_id)
     start = fields.read(parse_count, "start")
     end = fields.read(parse_count, "end")
-    return JobRecord(
+    record = JobRecord(
         batch_system=system,
         job_id=job_id,
+        cluster=life.server,
         state=state,
         name=fields.text("jobname"),
         user=fields.text("user"),
@@ -253,6 +263,7 @@ def make_record(life: _Life, note: Note, source: str) -> JobRecord:
         eligible_secs=fields.read(parse_count, "etime") or None,
         start_secs=start or None,
         end_secs=life.end_secs if end is None else end,
+        run_secs=fields.read(parse_duration, "resources_used.walltime"),
         suspended_secs=life.suspended_secs or None,
         restarts=life.reruns or None if runs is None else max(0, runs - 1),
         exit_status=None if signal is not None else exit_status,
@@ -273,3 +284,5 @@ def make_record(life: _Life, note: Note, source: str) -> JobRecord:
         array_job_id=array_job_id,
         array_task_id=array_task_id,
     )
+    tell_not_taken(notes, values)
+    return record

@@ -40,6 +40,7 @@ NODE_WORDS: Mapping[str, tuple[str, ...]] = {
     "initializing": ("POWERING_UP",),
 }
 DRAINS = frozenset({"offline", "offline_by_mom", "maintenance"})
+CPUS = ("resources_available.ncpus", "np", "pcpus")
 _BASES = ("DOWN", "UNKNOWN", "ALLOCATED")
 _SLOTS = re.compile(r"\s*([0-9][0-9,-]{0,65535})/[^\s,]+\s*(?:,|\Z)")
 _PHYSICAL = re.compile(r"(?:\A|,)physmem=([^,]{1,40})")
@@ -56,7 +57,11 @@ def make_notice(record: Record) -> NodeNotice:
     words = split_states(record.attributes.get("state", ""))
     if not words:
         raise ParseError("field is missing", field="state", text=record.name)
-    return NodeNotice(draining=not DRAINS.isdisjoint(words))
+    draining = not DRAINS.isdisjoint(words)
+    try:
+        return NodeNotice(draining, cpus=_first_count(record.attributes, *CPUS))
+    except ParseError:  # what cannot be read takes nothing else away
+        return NodeNotice(draining)
 
 
 def find_node(records: Mapping[str, Record], node_name: str) -> Record | None:
@@ -76,7 +81,7 @@ def make_node(record: Record) -> ClusterNode:
     words = split_states(values.get("state", ""))
     if not words:
         raise ParseError("field is missing", field="state", text=record.name)
-    cpus = _first_count(values, "resources_available.ncpus", "np", "pcpus")
+    cpus = _first_count(values, *CPUS)
     allocated = _first_count(values, "resources_assigned.ncpus")
     if allocated is None and "np" in values:
         allocated = count_slots(values.get("jobs", ""))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from jobfeatures.accounting import Accounting
 from jobfeatures.batch.pbsfamily.cluster import make_cluster
 from jobfeatures.batch.pbsfamily.history import read_accounting
 from jobfeatures.batch.pbsfamily.jobs import make_job
 from jobfeatures.batch.pbsfamily.source import Commands
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError
+from jobfeatures.joblog import Accounting
 from jobfeatures.model import Cluster, Job, JobKey, JobTable
 
 

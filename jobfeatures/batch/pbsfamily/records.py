@@ -40,7 +40,7 @@ _NAME_HEAD = re.compile(r"([A-Za-z0-9._\[\]-]{1,255})\s*\Z")
 _QUEUE_HEAD = re.compile(r"Queue: ?([^\s]{1,255})\s*\Z")
 HEADS = {"job": _JOB_HEAD, "node": _NAME_HEAD, "queue": _QUEUE_HEAD}
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s{}\[\]:,"]+', re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[^\s{}\[\]:,"]+', re.DOTALL)
 _ESCAPE = re.compile(r"\\\\|\\(?![\"/bfnrt]|u[0-9a-fA-F]{4})")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
 _WORDS = frozenset({"true", "false", "null"})

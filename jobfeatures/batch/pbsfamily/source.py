@@ -13,7 +13,7 @@ from jobfeatures.batch.pbsfamily.cluster import find_node, make_notice
 from jobfeatures.batch.pbsfamily.jobs import make_job
 from jobfeatures.batch.pbsfamily.momfiles import read_mom_jobs
 from jobfeatures.batch.pbsfamily.values import parse_job_id
-from jobfeatures.batch.questions import KnownJob, compute_questions
+from jobfeatures.batch.questions import KnownJob, compute_questions, gone_times, told_times
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError
@@ -86,6 +86,7 @@ class QstatSource(PolledSource):
         self._known: dict[str, KnownJob] = {}
         self._node: NodeNotice | None = None
         self._node_asked_secs: float | None = None  # monotonic
+        self._node_problem = ""
         self._told: tuple[Rejected, ...] = ()  # problems of the last poll: told once
         self._uids: dict[str, int | None] = {}
 
@@ -103,11 +104,13 @@ class QstatSource(PolledSource):
         due = compute_questions(self._known, seen_ids, plain, now_secs, self._refresh_secs)
         asked = due[:MAX_QUESTIONS]
         if asked:
-            self._keep(self._commands.ask_jobs(asked), asked, seen_ids, now_secs, problems)
+            self._keep(self._commands.ask_jobs(asked), asked, seen_ids, (now_secs, taken_at_secs), problems)
         self._ask_node(now_secs, problems)
         jobs = {each.job.key: each.job for each in self._known.values() if each.job is not None}
         # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
         jobs |= {key: Job(key=key) for key in ours if key.job_id not in plain}
+        told = told_times(self._known.values())
+        gone = gone_times(self._known, self.name)
         for job_id in self._known.keys() - plain:
             job = self._known[job_id].job
             if job is None or job.state.is_finished:
@@ -122,6 +125,9 @@ class QstatSource(PolledSource):
             complete=asked == due,
             rejected=news,
             node=self._node,
+            node_problem=self._node_problem,
+            told_secs=told,
+            gone=gone,
         )
 
     def _read_mom(self, problems: list[Rejected]) -> frozenset[str]:
@@ -138,10 +144,13 @@ class QstatSource(PolledSource):
         answer: Answer,
         asked: Sequence[str],
         here: Collection[str],
-        now_secs: float,
+        times: tuple[float, float],
         problems: list[Rejected],
     ) -> None:
-        """Keep what was answered: a job that the server does not know has ended unless it is here."""
+        """Keep what was answered: a job that the server does not know has ended unless it is here.
+
+        `times` are those of asking, monotonic and since the epoch.
+        """
         problems += answer.records.rejected
         if answer.complaint:
             problems.append(Rejected("qstat", f"standard error says {answer.complaint}"))
@@ -164,12 +173,13 @@ class QstatSource(PolledSource):
         for job_id in asked:
             old = self._known.get(job_id)
             if job_id in made:
-                self._known[job_id] = KnownJob(made[job_id], now_secs)
+                self._known[job_id] = KnownJob(made[job_id], *times)
             elif job_id in answer.gone and job_id not in here and job_id not in unsure:
-                self._known[job_id] = KnownJob(None, now_secs)
+                self._known[job_id] = KnownJob(None, *times)
             else:  # it exists, or nobody knows: its absence must not be concluded
-                job = old.job if old and old.job else Job(key=JobKey(self.name, job_id))
-                self._known[job_id] = KnownJob(job, now_secs)
+                if old is None or old.job is None:
+                    old = KnownJob(Job(key=JobKey(self.name, job_id)), *times)
+                self._known[job_id] = replace(old, asked_secs=times[0])
 
     def _uid(self, user: str | None) -> int | None:
         if user is None:
@@ -186,17 +196,19 @@ class QstatSource(PolledSource):
         if self._node_name is None or (asked is not None and now_secs - asked < self._refresh_secs):
             return
         self._node_asked_secs = now_secs
+        problem: Rejected | None = None
         try:
             answer = self._commands.ask_nodes(self._node_name)
             record = find_node(answer.records.found, self._node_name)
             if record is not None:
                 self._node = make_notice(record)
             else:
-                problems.append(
-                    Rejected("pbsnodes", f"nothing about {self._node_name}", 0, "", answer.complaint)
-                )
+                problem = Rejected("pbsnodes", f"nothing about {self._node_name}", 0, "", answer.complaint)
         except (SourceError, ParseError) as error:
-            problems.append(Rejected("pbsnodes", str(error)))
+            problem = Rejected("pbsnodes", str(error))
+        self._node_problem = "" if problem is None else str(problem)
+        if problem is not None:
+            problems.append(problem)
 
 
 def _plain(name: str) -> str:

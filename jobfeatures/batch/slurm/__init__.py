@@ -21,7 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from jobfeatures.batch.slurm.keys import KEY_SOURCES
 from jobfeatures.batch.slurm.prolog import job_from_prolog
-from jobfeatures.batch.slurm.site import ask_in_prolog, is_here, make_cluster_source, make_source
+from jobfeatures.batch.slurm.site import (
+    ask_in_prolog,
+    is_here,
+    make_cluster_source,
+    make_source,
+    needs_server,
+)
 
 if TYPE_CHECKING:
     from jobfeatures.batch.slurm.answers import Answers, ask_about_job, parse_answers, poll_answers
@@ -48,6 +54,7 @@ __all__ = [
     "job_from_prolog",
     "make_cluster_source",
     "make_source",
+    "needs_server",
     "parse_answers",
     "parse_scontrol_job",
     "poll_answers",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
@@ -15,6 +16,8 @@ from jobfeatures.errors import ParseError, Rejected, SourceError, shown
 from jobfeatures.model import Job
 
 MAX_ANSWER_BYTES = 32 * 2**20
+VERBOSE = "verbose"
+MIN_TIMEOUT_SECS = 0.1  # of a further question, whatever the ones before have left
 
 # The node and the reservations are asked about in passing: what goes wrong there says nothing of jobs.
 _ELSEWHERE = re.compile(r"(?:\w+: )*slurm_load_(?:node|reservation)s?(?: error)?: ")
@@ -37,11 +40,15 @@ class Answers:
 def format_questions(questions: Collection[str], nonce: str, extra: Sequence[str] = ()) -> bytes:
     """Return scontrol's standard input: questions about jobs, then the lines `extra`.
 
-    ``show hostnames NONCE`` is answered locally by NONCE on a line.
+    ``show hostnames NONCE`` is answered locally by NONCE on a line. With
+    ``verbose`` an answer begins with the controller's time.
     """
     marker = f"show hostnames {nonce}\n"
     lines = [*(f"show job {each}" for each in questions), *extra]
-    return "".join([*(f"{marker}{line}\n" for line in lines), marker]).encode("ascii")
+    text = [f"{marker}{line}\n" for line in lines]
+    if extra:
+        text.insert(len(questions), f"{VERBOSE}\n")
+    return "".join([*text, marker]).encode("ascii")
 
 
 def parse_answers(
@@ -111,7 +118,7 @@ def _frames(stdout: str, nonce: str) -> Iterator[list[str]]:
             if frame is not None:
                 yield frame
             frame = []
-        elif frame is not None and line != f"show hostnames {nonce}":
+        elif frame is not None and line not in {f"show hostnames {nonce}", VERBOSE}:
             frame.append(line)
 
 
@@ -156,18 +163,40 @@ def poll_answers(
     scontrol: str = "scontrol",
     timeout_secs: float = 10.0,
     extra: Sequence[str] = (),
+    max_bytes: int = MAX_ANSWER_BYTES,
 ) -> Answers:
     """Ask the controller about jobs; one process, or two where an id names an array or a heterogeneous job.
 
-    `extra` are lines to ask in the same process. `timeout_secs` limits each.
-    Raises SourceError if nothing was answered, CommandError if scontrol could
-    not be run to its end.
+    Of jobs whose record is refused, the squeue beside scontrol is asked: what
+    it tells stands in `jobs`, while `rejected` still names them.
+    `extra` are lines to ask in the same process. `timeout_secs` limits all
+    together. Raises SourceError if nothing was answered, CommandError if
+    scontrol could not be run to its end.
     """
+    deadline = time.monotonic() + timeout_secs
     questions = {job_id: job_id for job_id in ids if is_plain_id(job_id)}
-    first = _run_scontrol(questions, node_name, scontrol, timeout_secs, extra)
-    if not first.ask_alone:
-        return first
-    second = _run_scontrol(first.ask_alone, node_name, scontrol, timeout_secs)
+    answers = _run_scontrol(questions, node_name, scontrol, timeout_secs, extra, max_bytes)
+    if answers.ask_alone:
+        left_secs = max(MIN_TIMEOUT_SECS, deadline - time.monotonic())
+        answers = _joined(answers, _run_scontrol(answers.ask_alone, node_name, scontrol, left_secs))
+    refused = answers.rejected.keys() - answers.jobs.keys()
+    if not refused:
+        return answers
+    from jobfeatures.batch.slurm.refused import ask_squeue  # seldom
+
+    try:
+        jobs = ask_squeue(
+            refused,
+            node_name=node_name,
+            squeue=f"{scontrol.removesuffix('scontrol')}squeue",
+            timeout_secs=max(MIN_TIMEOUT_SECS, deadline - time.monotonic()),
+        )
+    except SourceError as error:
+        return replace(answers, complaint=answers.complaint or str(error))
+    return replace(answers, jobs={**answers.jobs, **jobs})
+
+
+def _joined(first: Answers, second: Answers) -> Answers:
     return Answers(
         jobs={**first.jobs, **second.jobs},
         gone=first.gone,  # a name that was wrong a moment later proves nothing
@@ -185,13 +214,14 @@ def _run_scontrol(
     scontrol: str,
     timeout_secs: float,
     extra: Sequence[str] = (),
+    max_bytes: int = MAX_ANSWER_BYTES,
 ) -> Answers:
     nonce = f"n{os.urandom(8).hex()}"
     output = run_command(
         [scontrol, "-a", "-o", "-d"],
         stdin=format_questions(questions.values(), nonce, extra),
         timeout_secs=timeout_secs,
-        max_bytes=MAX_ANSWER_BYTES,
+        max_bytes=max_bytes,
         environment={"SLURM_TIME_FORMAT": "%s"},
     )
     answers = parse_answers(
@@ -220,7 +250,7 @@ def ask_about_job(
     if not is_plain_id(job_id):
         raise ParseError("not a job id", source=NAME, text=job_id)
     answers = poll_answers([job_id], node_name=node_name, scontrol=scontrol, timeout_secs=timeout_secs)
-    if job_id in answers.rejected:
+    if job_id in answers.rejected and job_id not in answers.jobs:
         refused = answers.rejected[job_id]
         raise ParseError(refused.reason, source=refused.source, field=refused.field, text=refused.text)
     if job_id not in answers.jobs and job_id not in answers.gone:

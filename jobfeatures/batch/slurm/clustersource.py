@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-import os
 import re
+from collections.abc import Collection
 
-from jobfeatures.accounting import Accounting
 from jobfeatures.batch.slurm.accounting import ACCOUNTING_SOURCE, accounting_format, parse_accounting
 from jobfeatures.batch.slurm.answers import poll_answers
 from jobfeatures.batch.slurm.basics import NAME
+from jobfeatures.batch.slurm.bynode import (
+    SHOW_JOBS,
+    JobsByNode,
+    Known,
+    group_by_node,
+    parse_node_records,
+    parse_whole,
+)
 from jobfeatures.batch.slurm.cluster import CLUSTER_QUESTIONS, SHOW_NODES, SHOW_PARTITIONS, parse_cluster
+from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, parse_reservations
 from jobfeatures.batch.slurm.queue import QUEUE_SOURCE, parse_queue, queue_format
+from jobfeatures.batch.slurm.refused import ask_squeue, make_separator
 from jobfeatures.clock import Clock
 from jobfeatures.command import first_line, run_command
 from jobfeatures.errors import ParseError, SourceError
-from jobfeatures.model import Cluster, JobTable
+from jobfeatures.joblog import Accounting
+from jobfeatures.model import Cluster, Job, JobKey, JobTable
 
 _ASKED = re.compile(r"[1-9][0-9]{0,9}(?:[_+][0-9]{1,10})?\Z")
 MAX_ANSWER_BYTES = 512 * 2**20  # a queue of a million jobs is about 300 MB
+MAX_ASKED_AGAIN = 500  # jobs whose records are not to be trusted; more are taken from the queue as they are
 
 
 class SlurmCluster:
@@ -41,6 +53,7 @@ class SlurmCluster:
         self._scontrol = scontrol
         self._sacct = sacct
         self._timeout_secs = timeout_secs
+        self._known: dict[JobKey, Known] = {}
 
     def poll_queue(self) -> JobTable:
         """Return the queue; jobs stay in it for Slurm's MinJobAge after their end."""
@@ -82,6 +95,49 @@ class SlurmCluster:
                 f"{self._scontrol}: no nodes in the answer: {answers.complaint or nodes[0][:80]}"
             )
         return cluster
+
+    def poll_by_node(self, queue: JobTable) -> JobsByNode:
+        """Return what each node would be told if it asked; `queue` is the latest answer of `poll_queue`.
+
+        What is not in that answer is not told here: so the answer's time is the queue's.
+        """
+        answers = poll_answers(
+            (),
+            node_name=None,
+            scontrol=self._scontrol,
+            timeout_secs=self._timeout_secs,
+            extra=(SHOW_JOBS, SHOW_NODES, SHOW_RESERVATIONS),
+            max_bytes=MAX_ANSWER_BYTES,
+        )
+        jobs, nodes, reservations = answers.extra.values()
+        if not jobs or not nodes or not reservations:
+            raise SourceError(f"{self._scontrol}: no answer about all jobs and nodes: {answers.complaint}")
+        self._known, unsure = parse_whole(jobs, queue, self._known)
+        maintenances, bad_reservations = parse_reservations(reservations)
+        records, bad_nodes = parse_node_records(nodes)
+        return JobsByNode(
+            taken_at_secs=queue.taken_at_secs,
+            complete=queue.complete and answers.complete,
+            jobs=group_by_node(
+                (each.shared for each in self._known.values()), self._ask_again(unsure, queue)
+            ),
+            nodes=records,
+            maintenances=maintenances,
+            rejected=(*bad_nodes, *bad_reservations),
+        )
+
+    def _ask_again(self, unsure: Collection[JobKey], queue: JobTable) -> list[Job]:
+        """Return jobs without records; of one that has ended meanwhile, nothing."""
+        if len(unsure) <= MAX_ASKED_AGAIN:
+            ids = [key.job_id for key in unsure]
+            with contextlib.suppress(SourceError):
+                told = (
+                    {}
+                    if not ids
+                    else ask_squeue(ids, node_name=None, squeue=self._squeue, timeout_secs=self._timeout_secs)
+                )
+                return list(told.values())
+        return [queue.jobs[key] for key in unsure]
 
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Return the jobs and steps that accounting saw pending, running or ending since then."""
@@ -140,8 +196,3 @@ class SlurmCluster:
         if output.status != 0:
             raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
         return output.stdout.decode("utf-8", "replace")
-
-
-def make_separator() -> str:
-    """Return a word that nobody can have put into a job's name."""
-    return f"\x1fz{os.urandom(16).hex()}\x1f"

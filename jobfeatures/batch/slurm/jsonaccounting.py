@@ -16,17 +16,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from jobfeatures.accounting import Accounting, AccountingRecord
 from jobfeatures.batch.slurm.basics import NAME, is_plain_id
 from jobfeatures.batch.slurm.jsonvalues import MEBIBYTE, JsonRecord, parse_number
+from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.model import JobKey, Limit
+from jobfeatures.formats.sacct.values import count_gpus
+from jobfeatures.joblog import Accounting, JobRecord, Number, pairs
+from jobfeatures.model import JobState, Limit
 
 _STEP = re.compile(r"(?:[0-9]{1,10}(?:_[0-9]{1,10}|\+[0-9]{1,10})?\.)?([A-Za-z0-9_+-]{1,64})\Z")
 _ALIVE = frozenset({"PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING"})
 _VERSION = re.compile(r"v[0-9]+\.[0-9]+\.[0-9]+")
 _OLD = frozenset({"v0.0.37", "v0.0.38"})
 _WITHOUT_START = "v0.0.37"
+_COUNTED = frozenset({"cpu", "mem", "node", "gres/gpu"})  # without them a job would be another
 
 
 def parse_json_accounting(document: JsonRecord, *, source: str, taken_at_secs: float) -> Accounting:
@@ -34,7 +37,7 @@ def parse_json_accounting(document: JsonRecord, *, source: str, taken_at_secs: f
 
     Raises ParseError where there is no list of jobs.
     """
-    records: list[AccountingRecord] = []
+    records: list[JobRecord] = []
     rejected: list[Rejected] = []
     values = document.get("jobs")
     if not isinstance(values, list):
@@ -58,14 +61,14 @@ def version_of(document: JsonRecord) -> str:
     return ""
 
 
-def parse_db_job(record: JsonRecord, *, version: str = "") -> tuple[list[AccountingRecord], list[ParseError]]:
+def parse_db_job(record: JsonRecord, *, version: str = "") -> tuple[list[JobRecord], list[ParseError]]:
     """Return a job and its steps, the job first, and what was wrong with those left out; never raises."""
     try:
         job = _parse_job(record, version=version)
     except ParseError as error:
         named = f"{error.reason} (job {str(record.get('job_id'))[:32]})"
         return [], [ParseError(named, field=error.field, text=error.text)]
-    found: list[AccountingRecord] = [job]
+    found: list[JobRecord] = []
     bad: list[ParseError] = []
     steps = record.get("steps")
     for value in steps if isinstance(steps, list) else ():
@@ -75,118 +78,170 @@ def parse_db_job(record: JsonRecord, *, version: str = "") -> tuple[list[Account
             )
         except ParseError as error:
             bad.append(
-                ParseError(
-                    f"{error.reason} (a step of job {job.key.job_id})", field=error.field, text=error.text
-                )
+                ParseError(f"{error.reason} (a step of job {job.job_id})", field=error.field, text=error.text)
             )
-    if version == _WITHOUT_START:
-        job = replace(job, start_secs=_real_start(job, found[1:]))
-    found[0] = _with_cpu_time(job, found[1:])
-    return found, bad
+    if version == _WITHOUT_START and job.start_secs is not None:
+        job = replace(job, start_secs=_real_start(job, found))
+    return [_with_cpu_time(job, found), *found], bad
 
 
-def _real_start(job: AccountingRecord, steps: list[AccountingRecord]) -> int | None:
+def _real_start(job: JobRecord, steps: list[JobRecord]) -> Number | None:
     """Return when a job started, where ``start`` says since when it was eligible."""
     starts = [step.start_secs for step in steps if step.start_secs is not None]
     if starts:
         return min(starts)
-    if job.end_secs is None or not job.elapsed_secs:
+    if job.end_secs is None or not job.run_secs:
         return None
-    return job.end_secs - job.elapsed_secs - (job.suspended_secs or 0)
+    return job.end_secs - job.run_secs - (job.suspended_secs or 0)
 
 
-def _with_cpu_time(job: AccountingRecord, steps: list[AccountingRecord]) -> AccountingRecord:
+def _with_cpu_time(job: JobRecord, steps: list[JobRecord]) -> JobRecord:
     """Return a job with the CPU time of its steps where its own is told as 0."""
-    if job.user_cpu_secs or job.system_cpu_secs or not steps:
+    if not steps:
         return job
-    return replace(
-        job,
-        user_cpu_secs=sum(step.user_cpu_secs or 0 for step in steps),
-        system_cpu_secs=sum(step.system_cpu_secs or 0 for step in steps),
-    )
+    if not job.user_cpu_secs and not job.system_cpu_secs:
+        job = replace(
+            job,
+            user_cpu_secs=sum(step.user_cpu_secs or 0 for step in steps),
+            system_cpu_secs=sum(step.system_cpu_secs or 0 for step in steps),
+        )
+    if not job.used_cpu_secs and job.state.is_finished:
+        job = replace(job, used_cpu_secs=round(sum(step.used_cpu_secs or 0 for step in steps), 6))
+    return job
 
 
-def _parse_job(record: JsonRecord, *, version: str) -> AccountingRecord:
+def _parse_job(record: JsonRecord, *, version: str) -> JobRecord:
     job_id = str(record.count("job_id"))
     if not is_plain_id(job_id):
         raise ParseError("not a job id", field="job_id", text=job_id)
-    state = db_state(record, "state", "current")
     array = record.nonzero("array", "job_id")
     het = record.nonzero("het", "job_id")
-    requested = resources(record, "tres", "requested")
-    memory, nodes = requested.get("mem"), requested.get("node")
-    return AccountingRecord(
-        key=JobKey(NAME, job_id),
+    task = None if array is None else record.count("array", "task_id")
+    wanted = resources(record, "tres", "requested")
+    given = resources(record, "tres", "allocated")
+    state, common = _of_both(record, "state", "current", given=given, version=version)
+    ran = state is not JobState.PENDING and (bool(given.get("cpu")) or not state.is_finished)
+    return JobRecord(
+        **common,
+        job_id=job_id,
+        cluster=record.text("cluster"),
         name=record.raw_text("name") or "",
-        state=state,
-        array_job_id=None if array is None else str(array),
-        array_task_id=None if array is None else record.count("array", "task_id"),
-        het_job_id=None if het is None else str(het),
-        het_offset=None if het is None else record.count("het", "job_offset"),
         user=record.text("association", "user") or record.text("user"),
+        group=record.text("group"),
         account=record.text("account"),
         partition=record.text("partition"),
+        qos=record.text("qos"),
         reservation=_reservation(record),
-        nodes=record.nodes("nodes"),
-        submit_secs=record.nonzero("time", "submission"),
-        start_secs=record.nonzero("time", "start"),
-        end_secs=None if state in _ALIVE else record.nonzero("time", "end"),
-        wall_limit_secs=_limit(record),
         priority=record.count("priority"),
-        requested_cpus=record.nonzero("required", "CPUs") or requested.get("cpu"),
-        requested_nodes=nodes,
-        requested_memory_per_node_bytes=memory * MEBIBYTE // nodes if memory and nodes else None,
-        requested_resources=format_resources(record, "tres", "requested"),
-        allocated_resources=format_resources(record, "tres", "allocated"),
-        suspended_secs=record.count("time", "suspended"),
-        exit_code=_exit_code(record, state, version=version),
-        elapsed_secs=record.count("time", "elapsed"),
-        user_cpu_secs=record.count("time", "user", "seconds"),
-        system_cpu_secs=record.count("time", "system", "seconds"),
+        submit_secs=record.nonzero("time", "submission"),
+        eligible_secs=record.nonzero("time", "eligible"),
+        start_secs=record.nonzero("time", "start") if ran else None,
+        restarts=record.count("restart_cnt"),
+        nodes=record.nodes("nodes"),
+        requested_nodes=wanted.get("node"),
+        requested_cpus=record.nonzero("required", "CPUs") or wanted.get("cpu"),
+        requested_gpus=count_gpus(wanted),
+        requested_memory_bytes=wanted["mem"] * MEBIBYTE if wanted.get("mem") else None,
+        wall_limit_secs=_limit(record),
+        array_job_id=None if array is None else str(array),
+        array_task_id=None if task is None else str(task),
+        het_job_id=None if het is None else str(het),
+        het_offset=None if het is None else record.count("het", "job_offset"),
+        more=pairs(requested_resources=_as_text(wanted), allocated_resources=_as_text(given)),
     )
 
 
-def _parse_step(record: JsonRecord, job: AccountingRecord, *, version: str) -> AccountingRecord:
+def _parse_step(record: JsonRecord, job: JobRecord, *, version: str) -> JobRecord:
     step = record.get("step", "id")
     match = _STEP.match(step if isinstance(step, str) else str(record.count("step", "id")))
     if match is None:
         raise ParseError("not a step", field="step.id", text=str(step)[:80])
-    state = db_state(record, "state")
-    most, least, mean = (resources(record, "tres", "requested", each) for each in ("max", "min", "average"))
+    most, least, mean, whole = (
+        resources(record, "tres", "requested", each) for each in ("max", "min", "average", "total")
+    )
     written = resources(record, "tres", "consumed", "average")
     given = resources(record, "tres", "allocated")
-    return AccountingRecord(
-        key=job.key,
+    _, common = _of_both(record, "state", given=given, version=version)
+    start = record.nonzero("time", "start")
+    return JobRecord(
+        **common,
+        job_id=job.job_id,
+        cluster=job.cluster,
         step=match[1],
         name=record.raw_text("step", "name") or "",
-        state=state,
+        account=job.account,
+        submit_secs=start,
+        start_secs=start,
+        nodes=record.nodes("nodes", "range"),
+        requested_nodes=given.get("node"),
+        requested_cpus=given.get("cpu"),
+        used_memory_bytes=whole.get("mem") or most.get("mem") or None,
         array_job_id=job.array_job_id,
         array_task_id=job.array_task_id,
         het_job_id=job.het_job_id,
         het_offset=job.het_offset,
-        account=job.account,
-        nodes=record.nodes("nodes", "range"),
-        submit_secs=record.nonzero("time", "start"),
-        start_secs=record.nonzero("time", "start"),
-        end_secs=None if state in _ALIVE else record.nonzero("time", "end"),
-        distribution=record.text("task", "distribution"),
-        requested_cpus=given.get("cpu"),
-        requested_nodes=given.get("node"),
-        allocated_resources=format_resources(record, "tres", "allocated"),
-        suspended_secs=record.count("time", "suspended"),
-        exit_code=_exit_code(record, state, version=version),
-        elapsed_secs=record.count("time", "elapsed"),
-        user_cpu_secs=record.count("time", "user", "seconds"),
-        system_cpu_secs=record.count("time", "system", "seconds"),
-        min_cpu_secs=_whole_secs(least.get("cpu")),
-        average_cpu_secs=_whole_secs(mean.get("cpu")),
-        average_read_bytes=mean.get("fs/disk"),
-        average_written_bytes=written.get("fs/disk"),
-        average_resident_bytes=mean.get("mem"),
-        average_virtual_bytes=mean.get("vmem"),
-        max_resident_bytes=most.get("mem"),
-        max_virtual_bytes=most.get("vmem"),
+        more=pairs(
+            distribution=record.text("task", "distribution"),
+            allocated_resources=_as_text(given),
+            min_cpu_secs=_whole_secs(least.get("cpu")),
+            average_cpu_secs=_whole_secs(mean.get("cpu")),
+            average_read_bytes=mean.get("fs/disk"),
+            average_written_bytes=written.get("fs/disk"),
+            average_resident_bytes=mean.get("mem"),
+            average_virtual_bytes=mean.get("vmem"),
+            max_resident_bytes=most.get("mem"),
+            max_virtual_bytes=most.get("vmem"),
+        ),
     )
+
+
+def _of_both(
+    record: JsonRecord, *path: str, given: dict[str, int], version: str
+) -> tuple[JobState, dict[str, Any]]:
+    """Return the state, and what a job and a step tell alike."""
+    word = db_state(record, *path)
+    state = JobState.PREEMPTED if word == "REQUEUED" else STATES.get(word, JobState.UNKNOWN)
+    status, signal = _exit(record, word, version=version)
+    used = _cpu_secs(record, "total")
+    is_used = used or (state.is_finished and given.get("cpu") and version not in _OLD)
+    return state, {
+        "batch_system": NAME,
+        "state": state,
+        "state_word": None if word == state.value else word,
+        "end_secs": record.nonzero("time", "end") if state.is_finished else None,
+        "run_secs": record.count("time", "elapsed"),
+        "suspended_secs": record.count("time", "suspended"),
+        "exit_status": status,
+        "exit_signal": signal,
+        "total_nodes": given.get("node") or None,
+        "total_cpus": given.get("cpu") or None,
+        "total_gpus": count_gpus(given),
+        "used_cpu_secs": used if is_used else None,
+        "user_cpu_secs": _cpu_secs(record, "user"),
+        "system_cpu_secs": _cpu_secs(record, "system"),
+        "energy_joules": given.get("energy"),
+    }
+
+
+def _cpu_secs(record: JsonRecord, which: str) -> Number | None:
+    secs = record.count("time", which, "seconds")
+    micros = record.count("time", which, "microseconds")
+    return None if secs is None else round(secs + micros / 1e6, 6) if micros else secs
+
+
+def _exit(record: JsonRecord, word: str, *, version: str) -> tuple[int | None, int | None]:
+    """Return exit status and signal; what a signal ended has no status."""
+    if word in _ALIVE:
+        return None, None
+    signal = None
+    if isinstance(record.get("exit_code"), Mapping):
+        signal = record.nonzero("exit_code", "signal", "id")
+        signal = signal or record.nonzero("exit_code", "signal", "signal_id")
+    if signal:
+        return None, signal
+    if version in _OLD:
+        return (0 if word == "COMPLETED" else None), None
+    return record.count("exit_code", "return_code"), None
 
 
 def db_state(record: JsonRecord, *path: str) -> str:
@@ -199,13 +254,22 @@ def db_state(record: JsonRecord, *path: str) -> str:
 
 
 def resources(record: JsonRecord, *path: str) -> dict[str, int]:
-    """Return a list of trackable resources by name: ``cpu``, ``mem``, ``fs/disk``, ``gres/gpu``."""
-    return {
-        name: number
-        for each in record.records(*path)
-        if isinstance(number := parse_number(each.get("count"), f"{path[-1]}.count"), int)
-        and (name := _resource(each)) is not None
-    }
+    """Return a list of trackable resources by name: ``cpu``, ``mem``, ``fs/disk``, ``gres/gpu``.
+
+    One without a number is left out, whatever stands in its place: it costs itself alone.
+    """
+    found = {}
+    for each in record.records(*path):
+        name = _resource(each)
+        try:
+            number = parse_number(each.get("count"), f"{path[-1]}.count")
+        except ParseError:
+            if name in _COUNTED:
+                raise
+            continue
+        if name is not None and isinstance(number, int):
+            found[name] = number
+    return found
 
 
 def _resource(record: JsonRecord) -> str | None:
@@ -213,12 +277,11 @@ def _resource(record: JsonRecord) -> str | None:
     return f"{kind}/{name}" if kind and name else kind
 
 
-def format_resources(record: JsonRecord, *path: str) -> str | None:
-    """Return a list of resources as sacct writes it: ``cpu=2,mem=200M,node=1``."""
-    parts = [
-        f"{name}={number}{'M' if name == 'mem' else ''}" for name, number in resources(record, *path).items()
-    ]
-    return ",".join(parts) or None
+def _as_text(found: Mapping[str, int]) -> str | None:
+    """Return resources as sacct writes them: ``cpu=2,mem=200M,node=1``."""
+    return (
+        ",".join(f"{name}={number}{'M' if name == 'mem' else ''}" for name, number in found.items()) or None
+    )
 
 
 def _whole_secs(milliseconds: int | None) -> int | None:
@@ -233,11 +296,3 @@ def _reservation(record: JsonRecord) -> str | None:
 def _limit(record: JsonRecord) -> Limit:
     minutes = record.number("time", "limit")
     return (minutes * 60 or None) if isinstance(minutes, int) else minutes  # 0: it was not recorded
-
-
-def _exit_code(record: JsonRecord, state: str, *, version: str) -> int | None:
-    if state in _ALIVE:
-        return None
-    if version in _OLD:
-        return 0 if state == "COMPLETED" else None
-    return record.count("exit_code", "return_code")

@@ -66,11 +66,10 @@ def parse_json_node(record: JsonRecord) -> ClusterNode:
     used_gpus = count_gres(record.text("gres_used") or "")
     if used_gpus is None and accounted is not None:
         used_gpus = parse_tres_gpus(record.text("tres_used") or "") or 0
-    effective = record.nonzero("effective_cpus")
     return ClusterNode(
         name=name,
         states=node_states(record),
-        cpus=record.count("cpus") if effective is None else effective,
+        cpus=_given_cpus(record),
         allocated_cpus=record.count("alloc_cpus"),
         memory_bytes=None if memory is None else memory * MEBIBYTE,
         allocated_memory_bytes=None if allocated is None else allocated * MEBIBYTE,
@@ -102,9 +101,16 @@ def parse_json_notice(
     """Return what two answers announce of a node; never raises. See `parse_node_answer`."""
     rejected: list[Rejected] = []
     try:
-        draining = _is_draining(node, node_name)
+        record = _own_record(node, node_name)
+        draining = _is_draining(record)
     except ParseError as error:
         return NodeAnswer(None, (Rejected(source, error.reason, 0, error.field, error.text),))
+    cpus = clock_secs = None
+    try:
+        cpus = _given_cpus(record)
+        clock_secs = node.nonzero("last_update")
+    except ParseError as error:
+        rejected.append(Rejected(source, error.reason, 0, error.field, error.text))
     shutdowns: set[int] = set()
     values = reservations.get("reservations")
     for value in values if isinstance(values, list) else ():
@@ -115,14 +121,25 @@ def parse_json_notice(
         else:
             if start is not None:
                 shutdowns.add(start)
-    return NodeAnswer(NodeNotice(draining, tuple(sorted(shutdowns))), tuple(rejected))
+    notice = NodeNotice(draining, tuple(sorted(shutdowns)), cpus)
+    return NodeAnswer(notice, tuple(rejected), clock_secs)
 
 
-def _is_draining(document: JsonRecord, node_name: str) -> bool:
+def _own_record(document: JsonRecord, node_name: str) -> JsonRecord:
     records = [each for each in document.records("nodes") if each.get("name") == node_name]
     if len(records) != 1:
         raise ParseError("not the record of this node", field=node_name)
-    words = (*records[0].words("state"), *records[0].words("state_flags"))
+    return records[0]
+
+
+def _given_cpus(record: JsonRecord) -> int | None:
+    """Return the CPUs of a node that jobs may get."""
+    effective = record.nonzero("effective_cpus")
+    return record.count("cpus") if effective is None else effective
+
+
+def _is_draining(record: JsonRecord) -> bool:
+    words = (*record.words("state"), *record.words("state_flags"))
     return not DRAIN_STATES.isdisjoint(part for word in words for part in word.upper().split("+"))
 
 

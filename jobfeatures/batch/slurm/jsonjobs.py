@@ -91,6 +91,10 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
         start_secs=record.nonzero("start_time") if started else None,
         planned_secs=record.nonzero("start_time") if state is JobState.PENDING else None,
         end_secs=record.nonzero("end_time") if state.is_finished else None,
+        limit_end_secs=(
+            record.nonzero("end_time") if state is JobState.RUNNING and isinstance(wall, int) else None
+        ),
+        ran_secs=record.count("pre_sus_time") if state is JobState.SUSPENDED else None,
         nodes=nodes,
         total_cpus=total_cpus,
         total_nodes=record.nonzero("node_count"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Protocol, TypeVar
 
-from jobfeatures.accounting import Accounting
 from jobfeatures.batch.slurm.answers import Answers
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.jsonaccounting import parse_json_accounting
@@ -19,6 +18,7 @@ from jobfeatures.batch.slurm.jsonvalues import JsonRecord, complaints, error_num
 from jobfeatures.batch.slurm.node import NodeAnswer, is_node_name
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError, shown
+from jobfeatures.joblog import Accounting
 from jobfeatures.model import Cluster, Job, JobTable
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ versions at once, and a version changes while it is being developed.
 
 ======================  ====================================================================
 a number                ``10``, or ``{"set": true, "infinite": false, "number": 10}`` (from v0.0.39)
-no number               ``null``, 4294967294 (NO_VAL), or ``"set": false``
+no number               ``null``, 4294967294 or -2 (NO_VAL), or ``"set": false``
 no limit                ``null`` in v0.0.37 and v0.0.38, 4294967295 (INFINITE), or ``"infinite": true``
 a state                 ``"RUNNING"``, or ``["RUNNING", "COMPLETING"]``: a base state and flags
 ======================  ====================================================================
@@ -27,7 +27,7 @@ from jobfeatures.nodelist import expand_nodes
 MEBIBYTE = 2**20
 VERSIONS = tuple(f"v0.0.{number}" for number in range(43, 36, -1))  # newest first
 
-_NO_VALUE = frozenset({2**32 - 2, 2**64 - 2})
+_NO_VALUE = frozenset({2**32 - 2, 2**64 - 2, -2})  # NO_VAL64 as a signed number: from Slurm 24.05 on
 _INFINITE = frozenset({2**32 - 1, 2**64 - 1})
 _LARGEST = 2**63 - 1
 
@@ -146,10 +146,10 @@ def parse_number(value: Any, field: str) -> Limit:
         return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
+    if isinstance(value, int) and value in _NO_VALUE:
+        return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ParseError("not a non-negative integer", field=field, text=str(value)[:80])
-    if value in _NO_VALUE:
-        return None
     if value in _INFINITE:
         return UNLIMITED
     if value > _LARGEST:

@@ -7,7 +7,7 @@ not escaped: fields are read only where no such text stands before them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jobfeatures.errors import ParseError, Rejected
@@ -22,6 +22,8 @@ SHOW_RESERVATIONS = "show reservation"
 # sinfo(1), "NODE STATE CODES". A failing node is "unavailable for use per system administrator request".
 DRAIN_STATES = frozenset({"DRAIN", "DRAINING", "DRAINED", "MAINT", "FAIL", "FAILING"})
 _STATE = re.compile(r" State=(\S*)")
+_CPUS = re.compile(r" (CPUEfctv|CPUTot)=([0-9]{1,9})(?= |\Z)")
+_UPDATED = re.compile(r"last_update_time=([0-9]{9,11}), records=")
 _FLAG = re.compile(r"[A-Z_]+")
 _NODE_FREE_TEXT = re.compile(r" (?:Reason|Comment|Extra)=")
 _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}\Z")
@@ -38,6 +40,7 @@ class NodeAnswer:
 
     notice: NodeNotice | None
     rejected: tuple[Rejected, ...] = ()
+    clock_secs: int | None = None  # the controller's, when it answered (epoch)
 
 
 def is_node_name(text: str) -> bool:
@@ -59,25 +62,48 @@ def parse_node_answer(
 
     A reservation that is over by `now_secs` announces nothing, nor does one
     without the flag MAINT or of other nodes. A bad one costs itself only.
+    Before the node may stand ``last_update_time=1795349510, records=2``, the
+    time of the answer.
     """
-    rejected: list[Rejected] = []
+    clock = _UPDATED.match(node_lines[0]) if node_lines else None
+    if clock is not None:
+        node_lines = node_lines[1:]
+    clock_secs = None if clock is None else int(clock[1])
+    found, rejected = parse_reservations(reservation_lines)
     try:
-        draining = parse_node_state(node_lines, node_name)
+        notice = parse_notice(node_lines, found, node_name=node_name, now_secs=now_secs)
     except ParseError as error:
-        return NodeAnswer(None, (Rejected.from_error(error),))
-    shutdowns: set[int] = set()
-    for line in reservation_lines:
+        return NodeAnswer(None, (Rejected.from_error(error),), clock_secs)
+    return NodeAnswer(notice, rejected, clock_secs)
+
+
+def parse_reservations(lines: Iterable[str]) -> tuple[tuple[Maintenance, ...], tuple[Rejected, ...]]:
+    """Return what maintenance ``scontrol -o show reservation`` tells of; never raises."""
+    found: list[Maintenance] = []
+    rejected: list[Rejected] = []
+    for line in lines:
         if not line.startswith("ReservationName="):
             continue  # "No reservations in the system", or what is left of a name with a newline
         try:
-            found = parse_maintenance(line)
-            if found is not None and node_name in expand_nodes(found.nodes) and found.end_secs > now_secs:
-                shutdowns.add(found.start_secs)
+            maintenance = parse_maintenance(line)
         except ParseError as error:
             rejected.append(
                 Rejected(RESERVATION_SOURCE, error.reason, field=error.field, text=error.text or line)
             )
-    return NodeAnswer(NodeNotice(draining, tuple(sorted(shutdowns))), tuple(rejected))
+        else:
+            found += [] if maintenance is None else [maintenance]
+    return tuple(found), tuple(rejected)
+
+
+def parse_notice(
+    node_lines: Sequence[str], maintenances: Iterable[Maintenance], *, node_name: str, now_secs: float
+) -> NodeNotice:
+    """Return what is announced of a node, by its record; see `parse_node_answer`. Raises ParseError."""
+    draining = parse_node_state(node_lines, node_name)
+    shutdowns = {
+        each.start_secs for each in maintenances if node_name in each.nodes and each.end_secs > now_secs
+    }
+    return NodeNotice(draining, tuple(sorted(shutdowns)), parse_node_cpus(node_lines[0]))
 
 
 def parse_node_state(lines: Sequence[str], node_name: str) -> bool:
@@ -90,22 +116,39 @@ def parse_node_state(lines: Sequence[str], node_name: str) -> bool:
     Raises ParseError where the record is not the node's or State is not there once.
     """
     line = lines[0] if lines else ""
+    if re.match(rf"Node {re.escape(node_name)} not found\b", line):
+        reason = "Slurm knows no node of this name"
+        raise ParseError(reason, source=NODE_SOURCE, field=node_name, text=line)
     if not line.startswith(f"NodeName={node_name} "):
         raise ParseError("not the record of this node", source=NODE_SOURCE, field=node_name, text=line)
-    free_text = _NODE_FREE_TEXT.search(line)
-    states: list[str] = _STATE.findall(line[: free_text.start()] if free_text else line)
+    states: list[str] = _STATE.findall(_without_free_text(line))
     if len(states) != 1:
         raise ParseError("not one State", source=NODE_SOURCE, field="State", text=line)
     return not DRAIN_STATES.isdisjoint(_FLAG.findall(states[0]))
 
 
+def parse_node_cpus(line: str) -> int | None:
+    """Return the CPUs that jobs may get, of a node's record: CPUEfctv, before 21.08 CPUTot; None without."""
+    found: list[tuple[str, str]] = _CPUS.findall(_without_free_text(line))
+    values = dict(found)
+    if len(values) < len(found):
+        return None  # a field that occurs twice is somebody's text
+    text = values.get("CPUEfctv", values.get("CPUTot"))
+    return None if text is None else int(text)
+
+
+def _without_free_text(line: str) -> str:
+    free_text = _NODE_FREE_TEXT.search(line)
+    return line[: free_text.start()] if free_text else line
+
+
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """A maintenance reservation. Times are epoch seconds, `nodes` a compressed list."""
+    """A maintenance reservation. Times are epoch seconds."""
 
     start_secs: int
     end_secs: int
-    nodes: str
+    nodes: frozenset[str]
 
 
 def parse_maintenance(line: str) -> Maintenance | None:
@@ -127,4 +170,5 @@ def parse_maintenance(line: str) -> Maintenance | None:
     if "MAINT" not in match[4].split(","):
         return None
     start = parse_count(match[1], field="StartTime")
-    return Maintenance(start, parse_count(match[2], field="EndTime"), match[3])
+    nodes = frozenset(expand_nodes(match[3]))
+    return Maintenance(start, parse_count(match[2], field="EndTime"), nodes)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, tzinfo
 
 from jobfeatures.batch.slurm.basics import NAME, NOTHING, SOURCE, times_cpus
-from jobfeatures.batch.slurm.gpus import is_shared, parse_gres, parse_tres_gpus
+from jobfeatures.batch.slurm.gpus import parse_tres_gpus
+from jobfeatures.batch.slurm.shares import SharedJob, parse_shares
 from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limit, Limits
 from jobfeatures.nodelist import expand_nodes
@@ -34,7 +35,8 @@ STATES: Mapping[str, JobState] = {
 
 _HEAD = ("ArrayJobId", "ArrayTaskId", "HetJobId", "HetJobOffset")  # before the name
 _BODY = (  # behind UserId, before anything that users write
-    *("Account", "JobState", "Restarts", "TimeLimit", "SubmitTime", "StartTime", "EndTime", "Partition"),
+    *("Account", "JobState", "Restarts", "TimeLimit", "SubmitTime", "StartTime", "EndTime"),
+    *("SecsPreSuspend", "Partition"),
     *("NodeList", "NumCPUs", "MinMemoryNode", "MinMemoryCPU", "MinTmpDiskNode"),
 )
 _FIELD = re.compile(rf" ({'|'.join((*_HEAD, 'JobName', 'UserId', *_BODY))})=")
@@ -42,7 +44,6 @@ _BODY_END = re.compile(r" (?:Features|Licenses|Network|Command|WorkDir|Comment|S
 _JOB_ID = re.compile(r"JobId=([0-9]{1,10}) ")
 _USER = re.compile(r"(.*)\(([0-9]{1,10})\)\Z", re.DOTALL)
 _HET_SET = re.compile(r" HetJobIdSet=[0-9,-]*\Z")
-_NODE_DETAIL = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\S+)(?: GRES=(\S*))?")
 _TRES = re.compile(r" (?:Alloc)?TRES=(\S*)")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\Z")
 
@@ -62,7 +63,9 @@ def parse_scontrol_job(line: str, *, node_name: str | None, tz: tzinfo | None = 
     bare sizes are MiB, letters powers of 1024 (``1.50G``). ``Unknown``,
     ``None``, ``N/A``, ``(null)`` and a size of 0 say that nothing is known.
     Start and end times of jobs that have not got that far are the scheduler's
-    guesses, and left out.
+    guesses, and left out. EndTime of a job that runs is when its limit ends it,
+    later by the time for which it was suspended, or sooner, in a grace time;
+    while it is suspended SecsPreSuspend is what it had used of its limit.
 
     `node_name` is this node's NodeName: CPUs and memory are its share. With
     None they are only known for a job of one node.
@@ -70,11 +73,16 @@ def parse_scontrol_job(line: str, *, node_name: str | None, tz: tzinfo | None = 
     Raises ParseError, also where a field occurs twice or out of its place:
     then a name or a comment imitates it.
     """
+    return parse_shared_job(line, tz=tz).on(node_name)
+
+
+def parse_shared_job(line: str, *, tz: tzinfo | None = None) -> SharedJob:
+    """Return the same for any node of the job."""
     identity = _JOB_ID.match(line)
     if identity is None:
         raise ParseError("does not start with JobId=", source=SOURCE, text=line)
     try:
-        return _parse_fields(identity[1], *_split_record(line), node_name=node_name, tz=tz)
+        return _parse_fields(identity[1], *_split_record(line), tz=tz)
     except ParseError as error:
         field = error.field or "JobId"
         raise ParseError(
@@ -109,9 +117,7 @@ def _split_record(line: str) -> tuple[dict[str, str], str]:
     return values, line[spots["NumCPUs"].end() : end]
 
 
-def _parse_fields(
-    job_id: str, values: Mapping[str, str], details: str, *, node_name: str | None, tz: tzinfo | None
-) -> Job:
+def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: tzinfo | None) -> SharedJob:
     def known(field: str) -> str | None:
         return None if values.get(field, "") in NOTHING else values[field]
 
@@ -125,14 +131,16 @@ def _parse_fields(
     state = STATES.get(values["JobState"], JobState.UNKNOWN)
     nodes = expand_nodes(known("NodeList") or "")
     total_cpus = _parse_cpu_total(values["NumCPUs"])
-    cpus, memory_bytes = _share(details, nodes, node_name, total_cpus)
-    gpus, allocated_gpus = _share_of_gpus(details, nodes, node_name)
+    if "MinMemoryNode" in values and "MinMemoryCPU" in values:
+        raise ParseError("stands beside MinMemoryCPU", field="MinMemoryNode", text=values["MinMemoryNode"])
+    tres = _TRES.search(details)
     wall = _parse_time_limit(values.get("TimeLimit", ""))
     started = state.is_on_node or state.is_finished
     name = _HET_SET.sub("", values["JobName"]) if "HetJobId" in values else values["JobName"]
     het_offset = digits("HetJobOffset")
     restarts = digits("Restarts")
-    return Job(
+    end_secs = _parse_epoch(values, "EndTime", tz)
+    job = Job(
         key=JobKey(NAME, job_id),
         state=state,
         name=name,
@@ -142,14 +150,14 @@ def _parse_fields(
         partition=known("Partition"),
         submit_secs=_parse_epoch(values, "SubmitTime", tz),
         start_secs=_parse_epoch(values, "StartTime", tz) if started else None,
-        end_secs=_parse_epoch(values, "EndTime", tz) if state.is_finished else None,
+        end_secs=end_secs if state.is_finished else None,
+        limit_end_secs=end_secs if state is JobState.RUNNING and isinstance(wall, int) else None,
+        ran_secs=_parse_ran(values) if state is JobState.SUSPENDED else None,
         nodes=nodes,
         total_cpus=total_cpus,
-        allocated_cpus=cpus,
         limits=Limits(
             wall_secs=wall,
             cpu_secs=times_cpus(wall, total_cpus),
-            memory_bytes=memory_bytes or _parse_memory(values, cpus),
             scratch_bytes=_parse_size(values, "MinTmpDiskNode"),
         ),
         array_job_id=digits("ArrayJobId"),
@@ -157,8 +165,13 @@ def _parse_fields(
         het_job_id=digits("HetJobId"),
         het_offset=None if het_offset is None else parse_count(het_offset, field="HetJobOffset"),
         restarts=None if restarts is None else parse_count(restarts, field="Restarts"),
-        gpus=gpus,
-        allocated_gpus=allocated_gpus,
+    )
+    return SharedJob(
+        job=job,
+        shares=parse_shares(details),
+        memory_per_cpu_bytes=_parse_size(values, "MinMemoryCPU"),
+        memory_per_node_bytes=_parse_size(values, "MinMemoryNode"),
+        total_gpus=None if tres is None else parse_tres_gpus(tres[1]),
     )
 
 
@@ -173,6 +186,11 @@ def _parse_epoch(values: Mapping[str, str], field: str, tz: tzinfo | None) -> in
         return int((local.replace(tzinfo=tz) if tz else local).timestamp())
     except (ValueError, OverflowError, OSError) as error:
         raise ParseError("not a time", field=field, text=text) from error
+
+
+def _parse_ran(values: Mapping[str, str]) -> int | None:
+    text = values.get("SecsPreSuspend", "")
+    return None if text in NOTHING else parse_count(text, field="SecsPreSuspend")
 
 
 def _parse_time_limit(text: str) -> Limit:
@@ -194,68 +212,3 @@ def _parse_cpu_total(text: str) -> int | None:
 def _parse_size(values: Mapping[str, str], field: str) -> int | None:
     text = values.get(field, "")
     return None if text in NOTHING else parse_binary_size(text, field=field, bare_unit="M") or None
-
-
-def _parse_memory(values: Mapping[str, str], cpus: int | None) -> int | None:
-    if "MinMemoryNode" in values and "MinMemoryCPU" in values:
-        raise ParseError("stands beside MinMemoryCPU", field="MinMemoryNode", text=values["MinMemoryNode"])
-    per_cpu = _parse_size(values, "MinMemoryCPU")
-    if per_cpu is not None:
-        return None if cpus is None else per_cpu * cpus
-    return _parse_size(values, "MinMemoryNode")
-
-
-def _share(
-    details: str, nodes: Sequence[str], node_name: str | None, total_cpus: int | None
-) -> tuple[int | None, int | None]:
-    """Return CPUs and memory in bytes that a job has on this node, None where it is not known."""
-    if node_name is None:
-        if len(nodes) != 1:
-            return None, None
-        node_name = nodes[0]
-    cpus, memory = 0, 0
-    for match in _NODE_DETAIL.finditer(details):
-        if match[1] == node_name or node_name in expand_nodes(match[1]):
-            cpus += _count_ids(match[2])
-            memory += parse_binary_size(match[3], field="Mem", bare_unit="M")
-    if not cpus and tuple(nodes) == (node_name,):
-        cpus = total_cpus or 0
-    return cpus or None, memory or None
-
-
-def _share_of_gpus(
-    details: str, nodes: Sequence[str], node_name: str | None
-) -> tuple[tuple[str, ...], int | None]:
-    """Return the cards that a job has on this node, by Slurm's numbers, and how many whole ones.
-
-    The numbers are in the details of a node; where these tell none, the
-    count of a job of one node is all that is known. Of cards that are shared
-    no number of whole ones is told.
-    """
-    if node_name is None and len(nodes) == 1:
-        node_name = nodes[0]
-    found: dict[str, None] = {}
-    shared = False
-    for match in _NODE_DETAIL.finditer(details):
-        if node_name is not None and (match[1] == node_name or node_name in expand_nodes(match[1])):
-            found.update(dict.fromkeys(parse_gres(match[4] or "")))
-            shared = shared or is_shared(match[4] or "")
-    if shared:
-        return tuple(found), None
-    if not found and tuple(nodes) == (node_name,):
-        total = _TRES.search(details)
-        return (), None if total is None else parse_tres_gpus(total[1])
-    return tuple(found), len(found) or None
-
-
-def _count_ids(text: str) -> int:
-    """Count ``0-1,4``."""
-    count = 0
-    for part in text.split(","):
-        low, dash, high = part.partition("-")
-        first = parse_count(low, field="CPU_IDs")
-        last = parse_count(high, field="CPU_IDs") if dash else first
-        if last < first:
-            raise ParseError("range runs backwards", field="CPU_IDs", text=text)
-        count += last - first + 1
-    return count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from jobfeatures.clock import Clock
@@ -10,7 +11,12 @@ from jobfeatures.model import Job
 MAX_ANSWER_BYTES = 32 * 2**20
 MAX_WHOLE_ANSWER_BYTES = 2**30  # a job is 3 to 5 kB of JSON
 
+SPREAD = (0.75, 1.25)  # of the time between two questions about the same
+
+CONFIGURATIONS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/slurm/conf/slurm.conf")
+
 if TYPE_CHECKING:
+    from jobfeatures.batch.controller.source import ControllerSource
     from jobfeatures.batch.slurm.clustersource import SlurmCluster
     from jobfeatures.batch.slurm.jsonsource import JsonCluster, Transport
     from jobfeatures.batch.slurm.source import SlurmSource
@@ -18,17 +24,26 @@ if TYPE_CHECKING:
 
 
 def is_here(config: Config) -> bool:
-    """Tell whether there is a Slurm to be asked, for those who leave the choice of sources to us."""
-    if config.slurm_ask == "rest" and config.slurm_rest_url is not None:
+    """Tell whether this is a machine of a Slurm cluster, for those who leave the choice of sources to us.
+
+    Its configuration is proof enough: a scontrol that is not found there is then a failure that is told.
+    """
+    if config.slurm_ask == "controller" or (config.slurm_ask == "rest" and config.slurm_rest_url is not None):
         return True
     import shutil  # a prolog has no use for it
 
-    return shutil.which(config.slurm_scontrol) is not None
+    if shutil.which(config.slurm_scontrol) is not None:
+        return True
+    return "SLURM_CONF" in os.environ or any(map(os.path.exists, CONFIGURATIONS))
 
 
-def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource:
-    """Return the source of a daemon."""
-    from jobfeatures.batch.slurm.source import SlurmSource  # a prolog has no use for it
+def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource | ControllerSource:
+    """Return the source of a daemon. Raises ConfigurationError."""
+    if config.slurm_ask == "controller":
+        return _make_controller_source(config, clock, node_name)
+    import random  # a prolog has no use for it
+
+    from jobfeatures.batch.slurm.source import SlurmSource
 
     asker = None
     if config.slurm_ask in {"rest", "json"}:
@@ -45,9 +60,33 @@ def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource:
         node_name=node_name,
         scontrol=config.slurm_scontrol,
         timeout_secs=config.slurm_timeout_secs,
-        refresh_secs=config.slurm_refresh_secs,
-        node_refresh_secs=config.slurm_node_refresh_secs,
+        # Each daemon at its own pace: all begin at once where a new version is rolled out.
+        refresh_secs=config.slurm_refresh_secs * random.uniform(*SPREAD),  # noqa: S311  # not a secret
+        node_refresh_secs=config.slurm_node_refresh_secs * random.uniform(*SPREAD),  # noqa: S311
         asker=asker,
+    )
+
+
+def _make_controller_source(config: Config, clock: Clock, node_name: str) -> ControllerSource:
+    import functools
+
+    from jobfeatures.batch.controller.settings import make_client
+    from jobfeatures.batch.controller.source import ControllerSource
+    from jobfeatures.batch.slurm.answers import ask_about_job
+    from jobfeatures.batch.slurm.basics import NAME, is_plain_id
+
+    return ControllerSource(
+        NAME,
+        make_client(config, clock, node_name, key="slurm.ask", timeout_secs=config.slurm_timeout_secs),
+        clock,
+        ask_one=functools.partial(
+            ask_about_job,
+            node_name=node_name,
+            scontrol=config.slurm_scontrol,
+            timeout_secs=config.slurm_timeout_secs,
+        ),
+        is_plain=is_plain_id,
+        fallback_secs=config.controller_fallback_secs,
     )
 
 
@@ -93,17 +132,28 @@ def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> Sl
     )
 
 
+def needs_server(job: Job, config: Config) -> bool:
+    """Tell whether the controller is to be asked about a job that starts.
+
+    Where the Prolog's environment tells start and end, as that of Slurm 22.05
+    does not, there is nothing to ask. A job on many nodes starts on all of
+    them at once, and its questions would reach the controller at once: its
+    limits come with the daemon's next poll, and so they do where nodes ask
+    the controller role.
+    """
+    if config.slurm_ask_in_prolog == "never" or config.slurm_ask == "controller":
+        return False
+    if len(job.nodes) > config.slurm_ask_max_nodes:
+        return False
+    return job.start_secs is None or job.limits.wall_secs is None
+
+
 def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
     """Return what the controller knows of a job whose Prolog runs; None if it is not to be asked.
 
-    Where the Prolog's environment tells start and end, as that of Slurm 22.05
-    does not, there is nothing to ask. A job on many nodes starts on all of them at once, and
-    its questions would reach the controller at once: its limits come with the
-    daemon's next poll. Raises SourceError or ParseError.
+    Raises SourceError or ParseError.
     """
-    if config.slurm_ask_in_prolog == "never" or len(job.nodes) > config.slurm_ask_max_nodes:
-        return None
-    if job.start_secs is not None and job.limits.wall_secs is not None:
+    if not needs_server(job, config):
         return None
     if config.slurm_ask in {"rest", "json"}:
         return _ask_by_json(job.key.job_id, config, node_name, timeout_secs)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Protocol
 
-from jobfeatures.batch.questions import KnownJob, compute_questions
+from jobfeatures.batch.clocks import ClockDifference
+from jobfeatures.batch.questions import KnownJob, compute_questions, gone_times, told_times
 from jobfeatures.batch.slurm.answers import Answers, poll_answers
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
 from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, NodeAnswer, node_questions, parse_node_answer
@@ -89,6 +91,7 @@ class SlurmSource(PolledSource):
         )
         self._refresh_secs = refresh_secs
         self._known: dict[str, KnownJob] = {}
+        self._difference = ClockDifference()
         self._complaint = ""
         self._node_refresh_secs = node_refresh_secs
         self._node_asked_secs: float | None = None  # monotonic
@@ -111,13 +114,18 @@ class SlurmSource(PolledSource):
         about_node = self._is_node_due(now_secs)
         if asked or about_node:
             answers, node = self._asker.ask(asked, about_node=about_node, now_secs=taken_at_secs)
-            rejected = self._keep(answers, now_secs)
+            rejected = self._keep(answers, now_secs, taken_at_secs)
+            if node is not None and node.clock_secs is not None:
+                answered_secs = self._clock.now_secs()
+                self._difference.learn(node.clock_secs, asked_secs=taken_at_secs, answered_secs=answered_secs)
             if node is not None:
                 rejected += self._keep_node(node, now_secs)
             complete = answers.complete and asked == due
         jobs = {each.job.key: each.job for each in self._known.values() if each.job is not None}
         # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
         jobs |= {key: Job(key=key) for key in ours if key.job_id not in plain}
+        told = told_times(self._known.values())
+        gone = gone_times(self._known, NAME)
         for job_id in self._known.keys() - plain:
             job = self._known[job_id].job
             if job is None or job.state.is_finished:
@@ -129,6 +137,10 @@ class SlurmSource(PolledSource):
             complete=complete,
             rejected=rejected,
             node=self._node,
+            node_problem=_in_words(self._node_problem[0]) if self._node_problem else "",
+            told_secs=told,
+            gone=gone,
+            clock_ahead_secs=self._difference.ahead_secs,
         )
 
     def _is_node_due(self, now_secs: float) -> bool:
@@ -147,17 +159,22 @@ class SlurmSource(PolledSource):
         self._node_problem = found.rejected
         return news
 
-    def _keep(self, answers: Answers, now_secs: float) -> tuple[Rejected, ...]:
+    def _keep(self, answers: Answers, now_secs: float, told_secs: float) -> tuple[Rejected, ...]:
         for job_id, job in answers.jobs.items():
-            self._known[job_id] = KnownJob(job, now_secs)
+            self._known[job_id] = KnownJob(job, now_secs, told_secs)
         for job_id in answers.gone:
-            self._known[job_id] = KnownJob(None, now_secs)
+            self._known[job_id] = KnownJob(None, now_secs, told_secs)
         for job_id in answers.rejected:
             old = self._known.get(job_id)
-            job = old.job if old and old.job else Job(key=JobKey(NAME, job_id))
-            self._known[job_id] = KnownJob(job, now_secs)
+            if old is None or old.job is None:
+                old = KnownJob(Job(key=JobKey(NAME, job_id)), now_secs, told_secs)
+            self._known[job_id] = replace(old, asked_secs=now_secs)
         rejected = [*answers.rejected.values()]
         if answers.complaint and answers.complaint != self._complaint:  # once, not at every poll
             rejected.append(Rejected(SOURCE, f"standard error says {answers.complaint}"))
         self._complaint = answers.complaint
         return tuple(rejected)
+
+
+def _in_words(problem: Rejected) -> str:
+    return ": ".join(part for part in (problem.source, problem.reason, problem.text) if part)

@@ -20,7 +20,9 @@ from jobfeatures.formats.classad.ad import MAX_INTEGER, MIN_INTEGER, ClassAd, Ex
 
 MAX_AD_CHARACTERS = 2**22
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]')
+_TOKEN = re.compile(
+    r'"(?:[^"\\]|\\.)*+"?|[{}]'
+)  # a string that is cut off too: it is not looked through again
 _OPEN, _CLOSE = "/Expr(", ")/"
 _BETWEEN = frozenset("[], \t\r\n")
 

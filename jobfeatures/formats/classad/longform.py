@@ -11,7 +11,7 @@ before the quote that ends the line, stands for itself. A newline in a string
 is written as it is, so that somebody's string may imitate lines. Hence an ad
 with a string that does not end on its line, or with a name twice, is refused.
 A string that imitates the end of an ad and a whole one behind it is not found
-out: what users write is safer as JSON or XML.
+out: what users write is safer as JSON.
 """
 
 from __future__ import annotations

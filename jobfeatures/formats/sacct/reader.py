@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import tzinfo
-from itertools import chain, repeat
-from operator import itemgetter
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
+from jobfeatures.batch.slurm.fields import UNKNOWN
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.sacct.lines import Rows, parse_header
 from jobfeatures.formats.sacct.values import (
@@ -27,6 +28,7 @@ from jobfeatures.formats.sacct.values import (
     parse_resources,
     parse_size,
     parse_state,
+    parse_state_word,
     parse_text,
     parse_time_limit,
 )
@@ -71,6 +73,11 @@ class Row(NamedTuple):
     user_cpu_secs: float | None
     system_cpu_secs: float | None
     memory_bytes: int | None  # of a job: the most of its steps
+    cluster: str | None
+    qos: str | None
+    energy_joules: int | None
+    state_word: str | None
+    more: tuple[tuple[str, str | float], ...]
 
 
 _TIMES: Final = frozenset({"submit_secs", "eligible_secs", "start_secs", "end_secs"})
@@ -80,6 +87,7 @@ _ABSENT: Final[dict[str, Any]] = {
     "exit": (None, None),
     "allocated": {},
     "requested": {},
+    "more": (),
 }
 # By field: the columns that tell it, the first that is there counts.
 _COLUMNS: Final[dict[str, tuple[tuple[str, Callable[[str], Any] | None], ...]]] = {
@@ -114,7 +122,30 @@ _COLUMNS: Final[dict[str, tuple[tuple[str, Callable[[str], Any] | None], ...]]] 
     "user_cpu_secs": (("UserCPU", parse_duration),),
     "system_cpu_secs": (("SystemCPU", parse_duration),),
     "memory_bytes": (("TRESUsageInTot", parse_memory), ("MaxRSS", parse_size)),
+    "cluster": (("Cluster", parse_text),),
+    "qos": (("QOS", parse_text),),
+    "energy_joules": (("ConsumedEnergyRaw", parse_positive), ("ConsumedEnergy", parse_positive)),
+    "state_word": (("State", parse_state_word),),
+    "more": (),  # of several columns
 }
+# What few other kinds of logs have, as `jobfeatures.joblog.MORE` names it.
+_MORE: Final[tuple[tuple[str, str, Callable[[str], Any]], ...]] = (
+    ("distribution", "Layout", parse_text),
+    ("requested_resources", "ReqTRES", parse_text),
+    ("allocated_resources", "AllocTRES", parse_text),
+    ("min_cpu_secs", "MinCPU", parse_duration),
+    ("average_cpu_secs", "AveCPU", parse_duration),
+    ("average_read_bytes", "AveDiskRead", parse_size),
+    ("average_written_bytes", "AveDiskWrite", parse_size),
+    ("average_resident_bytes", "AveRSS", parse_size),
+    ("average_virtual_bytes", "AveVMSize", parse_size),
+    ("max_resident_bytes", "MaxRSS", parse_size),
+    ("max_virtual_bytes", "MaxVMSize", parse_size),
+)
+TAKEN: Final = frozenset(
+    {"JobID", "JobIDRaw", *(name for told in _COLUMNS.values() for name, _ in told)}
+    | {name for _, name, _ in _MORE}
+)
 _CONVERTED: Final = Row._fields[4:]
 
 
@@ -126,29 +157,16 @@ class _Column(NamedTuple):
     convert: Callable[[str], Any] | None
 
 
-class SacctReader:
-    """The jobs of a log, steps folded into them or behind them, and what was rejected. In constant memory."""
+class RowConverter:
+    """Texts of columns → rows. What a text says is kept: logs repeat themselves."""
 
-    def __init__(
-        self,
-        lines: Iterable[str],
-        *,
-        source: str = "sacct",
-        strict: bool = False,
-        zone: tzinfo | None = None,
-        with_steps: bool = False,
-    ) -> None:
-        """`zone` is that of the machine that sacct ran on, None: this machine's. Raises ParseError."""
-        self._lines = iter(lines)
-        self._source = source
-        self._strict = strict
-        self._with_steps = with_steps
+    def __init__(self, names: Sequence[str], zone: tzinfo | None = None) -> None:
+        """`names` are those of the columns, `zone` is that of the clock that showed the times."""
         self._times = Times(zone)
-        header = next((line for line in self._lines if line.strip()), "")
-        self._delimiter, self._names = parse_header(header)
-        places = {name: place for place, name in reversed(list(enumerate(self._names)))}
+        places = {name: place for place, name in reversed(list(enumerate(names)))}
         self._id = places.get("JobID")
         self._id_place = places["JobIDRaw" if "JobIDRaw" in places else "JobID"]
+        self._id_name = names[self._id_place]
         self._columns: list[_Column | None] = []
         for field in _CONVERTED:
             found = next(
@@ -162,72 +180,27 @@ class SacctReader:
             if convert is not None and field not in _UNLIKE:
                 convert = Kept(convert).__getitem__
             self._columns.append(_Column(name, places[name], convert))
-        self._memory = self._columns[_CONVERTED.index("memory_bytes")]
+        self._more = [
+            (field, _Column(name, places[name], Kept(convert).__getitem__))
+            for field, name, convert in _MORE
+            if name in places
+        ]
 
-    def __iter__(self) -> Iterator[Row | Rejected]:
-        """Yield jobs, steps where they are wanted, and what could not be read; strict: raise it."""
-        source = Rows(self._lines, self._delimiter, self._names)
-        last: list[Row] = []  # a job and its steps, of which more may come
-        for numbers, texts in source.batches():
-            for error in source.rejected:
-                yield self._reject(error)
-            source.rejected.clear()
-            try:
-                found: Iterable[Row | Rejected] = self._convert(numbers, texts)
-            except ParseError:  # one of them is bad: each for itself
-                found = chain.from_iterable(
-                    self._convert_one(*each) for each in zip(numbers, zip(*texts, strict=True), strict=True)
-                )
-            for row in found:
-                if isinstance(row, Rejected):
-                    yield row
-                elif row.step is None or not last or last[0].step or last[0].job_id != row.job_id:
-                    yield from last
-                    last = [row]
-                else:
-                    job, most = last[0], last[0].memory_bytes
-                    if row.memory_bytes is not None and (most is None or row.memory_bytes > most):
-                        last[0] = job._replace(memory_bytes=row.memory_bytes)
-                    if self._with_steps:
-                        last.append(row)
-        yield from last
-
-    def _reject(self, error: ParseError) -> Rejected:
-        if self._strict:
-            raise ParseError(
-                error.reason, source=self._source, line=error.line, field=error.field, text=error.text
-            )
-        return Rejected(self._source, error.reason, error.line, error.field, error.text)
-
-    def _convert_one(self, number: int, texts: Sequence[str]) -> list[Row | Rejected]:
-        if list(texts) == self._names:  # logs that were put together have a header each
-            return []
+    def each(self, numbers: Sequence[int], rows: Sequence[Sequence[str]]) -> Iterator[Row | ParseError]:
+        """Yield each row, or what is wrong with it."""
         try:
-            return list(self._convert([number], [(text,) for text in texts]))
-        except ParseError as error:
-            return [self._reject(ParseError(error.reason, line=number, field=error.field, text=error.text))]
+            yield from self.convert(numbers, list(zip(*rows, strict=True)))
+        except ParseError:  # one of them is bad: each for itself
+            for number, row in zip(numbers, rows, strict=True):
+                try:
+                    yield from self.convert([number], [(text,) for text in row])
+                except ParseError as error:
+                    yield ParseError(error.reason, line=number, field=error.field, text=error.text)
 
-    def _convert(self, numbers: Sequence[int], columns: Sequence[Sequence[str]]) -> list[Row]:
-        """Return the rows of a batch; where steps are not wanted, jobs have the most memory of theirs."""
+    def convert(self, numbers: Sequence[int], columns: Sequence[Sequence[str]]) -> list[Row]:
+        """Return the rows of some columns. Raises ParseError naming the column."""
         if not numbers:
             return []
-        ids = columns[self._id_place]
-        memory = (
-            [None] * len(ids) if self._memory is None else self._column("memory_bytes", self._memory, columns)
-        )
-        if not self._with_steps and "." in "".join(ids):
-            places, memory = _fold(ids, memory)
-            numbers = [numbers[place] for place in places]
-            if len(places) > 1:
-                columns = list(map(itemgetter(*places), columns))
-            else:
-                columns = [[column[place] for place in places] for column in columns]
-        return self._rows(numbers, columns, memory)
-
-    def _rows(
-        self, numbers: Sequence[int], columns: Sequence[Sequence[str]], memory: Sequence[int | None]
-    ) -> list[Row]:
-        """Return the rows of some columns. Raises ParseError naming the column."""
         heads: Sequence[str] = columns[self._id_place]
         steps: Iterable[str | None] = repeat(None)
         if "." in "".join(heads):
@@ -236,14 +209,22 @@ class SacctReader:
         together = "".join(heads)
         if not (together.isdigit() and together.isascii() and all(heads)):
             for head in heads:
-                parse_job_id(head)
+                try:
+                    parse_job_id(head)
+                except ParseError as error:
+                    raise ParseError(error.reason, field=self._id_name, text=error.text) from error
         values: list[Iterable[Any]] = [numbers, heads, steps, self._identities(columns)]
-        for field, column in zip(_CONVERTED, self._columns, strict=True):
-            if column is None:
-                values.append(repeat(_ABSENT.get(field)))
-            else:
-                values.append(memory if column is self._memory else self._column(field, column, columns))
+        for field, column in zip(_CONVERTED[:-1], self._columns, strict=False):
+            absent = repeat(_ABSENT.get(field))
+            values.append(absent if column is None else self._column(field, column, columns))
+        values.append(self._pairs(columns) if self._more else repeat(()))
         return list(map(Row._make, zip(*values, strict=False)))  # some repeat without end
+
+    def _pairs(self, columns: Sequence[Sequence[str]]) -> Iterator[tuple[tuple[str, Any], ...]]:
+        names = [field for field, _ in self._more]
+        told = [self._column(field, column, columns) for field, column in self._more]
+        for values in zip(*told, strict=True):
+            yield tuple((name, value) for name, value in zip(names, values, strict=True) if value is not None)
 
     def _identities(self, columns: Sequence[Sequence[str]]) -> list[Identity]:
         if self._id is None:
@@ -261,20 +242,69 @@ class SacctReader:
             raise ParseError(error.reason, field=column.name, text=error.text) from error
 
 
-def _fold(ids: Sequence[str], memory: Sequence[int | None]) -> tuple[list[int], list[int | None]]:
-    """Return the places of jobs, and of steps whose job is not before them, and the most memory of each."""
-    places: list[int] = []
-    most: list[int | None] = []
-    own = ""  # what the steps of the job before begin with
-    for place, (text, used) in enumerate(zip(ids, memory, strict=True)):
-        if own and text.startswith(own):
-            if used is not None and (most[-1] is None or used > most[-1]):
-                most[-1] = used
-            continue
-        own = "" if "." in text else f"{text}."
-        places.append(place)
-        most.append(used)
-    return places, most
+class SacctReader:
+    """The jobs of a log, their steps behind them, and what was rejected. In constant memory."""
+
+    def __init__(
+        self,
+        lines: Iterable[str],
+        *,
+        source: str = "sacct",
+        strict: bool = False,
+        zone: tzinfo | None = None,
+    ) -> None:
+        """`zone` is that of the machine that sacct ran on, None: this machine's. Raises ParseError."""
+        self._lines = iter(lines)
+        self._source = source
+        self._strict = strict
+        header = next((line for line in self._lines if line.strip()), "")
+        self._delimiter, self.names = parse_header(header)
+        self._converter = RowConverter(self.names, zone)
+        self.not_taken: Counter[str] = Counter()  # texts by column
+        self._passed_over = [
+            (name, place) for place, name in enumerate(self.names) if name and name not in TAKEN
+        ]
+
+    def __iter__(self) -> Iterator[Row | Rejected]:
+        """Yield jobs and steps, and what could not be read; strict: raise it."""
+        source = Rows(self._lines, self._delimiter, self.names)
+        last: list[Row] = []  # a job and its steps, of which more may come
+        for numbers, texts in source.batches():
+            for error in source.rejected:
+                yield self._reject(error)
+            source.rejected.clear()
+            for name, place in self._passed_over if texts else ():
+                self.not_taken[name] += sum(text not in UNKNOWN for text in texts[place])
+            for row in self._rows(numbers, texts):
+                if isinstance(row, Rejected):
+                    yield row
+                elif row.step is None or not last or last[0].step or last[0].job_id != row.job_id:
+                    yield from last
+                    last = [row]
+                else:
+                    job, most = last[0], last[0].memory_bytes
+                    if row.memory_bytes is not None and (most is None or row.memory_bytes > most):
+                        last[0] = job._replace(memory_bytes=row.memory_bytes)
+                    last.append(row)
+        yield from last
+
+    def _rows(self, numbers: Sequence[int], texts: Sequence[Sequence[str]]) -> Iterator[Row | Rejected]:
+        try:
+            yield from self._converter.convert(numbers, texts)
+        except ParseError:  # one of them is bad
+            rows = list(zip(*texts, strict=True))
+            for row, found in zip(rows, self._converter.each(numbers, rows), strict=True):
+                if not isinstance(found, ParseError):
+                    yield found
+                elif list(row) != self.names:  # logs that were put together have a header each
+                    yield self._reject(found)
+
+    def _reject(self, error: ParseError) -> Rejected:
+        if self._strict:
+            raise ParseError(
+                error.reason, source=self._source, line=error.line, field=error.field, text=error.text
+            )
+        return Rejected(self._source, error.reason, error.line, error.field, error.text)
 
 
 _PLAIN: Final = Identity("")

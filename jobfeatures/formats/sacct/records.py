@@ -11,7 +11,7 @@ from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.sacct.lines import parse_header
 from jobfeatures.formats.sacct.reader import Row, SacctReader
 from jobfeatures.formats.sacct.values import NO_NODES, count_gpus
-from jobfeatures.joblog import JobRecord
+from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.model import JobState
 from jobfeatures.nodelist import expand_nodes
 
@@ -28,7 +28,12 @@ def recognise(head: str) -> bool:
 
 
 def read_records(
-    lines: Iterable[str], *, source: str, strict: bool = False, zone: tzinfo | None = None
+    lines: Iterable[str],
+    *,
+    source: str,
+    strict: bool = False,
+    zone: tzinfo | None = None,
+    notes: Notes | None = None,
 ) -> Iterator[JobRecord | Rejected]:
     """Return the jobs of a log, each with its steps behind it. Raises ParseError in strict reading.
 
@@ -37,7 +42,7 @@ def read_records(
     a job that was requeued (``sacct -D``): `restarts` counts the runs before.
     """
     try:
-        reader = SacctReader(lines, source=source, strict=strict, zone=zone, with_steps=True)
+        reader = SacctReader(lines, source=source, strict=strict, zone=zone)
     except ParseError as error:
         told = ParseError(error.reason, source=source, line=error.line, text=error.text)
         if strict:
@@ -62,6 +67,8 @@ def read_records(
         if row.step is None and row.state is JobState.PREEMPTED:
             requeued[row.job_id] = requeued.get(row.job_id, 0) + 1
         yield record
+    if notes is not None:
+        notes.not_taken.update(reader.not_taken)
 
 
 @lru_cache(maxsize=4096)
@@ -101,8 +108,10 @@ def make_record(row: Row, *, earlier_runs: int = 0) -> JobRecord:
     return JobRecord(
         batch_system=BATCH_SYSTEM,
         job_id=row.job_id,
+        cluster=row.cluster,
         step=row.step,
         state=state,
+        state_word=row.state_word,
         name=row.name,
         user=row.user,
         uid=row.uid,
@@ -110,12 +119,14 @@ def make_record(row: Row, *, earlier_runs: int = 0) -> JobRecord:
         gid=row.gid,
         account=row.account,
         partition=row.partition,
+        qos=row.qos,
         reservation=row.reservation,
         priority=row.priority,
         submit_secs=row.submit_secs,
         eligible_secs=row.eligible_secs,
         start_secs=start,
         end_secs=end,
+        run_secs=None if never_ran else row.elapsed_secs,
         suspended_secs=row.suspended_secs,
         restarts=earlier_runs or None if row.restarts is None else row.restarts,
         exit_status=status,
@@ -130,9 +141,13 @@ def make_record(row: Row, *, earlier_runs: int = 0) -> JobRecord:
         requested_memory_bytes=memory or requested.get("mem") or None,
         wall_limit_secs=row.wall_limit_secs,
         used_cpu_secs=None if never_ran or not (used or state.is_finished) else used,
+        user_cpu_secs=None if never_ran else row.user_cpu_secs,
+        system_cpu_secs=None if never_ran else row.system_cpu_secs,
+        energy_joules=row.energy_joules,
         used_memory_bytes=row.memory_bytes or None,
         array_job_id=identity.array_job_id,
         array_task_id=identity.array_task_id,
         het_job_id=identity.het_job_id,
         het_offset=identity.het_offset,
+        more=row.more,
     )

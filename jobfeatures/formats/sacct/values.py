@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
 
-from jobfeatures.batch.slurm.accounting import NO_MEMORY
 from jobfeatures.batch.slurm.fields import UNKNOWN
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError
@@ -20,6 +19,7 @@ from jobfeatures.quantities import parse_binary_size, parse_count, parse_slurm_d
 
 MAX_KEPT = 65536  # texts of a column
 NO_NODES = "None assigned"
+NO_MEMORY = "16?"  # 2**64, which says that there is no number
 
 _JOB = re.compile(r"([1-9][0-9]{0,9})(?:_([0-9]{1,10}|\[[0-9,:%-]{1,65536}(?:\.\.\.)?\])|\+([0-9]{1,10}))?\Z")
 _DURATION = re.compile(r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{2}(?:\.[0-9]{1,9})?)\Z")
@@ -75,6 +75,12 @@ def parse_state(text: str) -> JobState:
     if not word.isupper() or not word.replace("_", "").isalpha():
         raise ParseError("not a state", field="State", text=text)
     return JobState.PREEMPTED if word == "REQUEUED" else STATES.get(word, JobState.UNKNOWN)
+
+
+def parse_state_word(text: str) -> str | None:
+    """Return the word of a state, None where it is that of `parse_state`."""
+    word = text.partition(" ")[0].rstrip("+")
+    return None if word in JobState.__members__ else word
 
 
 def parse_text(text: str) -> str | None:

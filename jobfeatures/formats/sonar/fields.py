@@ -12,6 +12,7 @@ from typing import Final
 SEED: Final = "seed"  # the text of v0.13
 CURRENT: Final = "current"  # what agents send since
 PROFILES: Final = (CURRENT, SEED)
+PID_MAX: Final = 2**22  # no process of Linux has a higher number; what is rolled up has since Sonar 0.18
 
 MAX_UINT: Final = 2**64 - 1
 MAX_INT: Final = 2**63 - 1

@@ -10,23 +10,29 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC
 from typing import Any, Final
 
-from jobfeatures.accounting import AccountingRecord
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.sonar.documents import Document as Found
 from jobfeatures.formats.sonar.documents import iterate_documents
 from jobfeatures.formats.sonar.envelopes import Document, Origin
 from jobfeatures.formats.sonar.fields import TAGS
 from jobfeatures.formats.sonar.parsejobs import parse_resources, parse_slurm_job
-from jobfeatures.formats.sonar.reader import KIB, Json, Reader
+from jobfeatures.formats.sonar.reader import KIB, Json, Reader, secs_of
 from jobfeatures.formats.sonar.records import SlurmJobRecord
 from jobfeatures.formats.sonar.validate import validate_envelope
-from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document
-from jobfeatures.joblog import JobRecord, Lost
+from jobfeatures.formats.sonar.writejobs import (
+    job_fields,
+    jobs_document,
+    memory_per_node_kib,
+    resources_text,
+)
+from jobfeatures.joblog import JobRecord, Lost, Notes, Number, pairs
 from jobfeatures.jobnumbers import JobNumbers, is_number
-from jobfeatures.model import JobKey, JobState, Limit
+from jobfeatures.model import JobState
+from jobfeatures.nottaken import Asked, tell_not_taken
 
 BATCH_SYSTEM: Final = "slurm"
 CLUSTER: Final = "converted"  # a log does not say where it is from
@@ -39,8 +45,22 @@ _TYPE = re.compile(r'"type"\s*:\s*"(\w+)"')
 # What a record may hold and the format has no place for.
 _HOMELESS: Final = (
     "uid", "gid", "group", "executable", "eligible_secs", "restarts", "exit_signal", "cpu_limit_secs",
-    "preceding_job_id", "think_secs",
+    "preceding_job_id", "think_secs", "qos", "is_interactive", "energy_joules",
 )  # fmt: skip
+_TIMES: Final = ("submit_secs", "start_secs", "end_secs", "run_secs", "suspended_secs", "used_cpu_secs")
+_COUNTS: Final = (
+    *("het_offset", "priority", "requested_cpus", "requested_nodes", "exit_status", "used_memory_bytes"),
+    *("total_cpus", "total_nodes", "total_gpus", "requested_gpus"),
+)
+_TEXTS: Final = ("distribution", "requested_resources", "allocated_resources")
+_SECS: Final = {"min_cpu_secs": "MinCPU", "average_cpu_secs": "AveCPU"}
+_SIZES: Final = {
+    "average_read_bytes": "AveDiskRead",
+    "average_written_bytes": "AveDiskWrite",
+    "average_resident_bytes": "AveRSS",
+    "average_virtual_bytes": "AveVMSize",
+    "max_virtual_bytes": "MaxVMSize",
+}
 
 
 def recognise(head: str) -> bool:
@@ -51,7 +71,7 @@ def recognise(head: str) -> bool:
 
 
 def read_records(
-    lines: Iterable[str], *, source: str, strict: bool = False
+    lines: Iterable[str], *, source: str, strict: bool = False, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
     """Return the jobs and steps of all envelopes, in their order; a job may be told of several times.
 
@@ -62,7 +82,7 @@ def read_records(
         for document in iterate_documents(text):
             line = first + document.line - 1
             try:
-                yield from _of_document(document, source, line, strict=strict)
+                yield from _of_document(document, source, line, strict=strict, notes=notes)
             except ParseError as error:
                 placed = ParseError(
                     error.reason, source=source, line=line, field=error.field, text=error.text
@@ -95,7 +115,9 @@ def _chunks(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
         yield first, "".join(gathered)
 
 
-def _of_document(found: Found, source: str, line: int, *, strict: bool) -> Iterator[JobRecord | Rejected]:
+def _of_document(
+    found: Found, source: str, line: int, *, strict: bool, notes: Notes | None
+) -> Iterator[JobRecord | Rejected]:
     """Return what one envelope says. Raises ParseError where it says nothing of jobs, or nothing at all."""
     if found.reason:
         raise ParseError(found.reason)
@@ -112,12 +134,17 @@ def _of_document(found: Found, source: str, line: int, *, strict: bool) -> Itera
         raise ParseError("not a document of jobs", field="data.type", text=str(data.get("type", "")))
     meta: Json = document.get("meta") or {}
     reader = Reader(rejected, meta.get("producer") or "", meta.get("version") or "")
+    cluster = data["attributes"].get("cluster") or ""
     for job, _ in reader.items(data["attributes"], "slurm_jobs", "data.attributes"):
-        yield make_record(job, reader)
+        values = Asked[Any](job)
+        if isinstance(job.get("sacct"), dict):
+            values["sacct"] = Asked[Any](job["sacct"])
+        yield make_record(values, reader, None if cluster == CLUSTER else cluster or None)
+        tell_not_taken(notes, values, *([values["sacct"]] if "sacct" in values else ()))
     yield from reader.rejected
 
 
-def make_record(raw: Json, reader: Reader) -> JobRecord:
+def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRecord:
     """Return the record of one element. Raises ParseError where too many nodes are named."""
     found: SlurmJobRecord = parse_slurm_job(raw, reader)
     sacct: Json = raw.get("sacct") or {}
@@ -126,12 +153,18 @@ def make_record(raw: Json, reader: Reader) -> JobRecord:
     nodes = len(job.nodes) or _number(allocated, "node")
     per_node = limits.memory_bytes
     share = found.node_count or nodes
-    used = [sacct[name] for name in ("UserCPU", "SystemCPU") if sacct.get(name) is not None]
-    return JobRecord(
+    user, system = sacct.get("UserCPU"), sacct.get("SystemCPU")
+    word = (raw.get("job_state") or "").upper()
+    # A run of a job that was requeued, and has another run after it: accounting tells both.
+    was_requeued = word == "REQUEUED" and raw.get("end_time") is not None
+    state = JobState.PREEMPTED if was_requeued else job.state
+    record = JobRecord(
         batch_system=BATCH_SYSTEM,
         job_id=job.key.job_id,
+        cluster=cluster,
         step=found.step or None,
-        state=job.state,
+        state=state,
+        state_word=None if word == state.value else word or None,
         name=job.name,
         user=job.user,
         account=job.account,
@@ -140,8 +173,9 @@ def make_record(raw: Json, reader: Reader) -> JobRecord:
         priority=job.priority,
         submit_secs=job.submit_secs,
         start_secs=job.start_secs,
-        end_secs=job.end_secs,
-        suspended_secs=raw.get("suspend_time") or None,
+        end_secs=secs_of(raw, "end_time") if was_requeued else job.end_secs,
+        run_secs=sacct.get("ElapsedRaw"),
+        suspended_secs=raw.get("suspend_time"),
         exit_status=raw.get("exit_code"),
         nodes=job.nodes,
         total_nodes=nodes or None,
@@ -152,12 +186,33 @@ def make_record(raw: Json, reader: Reader) -> JobRecord:
         requested_gpus=_number(found.requested, "gres/gpu"),
         requested_memory_bytes=per_node * share if isinstance(per_node, int) and share else None,
         wall_limit_secs=limits.wall_secs,
-        used_cpu_secs=sum(used) if used else None,
+        used_cpu_secs=None if user is None and system is None else (user or 0) + (system or 0),
+        user_cpu_secs=None if system is None else user,
+        system_cpu_secs=system,
         used_memory_bytes=(sacct.get("MaxRSS") or 0) * KIB or None,
         array_job_id=job.array_job_id,
         array_task_id=job.array_task_id,
         het_job_id=job.het_job_id,
         het_offset=job.het_offset,
+    )
+    return replace(record, more=_more(record, raw, sacct))
+
+
+def _more(record: JobRecord, raw: Json, sacct: Json) -> tuple[tuple[str, str | Number], ...]:
+    texts = {}
+    for which, text in (
+        ("requested", raw.get("requested_resources")),
+        ("allocated", raw.get("allocated_resources") or sacct.get("AllocTRES")),
+    ):
+        if text and text != resources_text(record, which):  # else it says what the record says
+            texts[f"{which}_resources"] = text
+    return pairs(
+        distribution=raw.get("distribution") or None,
+        **texts,
+        **{name: sacct.get(field) for name, field in _SECS.items()},
+        **{
+            name: None if (size := sacct.get(field)) is None else size * KIB for name, field in _SIZES.items()
+        },
     )
 
 
@@ -167,7 +222,7 @@ def _number(resources: Any, name: str) -> int | None:
 
 
 def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
-    """Return one envelope a line, each with up to 1,000 jobs and steps. Times are in UTC.
+    """Return one envelope a line, each with up to 1,000 jobs and steps of a cluster. Times are in UTC.
 
     A job whose id is no number gets one beyond Slurm's, and its id is lost. A
     job of unknown state has no place.
@@ -181,20 +236,26 @@ def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
             lost("job of unknown state")
             continue
         try:
-            batch.append(job_fields(origin, to_accounting(record, ids, lost)))
+            element = job_fields(origin, fitting(record, ids, lost))
         except ParseError:
             lost("job on nodes without a host's name")
             continue
-        latest = max(latest, record.end_secs or 0, record.start_secs or 0, record.submit_secs or 0)
-        if len(batch) == RECORDS_PER_DOCUMENT:
+        except (ValueError, OverflowError, OSError):  # datetime knows the years 1 to 9999
+            lost("job at a time that has no date")
+            continue
+        cluster = record.cluster or CLUSTER
+        if batch and (len(batch) == RECORDS_PER_DOCUMENT or cluster != origin.cluster):
             yield json.dumps(jobs_document(origin, batch, latest))
             batch = []
+        origin = replace(origin, cluster=cluster)
+        batch.append(element)
+        latest = max(latest, record.end_secs or 0, record.start_secs or 0, record.submit_secs or 0)
     if batch:
         yield json.dumps(jobs_document(origin, batch, latest))
 
 
-def to_accounting(record: JobRecord, ids: JobNumbers, lost: Lost) -> AccountingRecord:
-    """Return a record in the terms of Slurm's accounting; tell what it has no place for."""
+def fitting(record: JobRecord, ids: JobNumbers, lost: Lost) -> JobRecord:
+    """Return a record with what the format can hold; tell what it has no place for."""
     for name in _HOMELESS:
         if getattr(record, name) is not None:
             lost(name)
@@ -203,37 +264,43 @@ def to_accounting(record: JobRecord, ids: JobNumbers, lost: Lost) -> AccountingR
         lost("job_id")
     if record.queue is not None and record.partition is not None:
         lost("queue")
-    return AccountingRecord(
-        key=JobKey(BATCH_SYSTEM, str(number)),
-        step=record.step or "",
-        name=record.name or "",
-        state=record.state.value,
+    if record.requested_memory_bytes is not None and memory_per_node_kib(record) is None:
+        lost("requested_memory_bytes")
+    both = (record.user_cpu_secs, record.system_cpu_secs)
+    if None in both:
+        for name in ("user_cpu_secs", "system_cpu_secs"):
+            if getattr(record, name) is not None:
+                lost(name)
+    elif record.used_cpu_secs is not None and sum(map(int, filter(None, both))) != int(record.used_cpu_secs):
+        lost("used_cpu_secs")
+    fits: dict[str, Any] = {name: _secs(record, name, lost) for name in _TIMES}
+    fits |= {name: _count(record, name, lost) for name in _COUNTS}
+    return replace(
+        record,
+        batch_system=BATCH_SYSTEM,
+        job_id=str(number),
         array_job_id=_kept(record, "array_job_id", lost),
         array_task_id=_digits(record.array_task_id, "array_task_id", lost),
         het_job_id=_kept(record, "het_job_id", lost),
-        het_offset=_count(record, "het_offset", lost),
-        user=record.user,
-        account=record.account,
-        partition=record.partition or record.queue,
-        reservation=record.reservation,
-        nodes=record.nodes,
-        submit_secs=_secs(record, "submit_secs", lost),
-        start_secs=_secs(record, "start_secs", lost),
-        end_secs=_secs(record, "end_secs", lost),
-        wall_limit_secs=record.wall_limit_secs,
-        priority=_count(record, "priority", lost),
-        requested_cpus=_count(record, "requested_cpus", lost),
-        requested_nodes=_count(record, "requested_nodes", lost),
-        requested_memory_per_node_bytes=_per_node(record, lost),
-        requested_resources=_resources(("gres/gpu", record.requested_gpus)),
-        allocated_resources=_resources(
-            ("cpu", record.total_cpus), ("node", record.total_nodes), ("gres/gpu", record.total_gpus)
-        ),
-        suspended_secs=_secs(record, "suspended_secs", lost),
-        exit_code=_count(record, "exit_status", lost),
-        user_cpu_secs=_secs(record, "used_cpu_secs", lost),
-        max_resident_bytes=_count(record, "used_memory_bytes", lost),
+        **fits,
+        user_cpu_secs=None if None in both else _secs(record, "user_cpu_secs", lost),
+        system_cpu_secs=None if None in both else _secs(record, "system_cpu_secs", lost),
+        exit_signal=None,
+        more=_fitting_pairs(record, lost),
     )
+
+
+def _fitting_pairs(record: JobRecord, lost: Lost) -> tuple[tuple[str, str | Number], ...]:
+    """Return what few kinds tell, without what has no place, or would stand in that of another field."""
+    kept = []
+    for name, value in record.more:
+        has_place = name in {*_SECS, *_SIZES, *_TEXTS}
+        unit = 1024 if name in _SIZES else 1
+        if not has_place or (not isinstance(value, str) and value % unit):
+            lost(name)
+        if has_place:
+            kept.append((name, value))
+    return tuple(kept)
 
 
 def _secs(record: JobRecord, name: str, lost: Lost) -> int | None:
@@ -258,11 +325,9 @@ def _count(record: JobRecord, name: str, lost: Lost) -> int | None:
     return None
 
 
-def _digits(text: str | None, name: str, lost: Lost) -> int | None:
-    if text is None:
-        return None
-    if text.isascii() and text.isdigit() and len(text) < 11:
-        return int(text)
+def _digits(text: str | None, name: str, lost: Lost) -> str | None:
+    if text is None or (text.isascii() and text.isdigit() and len(text) < 11):
+        return text
     lost(name)
     return None
 
@@ -273,19 +338,3 @@ def _kept(record: JobRecord, name: str, lost: Lost) -> str | None:
         return text
     lost(name)
     return None
-
-
-def _per_node(record: JobRecord, lost: Lost) -> int | None:
-    """Return the memory that was asked for, by node; a limit that does not exist has no place."""
-    size: Limit = record.requested_memory_bytes
-    nodes = record.requested_nodes or record.total_nodes or len(record.nodes)
-    if isinstance(size, int) and nodes:
-        return -(-size // (nodes * KIB)) * KIB  # whole KiB: not told smaller than it was
-    if size is not None:
-        lost("requested_memory_bytes")
-    return None
-
-
-def _resources(*amounts: tuple[str, int | None]) -> str | None:
-    """Return what Slurm writes for amounts of resources."""
-    return ",".join(f"{name}={amount}" for name, amount in amounts if amount is not None) or None

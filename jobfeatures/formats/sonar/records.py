@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jobfeatures.errors import Rejected
+from jobfeatures.formats.sonar.fields import PID_MAX
 from jobfeatures.model import Cluster, Job
 
 
@@ -24,7 +25,10 @@ class ProcessGpuRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRecord:
-    """One process, or `count` of one parent and command that were rolled up; then `pid` is 0."""
+    """One process, or `count` of one parent and command that were rolled up.
+
+    Then `pid` is 0, or since Sonar 0.18 a number above those of processes, the same while they come and go.
+    """
 
     pid: int
     ppid: int
@@ -38,6 +42,11 @@ class ProcessRecord:
     data_written_bytes: int | None
     data_cancelled_bytes: int | None
     gpus: tuple[ProcessGpuRecord, ...] = ()
+
+    @property
+    def is_rolled_up(self) -> bool:
+        """Tell whether it stands for processes that nobody can follow by a pid."""
+        return self.count > 1 or self.pid > PID_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,9 @@ from typing import Any, Final
 from jobfeatures.errors import shown
 from jobfeatures.formats.sonar.fields import (
     JOB_STATES,
+    PID_MAX,
     PROFILES,
+    SEED,
     STRICT_TAGS,
     TAGS,
     Field,
@@ -175,7 +177,7 @@ class _Judge:
                 self._add(f"{path}.{key}", "is missing", None, record)
         rule = _RULES.get(name)
         if rule is not None:
-            for where, reason in rule(value, self._strict):
+            for where, reason in rule(value, self._strict, self._profile):
                 self._add(f"{path}.{where}" if where else path, reason, value.get(where), record)
         return None
 
@@ -256,25 +258,22 @@ _FAULTS: Final[dict[FieldType, Callable[[Any, Field, bool], str]]] = {
 _Found = Iterator[tuple[str, str]]
 
 
-def _sample_job(job: Mapping[str, Any], _strict: bool) -> _Found:
+def _sample_job(job: Mapping[str, Any], _strict: bool, _profile: str | None) -> _Found:
     if not job.get("epoch") and not job.get("job"):
         yield "job", "is zero although epoch is zero"
 
 
-def _sample_process(process: Mapping[str, Any], strict: bool) -> _Found:
-    rolledup = process.get("rolledup", 0)
+def _sample_process(process: Mapping[str, Any], strict: bool, profile: str | None) -> _Found:
+    rolledup, pid = process.get("rolledup", 0), process.get("pid", 0)
     if isinstance(rolledup, int) and rolledup < 0:
         yield "rolledup", "is negative"
-    elif strict and bool(rolledup) != (process.get("pid", 0) == 0):
-        yield (
-            "pid",
-            "is not zero although processes are rolled up"
-            if rolledup
-            else "is zero although no processes are rolled up",
-        )
+    elif strict and isinstance(pid, int) and rolledup and pid and (profile == SEED or pid <= PID_MAX):
+        yield "pid", "is not zero although processes are rolled up"
+    elif strict and profile == SEED and not rolledup and pid == 0:
+        yield "pid", "is zero although no processes are rolled up"
 
 
-def _slurm_job(job: Mapping[str, Any], strict: bool) -> _Found:
+def _slurm_job(job: Mapping[str, Any], strict: bool, _profile: str | None) -> _Found:
     if not strict:
         return
     state = job.get("job_state")
@@ -285,7 +284,7 @@ def _slurm_job(job: Mapping[str, Any], strict: bool) -> _Found:
             yield part, f"is there without {whole}"
 
 
-def _cluster_nodes(nodes: Mapping[str, Any], strict: bool) -> _Found:
+def _cluster_nodes(nodes: Mapping[str, Any], strict: bool, _profile: str | None) -> _Found:
     states = nodes.get("states")
     if (
         strict
@@ -295,7 +294,7 @@ def _cluster_nodes(nodes: Mapping[str, Any], strict: bool) -> _Found:
         yield "states", "are not in capitals"
 
 
-def _metadata(meta: Mapping[str, Any], strict: bool) -> _Found:
+def _metadata(meta: Mapping[str, Any], strict: bool, _profile: str | None) -> _Found:
     version = meta.get("version")
     if strict and isinstance(version, str) and version:
         reason = fault_of_version(version)
@@ -305,7 +304,7 @@ def _metadata(meta: Mapping[str, Any], strict: bool) -> _Found:
         yield "attrs", "have a key twice"
 
 
-def _sysinfo(attributes: Mapping[str, Any], strict: bool) -> _Found:
+def _sysinfo(attributes: Mapping[str, Any], strict: bool, _profile: str | None) -> _Found:
     if strict and _repeats(attributes.get("software")):
         yield "software", "has a key twice"
 
@@ -317,7 +316,7 @@ def _repeats(pairs: object) -> bool:
     return len(set(keys)) < len(keys)
 
 
-_RULES: Final[dict[str, Callable[[Mapping[str, Any], bool], _Found]]] = {
+_RULES: Final[dict[str, Callable[[Mapping[str, Any], bool, str | None], _Found]]] = {
     "SampleJob": _sample_job,
     "SampleProcess": _sample_process,
     "SlurmJob": _slurm_job,

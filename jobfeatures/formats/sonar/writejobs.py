@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jobfeatures.accounting import AccountingRecord
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sonar.envelopes import (
     CURRENT,
@@ -29,6 +28,7 @@ from jobfeatures.formats.sonar.envelopes import (
     unicode_text,
 )
 from jobfeatures.formats.sonar.fields import JOB_STATES
+from jobfeatures.joblog import JobRecord, Number
 from jobfeatures.jobnumbers import parse_job_number
 from jobfeatures.model import UNLIMITED, Limit
 from jobfeatures.nodelist import fold_ranges
@@ -64,59 +64,90 @@ def jobs_document(origin: Origin, records: Iterable[Document], taken_at_secs: fl
     )
 
 
-def job_fields(origin: Origin, record: AccountingRecord) -> Document:
+def job_fields(origin: Origin, record: JobRecord) -> Document:
     """Return all that is known of one job or step, in the order of the text.
 
     Raises ParseError for a job id that is no number, and a state or a node's name that is none.
     """
+    more = dict(record.more)
     fields: dict[str, Any] = {
-        "job_id": _job_number(record.key.job_id),
-        "job_step": record.step,
-        "job_name": unicode_text(record.name),
-        "job_state": job_state(record.state),
+        "job_id": _job_number(record.job_id),
+        "job_step": record.step or "",
+        "job_name": unicode_text(record.name or ""),
+        "job_state": job_state(record.state_word or record.state.value),
         "array_job_id": _number(record.array_job_id),
-        "array_task_id": record.array_task_id,
+        "array_task_id": _number(record.array_task_id),
         "het_job_id": _number(record.het_job_id),
         "het_job_offset": record.het_offset,
         "user_name": record.user,
         "account": record.account,
         "submit_time": _time(origin, record.submit_secs),
         "time_limit": _limit(record.wall_limit_secs, LIMIT_UNIT_SECS[origin.profile]),
-        "partition": record.partition,
+        "partition": record.partition or record.queue,
         "reservation": record.reservation,
         "nodes": list(fold_ranges(record.nodes)) or None,
         "priority": _limit(record.priority, 1),
-        "distribution": record.distribution,
+        "distribution": more.get("distribution"),
         "requested_cpus": record.requested_cpus,
-        "requested_memory_per_node": _kib(record.requested_memory_per_node_bytes),
+        "requested_memory_per_node": memory_per_node_kib(record),
         "requested_node_count": record.requested_nodes,
         "start_time": _time(origin, record.start_secs),
-        "suspend_time": record.suspended_secs,
+        "suspend_time": _whole(record.suspended_secs),
         "end_time": _time(origin, record.end_secs),
-        "exit_code": record.exit_code,
+        "exit_code": 0
+        if record.exit_status is None and record.exit_signal is not None
+        else record.exit_status,
     }
     if origin.profile == CURRENT:
-        fields["requested_resources"] = record.requested_resources
-        fields["allocated_resources"] = record.allocated_resources
+        fields["requested_resources"] = _resources(record, "requested")
+        fields["allocated_resources"] = _resources(record, "allocated")
     fields["sacct"] = _known(_sacct(record)) or None
     return _known(fields)
 
 
-def _sacct(record: AccountingRecord) -> dict[str, Any]:
+def _sacct(record: JobRecord) -> dict[str, Any]:
+    more: dict[str, Any] = dict(record.more)
+    user, system = record.user_cpu_secs, record.system_cpu_secs
     return {
-        "MinCPU": record.min_cpu_secs,
-        "AllocTRES": record.allocated_resources,
-        "AveCPU": record.average_cpu_secs,
-        "AveDiskRead": _kib(record.average_read_bytes),
-        "AveDiskWrite": _kib(record.average_written_bytes),
-        "AveRSS": _kib(record.average_resident_bytes),
-        "AveVMSize": _kib(record.average_virtual_bytes),
-        "ElapsedRaw": record.elapsed_secs,
-        "SystemCPU": record.system_cpu_secs,
-        "UserCPU": record.user_cpu_secs,
-        "MaxRSS": _kib(record.max_resident_bytes),
-        "MaxVMSize": _kib(record.max_virtual_bytes),
+        "MinCPU": _whole(more.get("min_cpu_secs")),
+        "AllocTRES": _resources(record, "allocated"),
+        "AveCPU": _whole(more.get("average_cpu_secs")),
+        "AveDiskRead": _kib(more.get("average_read_bytes")),
+        "AveDiskWrite": _kib(more.get("average_written_bytes")),
+        "AveRSS": _kib(more.get("average_resident_bytes")),
+        "AveVMSize": _kib(more.get("average_virtual_bytes")),
+        "ElapsedRaw": _whole(record.run_secs),
+        "SystemCPU": _whole(system),
+        "UserCPU": _whole(record.used_cpu_secs if user is None and system is None else user),
+        "MaxRSS": _kib(more.get("max_resident_bytes", record.used_memory_bytes)),
+        "MaxVMSize": _kib(more.get("max_virtual_bytes")),
     }
+
+
+def _resources(record: JobRecord, which: str) -> str | None:
+    told = dict(record.more).get(f"{which}_resources")
+    return resources_text(record, which) if told is None else str(told)
+
+
+def resources_text(record: JobRecord, which: str) -> str | None:
+    """Return the resources that a record knows, ``requested`` or ``allocated``, as Slurm writes them."""
+    amounts: tuple[tuple[str, int | None], ...]
+    if which == "requested":
+        amounts = (("gres/gpu", record.requested_gpus),)
+    else:
+        amounts = (("cpu", record.total_cpus), ("node", record.total_nodes), ("gres/gpu", record.total_gpus))
+    return ",".join(f"{name}={amount}" for name, amount in amounts if amount is not None) or None
+
+
+def memory_per_node_kib(record: JobRecord) -> int | None:
+    """Return the memory that was asked for, by node, in whole KiB: not told smaller than it was."""
+    size = record.requested_memory_bytes
+    nodes = record.requested_nodes or record.total_nodes or len(record.nodes)
+    return -(-size // (nodes * 1024)) if isinstance(size, int) and nodes else None
+
+
+def _whole(secs: Any) -> int | None:
+    return None if secs is None or secs < 0 else int(secs)
 
 
 def job_state(state: str) -> str:
@@ -135,8 +166,8 @@ def _known(fields: Mapping[str, Any]) -> Document:
     }
 
 
-def _time(origin: Origin, secs: int | None) -> str | None:
-    return None if secs is None else timestamp(secs, origin.zone)
+def _time(origin: Origin, secs: Number | None) -> str | None:
+    return None if secs is None else timestamp(int(secs), origin.zone)
 
 
 def _limit(value: Limit, unit: int) -> int | None:

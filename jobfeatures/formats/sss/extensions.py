@@ -28,6 +28,12 @@ FIELDS: Final[Mapping[str, Type]] = {
     "sluid": Type.STRING,
     "tasks": Type.COUNT,
     "think_secs": Type.COUNT,
+    "run_secs": Type.COUNT,
+    "user_cpu_secs": Type.COUNT,
+    "system_cpu_secs": Type.COUNT,
+    "energy_joules": Type.COUNT,
+    "cluster": Type.STRING,
+    "state_word": Type.STRING,
     "state": Type.STRING,  # more exactly than State
 }
 

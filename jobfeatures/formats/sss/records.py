@@ -28,7 +28,7 @@ from jobfeatures.formats.sss.objects import (
 from jobfeatures.formats.sss.stream import read_jobs
 from jobfeatures.formats.sss.values import parse_value
 from jobfeatures.formats.sss.vocabulary import Type
-from jobfeatures.joblog import JobRecord
+from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.model import UNLIMITED, JobState, Limit
 
 BATCH_SYSTEM: Final = "sss"
@@ -44,7 +44,7 @@ def recognise(head: str) -> bool:
 
 
 def read_records(
-    lines: Iterable[str], *, source: str, strict: bool = False
+    lines: Iterable[str], *, source: str, strict: bool = False, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
     """Return the jobs of a log. What was passed over by the document's own policy Warn is told as rejected.
 
@@ -55,7 +55,9 @@ def read_records(
         told = found
         if isinstance(told, SssJob):
             try:
-                yield make_record(told)
+                record = make_record(told)
+                _tell_not_taken(told, record, notes)
+                yield record
                 continue
             except ParseError as error:
                 told = error
@@ -89,6 +91,10 @@ def make_record(job: SssJob) -> JobRecord:
         account=said.text("Project") or said.text("Account"),
         queue=said.text("Queue"),
         partition=said.text("Partition"),
+        qos=said.text("QualityOfService"),
+        is_interactive=said.flag("Interactive"),
+        cluster=said.extended_text("cluster"),
+        state_word=said.extended_text("state_word"),
         executable=said.text("Executable"),
         reservation=said.text("Reservation"),
         priority=said.number("Priority"),
@@ -96,6 +102,7 @@ def make_record(job: SssJob) -> JobRecord:
         eligible_secs=said.number("EligibleTime"),
         start_secs=start,
         end_secs=end,
+        run_secs=said.extended_number("run_secs"),
         suspended_secs=said.number("SuspendDuration"),
         restarts=starts - 1 if starts else None,
         exit_status=said.number("ExitCode"),
@@ -111,6 +118,9 @@ def make_record(job: SssJob) -> JobRecord:
         wall_limit_secs=said.limit("Duration", "Duration", is_used=state.is_finished),
         cpu_limit_secs=said.limit("", "CPUTime"),
         used_cpu_secs=said.number("CpuDuration"),
+        user_cpu_secs=said.extended_number("user_cpu_secs"),
+        system_cpu_secs=said.extended_number("system_cpu_secs"),
+        energy_joules=said.extended_number("energy_joules"),
         used_memory_bytes=said.used_memory(),
         array_job_id=said.extended_text("array_job_id"),
         array_task_id=said.extended_text("array_task_id"),
@@ -119,6 +129,44 @@ def make_record(job: SssJob) -> JobRecord:
         preceding_job_id=said.preceding(),
         think_secs=said.extended_number("think_secs"),
     )
+
+
+# What a record takes of a job, its task groups and tasks. The names of some tell what they are.
+_TAKEN: Final = frozenset(
+    {
+        *("ResourceManagerType", "Id", "State", "Name", "User", "Group", "Project", "Queue", "Partition"),
+        *("Executable", "Reservation", "Priority", "SubmitTime", "EligibleTime", "StartTime", "EndTime"),
+        *("SuspendDuration", "StartCount", "ExitCode", "Node", "NodeCount", "Processors", "Memory"),
+        *("Duration", "CpuDuration", "Interactive", "QualityOfService", "Dependency"),
+    }
+)
+_TAKEN_LIMITS: Final = frozenset({"MaxMemory", "MaxMemorySize", "Duration", "CPUTime"})
+
+
+def _tell_not_taken(job: SssJob, record: JobRecord, notes: Notes | None) -> None:
+    """Count what a job says and its record does not."""
+    if notes is None:
+        return
+    for scope in _scopes(job):
+        if scope.environment is not None:
+            notes.not_taken["Environment"] += 1
+        inner = scope is not job  # of a task group or a task only the nodes are taken
+        for each in (*scope.properties, *scope.requested, *scope.delivered):
+            name, own = each.name, each.text("name")
+            if name in {"ResourceLimit", "Resource"}:
+                is_taken = own in _TAKEN_LIMITS if name == "ResourceLimit" else own == "GPU"
+                name = f"{name} {own}"
+            elif name == "Extension":
+                is_taken = each.text("type") == extensions.TYPE
+                name = f"Extension {own}".rstrip()
+            elif name == "Dependency":
+                is_taken = record.preceding_job_id is not None
+            elif name == "Account":
+                is_taken = str(each.value) == record.account
+            else:
+                is_taken = name in _TAKEN
+            if not is_taken or (inner and name not in {"Node", "Id"}):
+                notes.not_taken[name] += 1
 
 
 def _state(said: _Said) -> JobState:
@@ -156,6 +204,9 @@ class _Said:
 
     def number(self, name: str) -> int | None:
         return self._job.value(name, int)
+
+    def flag(self, name: str) -> bool | None:
+        return self._job.value(name, bool)
 
     def extended_text(self, name: str) -> str | None:
         return self._extended.get(name) or None

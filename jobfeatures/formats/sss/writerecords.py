@@ -23,6 +23,7 @@ _TEXTS: Final = {
     "Executable": "executable",
     "Reservation": "reservation",
     "ResourceManagerType": "batch_system",
+    "QualityOfService": "qos",
 }
 _NUMBERS: Final = {
     "SubmitTime": "submit_secs",
@@ -35,8 +36,11 @@ _NUMBERS: Final = {
     "ExitCode": "exit_status",
 }
 _SIGNED: Final = frozenset({"priority", "exit_status", "exit_signal"})
-_EXTENDED_NUMBERS: Final = ("uid", "gid", "exit_signal", "het_offset", "think_secs")
-_EXTENDED_TEXTS: Final = ("array_job_id", "array_task_id", "het_job_id")
+_EXTENDED_NUMBERS: Final = (
+    *("uid", "gid", "exit_signal", "het_offset", "think_secs"),
+    *("run_secs", "user_cpu_secs", "system_cpu_secs", "energy_joules"),
+)
+_EXTENDED_TEXTS: Final = ("array_job_id", "array_task_id", "het_job_id", "cluster", "state_word")
 
 
 def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:
@@ -69,6 +73,7 @@ def _make_job(record: JobRecord, lost: Lost) -> Element | None:
         Element("Id", text=job_id),
         *(each for tag, name in _TEXTS.items() for each in given.text(tag, name)),
         *_element("State", state_word(record.state)),
+        *given.interactive(),
         *(each for tag, name in _NUMBERS.items() for each in given.number(tag, name)),
         *given.starts(),
         *given.dependency(),
@@ -108,6 +113,13 @@ class _Given:
     def number(self, tag: str, field: str, /, **attributes: str) -> list[Element]:
         number = self._whole(field, getattr(self._record, field))
         return _element(tag, number, **attributes)
+
+    def interactive(self) -> list[Element]:
+        """Return whether somebody works with the job; what is no field of the format is told."""
+        for name, _ in self._record.more:
+            self._lost(name)
+        said = self._record.is_interactive
+        return _element("Interactive", None if said is None else str(said).capitalize())
 
     def starts(self) -> list[Element]:
         """Return the number of starts: one more than of restarts."""

@@ -27,6 +27,7 @@ class Joined(NamedTuple):
 
     job: SwfJob
     parts: tuple[SwfJob, ...] = ()
+    lines: int = 1  # of the log
 
     @property
     def start_secs(self) -> Number | None:
@@ -64,14 +65,18 @@ def join_bursts(jobs: Iterable[SwfJob], preemption: Preemption | None) -> Iterat
         is_part = job.status in PARTIAL
         # A number that comes again after a whole job, or with another summary, is another job.
         if known is not None and (known.number != job.number or not is_part or _is_over(parts)):
-            yield Joined(summary or _sum_up(parts), tuple(parts))
+            yield _join(summary, parts)
             summary, parts = None, []
         if is_part:
             parts.append(job)
         else:
             summary = job
     if summary is not None or parts:
-        yield Joined(summary or _sum_up(parts), tuple(parts))
+        yield _join(summary, parts)
+
+
+def _join(summary: SwfJob | None, parts: list[SwfJob]) -> Joined:
+    return Joined(summary or _sum_up(parts), tuple(parts), len(parts) + (summary is not None))
 
 
 def _is_over(parts: list[SwfJob]) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobfeatures.formats.swf.fields import FIELDS, IS_TIME, SwfJob
-from jobfeatures.formats.swf.header import Header
+from jobfeatures.formats.swf.header import Header, parse_comment
 from jobfeatures.formats.swf.lines import LARGEST, SwfReader
 from jobfeatures.logfiles import bounded_lines, reading
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     Array = numpy.ndarray[Any, numpy.dtype[Any]]
 
+CHUNK_LINES = 2**14  # of a log that is not clean: each bad line costs some of them numpy's reader
 EXACT = 2**53  # whole numbers beyond it have no place in a double
 
 
@@ -88,16 +91,58 @@ def _split(table: Array) -> dict[str, Array]:
 
 
 def _read_slowly(name: str) -> SwfColumns:
+    """Read a log some lines at a time: numpy's reader where they are clean, else the tolerant one."""
     import numpy
 
+    header = Header(name)
+    repaired: Counter[str] = Counter()
+    skipped, first = 0, 1
+    found: list[dict[str, Array]] = []
     with reading(name) as stream:
-        reader = SwfReader(bounded_lines(stream), source=name)
-        jobs: list[SwfJob] = list(reader)
+        lines = bounded_lines(stream)
+        while some := list(islice(lines, CHUNK_LINES)):
+            for number, line in enumerate(some, first):
+                if line.lstrip().startswith(";"):
+                    parse_comment(line.strip(), header, number)
+            first += len(some)
+            columns = _parse_clean(some)
+            if columns is None:
+                reader = SwfReader(some, source=name)
+                columns = _columns_of(list(reader))
+                repaired.update(reader.repaired)
+                skipped += reader.skipped
+            found.append(columns)
+    if not found:
+        found.append(_columns_of([]))
+    joined = {field: numpy.concatenate([each[field] for each in found]) for field in FIELDS}
+    return SwfColumns(header, joined, dict(repaired), skipped)
+
+
+def _parse_clean(lines: list[str]) -> dict[str, Array] | None:
+    """Return the columns of lines that need no repair, None where some do."""
+    import numpy
+
+    for dtype in (numpy.int64, numpy.float64):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", DeprecationWarning)
+            try:
+                table = numpy.loadtxt(lines, dtype=dtype, comments=";", ndmin=2)
+            except (ValueError, DeprecationWarning):
+                continue
+        if table.size and _is_clean(table):
+            return _split(table)
+    return None
+
+
+def _columns_of(jobs: list[SwfJob]) -> dict[str, Array]:
+    import numpy
+
+    columns: dict[str, Array] = {}
     whole = all(
         isinstance(value, int) for job in jobs for value, time in zip(job, IS_TIME, strict=True) if time
     )
-    columns: dict[str, Array] = {}
     for place, field in enumerate(FIELDS):
         dtype = numpy.int64 if whole or not IS_TIME[place] else numpy.float64
         columns[field] = numpy.array([job[place] for job in jobs], dtype=dtype)
-    return SwfColumns(reader.header, columns, dict(reader.repaired), reader.skipped)
+    return columns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -13,6 +14,7 @@ from jobfeatures.formats.swf.header import Header, parse_comment
 COLUMNS: Final = len(FIELDS)
 LARGEST: Final = 2**63 - 1
 MAX_LINE_CHARACTERS: Final = 4096
+BOM: Final = "\ufeff"
 _UNKNOWN_JOB = (UNKNOWN,) * COLUMNS
 
 # What a tolerant reader repairs; each is counted under its name.
@@ -34,8 +36,13 @@ class SwfReader:
 
     KEPT = 1000
 
-    def __init__(self, lines: Iterable[str], *, source: str = "", strict: bool = False) -> None:
+    def __init__(
+        self, lines: Iterable[str], *, source: str = "", strict: bool = False, keep_text: bool = False
+    ) -> None:
+        """`keep_text`: the text of each job that was given, and what stands before it, wait in `texts`."""
         self._lines = enumerate(lines, 1)
+        self.texts: deque[tuple[str, str]] | None = deque() if keep_text else None
+        self._between: list[str] = []  # comments and empty lines since the last job
         self._strict = strict
         self._first: tuple[int, str] | None = None
         self.source = source
@@ -62,6 +69,8 @@ class SwfReader:
                 else:
                     if min(values) >= UNKNOWN and max(values) <= LARGEST:
                         self.line = number
+                        if self.texts is not None:
+                            self._keep(line)
                         yield make(values)
                         continue
             yield from self._job(number, line)
@@ -69,20 +78,35 @@ class SwfReader:
     def _read_top(self) -> None:
         """Read up to the first line that is neither empty nor a comment."""
         for number, line in self._lines:
-            text = line.strip()
-            if text.startswith(";"):
-                parse_comment(text, self.header, number)
-            elif text:
-                self._first = (number, line)
+            text = line.removeprefix(BOM).strip()
+            if not text or text.startswith(";"):
+                self._pass_over(text, line, number)
+            else:
+                self._first = (number, line.removeprefix(BOM))
                 return
+
+    def _pass_over(self, text: str, line: str, number: int) -> None:
+        """Take a comment, or an empty line."""
+        if self.texts is not None:
+            self._between.append(line)
+        if text:
+            parse_comment(text, self.header, number)
+
+    def _keep(self, line: str) -> None:
+        if self.texts is not None:
+            self.texts.append(("".join(self._between), line))
+            self._between.clear()
+
+    @property
+    def trailing(self) -> str:
+        """Return what stands behind the last job, as far as it was read."""
+        return "".join(self._between)
 
     def _job(self, number: int, line: str) -> Iterator[SwfJob]:
         """Return the job of a line that is not plain; none for a comment, or one that is skipped."""
         text = line.strip()
-        if not text:
-            return
-        if text.startswith(";"):
-            parse_comment(text, self.header, number)
+        if not text or text.startswith(";"):
+            self._pass_over(text, line, number)
             return
         try:
             job, repairs = parse_job(text, source=self.source, line=number)
@@ -98,6 +122,7 @@ class SwfReader:
         for repair in repairs:
             self.repaired[repair] = self.repaired.get(repair, 0) + 1
         self.line = number
+        self._keep(line)
         yield job
 
 

@@ -247,7 +247,9 @@ class Server(web.Server):
         transport = self._open.pop(one, None)
         if transport is not None:
             self.ended[reason] += 1
-            transport.abort()  # not close(): that would wait for a client who does not read
+            # Not close(): that would wait for a client who does not read. And not now: aiohttp's task of
+            # a connection that is just being made has to begin before it hears that the connection is lost.
+            self._loop.call_soon(transport.abort)
 
 
 class _Greeting(asyncio.Protocol):

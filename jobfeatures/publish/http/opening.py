@@ -61,8 +61,9 @@ def _reason(error: OSError) -> str:
     """Return what is wrong, and what to do about it."""
     if isinstance(error, socket.gaierror):
         return f"no such host: {error.strerror}"
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    return reason + HINTS.get(error.errno or 0, "")
+    # Since Python 3.13 asyncio gives no number where none of a host's addresses is of this machine.
+    code = error.errno or errno.EADDRNOTAVAIL
+    return os.strerror(code) + HINTS.get(code, "")
 
 
 def address_of(opened: socket.socket) -> str:

@@ -9,12 +9,13 @@ from importlib.resources import files
 from string import Template
 from typing import Final
 
+from jobfeatures.errors import shown_name
 from jobfeatures.schedule.document import Values, compare
 from jobfeatures.schedule.pictures.picture import Picture, render
 from jobfeatures.schedule.pictures.style import COLOURS, FAINT, GRID, INK
 from jobfeatures.schedule.pictures.view import View, counted, share_words, short_names
 from jobfeatures.schedule.reasons import REASONS
-from jobfeatures.schedule.tables import TOP, Table, comparison_table, make_tables, printable
+from jobfeatures.schedule.tables import TOP, Table, comparison_table, make_tables
 
 _TAG = re.compile(r"<[^>]*>")
 _HEAD = re.compile(r"\A.*?(?=<svg)", re.DOTALL)
@@ -63,7 +64,7 @@ class Report:
 
 
 def _escaped(text: str) -> str:
-    return html.escape(printable(text))
+    return html.escape(shown_name(text))
 
 
 def _modes(documents: Sequence[Values]) -> str:

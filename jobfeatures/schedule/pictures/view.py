@@ -9,12 +9,12 @@ from typing import Final
 
 import numpy as np
 
+from jobfeatures.errors import shown_name
 from jobfeatures.logfiles import COMPRESSIONS
 from jobfeatures.schedule.document import Values
 from jobfeatures.schedule.metrics import Steps, compute_steps, make_edges
 from jobfeatures.schedule.pictures.heatmap import Marks
 from jobfeatures.schedule.result import Schedule, Use
-from jobfeatures.schedule.tables import printable
 
 COLUMNS: Final = 900  # about as many as there are pixels
 USE_COLUMNS: Final = 600
@@ -97,7 +97,7 @@ def share_words(document: Values) -> str:
 
 def shortened(name: str, most: int) -> str:
     """Return a name without characters that cannot be shown, and cut in the middle where it is long."""
-    name = printable(name)
+    name = shown_name(name)
     if len(name) <= most:
         return name
     head = most // 2

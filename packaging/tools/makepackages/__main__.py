@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 from makepackages.deb import build_deb
+from makepackages.files import put
 from makepackages.release import Release
 from makepackages.rpm import build_rpm
 from makepackages.source import build_distributions, collect_wheels, copy_checkout, note_revision
@@ -58,7 +59,7 @@ def build(work: Path, out: Path, kinds: list[str], revision: str, extras: str) -
     if (CHECKOUT / ".git").exists():
         note_revision(CHECKOUT, source)
     wheel, archive = build_distributions(source, distributions, epoch)
-    made = [Path(shutil.copy(each, out)) for each in (wheel, archive)] if "wheel" in kinds else []
+    made = [put(each, out) for each in (wheel, archive)] if "wheel" in kinds else []
     if not set(kinds) & set(PROGRAMS):
         return made
     release = release_of(source, revision, epoch)

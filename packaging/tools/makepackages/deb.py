@@ -10,7 +10,7 @@ import sys
 from email.utils import formatdate
 from pathlib import Path
 
-from makepackages.files import compress, files_of, settle
+from makepackages.files import compress, files_of, put, settle
 from makepackages.layout import NAME
 from makepackages.release import Release
 from makepackages.source import NEWEST_GLIBC
@@ -53,14 +53,15 @@ def build_deb(tree: Path, scripts: Path, functions: str, release: Release, machi
         text = (scripts / name).read_text(encoding="utf-8")
         file.write_text(text.replace("#functions#\n", functions), encoding="utf-8")
         file.chmod(0o755)
-    target = out / f"{NAME}_{release.version}-{release.revision}_{architecture}.deb"
+    file_name = f"{NAME}_{release.version}-{release.revision}_{architecture}.deb"
+    made = tree.with_name(file_name)
     subprocess.run(
-        ["dpkg-deb", "--root-owner-group", "--build", str(staged), str(target)],
+        ["dpkg-deb", "--root-owner-group", "--build", str(staged), str(made)],
         check=True,
         stdout=subprocess.DEVNULL,
         env={**os.environ, "SOURCE_DATE_EPOCH": str(release.epoch)},
     )
-    return target
+    return put(made, out)
 
 
 def write_control(staged: Path, release: Release, architecture: str) -> str:

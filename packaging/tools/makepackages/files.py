@@ -25,6 +25,12 @@ def copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
+def put(made: Path, folder: Path) -> Path:
+    """Copy a complete file into a folder; there it is whole or not at all, whoever looks meanwhile."""
+    partial = Path(shutil.copy(made, folder / f".{made.name}.part"))
+    return partial.replace(folder / made.name)
+
+
 def compress(file: Path) -> None:
     """Replace a file by its compressed form, without name and time in it."""
     file.with_name(file.name + ".gz").write_bytes(gzip.compress(file.read_bytes(), 9, mtime=0))

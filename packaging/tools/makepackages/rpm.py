@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from makepackages.files import files_of, settle
+from makepackages.files import files_of, put, settle
 from makepackages.layout import COMMANDS, NAME, PREFIX, metadata_of
 from makepackages.release import Release, date_of
 
@@ -58,7 +58,7 @@ def build_rpm(tree: Path, spec: Path, functions: str, release: Release, machine:
         env={**os.environ, "SOURCE_DATE_EPOCH": str(release.epoch)},
     )
     [made] = (work / "rpmbuild/RPMS").rglob("*.rpm")
-    return Path(shutil.copy(made, out))
+    return put(made, out)
 
 
 def files_section(staged: Path) -> list[str]:

@@ -16,11 +16,11 @@ from exporter.daemon import Daemon
 from exporter.serve import make_served
 from exporter.web.app import make_app
 from exporter.web.discovery import discovery_route
-from jobfeatures.accounting import Accounting, AccountingRecord
 from jobfeatures.batch import SYSTEMS, load_module
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS
-from jobfeatures.model import Cluster, ClusterNode, JobKey, JobState, Limits, Partition
+from jobfeatures.joblog import Accounting, JobRecord
+from jobfeatures.model import Cluster, ClusterNode, JobState, Limits, Partition
 
 
 class StandIn:
@@ -38,7 +38,9 @@ class StandIn:
         return self._answer(self.cluster)
 
     def poll_accounting(self, since_secs):
-        record = AccountingRecord(key=JobKey("slurm", "12"), state="RUNNING", start_secs=int(since_secs))
+        record = JobRecord(
+            batch_system="slurm", job_id="12", state=JobState.RUNNING, start_secs=int(since_secs)
+        )
         return Accounting(source="slurm", records=(record,), taken_at_secs=since_secs)
 
     @staticmethod
@@ -144,7 +146,7 @@ def test_only_collectors_of_the_role_run():
 
 def test_the_role_decides_what_is_served(source):
     assert isinstance(make_served(config()), Controller)
-    assert isinstance(make_served(ExporterConfig(batch_sources=())), Daemon)
+    assert isinstance(make_served(ExporterConfig(batch_sources=(), features_publish=False)), Daemon)
 
 
 async def test_service_discovery_answers_the_last_good_list(source, clock, aiohttp_client):
@@ -285,3 +287,24 @@ def test_settings_of_the_role_are_checked_before_a_port_opens(capsys):
     assert main(["check-config", "--role", "controller", "--batch.sources", "spool"]) == 2
     assert "batch.sources: spool has no view of a whole cluster" in capsys.readouterr().err
     assert main(["check-config", "--role", "master"]) == 2
+
+
+def test_nodes_are_answered_out_of_what_was_told_behind_the_queue(source, clock, make_job, make_table):
+    nodes_config = config(controller_listen="127.0.0.1:0", controller_secret_file="/x")
+    with pytest.raises(ConfigurationError, match=r"controller\.listen: slurm, as it is asked, does not tell"):
+        Controller(nodes_config, clock)
+    job = make_job("7", nodes=("n1",))
+
+    class ByNode:
+        taken_at_secs, rejected = clock.now, ()
+
+        @staticmethod
+        def table(node_name, now_secs):
+            return make_table(job, taken_at_secs=clock.now) if node_name == "n1" else None
+
+    source.poll_by_node = lambda queue: ByNode() if queue is source.queue else None
+    served = Controller(nodes_config, clock)
+    poll(served)
+    assert '"job_id": "7"' in served.node_answers.tell("n1").text
+    assert served.node_answers.tell("n2").status == 404
+    assert 'batch_exporter_source_up{source="slurm-by-node"} 1\n' in page(served)

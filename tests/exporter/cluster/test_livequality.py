@@ -11,18 +11,15 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")  # of logs, to compare with
-
 from exporter.cluster import controller, livequality
 from exporter.cluster.accountingfeed import AccountingFeed
 from exporter.cluster.controller import Controller
 from exporter.cluster.livequality import LiveQuality, compute_begin, make_options, make_rules
 from exporter.collectors import CONTROLLER
 from exporter.config import ExporterConfig
-from jobfeatures.accounting import Accounting, AccountingRecord
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.errors import ConfigurationError, Rejected, SourceError
-from jobfeatures.joblog import JobRecord
+from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.model import Cluster, ClusterNode, Job, JobKey, JobState, JobTable, Limits
 from jobfeatures.schedule.jobs import from_records
 from jobfeatures.schedule.result import Options, evaluate
@@ -77,21 +74,22 @@ class Replayed:
             raise SourceError("the database is away")
         now = self.clock.now
         records = [
-            AccountingRecord(
-                key=JobKey("slurm", each.job_id),
+            JobRecord(
+                batch_system="slurm",
+                job_id=each.job_id,
                 step=step,
-                state=each.state.value,
+                state=each.state,
                 user=each.user,
                 partition=each.partition,
                 submit_secs=each.submit_secs,
                 start_secs=each.start_secs,
                 end_secs=each.end_secs,
                 wall_limit_secs=each.wall_limit_secs,
+                total_cpus=each.total_cpus,
                 requested_cpus=each.total_cpus,
-                allocated_resources=f"billing=9,cpu={each.total_cpus},mem=1M",
             )
             for each in self.jobs
-            for step in ("", "batch")
+            for step in (None, "batch")
             if since_secs <= each.end_secs <= now - self.lag_secs and each.submit_secs <= until_secs
         ]
         return Accounting(source="slurm", records=tuple(records), taken_at_secs=now)
@@ -466,6 +464,7 @@ def test_a_broken_accounting_leaves_the_last_figures_and_shows_in_the_sources(se
     assert 'batch_exporter_source_up{source="slurm-queue"} 1\n' in text
 
 
+@pytest.mark.program
 def test_it_needs_no_numpy():
     code = "import sys, exporter.cluster.controller, exporter.serve; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

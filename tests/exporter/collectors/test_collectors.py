@@ -6,7 +6,9 @@ from exporter import collectors
 from exporter.collectors import COLLECTORS, collect
 from exporter.context import Context
 from exporter.snapshot import GroupKey, Kind
-from jobfeatures.model import JobKey, Limits
+from jobfeatures.model import JobKey, JobState, Limits
+from jobfeatures.status.board import StatusView
+from jobfeatures.status.jobstatus import JobStatus
 
 
 def series(context, name):
@@ -62,6 +64,36 @@ def test_unlimited_is_infinite_and_unknown_is_absent(context):
     assert 'batch_system="slurm",job_id="99"' not in limits
 
 
+@pytest.mark.parametrize("ahead_secs", [-300.0, 0.0, 300.0])
+def test_remaining_time_does_not_depend_on_whose_clock_is_right(context, ahead_secs):
+    """Start and end are told by the controller's clock."""
+    job = context.jobs[JobKey("slurm", "12")]
+    shifted = replace(job, start_secs=job.start_secs + int(ahead_secs))
+    slurm = context.sources[0]
+    source = replace(slurm, table=replace(slurm.table, clock_ahead_secs=ahead_secs))
+    told = replace(context, jobs={**context.jobs, job.key: shifted}, sources=(source, *context.sources[1:]))
+    text = 'batch_system="slurm",job_id="12",basis="wall_limit"'
+    assert series(told, "batch_job_remaining_seconds")[text] == 3000
+    assert series(told, "batch_exporter_source_clock_ahead_seconds") == {'source="slurm"': ahead_secs}
+
+
+def test_a_suspended_job_s_remaining_time_stands_still(context):
+    job = context.jobs[JobKey("slurm", "12")]
+    suspended = replace(job, state=JobState.SUSPENDED, ran_secs=600)
+    for later_secs in (0, 50):
+        told = replace(
+            context, now_secs=context.now_secs + later_secs, jobs={**context.jobs, job.key: suspended}
+        )
+        remaining = series(told, "batch_job_remaining_seconds")
+        assert remaining['batch_system="slurm",job_id="12",basis="wall_limit"'] == 3000
+
+
+def test_jobs_that_have_ended_with_processes_are_counted(context):
+    name = "batch_node_ended_jobs_with_processes"
+    assert series(context, name) == {"": 0}
+    assert series(replace(context, leftovers={JobKey("slurm", "7"): 1.0}), name) == {"": 1}
+
+
 def test_remaining_time_stands_under_its_basis(context):
     spool = 'batch_system="spool",job_id="pilot \\"7\\"\\\\\\n"'
     assert series(context, "batch_job_remaining_seconds") == {
@@ -78,10 +110,16 @@ def test_remaining_time_stands_under_its_basis(context):
     }
 
 
-def test_waste_is_reported_where_the_job_tells_and_estimated_elsewhere(context):
+def test_waste_is_reported_where_the_job_tells_measured_where_its_use_is_known_else_estimated(context):
+    batch = JobKey("slurm", "12")  # it works on a card
+    found = series(context, "batch_job_kill_waste_core_seconds")
+    assert found['batch_system="slurm",job_id="12",basis="estimated"'] == 4 * 600
+    context = replace(
+        context, jobs={**context.jobs, batch: replace(context.jobs[batch], allocated_gpus=None)}
+    )
     spool = 'batch_system="spool",job_id="pilot \\"7\\"\\\\\\n"'
     assert series(context, "batch_job_kill_waste_core_seconds") == {
-        'batch_system="slurm",job_id="12",basis="estimated"': 4 * 600,
+        'batch_system="slurm",job_id="12",basis="measured"': 1234.5 + 6.25,
         f'{spool},basis="reported"': 500 + 5 * 600,
     }
     assert series(context, "batch_job_draining_waste_core_seconds") == {
@@ -89,6 +127,31 @@ def test_waste_is_reported_where_the_job_tells_and_estimated_elsewhere(context):
         f'{spool},basis="reported"': 1200,  # the first end has passed: clamped, and flagged
     }
     assert series(context, "batch_job_draining_waste_overdue") == {f'{spool},basis="reported"': 1}
+
+
+def test_a_job_that_tells_more_than_its_cpus_can_waste_keeps_its_figure_and_is_flagged(context):
+    spool, now = JobKey("spool", 'pilot "7"\\\n'), int(context.now_secs)
+    text = 'batch_system="spool",job_id="pilot \\"7\\"\\\\\\n"'
+    # It ends in 57 s and holds 8 CPUs; its payloads are said to leave 3 of them idle for an hour.
+    status = JobStatus(
+        used_cpu=5, first_exp_job_end=now + 3600, last_exp_job_end=now + 4500, add_final_exp_waste=1191,
+        last_job_start=now - 600, add_uncom_time=1_000_000,
+    )  # fmt: skip
+    job = replace(context.jobs[spool], limits=Limits(wall_secs=1057), start_secs=now - 1000)
+    only = replace(
+        context,
+        jobs={spool: job},
+        statuses={spool: StatusView(status)},
+        snapshot=replace(context.snapshot, jobs={}),
+    )
+    assert series(only, "batch_job_draining_waste_core_seconds") == {f'{text},basis="reported"': 11_991}
+    assert series(only, "batch_job_kill_waste_core_seconds") == {f'{text},basis="reported"': 1_003_000}
+    assert series(only, "batch_job_waste_capped_core_seconds") == {
+        f'{text},waste="draining"': 456,
+        f'{text},waste="kill"': 8000,
+    }
+    assert series(only, "batch_node_draining_waste_core_seconds") == {'basis="mixed"': 456}
+    assert series(only, "batch_node_kill_waste_core_seconds") == {'basis="reported"': 8000}
 
 
 def test_a_job_that_no_source_knows_is_shown_with_what_the_node_knows(context):

@@ -6,9 +6,11 @@ import pytest
 
 from exporter.collectors import COLLECTORS
 from exporter.context import Context
-from jobfeatures.model import JobKey
+from jobfeatures.batch.source import KeeperStatus
+from jobfeatures.model import JobKey, JobTable, Limits, NodeNotice
 from jobfeatures.publish.drainbook import NO_VIEW
 
+TABLE = JobTable(source="slurm", jobs={}, taken_at_secs=0, complete=True)
 UNKNOWN = JobKey("slurm", "99")
 
 
@@ -54,9 +56,59 @@ def test_the_waste_of_the_node_is_mixed_where_one_job_reports_and_one_does_not(k
     assert series(known, "batch_node_kill_waste_core_seconds") == {'basis="mixed"': 4 * 600 + 3500}
 
 
-def test_a_job_that_no_source_knows_makes_the_waste_of_the_node_unknown(context):
-    assert series(context, "batch_node_draining_waste_core_seconds") == {}
-    assert series(context, "batch_node_kill_waste_core_seconds") == {}
+def test_a_job_that_no_source_knows_is_counted_and_blanks_nothing(context):
+    assert series(context, "batch_node_draining_waste_core_seconds") == {'basis="mixed"': 1200 + 4 * 2000}
+    assert series(context, "batch_node_kill_waste_core_seconds") == {'basis="mixed"': 4 * 600 + 3500}
+    for name in ("batch_node_draining_waste_jobs", "batch_node_kill_waste_jobs"):
+        assert series(context, name) == {'counted="yes"': 2, 'counted="no"': 1}
+
+
+def test_cpus_that_nobody_knows_of_are_not_called_idle(known):
+    """Of a hundred CPUs one job has 4, another an unknown number or eight with an unknown end."""
+    key, other = JobKey("slurm", "12"), JobKey("slurm", "13")
+    job = replace(known.jobs[key], start_secs=int(known.now_secs) - 600)
+    large = replace(
+        known, machine=replace(known.machine, total_cpus=100), snapshot=replace(known.snapshot, jobs={})
+    )
+    alone = replace(large, jobs={key: job})
+    left_secs = job.end_limit_secs - known.now_secs
+    [(_, waste)] = series(alone, "batch_node_draining_waste_core_seconds").items()
+    assert waste == 96 * left_secs
+    endless = replace(job, key=other, allocated_cpus=8, limits=Limits())
+    both = replace(large, jobs={key: job, other: endless})
+    assert series(both, "batch_node_draining_waste_core_seconds") == {'basis="estimated"': 88 * left_secs}
+    unknown = replace(both, jobs={key: job, other: replace(endless, allocated_cpus=None)})
+    assert series(unknown, "batch_node_draining_waste_core_seconds") == {'basis="estimated"': 0}
+    assert series(unknown, "batch_node_kill_waste_jobs") == {'counted="yes"': 1, 'counted="no"': 1}
+
+
+@pytest.mark.parametrize(
+    "sources", [(), (KeeperStatus("slurm"),), (KeeperStatus("hooks", TABLE), KeeperStatus("slurm"))]
+)
+def test_without_a_job_and_without_an_answer_the_waste_is_not_zero_but_unknown(known, sources):
+    silent = replace(known, jobs={}, snapshot=replace(known.snapshot, jobs={}), sources=sources)
+    for name in ("draining_waste_core_seconds", "kill_waste_core_seconds", "draining_waste_jobs"):
+        assert series(silent, f"batch_node_{name}") == {}
+    answered = replace(silent, sources=(KeeperStatus("slurm", TABLE),))
+    assert series(answered, "batch_node_kill_waste_core_seconds") == {'basis="estimated"': 0}
+
+
+def test_jobs_of_which_nothing_is_known_make_no_waste_of_zero(known):
+    blind = replace(known, jobs={}, sources=())
+    assert series(blind, "batch_node_draining_waste_core_seconds") == {}
+    assert series(blind, "batch_node_draining_waste_jobs") == {'counted="yes"': 0, 'counted="no"': 2}
+
+
+@pytest.mark.parametrize(
+    ("told", "stated", "cpus"), [(None, False, 2), (8, False, 8), (8, True, 2), (0, False, 2)]
+)
+def test_allocatable_cpus_are_those_that_the_batch_system_gives_out_unless_the_site_states_them(
+    known, told, stated, cpus
+):
+    table = replace(TABLE, node=NodeNotice(cpus=told))
+    machine = replace(known.machine, origins={"total_cpu": "machine.total_cpu"} if stated else {})
+    context = replace(known, sources=(KeeperStatus("slurm", table),), machine=machine)
+    assert context.allocatable_cpus == cpus
 
 
 def test_the_cpu_limit_is_reached_at_the_allocation_where_the_rate_is_unknown(context):

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.ingest.books import Counts, JobBook
+from jobfeatures.formats.sonar.documents import iterate_documents
+from jobfeatures.formats.sonar.parse import parse_envelope
 from jobfeatures.formats.sonar.records import ProcessRecord
 
 
@@ -49,6 +54,11 @@ LOOKS = [
     ("rolling up counts nothing again", [[record(5, 10), record(6, 5)], [record(0, 16, count=2)]], [15, 16]),
     ("nor does its end", [[record(0, 16, count=2)], [record(5, 10), record(6, 7)]], [16, 17]),
     (
+        "one that ends among those that are rolled up is not counted twice",
+        [[record(2**22 + 1, 10, count=3)], [record(2**22 + 1, 7, count=2)], [record(2**22 + 1, 9, count=2)]],
+        [10, 10, 12],
+    ),
+    (
         "children that were rolled up and reaped are not counted twice",
         [[record(5, 1), record(0, 30, ppid=5, count=3)], [record(5, 31)]],
         [31, 31],
@@ -84,3 +94,88 @@ def test_no_counter_ever_falls(looks):
         book.update(look, now)
         assert all(mine >= theirs for mine, theirs in zip(book.total, before, strict=True))
         before = book.total
+
+
+# --- against a machine on which the truth is known ---------------------------------
+
+
+class Tree:
+    """Processes of one job that fork, work, end and are waited for, or not; `used` is what all of them used."""
+
+    def __init__(self) -> None:
+        self.processes = {10: [1, "a", 0, 0]}  # pid: parent, command, own seconds, of children waited for
+        self.zombies: dict[int, list] = {}
+        self.next_pid, self.used, self.ended = 11, 0, 0
+
+    def work(self, pid, secs):
+        self.processes[pid][2] += secs
+        self.used += secs
+
+    def fork(self, pid, command):
+        self.processes[self.next_pid] = [pid, command, 0, 0]
+        self.next_pid += 1
+
+    def end(self, pid, fate):
+        parent, command, own, waited = gone = self.processes.pop(pid)
+        self.ended += own + waited
+        for each in (*self.processes.values(), *self.zombies.values()):
+            if each[0] == pid:
+                each[0] = 1
+        if parent in self.processes and fate == "waited for":
+            self.processes[parent][3] += own + waited
+        elif parent in self.processes and fate == "zombie":
+            self.zombies[pid] = [parent, command + " <defunct>", *gone[2:]]
+
+    def reap(self, pid):
+        parent, _, own, waited = self.zombies.pop(pid)
+        if parent in self.processes:
+            self.processes[parent][3] += own + waited
+
+    def look(self, *, rolled, hidden):
+        everybody = {**self.processes, **({} if hidden else self.zombies)}
+        parents = {each[0] for each in everybody.values()}
+        found, groups = [], {}
+        for pid, (parent, command, own, waited) in everybody.items():
+            if not rolled or pid in parents:
+                found.append(record(pid, own + waited, parent, command))
+            else:
+                groups.setdefault((parent, command), []).append(own + waited)
+        for number, ((parent, command), used) in enumerate(sorted(groups.items())):
+            pid = 2**22 + 1 + number if len(used) > 1 else 0
+            found.append(record(pid, sum(used), parent, command, len(used)))
+        return found
+
+
+@pytest.mark.parametrize("rolled", [False, True], ids=["each by itself", "rolled up"])
+@given(data=st.data())
+def test_never_more_is_counted_than_was_used_and_no_less_than_what_goes_on(data, rolled):
+    tree, book, hidden = Tree(), JobBook(), data.draw(st.booleans())
+    for now in range(data.draw(st.integers(2, 8))):
+        for _ in range(data.draw(st.integers(0, 5))):
+            if not tree.processes:
+                break
+            pid = data.draw(st.sampled_from(sorted(tree.processes)))
+            match data.draw(st.sampled_from(["work", "work", "fork", "end", "reap"])):
+                case "work":
+                    tree.work(pid, data.draw(st.integers(1, 9)))
+                case "fork":
+                    tree.fork(pid, data.draw(st.sampled_from("ab")))
+                case "end":
+                    tree.end(pid, data.draw(st.sampled_from(["waited for", "zombie", "forgotten"])))
+                case "reap" if tree.zombies:
+                    tree.reap(min(tree.zombies))
+        book.update(tree.look(rolled=rolled, hidden=hidden), now)
+        assert book.total.cpu_secs <= tree.used
+        assert book.total.cpu_secs >= tree.used - tree.ended
+
+
+@pytest.mark.skipif(
+    "JOBFEATURES_DATA" not in os.environ, reason="JOBFEATURES_DATA names no folder of captures"
+)
+def test_a_capture_of_a_real_agent_gives_what_its_processes_truly_used():
+    text = (Path(os.environ["JOBFEATURES_DATA"]) / "sonar/rollup-0.19/sample.json").read_text()
+    book = JobBook()
+    for now, document in enumerate(iterate_documents(text)):
+        for job in parse_envelope(document.value).jobs:
+            book.update(job.processes, now)
+    assert book.total.cpu_secs == 19  # 19.3 by the parent's getrusage; documents have whole seconds

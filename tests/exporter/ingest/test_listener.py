@@ -140,3 +140,24 @@ async def test_an_address_in_use_is_named(post):
     with pytest.raises(ConfigurationError, match=r"sonar\.listen"):
         async with listening(post.listener, post.address):
             pass
+
+
+async def test_a_user_bound_to_clusters_sends_of_no_others(site, make, tmp_path):
+    file = tmp_path / "users"
+    file.write_text("mine[hpc.example.org]:a\nall:b\n")
+    file.chmod(0o600)
+    listener = SonarListener(site.intake, Users(str(file)), site.clock, max_body_bytes=MAX_BYTES, rate=100)
+    theirs = make.sample("c1-8")
+    theirs["data"]["attributes"]["cluster"] = "other.example.org"
+    body = json.dumps(make.sample()) + json.dumps(theirs)
+    async with listening(listener, "127.0.0.1:0") as address, aiohttp.ClientSession() as session:
+        found = []
+        for user, password in (("mine", "a"), ("all", "b")):
+            basic = base64.b64encode(f"{user}:{password}".encode()).decode()
+            headers = {"Content-Type": "application/json", "Authorization": f"Basic {basic}"}
+            async with session.post(f"http://{address}/sample", data=body, headers=headers) as answer:
+                found.append((answer.status, await answer.text()))
+    assert found == [
+        (400, "document 2: data.attributes.cluster: is not one of this user's: 'other.example.org'\n"),
+        (200, "2 taken\n"),
+    ]

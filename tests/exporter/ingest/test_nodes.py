@@ -198,3 +198,13 @@ def test_what_we_send_ourselves_is_shown_whole(path, site):
     totals = site.nodes.nodes()[name].totals.values()
     assert sum(each.cpu_secs for each in totals) == sum(each.cpu_secs for each in sent)
     assert {each.card.uuid for each in snapshot.gpus} == {each.uuid for each in record.gpus}
+
+
+def test_a_process_group_that_comes_back_after_a_while_is_another_one(site, make):
+    """If B follows A in the timeline and B.time - A.time > t then A and B are in different jobs."""
+    group = f'batch_job_cpu_seconds_total{{cluster="hpc.example.org",node="c1-7",batch_system="none",job_id="77@{make.EPOCH}"'
+    for at, used in ((0, 100), (1200, 3), (1260, 5)):
+        site.clock.now = make.NOW + at
+        parts = [{"job": 77, "epoch": make.EPOCH, "processes": [make.process(77, used)]}]
+        site.send(make.sample(jobs=parts, at=site.clock.now))
+    assert site.value(group) == 5

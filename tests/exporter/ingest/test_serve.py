@@ -24,6 +24,9 @@ class Scraped:
 
     is_ready = True
 
+    def problems(self):
+        return []
+
     def exposition(self, *, openmetrics):
         return b""
 

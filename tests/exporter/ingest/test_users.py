@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.ingest.users import Users, parse_basic, parse_users, read_users
+from exporter.ingest.users import User, Users, parse_basic, parse_users, read_users
 from jobfeatures.errors import ConfigurationError, ParseError, UnsafePathError
 
 
@@ -28,11 +28,29 @@ def file(tmp_path):
 
 
 def test_users_and_passwords_are_lines():
-    text = "# who\n\nhpc.example.org:s e:cret\nother:ü\n"
-    assert parse_users(text) == {"hpc.example.org": "s e:cret", "other": "ü"}
+    text = "# who\n\nhpc.example.org:s e:cret\nother:ü\nbound[lab,hpc.example.org]:[a]:b\n"
+    assert parse_users(text) == {
+        "hpc.example.org": User("s e:cret"),
+        "other": User("ü"),
+        "bound": User("[a]:b", frozenset({"lab", "hpc.example.org"})),
+    }
 
 
-@pytest.mark.parametrize("text", ["", "# none", "user", "user:", ":secret", "a:1\na:2"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# none",
+        "user",
+        "user:",
+        ":secret",
+        "a:1\na:2",
+        "a:1\na[x]:2",
+        "a[]:secret",
+        "a[x:secret",
+        "a[x]y:secret",
+    ],
+)
 def test_other_lines_are_refused_and_no_password_is_shown(text):
     with pytest.raises(ParseError) as error:
         parse_users(text)
@@ -64,26 +82,26 @@ def test_no_header_raises(text):
 
 def test_only_user_and_password_together_are_let_in(file):
     users = Users(file("a:one\nb:two\n"))
-    assert users.is_one(header("a:one"))
+    assert users.find(header("a:one")) is not None
     refused = ["a:two", "a:", "c:one", ":", "a:one\n", "\0:one"]
-    assert [each for each in refused if users.is_one(header(each))] == []
-    assert not users.is_one("")
+    assert [each for each in refused if users.find(header(each)) is not None] == []
+    assert users.find("") is None
 
 
 def test_a_user_without_password_cannot_be_guessed_by_an_empty_header(file):
     users = Users(file("a:one\n"))
-    assert not users.is_one(header("nobody:" + "\0" * 32))
+    assert users.find(header("nobody:" + "\0" * 32)) is None
 
 
 def test_the_file_is_read_again_when_it_changes_and_a_broken_one_is_not_used(file):
     path = file("a:one\n")
     users = Users(path)
     file("a:changed\n")
-    assert users.is_one(header("a:changed"))
+    assert users.find(header("a:changed")) is not None
     file("no users\n")
-    assert users.is_one(header("a:changed"))
+    assert users.find(header("a:changed")) is not None
     os.unlink(path)
-    assert users.is_one(header("a:changed"))
+    assert users.find(header("a:changed")) is not None
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])

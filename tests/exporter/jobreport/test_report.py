@@ -56,8 +56,7 @@ def highest_of(job_id="12", node="n1:9819", anon=2**30, shmem=2**29):
         job_id,
         node,
         values=[
-            ("batch_job_memory_bytes", {"component": "anon"}, anon),
-            ("batch_job_memory_bytes", {"component": "shmem"}, shmem),
+            ("batch_job_memory_used_bytes", {}, anon + shmem),
             ("batch_job_memory_bytes", {"component": "file"}, 2**40),
             ("batch_job_threads", {}, 20),
         ],

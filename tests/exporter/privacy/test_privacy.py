@@ -35,13 +35,13 @@ from exporter.sonar.jobs import queue_records
 from exporter.sonar.sample import SampleInput, SampleOptions, sample_envelope
 from exporter.web.pages.controller import render_controller
 from exporter.web.pages.node import render_node
-from jobfeatures.accounting import AccountingRecord
 from jobfeatures.drains.drain import Drain
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin, error_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.formats.sonar.writejobs import job_fields
-from jobfeatures.model import Job
+from jobfeatures.joblog import JobRecord
+from jobfeatures.model import Job, JobState
 from jobfeatures.schedule.quality import UserQuality
 
 KEY = b"0123456789abcdef"
@@ -243,7 +243,13 @@ def test_no_name_is_in_a_record_of_a_job(hostile, names, privacy):
     [table] = [each.table for each in hostile.sources if each.table is not None]
     records = [
         *queue_records(table),
-        AccountingRecord(key=next(iter(table.jobs)), state="COMPLETED", name=names.name(), user=names.name()),
+        JobRecord(
+            batch_system="slurm",
+            job_id=next(iter(table.jobs)).job_id,
+            state=JobState.COMPLETED,
+            name=names.name(),
+            user=names.name(),
+        ),
     ]
     records = [each for each in records if each.key.job_id.isdigit()]
     assert records

@@ -275,6 +275,7 @@ def test_process_exporter_shows_process_groups_where_they_are_shown(context):
     assert name not in series(replace(shown, kinds=frozenset({Kind.BATCH})), "process-exporter")
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("name", PROFILES)
 def test_promtool_finds_the_page_well_formed(name):
     """It dislikes some of these names, as anybody may; it must not fail to read them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.sampling.accumulate import (
@@ -17,7 +17,6 @@ from exporter.snapshot import ProcessSample
 from tests.exporter.sampling.simulation import Kernel, Life, Task
 
 
-@settings(max_examples=300)
 @given(st.integers(0, 2**32))
 def test_totals_never_fall_and_never_exceed_the_truth(seed):
     life = Life(seed, orderly=False)
@@ -38,7 +37,6 @@ def test_totals_never_fall_and_never_exceed_the_truth(seed):
         last = now
 
 
-@settings(max_examples=200)
 @given(st.integers(0, 2**32))
 def test_a_job_in_which_every_exit_is_reaped_is_counted_exactly(seed):
     life = Life(seed, orderly=True)
@@ -48,7 +46,6 @@ def test_a_job_in_which_every_exit_is_reaped_is_counted_exactly(seed):
         assert [total.user, total.system] == life.kernel.truth["job"]
 
 
-@settings(max_examples=300)
 @given(st.integers(0, 2**32), st.booleans())
 def test_input_and_output_never_fall_and_never_exceed_the_truth(seed, orderly):
     life = Life(seed, orderly=orderly)
@@ -69,7 +66,6 @@ def test_input_and_output_never_fall_and_never_exceed_the_truth(seed, orderly):
         last = now
 
 
-@settings(max_examples=200)
 @given(st.integers(0, 2**32), st.data())
 def test_time_by_command_is_never_counted_twice_when_a_process_takes_another_name(seed, data):
     life = Life(seed, orderly=True)

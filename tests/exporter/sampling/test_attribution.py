@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.attribution import ProcessJobs, compute_epoch
+from exporter.sampling.attribution import MISSED_LOOKS, ProcessJobs, compute_epoch
 from exporter.snapshot import ProcessSample
 from jobfeatures.model import Job, JobKey
 
@@ -110,6 +110,42 @@ def test_kernel_threads_and_circles_belong_to_nobody():
     assert ProcessJobs().update(processes, job(processes=(0, -1), sessions=(0,))) == {}
 
 
+def test_a_blind_look_is_no_end():
+    jobs = ProcessJobs()
+    there = table(process(10), process(11, 10), process(12, 1, pgid=12))
+    named = job(processes=(10,)) | job(B, sessions=(20,))
+    theirs = table(process(21, session=20))
+    jobs.update(there | theirs | table(process(12, 11, pgid=12)), named)
+    for _ in range(3):
+        assert jobs.update({}, named) == {}
+    assert jobs.update(there | theirs, named) == {10: A, 11: A, 12: A, 21: B}
+
+
+def test_a_leader_that_was_missed_at_first_belongs_too():
+    jobs = ProcessJobs()
+    assert jobs.update(table(process(11, pgid=10)), job(processes=(10,))) == {11: A}
+    both = table(process(10), process(11, pgid=10))
+    assert jobs.update(both, job(processes=(10,))) == {10: A, 11: A}
+    assert jobs.update(table(process(10)), job(processes=(10,))) == {10: A}
+
+
+def test_a_number_that_is_a_strangers_after_a_blind_look_counts_no_more():
+    jobs = ProcessJobs()
+    jobs.update(table(process(10)), job(processes=(10,)))
+    jobs.update({}, job(processes=(10,)))
+    for _ in range(2):
+        assert jobs.update(table(process(10, start=900), process(12, pgid=10)), job(processes=(10,))) == {}
+    assert jobs.update(table(process(12, pgid=10)), job(processes=(10,))) == {}
+
+
+def test_processes_that_were_missed_for_long_are_forgotten():
+    jobs = ProcessJobs()
+    jobs.update(table(process(10), process(11, 10)), job(processes=(10,)))
+    for _ in range(MISSED_LOOKS + 1):
+        jobs.update(table(process(10)), job(processes=(10,)))
+    assert jobs._members.keys() == {10}
+
+
 @given(
     st.lists(
         st.lists(
@@ -125,3 +161,17 @@ def test_any_trees_are_attributed_and_only_living_processes_are(scans, numbers):
         processes = table(*(process(pid, ppid, pgid=pgid, start=start) for pid, ppid, pgid, start in scan))
         found = jobs.update(processes, job(processes=tuple(numbers)))
         assert found.keys() <= processes.keys()
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=6),
+    st.lists(st.sets(st.integers(1, 6)), max_size=5),
+    st.integers(1, 6),
+)
+def test_whatever_looks_miss_the_same_processes_are_the_jobs_again(links, misses, number):
+    processes = table(*(process(pid, pgid=pgid) for pid, pgid in links))
+    jobs = ProcessJobs()
+    whole = jobs.update(processes, job(processes=(number,)))
+    for missed in misses:
+        jobs.update({p: each for p, each in processes.items() if p not in missed}, job(processes=(number,)))
+    assert jobs.update(processes, job(processes=(number,))) == whole

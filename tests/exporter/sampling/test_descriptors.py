@@ -4,7 +4,15 @@ import resource
 
 import pytest
 
-from exporter.sampling.descriptors import RESERVE, DescriptorBudget, KeptFile, Unreadable, read_file
+from exporter.sampling.descriptors import (
+    CALM_LOOKS,
+    RESERVE,
+    STEP,
+    DescriptorBudget,
+    KeptFile,
+    Unreadable,
+    read_file,
+)
 from jobfeatures.errors import ParseError
 
 
@@ -64,13 +72,26 @@ def test_where_raising_is_forbidden_the_soft_limit_counts(limits, monkeypatch):
     assert taken(DescriptorBudget()) == 1024 - RESERVE
 
 
-def test_a_shrunk_budget_stays_small(limits):
+def test_a_shrunk_budget_stays_small_and_grows_back_when_all_has_been_calm(limits):
     budget = DescriptorBudget()
     assert taken(budget, 10) == 10
     budget.shrink()
     assert not budget.take()
     budget.give()
     assert budget.take()
+    for _ in range(CALM_LOOKS):
+        budget.begin_look()
+        assert not budget.take()
+    budget.begin_look()
+    assert taken(budget) == STEP
+    budget.shrink()
+    for _ in range(CALM_LOOKS):
+        budget.begin_look()
+    assert not budget.take()
+    for _ in range(4096 // STEP):
+        budget.begin_look()
+    taken(budget)
+    assert budget.open == 4096 - RESERVE
 
 
 def test_failures_are_counted_by_kind_and_vanishing_is_none():

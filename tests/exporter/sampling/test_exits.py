@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.sampling.accumulate import CpuAccumulator, CpuTicks
@@ -87,7 +87,6 @@ def total(ticks):
     return ticks.user + ticks.system
 
 
-@settings(max_examples=400)
 @given(st.integers(0, 2**32), st.booleans())
 def test_totals_never_fall_and_never_exceed_the_truth(seed, loses):
     life, chance = make_life(seed), random.Random(seed)
@@ -106,7 +105,6 @@ def test_totals_never_fall_and_never_exceed_the_truth(seed, loses):
         last = now
 
 
-@settings(max_examples=200)
 @given(st.integers(0, 2**32))
 def test_what_happens_between_the_records_and_the_look_is_counted_once(seed):
     life = make_life(seed)
@@ -117,7 +115,6 @@ def test_what_happens_between_the_records_and_the_look_is_counted_once(seed):
         assert sum(map(total, now.values())) <= truth
 
 
-@settings(max_examples=100)
 @given(st.integers(0, 2**32))
 def test_a_job_in_which_every_exit_is_reaped_is_counted_exactly(seed):
     life = make_life(seed, orderly=True)

@@ -1,5 +1,6 @@
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.descriptors import DescriptorBudget
+from exporter.sampling.descriptors import CALM_LOOKS, DescriptorBudget
 from exporter.sampling.processes import READ_ANYWAY, ProcessScanner, parse_process_stat
 from jobfeatures.errors import ParseError
 
@@ -93,6 +94,20 @@ def test_a_vanished_process_is_not_an_error(node, scanner, open_descriptors):
     assert list(scanner.scan()) == [11]
     assert scanner.unreadable == {}
     assert open_descriptors() == before - 1
+
+
+def test_what_is_not_listed_and_still_answers_is_alive(node, scanner, tmp_path):
+    node.process(10)
+    node.process(11)
+    scanner.scan()
+    hidden = (node.proc / "10").rename(tmp_path / "hidden")
+    (hidden / "stat").write_bytes(node.stat_line(10, user=7))
+    found = scanner.scan()
+    assert list(found) == [10, 11]
+    assert found[10].user_ticks == 7
+    assert scanner.unreadable == {"process_list_incomplete": 1}
+    shutil.rmtree(hidden)
+    assert list(scanner.scan()) == [11]
 
 
 @pytest.mark.parametrize("number", [errno.ESRCH, errno.ENOENT])
@@ -237,6 +252,9 @@ def test_when_the_system_has_no_more_files_some_are_given_back(node, monkeypatch
     assert scanner.unreadable == {}
     assert budget.open == 0
     assert sorted(scanner.scan()) == [10, 11, 12]
+    for _ in range(CALM_LOOKS + 1):
+        scanner.scan()
+    assert budget.open == 3
     scanner.close()
 
 
@@ -316,6 +334,7 @@ def test_without_descriptors_to_spare_a_sleeper_is_read_by_its_line(node):
     assert budget.open == 0
 
 
+@pytest.mark.program
 def test_a_child_that_slept_for_many_looks_is_seen_to_work():
     """The real kernel: its schedstat has to tell of every time on a CPU."""
     code = "import sys\nfor line in sys.stdin:\n  sum(range(10**6)); print(flush=True)"

@@ -156,6 +156,7 @@ def until(condition, timeout_secs=20.0):
 BUSY = "import time; until = time.process_time() + 0.2\nwhile time.process_time() < until: pass"
 
 
+@pytest.mark.program
 def test_the_real_kernel_tells_of_an_exit(exits, unreadable):
     process = subprocess.Popen([sys.executable, "-S", "-c", BUSY])
     process.wait()
@@ -166,6 +167,7 @@ def test_the_real_kernel_tells_of_an_exit(exits, unreadable):
     assert unreadable.counts == {}
 
 
+@pytest.mark.program
 def test_the_records_of_a_real_process_s_threads_name_the_process(exits):
     code = f"import threading\ndef work():\n {BUSY!r}\n exec({BUSY!r})\n"
     code += "each = [threading.Thread(target=work) for _ in range(3)]\n[t.start() for t in each]; [t.join() for t in each]"
@@ -174,6 +176,7 @@ def test_the_records_of_a_real_process_s_threads_name_the_process(exits):
     assert len([each for each in exits.drain() if each.pid == process.pid]) == 4
 
 
+@pytest.mark.program
 def test_real_processes_that_nobody_waits_for_are_counted_to_their_job(exits):
     """The shell ignores SIGCHLD, so its children's time goes nowhere: only their records tell."""
     exits.close()

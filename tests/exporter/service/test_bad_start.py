@@ -1,4 +1,4 @@
-"""The real command on wrong settings, files and rights: one line that says what to do, status 2, nothing started."""
+"""Commands on wrong settings, files and rights: one line that says what to do, status 2, nothing started."""
 
 import os
 import shutil
@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 HALF_PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n"
+EXPORTER = "jobfeatures-exporter"
+MODULES = {"jobfeatures": "jobfeatures", EXPORTER: "exporter"}
+ROOT = Path(__file__).parents[3]
 PORTS_FROM = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 
 
@@ -40,16 +43,15 @@ def site(tmp_path):
         yield {"D": str(tmp_path), "TAKEN": f"127.0.0.1:{taken.getsockname()[1]}"}
 
 
-def run(program, *words, without_powers=False, environ=None):
-    argv = [sys.executable, "-m", program, *words]
-    if without_powers and os.geteuid() == 0:
+def run_without_powers(program, *words):
+    """Run a program of its own, without root's right to read everything."""
+    argv = [sys.executable, "-m", MODULES[program], *words]
+    if os.geteuid() == 0:
         if shutil.which("setpriv") is None:
             pytest.skip("root can read everything, and there is no setpriv to take that away")
         argv = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all", *argv]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("JOBFEATURES_")}
-    return subprocess.run(
-        argv, capture_output=True, text=True, timeout=60, env={**clean, **(environ or {})}, cwd=Path(__file__).parents[3]
-    )  # fmt: skip
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, env=clean, cwd=ROOT)
 
 
 def must_be_refused(done, said):
@@ -114,13 +116,13 @@ def filled(text, site):
     return text.replace("D/", f"{site['D']}/").replace("TAKEN", site["TAKEN"])
 
 
-def refuse(site, program, command, words, said, **options):
+def refuse(run, site, program, command, words, said, **options):
     quiet = (
         []
-        if program != "exporter" or "features.root" in words
+        if program != EXPORTER or "features.root" in words
         else ["--features.root", f"{site['D']}/features"]
     )
-    done = run(program, *command, *filled(words, site).split(), *quiet, **options)
+    done = run(program, *command, *[filled(word, site) for word in words.split()], *quiet, **options)
     must_be_refused(done, [filled(text, site) for text in said])
     assert not Path(site["D"], "features").exists()
 
@@ -129,31 +131,33 @@ def refuse(site, program, command, words, said, **options):
     ("words", "said"), FILES + SETTINGS, ids=lambda each: each if isinstance(each, str) else ""
 )
 @pytest.mark.parametrize("command", ["serve", "check-config"])
-def test_what_is_wrong_with_settings_and_files_is_said_in_one_line(site, command, words, said):
-    refuse(site, "exporter", [command], words, said)
+def test_what_is_wrong_with_settings_and_files_is_said_in_one_line(call, site, command, words, said):
+    refuse(call, site, EXPORTER, [command], words, said)
 
 
-@pytest.mark.parametrize(("words", "said"), FILES, ids=lambda each: each if isinstance(each, str) else "")
-def test_the_other_command_says_the_same_of_a_file(site, words, said):
-    if "table" in words:
-        pytest.skip("hooks pass over what they do not know")
-    refuse(site, "jobfeatures", ["show"], words, said)
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [each for each in FILES if "table" not in each[0]],  # hooks pass over what they do not know
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_the_other_command_says_the_same_of_a_file(call, site, words, said):
+    refuse(call, site, "jobfeatures", ["show"], words, said)
 
 
 @pytest.mark.parametrize(
     ("program", "word", "said"),
     [
-        ("exporter", "serv", "did you mean serve?"),
+        (EXPORTER, "serv", "did you mean serve?"),
         ("jobfeatures", "shwo", "did you mean show?"),
-        ("exporter", "\x1b[31mred", "there is no command"),
+        (EXPORTER, "\x1b[31mred", "there is no command"),
     ],
 )
-def test_a_command_that_there_is_not_is_told_with_the_nearest_one(program, word, said):
-    must_be_refused(run(program, word), [said])
+def test_a_command_that_there_is_not_is_told_with_the_nearest_one(call, program, word, said):
+    must_be_refused(call(program, word), [said])
 
 
-def test_a_flag_that_there_is_not_is_told_with_the_nearest_one_by_the_other_command_too():
-    done = run("jobfeatures", "show", "--features.rot", "/x")
+def test_a_flag_that_there_is_not_is_told_with_the_nearest_one_by_the_other_command_too(call):
+    done = call("jobfeatures", "show", "--features.rot", "/x")
     must_be_refused(done, ["'--features.rot'", "did you mean --features.root?"])
 
 
@@ -164,8 +168,8 @@ def test_a_flag_that_there_is_not_is_told_with_the_nearest_one_by_the_other_comm
         ("JOBFEATURES_SAMPLE_INTERVAL", "-1", "JOBFEATURES_SAMPLE_INTERVAL: must be a duration"),
     ],
 )
-def test_a_wrong_variable_is_told_by_its_name(site, name, value, said):
-    refuse(site, "exporter", ["serve"], "", [said], environ={name: filled(value, site)})
+def test_a_wrong_variable_is_told_by_its_name(call, site, name, value, said):
+    refuse(call, site, EXPORTER, ["serve"], "", [said], environ={name: filled(value, site)})
 
 
 @pytest.mark.parametrize(
@@ -176,9 +180,14 @@ def test_a_wrong_variable_is_told_by_its_name(site, name, value, said):
         ("--web.listen-address 127.0.0.1:0 --sonar.listen TAKEN", "sonar.listen"),
     ],
 )
-def test_a_port_in_use_is_told_with_its_setting_and_nothing_is_published(site, words, key):
+def test_a_port_in_use_is_told_with_its_setting_and_nothing_is_published(call, site, words, key):
     refuse(
-        site, "exporter", ["serve"], words, [key, "TAKEN", "Address already in use; stop what listens there"]
+        call,
+        site,
+        EXPORTER,
+        ["serve"],
+        words,
+        [key, "TAKEN", "Address already in use; stop what listens there"],
     )
 
 
@@ -189,18 +198,20 @@ def test_a_port_in_use_is_told_with_its_setting_and_nothing_is_published(site, w
         ("no.such.host.invalid:9819", "no such host"),
     ],
 )
-def test_an_address_that_cannot_be_had_is_told(site, address, said):
-    refuse(site, "exporter", ["serve"], f"--web.listen-address {address}", ["web.listen_address", said])
+def test_an_address_that_cannot_be_had_is_told(call, site, address, said):
+    refuse(call, site, EXPORTER, ["serve"], f"--web.listen-address {address}", ["web.listen_address", said])
 
 
+@pytest.mark.program
 @pytest.mark.skipif(
     not PORTS_FROM.exists() or int(PORTS_FROM.read_text()) <= 80, reason="anybody may listen on port 80 here"
 )
 def test_a_port_that_is_forbidden_is_told_with_the_right_that_is_needed(site):
     said = ["web.listen_address", "CAP_NET_BIND_SERVICE"]
-    refuse(site, "exporter", ["serve"], "--web.listen-address 127.0.0.1:80", said, without_powers=True)
+    refuse(run_without_powers, site, EXPORTER, ["serve"], "--web.listen-address 127.0.0.1:80", said)
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("command", ["serve", "check-config"])
 @pytest.mark.parametrize(
     ("words", "said"),
@@ -211,9 +222,9 @@ def test_a_port_that_is_forbidden_is_told_with_the_right_that_is_needed(site):
     ],
 )
 def test_rights_that_are_missing_are_told(site, command, words, said):
-    refuse(site, "exporter", [command], words, said, without_powers=True)
+    refuse(run_without_powers, site, EXPORTER, [command], words, said)
 
 
-def test_where_nothing_is_published_the_folder_may_be_anybodys(site):
-    done = run("exporter", "check-config", "--no-features.publish", "--features.root", f"{site['D']}/open")
+def test_where_nothing_is_published_the_folder_may_be_anybodys(call, site):
+    done = call(EXPORTER, "check-config", "--no-features.publish", "--features.root", f"{site['D']}/open")
     assert done.returncode == 0, done.stderr

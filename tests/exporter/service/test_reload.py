@@ -238,11 +238,11 @@ async def test_work_beside_the_listeners_that_ends_is_told(caplog):
 
 
 @pytest.fixture
-def service(tmp_path):
+def service(tmp_path, sockets):
     """The real command on a file of settings, and the service manager's end of its socket."""
     file = tmp_path / "config.toml"
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    notify.bind(str(tmp_path / "notify"))
+    notify.bind(str(sockets / "notify"))
     notify.settimeout(30)
     log = tmp_path / "log"
 
@@ -274,7 +274,7 @@ def service(tmp_path):
         made.process = subprocess.Popen(
             [sys.executable, "-m", "exporter", "serve", "--config.file", file, "--batch.sources", "",
              "--web.listen-address", "127.0.0.1:0"],
-            stderr=output, cwd=ROOT, env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "2000000"},
+            stderr=output, cwd=ROOT, env={**os.environ, "NOTIFY_SOCKET": str(sockets / "notify"), "WATCHDOG_USEC": "2000000"},
         )  # fmt: skip
     made.address = re.search(r"serving on (\S+):", "\n".join(made.told("READY=1")))[1]
     yield made
@@ -283,6 +283,7 @@ def service(tmp_path):
     notify.close()
 
 
+@pytest.mark.program
 def test_a_signal_takes_new_settings_over_and_bad_ones_change_nothing(service, tmp_path):
     assert service.value("batch_exporter_config_last_reload_successful") == 1
     service.write(service.base + "[machine]\nhs06 = 77\n[sample]\ninterval = '3s'\n")
@@ -301,6 +302,7 @@ def test_a_signal_takes_new_settings_over_and_bad_ones_change_nothing(service, t
     assert service.told("WATCHDOG=1")
 
 
+@pytest.mark.program
 def test_it_says_that_it_stops_and_leaves_the_features(service, tmp_path):
     until((tmp_path / "features/machinefeatures/total_cpu").exists)
     service.process.send_signal(signal.SIGTERM)
@@ -310,6 +312,7 @@ def test_it_says_that_it_stops_and_leaves_the_features(service, tmp_path):
     assert service.log()[-1]["msg"] == "stopped"
 
 
+@pytest.mark.program
 def test_it_ends_though_a_client_never_ends_its_request(service):
     host, _, port = service.address.rpartition(":")
     with socket.create_connection((host, int(port))) as client:
@@ -318,6 +321,7 @@ def test_it_ends_though_a_client_never_ends_its_request(service):
         assert service.process.wait(20) == 0
 
 
+@pytest.mark.program
 def test_a_second_signal_ends_it_at_once(service):
     """The first finds a client that holds its connection; nobody waits for that after the second."""
     host, _, port = service.address.rpartition(":")

@@ -5,17 +5,17 @@ import time
 
 import pytest
 
-from exporter.service.supervision import Notifier, describe_sources, keep_telling
+from exporter.service.supervision import Notifier, describe_problems, describe_sources, keep_telling
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.model import JobTable
 
 
 @pytest.fixture(params=["path", "abstract"])
-def manager(request, tmp_path):
+def manager(request, sockets):
     """A service manager's end: gives the address as NOTIFY_SOCKET has it, and what has come."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
         if request.param == "path":
-            address = bound = str(tmp_path / "notify")
+            address = bound = str(sockets / "notify")
         else:
             name = f"jobfeatures-test-{os.getpid()}-{time.monotonic_ns()}"
             address, bound = f"@{name}", f"\0{name}"
@@ -156,3 +156,17 @@ def test_sources_are_described_without_names_of_jobs():
     ]
     assert describe_sources(statuses) == "sources: hooks has not answered yet, slurm answers, spool fails"
     assert describe_sources([]) == "no batch system is asked"
+
+
+def test_what_has_not_answered_and_what_fails_is_told_with_its_words(make_table):
+    statuses = [
+        KeeperStatus("hooks", make_table()),
+        KeeperStatus("slurm"),
+        KeeperStatus("pbs", make_table(), failures=1, last_error="no server", failing_since_secs=100.0),
+        KeeperStatus("lsf", None, failures=1, last_error="no bjobs", failing_since_secs=160.0),
+    ]
+    assert describe_problems(statuses, 170.0) == [
+        "slurm has not answered yet",
+        "pbs has failed for 70 s: no server",
+        "lsf has failed for 10 s: no bjobs",
+    ]

@@ -3,8 +3,10 @@
 import asyncio
 import base64
 import shutil
+import socket
 import ssl
 import subprocess
+import threading
 
 import pytest
 from aiohttp import web
@@ -119,7 +121,7 @@ async def test_a_server_that_never_answers_costs_the_timeout(make_message):
     server = await asyncio.start_server(hang, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     try:
-        with pytest.raises(SinkError, match="timed out"):
+        with pytest.raises(SinkError, match=r"timed out|not done after 0\.2 s"):
             await send(sink_to(f"http://127.0.0.1:{port}", timeout_secs=0.2), make_message())
     finally:
         release.set()
@@ -143,6 +145,7 @@ async def test_what_is_no_http_is_an_error_for_now(make_message):
     assert not raised.value.is_final
 
 
+@pytest.mark.program
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 async def test_a_certificate_is_checked(make_message, tmp_path):
     key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
@@ -197,3 +200,33 @@ def test_wrong_settings_are_named(settings, key):
     with pytest.raises(ConfigurationError) as raised:
         make_sink(config(**settings))
     assert raised.value.key == key
+
+
+@pytest.mark.parametrize("slow", ["answering", "reading", "shaking hands"])
+def test_a_far_side_that_drips_holds_a_document_no_longer_than_the_limit(slow, make_message):
+    """Each of its steps is quick enough; all of them would take hours."""
+    ended = threading.Event()
+
+    def serve(listener):
+        connection, _ = listener.accept()
+        with connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            while not ended.wait(0.05):
+                if slow == "answering":
+                    connection.sendall(b"H" if ended.is_set() else b"HTTP/1.1 200 OK\r\nX: y"[:1])
+                elif slow == "reading":
+                    connection.recv(10)
+                else:
+                    connection.sendall(b"\x16\x03\x03\x40\x00"[:1])
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=[listener], daemon=True)
+        thread.start()
+        scheme = "https" if slow == "shaking hands" else "http"
+        sink = HttpSink(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}", timeout_secs=0.5)
+        body = b"x" * (50_000_000 if slow == "reading" else 10)
+        with pytest.raises(SinkError):
+            sink.send(make_message(body=body))
+        ended.set()
+        thread.join(20)
+        assert not thread.is_alive()

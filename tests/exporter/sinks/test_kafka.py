@@ -2,16 +2,13 @@
 
 import sys
 
+import confluent_kafka
 import pytest
 
 from exporter.config import ExporterConfig
 from exporter.sinks.kafka import make_sink
 from jobfeatures.errors import ConfigurationError, SinkError
 from jobfeatures.settings import load_config
-
-confluent_kafka = pytest.importorskip(
-    "confluent_kafka", reason="confluent-kafka is not installed (extra kafka)"
-)
 
 
 def config(**settings):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from exporter.sinks import keeper as module
 from exporter.sinks.keeper import SinkKeeper, compute_retry_secs
-from exporter.sinks.spool import DiskSpool, Limits
+from exporter.sinks.spool import DiskSpool, Limits, SafeSpool
 from jobfeatures.errors import SinkError
 
 ROOMY = Limits(10**6, 100)
@@ -165,15 +165,21 @@ def test_without_its_folder_it_sends_all_the_same(make_keeper, sink, make_messag
     assert "in memory only" in caplog.text
 
 
-def test_a_document_that_cannot_be_queued_is_counted(make_keeper, make_message, monkeypatch):
-    keeper = make_keeper()
-
-    def full(_message):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(keeper._spool, "put", full)
+def test_a_full_disk_silences_no_sink(make_keeper, sink, make_message, tmp_path, full_disk, caplog):
+    sink.is_up = False
+    keeper = make_keeper(open_spool=lambda: SafeSpool(DiskSpool(str(tmp_path / "spool"), ROOMY), ROOMY))
+    keeper.start()
     keeper.put(make_message(1))
-    assert keeper.status.unkept == 1
+    full_disk.is_full = True
+    keeper.put(make_message(2))
+    keeper.put(make_message(3))
+    full_disk.is_full = False
+    keeper.put(make_message(4))
+    sink.is_up = True
+    sink.wait_for(lambda: len(sink.taken) == 4)
+    assert sink.taken == [make_message(number).body for number in (1, 2, 3, 4)]
+    assert keeper.status.dropped == 0
+    assert caplog.text.count("documents wait in memory") == 1
 
 
 @given(st.integers(1, 10_000))

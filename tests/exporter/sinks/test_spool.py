@@ -1,5 +1,6 @@
 """Queues of documents: bounds, order, crashes, damage."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from exporter.sinks import spool
 from exporter.sinks.message import Message
-from exporter.sinks.spool import DiskSpool, Limits, MemorySpool, format_spooled, parse_spooled
+from exporter.sinks.spool import DiskSpool, Limits, MemorySpool, SafeSpool, format_spooled, parse_spooled
 from jobfeatures.errors import ParseError, UnsafePathError
 
 ROOMY = Limits(10**6, 1000)
@@ -89,6 +90,7 @@ def test_taking_away_what_was_dropped_meanwhile_does_nothing(make_spool, make_me
     assert bodies(queue) == [make_message(2).body]
 
 
+@pytest.mark.program
 @given(st.lists(st.booleans(), max_size=40), st.integers(1, 5))
 def test_a_queue_in_memory_is_a_bounded_list(steps, count):
     queue, model = MemorySpool(Limits(10**9, count)), []
@@ -115,6 +117,7 @@ def test_messages_outlive_the_program(open_spool, make_message):
     assert bodies(again) == [make_message(number).body for number in range(4)]
 
 
+@pytest.mark.program
 def test_messages_outlive_a_kill(open_spool):
     """A writer is killed between two of its writes, whenever that is: what is there is whole and in order."""
     code = (
@@ -264,3 +267,44 @@ def test_no_bytes_break_the_reader(data):
 def test_what_is_written_is_read(node, secs, body):
     message = Message(kind="sample", cluster="c", node=node, made_at_secs=secs, body=body)
     assert parse_spooled(format_spooled(message)) == message
+
+
+# --- in memory while the disk does not take it --------------------------------------
+
+
+def test_what_the_disk_does_not_take_waits_in_memory_within_the_same_limits(
+    open_spool, make_message, full_disk
+):
+    limits = Limits(10**6, 3)
+    queue = SafeSpool(open_spool(limits), limits)
+    full_disk.is_full = True
+    for number in range(5):
+        queue.put(make_message(number))
+    assert (len(queue), queue.dropped) == (3, 2)
+    assert bodies(queue) == [make_message(number).body for number in (2, 3, 4)]
+
+
+def test_what_waits_in_memory_at_the_end_goes_to_a_disk_that_takes_it_again(
+    open_spool, make_message, full_disk
+):
+    queue = SafeSpool(open_spool(), Limits(10**6, 100))
+    full_disk.is_full = True
+    queue.put(make_message(1))
+    full_disk.is_full = False
+    queue.close()
+    assert bodies(open_spool()) == [make_message(1).body]
+
+
+def test_a_document_is_no_damaged_one_because_we_lack_descriptors(open_spool, make_message, monkeypatch):
+    queue = open_spool()
+    queue.put(make_message(1))
+
+    def none_left(*_arguments):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(spool, "opened", none_left)
+        with pytest.raises(OSError, match="Too many"):
+            queue.oldest()
+    assert queue.corrupt == 0
+    assert bodies(queue) == [make_message(1).body]

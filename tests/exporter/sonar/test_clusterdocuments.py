@@ -7,9 +7,9 @@ import pytest
 from exporter.sonar import clusterdocuments
 from exporter.sonar.clusterdocuments import MAX_HISTORY_SECS, JobsDocuments
 from exporter.sonar.jobchanges import JobChanges
-from jobfeatures.accounting import Accounting, AccountingRecord
 from jobfeatures.errors import SourceError
-from jobfeatures.model import JobKey, JobState
+from jobfeatures.joblog import Accounting, JobRecord
+from jobfeatures.model import JobState
 
 
 class StandIn:
@@ -19,7 +19,7 @@ class StandIn:
 
     def __init__(self, clock):
         self.clock = clock
-        self.records = [AccountingRecord(key=JobKey("slurm", "12"), state="RUNNING")]
+        self.records = [JobRecord(batch_system="slurm", job_id="12", state=JobState.RUNNING)]
         self.asked = []
 
     def poll_accounting(self, since_secs):
@@ -62,6 +62,14 @@ def test_without_accounting_the_queue_is_all_there_is(origin, source, clock, mak
         documents(origin, source, clock).make()
 
 
+def test_without_accounting_an_empty_queue_does_not_mean_that_there_are_no_jobs(
+    origin, source, clock, make_table
+):
+    source.records = SourceError("accounting is away")
+    with pytest.raises(SourceError, match="accounting is away"):
+        documents(origin, source, clock, make_table()).make_one()
+
+
 def test_a_question_looks_back_to_the_last_answer(origin, source, clock):
     made = documents(origin, source, clock)
     made.make()
@@ -87,7 +95,7 @@ def test_stateful_or_stateless(origin, source, clock):
 def test_many_jobs_are_many_documents_and_one_where_one_is_asked_for(origin, source, clock, monkeypatch):
     monkeypatch.setattr(clusterdocuments, "RECORDS_PER_DOCUMENT", 2)
     source.records = [
-        AccountingRecord(key=JobKey("slurm", str(each)), state="RUNNING") for each in range(1, 6)
+        JobRecord(batch_system="slurm", job_id=str(each), state=JobState.RUNNING) for each in range(1, 6)
     ]
     made = documents(origin, source, clock)
     assert ids(made.make()) == [[1, 2], [3, 4], [5]]
@@ -96,10 +104,10 @@ def test_many_jobs_are_many_documents_and_one_where_one_is_asked_for(origin, sou
 
 def test_a_job_that_the_format_cannot_hold_costs_itself_only(origin, source, clock, caplog):
     source.records = [
-        AccountingRecord(key=JobKey("slurm", "1"), state="DREAMING"),
-        AccountingRecord(key=JobKey("slurm", "2"), state="RUNNING", nodes=("not a node",)),
-        AccountingRecord(key=JobKey("slurm", "3"), state="RUNNING"),
-        AccountingRecord(key=JobKey("htcondor", "4711.3"), state="RUNNING"),
+        JobRecord(batch_system="slurm", job_id="1", state_word="DREAMING"),
+        JobRecord(batch_system="slurm", job_id="2", state=JobState.RUNNING, nodes=("not a node",)),
+        JobRecord(batch_system="slurm", job_id="3", state=JobState.RUNNING),
+        JobRecord(batch_system="htcondor", job_id="4711.3", state=JobState.RUNNING),
     ]
     assert ids(documents(origin, source, clock).make()) == [[3]]
     assert [each.message.partition(":")[0] for each in caplog.records] == [

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from exporter.sonar.cluster import cluster_document
 from exporter.sonar.jobs import queue_records
-from jobfeatures.accounting import AccountingRecord
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin
@@ -18,15 +17,16 @@ from jobfeatures.formats.sonar.fields import fields_of
 from jobfeatures.formats.sonar.parse import parse_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.formats.sonar.writejobs import job_fields, job_state, jobs_document
-from jobfeatures.model import UNLIMITED, Cluster, ClusterNode, JobKey, JobState, Limits, Partition
+from jobfeatures.joblog import JobRecord, pairs
+from jobfeatures.model import UNLIMITED, Cluster, ClusterNode, JobState, Limits, Partition
 
-RECORD = AccountingRecord(
-    key=JobKey("slurm", "1467074"),
-    step="",
+RECORD = JobRecord(
+    batch_system="slurm",
+    job_id="1467074",
     name='weird | "name" ü\n',
-    state="TIMEOUT",
+    state=JobState.TIMEOUT,
     array_job_id="1467073",
-    array_task_id=0,
+    array_task_id="0",
     het_job_id="1467921",
     het_offset=1,
     user="alice",
@@ -37,27 +37,29 @@ RECORD = AccountingRecord(
     submit_secs=1_795_246_159,
     start_secs=1_795_246_160,
     end_secs=1_795_246_760,
+    run_secs=600,
     wall_limit_secs=20_160 * 60,
     priority=100,
-    distribution="Block",
     requested_cpus=4,
     requested_nodes=4,
-    requested_memory_per_node_bytes=200 * 2**20,
-    requested_resources="cpu=4,mem=800M,node=4",
-    allocated_resources="cpu=4,mem=800M,node=4,gres/gpu=2",
+    requested_memory_bytes=800 * 2**20,
     suspended_secs=7,
-    exit_code=0,
-    elapsed_secs=600,
+    exit_status=0,
     user_cpu_secs=500,
     system_cpu_secs=20,
-    min_cpu_secs=1,
-    average_cpu_secs=2,
-    average_read_bytes=2048,
-    average_written_bytes=1023,
-    average_resident_bytes=4096,
-    average_virtual_bytes=8192,
-    max_resident_bytes=5120,
-    max_virtual_bytes=9216,
+    used_memory_bytes=5120,
+    more=pairs(
+        distribution="Block",
+        requested_resources="cpu=4,mem=800M,node=4",
+        allocated_resources="cpu=4,mem=800M,node=4,gres/gpu=2",
+        min_cpu_secs=1,
+        average_cpu_secs=2,
+        average_read_bytes=2048,
+        average_written_bytes=1023,
+        average_resident_bytes=4096,
+        average_virtual_bytes=8192,
+        max_virtual_bytes=9216,
+    ),
 )
 
 
@@ -129,7 +131,7 @@ def test_no_jobs_are_a_sign_of_life(origin):
 
 
 def test_what_is_not_known_is_left_out(origin):
-    bare = AccountingRecord(key=JobKey("slurm", "7"), step="batch", state="RUNNING")
+    bare = JobRecord(batch_system="slurm", job_id="7", step="batch", state=JobState.RUNNING)
     assert job_fields(origin, bare) == {
         "job_id": 7,
         "job_step": "batch",
@@ -140,14 +142,14 @@ def test_what_is_not_known_is_left_out(origin):
 
 @pytest.mark.parametrize("state", sorted(STATES))
 def test_every_state_of_slurm_has_a_word_in_the_format(origin, state):
-    job = job_fields(origin, replace(RECORD, state=state))
+    job = job_fields(origin, replace(RECORD, state_word=state))
     assert job["job_state"] == job_state(state)
     assert faults(jobs_document(origin, [job], 0)) == []
 
 
 def test_a_state_that_nobody_knows_is_refused(origin):
     with pytest.raises(ParseError, match="not a state"):
-        job_fields(origin, replace(RECORD, state="DREAMING"))
+        job_fields(origin, replace(RECORD, state_word="DREAMING"))
 
 
 def test_the_queue_stands_in_for_accounting(origin, make_job, make_table):
@@ -202,19 +204,19 @@ counts = st.none() | st.integers(0, 2**40)
 def test_whatever_users_write_the_document_is_valid(name, user, number, size, profile):
     speaker = Origin(cluster="c", node="n", profile=profile)
     record = replace(
-        RECORD, name=name, user=user, priority=number, wall_limit_secs=number, max_resident_bytes=size
+        RECORD, name=name, user=user, priority=number, wall_limit_secs=number, used_memory_bytes=size
     )
     assert faults(jobs_document(speaker, [job_fields(speaker, record)], 0), profile) == []
 
 
 @pytest.mark.parametrize(("job_id", "number"), [("12", 12), ("123.pbs1", 123), ("4294967296", 2**32)])
 def test_a_job_goes_by_its_number(origin, job_id, number):
-    fields = job_fields(origin, replace(RECORD, key=JobKey("x", job_id)))
+    fields = job_fields(origin, replace(RECORD, batch_system="x", job_id=job_id))
     assert fields["job_id"] == number
 
 
 @pytest.mark.parametrize("job_id", ["4711.3", "7[3]", "", "x", "１２"])
 def test_a_job_without_a_number_is_an_error_and_takes_nothing_down(origin, job_id):
     with pytest.raises(ParseError) as caught:
-        job_fields(origin, replace(RECORD, key=JobKey("x", job_id)))
+        job_fields(origin, replace(RECORD, batch_system="x", job_id=job_id))
     assert caught.value.field == "job_id"

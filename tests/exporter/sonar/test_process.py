@@ -54,3 +54,18 @@ def test_a_sum_of_unknowns_is_unknown(works):
         group = [work for work in works if (work.ppid, work.command) == (each.ppid, each.command)]
         if each.rolled_up and all(work.anon_bytes is None for work in group if not work.has_children):
             assert each.anon_bytes is None
+
+
+@given(WORKS, st.integers(1, 2**32 - 1))
+def test_what_is_rolled_up_now_has_a_pid_of_its_own_that_stays_while_processes_come_and_go(works, job):
+    rolled = [each for each in roll_up(works, job=job, current=True) if each.rolled_up]
+    assert len({each.pid for each in rolled}) == len(rolled)
+    assert all(2**22 < each.pid < 2**32 for each in rolled)
+    fewer = [each for number, each in enumerate(works) if number % 3]
+    later = {
+        (each.ppid, each.command): each.pid
+        for each in roll_up(fewer, job=job, current=True)
+        if each.rolled_up
+    }
+    for each in rolled:
+        assert later.get((each.ppid, each.command), each.pid) == each.pid

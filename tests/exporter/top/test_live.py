@@ -26,8 +26,8 @@ batch_job_allocated_cpus{batch_system="slurm",job_id="11"} 4
 batch_job_allocated_cpus{batch_system="slurm",job_id="12"} 2
 batch_job_cpu_seconds_total{batch_system="slurm",job_id="11",mode="user"} %(busy)s
 batch_job_cpu_seconds_total{batch_system="slurm",job_id="11",mode="system"} 0
-batch_job_memory_bytes{batch_system="slurm",job_id="11",component="anon"} 1048576
-batch_job_memory_bytes{batch_system="slurm",job_id="12",component="anon"} 1073741824
+batch_job_memory_used_bytes{batch_system="slurm",job_id="11"} 1048576
+batch_job_memory_used_bytes{batch_system="slurm",job_id="12"} 1073741824
 batch_job_remaining_seconds{batch_system="slurm",job_id="11",basis="minimum"} 7200
 batch_job_remaining_seconds{batch_system="slurm",job_id="12",basis="minimum"} 60
 batch_job_kill_waste_core_seconds{batch_system="slurm",job_id="12",basis="estimated"} 36000
@@ -137,6 +137,7 @@ def jobs_on(display):
     return [line.split()[0] for line in display if re.match(r"1[12] ", line)]
 
 
+@pytest.mark.program
 def test_jobs_are_shown_and_sorted_by_keys_until_q(top):
     terminal = top()
     terminal.until(lambda display: "3/4" in display[2])  # thirty CPU seconds in ten
@@ -157,6 +158,7 @@ def test_jobs_are_shown_and_sorted_by_keys_until_q(top):
     assert terminal.end() == 0
 
 
+@pytest.mark.program
 def test_a_hostile_name_does_not_touch_the_terminal(top):
     terminal = top()
     terminal.until(lambda display: any("large" in line for line in display))
@@ -167,6 +169,7 @@ def test_a_hostile_name_does_not_touch_the_terminal(top):
     assert terminal.end() == 0
 
 
+@pytest.mark.program
 def test_it_fits_a_terminal_that_changes_its_size(top):
     terminal = top(columns=80, lines=24)
     terminal.until(lambda display: "busy" in "".join(display))
@@ -179,6 +182,7 @@ def test_it_fits_a_terminal_that_changes_its_size(top):
     assert terminal.end() == 0
 
 
+@pytest.mark.program
 def test_ctrl_c_ends_it_with_130_and_one_line(top):
     terminal = top()
     terminal.until(lambda display: "busy" in "".join(display))
@@ -191,6 +195,7 @@ def test_ctrl_c_ends_it_with_130_and_one_line(top):
 COLOUR = re.compile(rb"\x1b\[[0-9;]*3[0-7][;m]")
 
 
+@pytest.mark.program
 def test_there_are_colours_unless_they_are_refused(top):
     terminal = top()
     terminal.until(lambda display: "busy" in "".join(display))
@@ -200,6 +205,7 @@ def test_there_are_colours_unless_they_are_refused(top):
     assert not COLOUR.search(terminal.raw)
 
 
+@pytest.mark.program
 def test_a_daemon_that_goes_away_is_told_and_waited_for(top, daemon):
     terminal = top()
     terminal.until(lambda display: "busy" in "".join(display))
@@ -213,9 +219,10 @@ def test_a_daemon_that_goes_away_is_told_and_waited_for(top, daemon):
 
 @pytest.mark.parametrize("words", [["--once"], []])
 def test_once_and_without_a_terminal_there_is_one_table(daemon, capsys, words):
-    assert main(["top", "--url", daemon.url, "--sort", "m", *words]) == 0
+    url = daemon.url.removesuffix("/metrics")
+    assert main(["top", "--url", url, "--sort", "m", *words]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("2 jobs; CPUs ? busy, 6 held of 8")
+    assert lines[0].startswith("2 jobs; CPUs ? of 8 busy, 6 of 8 allocated")
     assert jobs_on(lines) == ["12", "11"]
     assert not any("\x1b" in line for line in lines)
     assert "3/4" in lines[3]
@@ -244,6 +251,14 @@ def test_without_a_daemon_it_looks_by_itself_and_leaves_nothing_behind(tmp_path,
     assert not (tmp_path / "features").exists()
 
 
+def test_a_page_that_is_no_node_of_ours_is_refused(daemon, monkeypatch, capsys):
+    monkeypatch.setattr("tests.exporter.top.test_live.PAGE", "<!DOCTYPE html><title>n1</title>\n")
+    assert main(["top", "--once", "--url", daemon.url]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"{daemon.url}: no metrics of a jobfeatures-exporter, but '<!DOCTYPE html>" in printed.err
+
+
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
@@ -269,6 +284,7 @@ def test_a_daemon_that_does_not_answer_us_is_no_reason_to_look_ourselves(daemon,
     assert "say --url https://" in capsys.readouterr().err
 
 
+@pytest.mark.program
 def test_without_rich_the_table_is_printed_once_and_it_is_said_what_to_install(daemon):
     code = (
         "import sys; sys.modules['rich'] = None; sys.modules['rich.console'] = None\n"
@@ -284,6 +300,7 @@ def test_without_rich_the_table_is_printed_once_and_it_is_said_what_to_install(d
     assert jobs_on(done.stdout.splitlines()) == ["11", "12"]
 
 
+@pytest.mark.program
 def test_ctrl_c_by_a_signal_is_130_too(daemon):
     process = subprocess.Popen(
         [sys.executable, "-m", "exporter", "top", "--url", daemon.url],

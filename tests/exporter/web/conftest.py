@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 from exporter.web.app import make_app
 from exporter.web.config import WebConfig
 from exporter.web.listener import Listeners
+from tests.certificates import make_extensions
 
 NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(days=1)
@@ -35,7 +36,7 @@ class Authority:
         self.folder = folder
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.name = _name(name)
-        certificate = self._sign(self.name, self.key, [x509.BasicConstraints(ca=True, path_length=None)])
+        certificate = self._sign(self.name, self.key, [], is_authority=True)
         self.path = folder / f"{name}.pem"
         self.path.write_bytes(certificate)
 
@@ -55,7 +56,7 @@ class Authority:
         )
         return paths
 
-    def _sign(self, subject, key, extensions) -> bytes:
+    def _sign(self, subject, key, extensions, *, is_authority=False) -> bytes:
         builder = (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -65,8 +66,9 @@ class Authority:
             .not_valid_before(NOW - DAY)
             .not_valid_after(NOW + DAY)
         )
-        for each in extensions:
-            builder = builder.add_extension(each, critical=False)
+        usual = make_extensions(key.public_key(), self.key.public_key(), is_authority=is_authority)
+        for each, critical in [*((each, False) for each in extensions), *usual]:
+            builder = builder.add_extension(each, critical=critical)
         return builder.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
@@ -110,6 +112,9 @@ class Answer:
 
 class StandInDaemon:
     is_ready = True
+
+    def problems(self):
+        return []
 
     def exposition(self, *, openmetrics):
         return b"some_metric 1\n"

@@ -20,6 +20,9 @@ class StandInDaemon:
         self.is_ready = ready
         self.family = Family(GAUGE, [(labels(job_id=str(number)), 1) for number in range(series)])
 
+    def problems(self):
+        return [] if self.is_ready else ["slurm has not answered yet"]
+
     def exposition(self, *, openmetrics):
         return render([self.family], openmetrics=openmetrics)
 
@@ -55,7 +58,17 @@ async def test_a_long_page_is_compressed_where_accepted(aiohttp_client):
 async def test_healthy_answers_before_ready(aiohttp_client):
     client = await aiohttp_client(make_app(StandInDaemon(ready=False)))
     assert (await client.get("/-/healthy")).status == 200
-    assert (await client.get("/-/ready")).status == 503
+    answer = await client.get("/-/ready")
+    assert (answer.status, await answer.text()) == (503, "not ready\nslurm has not answered yet\n")
+
+
+async def test_ready_tells_what_fails(aiohttp_client):
+    daemon = StandInDaemon()
+    daemon.problems = lambda: ["slurm has failed for 70 s: scontrol: no end after 10 s"]
+    client = await aiohttp_client(make_app(daemon))
+    answer = await client.get("/-/ready")
+    assert answer.status == 200
+    assert await answer.text() == "ready\nslurm has failed for 70 s: scontrol: no end after 10 s\n"
 
 
 async def test_the_first_page_leads_to_the_metrics(aiohttp_client):

@@ -130,6 +130,7 @@ def test_the_files_are_in_the_package_as_it_is_installed():
     assert KINDS.keys() <= found
 
 
+@pytest.mark.program
 def test_a_daemon_whose_page_nobody_opens_has_nothing_of_it_in_memory():
     code = "import sys, exporter.serve, exporter.daemon, exporter.cluster.controller, exporter.web.app; print(*sys.modules)"
     loaded = loaded_by(code)
@@ -138,6 +139,7 @@ def test_a_daemon_whose_page_nobody_opens_has_nothing_of_it_in_memory():
     assert "exporter.cluster.draincurves" not in loaded
 
 
+@pytest.mark.program
 def test_the_daemon_of_a_node_has_in_memory_only_what_it_needs():
     loaded = loaded_by("import sys, exporter.serve; print(*sys.modules)")
     assert "exporter.daemon" in loaded
@@ -194,7 +196,7 @@ def test_names_that_are_withheld_are_not_on_the_page(tmp_path, make_job):
         )
     )
     job = make_job(user="geheimrat", name="secret-project", account="hidden")
-    daemon._jobs = {job.key: job}
+    daemon._knowledge.jobs = {job.key: job}
     daemon._board.view = {job.key: StatusView(problem="status: belongs to uid 1896543217, not to 1896543218")}
     daemon._sample()
     text = daemon.html()

@@ -248,11 +248,11 @@ def test_loopback_is_told_from_the_rest():
     assert parse_names(" A, b ,,") == {"a", "b"}
 
 
-async def test_sockets_that_are_handed_over_are_listened_on(serve, tmp_path):
+async def test_sockets_that_are_handed_over_are_listened_on(serve, sockets):
     first = socket.create_server(("127.0.0.1", 0))
     second = socket.create_server(("127.0.0.1", 0))
     path = socket.socket(socket.AF_UNIX)
-    path.bind(str(tmp_path / "metrics.sock"))
+    path.bind(str(sockets / "metrics.sock"))
     path.listen()
     port = second.getsockname()[1]
     async with serve(inherited={"metrics": [first, second, path]}, address="127.0.0.1:1") as site:
@@ -260,7 +260,7 @@ async def test_sockets_that_are_handed_over_are_listened_on(serve, tmp_path):
         assert (await site.get()).status == 200
         site.port = port
         assert (await site.get()).status == 200
-        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "metrics.sock"))
+        reader, writer = await asyncio.open_unix_connection(str(sockets / "metrics.sock"))
         writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
         assert (await reader.read()).endswith(b"some_metric 1\n")
         writer.close()
@@ -289,6 +289,7 @@ FEATURES = {"features_listen_address": "127.0.0.1:9820", "features_url": "https:
     [
         ("{}", {"web_config_for": ("sonar",)}, "needs tls_server_config"),
         (TLS, {"web_config_for": ("sonar",)}, r"sonar needs sonar\.listen"),
+        (MUTUAL, {"web_config_for": ("nodes",)}, "nodes is asked by nodes, and they show tokens"),
         (TLS, {"web_config_for": ("features",)}, r"features needs features\.listen_address"),
         (TLS, {"web_config_for": ("features",), **FEATURES, "features_url": None}, r"needs features\.url"),
         (MUTUAL, {"web_config_for": ("features",), **FEATURES}, "they have no client certificate"),

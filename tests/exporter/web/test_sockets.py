@@ -57,6 +57,7 @@ def listening():
         each.close()
 
 
+@pytest.mark.program
 def test_sockets_go_to_the_listener_that_their_names_tell(listening):
     ports = [each.getsockname()[1] for each in listening]
     told, inheritable, left = json.loads(hand_over(listening, "jobfeatures.socket:features:x").stdout)
@@ -65,12 +66,14 @@ def test_sockets_go_to_the_listener_that_their_names_tell(listening):
     assert left == []
 
 
+@pytest.mark.program
 def test_without_names_all_are_for_metrics(listening):
     told, _, _ = json.loads(hand_over(listening).stdout)
     assert list(told) == ["metrics"]
     assert len(told["metrics"]) == 3
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -89,6 +92,7 @@ def test_what_cannot_be_used_is_told_in_one_line(listening, given, said):
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.program
 def test_a_socket_that_does_not_listen_is_refused():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams, socket.socket() as deaf:
         for each in (datagrams, deaf):

@@ -1,7 +1,6 @@
 """Accounting files: captured from Son of Grid Engine 8.1.9, and constructed after accounting(5) of others."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,8 @@ from hypothesis import strategies as st
 from jobfeatures.batch.gridengine.accounting import (
     FIELDS,
     compute_state,
-    make_accounting_record,
     read_records,
     recognise,
-    write_records,
 )
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord
@@ -61,7 +58,10 @@ def test_a_captured_file():
         requested_memory_bytes=2 * 2**30,
         wall_limit_secs=1000,
         cpu_limit_secs=3600,
+        run_secs=12.0,
         used_cpu_secs=0.006625,
+        user_cpu_secs=0.000856,
+        system_cpu_secs=0.005769,
         used_memory_bytes=4584 * 1024,
     )
 
@@ -182,6 +182,7 @@ def test_one_object_a_line():
         total_cpus=1,
         requested_cpus=1,
         wall_limit_secs=200,
+        run_secs=100.0,
         used_cpu_secs=0.198098,
         used_memory_bytes=950272,
     )
@@ -240,64 +241,9 @@ def test_both_forms_are_recognised_and_others_are_not():
     assert not recognise(pbs)
 
 
-def test_what_is_written_is_read_again():
-    lost = []
-    records = [each for each in read(*TEXT.splitlines()) if isinstance(each, JobRecord)]
-    again = read(*write_records(records, lost.append))
-    assert lost == []
-    for before, after in zip(records, again, strict=True):
-        assert after == replace(
-            before,
-            # the limits of a category are those of the whole job, which h_vmem is not
-            requested_memory_bytes=after.requested_memory_bytes,
-            total_nodes=after.total_nodes,
-        )
-        assert after.requested_memory_bytes == before.requested_memory_bytes
-
-
-def test_what_cannot_be_held_is_told():
-    lost = []
-    record = JobRecord(
-        batch_system="slurm",
-        job_id="17",
-        state=JobState.OUT_OF_MEMORY,
-        name="a:b",
-        uid=6001,
-        nodes=("n1", "n2"),
-        start_secs=5.5,
-        end_secs=9,
-        array_job_id="15",
-        array_task_id="0",
-    )
-    [line] = write_records([record], lost.append)
-    assert sorted(lost) == ["array_task_id", "name", "nodes", "start_secs", "state", "uid"]
-    assert line.count(":") == len(FIELDS) - 1
-    [after] = read(line)
-    assert (after.job_id, after.name, after.state) == ("15", "a_b", JobState.FAILED)
-    lost.clear()
-    assert list(write_records([replace(record, job_id="x", array_job_id=None)], lost.append)) == []
-    assert lost == ["job whose id has no number"]
-
-
-def test_an_id_of_another_system_keeps_its_number():
-    lost = []
-    [line] = write_records(
-        [JobRecord(batch_system="pbs", job_id="123.server", state=JobState.COMPLETED)], lost.append
-    )
-    assert read(line)[0].job_id == "123"
-    assert lost == ["job_id"]
-
-
-def test_the_controller_role_gets_whole_seconds():
+def test_a_run_has_its_own_time():
     [record] = read(json.dumps(OCS))
-    found = make_accounting_record(record)
-    assert (found.key.job_id, found.state, found.start_secs, found.elapsed_secs) == (
-        "7",
-        "COMPLETED",
-        1725898197,
-        100,
-    )
-    assert (found.exit_code, found.max_resident_bytes, found.partition) == (0, 950272, "all.q")
+    assert (record.start_secs, record.run_secs) == (1725898197.965334, 100)
 
 
 @given(st.text(max_size=200), st.integers(0, len(LINE)))
@@ -319,30 +265,3 @@ JSON = st.recursive(
 @given(JSON)
 def test_any_object_is_a_record_or_rejected(document):
     assert len(read(json.dumps(document))) <= 1
-
-
-RECORDS = st.builds(
-    JobRecord,
-    batch_system=st.just("x"),
-    job_id=st.integers(1, 10**9).map(str),
-    state=st.sampled_from(JobState),
-    name=st.none() | st.text(max_size=12),
-    user=st.none() | st.text("abc: \n", max_size=5),
-    submit_secs=st.none() | st.integers(0, 2**31),
-    start_secs=st.none() | st.integers(1, 2**31),
-    end_secs=st.none() | st.integers(1, 2**31),
-    exit_status=st.none() | st.integers(0, 255),
-    total_cpus=st.none() | st.integers(1, 10**6),
-    wall_limit_secs=st.none() | st.just(UNLIMITED) | st.integers(0, 10**9),
-    used_cpu_secs=st.none() | st.floats(0, 1e12),
-)
-
-
-@given(RECORDS)
-def test_any_record_is_written_as_one_line_that_is_read(record):
-    [line] = write_records([record], lambda _: None)
-    assert "\n" not in line
-    [after] = read(line)
-    assert isinstance(after, JobRecord), after
-    assert after.job_id == record.job_id
-    assert after.wall_limit_secs == record.wall_limit_secs

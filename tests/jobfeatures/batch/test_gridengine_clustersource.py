@@ -11,7 +11,7 @@ from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.model import JobKey, JobState
-from jobfeatures.schedule.facts import from_accounting, why_not
+from jobfeatures.schedule.facts import from_record, why_not
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/gridengine"
 
@@ -134,7 +134,7 @@ def test_the_accounting_file_is_that_of_the_cell(commands, monkeypatch):
 
 
 def test_its_records_say_what_a_live_schedule_needs(make):
-    facts = [from_accounting(each) for each in make().poll_accounting(0).records]
+    facts = [from_record(each) for each in make().poll_accounting(0).records]
     assert [each.job_id for each in facts if why_not(each) is None] == [each.job_id for each in facts]
     assert {(each.array_id, each.task) for each in facts if each.array_id} == {
         ("2", 1),

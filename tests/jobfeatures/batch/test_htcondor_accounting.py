@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.htcondor.accounting import parse_accounting_ad, read_ads, read_records, recognise
+from jobfeatures.batch.htcondor.accounting import parse_record, read_records, recognise
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.classad import ClassAd, parse_ad
 from jobfeatures.joblog import JobRecord
-from jobfeatures.logfiles import bounded_lines, reading
 from jobfeatures.model import JobState
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "htcondor"
@@ -22,22 +21,6 @@ GOOD = "ClusterId = 1\nProcId = 0\nJobStatus = 4\n*** x\n"
 
 def read(text, **more):
     return list(read_records(text.splitlines(keepends=True), source="history", **more))
-
-
-def as_xml(ads):
-    kinds = {str: "s", int: "i", float: "r"}
-
-    def value(each):
-        if isinstance(each, bool):
-            return f'<b v="{"t" if each else "f"}"/>'
-        if type(each) in kinds:
-            return f"<{kinds[type(each)]}>{each}</{kinds[type(each)]}>"
-        return "<un/>"
-
-    rows = ["".join(f'<a n="{name}">{value(each)}</a>\n' for name, each in ad.values.items()) for ad in ads]
-    return (
-        "<?xml version='1.0'?>\n<classads>\n" + "".join(f"<c>\n{row}</c>\n" for row in rows) + "</classads>\n"
-    )
 
 
 FIRST = JobRecord(
@@ -65,6 +48,8 @@ FIRST = JobRecord(
     requested_memory_bytes=2000 * 2**20,
     wall_limit_secs=7200,
     used_cpu_secs=20100.5,
+    user_cpu_secs=20000.5,
+    system_cpu_secs=100.0,
     used_memory_bytes=1412348 * 1024,
     array_job_id="4711",
     array_task_id="3",
@@ -85,23 +70,12 @@ def test_a_history_is_read(text):
     )
 
 
-def test_a_history_as_xml_says_the_same():
-    text = as_xml(read_ads(HISTORY.splitlines(), source="x"))
-    assert recognise(text[:4096])
-    assert read(text, strict=True) == read(HISTORY)
-
-
-def test_accounting_says_the_same():
-    (ad,) = list(read_ads(HISTORY.splitlines(), source="x"))[:1]
-    record = parse_accounting_ad(ad, source="x", note=lambda _: None, evaluate=None)
-    assert (record.key.job_id, record.state, record.array_task_id, record.exit_code) == (
-        "4711.3",
-        "COMPLETED",
-        3,
-        0,
-    )
-    assert (record.elapsed_secs, record.user_cpu_secs, record.system_cpu_secs) == (4100, 20000, 100)
-    assert record.requested_memory_per_node_bytes == 2000 * 2**20
+def test_a_run_has_its_own_time_and_both_parts_of_its_cpu_time():
+    record = read(HISTORY)[0]
+    assert (record.user_cpu_secs, record.system_cpu_secs) == (20000.5, 100.0)
+    assert record.run_secs is None  # RemoteWallClockTime is of its two runs together
+    once = read(HISTORY.replace("NumJobStarts = 2", "NumJobStarts = 1"))[0]
+    assert once.run_secs == 4100
 
 
 @pytest.mark.parametrize(
@@ -111,7 +85,6 @@ def test_accounting_says_the_same():
         (AS_JSON[:4096], True),
         ("\n\nA = 1\nQDate=5\n", True),
         ('{"ClusterId":1}', True),
-        ('<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n<c>', True),
         ("", False),
         ("; Version: 2.2\n1 0 0 5 1\n", False),
         ('{"jobs": [{"job_id": 5}]}', False),
@@ -153,7 +126,6 @@ def test_a_fault_is_named_by_its_line():
 
 def test_a_string_that_imitates_lines_makes_no_record():
     """A user's string with newlines in it, as the library writes it."""
-    pytest.importorskip("classad2", reason="HTCondor's own library is an extra")
     import classad2
 
     imitation = 'x\\"\\nClusterId = 99\\nProcId = 0\\n#'
@@ -194,39 +166,13 @@ def test_any_text_gives_records_and_faults(text):
 def test_any_values_give_a_record_or_a_fault(values):
     lowered = {name.lower(): value for name, value in values.items()}
     ad = ClassAd({**parse_ad("ClusterId = 1\nProcId = 0\nJobStatus = 4\n").values, **lowered})
-    parse_accounting_ad(ad, source="x", note=lambda _: None, evaluate=None)
+    parse_record(ad, source="x", note=lambda _: None, evaluate=None)
 
 
 # ---------------------------------------------------------------- public files
 
 DATA = os.environ.get("JOBFEATURES_DATA")
 PUBLIC = pytest.mark.skipif(DATA is None, reason="JOBFEATURES_DATA names no folder of public logs")
-
-
-@PUBLIC
-def test_a_public_answer_of_condor_q_as_xml_is_read():
-    path = Path(DATA) / "batch" / "glideinwms" / "unittests" / "cq.fixture"
-    if not path.exists():
-        pytest.skip(f"{path} is not there")
-    with reading(str(path)) as stream:
-        head = stream.read(4096)
-    assert recognise(head)
-    with reading(str(path)) as stream:
-        found = list(read_records(bounded_lines(stream), source="cq"))
-    assert [each.job_id for each in found[:3]] == ["12345.0", "12345.1", "12345.2"]
-    assert {each.state for each in found} <= {JobState.PENDING, JobState.RUNNING}
-    assert found[0].state is JobState.PENDING
-    assert len(found) == path.read_text().count("<c>")
-
-
-@PUBLIC
-def test_public_machine_ads_as_xml_are_read():
-    path = Path(DATA) / "batch" / "glideinwms" / "unittests" / "cs.fixture"
-    if not path.exists():
-        pytest.skip(f"{path} is not there")
-    ads = list(read_ads(path.read_text().splitlines(keepends=True), source="cs"))
-    assert [ad.text("MyType") for ad in ads] == ["Machine"] * path.read_text().count("<c>")
-    assert ads[0].text("Name") == "glidein_1@cmswn001.local"
 
 
 @PUBLIC

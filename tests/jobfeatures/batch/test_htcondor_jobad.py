@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from jobfeatures.batch.htcondor.basics import is_plain_id
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.fields import Fields
-from jobfeatures.batch.htcondor.jobad import job_from_ads, state_of
+from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads, state_of
+from jobfeatures.config import Config
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.classad import ClassAd, Expression, Special, parse_ad
 from jobfeatures.model import Job, JobKey, JobState, Limits
@@ -108,6 +109,11 @@ def test_what_htcondor_enforces_beats_a_site_s_own_limits(text, wall):
     assert job.limits.cpu_secs == (None if wall is None else 2 * wall)
 
 
+def test_the_limit_that_htcondor_ce_sets_counts_without_a_setting():
+    assert job_of("MaxRuntime = 50\nBatchRuntime = 259200\n")[0].limits.wall_secs == 259_200
+    assert Config().htcondor_wall_limit_attributes.split(", ") == list(SITE_LIMITS)
+
+
 def test_a_job_of_the_parallel_universe_may_be_on_other_nodes_too():
     job, _ = job_of("JobUniverse = 11\nCpusProvisioned = 4\n")
     assert (job.allocated_cpus, job.total_cpus, job.total_nodes, job.nodes) == (4, None, None, ())
@@ -193,7 +199,6 @@ def test_any_values_give_a_job(values):
 
 @pytest.fixture
 def evaluate():
-    pytest.importorskip("classad2", reason="HTCondor's own library is an extra")
     return find_evaluator()
 
 
@@ -250,8 +255,5 @@ def test_without_the_library_expressions_have_no_value(monkeypatch):
 
 @given(st.text() | st.text(alphabet='AB+*-/()[]{};"= .1?:', max_size=60))
 def test_any_expression_has_a_value_or_none(text):
-    evaluate = find_evaluator()
-    if evaluate is None:
-        pytest.skip("HTCondor's own library is an extra")
-    value = evaluate(Expression(text), parse_ad('A = 5\nB = "x"\n'))
+    value = find_evaluator()(Expression(text), parse_ad('A = 5\nB = "x"\n'))
     assert isinstance(value, str | int | float | Special)

@@ -67,6 +67,7 @@ def test_the_commands_publish_and_take_away_by_the_ads(monkeypatch, tmp_path):
     assert not (root / "jobfeatures" / "htcondor-4711.3").exists()
 
 
+@pytest.mark.program
 def test_a_wrapper_imports_nothing_heavy():
     code = "import sys, jobfeatures.commands.publish, jobfeatures.batch.htcondor; print(*sys.modules)"
     root = Path(__file__).parents[3]

@@ -64,7 +64,6 @@ def test_a_pending_job_has_what_it_asks_for_where_that_has_a_value():
 
 
 def test_the_library_knows_what_expressions_ask_for():
-    pytest.importorskip("classad2", reason="HTCondor's own library is an extra")
     pending = by_id(queue_of(fixture("queue.json"), evaluate=find_evaluator()))["4712.0"]
     assert (pending.total_cpus, pending.limits.scratch_bytes) == (4, None)
 

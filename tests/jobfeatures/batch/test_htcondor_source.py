@@ -19,7 +19,7 @@ from jobfeatures.batch.htcondor.source import YOUNG_SECS, CondorSource
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.model import JobKey, JobState, NodeNotice
-from jobfeatures.schedule.facts import from_accounting, why_not
+from jobfeatures.schedule.facts import from_record, why_not
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "htcondor"
 
@@ -332,12 +332,15 @@ def test_accounting_joins_queue_and_history(pool, tmp_path):
     records = {record.key.job_id: record for record in accounting.records}
     assert set(records) == {"4711.3", "4712.0", "4713.0", "4714.0", "4715.0", "4716.0", "4717.0"}
     assert (records["4711.3"].state, records["4711.3"].end_secs) == (
-        "COMPLETED",
+        JobState.COMPLETED,
         1795249600,
     )  # by its history
-    assert (records["4712.0"].state, records["4715.0"].state) == ("PENDING", "RUNNING")
+    assert (records["4712.0"].state, records["4715.0"].state) == (
+        JobState.PENDING,
+        JobState.RUNNING,
+    )
     assert "'-completedsince', '999', '-limit'" in (tmp_path / "calls").read_text()
-    ended = [each for each in map(from_accounting, records.values()) if each.end_secs is not None]
+    ended = [each for each in map(from_record, records.values()) if each.end_secs is not None]
     assert {each.job_id: why_not(each) for each in ended} == {
         **dict.fromkeys(("4711.3", "4714.0", "4717.0")),
         "4716.0": "never_started",

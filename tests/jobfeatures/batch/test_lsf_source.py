@@ -280,6 +280,15 @@ def test_lsf_that_is_not_installed_is_a_failure_and_not_here(tmp_path: Path, now
         make_source(config, now, "n1").poll_jobs(())
 
 
+def test_a_configuration_without_its_command_is_here_too_and_its_failure_told(tmp_path, monkeypatch) -> None:
+    config = Config(lsf_bjobs=str(tmp_path / "bjobs"))
+    monkeypatch.delenv("LSF_ENVDIR", raising=False)
+    monkeypatch.setattr("jobfeatures.batch.lsf.site.CONFIGURATION", str(tmp_path / "lsf.conf"))
+    assert not is_here(config)
+    (tmp_path / "lsf.conf").touch()
+    assert is_here(config)
+
+
 def test_lsf_that_is_installed_is_here(lsf: Lsf) -> None:
     assert is_here(lsf.config())
 

@@ -161,6 +161,12 @@ def test_half_an_answer_gives_the_whole_records_in_it() -> None:
     assert "125.head" in records.unsure
 
 
+@pytest.mark.timeout(60)  # looked through anew from each quote, it took a day
+def test_an_answer_cut_off_inside_a_string_is_read_once() -> None:
+    with pytest.raises(ParseError, match="no records"):
+        parse_json('{"Jobs":{"1.s":{"Job_Name":"' + '\\"' * 500_000, member="Jobs", source="qstat")
+
+
 def test_a_name_that_comes_twice_in_a_job_costs_it() -> None:
     body = '"1.head":{"Job_Name":"a","job_state":"Q","job_state":"R"},"2.head":{"job_state":"R"}'
     records = read_jobs(jobs_json(body))

@@ -17,7 +17,7 @@ from jobfeatures.batch.torque import make_source as make_torque_source
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.model import JobKey, JobState, NodeNotice
-from jobfeatures.schedule.facts import from_accounting, why_not
+from jobfeatures.schedule.facts import from_record, why_not
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -258,7 +258,7 @@ def test_an_old_pbs_is_asked_for_text(server: Server, source: QstatSource) -> No
     server.say("node", (FIXTURES / "pbs" / "pbsnodes.txt").read_text())
     table = source.poll_jobs(keys("123", "125"))
     assert table.jobs.keys() == keys("123", "125")
-    assert table.node == NodeNotice(draining=False)
+    assert table.node == NodeNotice(draining=False, cpus=8)
     assert server.calls() == ["UTC0 C qstat -f -F json 123 125", "UTC0 C qstat -f 123 125"]
 
 
@@ -276,7 +276,7 @@ def test_torque_is_asked_for_xml(server: Server, clock) -> None:
     source = make_torque_source(server.config(), clock, "n1")
     table = source.poll_jobs(keys("123", system="torque"))
     assert table.jobs[JobKey("torque", "123")].allocated_cpus == 4
-    assert (table.node, table.complete, table.rejected) == (NodeNotice(draining=False), True, ())
+    assert (table.node, table.complete, table.rejected) == (NodeNotice(draining=False, cpus=8), True, ())
     assert server.calls() == ["UTC0 C qstat -x 123"]
 
 
@@ -340,10 +340,10 @@ def test_accounting_is_read_from_the_days_since_then(server: Server, clock) -> N
     found = {each.key.job_id: each for each in accounting.records}
     assert accounting.rejected == ()
     assert "124[7]" not in found  # ended before
-    assert (found["123"].state, found["123"].elapsed_secs) == ("COMPLETED", 3600)
-    assert found["123"].requested_memory_per_node_bytes == 6 * 2**30
-    assert found["126"].state == "RUNNING"
-    facts = {each.job_id: each for each in map(from_accounting, accounting.records)}
+    assert (found["123"].state, found["123"].batch_system) == (JobState.COMPLETED, "pbs")
+    assert found["123"].requested_memory_bytes == 12 * 2**30
+    assert found["126"].state is JobState.RUNNING
+    facts = {each.job_id: each for each in map(from_record, accounting.records)}
     assert (why_not(facts["123"]), facts["126"].end_secs) == (None, None)
 
 

@@ -17,6 +17,7 @@ from jobfeatures.batch.slurm.cluster import parse_node
 from jobfeatures.batch.slurm.jsoncluster import parse_json_node
 from jobfeatures.batch.slurm.jsonvalues import JsonRecord
 from jobfeatures.batch.slurm.record import parse_scontrol_job
+from jobfeatures.errors import Rejected
 from jobfeatures.formats.slurmjson import read_records, recognise
 from jobfeatures.model import JobState
 
@@ -63,6 +64,22 @@ def test_accounting_as_json_of_slurm_21():
     assert (first.nodes, first.partition) == (("cdr1",), "partition1")
     assert (second.job_id, second.end_secs) == ("20", 1680215981)
     assert [each.name for each in records(f"{CLOCKWORK}/sacct_2")] == ["new_name", "submitit"]
+
+
+def test_no_job_of_slurm_web_is_rejected():
+    """What slurmrestd of Slurm 24.11 and 25.05 answers, v0.0.41 to v0.0.43."""
+    folder = Path(FOLDER) / "batch/slurm-web/slurmrestd"
+    paths = sorted(folder.glob("*/*/slurm*job*.json"))
+    if not paths:
+        pytest.skip(f"{folder} is not there")
+    read = 0
+    for path in paths:
+        text = path.read_text()
+        if recognise(text[:4096]):
+            found = list(read_records([text], source=path.name))
+            assert not any(isinstance(each, Rejected) for each in found), (path, found)
+            read += len(found)
+    assert read > 300
 
 
 def test_queues_as_json_with_plain_numbers_and_with_numbers_in_objects():

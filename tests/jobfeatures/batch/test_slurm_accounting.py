@@ -8,14 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.slurm.accounting import (
-    ACCOUNTING_FIELDS,
-    parse_accounting,
-    parse_accounting_record,
-    parse_requested_memory,
-)
+from jobfeatures.batch.slurm.accounting import ACCOUNTING_FIELDS, parse_accounting
 from jobfeatures.errors import ParseError
-from jobfeatures.model import UNLIMITED, JobKey
+from jobfeatures.model import UNLIMITED, JobKey, JobState
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm"
 SEPARATOR = "\x1fzCaptured\x1f"  # with which the captured answers were asked for
@@ -30,7 +25,7 @@ def captured() -> str:
 def records():
     answer = parse_accounting(captured(), SEPARATOR, taken_at_secs=5.0)
     assert answer.rejected == ()
-    return {(each.key.job_id, each.step): each for each in answer.records}
+    return {(each.job_id, each.step or ""): each for each in answer.records}
 
 
 def values(**changes: str) -> dict[str, str]:
@@ -39,21 +34,29 @@ def values(**changes: str) -> dict[str, str]:
     return {**dict.fromkeys(ACCOUNTING_FIELDS, ""), **plain, **changes}
 
 
+def parsed(**changes: str):
+    """Return the record of one row."""
+    row = values(**changes)
+    text = SEPARATOR.join(row[each] for each in ACCOUNTING_FIELDS) + "\n"
+    [record] = parse_accounting(text, SEPARATOR, taken_at_secs=0).records
+    return record
+
+
 def test_jobs_and_their_steps_are_records_of_their_own():
     found = records()
     assert {step for job_id, step in found if job_id == "9"} == {"", "batch", "extern", "0", "1"}
-    assert found["9", "0"].state == "COMPLETED"
-    assert found["9", ""].state == "RUNNING"
+    assert found["9", "0"].state is JobState.COMPLETED
+    assert found["9", ""].state is JobState.RUNNING
 
 
 def test_a_job_is_read_field_by_field():
     job = records()["9", ""]
     assert (job.user, job.account, job.partition, job.name) == ("alice", "physics", "batch", "plain")
     assert (job.requested_cpus, job.requested_nodes) == (2, 1)
-    assert job.requested_memory_per_node_bytes == 200 * MIB
-    assert job.allocated_resources == "billing=2,cpu=2,mem=200M,node=1"
+    assert job.requested_memory_bytes == 200 * MIB
+    assert dict(job.more)["allocated_resources"] == "billing=2,cpu=2,mem=200M,node=1"
     assert (job.wall_limit_secs, job.suspended_secs, job.nodes) == (300, 0, ("lab1",))
-    assert (job.exit_code, job.end_secs) == (None, None)
+    assert (job.exit_status, job.end_secs) == (None, None)
 
 
 def test_a_name_that_imitates_records_stays_a_name():
@@ -64,52 +67,57 @@ def test_a_name_that_imitates_records_stays_a_name():
 
 def test_an_ended_job_has_its_exit_code():
     job = records()["11", ""]
-    assert (job.state, job.exit_code, job.end_secs) == ("FAILED", 3, 1795266084)
+    assert (job.state, job.exit_status, job.end_secs) == (JobState.FAILED, 3, 1795266084)
 
 
 def test_arrays_and_heterogeneous_jobs_are_told_by_the_job_id():
     found = records()
     task, rest, part = found["18", ""], found["12", ""], found["14", ""]
-    assert (task.array_job_id, task.array_task_id) == ("12", 1)
-    assert (rest.array_job_id, rest.array_task_id) == ("12", None)
+    assert (task.array_job_id, task.array_task_id) == ("12", "1")
+    assert (rest.array_job_id, rest.array_task_id) == ("12", "2-5,9%2")
     assert (part.het_job_id, part.het_offset) == ("13", 1)
-    assert found["18", "batch"].array_task_id == 1
+    assert found["18", "batch"].array_task_id == "1"
 
 
 @pytest.mark.parametrize(
     ("text", "state"),
-    [("CANCELLED by 6001", "CANCELLED"), ("NODE_FAIL", "NODE_FAIL"), ("TIMEOUT", "TIMEOUT")],
+    [
+        ("CANCELLED by 6001", (JobState.CANCELLED, None)),
+        ("NODE_FAIL", (JobState.NODE_FAIL, None)),
+        ("DEADLINE", (JobState.TIMEOUT, "DEADLINE")),
+    ],
 )
-def test_words_behind_the_state_are_left_out(text, state):
-    assert parse_accounting_record(values(State=text)).state == state
+def test_words_behind_the_state_are_left_out_and_words_of_its_own_kept(text, state):
+    record = parsed(State=text)
+    assert (record.state, record.state_word) == state
 
 
 @pytest.mark.parametrize(
     ("text", "cpus", "nodes", "mebibytes"),
     [
-        ("4Gn", 2, 2, 4096),
-        ("2000Mc", 4, 2, 4000),
-        ("2000Mc", 4, None, None),
-        ("0", 1, 1, None),
-        ("400M", 4, 2, 200),
-        ("400M", 4, None, None),
-        ("1.5G", 1, 1, 1536),
-        ("16?", 1, 1, None),  # seen in 22.05: 2**64
-        (None, 1, 1, None),
+        ("4Gn", "2", "2", 8192),
+        ("2000Mc", "4", "2", 8000),
+        ("2000Mc", "", "2", None),
+        ("0", "1", "1", None),
+        ("400M", "4", "2", 400),
+        ("1.5G", "1", "1", 1536),
+        ("16?", "1", "1", None),  # seen in 22.05: 2**64
+        ("", "1", "1", None),
     ],
 )
-def test_requested_memory_is_per_node(text, cpus, nodes, mebibytes):
+def test_requested_memory_is_that_of_the_job(text, cpus, nodes, mebibytes):
     expected = None if mebibytes is None else mebibytes * MIB
-    assert parse_requested_memory(text, cpus, nodes) == expected
+    assert parsed(ReqMem=text, ReqCPUS=cpus, ReqNodes=nodes).requested_memory_bytes == expected
 
 
 def test_a_step_of_a_step_keeps_its_name():
-    assert parse_accounting_record(values(JobIDRaw="7.0+1", JobID="7.0+1")).step == "0+1"
+    assert parsed(JobIDRaw="7.0+1", JobID="7.0+1").step == "0+1"
 
 
-def test_durations_with_fractions_and_days_are_whole_seconds():
-    record = parse_accounting_record(values(UserCPU="1-02:03:04", SystemCPU="01:02.987", MinCPU="00:00:00"))
-    assert (record.user_cpu_secs, record.system_cpu_secs, record.min_cpu_secs) == (93_784, 62, 0)
+def test_durations_have_fractions_and_days():
+    record = parsed(UserCPU="1-02:03:04", SystemCPU="01:02.987", MinCPU="00:00:00")
+    assert (record.user_cpu_secs, record.system_cpu_secs) == (93_784, 62.987)
+    assert dict(record.more)["min_cpu_secs"] == 0
 
 
 @pytest.mark.parametrize(
@@ -143,4 +151,4 @@ def test_no_text_brings_the_reader_down(text, place):
             answer = parse_accounting(damaged, SEPARATOR, taken_at_secs=0)
         except ParseError:
             continue
-        assert all(each.key.job_id.isdigit() for each in answer.records)
+        assert all(each.job_id.isdigit() for each in answer.records)

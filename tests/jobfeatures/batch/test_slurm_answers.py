@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.batch.slurm import Answers, ask_about_job, ask_in_prolog, parse_answers, poll_answers
@@ -191,7 +191,6 @@ def test_more_answers_than_questions_are_not_trusted() -> None:
     st.lists(st.sampled_from([INVALID.strip(), "x", ""]), max_size=3),
     st.text(max_size=50),
 )
-@settings(max_examples=300)
 def test_any_output_gives_answers(lines: list[str], stderr: list[str], text: str) -> None:
     answers = parse("\n".join([*lines, text]), "\n".join(stderr), "1", "2", "3")
     found = [*answers.jobs, *answers.gone, *answers.rejected, *answers.ask_alone]

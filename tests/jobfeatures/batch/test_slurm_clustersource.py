@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.batch.slurm import make_cluster_source
-from jobfeatures.batch.slurm.clustersource import SlurmCluster, make_separator
+from jobfeatures.batch.slurm.clustersource import SlurmCluster
+from jobfeatures.batch.slurm.refused import make_separator
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
 

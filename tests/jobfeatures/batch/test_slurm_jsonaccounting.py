@@ -12,7 +12,7 @@ from jobfeatures.batch.slurm.jsonaccounting import parse_json_accounting, versio
 from jobfeatures.batch.slurm.jsoncluster import parse_json_cluster, parse_json_node, parse_json_notice
 from jobfeatures.batch.slurm.jsonvalues import JsonRecord, parse_document
 from jobfeatures.errors import ParseError
-from jobfeatures.model import UNLIMITED, NodeNotice
+from jobfeatures.model import UNLIMITED, JobState, NodeNotice
 from tests.jobfeatures.batch.slurmshapes import (
     NEWER,
     newer_db_job,
@@ -41,19 +41,19 @@ def newer(version: str) -> JsonRecord:
 
 
 def job(records, job_id: str, step: str = ""):
-    return [each for each in records if each.key.job_id == job_id and each.step == step][-1]
+    return [each for each in records if each.job_id == job_id and (each.step or "") == step][-1]
 
 
 def test_jobs_hold_their_steps():
     records = records_of(document("accounting-v0.0.38"))
-    assert [each.step for each in records if each.key.job_id == "12"] == ["", "batch", "extern", "0", "1"]
+    assert [each.step for each in records if each.job_id == "12"] == [None, "batch", "extern", "0", "1"]
     whole, step = job(records, "12"), job(records, "12", "0")
     assert (whole.name, whole.user, whole.account, whole.nodes) == ("steps", "alice", "physics", ("labE2",))
-    assert whole.requested_memory_per_node_bytes == 200 * 2**20
-    assert whole.requested_resources == "cpu=2,mem=200M,node=1,billing=2"
-    assert whole.user_cpu_secs + whole.system_cpu_secs == 5  # of its steps
-    assert step.max_resident_bytes == 33504 * 1024
-    assert step.average_cpu_secs == 2
+    assert whole.requested_memory_bytes == 200 * 2**20
+    assert dict(whole.more)["requested_resources"] == "cpu=2,mem=200M,node=1,billing=2"
+    assert int(whole.user_cpu_secs + whole.system_cpu_secs) == 5  # of its steps
+    assert dict(step.more)["max_resident_bytes"] == 33504 * 1024
+    assert dict(step.more)["average_cpu_secs"] == 2
     assert (step.account, step.requested_cpus) == ("physics", 2)
 
 
@@ -65,20 +65,20 @@ def test_a_limit_that_was_not_recorded_is_not_known():
 
 def test_a_requeued_job_is_there_twice():
     states = [
-        each.state
+        (each.state, each.state_word)
         for each in records_of(document("accounting-v0.0.38"))
-        if each.key.job_id == "14" and not each.step
+        if each.job_id == "14" and not each.step
     ]
-    assert states == ["REQUEUED", "COMPLETED"]
+    assert states == [(JobState.PREEMPTED, "REQUEUED"), (JobState.COMPLETED, None)]
 
 
 def test_old_versions_are_not_believed_where_they_are_wrong():
     old, oldest = records_of(document("accounting-v0.0.38")), records_of(document("accounting-v0.0.37"))
-    assert job(old, "8").exit_code is None  # it was 3, and 0 is told
-    assert job(old, "7").exit_code == 0
+    assert job(old, "8").exit_status is None  # it was 3, and 0 is told
+    assert job(old, "7").exit_status == 0
     assert job(oldest, "8").start_secs == job(old, "8").start_secs  # told is the time when it was eligible
     assert job(old, "3").wall_limit_secs is None  # null stands for two things
-    assert job(oldest, "2").end_secs is None or job(oldest, "2").state != "RUNNING"
+    assert job(oldest, "2").end_secs is None or job(oldest, "2").state is not JobState.RUNNING
 
 
 @pytest.mark.parametrize("version", NEWER)
@@ -88,10 +88,10 @@ def test_later_versions_tell_the_same_and_more(version):
     assert [(each.key, each.step, each.state) for each in found] == [
         (each.key, each.step, each.state) for each in old
     ]
-    assert [each.max_resident_bytes for each in found] == [each.max_resident_bytes for each in old]
+    assert [each.used_memory_bytes for each in found] == [each.used_memory_bytes for each in old]
     assert [each.end_secs for each in found] == [each.end_secs for each in old]
     assert job(found, "3").wall_limit_secs is UNLIMITED
-    assert job(found, "9").array_task_id == 1
+    assert job(found, "9").array_task_id == "1"
 
 
 def test_a_bad_job_and_a_bad_step_cost_themselves_only():
@@ -101,6 +101,21 @@ def test_a_bad_job_and_a_bad_step_cost_themselves_only():
     answer = parse_json_accounting(JsonRecord(values), source="sacct", taken_at_secs=1.0)
     assert len(answer.rejected) == 2
     assert len(answer.records) == len(records_of(document("accounting-v0.0.38"))) - 3 - 1
+
+
+@pytest.mark.parametrize("count", [-2, -7, "many", None])
+def test_energy_that_is_no_number_costs_itself_only(count):
+    """Constructed from what Slurm 24.05 and later tell of a job without energy: a count of -2."""
+    values = document("accounting-v0.0.38").values
+    values["jobs"][0]["tres"]["allocated"].append({"type": "energy", "name": "", "id": 3, "count": count})
+    assert records_of(JsonRecord(values)) == records_of(document("accounting-v0.0.38"))
+
+
+def test_cpus_that_are_no_number_cost_the_job():
+    values = document("accounting-v0.0.38").values
+    for each in values["jobs"][0]["tres"]["allocated"]:
+        each["count"] = -7
+    assert len(parse_json_accounting(JsonRecord(values), source="sacct", taken_at_secs=1.0).rejected) == 1
 
 
 def test_an_answer_without_jobs_is_none():
@@ -141,9 +156,9 @@ def test_maintenance_of_a_node_is_announced(version):
             source="rest",
         )
 
-    assert notice("labE1").notice == NodeNotice(False, (1795271348,))
-    assert notice("labE2").notice == NodeNotice(False, ())
-    assert notice("labE1", 1795274948).notice == NodeNotice(False, ())  # over
+    assert notice("labE1").notice == NodeNotice(False, (1795271348,), 4)
+    assert notice("labE2").notice == NodeNotice(False, (), 4)
+    assert notice("labE1", 1795274948).notice == NodeNotice(False, (), 4)  # over
     assert notice("other").notice is None
     assert notice("other").rejected
 

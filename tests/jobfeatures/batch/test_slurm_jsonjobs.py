@@ -172,6 +172,7 @@ def test_a_pending_array_stands_for_its_tasks(tasks, count):
         (4294967294, None),
         (4294967295, UNLIMITED),
         (18446744073709551614, None),
+        (-2, None),
         ({"set": True, "infinite": False, "number": 10}, 10),
         ({"set": False, "infinite": False, "number": 10}, None),
         ({"set": False, "infinite": True, "number": 0}, UNLIMITED),

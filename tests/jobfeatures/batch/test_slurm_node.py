@@ -40,6 +40,34 @@ def test_a_state_says_whether_the_node_drains(state, draining):
     assert parse_node_state([NODE.format(state)], "lab1") is draining
 
 
+@pytest.mark.parametrize(
+    ("line", "cpus"),
+    [
+        (NODE.format("IDLE"), 2),
+        (NODE.format("IDLE").replace("CPUEfctv=2 CPUTot=2", "CPUEfctv=6 CPUTot=8"), 6),
+        (NODE.format("IDLE").replace("CPUEfctv=2 CPUTot=2", "CPUTot=8"), 8),  # as before 21.08
+        (NODE.format("IDLE").replace(" CPUEfctv=2 CPUTot=2", ""), None),
+        (NODE.format("IDLE") + " Reason=a CPUEfctv=99 b", 2),
+        (NODE.format("IDLE").replace("OS=", "OS=x CPUEfctv=99 "), None),  # twice: which of them?
+    ],
+)
+def test_the_cpus_that_slurm_gives_out_are_told(line, cpus):
+    answer = parse_node_answer([line], [], node_name="lab1", now_secs=0)
+    assert answer.notice == NodeNotice(False, (), cpus)
+
+
+def test_a_node_name_that_slurm_does_not_know_is_told_as_long_as_it_is_so(tmp_path, clock):
+    controller = make_controller(tmp_path, "Node n1 not found")
+    source = SlurmSource(clock, node_name="n1", scontrol=controller, node_refresh_secs=1)
+    for _ in range(2):
+        assert source.poll_jobs(()).node_problem == (
+            "scontrol show node: Slurm knows no node of this name: 'Node n1 not found'"
+        )
+        clock.advance(1)
+    (tmp_path / "node").write_text("NodeName=n1 State=IDLE x\n")
+    assert source.poll_jobs(()).node_problem == ""
+
+
 def test_a_reason_or_a_comment_cannot_imitate_the_state():
     line = NODE.format("IDLE+DRAIN") + " Reason=kernel State=IDLE [root@1795253591] Comment=a State=x"
     assert parse_node_state([line, "       NodeName=lab1 State=IDLE update"], "lab1") is True
@@ -57,7 +85,7 @@ def test_a_record_that_is_not_the_nodes_is_refused(lines):
 
 def test_a_maintenance_reservation_is_read_whatever_its_name():
     line = RESERVATION.format("we ird", 1795257191, 1795260791, "lab[1-2]", "MAINT,SPEC_NODES")
-    assert parse_maintenance(line) == Maintenance(1795257191, 1795260791, "lab[1-2]")
+    assert parse_maintenance(line) == Maintenance(1795257191, 1795260791, frozenset({"lab1", "lab2"}))
     assert parse_maintenance(RESERVATION.format("x", 1, 2, "lab1", "SPEC_NODES")) is None
 
 
@@ -82,7 +110,7 @@ def test_only_maintenance_of_this_node_that_is_not_over_announces_a_shutdown():
         "No reservations in the system",
     ]
     answer = parse_node_answer([NODE.format("MIXED")], lines, node_name="lab1", now_secs=100)
-    assert answer.notice == NodeNotice(False, (50, 300, 500))
+    assert answer.notice == NodeNotice(False, (50, 300, 500), 2)
     assert len(answer.rejected) == 1
     assert "bad Flags=" in str(answer.rejected[0])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.batch.slurm import job_from_prolog
@@ -182,7 +182,6 @@ def test_a_malformed_list_of_cards_stays_unknown_and_is_told() -> None:
         st.text(max_size=20) | st.from_regex(r"[0-9(x),n\[\]-]{0,12}", fullmatch=True),
     )
 )
-@settings(max_examples=300)
 def test_any_environment_gives_a_job_or_a_parse_error(environ: dict[str, str]) -> None:
     try:
         job = job_from_prolog(environ, node_name=None)

@@ -6,7 +6,7 @@ from datetime import timedelta, timezone
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.batch.slurm import parse_scontrol_job
@@ -81,6 +81,7 @@ def test_a_job_on_two_nodes_has_a_share_on_each() -> None:
         partition="long",
         submit_secs=1795250632,
         start_secs=1795250633,
+        limit_end_secs=1795250633 + 10800,
         nodes=("lab1", "lab2"),
         total_cpus=3,
         allocated_cpus=2,
@@ -122,6 +123,7 @@ def test_a_newer_record_with_node_ranges_and_gpus() -> None:
         partition="gpu",
         submit_secs=1795240000,
         start_secs=1795246429,
+        limit_end_secs=1795246429 + 86400,
         nodes=("gpu01", "gpu02", "gpu03"),
         total_cpus=72,
         allocated_cpus=32,
@@ -355,7 +357,6 @@ FIELDS = ["UserId", "NumCPUs", "JobState", "StartTime", "TimeLimit", "NodeList",
     st.dictionaries(st.sampled_from(FIELDS), st.text(max_size=20) | st.from_regex(r"[0-9,:()a-zKMG=\[\]-]*")),
     st.none() | st.sampled_from(["n1", "n2"]),
 )
-@settings(max_examples=300)
 def test_any_values_give_a_job_or_a_parse_error(changes: dict[str, str], node: str | None) -> None:
     try:
         job = parse_scontrol_job(record(**changes), node_name=node, tz=UTC)
@@ -381,3 +382,25 @@ def test_no_name_changes_another_field(name: str) -> None:
         return
     assert job.name == name
     assert (job.uid, job.limits, job.total_cpus) == (honest.uid, honest.limits, honest.total_cpus)
+
+
+# Captured of Slurm 22.05.8: a job of ten minutes, suspended after 3 s and resumed 5 s later.
+SUSPENDED = (
+    "JobId=1 JobName=wrap UserId=root(0) JobState=SUSPENDED Restarts=0 TimeLimit=00:10:00 "
+    "StartTime=1795349507 EndTime=1795350107 Deadline=N/A SuspendTime=1795349510 SecsPreSuspend=3 "
+    "Partition=batch NodeList=evi1 NumCPUs=1 Features=(null)"
+)
+RESUMED = (
+    SUSPENDED.replace("=SUSPENDED", "=RUNNING")
+    .replace("EndTime=1795350107", "EndTime=1795350112")
+    .replace("SuspendTime=1795349510", "SuspendTime=1795349515")
+)
+
+
+def test_the_rest_of_a_suspended_and_resumed_job_is_slurm_s() -> None:
+    """``squeue -o %L`` said 9:57 at 1795349515, while it was suspended, and 9:55 at 1795349517, resumed."""
+    suspended = parse_scontrol_job(SUSPENDED, node_name="evi1", tz=UTC)
+    assert suspended.end_limit_at(1795349515) == 1795349515 + 597
+    resumed = parse_scontrol_job(RESUMED, node_name="evi1", tz=UTC)
+    assert resumed.end_limit_at(1795349517) == 1795349517 + 595
+    assert (resumed.wall_limit_from_start_secs, resumed.limits.wall_secs) == (605, 600)

@@ -88,8 +88,8 @@ class Rest(threading.Thread):
 
 
 @pytest.fixture
-def rest(tmp_path):
-    server = Rest(str(tmp_path / "rest.sock"))
+def rest(sockets):
+    server = Rest(str(sockets / "rest.sock"))
     server.offer("v0.0.38")
     yield server
     server.server.shutdown()
@@ -97,8 +97,8 @@ def rest(tmp_path):
 
 
 @pytest.fixture
-def config(tmp_path, rest):
-    return Config(slurm_ask="rest", slurm_rest_url=f"unix:{tmp_path}/rest.sock", slurm_timeout_secs=5.0)
+def config(sockets, rest):
+    return Config(slurm_ask="rest", slurm_rest_url=f"unix:{sockets}/rest.sock", slurm_timeout_secs=5.0)
 
 
 def keys(*ids: str) -> set[JobKey]:
@@ -115,7 +115,7 @@ def test_a_node_asks_job_by_job_and_never_for_the_queue(config, rest, clock):
     }
     assert table.jobs[JobKey("slurm", "1")].allocated_cpus == 2
     assert table.complete
-    assert table.node == NodeNotice(False, (1795271348,))
+    assert table.node == NodeNotice(False, (1795271348,), 4)
     assert not any(path.endswith("/jobs") for path in rest.asked)
     assert is_here(config)
 
@@ -252,34 +252,34 @@ def test_any_token_names_a_user_or_none(text):
     assert name is None or name.isascii()
 
 
-def test_an_answer_that_is_too_large_is_given_up(rest, tmp_path):
+def test_an_answer_that_is_too_large_is_given_up(rest, sockets):
     rest.answers["/large"] = (200, b"x" * 100_000)
-    client = RestClient(f"unix:{tmp_path}/rest.sock", max_bytes=50_000)
+    client = RestClient(f"unix:{sockets}/rest.sock", max_bytes=50_000)
     with pytest.raises(SourceError, match="more than 50000 bytes"):
         client.get("/large", timeout_secs=5.0)
 
 
-def test_an_answer_that_is_cut_off_is_none(tmp_path):
+def test_an_answer_that_is_cut_off_is_none(sockets):
     class Handler(socketserver.BaseRequestHandler):
         def handle(self):
             self.request.recv(4096)
             self.request.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
 
-    with socketserver.UnixStreamServer(str(tmp_path / "half.sock"), Handler) as server:
+    with socketserver.UnixStreamServer(str(sockets / "half.sock"), Handler) as server:
         threading.Thread(target=server.handle_request, daemon=True).start()
         with pytest.raises(SourceError):
-            RestClient(f"unix:{tmp_path}/half.sock").get("/", timeout_secs=5.0)
+            RestClient(f"unix:{sockets}/half.sock").get("/", timeout_secs=5.0)
 
 
-def test_a_server_that_never_answers_is_given_up(tmp_path):
-    path = str(tmp_path / "mute.sock")
+def test_a_server_that_never_answers_is_given_up(sockets):
+    path = str(sockets / "mute.sock")
     mute = socketserver.UnixStreamServer(path, socketserver.BaseRequestHandler)  # accepts nobody
     with mute, pytest.raises(SourceError, match=r"no answer after 0\.1 s"):
         RestClient(f"unix:{path}").get("/", timeout_secs=0.1)
 
 
-def test_a_server_that_is_not_there_is_told(config, clock, tmp_path):
-    (tmp_path / "rest.sock").unlink()
+def test_a_server_that_is_not_there_is_told(config, clock, sockets):
+    (sockets / "rest.sock").unlink()
     with pytest.raises(SourceError, match="No such file"):
         make_source(config, clock, None).poll_jobs(keys("1"))
 

@@ -15,7 +15,7 @@ from jobfeatures.batch.questions import KnownJob, compute_questions
 from jobfeatures.batch.slurm import SlurmSource, make_source
 from jobfeatures.batch.slurm.source import MAX_QUESTIONS
 from jobfeatures.config import Config
-from jobfeatures.errors import SourceError
+from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.model import Job, JobKey, JobState
 
 
@@ -44,8 +44,12 @@ class Controller:
             echo start >>starts
             [ -e complaint ] && cat complaint >&2
             while read -r _ what name; do
+              if [ -z "$what" ]; then verbose=y; continue; fi
               if [ "$what" = hostnames ]; then echo "$name"; continue; fi
-              if [ "$what" = node ]; then echo "$name" >>nodes; cat node; continue; fi
+              if [ "$what" = node ]; then
+                echo "$name" >>nodes
+                [ -e clock ] && echo "last_update_time=$(cat clock), records=1"
+                cat node; continue; fi
               if [ "$what" = reservation ]; then cat reservations; continue; fi
               echo "$name" >>asked
               if [ -e down ]; then echo "Unable to contact slurm controller" >&2
@@ -225,7 +229,8 @@ def test_a_rejected_job_stays_as_one_of_which_nothing_is_known(
     assert table.jobs[JobKey("slurm", "1")] == Job(key=JobKey("slurm", "1"))
     assert table.jobs[JobKey("slurm", "2")].uid == 6002
     assert table.complete
-    assert [each.field for each in table.rejected] == ["UserId"]
+    assert [each.field for each in table.rejected] == ["UserId", ""]
+    assert "squeue" in str(table.rejected[1])  # which is asked then, and is not there
 
 
 def test_a_job_renamed_to_something_hostile_keeps_what_was_known(
@@ -237,7 +242,7 @@ def test_a_job_renamed_to_something_hostile_keeps_what_was_known(
     clock.secs += 300
     table = source.poll_jobs(keys("1"))
     assert table.jobs[JobKey("slurm", "1")].uid == 6002
-    assert len(table.rejected) == 1
+    assert table.rejected[0].field == "UserId"
 
 
 def test_complaints_forbid_conclusions_and_are_told_once(
@@ -270,9 +275,12 @@ def test_settings_reach_the_source(controller: Controller, clock: HandClock) -> 
     source = make_source(config, clock, "n1")
     controller.put("1")
     source.poll_jobs(keys("1"))
-    clock.secs += 10
+    clock.secs += 7
     source.poll_jobs(keys("1"))
-    assert controller.asked() == ["1", "1"]
+    assert controller.asked() == ["1"]
+    clock.secs += 6  # each daemon has a pace of its own, a quarter more or less
+    source.poll_jobs(keys("1"))
+    assert controller.asked() == ["1"]
 
 
 def test_too_many_questions_are_asked_in_turns(source: SlurmSource, controller: Controller) -> None:
@@ -283,6 +291,7 @@ def test_too_many_questions_are_asked_in_turns(source: SlurmSource, controller: 
     assert (len(controller.asked()), second.complete) == (10, True)
 
 
+@pytest.mark.program
 def test_nothing_heavy_is_imported_for_a_prolog() -> None:
     code = (
         "import sys, jobfeatures.batch.slurm; "
@@ -299,3 +308,70 @@ def test_a_claimed_job_that_does_not_live_here_is_asked_about_at_every_poll() ->
     assert compute_questions({"1": answer}, set(), {"1"}, 1, 300) == ("1",)
     assert compute_questions({"1": answer}, {"1"}, {"1"}, 1, 300) == ()
     assert compute_questions({}, set(), {"1"}, 1, 300) == ("1",)
+
+
+def test_each_job_has_the_time_at_which_it_was_told(
+    source: SlurmSource, controller: Controller, clock: HandClock
+) -> None:
+    """A poll that asks about another job, or one whose record is refused, makes no older answer newer."""
+    controller.put("1")
+    controller.put("2")
+    first = clock.now_secs()
+    source.poll_jobs(keys("1", "2"))
+    clock.secs += 60
+    controller.put("3")
+    table = source.poll_jobs(keys("1", "2", "3"))
+    told = {key.job_id: secs for key, secs in table.told_secs.items()}
+    assert told == {"1": first, "2": first, "3": first + 60}
+    clock.secs += 300
+    controller.put("1", name="x JobState=FAILED NumCPUs=7")
+    table = source.poll_jobs(keys("1", "2", "3"))
+    told = {key.job_id: secs for key, secs in table.told_secs.items()}
+    assert told == {"1": first, "2": first + 360, "3": first + 360}
+
+
+def test_a_forgotten_job_is_gone_since_it_was_told_so(
+    source: SlurmSource, controller: Controller, clock: HandClock
+) -> None:
+    table = source.poll_jobs(keys("7"))
+    told_at = clock.now_secs()
+    assert table.gone == {JobKey("slurm", "7"): told_at}
+    clock.secs += 60
+    assert source.poll_jobs(keys("7")).gone == {JobKey("slurm", "7"): told_at}, "it was not asked again"
+
+
+def test_a_job_that_nobody_asked_about_is_not_gone(source: SlurmSource, controller: Controller) -> None:
+    """Its directory may have been made after the questions were put together."""
+    table = source.poll_jobs(keys())
+    assert table.complete
+    assert table.gone == {}
+
+
+def test_the_controller_s_clock_is_compared_with_ours(controller: Controller, clock: HandClock) -> None:
+    source = SlurmSource(clock, node_name="n1", scontrol=str(controller.program), node_refresh_secs=300)
+    (controller.path / "clock").write_text(str(int(clock.now_secs()) + 300))
+    table = source.poll_jobs(keys())
+    assert table.node is not None
+    assert table.clock_ahead_secs == pytest.approx(300, abs=1)
+
+
+def test_a_controller_that_does_not_tell_the_time_is_no_clock_that_is_right(
+    controller: Controller, clock: HandClock
+) -> None:
+    source = SlurmSource(clock, node_name="n1", scontrol=str(controller.program), node_refresh_secs=300)
+    assert source.poll_jobs(keys()).clock_ahead_secs is None
+
+
+def test_daemons_that_start_at_once_ask_again_at_different_times(clock):
+    config = Config(slurm_refresh_secs=3600.0)
+    periods = [make_source(config, clock, "n1")._refresh_secs for _ in range(200)]
+    assert 2700 <= min(periods) < 2900
+    assert 4300 < max(periods) <= 4500
+
+
+def test_a_node_that_asks_the_controller_role_needs_its_address_and_a_safe_way_to_it(clock):
+    for url, reason in ((None, "is not set"), ("http://ctl:9821", "must be https")):
+        with pytest.raises(ConfigurationError, match=rf"controller\.url: {reason}"):
+            make_source(Config(slurm_ask="controller", controller_url=url), clock, "n1")
+    source = make_source(Config(slurm_ask="controller", controller_url="https://ctl:9821"), clock, "n1")
+    assert source.name == "slurm"

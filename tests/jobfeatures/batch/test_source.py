@@ -24,7 +24,7 @@ class StandIn(PolledSource):
 
 
 def keep(source, clock, **settings):
-    return SourceKeeper(source, interval_secs=60, min_interval_secs=60, **settings)
+    return SourceKeeper(source, interval_secs=60, min_interval_secs=60, clock=clock, **settings)
 
 
 def test_a_failure_keeps_the_last_good_table_and_its_age_grows(clock, make_job, make_table):
@@ -39,6 +39,21 @@ def test_a_failure_keeps_the_last_good_table_and_its_age_grows(clock, make_job, 
     assert keeper.status.age_secs(clock.now) == 30
     keeper.poll_once()
     assert keeper.status.last_error == ""
+    assert keeper.status.failing_since_secs is None
+
+
+def test_a_source_fails_since_its_first_failure_after_the_last_answer(clock, make_table):
+    failure = SourceError("no answer")
+    keeper = keep(StandIn(make_table(), failure, SourceError("another"), make_table()), clock)
+    keeper.poll_once()
+    clock.advance(60)
+    keeper.poll_once()
+    since = clock.now
+    clock.advance(60)
+    keeper.poll_once()
+    assert (keeper.status.last_error, keeper.status.failing_since_secs) == ("another", since)
+    keeper.poll_once()
+    assert keeper.status.failing_since_secs is None
 
 
 def test_an_unexpected_fault_is_a_failure_too(clock):

@@ -23,13 +23,13 @@ def test_files_are_read_with_their_times(tmp_path):
     assert not is_cut
 
 
-def test_a_fifo_a_socket_and_a_directory_are_named_and_not_opened(tmp_path):
-    os.mkfifo(tmp_path / "fifo")
-    (tmp_path / "folder").mkdir()
+def test_a_fifo_a_socket_and_a_directory_are_named_and_not_opened(sockets):
+    os.mkfifo(sockets / "fifo")
+    (sockets / "folder").mkdir()
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "socket"))
-        assert set(trouble(tmp_path).values()) == {Trouble.NOT_A_FILE}
-    assert len(trouble(tmp_path)) == 3
+        listener.bind(str(sockets / "socket"))
+        assert set(trouble(sockets).values()) == {Trouble.NOT_A_FILE}
+    assert len(trouble(sockets)) == 3
 
 
 def test_a_link_to_a_device_is_not_opened(tmp_path):

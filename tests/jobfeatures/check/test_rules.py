@@ -6,9 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.check.listing import KINDS, Answer, Case, Entry, Kind, Listing, Severity, Trouble, guess_kind
+from jobfeatures.check.listing import (
+    KINDS,
+    Answer,
+    Case,
+    Entry,
+    Kind,
+    Listing,
+    Rights,
+    Severity,
+    Trouble,
+    guess_kind,
+)
 from jobfeatures.check.rules import RULES, judge
-from jobfeatures.features.keys import KEYS, Area
+from jobfeatures.features.job import job_features
+from jobfeatures.features.keys import KEYS, Area, Profile
+from jobfeatures.features.machine import Machine, machine_features
+from jobfeatures.model import Job, JobKey, Limits
 from jobfeatures.status.jobstatus import STATUS_KEYS
 
 NOW = 1_800_000_000.0
@@ -74,6 +88,12 @@ def served(kind, missing=None, **changes):
 
 
 M, J, S = Kind
+
+
+def mode(bits, uid=0):
+    return Entry(content=b"7\n", rights=Rights("job_id", 0o100000 | bits, uid))
+
+
 BROKEN = {
     "trailing_slash": lambda: breaches(M, location="/somewhere/"),
     "too_many_names": lambda: breaches(M, is_cut=True),
@@ -83,9 +103,11 @@ BROKEN = {
     "not_a_file": lambda: breaches(J, {"job_id": Entry(trouble=Trouble.NOT_A_FILE, detail="is a FIFO")}),
     "too_large": lambda: breaches(J, {"job_id": Entry(trouble=Trouble.TOO_LARGE, detail="has 5000 bytes")}),
     "unreadable": lambda: breaches(S, {"used_CPU": Entry(trouble=Trouble.UNREADABLE, detail="denied")}),
+    "closed_to_job": lambda: breaches(J, {"job_id": mode(0o600)}),
+    "open_to_all": lambda: breaches(J, rights=(Rights("/x", 0o40777, 0),)),
     "link": lambda: breaches(J, {"job_id": Entry(trouble=Trouble.FOREIGN_LINK, is_link=True)}),
     "illegal_name": lambda: breaches(M, {".hs06.tmp": "1"}),
-    "name_of_2014": lambda: breaches(J),
+    "name_of_2014": lambda: breaches(J, told_profile=Profile.OF_2016),
     "misplaced_key": lambda: breaches(M, {"job_id": "1"}),
     "unknown_key": lambda: breaches(S, {"Mine": "1"}),
     "empty": lambda: breaches(J, {"max_rss_bytes": b""}),
@@ -96,15 +118,21 @@ BROKEN = {
     "not_an_integer": lambda: breaches(J, {"wall_limit_secs": "86400.0"}),
     "not_a_decimal": lambda: breaches(M, {"hs06": "1.7e2"}),
     "bad_job_id": lambda: breaches(J, {"job_id": "7 of 9"}),
+    "bad_command": lambda: breaches(M, {"shutdown_command": "sbin/off"}),
     "stand_in": lambda: breaches(J, {"wall_limit_secs": "0"}),
     "not_an_epoch": lambda: breaches(J, {"jobstart_secs": "3600"}),
     "not_a_duration": lambda: breaches(J, {"wall_limit_secs": "1800003600"}),
     "small_size": lambda: breaches(J, {"max_rss_bytes": "4000"}),
+    "large_size": lambda: breaches(J, {"max_rss_bytes": str(2**63)}),
     "many_processors": lambda: breaches(M, {"total_cpu": "100000"}),
     "allocated_exceeds_total": lambda: breaches(J, {"allocated_cpu": "17"}),
     "hs06_share": lambda: breaches(J, {"hs06_job": "171.04"}),
     "cpu_limit_unreachable": lambda: breaches(J, {"cpu_limit_secs": "345601"}),
     "cpu_limit_not_total": lambda: breaches(J, {"cpu_limit_secs": "86400"}),
+    "rating_range": lambda: breaches(M, {"hs06": "10.69"}),
+    "more_physical_cores": lambda: breaches(M, {"phys_cores": "32", "log_cores": "16"}),
+    "normalized_without_factor": lambda: breaches(J, {"cpufactor_lrms": None}),
+    "limit_passed": lambda: breaches(J, {"jobstart_secs": "1799900000"}),
     "start_in_future": lambda: breaches(J, {"jobstart_secs": "1800000061"}),
     "shutdown_without_grace": lambda: breaches(J, {"grace_secs_job": None}),
     "short_notice": lambda: breaches(M, {"shutdowntime": "1800000000"}),
@@ -117,6 +145,7 @@ BROKEN = {
     "http_missing_body": lambda: served(M, missing=Answer(status=404, body_bytes=40)),
     "http_content_type": lambda: served(M, content_type="text/html"),
     "http_content_length": lambda: served(M, content_length=None),
+    "http_cut": lambda: served(M, content_length="5"),
     "http_no_cache_headers": lambda: served(M, cache_control=None),
 }  # fmt: skip
 
@@ -192,6 +221,58 @@ def test_a_share_may_be_rounded(value):
 
 def test_a_missing_newline_is_no_reason_to_call_a_value_malformed():
     assert {finding.rule for finding in breaches(M, {"total_cpu": b"16"})} == {"no_newline"}
+
+
+def rules_of(*findings):
+    return {finding.rule for finding in findings}
+
+
+@pytest.mark.parametrize("profile", Profile)
+def test_what_we_publish_in_each_profile_has_no_error(profile):
+    machine = Machine(
+        total_cpus=16, hs06="171.04", grace_secs=60, jobslots=4, physical_cores=8, logical_cores=16
+    )
+    job = Job(
+        key=JobKey("slurm", "7"), start_secs=int(NOW) - 100, allocated_cpus=4,
+        limits=Limits(wall_secs=3600, cpu_secs=14_400, memory_bytes=4 * 10**9, scratch_bytes=10**10),
+    )  # fmt: skip
+    made = {M: machine_features(machine, profile=profile), J: job_features(job, machine, profile=profile)}
+    for kind, values in made.items():
+        case = Case(listing(kind, values), NOW, listing(M, made[M]), listing(J, made[J]))
+        assert case.listing.profile is profile
+        assert [each for each in judge(case) if each.severity is Severity.ERROR] == []
+
+
+@pytest.mark.parametrize(
+    ("bits", "uid", "kind", "is_closed"),
+    [(0o600, 0, J, True), (0o600, 1000, J, False), (0o600, 1000, M, True), (0o644, 0, M, False), (0o060, 1000, J, True)],
+)  # fmt: skip
+def test_whether_a_jobs_user_may_read_follows_from_the_mode_whoever_checks(bits, uid, kind, is_closed):
+    name = "total_cpu" if kind is M else "job_id"
+    assert ("closed_to_job" in rules_of(*breaches(kind, {name: mode(bits, uid)}))) == is_closed
+
+
+def test_a_folder_above_that_nobody_may_enter_is_found():
+    def rules(*modes):
+        rights = tuple(Rights(f"/{at}", 0o40000 | bits, 0) for at, bits in enumerate(modes))
+        return rules_of(*breaches(J, rights=rights))
+
+    assert "closed_to_job" not in rules(0o755, 0o711)
+    assert "closed_to_job" in rules(0o711)  # nobody can list it
+    assert "closed_to_job" in rules(0o755, 0o700)
+    assert "open_to_all" not in rules(0o755, 0o1777)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "rule"),
+    [
+        (M, {"hs06": "17104000"}, "rating_range"),
+        (J, {"job_id": "x" * 3000}, "bad_job_id"),
+        (J, {"scratch_limit_bytes": str(2**63)}, "large_size"),
+    ],
+)
+def test_what_no_machine_has_is_found(kind, changes, rule):
+    assert rule in rules_of(*breaches(kind, changes))
 
 
 def test_the_worst_comes_first():

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from jobfeatures.check import reading
 from jobfeatures.cli import main
 
 FILES = {
@@ -24,7 +25,9 @@ VARIABLES = ("MACHINEFEATURES", "JOBFEATURES", "JOBSTATUS")
 
 @pytest.fixture
 def provider(tmp_path, monkeypatch):
-    """Three good directories, in the environment of a job."""
+    """Three good directories, in the environment of a job; what pytest made above them is not looked at."""
+    rights_of = reading._rights
+    monkeypatch.setattr(reading, "_rights", lambda path: rights_of(path)[:1])
     for folder, values in FILES.items():
         (tmp_path / folder).mkdir()
         for name, value in values.items():
@@ -219,3 +222,35 @@ def test_one_that_is_not_there_does_not_keep_others_from_being_judged(provider, 
     text = capsys.readouterr().out
     assert "cannot be read" in text
     assert "0 errors, 0 warnings, 0 notes" in text
+
+
+def test_rights_are_judged_by_mode_also_by_root(provider, capsys, monkeypatch):
+    (provider / "machinefeatures/hs06").chmod(0o600)
+    os.chmod(provider / "jobfeatures", 0o777)
+    assert main(["check", "--format", "json"]) == 1
+    found = {
+        (each["rule"], each["key"])
+        for location in json.loads(capsys.readouterr().out)["locations"]
+        for each in location["findings"]
+        if each["severity"] == "error"
+    }
+    assert found == {("closed_to_job", "hs06"), ("open_to_all", "")}
+
+
+def test_the_text_that_is_meant_is_said_or_seen(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(reading, "_rights", lambda path: ())
+    for name, value in (("log_cores", 8), ("phys_cores", 4)):
+        (tmp_path / name).write_text(f"{value}\n")
+    assert main(["check", str(tmp_path)]) == 0
+    assert main(["check", "--profile", "2016", str(tmp_path)]) == 1
+    assert "total_cpu: is missing" in capsys.readouterr().out
+
+
+def test_the_folders_above_are_looked_at(tmp_path):
+    closed = tmp_path / "closed"
+    (closed / "jobfeatures").mkdir(parents=True)
+    closed.chmod(0o700)
+    rights = reading._rights(str(closed / "jobfeatures"))
+    assert [each.path for each in rights][:2] == [str(closed / "jobfeatures"), str(closed)]
+    assert rights[1].mode & 0o777 == 0o700
+    assert rights[-1].path == "/"

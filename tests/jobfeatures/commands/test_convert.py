@@ -76,7 +76,7 @@ def test_accounting_of_slurm_becomes_the_log_that_was_computed_by_hand(tmp_path,
     assert "; Partition: 2 gpu\n" in header
     said = capsys.readouterr().err
     for words in (
-        "lost: earlier run (1)", "lost: restarts (1)", "lost: step (2)", "lost: array_job_id (2)",
+        "folded: earlier run (1)", "lost: restarts (1)", "folded: step (2)", "lost: array_job_id (2)",
         "lost: het_offset (2)", "lost: wall_limit_secs (1)", "lost: state (3)", "13 records, 0 rejected",
     ):  # fmt: skip
         assert words in said
@@ -86,7 +86,7 @@ def test_a_site_can_say_more_of_its_machine(swf, tmp_path, capsys):
     more = ["--header", "MaxProcs: 64", "--header", "Computer: Pizza Box"]
     assert convert(swf, tmp_path / "out.swf", *more) == 0
     lines = (tmp_path / "out.swf").read_text().splitlines()
-    assert lines[:3] == ["; Version: 2.2", "; MaxProcs: 64", "; Computer: Pizza Box"]
+    assert lines[:3] == ["; UnixStartTime: 1000", "; MaxProcs: 64", "; Computer: Pizza Box"]
     assert main(["swf", "check", str(tmp_path / "out.swf")]) == 0
     assert "MaxProcs" not in capsys.readouterr().out
     assert convert(swf, tmp_path / "out.jsonl", *more) == 2
@@ -108,8 +108,8 @@ def test_each_run_can_be_a_job_of_its_own(tmp_path, capsys):
 def test_a_log_goes_through_every_kind_and_comes_back(swf, tmp_path):
     assert convert(swf, tmp_path / "a.jsonl.gz") == 0
     assert gzip.decompress((tmp_path / "a.jsonl.gz").read_bytes()).startswith(b'{"batch_system": "swf"')
-    assert convert(tmp_path / "a.jsonl.gz", tmp_path / "b.sacct") == 0
-    assert convert(tmp_path / "b.sacct", tmp_path / "c.json") == 0
+    assert convert(tmp_path / "a.jsonl.gz", tmp_path / "b.xml") == 0
+    assert convert(tmp_path / "b.xml", tmp_path / "c.json") == 0
     assert convert(tmp_path / "c.json", tmp_path / "d.swf") == 0
     before, after = SWF.splitlines()[1:], data_of(tmp_path / "d.swf")
     # Users and queues are numbered by name, the queue has become a partition; all else is as it was.
@@ -124,6 +124,7 @@ def test_standard_streams_are_a_dash(swf, capsys, monkeypatch):
     assert "standard input: 2 records, 0 rejected" in output.err
 
 
+@pytest.mark.program
 def test_standard_output_is_utf8_whatever_the_locale(tmp_path):
     (tmp_path / "in").write_text(
         '{"batch_system": "slurm", "job_id": "1", "user": "\\u0416", "submit_secs": 5}\n'
@@ -137,6 +138,7 @@ def test_standard_output_is_utf8_whatever_the_locale(tmp_path):
     assert "; Note: user 1 is \u0416\n" in done.stdout.decode("utf-8")
 
 
+@pytest.mark.program
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 def test_a_full_disk_is_said_once(swf):
     with open("/dev/full", "wb") as full:
@@ -282,7 +284,6 @@ class Terminal(io.StringIO):
 
 
 def test_a_bar_is_shown_on_a_terminal_only(swf, tmp_path, monkeypatch, capsys):
-    pytest.importorskip("tqdm", reason="the extra analysis is not installed")
     swf.write_text(
         "; Version: 2.2\n"
         + "".join(f"{n} 0 5 1 8 60 -1 8 3600 -1 1 7 2 2 3 1 -1 -1\n" for n in range(1, 3000))
@@ -304,3 +305,37 @@ def test_without_the_library_there_is_no_bar(monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm", None)
     lines = ["a\n"]
     assert progress.shown_progress(lines, io.StringIO(), "log") is lines
+
+
+def test_an_input_that_is_cut_off_is_blamed_not_the_output(swf, tmp_path, capsys):
+    lines = "".join(
+        f"{n} {n} 5 {n * 7919 % 991} 8 60 -1 8 3600 -1 1 7 2 2 3 1 -1 -1\n" for n in range(1, 9000)
+    )
+    (tmp_path / "cut.swf.gz").write_bytes(gzip.compress(lines.encode())[:-2000])
+    for name in ("out.swf", "out.jsonl"):
+        assert convert(tmp_path / "cut.swf.gz", tmp_path / name) == 2
+        told = capsys.readouterr().err
+        assert f"{tmp_path}/cut.swf.gz: cannot read" in told
+        assert "out." not in told
+        assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("text", ["\ufeff" + SWF, "\ufeff" + SACCT, "1 0 5 1\n2 3 4 5 6\n"])
+def test_a_log_with_a_byte_order_mark_or_without_header_is_read_as_schedule_reads_it(tmp_path, text):
+    name = "log.swf" if "|" not in text else "log"
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert convert(tmp_path / name, tmp_path / "out.jsonl") in {0, 1}
+    assert (tmp_path / "out.jsonl").read_text()
+
+
+def test_the_same_number_on_two_servers_is_two_jobs_and_every_one_is_counted(tmp_path, capsys):
+    """PBS: two servers count from 1 each; constructed."""
+    end = "E;6.{0};user={1} group=g queue=q ctime=100 start=200 end=300 Exit_status=0 resources_used.walltime=00:01:40"
+    log = "".join(
+        f"01/31/2026 13:00:00;{end.format(server, user)}\n"
+        for server, user in (("serverA", "ann"), ("serverB", "ann"))
+    )
+    (tmp_path / "in").write_text(log)
+    assert convert(tmp_path / "in", tmp_path / "out.swf") == 0
+    assert len(data_of(tmp_path / "out.swf")) == 2
+    assert "lost: cluster (2)" in capsys.readouterr().err

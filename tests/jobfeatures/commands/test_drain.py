@@ -1,8 +1,8 @@
 """The commands, called as an administrator calls them."""
 
+import base64
 import functools
 import http.server
-import importlib.util
 import json
 import os
 import sys
@@ -16,7 +16,14 @@ from jobfeatures.drains.nodemetrics import parse_page
 from jobfeatures.model import JobKey
 from jobfeatures.publish.tree import FeatureTree
 
-PAGE = (Path(__file__).parents[2] / "fixtures/golden/metrics.txt").read_text(encoding="utf-8")
+GOLDEN = (Path(__file__).parents[2] / "fixtures/golden/metrics.txt").read_text(encoding="utf-8")
+PAGE = GOLDEN + 'batch_exporter_source_age_seconds{source="spool"} 1\n'  # there it has not answered yet
+PAGES = {
+    "/metrics": PAGE,
+    "/early/metrics": GOLDEN,
+    "/blind/metrics": "\n".join(line for line in PAGE.split("\n") if "_waste_" not in line),
+    "/other/metrics": "node_load1 0.5\n",
+}
 
 
 @pytest.fixture
@@ -94,7 +101,9 @@ def test_without_a_promise_the_operator_is_told(tree, drain):
         (("set", "--at", "+1h", "--job", "77"), 1, "nothing is published here"),
         (("set", "--at", "+1h", "--batch", "slurm"), 2, "needs --job"),
         (("plan", "--nodes", "x"), 2, "needs --prometheus"),
-        (("plan", "--metrics", "file:///etc/passwd"), 1, "not an http or https address"),
+        (("plan", "--metrics", "file:///etc/passwd"), 2, "--metrics"),
+        (("plan", "--metrics", "http://h", "--prometheus", "http://h"), 2, "not beside"),
+        (("plan", "--metrics.user", "ann"), 2, "--metrics.password-file"),
         (("plan", "--metrics", "http://127.0.0.1:1/metrics"), 1, "127.0.0.1:1"),
         (("plan", "--before", "1000"), 2, "--before"),
     ],
@@ -126,7 +135,10 @@ def test_a_broken_store_is_named_and_nothing_is_published(tree, drain):
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        if self.path == "/metrics":
+        wanted = "Basic " + base64.b64encode(b"ann:secret").decode()
+        if self.path in PAGES:
+            body = PAGES[self.path]
+        elif self.path == "/closed/metrics" and self.headers["Authorization"] == wanted:
             body = PAGE
         elif self.path.startswith("/api/v1/query?query=%7B__name__"):
             result = [
@@ -165,13 +177,51 @@ def test_the_plan_of_this_node_comes_from_its_daemon(drain, url):
     assert status == 0
     [node] = json.loads(out)["nodes"]
     assert [choice["after_secs"] for choice in node["choices"]] == [0, 3000, 5000]
-    # Now both are killed: 2400 + 3500. At 3000 s the pilot is: 3500 + 5 × 3000, and 1200 × 3/5 drained.
+    # Now both are killed: 2400 + 3200. At 3000 s the pilot is: 3200 + 5 × 3000, and 1200 × 3/5 drained.
     # At 5000 s the 4 CPUs of the other were idle for 2000 s, and the pilot has drained: 1200.
-    assert [choice["waste_core_secs"] for choice in node["choices"]] == [5900, 18_500 + 720, 8000 + 1200]
+    assert [choice["waste_core_secs"] for choice in node["choices"]] == [5600, 18_200 + 720, 8000 + 1200]
     assert node["best"]["after_secs"] == 0
     text = drain("plan", "--metrics", f"{url}/metrics")[1]
-    assert "best: " in text
-    assert "wastes 1.64 core hours (mixed)" in text
+    assert "* cheapest: " in text
+    assert "wastes 1.56 core hours (mixed), 2 jobs killed" in text
+    assert "+ nobody killed: " in text
+    assert "in 01:23:20, wastes 2.56 core hours (mixed)" in text
+    assert 'say more than is possible, and count less: spool pilot "7"' in text
+    assert node["nobody_killed"]["after_secs"] == 5000
+    assert drain("plan", "--metrics", url)[1].count("* cheapest") == 1  # the daemon's address will do
+
+
+@pytest.mark.parametrize("command", [("drain", "plan"), ("victims", "--cores", "4")])
+def test_advice_that_knows_too_little_names_no_best_and_has_a_status_of_its_own(url, capsys, command):
+    unknown = "slurm 12" if command[0] == "drain" else "its cores or its waste are not known"
+    for page, said in (("early", "no answer yet, so jobs may be missing: spool"), ("blind", unknown)):
+        assert main([*command, "--metrics", f"{url}/{page}/metrics"]) == 3
+        text = capsys.readouterr().out
+        assert said in text
+        assert "*" not in text
+    assert main([*command, "--metrics", f"{url}/early/metrics", "--format", "json"]) == 3
+    [node] = json.loads(capsys.readouterr().out)["nodes"]
+    assert node.get("best") is None
+    assert node["silent_sources"] == ["spool"]
+    assert not any(job["needed"] for job in node.get("jobs", []))
+
+
+@pytest.mark.parametrize("command", [("drain", "plan"), ("victims", "--cores", "4")])
+def test_a_node_is_asked_with_a_password_and_another_page_is_refused(url, capsys, tmp_path, command):
+    secret = tmp_path / "secret"
+    secret.write_text("secret\n")
+    secret.chmod(0o600)
+    known = ["--metrics.user", "ann", "--metrics.password-file", str(secret)]
+    assert main([*command, "--metrics", f"{url}/closed/metrics", *known]) == 0
+    assert main([*command, "--metrics", f"{url}/closed/metrics"]) == 1
+    assert main([*command, "--metrics", f"{url}/other/metrics"]) == 1
+    assert "is no page of jobfeatures-exporter's" in capsys.readouterr().err
+
+
+def test_victims_of_many_nodes_come_from_prometheus_node_by_node(url, capsys):
+    assert main(["victims", "--cores", "4", "--prometheus", url, "--format", "json"]) == 0
+    nodes = json.loads(capsys.readouterr().out)["nodes"]
+    assert [(node["node"], node["freed"]) for node in nodes] == [("n1:9819", 4), ("n2:9819", 4)]
 
 
 def test_the_plan_of_many_nodes_comes_from_prometheus_and_names_the_order(drain, url):
@@ -184,10 +234,15 @@ def test_the_plan_of_many_nodes_comes_from_prometheus_and_names_the_order(drain,
     assert drain("plan", "--prometheus", f"{url}/wrong")[0] == 1
 
 
-def test_victims_are_ranked_and_too_few_cores_are_an_exit_status(url, capsys):
-    assert main(["victims", "--cores", "9", "--metrics", f"{url}/metrics", "--format", "json"]) == 0
-    jobs = json.loads(capsys.readouterr().out)["jobs"]
-    assert [(each["cores"], each["needed"]) for each in jobs] == [(8, True), (4, True)]
+def test_victims_are_the_cheapest_jobs_and_too_few_cores_are_an_exit_status(url, capsys):
+    assert main(["victims", "--cores", "4", "--metrics", f"{url}/metrics", "--format", "json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)["nodes"]
+    assert [(each["cores"], each["needed"]) for each in found["jobs"]] == [(4, True), (8, False)]
+    assert (found["freed"], found["available"], found["kill_waste_core_secs"]) == (4, 12, 2400)
+    assert main(["victims", "--cores", "9", "--metrics", f"{url}/metrics"]) == 0
+    assert "free 12 cores and waste 1.56 core hours, the least that frees 9; 2 of 2 jobs considered" in (
+        capsys.readouterr().out
+    )
     assert main(["victims", "--cores", "100", "--metrics", f"{url}/metrics"]) == 1
     assert "12 of 100 cores" in capsys.readouterr().out
     assert main(["victims", "--cores", "0"]) == 2
@@ -200,7 +255,6 @@ def test_a_plot_needs_matplotlib_and_says_so(drain, url, tmp_path, monkeypatch):
     assert "jobfeatures-exporter[analysis]" in err
 
 
-@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_plan_is_drawn(drain, url, tmp_path):
     one, many = tmp_path / "one.png", tmp_path / "many.svg"

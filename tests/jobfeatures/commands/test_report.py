@@ -54,6 +54,21 @@ def test_all_nine_values_are_written_as_the_draft_spells_them(job):
     assert before + 3600 <= status.first_exp_job_end <= after + 3600
 
 
+def test_a_return_to_a_payload_that_can_be_postponed_is_warned_of(job, capsys):
+    assert main(["report", "--used-cpu", "5", "--can-postpone-last-job", "true"]) == 0
+    assert main(["report", "--can-postpone-last-job", "false", "--used-cpu", "6"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["report", "--can-postpone-last-job", "true", "--used-cpu", "5"]) == 0
+    said = capsys.readouterr().err
+    assert "went back from False to True: other values were updated too, which are not to change" in said
+    assert "10 min are watched" in said
+    assert main(["report", "--can-postpone-last-job", "true"]) == 0
+    assert capsys.readouterr().err == ""
+    main(["report", "--can-postpone-last-job", "false"])
+    main(["report", "--can-postpone-last-job", "true"])
+    assert "other values are not to change for a while" in capsys.readouterr().err
+
+
 def test_what_is_not_named_stays_and_none_takes_a_value_away(job):
     assert main(["report", "--used-cpu", "5", "--priority-factor", "2", "--add-uncom-time", "7"]) == 0
     assert main(["report", "--priority-factor", "none", "--used-cpu", "6"]) == 0

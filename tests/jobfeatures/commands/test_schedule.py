@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.cli import main
@@ -29,7 +29,6 @@ RECORDS = (
 
 @pytest.fixture
 def log(tmp_path):
-    pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
     path = tmp_path / "log.swf"
     path.write_text(LINES)
     return str(path)
@@ -208,6 +207,7 @@ def test_a_log_that_is_not_there(log, tmp_path, capsys):
     assert "does not tell when jobs were eligible" in capsys.readouterr().err
 
 
+@pytest.mark.program
 def test_without_numpy_the_command_says_what_to_install(tmp_path):
     path = tmp_path / "log.swf"
     path.write_text(LINES)
@@ -252,7 +252,6 @@ lines = st.lists(
 @given(
     lines, st.sampled_from(["literal", "exact", "fluid"]), st.sampled_from(["cpu", "memory", "cpu,memory"])
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_no_log_brings_the_command_down(log, tmp_path, capsys, lines, mode, resources):
     path = tmp_path / "any.swf"
     path.write_text("\n".join(lines))
@@ -292,8 +291,6 @@ def test_files_of_one_log_tell_the_same_as_the_whole(log, tmp_path, capsys):
     ],
 )
 def test_what_is_wrong_with_one_log_is_one_line(log, words, status, reason, capsys):
-    if "what://x" in words:
-        pytest.importorskip("distributed", reason="dask is not installed (extra: dask)")
     assert main(["schedule", log, *words]) == status
     out, err = capsys.readouterr()
     assert out == ""
@@ -303,7 +300,6 @@ def test_what_is_wrong_with_one_log_is_one_line(log, words, status, reason, caps
 
 
 def test_a_report_and_pictures_beside_the_result(log, tmp_path, capsys):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: analysis)")
     report, directory = tmp_path / "out.html", tmp_path / "pictures"
     words = ["--report", str(report), "--plots", str(directory), "--plot-format", "svg"]
     status, found, said = answer(capsys, log, *words, "--share", "3")
@@ -312,14 +308,12 @@ def test_a_report_and_pictures_beside_the_result(log, tmp_path, capsys):
     page = report.read_text(encoding="utf-8")
     assert "1 of 4 jobs of 2 users" in page
     assert sorted(path.name for path in directory.iterdir())[1] == "heatmap.svg"
-    status, _, said = answer(capsys, log, log, *words)
+    status, _, said = answer(capsys, log, log, *words[2:])
     assert status == 0
     assert sum(path.name.startswith("heatmap-") for path in directory.iterdir()) == 2
-    assert "The others against the first" in report.read_text(encoding="utf-8")
 
 
 def test_a_report_is_not_written_where_no_log_was_evaluated(log, tmp_path, capsys):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: analysis)")
     report = tmp_path / "out.html"
     assert main(["schedule", log, "--filter", "user=nobody", "--report", str(report)]) == 1
     assert "passes the filter" in capsys.readouterr().err
@@ -335,7 +329,6 @@ def test_a_report_is_not_written_where_no_log_was_evaluated(log, tmp_path, capsy
     ],
 )
 def test_pictures_that_cannot_be_drawn_are_told_at_once(log, words, said, capsys, tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: analysis)")
     monkeypatch.chdir(tmp_path)
     assert main(["schedule", log, *words]) == 2
     assert said in capsys.readouterr().err
@@ -353,7 +346,6 @@ def test_without_matplotlib_the_command_says_what_to_install(log, option, tmp_pa
 
 
 def test_simulated_policies_stand_in_one_report(log, tmp_path, capsys):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: analysis)")
     report = tmp_path / "out.html"
     assert main(["schedule", log, "--simulate", "all", "--report", str(report)]) == 0
     page = report.read_text(encoding="utf-8")
@@ -361,3 +353,47 @@ def test_simulated_policies_stand_in_one_report(log, tmp_path, capsys):
     for name in ("log", "fifo", "fairshare", "easy", "fairshare+easy"):
         assert f"<h3>{name}</h3>" in page
     assert "The others against the first" in page
+
+
+# --- one job in several records -----------------------------------------------------
+
+# Constructed: monthly files of sacct overlap; 3 runs in both, and has another user in the second cluster.
+JANUARY = """\
+JobIDRaw|Cluster|User|State|Submit|Start|End|AllocCPUS
+1|a|ann|COMPLETED|100|110|200|1
+2|a|bob|RUNNING|150|160|Unknown|1
+3|a|bob|COMPLETED|160|170|260|1
+"""
+FEBRUARY = """\
+JobIDRaw|Cluster|User|State|Submit|Start|End|AllocCPUS
+2|a|bob|COMPLETED|150|160|900|1
+3|a|bob|COMPLETED|160|170|260|1
+3|b|bob|COMPLETED|160|170|260|1
+4|a|ann|COMPLETED|300|310|400|1
+oops
+"""
+
+
+def test_one_log_of_several_files_counts_a_job_once(tmp_path, capsys):
+    for name, text in (("jan", JANUARY), ("feb", FEBRUARY)):
+        (tmp_path / name).write_text(text)
+    files = [str(tmp_path / name) for name in ("jan", "feb")]
+    asked = ["schedule", "--one-log", "--format", "json", "--share", "1", *files]
+    assert main(asked) == 0
+    output = capsys.readouterr()
+    document = json.loads(output.out)
+    assert document["jobs"] == 5  # 1, 2, 3, 4 of a, 3 of b
+    assert document["folded"] == {"run that is told twice": 2}
+    assert document["skipped"]["unreadable"] == 1
+    assert "folded: run that is told twice (2)" in output.err
+    assert "records that could not be read: 1" in output.err
+    assert main([*asked, "--strict"]) == 1
+
+
+def test_what_was_folded_stands_in_the_document_and_is_told(tmp_path, capsys):
+    path = tmp_path / "log"
+    path.write_text(JANUARY + "3|a|bob|COMPLETED|260|270|360|1\n")
+    assert main(["schedule", str(path), "--share", "1", "--format", "json"]) == 0
+    output = capsys.readouterr()
+    assert json.loads(output.out)["folded"] == {"earlier run": 1}
+    assert "folded: earlier run (1)" in output.err

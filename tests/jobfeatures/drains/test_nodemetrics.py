@@ -25,9 +25,12 @@ def test_the_daemons_page_is_understood():
         Basis.ESTIMATED,
     )
     assert (batch.kill_core_secs, batch.kill_basis, batch.kill_rate_cpus) == (2400, Basis.ESTIMATED, 4)
+    assert not batch.is_capped
     assert pilot.job_id == 'pilot "7"\\\n'
     assert (pilot.end_secs, pilot.end_basis) == (5000, Basis.REPORTED)
-    assert (pilot.kill_core_secs, pilot.kill_basis, pilot.kill_rate_cpus) == (3500, Basis.REPORTED, 5)
+    # It says 3500, in the 400 s that it has had 8 CPUs.
+    assert (pilot.kill_core_secs, pilot.kill_basis, pilot.kill_rate_cpus) == (3200, Basis.REPORTED, 5)
+    assert pilot.is_capped
     assert (pilot.draining_core_secs, pilot.priority_factor, pilot.can_postpone) == (1200, 1, False)
 
 
@@ -108,3 +111,16 @@ batch_job_info{batch_system="service",job_id="sshd.service",user="root"} 1
 """
     [node] = gather_nodes(parse_page(page))
     assert [(job.name, job.allocated_cpus) for job in node.jobs] == [("slurm 1", 4)]
+
+
+def test_what_is_measured_goes_on_as_it_did_since_the_jobs_start():
+    page = """
+batch_node_sample_time_seconds 2000
+batch_job_allocated_cpus{batch_system="slurm",job_id="1"} 4
+batch_job_start_time_seconds{batch_system="slurm",job_id="1"} 1000
+batch_job_kill_waste_core_seconds{batch_system="slurm",job_id="1",basis="measured"} 500
+"""
+    [node] = gather_nodes(parse_page(page))
+    assert (node.jobs[0].kill_core_secs, node.jobs[0].kill_rate_cpus) == (500, 0.5)
+    [node] = gather_nodes(parse_page(page.replace("start_time", "other_time")))
+    assert node.jobs[0].kill_rate_cpus == 4  # all it was given, where that is not known

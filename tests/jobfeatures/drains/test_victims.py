@@ -1,9 +1,14 @@
+"""Which jobs to give up: worked examples, and every set of jobs as the judge."""
+
+from fractions import Fraction
+from itertools import combinations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.drains.nodemetrics import SeenJob
-from jobfeatures.drains.victims import cores_found, rank_victims
+from jobfeatures.drains.victims import choose_victims
 
 
 def job(job_id, cores, waste, user="alice", priority=None, **more):
@@ -13,91 +18,124 @@ def job(job_id, cores, waste, user="alice", priority=None, **more):
     )  # fmt: skip
 
 
-def order(jobs, cores=1):
-    return [each.job.job_id for each in rank_victims(jobs, cores)]
+def ids(jobs):
+    return None if jobs is None else [each.job_id for each in jobs]
 
 
-def test_the_least_waste_for_each_core_goes_first():
-    # 8000 for 8 cores is 1000 each, 2400 for 2 is 1200 each, 500 for 1 is 500.
+def chosen(jobs, cores):
+    return ids(choose_victims(jobs, cores).chosen)
+
+
+def test_the_least_waste_goes_not_the_least_for_each_core():
+    # For each core wanted job 3 is the cheapest, but what frees 8 with it needs job 1 too.
     jobs = [job("1", 8, 8000.0), job("2", 2, 2400.0), job("3", 1, 500.0)]
-    assert order(jobs, 8) == ["3", "1", "2"]
+    assert chosen(jobs, 8) == ["1"]
+    assert chosen(jobs, 3) == ["2", "3"]
+    assert chosen(jobs, 1) == ["3"]
 
 
-def test_cores_beyond_those_wanted_do_not_make_a_job_cheaper():
-    jobs = [job("1", 8, 800.0), job("2", 1, 200.0)]
-    assert order(jobs, 8) == ["1", "2"]  # 100 and 200 a core
-    assert order(jobs, 1) == ["2", "1"]  # 800 and 200 for the one core
+def test_two_cheap_large_jobs_go_before_one_dear_small_one():
+    jobs = [job("1", 8, 100.0), job("2", 8, 150.0), job("3", 1, 5000.0)]
+    assert chosen(jobs, 9) == ["1", "2"]
+
+
+def test_what_the_rest_covers_stays():
+    # The small jobs are cheaper for each core; with the large one, which is needed anyway, they are not.
+    assert chosen([job("1", 1, 10.0), job("2", 1, 11.0), job("3", 4, 900.0)], 4) == ["3"]
 
 
 def test_within_one_user_the_lower_priority_goes_first_whatever_the_waste():
-    assert order([job("1", 1, 10.0, priority=5), job("2", 1, 99.0, priority=-3)]) == ["2", "1"]
+    jobs = [job("1", 1, 10.0, priority=5), job("2", 1, 99.0, priority=-3)]
+    assert chosen(jobs, 1) == ["2"]
+    assert chosen(jobs, 2) == ["1", "2"]
+    beside = [*jobs, job("3", 1, 100.0, "bob")]
+    assert chosen(beside, 1) == ["2"]
+    assert chosen([*beside, job("4", 1, 98.0, "bob")], 1) == ["4"]
+
+
+def test_of_equal_priority_any_goes_once_all_lower_ones_do():
+    jobs = [job("1", 1, 1.0, priority=1), job("2", 1, 50.0, priority=2), job("3", 1, 20.0, priority=2)]
+    assert chosen(jobs, 1) == ["1"]
+    assert chosen(jobs, 2) == ["1", "3"]
 
 
 def test_priorities_of_different_users_are_not_compared():
     jobs = [job("1", 1, 10.0, "alice", 1000), job("2", 1, 20.0, "bob", 0)]
-    assert order(jobs) == ["1", "2"]
-    swapped = [job("1", 1, 10.0, "alice", 0), job("2", 1, 20.0, "bob", 1000)]
-    assert order(swapped) == ["1", "2"]
+    assert chosen(jobs, 1) == ["1"]
+    assert chosen([job("1", 1, 10.0, "alice", 0), job("2", 1, 20.0, "bob", 1000)], 1) == ["1"]
+    assert chosen([job("1", 1, 20.0, None, 1), job("2", 1, 10.0, None, 9)], 1) == ["2"]
 
 
-def test_a_job_of_an_unknown_user_is_compared_by_waste_alone():
-    jobs = [job("1", 1, 20.0, None, 1), job("2", 1, 10.0, None, 9)]
-    assert order(jobs) == ["2", "1"]
+def test_equally_cheap_sets_differ_by_jobs_then_cores_then_ids():
+    assert chosen([job("1", 1, 5.0), job("2", 1, 5.0), job("3", 2, 10.0)], 2) == ["3"]
+    assert chosen([job("1", 4, 10.0), job("2", 3, 10.0)], 2) == ["2"]
+    assert chosen([job("1", 2, 10.0), job("2", 2, 10.0)], 2) == ["1"]
+    # Whatever the order in which doubles are added.
+    assert chosen([job("1", 1, 0.1), job("2", 1, 0.2), job("3", 1, 0.3), job("4", 3, 0.6)], 3) == ["4"]
 
 
-def test_jobs_are_needed_until_the_cores_are_found():
-    ranked = rank_victims([job("1", 2, 10.0), job("2", 2, 20.0), job("3", 2, 30.0)], 3)
-    assert [(each.job.job_id, each.freed, each.needed) for each in ranked] == [
-        ("1", 2, True), ("2", 4, True), ("3", 6, False),
+def test_more_cores_than_there_are_chooses_nobody():
+    found = choose_victims([job("1", 4, 1.0), job("2", 8, 2.0)], 13)
+    assert (found.chosen, found.freed, found.available) == (None, 0, 12)
+    assert choose_victims([], 10**18).chosen is None
+
+
+def test_what_is_not_known_is_never_chosen_and_told():
+    found = choose_victims([job("1", 4, None), job("2", None, 5.0), job("3", 1, 1e9)], 1)
+    assert (ids(found.chosen), ids(found.unknown), ids(found.considered)) == (["3"], ["1", "2"], ["3"])
+
+
+def test_a_job_stays_behind_one_of_its_user_that_is_not_known_and_should_go_before():
+    jobs = [
+        job("1", 4, None, priority=1), job("2", 4, 1.0, priority=1), job("3", 4, 1.0, priority=2),
+        job("4", 4, 50.0, "bob"),
     ]  # fmt: skip
-    assert cores_found(ranked) == 4
+    found = choose_victims(jobs, 8)
+    assert (ids(found.chosen), ids(found.kept), ids(found.unknown)) == (["2", "4"], ["3"], ["1"])
 
 
-def test_what_is_not_known_comes_last_and_is_never_needed():
-    ranked = rank_victims([job("1", 4, None), job("2", None, 5.0), job("3", 1, 1e9)], 4)
-    assert [(each.job.job_id, each.needed) for each in ranked] == [("3", True), ("1", False), ("2", False)]
-    assert cores_found(ranked) == 1
+def test_no_cores_are_no_question():
+    with pytest.raises(ValueError, match="at least one core"):
+        choose_victims([], 0)
 
 
-def test_no_core_is_no_question():
-    with pytest.raises(ValueError, match="at least one"):
-        rank_victims([], 0)
-
-
-jobs = st.lists(
+job_lists = st.lists(
     st.builds(
-        job,
-        st.uuids().map(str),
-        st.none() | st.integers(0, 64),
-        st.none() | st.floats(0, 1e9),
+        lambda cores, waste, user, priority: (cores, waste, user, priority),
+        st.none() | st.integers(0, 9) | st.integers(1, 128),
+        st.none() | st.integers(0, 20).map(float) | st.floats(0, 1e9),
         st.none() | st.sampled_from(["alice", "bob", "carol"]),
-        st.none() | st.integers(-5, 5),
+        st.none() | st.integers(-2, 2),
     ),
-    max_size=12,
-)
+    max_size=9,
+).map(lambda drawn: [job(str(number), *each[:2], *each[2:]) for number, each in enumerate(drawn)])
 
 
-@given(jobs, st.integers(1, 100), st.integers(-9, 9))
-def test_the_order_depends_on_no_comparison_of_priorities_across_users(found, cores, shift):
-    ranked = rank_victims(found, cores)
-    assert sorted(each.job.job_id for each in ranked) == sorted(each.job_id for each in found)
-    # Shifting all priorities of one user says nothing new.
-    shifted = [
-        SeenJob(
-            batch_system=each.batch_system, job_id=each.job_id, user=each.user,
-            allocated_cpus=each.allocated_cpus, kill_core_secs=each.kill_core_secs,
-            priority_factor=each.priority_factor + shift if each.user == "bob" and each.priority_factor is not None
-            else each.priority_factor,
-        )
-        for each in found
-    ]  # fmt: skip
-    assert [each.job.job_id for each in rank_victims(shifted, cores)] == [each.job.job_id for each in ranked]
-    for user in ("alice", "bob", "carol"):
-        own = [
-            each.job.priority_factor
-            for each in ranked
-            if each.job.user == user
-            and each.job.priority_factor is not None
-            and each.core_secs_per_core is not None
-        ]
-        assert own == sorted(own)
+def may_go(chosen, jobs):
+    """Tell by the rule as it is written whether exactly these jobs may be given up."""
+    for one in chosen:
+        if one.allocated_cpus is None or one.kill_core_secs is None:
+            return False
+        if one.user is None or one.priority_factor is None:
+            continue
+        own = (each for each in jobs if each.user == one.user and each.priority_factor is not None)
+        if any(each.priority_factor < one.priority_factor and each not in chosen for each in own):
+            return False
+    return True
+
+
+@given(job_lists, st.integers(1, 40))
+def test_no_other_set_of_jobs_is_cheaper(jobs, cores):
+    def cost(these):
+        waste = sum(Fraction(each.kill_core_secs) for each in these)
+        return waste, len(these), sum(each.allocated_cpus for each in these), ids(these)
+
+    sets = [
+        these
+        for count in range(len(jobs) + 1)
+        for these in combinations(jobs, count)
+        if may_go(these, jobs) and sum(each.allocated_cpus for each in these) >= cores
+    ]
+    found = choose_victims(jobs, cores)
+    assert found.chosen == min(sets, key=cost, default=None)
+    assert sorted(ids(found.considered + found.kept + found.unknown)) == ids(jobs)

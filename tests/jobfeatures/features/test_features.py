@@ -150,6 +150,11 @@ def test_less_than_a_unit_of_2014_is_not_told_as_nothing(make_job):
     assert job_features(job, Machine(), profile=Profile.OF_2014) == {}
 
 
+def test_job_slots_that_nobody_states_are_one_for_each_processor():
+    assert machine_features(Machine(total_cpus=16), profile=Profile.OF_2014) == {"jobslots": "16"}
+    assert machine_features(Machine(total_cpus=16, jobslots=4), profile=Profile.OF_2014) == {"jobslots": "4"}
+
+
 def test_cores_are_told_as_they_are_counted():
     told = machine_features(FULL_MACHINE, profile=Profile.OF_2014)
     assert (told["phys_cores"], told["log_cores"]) == ("8", "0")

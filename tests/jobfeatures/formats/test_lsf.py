@@ -41,7 +41,10 @@ def test_a_parallel_job_is_read_whole() -> None:
         total_cpus=6,
         requested_cpus=6,
         wall_limit_secs=86400,
+        run_secs=90,
         used_cpu_secs=510.75,
+        user_cpu_secs=500.25,
+        system_cpu_secs=10.5,
         used_memory_bytes=2097152 * 1024,
     )
 

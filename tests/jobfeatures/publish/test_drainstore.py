@@ -20,6 +20,7 @@ from jobfeatures.publish.drainbook import DrainBook
 from jobfeatures.publish.drainstore import DrainStore, read_for_hook
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.roster import Roster
 from jobfeatures.site import Site
 
 DRAIN = Drain(2_000_000_000, 1_800_000_000, "root")
@@ -210,7 +211,7 @@ def test_when_the_time_has_come_the_profile_says_what_stays(
 
     def update():
         book.refresh([])
-        publisher.update({job.key: job}, [make_table(job)], book.view)
+        publisher.update(Roster().judge([make_table(job)], now_secs=clock.now), book.view)
 
     update()
     assert shutdowntime(tree) == f"{DRAIN.at_secs}\n"

@@ -3,15 +3,26 @@ import re
 
 import pytest
 
+from jobfeatures.batch.hooks import HookSource
 from jobfeatures.config import Config
-from jobfeatures.model import JobState, Limits, merge_jobs
+from jobfeatures.model import JobState, Limits
 from jobfeatures.publish.publisher import Publisher
+from jobfeatures.publish.reasons import pairs
+from jobfeatures.publish.records import Standing, format_record
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.publish.writing import write_job
+from jobfeatures.roster import Roster
 from jobfeatures.site import Site
 
 
-def update(publisher, tables):
-    publisher.update(merge_jobs(tables), tables)
+def update(publisher, tables, roster=None):
+    """Do what the daemon does with one round of answers; without a roster it has just begun."""
+    if roster is None:
+        roster = Roster()
+        roster.remember(publisher.remembered())
+    now_secs = max((each.taken_at_secs for each in tables), default=0)
+    published, sources = publisher._tree.published(), {"slurm", "hooks"}
+    publisher.update(roster.judge(tables, now_secs=now_secs, published=published, sources=sources))
 
 
 @pytest.fixture
@@ -66,14 +77,14 @@ def test_a_job_that_cannot_be_written_does_not_cost_the_others(
 
 
 @pytest.mark.parametrize("profile", ["2016", "2014", "both"])
-def test_job_files_belong_to_the_job_s_user_in_the_profile_of_2014_only(
+def test_job_files_belong_to_the_job_s_user_where_the_text_of_2014_is_kept(
     tree, clock, make_job, make_table, tmp_path, profile
 ):
     job = make_job(uid=6001, allocated_cpus=4)
     site = Site(Config(features_profile=profile))
     update(Publisher(tree, site, clock), [make_table(job, taken_at_secs=clock.now)])
     folder = tmp_path / "features/jobfeatures/slurm-12"
-    given = profile == "2014" and os.geteuid() == 0
+    given = profile != "2016" and os.geteuid() == 0
     assert {path.stat().st_uid for path in (folder, *folder.iterdir())} == {6001 if given else os.geteuid()}
     names = {path.name for path in folder.iterdir()}
     assert ("allocated_CPU" in names, "allocated_cpu" in names) == (profile != "2016", profile != "2014")
@@ -109,22 +120,150 @@ def test_an_update_that_changes_nothing_writes_nothing(tree, clock, make_job, ma
     assert look() == before
 
 
-def test_hooks_that_failed_are_counted_by_what_they_were_to_do(publisher, tree, tmp_path):
+def test_hooks_that_failed_are_counted_by_what_they_were_to_do_and_why(publisher, tree, tmp_path):
     tree.prepare()
     update(publisher, [])
-    assert publisher.status.hook_failures == {"publish": 0, "remove": 0}
-    (tmp_path / "features/failures/publish").write_bytes(b"...")
+    assert publisher.status.hook_failures == dict.fromkeys(pairs(), 0)
+    with (tmp_path / "features/failures/publish.timeout").open("ab") as file:
+        file.write(b"...")
     update(publisher, [])
-    assert publisher.status.hook_failures == {"publish": 3, "remove": 0}
+    assert publisher.status.hook_failures == {**dict.fromkeys(pairs(), 0), ("publish", "timeout"): 3}
 
 
 def test_failures_of_hooks_that_cannot_be_counted_are_not_told(publisher, tmp_path, caplog):
     update(publisher, [])
-    (tmp_path / "features/failures/publish").symlink_to("/etc/passwd")
+    count = tmp_path / "features/failures/publish.other"
+    count.unlink()
+    count.symlink_to("/etc/passwd")
     update(publisher, [])
-    assert publisher.status.hook_failures == {"remove": 0}, "a link is no count"
+    assert set(publisher.status.hook_failures) == set(pairs()) - {("publish", "other")}, "a link is no count"
     (tmp_path / "features/failures").chmod(0o777)
     update(publisher, [])
     assert publisher.status.hook_failures == {}, "anybody may have left them"
     assert "failures of hooks are not known" in caplog.text
     assert publisher.status.failures == 0
+
+
+# --- two writers, one id ---------------------------------------------------------
+
+
+def read_table(tree, clock):
+    tree.prepare()
+    return HookSource(tree.records_path, clock).poll_jobs(())
+
+
+def put_record(tree, job, at_secs, standing=Standing.WHOLE):
+    tree.write_record(job.key, format_record(job, standing=standing, told_at_secs=at_secs))
+
+
+def test_a_restart_of_the_daemon_takes_no_key_away_while_the_controller_is_silent(
+    publisher, tree, clock, make_job, make_table, tmp_path
+):
+    """The prolog of Slurm 22.05 knows no memory limit, wall limit or start: the controller told them."""
+    answer = make_job(start_secs=5, limits=Limits(wall_secs=1200, memory_bytes=2**30))
+    tree.prepare()
+    put_record(tree, make_job(limits=Limits(wall_secs=600)), clock.now - 10)
+    update(publisher, [read_table(tree, clock), make_table(answer, taken_at_secs=clock.now)])
+    folder = tmp_path / "features/jobfeatures/slurm-12"
+    before = {path.name: path.read_text() for path in folder.iterdir()}
+    assert before["wall_limit_secs"] == "1200\n"
+    assert {"max_rss_bytes", "jobstart_secs"} <= before.keys()
+    clock.advance(60)
+    update(Publisher(tree, publisher.site, clock), [read_table(tree, clock)])
+    assert {path.name: path.read_text() for path in folder.iterdir()} == before
+
+
+def test_what_a_prolog_writes_is_not_taken_away_by_what_was_known_before(
+    publisher, tree, clock, make_job, tmp_path
+):
+    """The daemon reads the first record, the prolog asks and writes again, and then the daemon publishes."""
+    tree.prepare()
+    job = make_job(allocated_cpus=2)
+    put_record(tree, job, clock.now, Standing.PROVISIONAL)
+    first = read_table(tree, clock)
+    asked = make_job(allocated_cpus=2, limits=Limits(wall_secs=600))
+    write_job(tree, asked, publisher.site, publisher.site.machine, told_at_secs=clock.now)
+    put_record(tree, asked, clock.now + 0.1)
+    update(publisher, [first])
+    limit = tmp_path / "features/jobfeatures/slurm-12/wall_limit_secs"
+    assert limit.read_text() == "600\n"
+    clock.advance(1)
+    update(publisher, [read_table(tree, clock)])
+    assert limit.read_text() == "600\n"
+
+
+def test_a_directory_is_not_made_again_after_an_epilog_that_the_daemon_has_not_seen(
+    publisher, tree, clock, make_job, tmp_path
+):
+    put_record(tree, make_job(), clock.now)
+    table = read_table(tree, clock)
+    tree.remove_job(make_job().key)
+    update(publisher, [table])
+    assert tree.published() == {}
+
+
+def test_a_held_lock_delays_one_job_and_no_other(publisher, tree, clock, make_job, make_table):
+    first, second = make_job("1"), make_job("2")
+    with tree.locked(first.key):
+        update(publisher, [make_table(first, second, taken_at_secs=clock.now)])
+    assert [key.job_id for key in tree.published()] == ["2"]
+    assert publisher.status.failures == 1
+
+
+def test_what_another_user_left_under_an_id_goes_with_its_secret(tree, clock, make_job, make_table, tmp_path):
+    """Alice's job has ended unnoticed; Bob's has her id now, and nobody has told the daemon but the controller."""
+    publisher = Publisher(tree, Site(Config()), clock)
+    alices = make_job(uid=6001, limits=Limits(wall_secs=60))
+    update(publisher, [make_table(alices, taken_at_secs=clock.now)])
+    token = tree.make_token(alices.key)
+    status = tmp_path / "features/jobstatus/slurm-12"
+    (status / "used_CPU").write_text("1\n")
+    clock.advance(60)
+    bobs = make_job(uid=6002, user="bob")
+    update(publisher, [make_table(bobs, taken_at_secs=clock.now)])
+    assert list(status.iterdir()) == []
+    if os.geteuid() == 0:
+        assert status.stat().st_uid == 6002
+    assert tree.make_token(bobs.key) != token
+    assert not (tmp_path / "features/jobfeatures/slurm-12/wall_limit_secs").exists()
+
+
+def test_a_status_directory_of_another_user_is_made_anew_even_where_nothing_else_is_known(
+    tree, make_job, tmp_path
+):
+    if os.geteuid() != 0:
+        pytest.skip("needs root to give directories away")
+    key = make_job().key
+    tree.make_status(key, 6001)
+    token = tree.make_token(key)
+    tree.make_status(key, 6001)
+    assert tree.make_token(key) == token
+    tree.make_status(key, 6002)
+    assert (tmp_path / "features/jobstatus/slurm-12").stat().st_uid == 6002
+    assert tree.make_token(key) != token
+
+
+def test_a_requeued_run_of_the_same_user_finds_no_status_of_the_run_before(
+    publisher, tree, clock, make_job, make_table, tmp_path
+):
+    update(publisher, [make_table(make_job(restarts=0), taken_at_secs=clock.now)])
+    status = tmp_path / "features/jobstatus/slurm-12"
+    (status / "used_CPU").write_text("1\n")
+    clock.advance(60)
+    update(publisher, [make_table(make_job(restarts=1), taken_at_secs=clock.now)])
+    assert list(status.iterdir()) == []
+
+
+def test_a_living_job_s_status_does_not_move(publisher, tree, clock, make_job, make_table, tmp_path):
+    """Clocks differ: the prolog says that it started 300 s later than the controller does."""
+    roster = Roster()
+    for start_secs, source in ((1000, "slurm"), (1300, "hooks"), (1000, "slurm")):
+        clock.advance(60)
+        job = make_job(start_secs=start_secs)
+        update(publisher, [make_table(job, source=source, taken_at_secs=clock.now)], roster)
+        status = tmp_path / "features/jobstatus/slurm-12"
+        if not list(status.iterdir()):
+            (status / "used_CPU").write_text("1\n")
+            written = status.stat().st_ino
+    assert status.stat().st_ino == written
+    assert list(status.iterdir())

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
-from jobfeatures.publish.records import format_record, parse_record
+from jobfeatures.publish.records import Record, Standing, format_record, parse_record
 
 texts = st.text(min_size=1, max_size=20)
 numbers = st.none() | st.integers(0, 2**63 - 1)
@@ -29,15 +29,24 @@ jobs = st.builds(
     start_secs=numbers,
     allocated_cpus=numbers,
     allocated_gpus=numbers,
+    restarts=numbers,
+    sluid=st.none() | texts,
     nodes=st.lists(texts, max_size=3).map(tuple),
     gpus=st.lists(texts, max_size=3).map(tuple),
     limits=limits,
 )
 
 
-@given(jobs)
-def test_a_record_comes_back(job):
-    assert parse_record(format_record(job)) == job
+@given(jobs, st.sampled_from(Standing), st.none() | st.integers(0, 2**33).map(lambda n: n / 8))
+def test_a_record_comes_back(job, standing, told_at_secs):
+    text = format_record(job, standing=standing, told_at_secs=told_at_secs)
+    assert parse_record(text) == Record(job, standing, told_at_secs)
+
+
+@pytest.mark.parametrize("changes", [{}, {"standing": "finished"}, {"standing": None}, {"standing": [1]}])
+def test_a_record_that_does_not_say_that_it_is_whole_is_provisional(changes):
+    document = {"batch_system": "slurm", "job_id": "1", **changes}
+    assert parse_record(json.dumps(document)).standing is Standing.PROVISIONAL
 
 
 @given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
@@ -54,7 +63,7 @@ def test_any_text_is_a_job_or_a_parse_error(text):
 )
 def test_any_object_is_a_job_or_a_parse_error(document):
     try:
-        assert isinstance(parse_record(json.dumps(document)), Job)
+        assert isinstance(parse_record(json.dumps(document)), Record)
     except ParseError:
         pass
 
@@ -71,6 +80,11 @@ def test_any_object_is_a_job_or_a_parse_error(document):
         ({"nodes": "n1"}, "nodes"),
         ({"gpus": [1]}, "gpus"),
         ({"user": 5}, "user"),
+        ({"sluid": 7}, "sluid"),
+        ({"told_at_secs": "now"}, "told_at_secs"),
+        ({"told_at_secs": True}, "told_at_secs"),
+        ({"told_at_secs": -1}, "told_at_secs"),
+        ({"told_at_secs": float("nan")}, "told_at_secs"),
     ],
 )
 def test_a_bad_field_is_named(changes, field):
@@ -82,4 +96,4 @@ def test_a_bad_field_is_named(changes, field):
 
 
 def test_an_unknown_state_is_unknown_not_an_error():
-    assert parse_record('{"batch_system": "s", "job_id": "1", "state": "NEW"}').state is JobState.UNKNOWN
+    assert parse_record('{"batch_system": "s", "job_id": "1", "state": "NEW"}').job.state is JobState.UNKNOWN

@@ -54,6 +54,7 @@ def serve_tls(tmp_path):
     return serve
 
 
+@pytest.mark.program
 async def test_features_are_read_over_https(make_pair, serve_tls):
     import asyncio
 
@@ -68,6 +69,7 @@ async def test_features_are_read_over_https(make_pair, serve_tls):
         assert await asyncio.to_thread(read, f"{site.url}/machinefeatures/total_cpu") == b"8\n"
 
 
+@pytest.mark.program
 async def test_a_new_certificate_is_used_and_a_broken_one_is_not(make_pair, serve_tls, caplog, tmp_path):
     certificate, key = make_pair(1)
     tls = TlsFiles(str(certificate), str(key))
@@ -92,6 +94,7 @@ async def test_a_new_certificate_is_used_and_a_broken_one_is_not(make_pair, serv
         assert await serial_of(site) == 4
 
 
+@pytest.mark.program
 def test_a_context_that_handshakes_may_be_at_work_with_is_not_changed(make_pair):
     tls = TlsFiles(*map(str, make_pair(1)))
     before = tls.context
@@ -100,6 +103,7 @@ def test_a_context_that_handshakes_may_be_at_work_with_is_not_changed(make_pair)
     assert tls.context is not before
 
 
+@pytest.mark.program
 def test_wrong_files_at_the_start_are_a_wrong_setting(make_pair, tmp_path):
     certificate, key = make_pair(1)
     _, other = make_pair(2, tmp_path / "c2.pem", tmp_path / "k2.pem")

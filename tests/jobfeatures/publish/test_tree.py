@@ -51,7 +51,10 @@ def test_modes_let_everybody_read_and_nobody_else_write(tree, root):
         "jobstatus": 0o755,
         "exports": 0o755,
         "failures": 0o700,
+        "intake": 0o700,
         "drains": 0o700,
+        "known": 0o700,
+        "locks": 0o700,
         "origins": 0o755,
         "records": 0o700,
         "records/slurm-12.json": 0o600,
@@ -428,6 +431,7 @@ for number in itertools.count():
 """
 
 
+@pytest.mark.program
 def test_a_user_who_swaps_without_end_neither_reaches_out_nor_stops_the_others(tree, root, precious):
     tree.write_job(KEY, {"a": "1", "b": "2"}, OWNER)
     precious.chmod(0o777)

@@ -8,7 +8,6 @@ import pytest
 @pytest.fixture
 def read_swf(tmp_path):
     """Return a function: lines of SWF → ScheduleLog."""
-    pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
     from jobfeatures.formats.swf.columns import read_columns
     from jobfeatures.schedule.jobs import from_swf
 
@@ -23,7 +22,6 @@ def read_swf(tmp_path):
 @pytest.fixture
 def read_through_records():
     """Return a function: lines of SWF → ScheduleLog, by the records that all formats share."""
-    pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
     from jobfeatures.formats.swf.records import read_records
     from jobfeatures.joblog import JobRecord
     from jobfeatures.schedule.jobs import from_records

@@ -1,9 +1,8 @@
+import numpy as np
 import pytest
 
-np = pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
-
-from jobfeatures.joblog import JobRecord  # noqa: E402
-from jobfeatures.schedule.choosing import (  # noqa: E402
+from jobfeatures.joblog import JobRecord
+from jobfeatures.schedule.choosing import (
     REASONS,
     Filter,
     ScheduleError,
@@ -12,7 +11,7 @@ from jobfeatures.schedule.choosing import (  # noqa: E402
     summable,
     total,
 )
-from jobfeatures.schedule.jobs import from_records  # noqa: E402
+from jobfeatures.schedule.jobs import from_records
 
 
 def line(number, submit, wait, run, *, cpus=1, status=1, user=1, group=1, queue=1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -66,7 +67,7 @@ system says: Priority.
 It may be expected to end by ann's share of 4 CPUs
   2025-11-20 09:12:00 UTC (in 32 min) if it uses all of its limit, and the earlier jobs end now
   2025-11-20 09:34:00 UTC (in 54 min) at the latest: if it and the earlier jobs use all of their \
-limits
+limits, and 2 min more
 
 It is not late: until now earlier jobs of its user have used up the share.
 To be in time at all it has to start by 2025-11-20 09:02:00 UTC (in 22 min).
@@ -94,13 +95,13 @@ def test_a_job_that_runs_is_said_to_run():
 Job 3 of ann (2 CPUs, limit 4 h, batch) runs since 2025-11-20 08:50:00 CET (50 min ago).
 
 It may be expected to end by ann's share of 2.5 CPUs
-  2025-11-20 10:43:08 CET (in 1 h 3 min) at the earliest: if it and all earlier jobs ended now
+  2025-11-20 10:43:08 CET (in 1 h 3 min) at the earliest: if it and all earlier jobs ended now, in time
   2025-11-20 13:55:08 CET (in 4 h 15 min) if it uses all of its limit, and the earlier jobs end now
   2025-11-20 14:13:00 CET (in 4 h 33 min) at the latest: if it and the earlier jobs use all of \
-their limits
+their limits, and 2 min more, in time
 
 It is not late, and will not be, however long it runs.
-Its own limit ends it 2025-11-20 12:50:00 CET (in 3 h 10 min).
+Its own limit ends it 2025-11-20 12:50:00 CET (in 3 h 10 min), or up to 2 min later.
 
 Why:
 - The share is 2.5 CPUs at any time: set for all users.
@@ -356,6 +357,71 @@ def test_the_final_end_is_between_the_bounds_of_any_time_before(history, mode, s
         assert is_late
     format_expectation(found)
     json.dumps(make_document(found))
+
+
+@st.composite
+def live_queues(draw):
+    """Return now and one user's jobs as a live queue may tell them, clocks a little apart."""
+    now, jobs = draw(st.integers(0, 400)), []
+    for number in range(draw(st.integers(1, 6))):
+        submit = draw(st.integers(0, now + 3))
+        start = draw(st.none() | st.integers(submit, max(submit, now + 3)))
+        end = None if start is None else draw(st.none() | st.integers(start, max(start, now)))
+        runs = start is not None and end is None
+        jobs.append(
+            job(
+                f"{number}",
+                submit,
+                start,
+                end,
+                suspended_secs=draw(st.integers(0, 50)) if runs else 0,
+                is_suspended=runs and draw(st.integers(0, 4)) == 0,
+                tasks=draw(st.integers(1, 3)) if start is None else 1,
+                cpus=draw(st.integers(1, 5)),
+                limit_secs=draw(st.none() | st.integers(1, 300)),
+            )
+        )
+    return now, jobs
+
+
+@given(live_queues(), st.sampled_from(Mode), st.integers(1, 6), st.booleans())
+def test_no_state_of_a_queue_makes_it_contradict_itself(queue, mode, share, is_partial):
+    now, jobs = queue
+    blur = 1e-6
+    for each in jobs:
+        found = compute_expectation(
+            choose_jobs(map(Told, jobs), each.job_id), shares_of(share), now, mode=mode, is_partial=is_partial
+        )
+        bounds = [found.lower_secs, found.full_secs, found.upper_secs]
+        known = [secs for secs in bounds if secs is not None]
+        assert all(one <= other + blur for one, other in pairwise(known))
+        assert not (is_partial and (found.upper_secs is not None or found.verdict is Verdict.CERTAINLY_LATE))
+        if found.late_secs is not None:
+            at_least, at_most = found.late_secs
+            assert (at_least or 0) <= at_most + blur
+            if found.verdict is Verdict.CERTAINLY_LATE:
+                assert at_least > 0
+            elif found.verdict is Verdict.NOT_LATE and each.start_secs <= now:
+                assert at_most == 0
+        format_expectation(found)
+
+
+def test_a_job_that_has_just_started_is_late_by_what_it_waited_and_no_more_is_said():
+    found = expect([job("7", NOW - 2, NOW - 1, cpus=2, limit_secs=60)], "7", share=8)
+    text = shown(found)
+    assert "08:39:59 UTC (1 s ago) at the earliest: if it and all earlier jobs ended now, 1 s late" in text
+    assert (
+        "08:42:58 UTC (in 2 min 58 s) at the latest: if it uses all of its limit, and 2 min more, 1 s late"
+        in text
+    )
+    assert "Its own limit ends it 2025-11-20 08:40:59 UTC (in 59 s), or up to 2 min later." in text
+
+
+def test_where_earlier_jobs_may_be_missing_nothing_is_certain():
+    asked = choose_jobs([Told(job("7", NOW - 2, NOW - 1, cpus=2, limit_secs=60))], "7")
+    found = compute_expectation(asked, shares_of(8), NOW, is_partial=True)
+    assert (found.verdict, found.upper_secs) == (Verdict.POSSIBLY_LATE, None)
+    assert "at no certain time at the latest: earlier jobs may be missing" in shown(found)
 
 
 @given(histories(), st.sampled_from(Mode), st.integers(1, 6))

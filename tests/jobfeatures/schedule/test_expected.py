@@ -1,13 +1,11 @@
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-np = pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
-
-from hypothesis import given  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-
-from jobfeatures.schedule.choosing import ScheduleError  # noqa: E402
-from jobfeatures.schedule.eet import Mode, compute_ends  # noqa: E402
-from jobfeatures.schedule.expected import (  # noqa: E402
+from jobfeatures.schedule.choosing import ScheduleError
+from jobfeatures.schedule.eet import Mode, compute_ends
+from jobfeatures.schedule.expected import (
     Demand,
     compute_all,
     compute_part,

@@ -6,20 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.accounting import AccountingRecord
+from jobfeatures.joblog import JobRecord
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
-from jobfeatures.schedule.facts import JobFacts, from_accounting, from_queue, order_of, supersedes, why_not
+from jobfeatures.schedule.facts import JobFacts, from_queue, from_record, order_of, supersedes, why_not
 
 
 def record(**changes):
     values = {
-        "key": JobKey("slurm", "7"),
-        "state": "COMPLETED",
+        "batch_system": "slurm",
+        "job_id": "7",
+        "state": JobState.COMPLETED,
         "user": "ann",
         "partition": "batch",
         **changes,
     }
-    return AccountingRecord(**values)
+    return JobRecord(**values)
 
 
 def queued(state, **changes):
@@ -31,18 +32,18 @@ def run(submit=0, start=None, end=None, **more):
 
 
 def test_processors_are_those_allocated_else_those_requested():
-    assert from_accounting(record(allocated_resources="billing=9,cpu=4,mem=1M", requested_cpus=2)).cpus == 4
-    assert from_accounting(record(allocated_resources="gres/cpu=4", requested_cpus=2)).cpus == 2
-    assert from_accounting(record()).cpus is None
+    assert from_record(record(total_cpus=4, requested_cpus=2)).cpus == 4
+    assert from_record(record(requested_cpus=2)).cpus == 2
+    assert from_record(record()).cpus is None
 
 
 def test_steps_are_no_jobs():
-    assert from_accounting(record(step="batch")) is None
+    assert from_record(record(step="batch")) is None
 
 
 def test_a_limit_that_is_unlimited_or_unknown_is_none():
-    assert from_accounting(record(wall_limit_secs=UNLIMITED)).limit_secs is None
-    assert from_accounting(record()).limit_secs is None
+    assert from_record(record(wall_limit_secs=UNLIMITED)).limit_secs is None
+    assert from_record(record()).limit_secs is None
     assert from_queue(queued(JobState.PENDING, limits=Limits(wall_secs=UNLIMITED))).limit_secs is None
     assert from_queue(queued(JobState.PENDING, limits=Limits(wall_secs=60))).limit_secs == 60
 

@@ -17,7 +17,6 @@ LINES = """\
 @pytest.fixture
 def drawn(read_swf):
     """Return a function: a gallery → it, with one schedule."""
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: analysis)")
     from jobfeatures.schedule.document import make_document
     from jobfeatures.schedule.result import Options, evaluate
 
@@ -44,7 +43,6 @@ def test_nothing_is_kept_where_nothing_is_wanted(drawn):
 
 
 def test_what_cannot_be_written_is_told_before_any_work(tmp_path):
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: analysis)")
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="--report: no such directory"):
         Gallery(report=str(tmp_path / "no" / "out.html"))
@@ -54,7 +52,8 @@ def test_what_cannot_be_written_is_told_before_any_work(tmp_path):
         Gallery(directory=str(tmp_path / "file"))
 
 
-def test_a_report_that_cannot_be_written_at_the_end_is_told(drawn):
+def test_a_report_that_cannot_be_written_at_the_end_is_told(drawn, monkeypatch):
+    monkeypatch.setattr("jobfeatures.schedule.pictures.draw.draw_pictures", lambda views: iter(()))
     gallery = drawn(Gallery(report="/dev/full"))
     with pytest.raises(ConfigurationError, match="--report: cannot be written: No space left"):
         gallery.write()
@@ -71,6 +70,7 @@ def test_without_matplotlib_the_extra_is_named(option, tmp_path, monkeypatch):
     assert not Gallery().is_wanted
 
 
+@pytest.mark.program
 def test_nothing_that_measures_or_shows_loads_matplotlib():
     code = (
         "import sys, exporter.cli, exporter.daemon, exporter.cluster.controller, exporter.page, jobfeatures.cli\n"

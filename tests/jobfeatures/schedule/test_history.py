@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.accounting import AccountingRecord
 from jobfeatures.config import Config
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import Job, JobKey, JobState
@@ -91,15 +90,10 @@ def test_the_queue_tells_why_a_job_waits_and_when_it_is_meant_to_start():
 
 
 def test_accounting_tells_of_ends_alone():
-    assert told_by_accounting(AccountingRecord(key=JobKey("slurm", "7"), state="PENDING")) is None
-    ended = AccountingRecord(
-        key=JobKey("slurm", "9"), state="COMPLETED", end_secs=5, array_job_id="7", array_task_id=2
-    )
+    assert told_by_accounting(JobRecord(batch_system="slurm", job_id="7", state=JobState.PENDING)) is None
+    ended = JobRecord(batch_system="slurm", job_id="9", end_secs=5, array_job_id="7", array_task_id="2")
     assert told_by_accounting(ended).names == {"7_2"}
-    assert (
-        told_by_accounting(AccountingRecord(key=JobKey("slurm", "7"), step="0", state="X", end_secs=1))
-        is None
-    )
+    assert told_by_accounting(JobRecord(batch_system="slurm", job_id="7", step="0", end_secs=1)) is None
 
 
 ARRAY = [

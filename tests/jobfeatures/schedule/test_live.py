@@ -6,16 +6,14 @@ import math
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-
-pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")  # of logs, to compare with
 
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import JobState
 from jobfeatures.schedule.choosing import ScheduleError
 from jobfeatures.schedule.eet import Mode
-from jobfeatures.schedule.facts import JobFacts, from_log, order_of
+from jobfeatures.schedule.facts import JobFacts, from_record, order_of
 from jobfeatures.schedule.jobs import from_records
 from jobfeatures.schedule.live import LATE, NO_SHARE, LiveSchedule
 from jobfeatures.schedule.metrics import describe
@@ -488,7 +486,6 @@ def test_partitions_beyond_measure_are_one():
     assert found.wait_secs["other"].counts[-1] == 100
 
 
-@settings(max_examples=30)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
 def test_quantiles_are_those_of_a_log(values):
     import numpy as np
@@ -511,4 +508,4 @@ def test_an_outlook_needs_no_schedule_but_the_users_jobs():
 
 def test_facts_of_a_log_are_those_of_its_records():
     record = records_of([job("1", submit=1, start=3, end=9, cpus=2)])[0]
-    assert from_log(record) == job("1", submit=1, start=3, end=9, cpus=2)
+    assert from_record(record) == job("1", submit=1, start=3, end=9, cpus=2)

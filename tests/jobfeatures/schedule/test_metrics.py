@@ -1,13 +1,11 @@
 import statistics
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-np = pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
-
-from hypothesis import given  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-
-from jobfeatures.schedule.metrics import (  # noqa: E402
+from jobfeatures.schedule.metrics import (
     QUANTILES,
     compute_peak,
     compute_steps,

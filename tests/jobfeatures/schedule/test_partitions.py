@@ -3,10 +3,7 @@
 import itertools
 
 import pytest
-
-pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
-
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.formats.swf.columns import read_columns
@@ -60,7 +57,6 @@ rows = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     jobs=st.lists(rows, min_size=1, max_size=40),
     cuts=st.lists(st.integers(0, 40), max_size=4),
@@ -153,8 +149,10 @@ def test_a_share_of_nothing_is_an_error_in_pieces_too(halves):
 
 
 @pytest.mark.filterwarnings("default")  # other people's
+@pytest.mark.program
 def test_dask_runs_the_same_functions_on_workers_of_its_own(halves):
-    distributed = pytest.importorskip("distributed", reason="dask is not installed (extra: dask)")
+    import distributed
+
     whole, *parts = halves
     with (
         distributed.LocalCluster(

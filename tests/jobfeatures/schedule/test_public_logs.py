@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
-
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.formats.swf.columns import read_columns
 from jobfeatures.schedule.document import make_document

@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
-
 from jobfeatures.joblog import JobRecord
 from jobfeatures.schedule.choosing import Filter, ScheduleError
 from jobfeatures.schedule.document import compare, make_document

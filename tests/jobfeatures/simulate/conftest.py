@@ -10,7 +10,6 @@ __all__ = ["read_swf"]
 @pytest.fixture
 def read_records(tmp_path):
     """Return a function: lines of JSON records → what was read of them."""
-    pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
     from jobfeatures.schedule.reading import read_whole
 
     def read(*lines):

@@ -17,8 +17,8 @@ class Job(NamedTuple):
     part: tuple[int, int, int]  # processors, memory, cards of each
 
     @property
-    def charge(self):
-        return self.parts * self.part[0] * self.runtime
+    def processors(self):
+        return self.parts * self.part[0]
 
 
 class Oracle:
@@ -30,21 +30,18 @@ class Oracle:
         self.where = [None] * len(jobs)  # node by part
         self.ended = [False] * len(jobs)
         self.used = {job.user: Fraction(0) for job in jobs}
-        self.priority = dict(self.used)
-        self.is_charged = False  # since the last refresh
 
     def run(self):
         if not self.jobs:
             return self
         zero = time = min(job.submit for job in self.jobs)
         while not all(self.ended):
+            for place in self.running():  # the second before this one
+                self.used[self.jobs[place].user] += self.jobs[place].processors
             happens = self.end_jobs(time) or any(job.submit == time for job in self.jobs)
             if self.halving and time > zero and (time - zero) % self.halving == 0:
                 self.used = {user: used / 2 for user, used in self.used.items()}
-            if (time - zero) % self.refresh == 0:
-                happens |= self.is_fair and self.is_charged
-                self.is_charged = False
-                self.priority = dict(self.used)
+            happens |= self.is_fair and (time - zero) % self.refresh == 0
             while happens:
                 self.start_jobs(time)
                 happens = self.end_jobs(time)  # those that ran for no time
@@ -55,15 +52,13 @@ class Oracle:
         over = [place for place in self.running() if self.starts[place] + self.jobs[place].runtime <= time]
         for place in over:
             self.ended[place] = True
-            self.used[self.jobs[place].user] += self.jobs[place].charge
-            self.is_charged |= self.jobs[place].charge > 0
         return bool(over)
 
     def queue(self, time):
         waiting = [
             place for place, job in enumerate(self.jobs) if job.submit <= time and self.starts[place] is None
         ]
-        by_use = (lambda place: self.priority[self.jobs[place].user]) if self.is_fair else (lambda _: 0)
+        by_use = (lambda place: self.used[self.jobs[place].user]) if self.is_fair else (lambda _: 0)
         return sorted(waiting, key=lambda place: (by_use(place), self.jobs[place].submit, place))
 
     def running(self):

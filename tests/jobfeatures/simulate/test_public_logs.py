@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
-
 from jobfeatures.formats.swf.check import ERROR, check_log
 from jobfeatures.schedule.choosing import ScheduleError
 from jobfeatures.schedule.metrics import compute_peak

@@ -1,6 +1,6 @@
-import pytest
+import re
 
-pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
+import pytest
 
 from jobfeatures.schedule.choosing import ScheduleError
 from jobfeatures.schedule.result import Options, evaluate
@@ -122,8 +122,10 @@ def test_memory_decides_where_jobs_run(read_swf):
     assert simulated(log, parse_nodes("--nodes", "2x8cpu"), Policy.FIFO).start.tolist() == [0, 0, 0]
 
 
-def test_a_job_without_a_user_belongs_to_the_one_nobody(read_swf):
+def test_jobs_without_a_user_belong_to_the_one_nobody(read_swf):
     log = read_swf(*(line.replace(" 2 1 -1", " -1 1 -1") for line in LINES))
+    assert simulated(log, one_pool(5), Policy.FAIRSHARE).start.tolist() == [0, 10, 2]
+    log = read_swf(*(re.sub(" [12] 1 -1", " -1 1 -1", line) for line in LINES))
     assert simulated(log, one_pool(5), Policy.FAIRSHARE).start.tolist() == [0, 10, 20]
 
 

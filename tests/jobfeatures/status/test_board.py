@@ -15,7 +15,6 @@ from jobfeatures.status import board as module
 from jobfeatures.status.board import (
     LOCK_TIMEOUT,
     POSTPONE_REVERTED_EARLY,
-    QUIET_SECS,
     REASONS,
     UNREADABLE,
     UNSAFE,
@@ -24,7 +23,7 @@ from jobfeatures.status.board import (
     StatusView,
 )
 from jobfeatures.status.directory import StatusFiles, UnreadableError
-from jobfeatures.status.jobstatus import STATUS_KEYS, JobStatus, Reason, is_unwritten
+from jobfeatures.status.jobstatus import QUIET_SECS, STATUS_KEYS, JobStatus, Reason, is_unwritten
 
 NOW = 1_700_000_000
 KEY = JobKey("slurm", "1")
@@ -125,6 +124,7 @@ def test_a_job_that_removes_its_files_takes_its_status_back(board: StatusBoard, 
     assert refresh(board, directory) == StatusView()
 
 
+@pytest.mark.program
 def test_every_reason_is_counted_under_its_own_name(
     board: StatusBoard, directory: Path, held: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +181,7 @@ def test_jobs_that_have_ended_are_dropped_and_their_violations_stay(
     assert counted(board) == {"not_an_integer": 2}
 
 
+@pytest.mark.program
 def test_one_bad_job_costs_the_others_nothing(board: StatusBoard, tmp_path: Path, held: Hold) -> None:
     targets = {}
     for number in range(4):

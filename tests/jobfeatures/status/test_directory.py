@@ -289,6 +289,7 @@ def test_a_mount_point_is_not_entered(directory: Path, below: str) -> None:
 # --- locks ----------------------------------------------------------------------------
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("kind", ["flock", "lockf"])
 def test_a_lock_of_either_kind_held_for_ever_is_given_up(directory: Path, held: Hold, kind: str) -> None:
     (directory / "used_CPU").write_bytes(b"5\n")
@@ -299,6 +300,7 @@ def test_a_lock_of_either_kind_held_for_ever_is_given_up(directory: Path, held: 
     assert read(directory) == {"used_CPU": b"5\n"}
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("kind", ["flock", "lockf"])
 def test_no_waiting_at_all_is_allowed(directory: Path, held: Hold, kind: str) -> None:
     (directory / "used_CPU").write_bytes(b"5\n")
@@ -337,6 +339,7 @@ with open(sys.argv[1], "r+") as file:
 """
 
 
+@pytest.mark.program
 def test_both_locks_are_held_while_any_file_is_read(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for key in STATUS_KEYS[:3]:
         (directory / key.name).write_bytes(b"5\n")
@@ -392,6 +395,7 @@ def test_a_used_cpu_that_keeps_changing_is_given_up(directory: Path, monkeypatch
         read(directory)
 
 
+@pytest.mark.program
 def test_a_lease_does_not_make_us_wait(directory: Path) -> None:
     script = """
 import fcntl, os, signal, sys
@@ -435,6 +439,7 @@ with client.StatusWriter(sys.argv[2]) as writer:
 """
 
 
+@pytest.mark.program
 def test_a_reader_never_sees_a_mixed_set(directory: Path) -> None:
     client = importlib.util.find_spec("jobfeatures.client")
     assert client is not None

@@ -10,6 +10,7 @@ from jobfeatures.status.waste import (
     NodeJob,
     RemainingBasis,
     Waste,
+    cap_waste,
     compute_cpu_limit_secs,
     compute_expected_end,
     compute_node_draining_waste,
@@ -94,6 +95,27 @@ def test_remaining_time_has_every_basis_that_is_known():
         RemainingBasis.WALL_LIMIT: 100, RemainingBasis.SHUTDOWN: -10, RemainingBasis.EXPECTED_END: 50,
         RemainingBasis.MAXIMUM_END: 60, RemainingBasis.CPU_LIMIT: 7.5,
     }  # fmt: skip
+
+
+def test_what_a_job_says_is_no_more_than_its_cpus_can_waste_until_its_end():
+    told = Waste(11_991, REPORTED, overdue=True)
+    assert cap_waste(told, allocated_cpus=8, from_secs=100, to_secs=157) == Waste(456, REPORTED, True, True)
+    assert cap_waste(told, allocated_cpus=8, from_secs=100, to_secs=50) == Waste(0, REPORTED, True, True)
+    for unknown in ({"allocated_cpus": None}, {"from_secs": None}, {"to_secs": None}):
+        given = {"allocated_cpus": 8, "from_secs": 100, "to_secs": 157, **unknown}
+        assert cap_waste(told, **given) is told
+    assert cap_waste(None, allocated_cpus=8, from_secs=0, to_secs=1) is None
+
+
+@given(st.floats(0, 1e9), st.integers(0, 64), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_a_capped_figure_is_possible_and_one_that_was_possible_stays(core_secs, cpus, start, end):
+    told = Waste(core_secs, REPORTED)
+    counted = cap_waste(told, allocated_cpus=cpus, from_secs=start, to_secs=end)
+    most = cpus * max(0, end - start)
+    assert counted.core_secs == min(core_secs, most)
+    assert counted.capped == (core_secs > most)
+    measured = Waste(core_secs, Basis.MEASURED)  # was really used
+    assert cap_waste(measured, allocated_cpus=cpus, from_secs=start, to_secs=end) is measured
 
 
 cpu_counts = st.integers(1, 64)

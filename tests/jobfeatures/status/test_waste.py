@@ -70,6 +70,18 @@ def test_killing_a_job_without_status_loses_all_of_it() -> None:
     assert kill(None, 8, None) is None
 
 
+def test_killing_a_job_that_has_done_nothing_loses_nothing() -> None:
+    def found(cpu_secs: float, status: JobStatus | None = None) -> Waste | None:
+        return compute_kill_waste(
+            status, allocated_cpus=8, start_secs=NOW - 100, now_secs=NOW, cpu_secs=cpu_secs
+        )
+
+    assert found(0) == Waste(0, Basis.MEASURED)
+    assert found(75.5) == Waste(75.5, Basis.MEASURED)
+    told = JobStatus(used_cpu=5, last_job_start=NOW - 10, add_uncom_time=0)
+    assert found(75.5, told) == Waste(50, Basis.REPORTED)
+
+
 def test_draining_a_job_without_status_leaves_no_cpu_idle() -> None:
     assert draining(None) == Waste(0, Basis.ESTIMATED)
     assert draining(None, None) is None

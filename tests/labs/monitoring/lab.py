@@ -213,7 +213,7 @@ class Lab:
             assert self.processes["prometheus"].poll() is None, (
                 self.directory / "log/prometheus.log"
             ).read_text()
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ValueError):  # 503 until it is ready
                 return bool(self.query("vector(1)"))
             return False
 

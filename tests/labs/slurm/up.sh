@@ -13,6 +13,7 @@ SLURM_LAB_NODES=${SLURM_LAB_NODES:-2}              # emulated nodes, one slurmd 
 SLURM_LAB_PREFIX=${SLURM_LAB_PREFIX:-lab}          # they are called lab1, lab2, …
 SLURM_LAB_CPUS=${SLURM_LAB_CPUS:-2}                # CPUs each node claims
 SLURM_LAB_MEM=${SLURM_LAB_MEM:-2000}               # MB each node claims
+SLURM_LAB_GPUS=${SLURM_LAB_GPUS:-0}                # graphics cards each node claims; their files are /dev/null's
 SLURM_LAB_TMP=${SLURM_LAB_TMP:-1000}               # MB of scratch each node claims
 SLURM_LAB_CGROUP=${SLURM_LAB_CGROUP:-auto}         # auto | v1 | v2 | none
 SLURM_LAB_DB=${SLURM_LAB_DB:-1}                    # 1: accounting (sacct works); 0: none
@@ -203,15 +204,27 @@ Epilog=$L/scripts/epilog
 TaskProlog=$L/scripts/taskprolog
 $storage
 CONF
+  gres=""
+  if [ "$SLURM_LAB_GPUS" -gt 0 ]; then
+    echo "GresTypes=gpu"
+    gres="Gres=gpu:$SLURM_LAB_GPUS"
+  fi
   for n in $(seq "$SLURM_LAB_NODES"); do
     printf 'NodeName=%s%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%s CPUs=%s Boards=1 SocketsPerBoard=1 ' \
       "$N" "$n" "$H" $((P + 20 + n)) "$SLURM_LAB_CPUS"
-    printf 'CoresPerSocket=%s ThreadsPerCore=1 RealMemory=%s TmpDisk=%s State=UNKNOWN\n' \
-      "$SLURM_LAB_CPUS" "$SLURM_LAB_MEM" "$SLURM_LAB_TMP"
+    printf 'CoresPerSocket=%s ThreadsPerCore=1 RealMemory=%s TmpDisk=%s %s State=UNKNOWN\n' \
+      "$SLURM_LAB_CPUS" "$SLURM_LAB_MEM" "$SLURM_LAB_TMP" "$gres"
   done
   echo "PartitionName=batch Nodes=ALL Default=YES MaxTime=01:00:00 DefaultTime=00:10:00 State=UP"
   echo "PartitionName=long Nodes=ALL MaxTime=INFINITE State=UP"
 } >"$SLURM_CONF"
+
+rm -f "$L/etc/gres.conf"
+if [ "$SLURM_LAB_GPUS" -gt 0 ]; then
+  mkdir -p "$L/gpu"
+  for n in $(seq 0 $((SLURM_LAB_GPUS - 1))); do [ -e "$L/gpu/gpu$n" ] || mknod "$L/gpu/gpu$n" c 1 3; done
+  echo "Name=gpu File=$L/gpu/gpu[0-$((SLURM_LAB_GPUS - 1))]" >"$L/etc/gres.conf"
+fi
 
 # ---------------------------------------------------------------- hooks
 # Each writes its environment to $L/log/HOOK.JOB.NODE.env, then runs what tests have dropped beside it.

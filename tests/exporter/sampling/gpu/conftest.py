@@ -35,7 +35,6 @@ def build(source: str, target: Path, *options: str) -> Path:
 @pytest.fixture(scope="session")
 def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the stand-in, loaded: pynvml asks for it by a name, and gets what has that name already."""
-    pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
     path = build(
         "fake_nvml.c",
         tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1",
@@ -81,7 +80,6 @@ def nvml(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture(scope="session")
 def rocm_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("pyrsmi", reason="pyrsmi is not installed")
     top = tmp_path_factory.mktemp("rocm")
     build("fake_rocm_smi.c", top / "lib/librocm_smi64.so")
     return top

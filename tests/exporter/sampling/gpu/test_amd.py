@@ -231,11 +231,13 @@ def test_without_a_running_library_or_its_binding_there_is_none(rocm, monkeypatc
 
 
 def test_later_versions_of_pyrsmi_are_left_alone(rocm, monkeypatch):
-    library = pytest.importorskip("pyrsmi.rocml")
+    import pyrsmi.rocml as library
+
     monkeypatch.setattr(library, "LIBROCM_NAME", "libamd_smi.so")
     assert amd.open_rocm() is None
 
 
+@pytest.mark.program
 def test_loading_rocm_smi_prints_nothing_and_starts_nothing(rocm):
     """pyrsmi by itself runs rocminfo and a shell: without Popen either fails loudly."""
     code = (

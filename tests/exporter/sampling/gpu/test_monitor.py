@@ -215,6 +215,7 @@ def test_drivers_are_found_by_their_files_or_asked_for_by_name(tree):
     assert list(DRIVERS) == ["nvidia", "amd", "intel"]
 
 
+@pytest.mark.program
 def test_without_a_driver_no_library_is_imported(tree):
     code = (
         "import sys, exporter.daemon\n"

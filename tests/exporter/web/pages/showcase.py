@@ -60,7 +60,12 @@ def make_samples() -> list[JobSample]:
                 accounting=Accounting.CGROUP,
                 user_cpu_secs=total * 0.97,
                 system_cpu_secs=total * 0.03,
-                memory=MemoryBytes(anon=int(used * 0.9 * GIB), charged=int(used * GIB), limit=given * GIB),
+                memory=MemoryBytes(
+                    anon=int(used * GIB),
+                    file=int(used * 0.1 * GIB),
+                    charged=int(used * 1.1 * GIB),
+                    limit=given * GIB,
+                ),
                 processes=processes,
                 threads=processes * 2 + cpus,
             )
@@ -155,7 +160,7 @@ def make_busy_node() -> Context:
         accounting=Accounting.CGROUP,
         user_cpu_secs=6100.0,
         system_cpu_secs=40.0,
-        memory=MemoryBytes(charged=2 * GIB, limit=8 * GIB),
+        memory=MemoryBytes(anon=2 * GIB, charged=2 * GIB, limit=8 * GIB),
     )
     ended_job = Job(
         key=ended.key,
@@ -232,6 +237,7 @@ def make_draining_node() -> Context:
         context.sources[1],
         failures=4,
         last_error="scontrol: Unable to contact slurm controller (connect failure)",
+        failing_since_secs=NOW - 240,
     )
     return replace(
         context,
@@ -239,13 +245,60 @@ def make_draining_node() -> Context:
             Drains(Drain(int(NOW) + 6 * 3600, int(NOW) - 900, "root")), Announced({"slurm": True}, {})
         ),
         sources=(context.sources[0], failing, context.sources[2]),
-        sinks=(SinkStatus("http", {"sample": 812, "sysinfo": 1}, {"sample": 3}, 0, 0, 2, 0, 4, NOW - 40),),
+        sinks=(SinkStatus("http", {"sample": 812, "sysinfo": 1}, {"sample": 3}, 0, 2, 0, 4, NOW - 40),),
         status_violations={"unsafe": 3, "lock_timeout": 0},
     )
 
 
+def make_silent_node() -> Context:
+    """Return a node whose only batch system has never answered; no job is seen."""
+    words = (
+        "scontrol: no end after 10 s; it says: 'scontrol: error: s_p_parse_file: cannot stat file "
+        "/etc/slurm/slurm.conf: No such file or directory, retrying in 1sec up to 60sec'"
+    )
+    slurm = KeeperStatus("slurm", None, failures=3, last_error=words, failing_since_secs=NOW - 190)
+    context = make_idle_node()
+    return replace(context, sources=(make_busy_node().sources[0], slurm))
+
+
+def make_unknown_node() -> Context:
+    """Return the same with sixteen jobs that control groups show."""
+    context = make_silent_node()
+    assert context.snapshot is not None
+    samples = [
+        JobSample(
+            key=JobKey("slurm", str(7000 + number)),
+            accounting=Accounting.CGROUP,
+            user_cpu_secs=100.0 * number,
+            system_cpu_secs=1.0,
+            memory=MemoryBytes(anon=number * GIB // 4, file=2 * GIB, charged=number * GIB // 4 + 2 * GIB),
+            processes=number,
+            threads=number,
+            uid=6000 + number,
+        )
+        for number in range(1, 17)
+    ]
+    return replace(context, snapshot=replace(context.snapshot, jobs={each.key: each for each in samples}))
+
+
+def make_late_node() -> Context:
+    """Return a busy node with a job past its limit, of which the controller has nothing to say any more."""
+    context = make_busy_node()
+    late = JobKey("slurm", "48255")
+    slurm = context.sources[1]
+    assert isinstance(slurm.table, JobTable)
+    told = replace(
+        slurm.table,
+        node_problem="scontrol show node: Slurm knows no node of this name: 'Node gpu-a017 not found'",
+    )
+    jobs = {**context.jobs, late: Job(key=late, user="kto", name="gromacs prod 3")}
+    return replace(
+        context, jobs=jobs, sources=(context.sources[0], replace(slurm, table=told), *context.sources[2:])
+    )
+
+
 def make_idle_node() -> Context:
-    """Return a node without jobs, cards, sources."""
+    """Return a node without jobs and cards; its batch system has answered."""
     context = make_busy_node()
     assert context.snapshot is not None
     snapshot = replace(context.snapshot, jobs={}, gpus=(), job_gpus=(), gpu_drivers={})
@@ -257,7 +310,9 @@ def make_idle_node() -> Context:
         statuses={},
         cpu_rates={},
         node_busy_cpus=0.2,
-        sources=(),
+        sources=(
+            KeeperStatus("slurm", JobTable(source="slurm", jobs={}, taken_at_secs=NOW - 12, complete=True)),
+        ),
     )
 
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.context import Context
 from exporter.exposition import render
-from exporter.web.pages import units
+from exporter.view import units
 from exporter.web.pages.controller import render_controller
 from exporter.web.pages.node import render_node
 from exporter.web.pages.pieces import MAX_ROWS
@@ -41,6 +41,9 @@ NODES = {
     "busy": showcase.make_busy_node,
     "draining": showcase.make_draining_node,
     "idle": showcase.make_idle_node,
+    "silent": showcase.make_silent_node,
+    "unknown": showcase.make_unknown_node,
+    "late": showcase.make_late_node,
     "everything": make_everything,
     "nothing": lambda: Context(now_secs=showcase.NOW),
 }
@@ -234,7 +237,7 @@ def test_a_job_is_told_as_people_say_it():
     job = {title: cell.text.replace(THIN, " ") for title, cell in rows["48307"].items()}
     assert job["User"] == "asinghtrain-segmentation"
     assert job["CPUs"] == "9.92 of 16on average 9.92"
-    assert job["Memory"] == "58.2 of 96 GiB61 %"
+    assert job["Memory"] == "58.2 of 96 GiB61 %5.82 GiB page cache"
     assert job["GPUs"] == "90 % busy2 GPUs · 120 GiB"
     assert job["Time"] == "6 h left3 h 6 min usedshutdown"
     assert job["Waste if killed"] == "49.6 core hestimated"
@@ -315,7 +318,12 @@ def test_a_job_that_has_ended_is_greyed_and_told_when():
 
 def test_a_shutdown_is_told_with_who_asks_for_it():
     page = read_page(node_page(showcase.make_draining_node()))
-    (notice,) = page.all("div", class_="notice")
+    failing, notice = page.all("div", class_="notice")
+    assert failing.text.replace(THIN, " ") == (
+        "slurm has not answered for 4 min: what is shown of it is older (since Fri 15 Jan 2027 07:56 UTC): "
+        "scontrol: Unable to contact slurm controller (connect failure)"
+        "See that its server runs and can be reached from here"
+    )
     assert "Fri 15 Jan 2027 14:00 UTC" in notice.text
     assert f"in 6{THIN}h" in notice.text
     assert "asked for by root" in notice.text
@@ -328,6 +336,68 @@ def test_a_source_that_fails_says_why_and_how_old_its_answer_is():
     assert rows["slurm"]["State"].text.startswith("failingscontrol: Unable to contact")
     assert rows["slurm"]["Last answer"].text == f"12{THIN}s ago"
     assert rows["slurm"]["Failures"].text == "4 failed"
+
+
+def tiles_of(page: Element) -> dict[str, str]:
+    (tiles,) = page.all("dl", class_="tiles")
+    return {each.children[0].text: each.children[1].text.replace(THIN, " ") for each in tiles.children}
+
+
+def test_where_no_batch_system_has_answered_nothing_is_said_to_be_none():
+    page = read_page(node_page(showcase.make_silent_node()))
+    text = page.all("main")[0].text.replace(THIN, " ")
+    assert "No batch job is on this node." not in text
+    assert "No job is seen on this node; no batch system has answered yet (slurm)." in text
+    (notice,) = page.all("div", class_="notice")
+    assert "slurm has never answered, and has failed for 3 min 10 s" in notice.text.replace(THIN, " ")
+    assert "cannot stat file /etc/slurm/slurm.conf: No such file or directory, retrying" in notice.text
+    assert "SLURM_CONF" in notice.text
+    tiles = tiles_of(page)
+    assert tiles["Jobs"] == "–CPUs allocated: not knownnot all batch systems have answered"
+    assert tiles["If drained now"] == tiles["If killed now"] == "–jobs are not known"
+
+
+def test_jobs_that_only_control_groups_show_are_told_as_such():
+    page = read_page(node_page(showcase.make_unknown_node()))
+    assert len(rows_of(page, "jobs-table")) == 16
+    (notice,) = page.all("div", class_="notice")
+    assert "Of 16 jobs here nobody knows the allocation" in notice.text
+    tiles = tiles_of(page)
+    assert tiles["Jobs"] == "16CPUs allocated: not knownnobody knows what 16 jobs got"
+    assert tiles["If drained now"] == "–known of no job"
+    assert tiles["If killed now"].endswith("would be lost (measured)")  # by the CPU time that they have used
+
+
+def test_one_job_past_its_limit_does_not_blank_the_others():
+    page = read_page(node_page(showcase.make_late_node()))
+    tiles = tiles_of(page)
+    assert tiles["Jobs"] == "6104 of 128 CPUs allocatednobody knows what 1 job got"
+    assert tiles["If drained now"].endswith("(mixed)of 5 of 6 jobs")
+    assert tiles["If killed now"].endswith("(mixed)")
+    (notice,) = page.all("div", class_="notice")
+    assert "slurm answers, though not about this node: scontrol show node: Slurm knows no node" in notice.text
+    assert "node.name" in notice.text
+    assert rows_of(page, "sources-table")["slurm"]["State"].text.startswith("in part")
+
+
+def test_a_node_that_nobody_is_asked_about_says_so():
+    context = replace(showcase.make_idle_node(), sources=())
+    assert "No job is seen on this node, and no batch system is asked (batch.sources)." in node_page(context)
+
+
+def test_the_tile_of_draining_says_what_is_the_jobs_own():
+    tiles = tiles_of(read_page(node_page(showcase.make_busy_node())))
+    rows = rows_of(read_page(node_page(showcase.make_busy_node())), "jobs-table")
+    own = sum(
+        float(each.attributes["value"])
+        for cells in rows.values()
+        for each in cells["Waste if drained"].all("data")
+    )
+    assert (
+        tiles["If drained now"]
+        .split("(mixed)")[1]
+        .startswith(f"{units.format_core_hours(own)}".replace(THIN, " "))
+    )
 
 
 def test_the_plan_of_a_node_is_that_of_the_command():
@@ -383,16 +453,16 @@ def with_job(context: Context, **changes) -> Context:
     return replace(context, jobs={**context.jobs, job.key: replace(job, **changes)})
 
 
-@settings(max_examples=60, deadline=None)
 @given(name=HOSTILE, user=HOSTILE, job_id=HOSTILE)
 def test_no_name_of_a_job_changes_the_page_around_it(name, user, job_id):
     plain = read_page(node_page(with_job(showcase.make_idle_node(), name="x", user="y")))
-    made = with_job(showcase.make_idle_node(), name=name or "x", user=user, key=JobKey("slurm", job_id))
+    made = with_job(
+        showcase.make_idle_node(), name=name or "x", user=user or "y", key=JobKey("slurm", job_id)
+    )
     page = read_page(node_page(made))
     assert [each.tag for each in page.walk()] == [each.tag for each in plain.walk()]
 
 
-@settings(max_examples=30, deadline=None)
 @given(word=HOSTILE)
 def test_no_word_of_others_changes_the_page_around_it(word):
     def make(text: str) -> list[str]:

@@ -41,7 +41,8 @@ def test_what_the_library_prints_is_read():
 
 
 def test_the_library_itself_agrees():
-    classad2 = pytest.importorskip("classad2", reason="HTCondor's own library is an extra")
+    import classad2
+
     printed = classad2.ClassAd(
         '[A = 1; B = "x/y\\"é\\n"; C = undefined; F = time() - 5; G = true]'
     ).printJson()
@@ -83,6 +84,15 @@ def test_no_ads_are_no_ads(text):
 )  # fmt: skip
 def test_what_is_cut_off_or_no_json_is_an_error(text):
     with pytest.raises(ParseError):
+        parse_json_ads(text, source="x")
+
+
+@pytest.mark.timeout(60)  # looked through anew from each quote, the first took a day
+@pytest.mark.parametrize(
+    "text", ['[{"A": "' + '\\"' * 500_000, '{"A": "' + "\\" * 999_999, '{"A": "x\\', '{"A": "' + "{" * 10**6]
+)
+def test_an_answer_cut_off_inside_a_string_is_read_once(text):
+    with pytest.raises(ParseError, match="cut off"):
         parse_json_ads(text, source="x")
 
 

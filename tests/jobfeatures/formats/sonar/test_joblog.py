@@ -76,6 +76,7 @@ def test_any_records_come_back_but_for_what_was_lost(records):
         replace(
             each, uid=None, gid=None, group=None, executable=None, eligible_secs=None, restarts=None,
             exit_signal=None, cpu_limit_secs=None, preceding_job_id=None, think_secs=None, queue=None,
+            qos=None, is_interactive=None, energy_joules=None, **cpu_time(each),
             partition=each.partition or each.queue,
             **({} if each.requested_nodes or each.nodes else {"requested_memory_bytes": None}),
         )
@@ -88,6 +89,14 @@ def test_any_records_come_back_but_for_what_was_lost(records):
     assert [item for line in lines for item in read(line, strict=True)] == expected
     for name in ("uid", "executable", "restarts", "exit_signal", "cpu_limit_secs"):
         assert lost[name] == sum(getattr(each, name) is not None for each in records)
+
+
+def cpu_time(record):
+    """Return both parts where both are known, and their sum, else the sum alone."""
+    user, system = record.user_cpu_secs, record.system_cpu_secs
+    if None in (user, system):
+        return {"user_cpu_secs": None, "system_cpu_secs": None}
+    return {"used_cpu_secs": user + system}
 
 
 def rounded(record):

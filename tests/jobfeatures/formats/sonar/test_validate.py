@@ -57,7 +57,6 @@ STRICT_ONLY = [  # kind of envelope, path, value, reason
     ("sample", f"{A}.system", None, "is missing"),
     ("sample", f"{A}.jobs[0].user", "", "is empty"),
     ("sample", f"{A}.jobs[0].job", 2**32, "is above 4294967295"),
-    ("sample", f"{A}.jobs[0].processes[0].pid", 0, "is zero although no processes are rolled up"),
     ("sample", f"{A}.jobs[1].processes[0].pid", 7, "is not zero although processes are rolled up"),
     ("sample", f"{A}.system.gpus[0].ce_util", 101, "is above 100"),
     ("sysinfo", f"{A}.sockets", 0, "is zero"),
@@ -69,6 +68,39 @@ STRICT_ONLY = [  # kind of envelope, path, value, reason
     ("job", f"{A}.slurm_jobs[0].array_job_id", 0, "is zero"),
     ("cluster", f"{A}.nodes[0].states", ["idle"], "are not in capitals"),
 ]
+
+
+PIDS = [  # pid, rolledup, profile, fault
+    (7, 0, None, None),
+    (7, 3, None, "is not zero although processes are rolled up"),
+    (7, 3, CURRENT, "is not zero although processes are rolled up"),
+    (0, 3, SEED, None),
+    (0, 3, CURRENT, None),  # before Sonar 0.18
+    (2**22 + 1, 3, CURRENT, None),
+    (2**22 + 1, 3, None, None),
+    (2**22 + 1, 3, SEED, "is not zero although processes are rolled up"),
+    (0, 0, CURRENT, None),  # as Sonar 0.19 sends what is left of a group
+    (0, 0, SEED, "is zero although no processes are rolled up"),
+]
+
+
+@pytest.mark.parametrize(("pid", "rolledup", "profile", "fault"), PIDS)
+def test_the_pid_of_what_is_rolled_up_is_as_the_profile_has_it(make, pid, rolledup, profile, fault):
+    document = make("sample")
+    put(document, f"{A}.jobs[0].processes[0].pid", pid)
+    put(document, f"{A}.jobs[0].processes[0].rolledup", rolledup)
+    path = f"{A}.jobs[0].processes[0].pid"
+    found = [reason for where, reason in faults(document, strict=True, profile=profile) if where == path]
+    assert found == ([fault] if fault else [])
+
+
+@pytest.mark.skipif(FOLDER is None, reason="JOBFEATURES_DATA names no folder of public examples")
+def test_what_a_real_agent_rolls_up_keeps_to_the_profile():
+    text = (Path(FOLDER or "") / "sonar/rollup-0.19/sample.json").read_text()
+    documents = [each.value for each in iterate_documents(text)]
+    assert [validate_envelope(each, profile=CURRENT, strict=True) for each in documents] == [[]] * len(
+        documents
+    )
 
 
 @pytest.mark.parametrize(("kind", "path", "value", "reason"), STRICT_ONLY)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
@@ -309,7 +309,6 @@ def test_repairing_takes_no_longer_than_a_document_is_long(piece):
 # --- anything at all ----------------------------------------------------------------------
 
 
-@settings(max_examples=300)
 @given(documents(), st.booleans())
 def test_what_is_read_is_written_and_read_the_same(document, lenient):
     try:

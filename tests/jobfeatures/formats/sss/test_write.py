@@ -12,6 +12,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.extensions import FIELDS
 from jobfeatures.formats.sss.job import parse_jobs
 from jobfeatures.formats.sss.write import format_job
+from jobfeatures.joblog import JobRecord
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
 from tests.jobfeatures.formats.sss.documents import as_bytes, documents
 
@@ -128,7 +129,7 @@ def test_what_has_no_element_is_an_extension_and_every_field_has_its_place():
     assert '<Extension name="allocated_cpus" type="jobfeatures">4</Extension>' in text
     assert '<Extension name="gpus" type="jobfeatures">0,1</Extension>' in text
     assert parse_jobs(text.encode(), source="s") == ([job], [])
-    known = {each.name for each in fields(Job)}
+    known = {each.name for each in (*fields(Job), *fields(JobRecord))}
     assert {name for name in FIELDS if name not in {"gid", "exit_signal", "think_secs"}} <= known
 
 

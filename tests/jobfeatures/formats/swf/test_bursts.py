@@ -26,7 +26,7 @@ OTHER = job(2, 0, submit=200)
 
 def test_a_summary_and_its_parts_are_one_job():
     found = list(join_bursts([WHOLE, *PARTS, OTHER], Preemption.DOUBLE))
-    assert found == [Joined(WHOLE, PARTS), Joined(OTHER)]
+    assert found == [Joined(WHOLE, PARTS, lines=4), Joined(OTHER)]
     assert (found[0].start_secs, found[0].swapped_secs, found[0].end_secs) == (105, 57, 105 + 30 + 57)
 
 

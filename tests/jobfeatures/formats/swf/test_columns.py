@@ -1,16 +1,15 @@
 import gzip
 import lzma
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.formats.swf.columns import read_columns
 from jobfeatures.formats.swf.fields import FIELDS
 from jobfeatures.formats.swf.lines import SwfReader
 from jobfeatures.logfiles import LogFileError, bounded_lines, reading, writing
-
-numpy = pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
-from jobfeatures.formats.swf.columns import read_columns  # noqa: E402
 
 LINE = "15 599850 192180 3477 4 -1 -1 4 53940 -1 1 12 12 -1 -1 -1 -1 -1"
 FLOATS = LINE.replace("3477", "34.5")
@@ -65,8 +64,6 @@ def test_any_log_reads_the_same_both_ways(tmp_path_factory, lines):
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".xz", ".bz2", ".zst"])
 def test_logs_are_compressed_by_their_names(tmp_path, ending):
-    if ending == ".zst":
-        pytest.importorskip("zstandard", reason="zstandard is not installed (extra: analysis)")
     name = str(tmp_path / f"log.swf{ending}")
     with writing(name) as stream:
         stream.write(f"; Version: 2.2\n{LINE}\n" * 50)

@@ -13,7 +13,8 @@ import pytest
 from jobfeatures.formats.swf.check import check_log
 from jobfeatures.formats.swf.header import Preemption, Size
 from jobfeatures.formats.swf.lines import SwfReader, format_job
-from jobfeatures.formats.swf.records import read_records, write_records
+from jobfeatures.formats.swf.records import read_records
+from jobfeatures.formats.swf.write import write_records
 from jobfeatures.joblog import JobRecord
 from jobfeatures.logfiles import bounded_lines, reading
 

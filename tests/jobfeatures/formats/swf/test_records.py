@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.swf.records import read_records, recognise, write_records
+from jobfeatures.formats.swf.records import read_records, recognise
+from jobfeatures.formats.swf.write import write_records
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import UNLIMITED, JobState
 
@@ -36,6 +37,7 @@ def test_figures_per_processor_become_those_of_the_job():
         submit_secs=1010,
         start_secs=1015,
         end_secs=1115,
+        run_secs=100,
         total_cpus=8,
         requested_cpus=8,
         requested_memory_bytes=4096 * 1024 * 8,
@@ -77,6 +79,7 @@ def test_a_log_that_is_read_written_and_read_is_the_same():
     lines, lost = written(*records)
     assert read(*lines, strict=True) == records
     assert lost == {}
+    assert "; Queue: 0 interactive" in lines
     assert "; StartTime: Thu Jan 01 00:16:50 UTC 1970" in lines
 
 

@@ -1,11 +1,14 @@
 """Clients that are slow, silent, huge or many cost nobody else anything."""
 
 import asyncio
+import gc
 import socket
 
 import pytest
+from aiohttp import web
 
 from jobfeatures.publish.http import connections
+from jobfeatures.publish.http.opening import accepting
 
 
 async def opened(site):
@@ -117,6 +120,16 @@ async def test_nonsense_and_huge_headers_get_an_empty_answer(serve, request_byte
         assert (await site.get("/machinefeatures/total_cpu")).status == 200
 
 
+@pytest.mark.parametrize(("headers", "status"), [(60, b"200"), (65, b"400")])
+async def test_small_headers_beyond_number_are_refused_too(serve, headers, status):
+    async with serve(idle_secs=1.0) as site:
+        reader, writer = await opened(site)
+        lines = b"".join(b"X%d: y\r\n" % number for number in range(headers - 1))
+        writer.write(b"GET /machinefeatures/total_cpu HTTP/1.1\r\nHost: x\r\n" + lines + b"\r\n")
+        assert (await asyncio.wait_for(reader.readline(), 20)).split()[1] == status
+        writer.close()
+
+
 async def test_a_client_who_reads_nothing_is_cut_off(serve):
     async with serve(idle_secs=0.3) as site:
         sock = socket.create_connection((site.host, site.port))
@@ -130,7 +143,7 @@ async def test_a_client_who_reads_nothing_is_cut_off(serve):
                 await loop.sock_sendall(sock, request)
 
         with pytest.raises(ConnectionError):
-            await asyncio.wait_for(flood(), 20)
+            await flood()
         sock.close()
         assert (await site.get("/machinefeatures/total_cpu")).status == 200
 
@@ -169,3 +182,23 @@ async def test_what_was_ended_is_counted_by_reason(serve):
         assert site.connections.answers[200] == 1
         for _, writer in crowd:
             writer.close()
+
+
+async def test_connections_that_are_ended_at_their_beginning_leave_no_trace_but_the_count(caplog):
+    async def answer(request):
+        return web.Response(text="ok")
+
+    gc.collect()
+    caplog.clear()  # what other tests left behind
+    limits = connections.ConnectionLimits(connections=4, client_rate=1.0)
+    server = connections.Server(answer, limits)
+    async with accepting(server, "127.0.0.1:0", key="listen") as address:
+        host, _, port = address.rpartition(":")
+        for _ in range(50):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            await closed_by_server(reader) if server.ended["connection_rate"] else None
+            writer.close()
+        gc.collect()
+        assert server.ended["connection_rate"] > 40
+    gc.collect()
+    assert [record.getMessage() for record in caplog.records] == []

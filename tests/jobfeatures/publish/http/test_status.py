@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.client import Features, StatusWriter
@@ -249,7 +249,6 @@ async def test_a_job_that_has_ended_has_no_status(site):
     assert (await site.ask("PUT", site.status, SET)).status == 404
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(body=st.one_of(st.binary(max_size=300), st.text(max_size=100).map(str.encode)))
 def test_any_body_is_written_whole_or_refused(body, tmp_path_factory):
     from jobfeatures.errors import ParseError

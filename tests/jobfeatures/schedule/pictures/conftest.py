@@ -5,11 +5,9 @@ import random
 import pytest
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_views():
     """Return a function: logs of records → their views, users and all."""
-    pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: analysis)")
     from jobfeatures.schedule.document import make_document
     from jobfeatures.schedule.jobs import from_records
     from jobfeatures.schedule.pictures.view import make_view
@@ -25,7 +23,7 @@ def make_views():
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_jobs():
     """Return a function: users → records of jobs, some of them late; always the same."""
     from jobfeatures.joblog import JobRecord

@@ -1,12 +1,10 @@
 import re
 import xml.etree.ElementTree as ET
+from itertools import islice
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
-pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: analysis)")
 
 from jobfeatures.joblog import JobRecord
 from jobfeatures.schedule.eet import compute_ends
@@ -64,10 +62,11 @@ def test_hostile_names_stand_in_a_picture_as_they_are(make_views, make_jobs):
 
 
 def test_the_same_data_gives_the_same_bytes(make_views, make_jobs):
-    views = make_views(("log", make_jobs([f"u{number}" for number in range(60)])))
-    for form in ("svg", "png"):
-        first, second = ([render(each, form) for each in draw_pictures(views)] for _ in range(2))
-        assert first == second
+    views = make_views(("log", make_jobs([f"u{number}" for number in range(12)])))
+    first, second = (
+        [[render(each, form) for form in ("svg", "png")] for each in draw_pictures(views)] for _ in range(2)
+    )
+    assert first == second
 
 
 @pytest.mark.parametrize(
@@ -82,7 +81,7 @@ def test_a_job_or_two_are_drawn_too(make_views, times):
         for number, (submit, start, end) in enumerate(times)
     ]
     (view,) = make_views(("log", jobs))
-    for picture in draw_pictures([view]):
+    for picture in islice(draw_pictures([view]), 3):  # but what explains them, which is always the same
         assert render(picture, "png")
 
 

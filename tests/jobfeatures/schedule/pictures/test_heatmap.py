@@ -1,9 +1,5 @@
 import math
 
-import pytest
-
-pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,14 +3,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
-pytest.importorskip("matplotlib", reason="matplotlib is not installed (extra: analysis)")
-
+from jobfeatures.errors import shown_name
 from jobfeatures.schedule.document import compare
 from jobfeatures.schedule.pictures.draw import draw_pictures
 from jobfeatures.schedule.pictures.report import Report, to_inline
 from jobfeatures.schedule.reasons import REASONS
-from jobfeatures.schedule.tables import comparison_table, make_tables, printable
+from jobfeatures.schedule.tables import comparison_table, make_tables
 from tests.jobfeatures.schedule.pictures.hostile import HOSTILE
 
 VOID = {"meta", "link", "br", "img"}
@@ -52,13 +50,15 @@ def page_of(views, **options):
     return report.page()
 
 
-@pytest.fixture
-def hostile_views(make_views, make_jobs):
-    return make_views(("<b>fifo.swf", make_jobs(HOSTILE, delay=20)), ("$title<i>", make_jobs(HOSTILE)))
+@pytest.fixture(scope="module")
+def hostile_page(make_views, make_jobs):
+    """The page of two schedules with names that would do it harm, drawn once."""
+    views = make_views(("<b>fifo.swf", make_jobs(HOSTILE, delay=20)), ("$title<i>", make_jobs(HOSTILE)))
+    return page_of(views, top=100)
 
 
-def test_the_page_is_well_formed_and_asks_for_nothing_from_outside(hostile_views):
-    text = page_of(hostile_views)
+def test_the_page_is_well_formed_and_asks_for_nothing_from_outside(hostile_page):
+    text = hostile_page
     page = Page(text)
     assert not {"script", "iframe", "object", "embed", "form", "base", "foreignobject"} & set(page.tags)
     for tag, name, value in page.attributes:
@@ -75,17 +75,17 @@ def test_the_page_is_well_formed_and_asks_for_nothing_from_outside(hostile_views
     assert "default-src 'none'" in text
 
 
-def test_names_stand_in_the_page_as_they_are(hostile_views):
-    page = Page(page_of(hostile_views, top=100))
+def test_names_stand_in_the_page_as_they_are(hostile_page):
+    page = Page(hostile_page)
     cells = {data for where, data in page.texts if where[-1:] == ("th",)}
     for name in HOSTILE:
-        assert printable(name) in cells
+        assert shown_name(name) in cells
     headings = [data for where, data in page.texts if where[-1:] == ("h3",)]
     assert headings[:2] == ["<b>fifo", "$title<i>"]
 
 
-def test_names_of_parts_are_unique_and_those_that_are_used_exist(hostile_views):
-    page = Page(page_of(hostile_views))
+def test_names_of_parts_are_unique_and_those_that_are_used_exist(hostile_page):
+    page = Page(hostile_page)
     found = [value for _, name, value in page.attributes if name == "id"]
     assert len(found) == len(set(found))
     for _, name, value in page.attributes:
@@ -95,9 +95,9 @@ def test_names_of_parts_are_unique_and_those_that_are_used_exist(hostile_views):
         assert set(used) <= set(found)
 
 
-def test_every_picture_says_what_it_shows(hostile_views):
-    page = Page(page_of(hostile_views))
-    assert page.tags.count("svg") == len(hostile_views) + 3
+def test_every_picture_says_what_it_shows(hostile_page):
+    page = Page(hostile_page)
+    assert page.tags.count("svg") == 2 + 3
     said = [value for tag, name, value in page.attributes if (tag, name) == ("svg", "aria-label")]
     assert len(said) == page.tags.count("svg")
     assert said[0].startswith("Heatmap of <b>fifo, users against time")
@@ -107,7 +107,8 @@ def test_every_picture_says_what_it_shows(hostile_views):
 
 
 def test_tables_are_those_of_the_text_and_their_figures_those_of_the_document(make_views, make_jobs):
-    html = pytest.importorskip("lxml.html", reason="lxml is not installed (extra: test)")
+    from lxml import html
+
     users = [f"u{number}" for number in range(30)]
     views = make_views(("fifo", make_jobs(users, delay=9)), ("easy", make_jobs(users)))
     tree = html.fromstring(page_of(views, top=7))

@@ -1,7 +1,5 @@
 import pytest
 
-pytest.importorskip("numpy", reason="numpy is not installed (extra: analysis)")
-
 from jobfeatures.joblog import JobRecord
 from jobfeatures.schedule.pictures.view import counted, share_words, short_names, shortened
 

@@ -1,0 +1,90 @@
+"""What the controller role tells each node of its own jobs, out of memory."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from jobfeatures.batch.controller.answer import format_answer
+from jobfeatures.batch.source import Answer, Keeper
+from jobfeatures.clock import Clock
+from jobfeatures.errors import ConfigurationError, SourceError
+from jobfeatures.model import JobTable
+
+
+class ByNode(Answer, Protocol):
+    """What one batch system told of all its nodes at one time."""
+
+    def table(self, node_name: str, now_secs: float) -> JobTable | None:
+        """Return what the node would be told if it asked; None where there is no such node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An answer to a node. `age_secs` is how long ago the batch system was asked, None for an error."""
+
+    status: int
+    text: str
+    age_secs: int | None = None
+
+    @property
+    def etag(self) -> str:
+        """Return what stands for the text."""
+        return '"' + hashlib.blake2b(self.text.encode(), digest_size=16).hexdigest() + '"'
+
+
+class NodeAnswers:
+    """Keeps the latest answer about all nodes of one batch system, asked right behind its queue."""
+
+    def __init__(
+        self,
+        source: object,
+        queue: Callable[[], JobTable | None],
+        clock: Clock,
+        *,
+        interval_secs: float,
+        timeout_secs: float,
+    ) -> None:
+        """Raise ConfigurationError where the batch system cannot tell of nodes' shares."""
+        poll: Callable[[JobTable], ByNode] | None = getattr(source, "poll_by_node", None)
+        name: str = getattr(source, "name", "")
+        if poll is None:
+            raise ConfigurationError(
+                "controller.listen", f"{name}, as it is asked, does not tell what each node gives to a job"
+            )
+        self._poll = poll
+        self._queue = queue
+        self._clock = clock
+        self._timeout_secs = timeout_secs
+        self._queue_known = threading.Event()
+        self.keeper: Keeper[ByNode] = Keeper(
+            f"{name}-by-node", self._ask, interval_secs=interval_secs, min_interval_secs=interval_secs / 2
+        )
+
+    def refresh(self) -> None:
+        """Ask again: the queue has just been told."""
+        self._queue_known.set()
+        self.keeper.refresh()
+
+    def _ask(self) -> ByNode:
+        self._queue_known.wait(self._timeout_secs)
+        queue = self._queue()
+        if queue is None:
+            raise SourceError("the queue is not known yet")
+        return self._poll(queue)
+
+    def tell(self, node_name: str) -> Told:
+        """Return what a node is told. Where the latest question had no answer, nothing is complete."""
+        status = self.keeper.status
+        if status.table is None:
+            return Told(503, f"nothing is known yet: {status.last_error or 'asking'}\n")
+        now_secs = self._clock.now_secs()
+        table = status.table.table(node_name, now_secs)
+        if table is None:
+            return Told(404, "the batch system knows no node of this name\n")
+        age_secs = max(0, math.ceil(now_secs - table.taken_at_secs))
+        return Told(200, format_answer(table, status.last_error), age_secs)

@@ -1,0 +1,124 @@
+"""How a server is asked over HTTP(S): whom to trust, who asks, how long to wait; and the flags for it."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from jobfeatures.errors import ConfigurationError, JobfeaturesError
+from jobfeatures.httpget import TIMEOUT_SECS, fetch_text
+from jobfeatures.privatefile import read_private
+from jobfeatures.settings import POSITIVE_DURATION, URL
+
+MAX_SECRET_BYTES = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A server's address, and what is needed to ask it."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    context: ssl.SSLContext | None = None
+    timeout_secs: float = TIMEOUT_SECS
+
+    def get(self, path: str = "", query: Mapping[str, str] | None = None) -> str:
+        """Return the answer to one question. Raises SourceError."""
+        return fetch_text(
+            self.url + path, query, headers=self.headers, context=self.context, timeout_secs=self.timeout_secs
+        )
+
+
+def add_access_flags(parser: argparse.ArgumentParser, flag: str) -> None:
+    """Add the flags below ``--flag`` that `access_of` reads."""
+    parser.add_argument(
+        f"{flag}.ca-file", metavar="FILE", help="certificates to trust (default: the system's)"
+    )
+    parser.add_argument(
+        f"{flag}.cert-file", metavar="FILE", help="our certificate, where the server wants one"
+    )
+    parser.add_argument(f"{flag}.key-file", metavar="FILE", help="its key (default: in the same file)")
+    parser.add_argument(f"{flag}.user", metavar="NAME", help="user for basic authentication")
+    parser.add_argument(
+        f"{flag}.password-file",
+        metavar="FILE",
+        help="file with the user's password, readable by its owner alone",
+    )
+    parser.add_argument(
+        f"{flag}.token-file", metavar="FILE", help="file with a bearer token, readable by its owner alone"
+    )
+    parser.add_argument(
+        f"{flag}.timeout",
+        metavar="DURATION",
+        default=f"{TIMEOUT_SECS:g}s",
+        help="how long one answer may take (default: %(default)s)",
+    )
+
+
+def access_of(arguments: argparse.Namespace, flag: str, url: str) -> Access:
+    """Return how to ask the server. Raises ConfigurationError naming the flag that is wrong."""
+    given = {
+        name: vars(arguments)[f"{flag[2:]}.{name}".replace("-", "_")]
+        for name in ("ca-file", "cert-file", "key-file", "user", "password-file", "token-file", "timeout")
+    }
+    try:
+        address = URL.parse(url)
+    except ValueError as error:
+        raise ConfigurationError(flag, f"{error.args[0]}, not {url!r}") from None
+    try:
+        timeout_secs = POSITIVE_DURATION.parse(given["timeout"])
+    except ValueError as error:
+        raise ConfigurationError(f"{flag}.timeout", str(error)) from None
+    return Access(address, _headers(given, flag), _context(given, flag, address), timeout_secs)
+
+
+def _headers(given: Mapping[str, str | None], flag: str) -> dict[str, str]:
+    headers = {"User-Agent": "jobfeatures-exporter"}
+    user, password, token = given["user"], given["password-file"], given["token-file"]
+    if (user is None) != (password is None):
+        missing = "password-file" if password is None else "user"
+        raise ConfigurationError(f"{flag}.{missing}", "user and password go together")
+    if user is not None and password is not None:
+        if token is not None:
+            raise ConfigurationError(f"{flag}.token-file", "either a password or a token")
+        known = f"{user}:{_secret(f'{flag}.password-file', password)}".encode()
+        headers["Authorization"] = "Basic " + base64.b64encode(known).decode("ascii")
+    elif token is not None:
+        headers["Authorization"] = f"Bearer {_secret(f'{flag}.token-file', token)}"
+    return headers
+
+
+def _secret(flag: str, path: str) -> str:
+    try:
+        text = read_private(path, MAX_SECRET_BYTES).decode("utf-8").strip()
+    except OSError as error:
+        raise ConfigurationError(flag, f"{path}: {error.strerror}") from None
+    except (JobfeaturesError, UnicodeDecodeError) as error:
+        raise ConfigurationError(flag, str(error)) from None
+    if not text or not text.isprintable():
+        raise ConfigurationError(flag, f"{path}: must hold one line")
+    return text
+
+
+def _context(given: Mapping[str, str | None], flag: str, url: str) -> ssl.SSLContext | None:
+    names = [name for name in ("ca-file", "cert-file", "key-file") if given[name] is not None]
+    if not url.startswith("https:"):
+        if names:
+            raise ConfigurationError(f"{flag}.{names[0]}", f"{url} is not asked by https")
+        return None
+    try:
+        context = ssl.create_default_context(cafile=given["ca-file"])
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"{flag}.ca-file", error.strerror or str(error)) from None
+    if given["cert-file"] is None:
+        if given["key-file"] is not None:
+            raise ConfigurationError(f"{flag}.key-file", "needs a certificate too")
+        return context
+    try:
+        context.load_cert_chain(given["cert-file"], given["key-file"])
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"{flag}.cert-file", error.strerror or str(error)) from None
+    return context

@@ -1,0 +1,83 @@
+"""What the controller role tells a node: a `JobTable` as lines of JSON, and back. Pure.
+
+The first line is about the answer and the node, each further one a job, as a
+prolog's record. When it was told stands beside it, as HTTP's ``Age``: the
+clocks of the two machines may differ. Sample::
+
+    {"batch_system": "slurm", "complete": true, "problem": "", "node": {"draining": false,
+     "shutdowns": [1795257191], "cpus": 128}, "node_problem": ""}
+    {"batch_system": "slurm", "job_id": "12", "state": "RUNNING", …}
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from jobfeatures.errors import ParseError
+from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
+from jobfeatures.publish.records import format_record, parse_record
+
+_SOURCE = "controller role"
+MAX_PROBLEM_CHARACTERS = 300
+
+
+def format_answer(table: JobTable, problem: str = "") -> str:
+    """Return the text. `problem` is why the batch system did not answer since; nothing is complete then."""
+    notice = table.node
+    head = {
+        "batch_system": table.source,
+        "complete": table.complete and not problem,
+        "problem": problem[:MAX_PROBLEM_CHARACTERS],
+        "node": None
+        if notice is None
+        else {"draining": notice.draining, "shutdowns": notice.shutdowns, "cpus": notice.cpus},
+        "node_problem": table.node_problem[:MAX_PROBLEM_CHARACTERS],
+    }
+    jobs = sorted(table.jobs.values(), key=lambda job: job.key)
+    return json.dumps(head) + "\n" + "".join(map(format_record, jobs))
+
+
+def parse_answer(text: str, *, taken_at_secs: float) -> tuple[JobTable, str]:
+    """Return the table and the problem. Raises ParseError: an answer with one bad line proves nothing."""
+    first, _, rest = text.partition("\n")
+    if not text.endswith("\n"):
+        raise ParseError("answer is cut off", source=_SOURCE, text=text[-80:])
+    try:
+        head = json.loads(first)
+    except (ValueError, RecursionError) as error:
+        raise ParseError("not JSON", source=_SOURCE, line=1, text=first) from error
+    if not isinstance(head, dict):
+        raise ParseError("not a JSON object", source=_SOURCE, line=1, text=first)
+    jobs: dict[JobKey, Job] = {}
+    system = _typed(head, "batch_system", str)
+    for line in rest.splitlines():
+        job = parse_record(line, source=_SOURCE).job
+        if job.key.batch_system != system or job.key in jobs:
+            raise ParseError("another system's job, or one twice", source=_SOURCE, text=line)
+        jobs[job.key] = job
+    table = JobTable(
+        source=system,
+        jobs=jobs,
+        taken_at_secs=taken_at_secs,
+        complete=_typed(head, "complete", bool),
+        node=_notice(head.get("node")),
+        node_problem=_typed(head, "node_problem", str),
+    )
+    return table, _typed(head, "problem", str)
+
+
+def _typed(document: dict[str, Any], name: str, kind: type) -> Any:
+    value = document.get(name)
+    if type(value) is not kind:
+        raise ParseError(f"not of type {kind.__name__}", source=_SOURCE, field=name, text=str(value))
+    return value
+
+
+def _notice(found: Any) -> NodeNotice | None:
+    if found is None:
+        return None
+    shutdowns, cpus = (found.get("shutdowns"), found.get("cpus")) if isinstance(found, dict) else (None, None)
+    if not isinstance(shutdowns, list) or not all(type(each) is int for each in (*shutdowns, cpus or 0)):
+        raise ParseError("no announcement of a node", source=_SOURCE, field="node", text=str(found))
+    return NodeNotice(_typed(found, "draining", bool), tuple(shutdowns), cpus)

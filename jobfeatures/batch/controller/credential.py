@@ -1,0 +1,66 @@
+"""By what a node shows who it is: a token that only whoever has the site's secret can make. Pure.
+
+The token is base64url(HMAC-SHA256(secret, label + name)): RFC 2104, RFC 4648 section 5. So no
+list of nodes is kept anywhere, and a token that leaks is good for the one node's answers.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable
+
+from jobfeatures.errors import ParseError
+
+MIN_SECRET_BYTES = 32
+MAX_SECRETS = 4
+MAX_FILE_BYTES = 4096
+_LABEL = b"jobfeatures node token 1\n"
+_NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+
+
+def is_node_name(text: str) -> bool:
+    """Tell whether a text can be a node's name."""
+    return _NODE_NAME.fullmatch(text) is not None
+
+
+def parse_secrets(content: bytes, source: str) -> tuple[bytes, ...]:
+    """Return the secrets of a file, one a line: the first makes tokens, all are taken.
+
+    Raises ParseError, without the text, for one of less than 32 bytes, for none and for more than 4.
+    """
+    found = [line.strip() for line in content.splitlines() if line.strip()]
+    for number, secret in enumerate(found, 1):
+        if len(secret) < MIN_SECRET_BYTES:
+            raise ParseError(
+                f"a secret has at least {MIN_SECRET_BYTES} bytes: openssl rand -hex 32",
+                source=source,
+                line=number,
+            )
+    if not 0 < len(found) <= MAX_SECRETS:
+        raise ParseError(f"holds {len(found)} secrets, not 1 to {MAX_SECRETS}", source=source)
+    return tuple(found)
+
+
+def parse_token(content: bytes, source: str) -> str:
+    """Return the token of a node's file. Raises ParseError, without the text."""
+    token = content.decode("ascii", "replace").strip()
+    if _TOKEN.fullmatch(token) is None:
+        raise ParseError("is no token as jobfeatures-exporter node-token prints it", source=source)
+    return token
+
+
+def make_token(secret: bytes, node_name: str) -> str:
+    """Return the token of a node."""
+    made = hmac.digest(secret, _LABEL + node_name.encode("ascii"), hashlib.sha256)
+    return base64.urlsafe_b64encode(made).rstrip(b"=").decode("ascii")
+
+
+def is_token(given: str, node_name: str, secrets: Iterable[bytes]) -> bool:
+    """Tell whether a token is this node's by one of the secrets; the time it takes tells nothing of it."""
+    text = given.encode("utf-8", "replace")
+    right = [hmac.compare_digest(text, make_token(each, node_name).encode("ascii")) for each in secrets]
+    return any(right)

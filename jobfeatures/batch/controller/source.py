@@ -1,0 +1,99 @@
+"""The source that asks the controller role; where that is down, the batch system, and little."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from jobfeatures.batch.controller.client import ControllerClient
+from jobfeatures.batch.source import PolledSource
+from jobfeatures.clock import Clock
+from jobfeatures.errors import ParseError, SourceError
+from jobfeatures.model import Job, JobKey, JobTable
+
+log = logging.getLogger(__name__)
+
+
+class ControllerSource(PolledSource):
+    """Asks the controller role. While that fails, asks the batch system about one job at a time.
+
+    The first such question comes after a random part of `fallback_secs`, the
+    next ones after `fallback_secs` each, jobs of which nothing is known first.
+    So N nodes ask N / `fallback_secs` questions a second at any time: thousands
+    notice at once that the controller role is down.
+    """
+
+    is_local = False
+
+    def __init__(
+        self,
+        name: str,
+        client: ControllerClient,
+        clock: Clock,
+        *,
+        ask_one: Callable[[str], Job | None],
+        is_plain: Callable[[str], bool],
+        fallback_secs: float,
+        draw: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        """`ask_one` asks the batch system about a job by a plain id; it raises SourceError or ParseError."""
+        self.name = name
+        self._client = client
+        self._clock = clock
+        self._ask_one = ask_one
+        self._is_plain = is_plain
+        self._fallback_secs = fallback_secs
+        self._draw = draw
+        self._next_question_secs: float | None = None  # monotonic; None while the controller role answers
+        self._table = JobTable(source=name, jobs={}, taken_at_secs=0.0, complete=False)
+        self._told: dict[JobKey, float] = {}  # by the batch system itself; epoch
+
+    def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
+        """Return this node's jobs. Raises SourceError where neither could be asked, or need not be now."""
+        try:
+            table = self._client.ask()
+        except SourceError as error:
+            return self._ask_little(error, {*seen, *claimed})
+        if table.source != self.name:
+            raise SourceError(f"{self._client.name}: tells of {table.source}, not of {self.name}")
+        self._next_question_secs = None
+        self._told.clear()
+        self._table = table
+        return table
+
+    def _ask_little(self, failure: SourceError, ours: Collection[JobKey]) -> JobTable:
+        now_secs = self._clock.monotonic_secs()
+        if self._next_question_secs is None:
+            self._next_question_secs = now_secs + self._draw(0.0, self._fallback_secs)
+        key = None if now_secs < self._next_question_secs else self._most_wanted(ours)
+        if key is None:
+            raise failure
+        late_secs = (now_secs - self._next_question_secs) % self._fallback_secs
+        self._next_question_secs = now_secs + self._fallback_secs - late_secs  # keeps its own beat
+        told_secs = self._clock.now_secs()
+        log.info("the batch system is asked about one job itself", extra={"job": key.job_id})
+        try:
+            job = self._ask_one(key.job_id)
+        except (SourceError, ParseError) as error:
+            raise SourceError(f"{failure}; {self.name} itself: {error}") from error
+        self._told[key] = told_secs
+        jobs = {known: each for known, each in self._table.jobs.items() if known != key}
+        if job is not None:
+            jobs[key] = job
+        told = {known: at_secs for known, at_secs in self._told.items() if known in jobs}
+        self._table = replace(
+            self._table, jobs=jobs, complete=False, told_secs=told, node_problem=str(failure)
+        )
+        return self._table
+
+    def _most_wanted(self, ours: Collection[JobKey]) -> JobKey | None:
+        """Return the job of which nothing was ever told, else that of which it was told longest ago."""
+        here = [key for key in ours if key.batch_system == self.name and self._is_plain(key.job_id)]
+
+        def order(key: JobKey) -> tuple[float, int, str]:
+            at_secs = self._told.get(key, self._table.taken_at_secs if key in self._table.jobs else 0.0)
+            return at_secs, len(key.job_id), key.job_id
+
+        return min(here, key=order, default=None)

@@ -1,0 +1,156 @@
+"""All jobs with each node's share: text to what each node would be told, if it asked itself. Pure.
+
+Source: ``show job``, ``show node`` and ``show reservation`` of one ``scontrol -a
+-o -d``. A node asks about one job at a time, framed so that no name can imitate
+another job's record. Here the records stand one after the other, and a name
+with newlines may hold a whole record. So one counts if it is the only one of
+its id, and if squeue, whose fields no name can move, tells of that job, of the
+same user, and not of its end. What squeue says of the others has to do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jobfeatures.batch.slurm.basics import NAME
+from jobfeatures.batch.slurm.node import Maintenance, parse_notice
+from jobfeatures.batch.slurm.record import parse_shared_job
+from jobfeatures.batch.slurm.shares import SharedJob
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
+
+SHOW_JOBS = "show job"
+_JOB = re.compile(r"JobId=([1-9][0-9]{0,9}) ")
+_NODE = re.compile(r"NodeName=([A-Za-z0-9._-]{1,255}) ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsByNode:
+    """What was told of all nodes at one time; `jobs` by node."""
+
+    taken_at_secs: float
+    complete: bool
+    jobs: Mapping[str, tuple[SharedJob | Job, ...]]
+    nodes: Mapping[str, str]  # their records
+    maintenances: tuple[Maintenance, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+
+    def table(self, node_name: str, now_secs: float) -> JobTable | None:
+        """Return what the node would be told; None where Slurm knows no node of this name."""
+        record = self.nodes.get(node_name)
+        if record is None:
+            return None
+        notice: NodeNotice | None = None
+        problem = ""
+        try:
+            notice = parse_notice([record], self.maintenances, node_name=node_name, now_secs=now_secs)
+        except ParseError as error:
+            problem = str(error)
+        jobs = [
+            each.on(node_name) if isinstance(each, SharedJob) else each
+            for each in self.jobs.get(node_name, ())
+        ]
+        return JobTable(
+            source=NAME,
+            jobs={job.key: job for job in jobs},
+            taken_at_secs=self.taken_at_secs,
+            complete=self.complete,
+            node=notice,
+            node_problem=problem,
+        )
+
+
+class Known(NamedTuple):
+    """A record that has been read, and a digest of its text but for the time that the job has run."""
+
+    digest: int
+    shared: SharedJob
+
+
+def parse_whole(
+    lines: Iterable[str], queue: JobTable, known: Mapping[JobKey, Known] | None = None
+) -> tuple[dict[JobKey, Known], set[JobKey]]:
+    """Return the jobs whose records can be trusted, and those on nodes of whose records none can.
+
+    `queue` is squeue's answer to a question that was asked before, `known` what this found in an
+    earlier answer: most records say the same as a minute ago, and reading one takes a while.
+    """
+    known = known or {}
+    found: dict[JobKey, Known] = {}
+    unsure = {key for key, job in queue.jobs.items() if job.state.is_on_node and job.nodes}
+    told: set[str] = set()
+    twice: set[JobKey] = set()
+    for job_id, text in _records(lines):
+        key = JobKey(NAME, job_id)
+        if job_id in told:
+            twice.add(key)
+            continue
+        told.add(job_id)
+        queued = queue.jobs.get(key)
+        if queued is None or not queued.nodes:
+            continue  # it has been submitted or started since, or somebody has made it up
+        head, _, rest = text.partition(" RunTime=")
+        digest = hash((head, rest.partition(" ")[2]))
+        one = known.get(key)
+        if one is None or one.digest != digest:
+            try:
+                one = Known(digest, parse_shared_job(text))
+            except ParseError:
+                continue
+        job = one.shared.job
+        if job.uid == queued.uid and (job.state.is_finished or not queued.state.is_finished):
+            found[key] = one
+    for key in twice:
+        found.pop(key, None)
+    return found, unsure - found.keys()
+
+
+def _records(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    job_id = ""
+    parts: list[str] = []
+    for line in lines:
+        match = _JOB.match(line)
+        if match is None:
+            parts.append(line)
+            continue
+        if job_id:
+            yield job_id, "\n".join(parts).rstrip("\n")
+        job_id, parts = match[1], [line]
+    if job_id:
+        yield job_id, "\n".join(parts).rstrip("\n")
+
+
+def group_by_node(
+    shared: Iterable[SharedJob], others: Iterable[Job]
+) -> dict[str, tuple[SharedJob | Job, ...]]:
+    """Return the jobs of each node."""
+    found: dict[str, list[SharedJob | Job]] = {}
+    for one in shared:
+        for name in one.job.nodes:
+            found.setdefault(name, []).append(one)
+    for job in others:
+        for name in job.nodes:
+            found.setdefault(name, []).append(job)
+    return {name: tuple(jobs) for name, jobs in found.items()}
+
+
+def parse_node_records(lines: Iterable[str]) -> tuple[dict[str, str], tuple[Rejected, ...]]:
+    """Return the nodes' records by name; one that stands there twice is rejected both times."""
+    found: dict[str, str] = {}
+    twice: set[str] = set()
+    for line in lines:
+        match = _NODE.match(line)
+        if match is None:
+            continue
+        if match[1] in found:
+            twice.add(match[1])
+        found[match[1]] = line
+    for name in twice:
+        del found[name]
+    source = "scontrol show node"
+    return found, tuple(
+        Rejected(source, "node is there twice", 0, "NodeName", each) for each in sorted(twice)
+    )

@@ -1,0 +1,78 @@
+"""Jobs whose record of ``scontrol`` was refused, since a name imitates fields: ``squeue`` is asked.
+
+Its fields stand between words that nobody can guess, so that no name moves
+them. It tells of the job as a whole: the share of this node, and memory, are
+only known of a job of one node.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+from dataclasses import replace
+
+from jobfeatures.batch.slurm.fields import split_closed
+from jobfeatures.batch.slurm.queue import QUEUE_FIELDS, QUEUE_SOURCE, parse_queued_job, queue_format
+from jobfeatures.command import first_line, run_command
+from jobfeatures.errors import ParseError, SourceError
+from jobfeatures.model import Job
+from jobfeatures.quantities import parse_binary_size
+
+MAX_ANSWER_BYTES = 32 * 2**20
+_MEMORY = re.compile(r"(?:\A|,)mem=([0-9.]+[A-Z]?)(?:,|\Z)")
+
+
+def ask_squeue(
+    ids: Collection[str], *, node_name: str | None, squeue: str, timeout_secs: float
+) -> dict[str, Job]:
+    """Return those of the jobs with these plain ids that the queue holds and tells in full.
+
+    Raises SourceError if it could not be asked.
+    """
+    separator = make_separator()
+    output = run_command(
+        [squeue, "-a", "-h", "-t", "all", "-j", ",".join(ids)],
+        timeout_secs=timeout_secs,
+        max_bytes=MAX_ANSWER_BYTES,
+        environment={
+            "SLURM_TIME_FORMAT": "%s",
+            "SLURM_BITSTR_LEN": "0",
+            "SQUEUE_FORMAT2": queue_format(separator),
+        },
+    )
+    if output.status != 0:
+        raise SourceError(f"{squeue}: no answer (status {output.status}): {first_line(output.stderr)}")
+    try:
+        return parse_refused(
+            output.stdout.decode("utf-8", "replace"), separator, frozenset(ids), node_name=node_name
+        )
+    except ParseError as error:
+        raise SourceError(f"{squeue}: {error}") from error
+
+
+def parse_refused(
+    text: str, separator: str, ids: Collection[str], *, node_name: str | None
+) -> dict[str, Job]:
+    """Return the jobs that were asked about; an array's other tasks come with them. Raises ParseError."""
+    found: dict[str, Job] = {}
+    for values in split_closed(text, separator, QUEUE_FIELDS, source=QUEUE_SOURCE):
+        if values["JobID"] not in ids:
+            continue
+        job = parse_queued_job(values)
+        if len(job.nodes) == 1 and node_name in (None, *job.nodes):
+            memory = _MEMORY.search(values["tres-alloc"])
+            size = parse_binary_size(memory[1], field="tres-alloc", bare_unit="M") if memory else 0
+            job = replace(
+                job,
+                allocated_cpus=job.total_cpus,
+                allocated_gpus=job.total_gpus,
+                limits=replace(job.limits, memory_bytes=size or None),
+            )
+        found[job.key.job_id] = job
+    return found
+
+
+def make_separator() -> str:
+    """Return a word that nobody can have put into a job's name."""
+    return f"\x1fz{os.urandom(16).hex()}\x1f"

@@ -1,0 +1,73 @@
+"""Numbers for the names of users, groups, programs, queues and partitions in SWF: pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from jobfeatures.formats.swf.fields import UNKNOWN
+from jobfeatures.formats.swf.records import Names
+
+NUMBER: Final = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
+
+
+class Numbers:
+    """Numbers for names, from 1 in the order in which they come; those that are known stay."""
+
+    def __init__(self, known: Mapping[int, str] | None = None, *, are_numbers: bool = False) -> None:
+        """`are_numbers`: what has no name of its own in `known` is called by its number."""
+        self.names: dict[str, int] = {name: number for number, name in (known or {}).items()}
+        self.added: dict[str, int] = {}
+        self._are_numbers = are_numbers
+
+    def of(self, name: str | None) -> int:
+        """Return the number of a name."""
+        if name is None:
+            return UNKNOWN
+        found = self.names.get(name)
+        if found is None and self._are_numbers and NUMBER.match(name):
+            found = self.names[name] = int(name)
+        if found is None:
+            found = max(self.names.values(), default=0) + 1
+            self.names[name] = self.added[name] = found
+        return found
+
+
+class Numbering(NamedTuple):
+    """The numbers of one log."""
+
+    users: Numbers
+    groups: Numbers
+    executables: Numbers
+    queues: Numbers
+    partitions: Numbers
+
+
+def numbering_of(names: Names | None) -> Numbering:
+    """Return the numbers of a log, or none yet."""
+    if names is None:
+        return Numbering(*(Numbers() for _ in range(5)))
+
+    def others(kind: str) -> Numbers:
+        known = {number: name for (each, number), name in names.others.items() if each == kind}
+        return Numbers(known, are_numbers=True)
+
+    return Numbering(
+        others("user"),
+        others("group"),
+        others("executable"),
+        Numbers(names.queues, are_numbers=True),
+        Numbers(names.partitions, are_numbers=True),
+    )
+
+
+def kinds_of(numbering: Numbering) -> list[tuple[str, str, Numbers]]:
+    """Return each kind of names: the word of its notes, or the label of its comments, and the numbers."""
+    return [
+        ("user", "", numbering.users),
+        ("group", "", numbering.groups),
+        ("executable", "", numbering.executables),
+        ("queue", "Queue", numbering.queues),
+        ("partition", "Partition", numbering.partitions),
+    ]

@@ -1,0 +1,1 @@
+"""Living jobs: what is known of them, and what that proves."""

@@ -1,0 +1,298 @@
+"""What several witnesses of one job id prove together: pure. The table is in docs/evidence.md.
+
+Witnesses are the batch system's answers, the prolog's record, what was known
+when the job was last published, the epilog, and the job's control group. Each
+piece of knowledge has the time at which it was told, by the node's clock, and
+pieces are weighed in that order: a later one may end or replace what earlier
+ones say, never the other way round.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from typing import Final
+
+from jobfeatures.model import Job, JobState, fill_unknown
+
+HOOKS: Final = "hooks"  # the source whose records come and go with prolog and epilog
+REMEMBERED: Final = "published"  # what was known when the job was last published
+HOLD_SECS: Final = 3600.0
+START_SECS: Final = 60.0  # in which a job whose prolog has run may have no process yet
+CLOCK_DOUBT_SECS: Final = 600.0  # clocks differ by less than this: twice 300 s
+
+
+class Run(enum.Enum):
+    """How the run that one piece of knowledge is about stands to that of another."""
+
+    SAME = "same"  # or nothing tells them apart
+    LATER = "later"
+    EARLIER = "earlier"
+    OTHER = "other"  # another job, before or after
+
+
+class Event(enum.Enum):
+    """A proof that a job has ended which says nothing else of it; in the order of their force."""
+
+    ABSENT = "absent"  # its batch system, asked for it or for everything, does not know it
+    EPILOG = "epilog"  # its record was there and has been withdrawn
+
+
+class Presence(enum.Enum):
+    """What is to be done about a job on this node."""
+
+    HERE = "here"  # its directories are made and kept up to date
+    COMPLETING = "completing"  # they are kept up to date while they are there
+    UNCLEAR = "unclear"  # nothing is proven: they stay as they are
+    REMAINS = "remains"  # it has ended, processes remain: they stay as they are, for a while
+    LEFT = "left"  # it has ended: they go
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one source told of a job at one time (epoch, node's clock).
+
+    `start_source` names whose clock the start is by, None: the source's own.
+    """
+
+    source: str
+    at_secs: float
+    job: Job
+    start_source: str | None = None
+
+    @property
+    def start_clock(self) -> str:
+        """Return the name of the source that told the start."""
+        return self.start_source or self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A control group that holds processes; users as far as they are known, root being nobody's."""
+
+    uid: int | None = None
+    sluid: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """All that is known of one job id.
+
+    `published_at_secs` is that of a directory of which nothing else is known.
+    `doubted_since_secs` is `Finding.doubted_since_secs` of the time before.
+    """
+
+    told: tuple[Told, ...] = ()
+    events: tuple[tuple[float, Event], ...] = ()
+    group: Group | None = None
+    published_at_secs: float | None = None
+    doubted_since_secs: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the evidence comes to. `known` is put together from all that is about the present run."""
+
+    presence: Presence
+    known: Told | None = None
+    doubted_since_secs: float | None = None  # when its end was first told, or another job in its place
+    has_processes: bool = False  # of a job that has ended
+
+    @property
+    def job(self) -> Job | None:
+        """Return the job as it is to be shown."""
+        return None if self.known is None else self.known.job
+
+
+def compare_runs(one: Told, other: Told) -> Run:
+    """Return how the run that `one` tells of stands to that of `other`.
+
+    Another user or SLUID is another job. Submission and restart count order
+    two runs, and so does the start where one clock told both: clocks differ.
+    A start that moves while submission and count stay is one of a slow node.
+    """
+    mine, theirs = one.job, other.job
+    if mine.uid is not None and theirs.uid is not None:
+        if mine.uid != theirs.uid:
+            return Run.OTHER
+    elif one.source == other.source and _differ(mine.user, theirs.user):
+        return Run.OTHER  # names of two sources may be written in two ways
+    if _differ(mine.sluid, theirs.sluid):
+        return Run.OTHER
+    if one.start_clock == other.start_clock and _differ(mine.submit_secs, theirs.submit_secs):
+        return _order(mine.submit_secs, theirs.submit_secs)
+    if _differ(mine.restarts, theirs.restarts):
+        return _order(mine.restarts, theirs.restarts)
+    if one.start_clock == other.start_clock and _differ(mine.start_secs, theirs.start_secs):
+        told = (mine.submit_secs, theirs.submit_secs, mine.restarts, theirs.restarts)
+        return Run.SAME if None not in told else _order(mine.start_secs, theirs.start_secs)
+    return Run.SAME
+
+
+def is_another_run(job: Job, other: Job) -> bool:
+    """Tell whether it is proven that a job is not the run that another record of its id is about.
+
+    Starts are not compared: nothing is known of who told them.
+    """
+    return compare_runs(Told("one", 0, job), Told("other", 0, other)) is not Run.SAME
+
+
+def add_answer(job: Job, answer: Job) -> Job:
+    """Return a prolog's job with what the batch system answers about its id.
+
+    An answer about another run, or about one that does not run, is no answer
+    about this job: it has just started.
+    """
+    if not answer.state.is_on_node or is_another_run(answer, job):
+        return job
+    return fill_unknown(answer, job)
+
+
+def judge(evidence: Evidence, *, now_secs: float, hold_secs: float = HOLD_SECS) -> Finding:
+    """Return what the evidence comes to.
+
+    For `hold_secs`, and no longer, a control group that holds processes keeps
+    the directories of a job whose end is told, and a job is kept whose id is
+    told to be another job's.
+    """
+    state = _weigh(evidence)
+    published_secs = float("-inf") if evidence.published_at_secs is None else evidence.published_at_secs
+    if state.ended_secs is not None and state.alive_secs is None and state.ended_secs <= published_secs:
+        return Finding(Presence.UNCLEAR, state.known)  # somebody has made its directories since
+    doubted = state.ended_secs if state.ended_secs is not None else state.doubted_secs
+    if doubted is None:
+        if state.known is None or state.known.job.state is JobState.UNKNOWN:
+            return Finding(Presence.UNCLEAR, state.known)
+        completing = state.known.job.state is JobState.COMPLETING
+        return Finding(Presence.COMPLETING if completing else Presence.HERE, state.known)
+    since = doubted if evidence.doubted_since_secs is None else min(doubted, evidence.doubted_since_secs)
+    is_held = now_secs - since < hold_secs
+    if state.ended_secs is None and is_held:
+        return Finding(Presence.HERE, state.known, since)
+    has_processes = evidence.group is not None
+    presence = Presence.REMAINS if has_processes and is_held else Presence.LEFT
+    return Finding(presence, _ended(state), since, has_processes)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What has been weighed so far."""
+
+    known: Told | None = None
+    recorded_secs: float | None = None  # by a prolog of the present run
+    alive_secs: float | None = None  # when it was last told to be here
+    ended_secs: float | None = None
+    proof: Event | None = None
+    doubted_secs: float | None = None
+
+
+def _weigh(evidence: Evidence) -> _State:
+    rank = {REMEMBERED: 0, HOOKS: 1}
+    in_order: list[tuple[float, int, Told | Event]] = [
+        (each.at_secs, rank.get(each.source, 2), each) for each in evidence.told
+    ]
+    in_order += [(at, 3 + (each is Event.EPILOG), each) for at, each in evidence.events]
+    state = _State()
+    for at_secs, _, piece in sorted(in_order, key=lambda each: each[:2]):
+        if isinstance(piece, Told):
+            state = _hear(state, piece, evidence.group)
+        elif state.known is not None:
+            has_just_started = (
+                piece is Event.ABSENT
+                and state.recorded_secs is not None
+                and at_secs - state.recorded_secs < START_SECS
+            )
+            if state.ended_secs is None and not has_just_started:
+                state = replace(state, ended_secs=at_secs, proof=piece)
+        elif evidence.published_at_secs is not None:
+            state = replace(state, ended_secs=at_secs, proof=piece)
+    return state
+
+
+def _hear(state: _State, piece: Told, group: Group | None) -> _State:
+    """Return the state after one more piece, newer than all before it."""
+    job, known = piece.job, state.known
+    is_record = piece.source == HOOKS
+    run = Run.SAME if known is None else compare_runs(piece, known)
+    if job.state.is_finished or job.state is JobState.PENDING:
+        return _hear_end(state, piece, run, group)
+    is_foreign = run in (Run.OTHER, Run.EARLIER) and not is_record
+    if is_foreign and not _takes_over(state, piece, group):
+        return _doubt(state, piece)
+    has_ended = state.ended_secs is not None and state.proof is not Event.ABSENT
+    if run is not Run.SAME or (has_ended and job.state is not JobState.UNKNOWN):
+        state = _State()  # what has ended and is here again is another run
+    if job.state is JobState.UNKNOWN:
+        return replace(state, known=_merged(piece, state.known))
+    recorded_secs = piece.at_secs if is_record else state.recorded_secs
+    return _State(_merged(piece, state.known), recorded_secs, piece.at_secs)
+
+
+def _hear_end(state: _State, piece: Told, run: Run, group: Group | None) -> _State:
+    if _ended_before(piece.job, state):
+        return state
+    if run is Run.EARLIER or (run is Run.OTHER and not _takes_over(state, piece, group)):
+        return _doubt(state, piece)
+    waits = piece.job.state is JobState.PENDING
+    known = piece if waits or run is not Run.SAME else _merged(piece, state.known)
+    ended_secs = piece.at_secs if state.ended_secs is None else state.ended_secs
+    return replace(state, known=known, ended_secs=ended_secs, proof=None)
+
+
+def _doubt(state: _State, piece: Told) -> _State:
+    if state.ended_secs is not None:
+        return state
+    return replace(state, doubted_secs=piece.at_secs if state.doubted_secs is None else state.doubted_secs)
+
+
+def _takes_over(state: _State, piece: Told, group: Group | None) -> bool:
+    """Tell whether another job is believed to be here in the place of the one that was known.
+
+    The control group decides; without one, the source that told of the other
+    one too may, but not against a prolog that ran on this node.
+    """
+    if state.ended_secs is not None:
+        return True
+    if group is not None and state.known is not None:
+        if _fits(group, piece.job):
+            return True
+        if _fits(group, state.known.job):
+            return False
+    return state.recorded_secs is None
+
+
+def _fits(group: Group, job: Job) -> bool:
+    """Tell whether a control group is shown to be this job's."""
+    if group.sluid is not None and job.sluid is not None:
+        return group.sluid == job.sluid
+    return bool(group.uid) and group.uid == job.uid
+
+
+def _ended_before(job: Job, state: _State) -> bool:
+    """Tell whether this job's end lies before the prolog of the present run, whatever the clocks."""
+    if job.end_secs is None or state.recorded_secs is None:
+        return False
+    return job.end_secs + CLOCK_DOUBT_SECS < state.recorded_secs
+
+
+def _merged(piece: Told, known: Told | None) -> Told:
+    if known is None:
+        return piece
+    start_clock = piece.start_clock if piece.job.start_secs is not None else known.start_clock
+    return Told(piece.source, piece.at_secs, fill_unknown(piece.job, known.job), start_clock)
+
+
+def _ended(state: _State) -> Told | None:
+    """Return what is known of a job that has ended; how it has, only where its batch system tells."""
+    if state.known is None or state.proof is None or state.known.job.state.is_finished:
+        return state.known
+    ended = JobState.COMPLETED if state.proof is Event.EPILOG else JobState.UNKNOWN
+    return replace(state.known, job=replace(state.known.job, state=ended))
+
+
+def _differ(one: object, other: object) -> bool:
+    return one is not None and other is not None and one != other
+
+
+def _order(one: int | None, other: int | None) -> Run:
+    return Run.LATER if (one or 0) > (other or 0) else Run.EARLIER

@@ -1,0 +1,164 @@
+"""The folders below the root of the published directories: where they are, whose, and who writes when."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+
+from jobfeatures.errors import UnsafePathError
+from jobfeatures.model import JobKey
+from jobfeatures.publish.files import DIRECTORY, LOCK_FILE, closing, must_be_ours, opened
+
+MACHINE = "machinefeatures"
+JOBS = "jobfeatures"
+STATUS = "jobstatus"
+EXPORTS = "exports"
+ORIGINS = "origins"
+DRAINS = "drains"
+RECORDS = "records"
+KNOWN = "known"
+LOCKS = "locks"
+TOKENS = "tokens"
+URLS = "urls"
+INTAKE = "intake"
+FAILURES = "failures"
+STAGING = "staging"
+
+_MODES = {
+    MACHINE: 0o755,
+    JOBS: 0o755,
+    STATUS: 0o755,
+    EXPORTS: 0o755,
+    ORIGINS: 0o755,
+    DRAINS: 0o700,
+    RECORDS: 0o700,
+    KNOWN: 0o700,
+    LOCKS: 0o700,
+    TOKENS: 0o700,
+    URLS: 0o755,
+    INTAKE: 0o700,
+    FAILURES: 0o700,
+    STAGING: 0o700,
+}
+LOCK_FILES = 64
+LOCK_SECS = 0.5  # that a writer waits for another one: each needs milliseconds
+
+
+class Folders:
+    """The folders below one root; see `tree` for what is in them."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    @property
+    def machine_path(self) -> str:
+        """Return the value of $MACHINEFEATURES."""
+        return f"{self.root}/{MACHINE}"
+
+    def job_path(self, key: JobKey) -> str:
+        """Return the value of $JOBFEATURES for a job."""
+        return f"{self.root}/{JOBS}/{key.directory_name}"
+
+    def status_path(self, key: JobKey) -> str:
+        """Return the value of $JOBSTATUS for a job."""
+        return f"{self.root}/{STATUS}/{key.directory_name}"
+
+    def exports_path(self, key: JobKey) -> str:
+        """Return the file with the lines of a job's task prolog."""
+        return f"{self.root}/{EXPORTS}/{key.directory_name}"
+
+    def origins_path(self, key: JobKey | None = None) -> str:
+        """Return the file that says where the values of a job, or of the machine, come from."""
+        return f"{self.root}/{ORIGINS}/{origins_name(key)}"
+
+    def urls_path(self, key: JobKey) -> str:
+        """Return the file with the lines of a job's HTTP addresses."""
+        return f"{self.root}/{URLS}/{key.directory_name}"
+
+    @property
+    def tokens_path(self) -> str:
+        """Return the folder of the secrets."""
+        return f"{self.root}/{TOKENS}"
+
+    @property
+    def drains_path(self) -> str:
+        """Return the folder of requests to shut down."""
+        return f"{self.root}/{DRAINS}"
+
+    @property
+    def intake_path(self) -> str:
+        """Return the folder of what hooks hand over."""
+        return f"{self.root}/{INTAKE}"
+
+    @property
+    def records_path(self) -> str:
+        """Return the folder of what prologs knew."""
+        return f"{self.root}/{RECORDS}"
+
+    @property
+    def known_path(self) -> str:
+        """Return the folder of what the daemon knew when it published jobs."""
+        return f"{self.root}/{KNOWN}"
+
+    def prepare(self) -> None:
+        """Make the folders below the root. Raises UnsafePathError if one of them is not ours alone."""
+        with self._folder(MACHINE), self._folder(JOBS), self._folder(STATUS):
+            pass
+        with self._folder(EXPORTS), self._folder(ORIGINS), self._folder(RECORDS), self._folder(STAGING):
+            pass
+        with self._folder(DRAINS), self._folder(KNOWN), self._folder(LOCKS):
+            pass
+        with self._folder(TOKENS), self._folder(URLS), self._folder(FAILURES), self._folder(INTAKE):
+            pass
+
+    @contextlib.contextmanager
+    def locked(self, key: JobKey, timeout_secs: float = LOCK_SECS) -> Iterator[None]:
+        """Keep all others who do so from writing about a job. Raises TimeoutError, an OSError.
+
+        Prolog, epilog and daemon are several writers. A lock ends with its
+        holder's process; jobs share `LOCK_FILES` locks, so do not hold two.
+        """
+        name = f"{sum(key.directory_name.encode()) % LOCK_FILES:02x}"
+        with self._folder(LOCKS) as folder, opened(name, LOCK_FILE, folder, 0o600) as file:
+            deadline = time.monotonic() + timeout_secs
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() >= deadline:
+                        raise TimeoutError(f"{self.root}/{LOCKS}/{name}: held by another writer") from None
+                    time.sleep(0.002)
+            yield
+
+    @contextlib.contextmanager
+    def _folder(self, name: str) -> Iterator[int]:
+        """Open a folder below the root, made if absent, and prove that nobody else can write to it."""
+        is_new = False
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self.root, 0o755)
+            is_new = True
+        with opened(self.root, DIRECTORY) as root:
+            must_be_ours(root, self.root)
+            if is_new:
+                os.fchmod(root, 0o755)  # jobs have to get in, whatever our umask
+            try:
+                descriptor = os.open(name, DIRECTORY, dir_fd=root)
+            except FileNotFoundError:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=root)
+                descriptor = os.open(name, DIRECTORY, dir_fd=root)
+                os.fchmod(descriptor, _MODES[name])
+            except OSError as error:
+                raise UnsafePathError(f"{self.root}/{name}: {error.strerror}") from error
+        with closing(descriptor):
+            must_be_ours(descriptor, f"{self.root}/{name}")
+            yield descriptor
+
+
+def origins_name(key: JobKey | None) -> str:
+    """Return the name of the file that says where the values of a job, or of the machine, come from."""
+    return key.directory_name if key else "machine"  # no job's name: those have a dash

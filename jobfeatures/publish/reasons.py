@@ -1,0 +1,41 @@
+"""Why a hook could not do what it was to do, or not all of it: the words of its counts. Pure."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Mapping
+
+from jobfeatures.errors import ConfigurationError, ParseError, UnsafePathError
+
+ACTIONS = ("publish", "remove")
+REASONS: Mapping[str, str] = {
+    "command": "there is no command, or it cannot be started",
+    "configuration": "the configuration is broken; the last good one, or the defaults, were taken",
+    "daemon": "the daemon, though alive, has not taken the job in time; it does so later",
+    "enospc": "no space, or no quota, is left where features are published",
+    "environment": "the hook was not told of a job",
+    "limits": "the batch system did not tell the limits in time, or told of another job; left to the daemon",
+    "timeout": "the time limit was reached",
+    "write": "something could not be written or removed for another reason",
+    "other": "anything else",
+}
+NEVER = frozenset({("remove", "limits")})
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the reason that an error counts as."""
+    if isinstance(error, OSError):
+        return "enospc" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "write"
+    if isinstance(error, UnsafePathError):
+        return "write"
+    if isinstance(error, ConfigurationError):
+        return "configuration"
+    return "environment" if isinstance(error, ParseError) else "other"
+
+
+def pairs() -> Iterator[tuple[str, str]]:
+    """Yield each action and reason that is counted."""
+    for action in ACTIONS:
+        for reason in REASONS:
+            if (action, reason) not in NEVER:
+                yield action, reason

@@ -1,0 +1,103 @@
+"""The settings file while the daemon runs: kept for hooks while it is good, told where it is broken."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from exporter.config import ExporterConfig
+from exporter.context import LastReload
+from exporter.hookrequests import HookServer
+from exporter.service.keptsettings import KeptSettings
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.settings import load_config
+
+GOOD = "machine.hs06 = 160\n[web]\nlisten_address = ':1'\n"
+BROKEN = GOOD + "[web]\nlisten_address = ':2'\n"  # what appending the documentation's snippet makes
+
+
+class Served:
+    def __init__(self, tree: FeatureTree) -> None:
+        self.reload = LastReload(successful=True, success_secs=5.0)
+        self.hooks = HookServer(tree, ExporterConfig(), lambda _names: None)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Served:
+    return Served(FeatureTree(str(tmp_path / "root")))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "config.toml"
+    path.write_text(GOOD)
+    return path
+
+
+@pytest.fixture
+def kept(served: Served, file: Path) -> KeptSettings:
+    def read() -> object:
+        return load_config(ExporterConfig, environ={}, file=str(file))
+
+    return KeptSettings(str(file), read, served)
+
+
+def test_a_good_file_is_kept_for_root_alone(kept, served, file, tmp_path):
+    kept.look()
+    copy = tmp_path / "root/intake/config.toml"
+    assert copy.read_text() == GOOD
+    assert copy.stat().st_mode & 0o777 == 0o600
+    file.write_text("# other\n" + GOOD)
+    kept.look()
+    assert copy.read_text() == "# other\n" + GOOD
+    assert served.reload.successful
+
+
+def test_a_broken_file_is_told_once_and_the_good_one_stays(kept, served, file, tmp_path, caplog):
+    kept.look()
+    file.write_text(BROKEN)
+    for _ in range(3):
+        kept.look()
+    assert (tmp_path / "root/intake/config.toml").read_text() == GOOD
+    assert served.reload == LastReload(successful=False, success_secs=5.0)
+    said = [each.message for each in caplog.records if each.levelno == logging.ERROR]
+    assert len(said) == 1
+    assert str(file) in said[0]
+    file.write_text(GOOD)
+    kept.look()
+    assert served.reload.successful
+
+
+def test_a_file_that_has_gone_is_broken_and_only_the_default_one_may_be_absent(
+    kept, served, file, monkeypatch
+):
+    file.unlink()
+    kept.look()
+    assert not served.reload.successful
+    served.reload = LastReload(successful=True, success_secs=5.0)
+    monkeypatch.setattr("exporter.service.keptsettings.DEFAULT_FILE", str(file))
+    KeptSettings(str(file), lambda: None, served).look()
+    assert served.reload.successful
+
+
+def test_a_reload_that_failed_stays_told_though_the_file_is_good_again(kept, served, file):
+    kept.look()
+    file.write_text(BROKEN)
+    served.reload = LastReload(successful=False, success_secs=5.0)  # SIGHUP came first
+    kept.look()
+    file.write_text(GOOD)
+    kept.look()
+    assert not served.reload.successful, "older settings are in use until the next reload"
+
+
+def test_a_file_that_cannot_be_kept_is_tried_again(kept, served, file, tmp_path):
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root/intake").write_text("in the way")
+    with pytest.raises(Exception, match="intake"):
+        kept.look()
+    os.unlink(tmp_path / "root/intake")
+    kept.look()
+    assert (tmp_path / "root/intake/config.toml").read_text() == GOOD

@@ -1,0 +1,149 @@
+"""The daemon's process for hooks, as it is: started, told settings, replaced and ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from exporter.config import ExporterConfig
+from exporter.hookrequests import HookServer
+from jobfeatures.publish.tree import FeatureTree
+
+PROLOG = Path(__file__).parents[2] / "packaging/slurm/prolog.sh"
+
+
+def until(condition: Callable[[], object], timeout_secs: float = 30.0) -> None:
+    deadline = time.monotonic() + timeout_secs
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
+        time.sleep(0.02)
+
+
+class Serving:
+    """A server that runs; `asked` are the batch systems that it wanted to be asked."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.asked: list[str] = []
+        self.beats = 0
+        tree = FeatureTree(str(root))
+        tree.prepare()
+        self.config = ExporterConfig(features_root=str(root), node_name="n1")
+        self.server = HookServer(tree, self.config, self.asked.extend)
+        self.server.on_beat = self._beat
+        self.thread = threading.Thread(target=self.server.run)
+        self.thread.start()
+        until(self.alive.exists)
+
+    def _beat(self) -> None:
+        self.beats += 1
+
+    @property
+    def alive(self) -> Path:
+        return self.root / "intake/alive"
+
+    @property
+    def pid(self) -> int:
+        return int(self.alive.read_text().split()[1])
+
+    def prolog(self, job_id: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        """Run a prolog that has no command to run: what is published is the server's work."""
+        return subprocess.run(
+            [PROLOG],
+            env={
+                "SLURM_JOB_ID": job_id,
+                "SLURM_JOB_UID": str(os.getuid()),
+                "SLURM_JOB_CPUS_PER_NODE": "2",
+                "SLURM_NODELIST": "n1",
+                "JOBFEATURES_COMMAND": "/nonexistent",
+                "JOBFEATURES_SETTINGS": "/nonexistent",
+                "JOBFEATURES_HOOK_TIMEOUT": "30",
+                "JOBFEATURES_FEATURES_ROOT": str(self.root),
+                **environ,
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+
+    def record(self, job_id: str) -> dict[str, object]:
+        found: dict[str, object] = json.loads((self.root / f"records/slurm-{job_id}.json").read_text())
+        return found
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Serving]:
+    made = Serving(tmp_path / "root")
+    yield made
+    made.server.stop()
+    made.thread.join(30)
+    assert not made.thread.is_alive()
+    assert not made.alive.exists(), "hooks count on nobody"
+
+
+def test_a_prolog_and_an_epilog_are_served_and_missing_limits_asked_for(serving):
+    assert serving.prolog("7").stderr == ""
+    assert (serving.root / "jobfeatures/slurm-7/allocated_cpu").read_text() == "2\n"
+    assert serving.record("7")["standing"] == "provisional"
+    until(lambda: serving.asked == ["slurm"])
+    serving.prolog("8", SLURM_JOB_START_TIME="1795246160", SLURM_JOB_END_TIME="1795246580")
+    assert serving.record("8")["standing"] == "whole"
+    serving.prolog("7", SLURM_SCRIPT_CONTEXT="epilog_slurmd")
+    assert not (serving.root / "jobfeatures/slurm-7").exists()
+    assert serving.asked == ["slurm"]
+    assert serving.beats > 0
+
+
+def test_new_settings_take_effect_in_the_same_process(serving):
+    before = serving.pid
+    serving.server.reconfigure(replace(serving.config, slurm_ask_in_prolog="never", features_profile="both"))
+    until(lambda: serving.prolog("7") and (serving.root / "jobfeatures/slurm-7/allocated_CPU").exists())
+    assert serving.pid == before
+
+
+def test_a_process_that_dies_is_replaced_and_what_was_asked_for_is_done(serving, monkeypatch):
+    monkeypatch.setattr("exporter.hookrequests.AGAIN_SECS", 0.1)
+    died = serving.pid
+    os.kill(died, signal.SIGKILL)
+    until(lambda: not Path(f"/proc/{died}").exists())
+    (serving.root / "intake/slurm-7.publish").write_bytes(
+        b"jobfeatures 1\0publish\0slurm\0SLURM_JOB_ID=7\0end\0"
+    )
+    until((serving.root / "jobfeatures/slurm-7").exists)
+    assert serving.pid != died
+
+
+def test_signals_that_are_meant_for_the_daemon_do_not_end_it(serving):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        os.kill(serving.pid, number)
+    assert serving.prolog("7").stderr == ""
+    assert (serving.root / "jobfeatures/slurm-7").is_dir()
+
+
+@pytest.mark.program
+def test_it_ends_with_the_daemon_however_that_ends(tmp_path):
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from tests.exporter.test_hookrequests import Serving\n"
+        "print(Serving(Path(sys.argv[1])).pid, flush=True); time.sleep(60)"
+    )
+    daemon = subprocess.Popen(
+        [sys.executable, "-c", code, tmp_path / "root"], stdout=subprocess.PIPE, cwd=PROLOG.parents[2]
+    )
+    pid = int(daemon.stdout.readline())
+    daemon.kill()
+    daemon.wait()
+    until(lambda: not Path(f"/proc/{pid}").exists() or "State:\tZ" in Path(f"/proc/{pid}/status").read_text())
+    assert not (tmp_path / "root/intake/alive").exists()

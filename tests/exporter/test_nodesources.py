@@ -1,0 +1,68 @@
+"""Which batch systems a node asks, and what becomes of one that was not found at the start."""
+
+import pytest
+
+from exporter.config import ExporterConfig
+from exporter.nodesources import NodeSources
+from jobfeatures import batch
+from jobfeatures.batch.slurm import site as slurm
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.settings import load_config
+from tests.conftest import until
+
+
+@pytest.fixture
+def make_sources(tmp_path, clock, monkeypatch):
+    """Return a function that makes the sources of a machine without any batch system; they are stopped."""
+    monkeypatch.delenv("SLURM_CONF", raising=False)
+    monkeypatch.delenv("LSF_ENVDIR", raising=False)
+    monkeypatch.setattr(slurm, "CONFIGURATIONS", (str(tmp_path / "slurm.conf"),))
+    for name in batch.SYSTEMS.keys() - {"slurm"}:
+        monkeypatch.setattr(batch.load_module(name), "is_here", lambda _config: False)
+    made = []
+
+    def make(**settings) -> NodeSources:
+        flags = {
+            "slurm.scontrol": str(tmp_path / "scontrol"),
+            "features.publish": "false",
+            **{name.replace("__", "."): value for name, value in settings.items()},
+        }
+        config = load_config(ExporterConfig, file=None, environ={}, flags=flags)
+        tree = FeatureTree(str(tmp_path / "features"))
+        made.append(NodeSources(config, clock, "n1", tree, seen=frozenset, on_change=lambda: None))
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+def names(sources):
+    return [each.name for each in sources.statuses]
+
+
+def test_jobs_of_a_system_that_was_not_found_make_it_a_source_that_fails_and_says_why(make_sources):
+    sources = make_sources(batch__sources="auto")
+    assert names(sources) == []
+    sources.refresh({"slurm", "unknown-system"})
+    sources.refresh({"slurm"})
+    assert names(sources) == ["slurm"]
+    status = until(lambda: sources.statuses[0].last_error and sources.statuses[0])
+    assert "scontrol: No such file or directory" in status.last_error
+
+
+def test_sources_that_are_named_stay_these(make_sources):
+    sources = make_sources(batch__sources="htcondor")
+    sources.refresh({"slurm"})
+    assert names(sources) == ["htcondor"]
+
+
+def test_a_configuration_of_slurm_without_its_command_is_a_failure_that_is_told(make_sources, tmp_path):
+    (tmp_path / "slurm.conf").touch()
+    sources = make_sources(batch__sources="auto", node__name="n1")
+    assert names(sources) == ["slurm"]
+    status = until(lambda: sources.statuses[0].last_error and sources.statuses[0])
+    assert status.table is None
+    assert "scontrol: No such file or directory" in status.last_error
+    assert status.failing_since_secs is not None

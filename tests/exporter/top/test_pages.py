@@ -1,0 +1,56 @@
+"""Where `top` asks, and what it takes for the page of a node."""
+
+from pathlib import Path
+
+import pytest
+
+from exporter.collectors import node
+from exporter.top.pages import address_of, metrics_address, parse_page
+from jobfeatures.errors import ParseError, SourceError
+
+GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ("http://n1:9819", "http://n1:9819/metrics"),
+        ("http://n1:9819/", "http://n1:9819/metrics"),
+        ("http://n1:9819/metrics", "http://n1:9819/metrics"),
+        ("http://n1:9819/metrics/", "http://n1:9819/metrics/"),
+        ("https://proxy/nodes/n1/", "https://proxy/nodes/n1/metrics"),
+        ("https://proxy/scrape?target=n1", "https://proxy/scrape?target=n1"),
+        ("http://[::1]:9819", "http://[::1]:9819/metrics"),
+    ],
+)
+def test_the_address_of_a_daemon_leads_to_its_metrics(given, asked):
+    assert metrics_address(given) == asked
+
+
+def test_the_own_daemon_is_asked_where_it_listens():
+    assert address_of(":9819") == address_of("0.0.0.0:9819") == "http://127.0.0.1:9819/metrics"
+
+
+def test_the_page_of_a_node_is_taken():
+    page = (GOLDEN / "metrics.txt").read_text(encoding="utf-8")
+    assert parse_page(page).one(node.TAKEN) == 1799999999.75
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("<!DOCTYPE html>\n<title>n1</title>", "no metrics of a jobfeatures-exporter, but '<!DOCTYPE html>'"),
+        ("", "no metrics of a jobfeatures-exporter, but ''"),
+        ("# HELP go_gc_duration_seconds A summary\n", "but '# HELP go_gc"),
+        ('batch_exporter_source_up{source="slurm-queue"} 1\nbatch_queue_jobs 7\n', "tells of no node: is it a controller's?"),
+    ],
+)  # fmt: skip
+def test_what_is_no_page_of_a_node_is_refused(page, said):
+    with pytest.raises(SourceError, match=r"http://n1: ") as caught:
+        parse_page(page, source="http://n1")
+    assert said in str(caught.value)
+
+
+def test_a_broken_page_is_named_with_its_line():
+    with pytest.raises(ParseError, match="http://n1"):
+        parse_page("batch_node_cores x\n", source="http://n1")

@@ -1,0 +1,207 @@
+"""From a view of the node to lines of a terminal."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.terminal.cells import width_of
+from exporter.top.table import ORDERS, Style, make_lines, sort_rows
+from exporter.view.job import GpuUse, Identity, JobView
+from exporter.view.node import NAMES, NodeView, WasteSum, view_page
+from exporter.view.numbers import Numbers
+from exporter.view.sources import SourceView
+from jobfeatures.errors import ParseError
+from jobfeatures.model import JobKey
+from jobfeatures.series import parse_lines
+from jobfeatures.status.waste import Basis
+
+GOLDEN = Path(__file__).parents[2] / "fixtures/golden/metrics.txt"
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n\u202e日本語" + "\u0301" * 50
+
+ROWS = (
+    JobView(
+        key=JobKey("slurm", "4711"),
+        identity=Identity("alice", HOSTILE),
+        cpus_now=3.21,
+        allocated_cpus=4,
+        memory=7.7 * 2**30,
+        memory_limit=8 * 2**30,
+        gpus=(GpuUse("a", True, 0.5), GpuUse("b", True)),
+        left_secs=7300,
+        draining=0,
+        kill=86_400,
+    ),
+    JobView(
+        key=JobKey("slurm", "4712_" + "9" * 30),
+        identity=Identity("a" * 40, "x" * 300),
+        cpus_mean=0.01,
+        left_secs=90,
+    ),
+    JobView(key=JobKey("pbs", "7")),
+)
+SLURM = SourceView("slurm", has_answered=True, is_up=True, failures=0)
+NODE = NodeView(
+    jobs=ROWS,
+    count=3,
+    running=3,
+    allocated_cpus=4,
+    unknown_allocations=2,
+    allocatable_cpus=64,
+    cores=128,
+    busy_cpus=3.3,
+    memory_bytes=256 * 2**30,
+    available_bytes=200 * 2**30,
+    draining=WasteSum(3600, Basis.ESTIMATED, 1, 3),
+    kill=WasteSum(86_400, Basis.ESTIMATED, 3, 3),
+    sources=(SLURM,),
+)
+
+
+def texts(lines):
+    return [line.text for line in lines]
+
+
+def test_the_table_in_a_hundred_and_eighty_columns_and_in_80():
+    lines = make_lines(NODE, order="c", columns=180, lines=24, source="here")
+    assert lines[0].text == (
+        "3 jobs; CPUs 3.3 of 128 busy, 4 of 64 allocated (nobody knows what 2 jobs got); "
+        "memory 56 GiB of 256 GiB; drain 1h of 1 of 3 jobs, kill 24h  (here)"
+    )
+    lines = make_lines(NODE, order="c", columns=80, lines=24, source="here", with_keys=True)
+    assert texts(lines)[1:] == [
+        "JOB             USER          CPUS   MEMORY   GPUS     LEFT  DRAIN  KILL  NAME",
+        "4711            alice       3.21/4  7.7G/8G  0.5/2   2h1min     0h   24h  �]0;o…",
+        "4712_99999999…  aaaaaaaaa…  0.01/?        ?         1min30s      ?     ?  xxxxx…",
+        "7               ?                ?        ?               ?      ?     ?",
+        "sort by [c CPUs]  m memory  g GPUs  t time left  w waste  |  q quit",
+    ]  # fmt: skip
+    assert [line.style for line in lines[2:4]] == [
+        Style.WARNING,
+        Style.WARNING,
+    ]  # near its memory, near its end
+
+
+def test_without_bounds_all_is_there():
+    rows = tuple(replace(ROWS[2], key=JobKey("pbs", str(number))) for number in range(500))
+    node = replace(NODE, jobs=rows, count=500, running=500)
+    assert len(make_lines(node, order="c")) == 502
+    few = texts(make_lines(node, order="c", columns=80, lines=10, with_keys=True))
+    assert len(few) == 10
+    assert few[-2] == "… and 494 jobs more"
+
+
+def test_ended_jobs_have_no_line():
+    node = replace(NODE, jobs=(*ROWS, JobView(key=JobKey("slurm", "8"), is_running=False)), count=4)
+    assert len(make_lines(node, order="c")) == 5
+
+
+SILENT = replace(SLURM, has_answered=False, is_up=False)
+
+
+@pytest.mark.parametrize(
+    ("sources", "said"),
+    [
+        ((SLURM,), ["0 jobs", "No batch job is on this node."]),
+        (
+            (),
+            ["jobs not known", "No job is seen on this node, and no batch system is asked (batch.sources)."],
+        ),
+        (
+            (SILENT,),
+            [
+                "jobs not known",
+                "slurm has not answered yet",
+                "No job is seen on this node; no batch system has answered yet (slurm).",
+            ],
+        ),
+        (
+            (replace(SILENT, failures=2, failing_secs=70.0), replace(SLURM, name="htcondor")),
+            [
+                "jobs not known",
+                "slurm has never answered, and has failed for 1 min 10 s",
+                "No job is known on this node; slurm has not answered yet.",
+            ],
+        ),
+        (
+            (replace(SLURM, is_up=False, failures=1, failing_secs=7200.0),),
+            [
+                "0 jobs",
+                "slurm has not answered for 2 h: what is shown of it is older",
+                "No job was known on this node when slurm answered last.",
+            ],
+        ),
+    ],
+)
+def test_no_jobs_are_told_by_who_has_told_of_them(sources, said):
+    lines = texts(make_lines(NodeView(sources=sources), order="c", columns=100, lines=24))
+    assert lines[0] == said[0]
+    assert [each for each in lines[1:] if not each.startswith("JOB ")] == said[1:]
+
+
+def test_what_nobody_has_told_is_no_zero():
+    node = NodeView(cores=2, allocatable_cpus=2, sources=(SILENT,))
+    assert make_lines(node, order="c")[0].text == "jobs not known; CPUs ? of 2 busy, ? of 2 allocated"
+    answered = replace(node, sources=(SLURM,))
+    assert make_lines(answered, order="c")[0].text == "0 jobs; CPUs ? of 2 busy, 0 of 2 allocated"
+
+
+@pytest.mark.parametrize(
+    ("order", "first"),
+    [("c", "4711"), ("m", "4711"), ("g", "4711"), ("t", "4712_" + "9" * 30), ("w", "4711")],
+)
+def test_rows_are_sorted_and_what_is_not_known_comes_last(order, first):
+    found = sort_rows(ROWS, order)
+    assert found[0].key.job_id == first
+    assert found[-1].key.job_id in {"7", "4712_" + "9" * 30}
+    assert set(ORDERS) == {"c", "m", "g", "t", "w"}
+
+
+rows = st.builds(
+    JobView,
+    key=st.builds(JobKey, st.just("slurm"), st.text(max_size=30)),
+    identity=st.builds(Identity, st.text(max_size=30), st.text(max_size=60)),
+    cpus_now=st.none() | st.floats(0, 1e9),
+    memory=st.none() | st.floats(0, 1e18),
+    left_secs=st.none() | st.floats(allow_nan=False),
+    gpus=st.just(()) | st.builds(lambda share: (GpuUse("a", True, share),), st.floats(0, 9)),
+    kill=st.none() | st.floats(0, 1e15),
+)
+
+
+@given(st.lists(rows, max_size=6), st.integers(1, 200), st.integers(1, 60), st.sampled_from(sorted(ORDERS)))
+def test_any_rows_fit_any_terminal(found, columns, lines, order):
+    node = replace(NODE, jobs=tuple(found))
+    made = texts(make_lines(node, order=order, columns=columns, lines=lines, with_keys=True))
+    assert len(made) <= lines
+    assert all(width_of(text) <= columns for text in made)
+    assert all(text == "" or text.isprintable() for text in made)
+
+
+page_lines = st.builds(
+    lambda name, labels, value: f"{name}{{{labels}}} {value}",
+    st.sampled_from(sorted(NAMES)),
+    st.sampled_from(['batch_system="s",job_id="1"', 'batch_system="s",job_id="1",mode="user"', 'basis="minimum"',
+                     'source="slurm"', 'counted="no"', 'kind="total"', "x", ""]),
+    st.sampled_from(["1", "NaN", "+Inf", "-Inf", "1e308", "x", "-1"]),
+)  # fmt: skip
+
+
+@given(st.lists(page_lines | st.text(max_size=30), max_size=8).map("\n".join))
+def test_any_page_gives_lines_or_a_parse_error(page):
+    try:
+        numbers = Numbers.from_series(parse_lines(page, NAMES))
+        node = view_page(numbers, numbers)
+    except ParseError:
+        return
+    assert make_lines(node, order="t", columns=80, lines=24)
+
+
+def test_a_job_without_an_end_is_not_soon_at_its_end():
+    node = replace(NODE, jobs=(replace(ROWS[2], left_secs=math.inf),))
+    [line] = [each for each in make_lines(node, order="t", columns=80, lines=24) if each.text[0] == "7"]
+    assert line.style is Style.PLAIN
+    assert "∞" in line.text

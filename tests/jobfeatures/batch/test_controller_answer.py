@@ -1,0 +1,90 @@
+"""What the controller role tells a node."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.batch.controller.answer import format_answer, parse_answer
+from jobfeatures.errors import ParseError
+from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limits, NodeNotice
+
+TEXT = st.text(min_size=1, max_size=20)
+COUNT = st.none() | st.integers(0, 2**62)
+LIMIT = COUNT | st.just(UNLIMITED)
+
+
+@st.composite
+def tables(draw):
+    jobs = [
+        Job(
+            key=JobKey("slurm", job_id),
+            state=draw(st.sampled_from(JobState)),
+            name=draw(st.none() | TEXT),
+            user=draw(st.none() | TEXT),
+            **{name: draw(COUNT) for name in ("uid", "start_secs", "end_secs", "total_cpus", "allocated_cpus",
+                                              "allocated_gpus", "restarts", "het_offset")},
+            nodes=tuple(draw(st.lists(TEXT, max_size=3))),
+            gpus=tuple(draw(st.lists(TEXT, max_size=3))),
+            limits=Limits(**{name: draw(LIMIT) for name in ("wall_secs", "cpu_secs", "memory_bytes", "scratch_bytes")}),
+            array_job_id=draw(st.none() | TEXT),
+            sluid=draw(st.none() | TEXT),
+        )
+        for job_id in draw(st.lists(st.integers(1, 99).map(str), unique=True, max_size=4))
+    ]  # fmt: skip
+    notice = st.builds(
+        NodeNotice, st.booleans(), st.lists(st.integers(0, 2**40), max_size=3).map(tuple), COUNT
+    )
+    return JobTable(
+        source="slurm",
+        jobs={job.key: job for job in jobs},
+        taken_at_secs=draw(st.floats(0, 2**40)),
+        complete=draw(st.booleans()),
+        node=draw(st.none() | notice),
+        node_problem=draw(st.text(max_size=40)),
+    )
+
+
+@given(tables())
+def test_what_is_told_is_what_was_known(table):
+    assert parse_answer(format_answer(table), taken_at_secs=table.taken_at_secs) == (table, "")
+
+
+@given(tables())
+def test_where_the_batch_system_has_not_answered_since_nothing_is_complete(table):
+    told, problem = parse_answer(format_answer(table, "squeue: no answer"), taken_at_secs=5.0)
+    assert (told.complete, problem, told.jobs) == (False, "squeue: no answer", table.jobs)
+
+
+def head(**changes):
+    values = {"batch_system": "slurm", "complete": True, "problem": "", "node": None, "node_problem": ""}
+    return json.dumps(values | changes) + "\n"
+
+
+JOB = '{"batch_system": "slurm", "job_id": "1", "state": "RUNNING"}\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "\n", "[]\n", "{}\n", "[" * 5000 + "\n", head().strip(), head() + JOB.strip(), head() + JOB + JOB,
+        head() + "oops\n", head() + '{"batch_system": "pbs", "job_id": "1"}\n', head(complete=1), head(problem=None),
+        head(node=[]), head(node={"draining": "no", "shutdowns": [], "cpus": 1}),
+        head(node={"draining": False, "shutdowns": ["x"], "cpus": 1}),
+        head(node={"draining": False, "shutdowns": [], "cpus": "1"}), head() + "\n" + JOB,
+    ],
+)  # fmt: skip
+def test_an_answer_with_one_bad_line_proves_nothing(text):
+    with pytest.raises(ParseError):
+        parse_answer(text, taken_at_secs=0.0)
+
+
+@given(st.text(max_size=200), st.integers(0, 400))
+def test_any_text_is_read_or_refused(text, place):
+    whole = head() + JOB
+    for one in (text, whole[:place] + text + whole[place:]):
+        try:
+            parse_answer(one, taken_at_secs=0.0)
+        except ParseError:
+            continue

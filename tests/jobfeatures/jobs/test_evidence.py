@@ -1,0 +1,194 @@
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jobfeatures.jobs.evidence import (
+    HOOKS,
+    REMEMBERED,
+    Event,
+    Evidence,
+    Group,
+    Presence,
+    Run,
+    Told,
+    add_answer,
+    compare_runs,
+    judge,
+)
+from jobfeatures.model import UNLIMITED, JobState, Limits
+
+sys.path.insert(0, str(Path(__file__).parent))
+from evidencetable import ALICE, BOB, COLUMNS, ROWS, cell, job, read_page, told
+
+CELLS = read_page()
+
+
+def test_the_page_has_every_cell():
+    assert CELLS.keys() == {(row, column) for row in ROWS for column in COLUMNS}
+
+
+@pytest.mark.parametrize(("row", "column"), CELLS)
+def test_the_code_does_what_the_page_says(row, column):
+    assert cell(row, column) == CELLS[row, column]
+
+
+# --- which run ------------------------------------------------------------------
+
+
+def run_of(one, other, source="slurm", other_source="slurm"):
+    return compare_runs(Told(source, 2, job(**one)), Told(other_source, 1, job(**other)))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "run"),
+    [
+        ({}, {}, Run.SAME),
+        ({"uid": BOB}, {"uid": ALICE}, Run.OTHER),
+        ({"uid": None}, {"uid": ALICE}, Run.SAME),
+        ({"uid": None, "user": "bob"}, {"uid": None, "user": "alice"}, Run.OTHER),
+        ({"sluid": "s2"}, {"sluid": "s1"}, Run.OTHER),
+        ({"restarts": 2}, {"restarts": 1}, Run.LATER),
+        ({"restarts": 0}, {"restarts": 1}, Run.EARLIER),
+        ({"start_secs": 20}, {"start_secs": 10}, Run.LATER),
+        ({"start_secs": 10}, {"start_secs": 20}, Run.EARLIER),
+        ({"submit_secs": 9, "restarts": 0}, {"submit_secs": 1, "restarts": 4}, Run.LATER),
+        # A node that boots for long moves the start of the same run.
+        (
+            {"submit_secs": 1, "restarts": 0, "start_secs": 20},
+            {"submit_secs": 1, "restarts": 0, "start_secs": 10},
+            Run.SAME,
+        ),
+    ],
+)
+def test_another_run_is_proven_by_user_sluid_submission_count_or_start(one, other, run):
+    assert run_of(one, other) is run
+
+
+def test_starts_and_names_of_two_sources_prove_nothing():
+    assert run_of({"start_secs": 320}, {"start_secs": 20}, HOOKS) is Run.SAME
+    names = {"uid": None, "user": "alice@site"}, {"uid": None, "user": "alice"}
+    assert run_of(*names, HOOKS) is Run.SAME
+
+
+def test_whose_clock_told_a_start_is_remembered():
+    """A restarted daemon knows only what was published, and the controller's start is still the controller's."""
+    published = Told(REMEMBERED, 1, job(start_secs=10), start_source="slurm")
+    assert compare_runs(Told("slurm", 2, job(start_secs=20)), published) is Run.LATER
+    assert compare_runs(Told(HOOKS, 2, job(start_secs=20)), published) is Run.SAME
+
+
+# --- what is put together -------------------------------------------------------
+
+
+def judged(*pieces, events=(), group=None, now_secs=1000, **values):
+    return judge(Evidence(told=pieces, events=events, group=group, **values), now_secs=now_secs)
+
+
+def test_what_the_newer_one_does_not_know_is_filled_from_the_older_one_of_the_same_run():
+    answer = told(100, limits=Limits(wall_secs=600, memory_bytes=2**30), name="x")
+    record = told(200, HOOKS, limits=Limits(wall_secs=900))
+    found = judged(record, answer).job
+    assert (found.limits.wall_secs, found.limits.memory_bytes, found.name) == (900, 2**30, "x")
+
+
+def test_the_order_in_which_pieces_are_listed_does_not_matter():
+    pieces = [told(100, limits=Limits(wall_secs=600)), told(200, HOOKS, name="y")]
+    assert judged(*pieces) == judged(*reversed(pieces))
+
+
+def test_a_limit_that_was_lifted_is_no_unknown_one():
+    found = judged(told(100, limits=Limits(wall_secs=600)), told(200, limits=Limits(wall_secs=UNLIMITED)))
+    assert found.job.limits.wall_secs is UNLIMITED
+
+
+def test_a_prolog_s_limit_does_not_come_back_over_a_newer_one():
+    """The record is older than what was published of the controller's answer."""
+    record = told(100, HOOKS, limits=Limits(wall_secs=600))
+    published = told(200, REMEMBERED, limits=Limits(wall_secs=1200))
+    assert judged(record, published).job.limits.wall_secs == 1200
+
+
+def test_nothing_of_another_user_s_run_is_taken_over():
+    alices = told(100, name="secret", user="alice", account="physics")
+    found = judged(alices, told(200, HOOKS, uid=BOB, user="bob")).job
+    assert (found.user, found.name, found.account) == ("bob", None, None)
+
+
+def test_the_same_user_s_requeued_job_takes_nothing_from_the_run_before():
+    before = told(100, restarts=0, start_secs=10, state=JobState.COMPLETED, end_secs=50)
+    found = judged(before, told(200, HOOKS, restarts=1))
+    assert (found.presence, found.job.start_secs, found.job.end_secs) == (Presence.HERE, None, None)
+
+
+def test_an_end_long_before_the_prolog_is_that_of_an_earlier_run_of_the_same_user():
+    record = told(10_000, HOOKS)
+    ended = told(10_005, state=JobState.COMPLETED, end_secs=9_000)
+    assert judged(record, ended, now_secs=10_006).presence is Presence.HERE
+    just_ended = told(10_005, state=JobState.COMPLETED, end_secs=10_004 - 300)  # clocks differ
+    assert judged(record, just_ended, now_secs=10_006).presence is Presence.LEFT
+
+
+def test_an_answer_that_was_asked_for_before_the_epilog_is_overruled_and_one_after_it_is_believed():
+    record, epilog = told(100, HOOKS), (150.0, Event.EPILOG)
+    assert judged(record, told(149), events=[epilog]).presence is Presence.LEFT
+    assert judged(record, told(149), events=[epilog]).job.state is JobState.COMPLETED
+    assert judged(record, told(151), events=[epilog]).presence is Presence.HERE
+
+
+def test_how_a_job_ended_is_not_invented():
+    assert judged(told(100), events=[(200.0, Event.ABSENT)]).job.state is JobState.UNKNOWN
+    assert judged(told(100), told(150, state=JobState.TIMEOUT)).job.state is JobState.TIMEOUT
+
+
+# --- the control group -----------------------------------------------------------
+
+
+def test_the_hold_counts_from_when_the_end_was_first_told():
+    gone = [(200.0, Event.ABSENT)]
+    held = judged(told(100), events=gone, group=Group(), now_secs=300)
+    assert (held.presence, held.doubted_since_secs, held.has_processes) == (Presence.REMAINS, 200, True)
+    again = [(3900.0, Event.ABSENT)]  # told anew at every poll
+    since = {"doubted_since_secs": held.doubted_since_secs}
+    assert judged(told(100), events=again, group=Group(), now_secs=3799, **since).presence is Presence.REMAINS
+    late = judged(told(100), events=again, group=Group(), now_secs=3800, **since)
+    assert (late.presence, late.has_processes) == (Presence.LEFT, True)
+
+
+def test_processes_that_are_gone_end_the_hold():
+    assert judged(told(100), events=[(200.0, Event.ABSENT)], now_secs=201).presence is Presence.LEFT
+
+
+def test_the_control_group_decides_which_user_s_job_is_here():
+    alices, bobs = told(100, HOOKS), told(200, uid=BOB)
+    assert judged(alices, bobs, group=Group(uid=BOB)).job.uid == BOB
+    assert judged(alices, bobs, group=Group(uid=ALICE)).job.uid == ALICE
+    by_sluid = [
+        replace(each, job=replace(each.job, sluid=name)) for each, name in ((alices, "a"), (bobs, "b"))
+    ]
+    assert judged(*by_sluid, group=Group(sluid="b")).job.uid == BOB
+    assert judged(alices, bobs, group=Group(uid=0)).job.uid == ALICE, "root's processes are in anybody's job"
+
+
+# --- for a hook ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"uid": ALICE, "state": JobState.COMPLETED, "name": "secret"},
+        {"uid": ALICE, "name": "secret"},
+        {"uid": BOB, "state": JobState.COMPLETED, "name": "secret"},
+        {"uid": BOB, "restarts": 0, "name": "secret"},
+        {"uid": BOB, "state": JobState.PENDING, "name": "secret"},
+    ],
+)
+def test_a_starting_job_takes_nothing_from_an_answer_about_another_run(answer):
+    starting = job(uid=BOB, restarts=1)
+    assert add_answer(starting, job(**answer)) is starting
+
+
+def test_a_starting_job_takes_its_limits_from_an_answer_about_it():
+    found = add_answer(job(account="physics"), job(limits=Limits(wall_secs=60)))
+    assert (found.account, found.limits.wall_secs) == ("physics", 60)

@@ -1,0 +1,73 @@
+"""What is written when packages are made, and what their scripts take away."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from makepackages.files import put
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_package_is_whole_or_not_there(tmp_path, monkeypatch):
+    """Whoever installs the newest one while the next is being written gets the one before."""
+    made, out = tmp_path / "made.deb", tmp_path / "out"
+    out.mkdir()
+    (out / "made.deb").write_text("old")
+    made.write_text("new")
+    looked = []
+    replace = Path.replace
+
+    def look(path, target):
+        looked.append((target.read_text(), path.read_text(), sorted(out.glob("*.deb"))))
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", look)
+    assert put(made, out) == out / "made.deb"
+    assert looked == [("old", "new", [out / "made.deb"])]
+    assert [each.read_text() for each in out.iterdir()] == ["new"]
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return what calls functions of the scripts on a machine whose /run is a folder here."""
+    text = (ROOT / "packaging/scripts/functions.sh").read_text().replace("/run/", f"{tmp_path}/run/")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "functions").write_text(text)
+
+    def call(*names):
+        program = f". {tmp_path}/functions; has() {{ false; }}; {'; '.join(names)}"
+        subprocess.run(["/bin/sh", "-ec", program], check=True)
+
+    call.folder = tmp_path / "run/jobfeatures"
+    return call
+
+
+@pytest.mark.program
+def test_the_folder_that_the_package_made_goes_with_it(run):
+    run("note_folders", "make_folders")
+    (run.folder / "records").mkdir()
+    run("make_folders")  # an upgrade
+    run("forget_jobs")
+    assert list(run.folder.parent.iterdir()) == []
+
+
+@pytest.mark.program
+def test_a_folder_that_was_there_before_stays(run):
+    run.folder.mkdir()
+    (run.folder / "records").mkdir()
+    run("note_folders", "make_folders")
+    run("make_folders")  # an upgrade
+    run("forget_jobs")
+    assert (run.folder / "records").is_dir()
+    assert list(run.folder.parent.iterdir()) == [run.folder]
+
+
+@pytest.mark.program
+def test_after_a_start_of_the_machine_the_folder_is_the_packages_own(run):
+    run.folder.mkdir()
+    run("note_folders", "make_folders")
+    for each in run.folder.parent.iterdir():  # /run is empty then
+        each.rmdir() if each.is_dir() else each.unlink()
+    run("make_folders", "forget_jobs")
+    assert list(run.folder.parent.iterdir()) == []
