@@ -108,7 +108,7 @@ class Expectation:
         if facts.end_secs is not None:
             first = last = facts.end_secs
         elif self.state == RUNS and facts.start_secs is not None:
-            first = max(self.now_secs, facts.start_secs)
+            first = max(self.now_secs, facts.start_secs + facts.suspended_secs)  # clocks may be apart
             longest = most_runtime(facts, self.now_secs, self.mode, self.overrun_secs)
             last = facts.start_secs + facts.suspended_secs + longest
         else:

@@ -206,8 +206,10 @@ def test_a_failure_leaves_a_byte_for_the_daemon_by_its_reason(
     run_library(fail, tmp_path)
     folder = tmp_path / "root/failures"
     assert not folder.exists(), "the daemon's to make"
-    folder.mkdir(parents=True)
-    (folder / f"{action}.{reason}").touch()
+    made = tmp_path / "root/made"  # in one piece: what the first run left behind may still look for it
+    made.mkdir(parents=True)
+    (made / f"{action}.{reason}").touch()
+    made.rename(folder)
     for count in (1, 2):
         run_library(fail, tmp_path)
         wait_for(folder / f"{action}.{reason}", count)
