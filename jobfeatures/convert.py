@@ -97,7 +97,7 @@ KINDS: Final[dict[str, Kind]] = {
         "Grid Engine's accounting file",
         reader="jobfeatures.batch.gridengine.accounting",
     ),
-    "lsf": Kind("LSF's lsb.acct", reader="jobfeatures.formats.lsf", longest_line=_LIST_OF_NODES),
+    "lsf": Kind("LSF's lsb.acct", reader="jobfeatures.batch.lsf.accounting", longest_line=_LIST_OF_NODES),
 }
 
 

@@ -58,7 +58,7 @@ PURE = {
     "jobfeatures.batch.lsf.limits",
     "jobfeatures.batch.lsf.prolog",
     "jobfeatures.batch.lsf.values",
-    "jobfeatures.formats.lsf",
+    "jobfeatures.batch.lsf.accounting",
     "jobfeatures.batch.slurm.jsonaccounting",
     "jobfeatures.batch.slurm.jsoncluster",
     "jobfeatures.batch.slurm.jsonjobs",

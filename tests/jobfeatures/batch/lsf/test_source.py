@@ -16,7 +16,7 @@ from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.model import JobKey, JobState, JobTable
 from tests.conftest import FakeClock
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "lsf"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "lsf"
 EMPTY = '{"COMMAND":"bjobs","JOBS":0,"RECORDS":[]}'
 
 

@@ -14,7 +14,7 @@ from jobfeatures.batch.lsf.hosts import STATES, parse_cluster, parse_memory, par
 from jobfeatures.errors import ParseError
 from jobfeatures.model import NODE_STATES, Cluster
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "lsf"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "lsf"
 
 
 def records(name: str) -> list[Record]:

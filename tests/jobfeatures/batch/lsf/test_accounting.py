@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.batch.lsf.accounting import parse_line, read_records, recognise, split_fields
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.lsf import parse_line, read_records, recognise, split_fields
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import JobState
 
-FIXTURE = Path(__file__).parents[2] / "fixtures" / "lsf" / "lsb.acct"
+FIXTURE = Path(__file__).parents[3] / "fixtures" / "lsf" / "lsb.acct"
 LINES = FIXTURE.read_text().splitlines()
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jobfeatures.batch.lsf.answers import complaints, is_nothing_found, parse_records, unknown_jobs
 from jobfeatures.errors import ParseError
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "lsf"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "lsf"
 ANSWER = (FIXTURES / "bjobs-node.json").read_text()
 
 

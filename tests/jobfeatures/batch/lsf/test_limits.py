@@ -22,7 +22,7 @@ from jobfeatures.batch.lsf.limits import (
 from jobfeatures.batch.lsf.values import TimeLimit
 from jobfeatures.errors import ParseError
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "lsf"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "lsf"
 QUEUES = (FIXTURES / "bqueues-l.txt").read_text()
 
 

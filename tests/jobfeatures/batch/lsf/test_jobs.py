@@ -27,7 +27,7 @@ from jobfeatures.batch.lsf.limits import Rules, parse_queues
 from jobfeatures.errors import ParseError
 from jobfeatures.model import Job, JobKey, JobState, JobTable
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "lsf"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "lsf"
 AROUND = Circumstances(
     now_secs=datetime(2026, 11, 21, 13, 0, tzinfo=UTC).timestamp(),
     node_name="n1",
