@@ -6,6 +6,7 @@ values were read from the files by eye and stand here.
 
 import json
 import os
+from dataclasses import fields
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -14,7 +15,7 @@ import pytest
 from jobfeatures.batch.gridengine.answers import Asked, parse_asked_jobs
 from jobfeatures.batch.gridengine.queue import parse_queue
 from jobfeatures.batch.slurm.cluster import parse_node
-from jobfeatures.batch.slurm.jsoncluster import parse_json_node
+from jobfeatures.batch.slurm.jsoncluster import parse_json_node, parse_json_partition
 from jobfeatures.batch.slurm.jsonvalues import JsonRecord
 from jobfeatures.batch.slurm.record import parse_scontrol_job
 from jobfeatures.errors import Rejected
@@ -80,6 +81,45 @@ def test_no_job_of_slurm_web_is_rejected():
             assert not any(isinstance(each, Rejected) for each in found), (path, found)
             read += len(found)
     assert read > 300
+
+
+def known(record):
+    return {each.name for each in fields(record) if getattr(record, each.name) not in (None, (), "", {})}
+
+
+# Captured of another kind of job or node in one of the versions.
+NOT_ALIKE = {
+    "slurm-job-gpus-completed.json": {"end_secs", "exit_status"},
+    "slurmdb-job-archived.json": {"exit_status"},
+    "slurmdb-job-gpus-completed.json": {"end_secs", "exit_status", "used_cpu_secs"},
+    "slurm-node-idle.json": {"gpus", "allocated_gpus"},
+    "slurm-node-planned.json": {"gpus", "allocated_gpus"},
+}
+
+
+def test_slurm_web_s_versions_tell_the_same_fields_but_for_restarts_in_accounting():
+    told = {}
+    for path in sorted((Path(FOLDER) / "batch/slurm-web/slurmrestd").glob("*/*/*.json")):
+        document = json.loads(path.read_text())
+        if not isinstance(document, dict):
+            continue
+        found = [parse_json_node(JsonRecord(each)) for each in document.get("nodes") or ()]
+        found += [parse_json_partition(JsonRecord(each)) for each in document.get("partitions") or ()]
+        if document.get("jobs"):
+            found += read_records([path.read_text()], source=path.name)
+        if found:
+            each_of = set.intersection if len(found) < 3 else set.union
+            told.setdefault(path.name, {})[path.parts[-3:-1]] = each_of(*map(known, found))
+    if not told:
+        pytest.skip("slurm-web's answers are not there")
+    assert len(told) > 40
+    for name, versions in told.items():
+        differ = set.union(*versions.values()) - set.intersection(*versions.values())
+        assert differ <= NOT_ALIKE.get(name, set()) | {"restarts"}, name
+        if name.startswith("slurmdb-job"):
+            assert all(
+                ("restarts" in told_of) <= (version >= "0.0.42") for (_, version), told_of in versions.items()
+            )
 
 
 def test_queues_as_json_with_plain_numbers_and_with_numbers_in_objects():
