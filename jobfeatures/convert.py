@@ -58,13 +58,13 @@ KINDS: Final[dict[str, Kind]] = {
     ),
     "sacct": Kind(
         "what sacct -P of Slurm prints, with a header",
-        reader="jobfeatures.formats.sacct.records",
+        reader="jobfeatures.batch.slurm.sacct.records",
         is_zoned=True,
         longest_line=_LIST_OF_NODES,
     ),
     "slurmjson": Kind(
         "what sacct --json, squeue --json and slurmrestd of Slurm print, v0.0.37 to v0.0.43",
-        reader="jobfeatures.formats.slurmjson",
+        reader="jobfeatures.batch.slurm.jsonlog",
         longest_line=_DOCUMENT,
     ),
     "sonar": Kind(

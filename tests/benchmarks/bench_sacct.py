@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ways import compare, measure_one
 
-from jobfeatures.formats.sacct.reader import SacctReader
-from jobfeatures.formats.sacct.records import read_records
+from jobfeatures.batch.slurm.sacct.reader import SacctReader
+from jobfeatures.batch.slurm.sacct.records import read_records
 from jobfeatures.logfiles import bounded_lines, reading
 
 COLUMNS = (

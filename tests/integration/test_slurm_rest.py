@@ -9,12 +9,11 @@ from datetime import UTC
 
 import pytest
 
-from jobfeatures.batch.slurm import make_cluster_source, make_source
+from jobfeatures.batch.slurm import jsonlog, make_cluster_source, make_source
+from jobfeatures.batch.slurm.sacct import records as sacct
 from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
 from jobfeatures.errors import Rejected, SourceError
-from jobfeatures.formats import slurmjson
-from jobfeatures.formats.sacct import records as sacct
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
 
 HOSTILE = 'x","job_state":"FAILED","job_id":1\n}]} JobId=1 JobState=FAILED |'
@@ -148,13 +147,13 @@ def test_accounting_by_text_and_by_json_are_the_same_log(slurm, rest, jobs, unti
     lines = until(ended).splitlines(keepends=True)
     document = slurm.run("sacct", "-j", jobs["failed"], "--json")
     assert sacct.recognise(lines[0])
-    assert slurmjson.recognise(document[:4096])
+    assert jsonlog.recognise(document[:4096])
     told = list(sacct.read_records(lines, source="sacct"))
     assert [str(each) for each in told if isinstance(each, Rejected)] == []
     by_text = [each for each in told if each.step is None]
     by_json = [
         each
-        for each in slurmjson.read_records([document], source="sacct --json")
+        for each in jsonlog.read_records([document], source="sacct --json")
         if isinstance(each, Rejected) or (each.step is None and each.job_id == jobs["failed"])
     ]
     assert len(by_text) == len(by_json) == 1

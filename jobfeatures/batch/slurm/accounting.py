@@ -1,6 +1,6 @@
 """Jobs and their steps as ``sacct`` tells the controller role: text to records. Pure.
 
-Fields and units: sacct(1), read as `jobfeatures.formats.sacct` reads them. The
+Fields and units: sacct(1), read as `jobfeatures.batch.slurm.sacct` reads them. The
 separator stands on the command line, since sacct takes it from nowhere else:
 see `jobfeatures.batch.slurm.fields`.
 """
@@ -11,9 +11,9 @@ from itertools import islice
 
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.fields import split_open
+from jobfeatures.batch.slurm.sacct.reader import RowConverter
+from jobfeatures.batch.slurm.sacct.records import make_record
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.sacct.reader import RowConverter
-from jobfeatures.formats.sacct.records import make_record
 from jobfeatures.joblog import Accounting, JobRecord
 
 ACCOUNTING_SOURCE = "sacct"

@@ -13,7 +13,7 @@ from jobfeatures.batch.slurm.jsoncluster import parse_json_cluster, parse_json_n
 from jobfeatures.batch.slurm.jsonvalues import JsonRecord, parse_document
 from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, JobState, NodeNotice
-from tests.jobfeatures.batch.slurmshapes import (
+from tests.jobfeatures.batch.slurm.shapes import (
     NEWER,
     newer_db_job,
     newer_document,
@@ -21,7 +21,7 @@ from tests.jobfeatures.batch.slurmshapes import (
     newer_partition,
 )
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm" / "json"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm" / "json"
 
 
 def document(name: str) -> JsonRecord:

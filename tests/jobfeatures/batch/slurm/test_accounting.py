@@ -12,7 +12,7 @@ from jobfeatures.batch.slurm.accounting import ACCOUNTING_FIELDS, parse_accounti
 from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, JobKey, JobState
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 SEPARATOR = "\x1fzCaptured\x1f"  # with which the captured answers were asked for
 MIB = 2**20
 

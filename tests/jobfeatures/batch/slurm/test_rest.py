@@ -21,7 +21,7 @@ from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, ConfigurationError, ParseError, SourceError
 from jobfeatures.model import Job, JobKey, JobState, NodeNotice
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm" / "json"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm" / "json"
 TOKEN = f"e30.{base64.urlsafe_b64encode(json.dumps({'sun': 'alice'}).encode()).decode().rstrip('=')}.c2ln"
 
 

@@ -13,7 +13,7 @@ from jobfeatures.batch.slurm.queue import QUEUE_FIELDS
 from jobfeatures.batch.slurm.refused import ask_squeue, make_separator, parse_refused
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.model import JobState
-from tests.jobfeatures.batch.test_slurm_queue import SEPARATOR, VALUES, answer
+from tests.jobfeatures.batch.slurm.test_queue import SEPARATOR, VALUES, answer
 
 FORGED = [
     "JobId=99 JobState=FAILED NumCPUs=7",

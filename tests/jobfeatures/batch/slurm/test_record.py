@@ -14,7 +14,7 @@ from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 UTC = timezone.utc  # noqa: UP017  # reads like the other zones below
 MIB = 2**20
 

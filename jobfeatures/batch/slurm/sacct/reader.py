@@ -9,9 +9,8 @@ from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 from jobfeatures.batch.slurm.fields import UNKNOWN
-from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.sacct.lines import Rows, parse_header
-from jobfeatures.formats.sacct.values import (
+from jobfeatures.batch.slurm.sacct.lines import Rows, parse_header
+from jobfeatures.batch.slurm.sacct.values import (
     Identity,
     Kept,
     RequestedMemory,
@@ -32,6 +31,7 @@ from jobfeatures.formats.sacct.values import (
     parse_text,
     parse_time_limit,
 )
+from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.model import JobState, Limit
 
 

@@ -23,9 +23,9 @@ from jobfeatures.batch.slurm.jsonvalues import (
 from jobfeatures.batch.slurm.record import parse_scontrol_job
 from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState
-from tests.jobfeatures.batch.slurmshapes import NEWER, newer_document, newer_job, number
+from tests.jobfeatures.batch.slurm.shapes import NEWER, newer_document, newer_job, number
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm" / "json"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm" / "json"
 # What scontrol's records are not read for.
 BEYOND_TEXT = {
     "total_nodes",

@@ -7,10 +7,10 @@ from datetime import tzinfo
 from functools import lru_cache
 from typing import Final
 
+from jobfeatures.batch.slurm.sacct.lines import parse_header
+from jobfeatures.batch.slurm.sacct.reader import Row, SacctReader
+from jobfeatures.batch.slurm.sacct.values import NO_NODES, count_gpus
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.sacct.lines import parse_header
-from jobfeatures.formats.sacct.reader import Row, SacctReader
-from jobfeatures.formats.sacct.values import NO_NODES, count_gpus
 from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.model import JobState
 from jobfeatures.nodelist import expand_nodes

@@ -14,7 +14,7 @@ from jobfeatures.batch.slurm.refused import make_separator
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 
 # Prints a captured answer with the separator that was asked for, and keeps how it was called.
 COMMAND = """#!{python}

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.batch.slurm.jsonlog import read_records, recognise
+from jobfeatures.batch.slurm.sacct import records as sacct
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.sacct import records as sacct
-from jobfeatures.formats.slurmjson import read_records, recognise
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import UNLIMITED, JobState
-from tests.jobfeatures.batch.slurmshapes import NEWER, newer_db_job, newer_document, newer_job
+from tests.jobfeatures.batch.slurm.shapes import NEWER, newer_db_job, newer_document, newer_job
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm" / "json"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm" / "json"
 # What sacct was not asked for, and what the text rounds or the old JSON is wrong about.
 APART = {"uid", "gid", "priority", "suspended_secs", "requested_nodes", "used_cpu_secs", "exit_status"} | {
     *("cluster", "qos", "user_cpu_secs", "system_cpu_secs", "more")

@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.sacct.lines import BATCH, parse_header
-from jobfeatures.formats.sacct.reader import SacctReader
-from jobfeatures.formats.sacct.records import read_records, recognise
-from jobfeatures.formats.sacct.values import (
+from jobfeatures.batch.slurm.sacct.lines import BATCH, parse_header
+from jobfeatures.batch.slurm.sacct.reader import SacctReader
+from jobfeatures.batch.slurm.sacct.records import read_records, recognise
+from jobfeatures.batch.slurm.sacct.values import (
     parse_duration,
     parse_exit_code,
     parse_job_id,
     parse_requested_memory,
     parse_state,
 )
+from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import UNLIMITED, JobState
 
-FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
+FIXTURES = Path(__file__).parents[4] / "fixtures" / "slurm"
 COLUMNS = "JobID|JobName|State|Submit|Start|End|NCPUS|NodeList"
 JOB = "7|a|COMPLETED|2026-11-21T07:00:00|2026-11-21T07:00:10|2026-11-21T07:01:10|2|n1"
 

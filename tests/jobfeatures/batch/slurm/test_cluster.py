@@ -19,7 +19,7 @@ from jobfeatures.batch.slurm.cluster import (
 from jobfeatures.errors import ParseError
 from jobfeatures.model import NODE_STATES
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 MIB = 2**20
 
 

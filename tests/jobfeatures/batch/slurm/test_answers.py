@@ -17,7 +17,7 @@ from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, ParseError, SourceError
 from jobfeatures.model import Job, JobKey
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 NONCE = "Ncaptured00"
 INVALID = "slurm_load_jobs error: Invalid job id specified\n"
 MakeProgram = Callable[[str], str]

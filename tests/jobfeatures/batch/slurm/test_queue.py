@@ -13,7 +13,7 @@ from jobfeatures.batch.slurm.queue import QUEUE_FIELDS, parse_queue, parse_queue
 from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, JobKey, JobState
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 SEPARATOR = "\x1fzCaptured\x1f"  # with which the captured answers were asked for
 
 VALUES = {

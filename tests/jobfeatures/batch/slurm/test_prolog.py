@@ -12,7 +12,7 @@ from jobfeatures.batch.slurm import job_from_prolog
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.model import Job, JobKey, JobState, Limits
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "slurm"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 
 
 def environment(name: str, **changes: str) -> dict[str, str]:
