@@ -21,7 +21,7 @@ from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.model import JobKey, JobState, NodeNotice
 from jobfeatures.schedule.facts import from_record, why_not
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "htcondor"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "htcondor"
 
 
 class HandClock:

@@ -13,7 +13,7 @@ from jobfeatures.errors import SourceError
 from jobfeatures.model import JobKey, JobState
 from jobfeatures.schedule.facts import from_record, why_not
 
-FIXTURES = Path(__file__).parents[2] / "fixtures/gridengine"
+FIXTURES = Path(__file__).parents[3] / "fixtures/gridengine"
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import JobState
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+FIXTURES = Path(__file__).parents[3] / "fixtures"
 PBS = (FIXTURES / "pbs" / "accounting.txt").read_text()
 TORQUE = (FIXTURES / "torque" / "accounting.txt").read_text()
 UTC = ZoneInfo("UTC")

@@ -15,7 +15,7 @@ from jobfeatures.batch.htcondor.queue import QUEUE_ATTRIBUTES, parse_queue
 from jobfeatures.errors import ParseError
 from jobfeatures.model import ClusterNode, Job, JobKey, JobState, Limits, NodeNotice
 
-FOLDER = Path(__file__).parents[2] / "fixtures" / "htcondor"
+FOLDER = Path(__file__).parents[3] / "fixtures" / "htcondor"
 MIB = 2**20
 
 

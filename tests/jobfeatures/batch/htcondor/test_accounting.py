@@ -13,7 +13,7 @@ from jobfeatures.formats.classad import ClassAd, parse_ad
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import JobState
 
-FOLDER = Path(__file__).parents[2] / "fixtures" / "htcondor"
+FOLDER = Path(__file__).parents[3] / "fixtures" / "htcondor"
 HISTORY = (FOLDER / "history").read_text()
 AS_JSON = (FOLDER / "history.json").read_text()
 GOOD = "ClusterId = 1\nProcId = 0\nJobStatus = 4\n*** x\n"

@@ -27,7 +27,7 @@ from jobfeatures.batch.torque.commands import STATES as TORQUE_STATES
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.model import Job, JobKey, JobState, Limits, Partition
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+FIXTURES = Path(__file__).parents[3] / "fixtures"
 PBS, TORQUE = FIXTURES / "pbs", FIXTURES / "torque"
 MORNING = calendar.timegm((2026, 11, 21, 10, 0, 0))  # what the fixtures call ten o'clock, in UTC
 STATES = {"pbs": PBS_STATES, "torque": TORQUE_STATES}

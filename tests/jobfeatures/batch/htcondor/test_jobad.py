@@ -15,7 +15,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.formats.classad import ClassAd, Expression, Special, parse_ad
 from jobfeatures.model import Job, JobKey, JobState, Limits
 
-FOLDER = Path(__file__).parents[2] / "fixtures" / "htcondor"
+FOLDER = Path(__file__).parents[3] / "fixtures" / "htcondor"
 IDS = "ClusterId = 12\nProcId = 0\n"
 
 

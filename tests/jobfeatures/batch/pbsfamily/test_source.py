@@ -19,7 +19,7 @@ from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.model import JobKey, JobState, NodeNotice
 from jobfeatures.schedule.facts import from_record, why_not
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+FIXTURES = Path(__file__).parents[3] / "fixtures"
 
 # Writes down how it was called, then prints what the test has put there.
 COMMAND = """#!/bin/bash

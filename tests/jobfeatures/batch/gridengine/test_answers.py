@@ -12,7 +12,7 @@ from jobfeatures.batch.gridengine.xml import parse_xml, text_of
 from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, Job, JobKey, NodeNotice
 
-FIXTURES = Path(__file__).parents[2] / "fixtures/gridengine"
+FIXTURES = Path(__file__).parents[3] / "fixtures/gridengine"
 JOBS = (FIXTURES / "qstat-j.xml").read_bytes()
 QUEUES = (FIXTURES / "qstat-f.xml").read_bytes()
 JOB = Job(key=JobKey("gridengine", "10"), partition="all.q")

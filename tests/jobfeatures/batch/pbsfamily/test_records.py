@@ -14,7 +14,7 @@ from jobfeatures.batch.pbsfamily.records import parse_json, parse_text
 from jobfeatures.batch.pbsfamily.xmlrecords import parse_xml
 from jobfeatures.errors import ParseError
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+FIXTURES = Path(__file__).parents[3] / "fixtures"
 PBS, TORQUE = FIXTURES / "pbs", FIXTURES / "torque"
 
 

@@ -13,7 +13,7 @@ from jobfeatures.batch.gridengine.queue import count_tasks, parse_queue, parse_s
 from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, ClusterNode, Job, JobKey, JobState, Limits, Partition
 
-FIXTURES = Path(__file__).parents[2] / "fixtures/gridengine"
+FIXTURES = Path(__file__).parents[3] / "fixtures/gridengine"
 QUEUE = (FIXTURES / "qstat.xml").read_bytes()
 HOSTS = (FIXTURES / "qhost-q.xml").read_bytes()
 

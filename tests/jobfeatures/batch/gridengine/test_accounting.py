@@ -17,7 +17,7 @@ from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import UNLIMITED, JobState
 
-TEXT = (Path(__file__).parents[2] / "fixtures/gridengine/accounting").read_text()
+TEXT = (Path(__file__).parents[3] / "fixtures/gridengine/accounting").read_text()
 LINE = TEXT.splitlines()[-1]
 
 

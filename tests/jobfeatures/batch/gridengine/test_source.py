@@ -21,8 +21,8 @@ from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.model import UNLIMITED, JobKey, JobState
 
-ROOT = Path(__file__).parents[3]
-FIXTURES = Path(__file__).parents[2] / "fixtures/gridengine"
+ROOT = Path(__file__).parents[4]
+FIXTURES = Path(__file__).parents[3] / "fixtures/gridengine"
 
 
 def key(job_id: str) -> JobKey:

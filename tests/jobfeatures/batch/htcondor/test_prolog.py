@@ -12,7 +12,7 @@ from jobfeatures.cli import main
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError
 
-FOLDER = Path(__file__).parents[2] / "fixtures" / "htcondor"
+FOLDER = Path(__file__).parents[3] / "fixtures" / "htcondor"
 ENVIRON = {"_CONDOR_JOB_AD": str(FOLDER / "job.ad"), "_CONDOR_MACHINE_AD": str(FOLDER / "machine.ad")}
 
 
@@ -70,7 +70,7 @@ def test_the_commands_publish_and_take_away_by_the_ads(monkeypatch, tmp_path):
 @pytest.mark.program
 def test_a_wrapper_imports_nothing_heavy():
     code = "import sys, jobfeatures.commands.publish, jobfeatures.batch.htcondor; print(*sys.modules)"
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     done = subprocess.run(
         [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=root
     )
