@@ -23,11 +23,11 @@ from exporter.snapshot import (
     kind_of,
 )
 from exporter.web.status import WebStatus
-from jobfeatures.batch.hooks import NAME as HOOKS
 from jobfeatures.batch.source import KeeperStatus, SourceStatus
 from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.features import keys
 from jobfeatures.features.machine import Machine
+from jobfeatures.jobs.evidence import HOOKS
 from jobfeatures.model import Cluster, Job, JobKey, JobTable
 from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.publish.publisher import PublisherStatus

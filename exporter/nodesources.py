@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection
 from exporter.config import AUTO, DaemonConfig
 from exporter.service.supervision import describe_problems
 from jobfeatures.batch import SYSTEMS, load_module
-from jobfeatures.batch.hooks import HookSource
 from jobfeatures.batch.source import BatchSource, SourceKeeper, SourceStatus
 from jobfeatures.clock import Clock
 from jobfeatures.model import JobKey, JobTable
+from jobfeatures.publish.hooksource import HookSource
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.site import Site, read_cores, read_cpu_model
 

@@ -17,9 +17,9 @@ from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
 from jobfeatures.errors import JobfeaturesError, ParseError, SourceError
 from jobfeatures.features.keys import LOG_CORES, PHYS_CORES
+from jobfeatures.jobs.records import MAX_RECORD_BYTES, Record, Standing, format_record, parse_record
 from jobfeatures.model import Job, JobKey, JobState, fill_unknown
 from jobfeatures.publish.folders import LOCK_SECS
-from jobfeatures.publish.records import MAX_RECORD_BYTES, Record, Standing, format_record, parse_record
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job, write_machine
 from jobfeatures.site import Cores, Site

@@ -10,7 +10,7 @@ from exporter.collectors import sources
 from exporter.exposition import Number, labels
 from exporter.view.numbers import Numbers
 from exporter.view.units import format_span
-from jobfeatures.batch.hooks import NAME as HOOKS
+from jobfeatures.jobs.evidence import HOOKS
 from jobfeatures.series import parse_labels
 
 # A failure in a batch system's own words, and what to do about it. The first one that fits is taken.

@@ -29,9 +29,9 @@ from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError,
 from jobfeatures.exits import DONE, TOO_LITTLE_KNOWN
 from jobfeatures.features import keys
 from jobfeatures.features.keys import Profile
+from jobfeatures.jobs.records import MAX_RECORD_BYTES, parse_record
 from jobfeatures.model import Job, JobKey
 from jobfeatures.publish.drainstore import DrainStore
-from jobfeatures.publish.records import MAX_RECORD_BYTES, parse_record
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.settings import add_flags
 from jobfeatures.site import Site

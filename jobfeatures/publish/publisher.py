@@ -10,11 +10,11 @@ from jobfeatures.clock import Clock
 from jobfeatures.errors import JobfeaturesError, ParseError
 from jobfeatures.features.machine import Machine
 from jobfeatures.jobs.evidence import REMEMBERED, Told
+from jobfeatures.jobs.records import Standing, format_record, parse_record
 from jobfeatures.model import JobKey
 from jobfeatures.publish.drainbook import NO_VIEW, DrainView
 from jobfeatures.publish.drainstore import with_shutdown
 from jobfeatures.publish.reconcile import Plan, plan_publication
-from jobfeatures.publish.records import Standing, format_record, parse_record
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job, write_machine
 from jobfeatures.roster import Roll

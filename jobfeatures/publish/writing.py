@@ -14,10 +14,10 @@ from jobfeatures.features.keys import Profile
 from jobfeatures.features.machine import Machine, machine_features
 from jobfeatures.features.origin import format_origins, job_origins, machine_origins
 from jobfeatures.jobs.evidence import is_another_run
+from jobfeatures.jobs.records import Record, parse_record
 from jobfeatures.model import Job, JobKey, fill_unknown
 from jobfeatures.publish.exports import write_exports
 from jobfeatures.publish.files import Owner
-from jobfeatures.publish.records import Record, parse_record
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.site import Site
 

@@ -12,8 +12,8 @@ from jobfeatures.cli import main
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError
 from jobfeatures.hooks import find_difference, publish_job, serve_request
+from jobfeatures.jobs.records import format_record
 from jobfeatures.model import UNLIMITED, Job, JobState, Limits
-from jobfeatures.publish.records import format_record
 from jobfeatures.publish.request import Request
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.site import Site

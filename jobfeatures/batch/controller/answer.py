@@ -15,8 +15,8 @@ import json
 from typing import Any
 
 from jobfeatures.errors import ParseError
+from jobfeatures.jobs.records import format_record, parse_record
 from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
-from jobfeatures.publish.records import format_record, parse_record
 
 _SOURCE = "controller role"
 MAX_PROBLEM_CHARACTERS = 300

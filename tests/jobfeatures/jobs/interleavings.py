@@ -12,15 +12,15 @@ import random
 import shutil
 from dataclasses import dataclass, field
 
-from jobfeatures.batch.hooks import HookSource
 from jobfeatures.batch.slurm.answers import Answers
 from jobfeatures.batch.slurm.source import SlurmSource
 from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
 from jobfeatures.jobs.evidence import START_SECS, Group, add_answer
+from jobfeatures.jobs.records import Standing, format_record
 from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.publish.hooksource import HookSource
 from jobfeatures.publish.publisher import Publisher
-from jobfeatures.publish.records import Standing, format_record
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job
 from jobfeatures.roster import Roster

@@ -3,12 +3,12 @@ import re
 
 import pytest
 
-from jobfeatures.batch.hooks import HookSource
 from jobfeatures.config import Config
+from jobfeatures.jobs.records import Standing, format_record
 from jobfeatures.model import JobState, Limits
+from jobfeatures.publish.hooksource import HookSource
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.reasons import pairs
-from jobfeatures.publish.records import Standing, format_record
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job
 from jobfeatures.roster import Roster

@@ -13,18 +13,17 @@ from contextlib import AbstractContextManager
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.jobs.evidence import HOOKS
+from jobfeatures.jobs.records import MAX_RECORD_BYTES, parse_record
 from jobfeatures.model import Job, JobKey, JobTable, Version
 from jobfeatures.publish.files import version_of
-from jobfeatures.publish.records import MAX_RECORD_BYTES, parse_record
 
-NAME = HOOKS
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class HookSource:
     """The records of a feature tree as a batch source."""
 
-    name = NAME
+    name = HOOKS
     is_local = True
 
     def __init__(self, directory: str, clock: Clock) -> None:
@@ -65,7 +64,7 @@ class HookSource:
                 # Nobody can be told something that has not been yet: then the clock was set back.
                 told_secs[key] = min(taken_at, record.told_at_secs or found.st_mtime)
         return JobTable(
-            source=NAME,
+            source=HOOKS,
             jobs=jobs,
             taken_at_secs=taken_at,
             complete=False,

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
+from jobfeatures.jobs.records import Record, Standing, format_record, parse_record
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
-from jobfeatures.publish.records import Record, Standing, format_record, parse_record
 
 texts = st.text(min_size=1, max_size=20)
 numbers = st.none() | st.integers(0, 2**63 - 1)
