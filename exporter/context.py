@@ -78,12 +78,19 @@ class Context:
 
     def jobs_here(self) -> dict[JobKey, Job]:
         """Return the jobs that occupy this node: known to run, or seen although no source tells of them."""
-        here = {key: job for key, job in self.jobs.items() if job.state.is_on_node}
+        here = {
+            key: job for key, job in self.jobs.items() if job.state.is_on_node and key not in self.leftovers
+        }
         if self.snapshot is not None:
             for key in self.snapshot.jobs:
-                if isinstance(key, JobKey) and key not in here:
+                if isinstance(key, JobKey) and key not in here and key not in self.leftovers:
                     here[key] = self.jobs.get(key) or Job(key=key)
         return here
+
+    def leftovers_here(self) -> dict[JobKey, float]:
+        """Return the jobs that have ended and of which processes are seen, with when their end was told."""
+        seen = self.snapshot.jobs if self.snapshot is not None else {}
+        return {key: told_secs for key, told_secs in self.leftovers.items() if key in seen}
 
     @property
     def allocatable_cpus(self) -> int | None:
@@ -112,9 +119,10 @@ class Context:
         return self._samples(frozenset({Kind.BATCH}))
 
     def shown_jobs(self) -> dict[JobKey, Job]:
-        """Return the jobs that occupy this node, and those that have just ended here."""
+        """Return the jobs that occupy this node, and those that have just ended here or left processes."""
         ended = {key: each.job for key, each in self._ended_only().items()}
-        return {**ended, **self.jobs_here()}
+        leftovers = {key: self.jobs.get(key) or Job(key=key) for key in self.leftovers_here()}
+        return {**ended, **leftovers, **self.jobs_here()}
 
     def shown_job_gpus(self) -> list[JobGpu]:
         """Return what every job does on the cards, or did last."""

@@ -42,6 +42,13 @@ END = Metric(
     JOB,
     "seconds",
 )
+END_TOLD = Metric(
+    "batch_job_end_told_time_seconds",
+    "gauge",
+    "When the end of a job was told whose control group still holds processes; absent for all other jobs.",
+    JOB,
+    "seconds",
+)
 ALLOCATED = Metric(
     "batch_job_allocated_cpus", "gauge", "CPUs allocated to the job on this node.", JOB, sums=True
 )
@@ -68,7 +75,7 @@ MEMORY = Metric(
     sums=True,
 )
 
-METRICS = (INFO, STATE, START, END, ALLOCATED, ALLOCATED_GPUS, WALL, MEMORY)
+METRICS = (INFO, STATE, START, END, END_TOLD, ALLOCATED, ALLOCATED_GPUS, WALL, MEMORY)
 
 _VALUES: dict[Metric, Callable[[Job], Number | None]] = {
     START: lambda job: job.start_secs,
@@ -86,6 +93,7 @@ def families(context: Context) -> Iterator[Family]:
     yield Family(INFO, [(f"{job_labels(key)},{_info(job, used.get(key))}", 1) for key, job in jobs.items()])
     yield Family(STATE, [(job_labels_with(key, "state", job.state.value), 1) for key, job in jobs.items()])
     yield Family(END, [(job_labels(key), at) for key, at in context.end_times_secs().items()])
+    yield Family(END_TOLD, [(job_labels(key), at) for key, at in context.leftovers_here().items()])
     for metric, value_of in _VALUES.items():
         values = ((key, value_of(job)) for key, job in jobs.items())
         yield Family(metric, [(job_labels(key), value) for key, value in values if value is not None])

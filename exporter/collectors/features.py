@@ -58,7 +58,7 @@ def families(context: Context) -> Iterator[Family]:
             ],
         )
     if context.snapshot is not None:
-        yield Family(LEFTOVERS, [("", len(context.leftovers))])
+        yield Family(LEFTOVERS, [("", len(context.leftovers_here()))])
     if context.feature_answers:
         yield Family(
             ANSWERS,

@@ -75,9 +75,12 @@ def make_lines(
 
     No bounds: all of everything.
     """
-    rows = [each for each in node.jobs if each.is_running]
+    rows = [each for each in node.jobs if each.is_running or each.processes_remain]
     made = [Line(_summary(node, source), Style.HEAD)]
     made += [Line(each.sentence, Style.WARNING) for each in node.troubles]
+    if node.leftovers:
+        ids = ", ".join(fit(key.job_id, 24) for key in node.leftovers)
+        made.append(Line(f"{node.leftovers_sentence}: {ids}", Style.WARNING))
     room = None if lines is None else max(0, lines - len(made) - (3 if with_keys else 2))
     shown = sort_rows(rows, order) if room is None else sort_rows(rows, order)[:room]
     table = _table(shown, columns)
@@ -145,7 +148,7 @@ def _cells(row: JobView) -> list[str]:
         _of(row.cpus_used, row.allocated_cpus, format_figure),
         _of(row.memory, row.memory_limit, _short_bytes),
         "" if not (row.given_gpus or row.gpus_used) else _of(row.gpus_used, row.given_gpus, format_figure),
-        UNKNOWN if row.left_secs is None else format_span(row.left_secs).replace(" ", ""),
+        _left(row),
         _core_hours(row.draining),
         _core_hours(row.kill),
         fit(row.identity.name, 200),
@@ -159,6 +162,12 @@ def _of(used: float | None, given: float | None, form: Callable[[float], str]) -
     return f"{UNKNOWN if used is None else form(used)}/{UNKNOWN if given is None else form(given)}"
 
 
+def _left(row: JobView) -> str:
+    if row.processes_remain:
+        return "ended"
+    return UNKNOWN if row.left_secs is None else format_span(row.left_secs).replace(" ", "")
+
+
 def _short_bytes(value: float) -> str:
     return format_bytes(value).replace("iB", "")
 
@@ -168,5 +177,6 @@ def _core_hours(core_secs: float | None) -> str:
 
 
 def _is_notable(row: JobView) -> bool:
-    """Tell whether a job ends soon or comes near its memory limit."""
-    return row.is_near_its_memory or (row.left_secs is not None and row.left_secs < SOON_SECS)
+    """Tell whether a job ends soon, comes near its memory limit, or has ended and left processes."""
+    ends_soon = row.left_secs is not None and row.left_secs < SOON_SECS
+    return row.processes_remain or row.is_near_its_memory or ends_soon

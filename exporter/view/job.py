@@ -25,8 +25,8 @@ OTHERS = "other"  # the sum of jobs beyond a page's budget
 
 # What the view of a job is made of.
 METRICS = (
-    *(allocation.INFO, allocation.STATE, allocation.START, allocation.END, allocation.ALLOCATED),
-    *(allocation.ALLOCATED_GPUS, allocation.MEMORY, allocation.WALL),
+    *(allocation.INFO, allocation.STATE, allocation.START, allocation.END, allocation.END_TOLD),
+    *(allocation.ALLOCATED, allocation.ALLOCATED_GPUS, allocation.MEMORY, allocation.WALL),
     *(jobs.CPU, jobs.MEMORY, jobs.USED, jobs.LIMIT, jobs.PROCESSES, jobs.THREADS),
     *(gpus.JOB_ALLOCATED, gpus.JOB_UTILIZATION, gpus.JOB_MEMORY, gpus.JOB_BUSY, gpus.UTILIZATION),
     *(remaining.REMAINING, waste.DRAINING, waste.KILL, waste.OVERDUE, status.AGE, status.USED, node.TAKEN),
@@ -59,6 +59,7 @@ class JobView:
     key: JobKey
     identity: Identity = Identity()
     is_running: bool = True
+    processes_remain: bool = False  # of a job that has ended
     cpus_now: float | None = None  # CPU seconds a second between the latest looks
     cpus_mean: float | None = None  # since its start
     allocated_cpus: Number | None = None
@@ -74,7 +75,7 @@ class JobView:
     left_secs: Number | None = None
     left_basis: RemainingBasis | None = None
     enforced_secs: Number | None = None  # the least that is no mere estimate: a pilot's moves with payloads
-    ended_at_secs: Number | None = None
+    ended_at_secs: Number | None = None  # or when its end was told
     processes: Number | None = None
     threads: Number | None = None
     draining: Number | None = None
@@ -170,7 +171,8 @@ def view_job(
     """Return one job, at a time since the epoch. `cpus_now`: see `compute_cpus_now`."""
     text = job_labels(key)
     start, ended = numbers.one(allocation.START, text), numbers.one(allocation.END, text)
-    elapsed = None if start is None else max(0.0, (ended if ended is not None else now_secs) - start)
+    told = numbers.one(allocation.END_TOLD, text) if ended is None else ended
+    elapsed = None if start is None else max(0.0, (told if told is not None else now_secs) - start)
     read_at = numbers.one(node.TAKEN) if ended is None else ended
     worked = None if start is None or read_at is None else read_at - start
     cpu_secs = find_cpu_secs(numbers, key)
@@ -182,7 +184,8 @@ def view_job(
     return JobView(
         key=key,
         identity=identity,
-        is_running=ended is None,
+        is_running=told is None,
+        processes_remain=told is not None and ended is None,
         cpus_now=cpus_now if ended is None else None,
         cpus_mean=cpu_secs / worked if cpu_secs is not None and worked and worked > 0 else None,
         allocated_cpus=numbers.one(allocation.ALLOCATED, text),
@@ -198,7 +201,7 @@ def view_job(
         left_secs=left,
         left_basis=left_basis,
         enforced_secs=min(_enforced(numbers, key), default=None),
-        ended_at_secs=ended,
+        ended_at_secs=told,
         processes=numbers.one(jobs.PROCESSES, text),
         threads=numbers.one(jobs.THREADS, text),
         draining=draining,
@@ -272,7 +275,7 @@ def _enforced(numbers: Numbers, key: JobKey) -> list[Number]:
 def find_hints(each: JobView) -> list[tuple[str, str]]:
     """Return what somebody may want to look at: (kind of badge, words)."""
     if not each.is_running:
-        return []
+        return [("bad", "processes remain")] if each.processes_remain else []
     found: list[tuple[str, str]] = []
     settled = (each.elapsed_secs or 0.0) >= IDLE_AFTER_SECS
     cpus, now = each.allocated_cpus, each.cpus_used

@@ -49,6 +49,7 @@ class NodeView:
     jobs: tuple[JobView, ...] = ()  # as many as were asked for, the running ones first, of these the largest
     count: int = 0
     running: int = 0
+    leftovers: tuple[JobKey, ...] = ()  # have ended, processes remain
     allocated_cpus: Number = 0  # by the running jobs of which that is known
     unknown_allocations: int = 0  # running jobs of which nobody knows it
     allocatable_cpus: Number | None = None
@@ -80,6 +81,13 @@ class NodeView:
         return "" if self.jobs_are_known else "not all batch systems have answered" if self.sources else ""
 
     @property
+    def leftovers_sentence(self) -> str:
+        """Return how many jobs have left processes; empty where none has."""
+        count = len(self.leftovers)
+        verb = "has" if count == 1 else "have"
+        return f"{counted(count, 'job')} {verb} ended, processes remain" if count else ""
+
+    @property
     def without_jobs(self) -> str:
         """Return what to say where there are no jobs."""
         return describe_no_jobs(self.sources)
@@ -109,8 +117,11 @@ def view_node(
     keys = {**dict.fromkeys(known or ()), **dict.fromkeys(texts)}
     ended = numbers.all(allocation.END)
     cpus = {key: numbers.one(allocation.ALLOCATED, job_labels(key)) for key in keys}
-    here = {key for key in keys if job_labels(key) not in ended}
-    order = sorted(keys, key=lambda key: (key not in here, -(cpus[key] or 0), key))
+    told = numbers.all(allocation.END_TOLD)
+    gone = {key for key in keys if job_labels(key) in ended}
+    leftovers = {key for key in keys if key not in gone and job_labels(key) in told}
+    here = keys.keys() - gone - leftovers
+    order = sorted(keys, key=lambda key: (key in gone, key in leftovers, -(cpus[key] or 0), key))
     of_kind = {kind: numbers.one(node.MEMORY, labels(kind=kind)) for kind in ("total", "available")}
     return NodeView(
         jobs=tuple(
@@ -125,6 +136,7 @@ def view_node(
         ),
         count=len(order),
         running=len(here),
+        leftovers=tuple(sorted(leftovers)),
         allocated_cpus=sum(cpus[key] or 0 for key in here),
         unknown_allocations=sum(cpus[key] is None for key in here),
         allocatable_cpus=numbers.one(features.TOTAL_CPU),

@@ -284,8 +284,10 @@ def _merged(piece: Told, known: Told | None) -> Told:
 
 def _ended(state: _State) -> Told | None:
     """Return what is known of a job that has ended; how it has, only where its batch system tells."""
-    if state.known is None or state.proof is None or state.known.job.state.is_finished:
+    if state.known is None or state.known.job.state.is_finished:
         return state.known
+    if state.proof is None and not state.known.job.state.is_on_node:
+        return state.known  # it waits
     ended = JobState.COMPLETED if state.proof is Event.EPILOG else JobState.UNKNOWN
     return replace(state.known, job=replace(state.known.job, state=ended))
 

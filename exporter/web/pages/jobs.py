@@ -70,7 +70,7 @@ def _row(each: JobView, now_secs: float, tz: tzinfo | None, *, has_gpus: bool) -
     if has_gpus:
         cells.append(_gpus(each))
     cells += [_time(each, now_secs, tz), _processes(each), _draining(each), _kill(each), _hints(each)]
-    return Row(cells, "" if each.is_running else "ended")
+    return Row(cells, "" if each.is_running or each.processes_remain else "ended")
 
 
 def _identity(each: JobView) -> Cell:

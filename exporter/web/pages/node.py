@@ -43,6 +43,7 @@ from exporter.web.pages.troubles import troubles_notice, words_of
 from jobfeatures.drains.drain import OPERATOR
 
 CROWDED = 0.95
+MAX_LEFTOVERS = 8  # named in the notice
 
 
 def render_node(context: Context, families: Sequence[Family], tz: tzinfo | None = None) -> str:
@@ -79,12 +80,30 @@ def view_context(context: Context, numbers: Numbers, limit: int | None = None) -
 
 
 def _troubles(shown: NodeView, now_secs: float, tz: tzinfo | None) -> Html | None:
-    unknown = None
+    more = []
     if shown.unknown_allocations:
         said = f"Of {counted(shown.unknown_allocations, 'job')} here nobody knows the allocation"
         seen = ": no batch system has said what they got."
-        unknown = tag("p", tag("strong", said), seen)
-    return troubles_notice(shown.troubles, now_secs, tz, unknown)
+        more.append(tag("p", tag("strong", said), seen))
+    if shown.leftovers:
+        ids = [name(key.job_id, 24) for key in shown.leftovers[:MAX_LEFTOVERS]]
+        listed = [each for one in ids for each in (", ", one)][1:]
+        rest = len(shown.leftovers) - len(ids)
+        more.append(
+            tag(
+                "p",
+                tag("strong", shown.leftovers_sentence),
+                ": ",
+                *listed,
+                f" and {rest:,} more" if rest else None,
+            )
+        )
+        advice = (
+            "They use CPUs and memory that the batch system may give to other jobs: see what they do or wait "
+            "for. Their directories are kept for jobs.hold."
+        )
+        more.append(tag("p", advice, class_="sub"))
+    return troubles_notice(shown.troubles, now_secs, tz, *more)
 
 
 def _head(context: Context, numbers: Numbers, tz: tzinfo | None) -> Html:

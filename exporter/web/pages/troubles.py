@@ -21,12 +21,10 @@ def words_of(context: Context) -> dict[str, str]:
 
 
 def troubles_notice(
-    troubles: Sequence[SourceView], now_secs: float, tz: tzinfo | None, more: Html | None = None
+    troubles: Sequence[SourceView], now_secs: float, tz: tzinfo | None, *more: Html
 ) -> Html | None:
     """Return the notice, with `more` below; None where there is nothing to say."""
-    found = [_trouble(each, now_secs, tz) for each in troubles]
-    if more is not None:
-        found.append(more)
+    found = [*(_trouble(each, now_secs, tz) for each in troubles), *more]
     return tag("div", *found, class_="notice", role="note") if found else None
 
 

@@ -91,7 +91,16 @@ def test_a_suspended_job_s_remaining_time_stands_still(context):
 def test_jobs_that_have_ended_with_processes_are_counted(context):
     name = "batch_node_ended_jobs_with_processes"
     assert series(context, name) == {"": 0}
-    assert series(replace(context, leftovers={JobKey("slurm", "7"): 1.0}), name) == {"": 1}
+    unseen = replace(context, leftovers={JobKey("slurm", "7"): 1.0})
+    assert series(unseen, name) == {"": 0}
+    leftover = replace(context, leftovers={JobKey("slurm", "12"): context.now_secs - 60})
+    assert series(leftover, name) == {"": 1}
+    assert series(leftover, "batch_job_end_told_time_seconds") == {
+        'batch_system="slurm",job_id="12"': context.now_secs - 60
+    }
+    for gone in ("batch_job_remaining_seconds", "batch_job_kill_waste_core_seconds"):
+        assert any('"12"' in text for text in series(context, gone))
+        assert not any('"12"' in text for text in series(leftover, gone)), "it is told to run"
 
 
 def test_remaining_time_stands_under_its_basis(context):

@@ -99,6 +99,17 @@ def test_ended_jobs_have_no_line():
     assert len(make_lines(node, order="c")) == 5
 
 
+def test_a_job_that_has_ended_and_left_processes_has_a_line_that_says_so():
+    row = replace(ROWS[0], is_running=False, processes_remain=True, left_secs=None)
+    node = replace(NODE, jobs=(*ROWS[1:], row), running=2, leftovers=(row.key,))
+    lines = make_lines(node, order="c", columns=80, lines=24)
+    assert lines[1].text == "1 job has ended, processes remain: 4711"
+    assert lines[1].style is Style.WARNING
+    [line] = [each for each in lines[2:] if each.text.startswith("4711 ")]
+    assert " ended " in line.text
+    assert line.style is Style.WARNING
+
+
 SILENT = replace(SLURM, has_answered=False, is_up=False)
 
 

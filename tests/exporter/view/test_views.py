@@ -149,11 +149,14 @@ def near(one: float | None, other: float | None) -> bool:
     )
 
 
-@given(contexts())
-def test_page_and_top_show_the_same_of_the_same_moment(both):
+@given(contexts(), st.booleans())
+def test_page_and_top_show_the_same_of_the_same_moment(both, jobs_have_ended):
     before, now = both
+    if jobs_have_ended:
+        now = replace(now, leftovers=dict.fromkeys(now.snapshot.jobs, NOW - 60))
     page, top = page_of(now), view_page(parse_page(text_of(now)), parse_page(text_of(before)))
     assert [each.key for each in page.jobs] == [each.key for each in top.jobs]
+    assert set(page.leftovers) == now.leftovers.keys()
     for mine, theirs in zip(page.jobs, top.jobs, strict=True):
         assert near(mine.cpus_now, theirs.cpus_now)
         assert replace(mine, cpus_now=None) == replace(theirs, cpus_now=None)

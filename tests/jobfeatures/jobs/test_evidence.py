@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.jobs.evidence import (
+    HOLD_SECS,
     HOOKS,
     REMEMBERED,
     Event,
@@ -154,6 +155,13 @@ def test_the_hold_counts_from_when_the_end_was_first_told():
     assert judged(told(100), events=again, group=Group(), now_secs=3799, **since).presence is Presence.REMAINS
     late = judged(told(100), events=again, group=Group(), now_secs=3800, **since)
     assert (late.presence, late.has_processes) == (Presence.LEFT, True)
+
+
+def test_a_job_that_another_has_replaced_is_not_said_to_run_after_the_hold():
+    alices, bobs = told(100, HOOKS), told(200, uid=BOB)
+    late = judged(alices, bobs, group=Group(uid=ALICE), now_secs=200 + HOLD_SECS)
+    assert (late.presence, late.has_processes) == (Presence.LEFT, True)
+    assert (late.job.uid, late.job.state) == (ALICE, JobState.UNKNOWN)
 
 
 def test_processes_that_are_gone_end_the_hold():

@@ -297,6 +297,14 @@ def make_late_node() -> Context:
     )
 
 
+def make_leftover_node() -> Context:
+    """Return a busy node with a job whose end Slurm told five minutes ago while its processes go on."""
+    context = make_busy_node()
+    key = JobKey("slurm", "48255")
+    ended = replace(context.jobs[key], state=JobState.COMPLETED)
+    return replace(context, jobs={**context.jobs, key: ended}, leftovers={key: NOW - 300})
+
+
 def make_idle_node() -> Context:
     """Return a node without jobs and cards; its batch system has answered."""
     context = make_busy_node()

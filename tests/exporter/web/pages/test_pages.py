@@ -44,6 +44,7 @@ NODES = {
     "silent": showcase.make_silent_node,
     "unknown": showcase.make_unknown_node,
     "late": showcase.make_late_node,
+    "leftover": showcase.make_leftover_node,
     "everything": make_everything,
     "nothing": lambda: Context(now_secs=showcase.NOW),
 }
@@ -314,6 +315,30 @@ def test_a_job_that_has_ended_is_greyed_and_told_when():
     assert row.all("bdi")[0].text == "48301"
     assert f"ended 1{THIN}min ago" in row.text
     assert "completed" in row.text
+
+
+def test_a_job_that_has_ended_and_left_processes_is_told_as_such():
+    page = read_page(node_page(showcase.make_leftover_node()))
+    (notice,) = page.all("div", class_="notice")
+    assert notice.text == (
+        "1 job has ended, processes remain: 48255They use CPUs and memory that the batch system may give to "
+        "other jobs: see what they do or wait for. Their directories are kept for jobs.hold."
+    )
+    row = rows_of(page, "jobs-table")["48255"]
+    assert row["Job"].text == "48255slurm completed"
+    assert row["Hints"].text == "processes remain"
+    assert row["Time"].text.startswith(f"ended 5{THIN}min ago")
+    assert row["Processes"].text.startswith("17")
+    assert row["Waste if killed"].text == "–"
+    before = tiles_of(read_page(node_page(showcase.make_busy_node())))["Jobs"]
+    assert before.startswith("6120 of 128 CPUs allocated")
+    assert tiles_of(page)["Jobs"].startswith("5104 of 128 CPUs allocated")
+    many = {JobKey("slurm", str(number)): showcase.NOW for number in range(10)}
+    context = showcase.make_unknown_node()
+    seen = {key: replace(next(iter(context.snapshot.jobs.values())), key=key) for key in many}
+    context = replace(context, leftovers=many, snapshot=replace(context.snapshot, jobs=seen))
+    notice = read_page(node_page(context)).all("div", class_="notice")[0].text
+    assert "10 jobs have ended, processes remain: 0, 1, 2, 3, 4, 5, 6, 7 and 2 more" in notice
 
 
 def test_a_shutdown_is_told_with_who_asks_for_it():
