@@ -17,6 +17,7 @@ from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
 from jobfeatures.errors import JobfeaturesError, ParseError, SourceError
 from jobfeatures.features.keys import LOG_CORES, PHYS_CORES
+from jobfeatures.jobs.evidence import find_difference
 from jobfeatures.jobs.records import MAX_RECORD_BYTES, Record, Standing, format_record, parse_record
 from jobfeatures.model import Job, JobKey, JobState, fill_unknown
 from jobfeatures.publish.folders import LOCK_SECS
@@ -72,8 +73,8 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
             raise SourceError("the batch system does not know the job")
         if answer is None:
             return job
-        if (difference := find_difference(answer, job)) is not None:
-            raise SourceError(f"the answer is about another job: {difference}")
+        if (objection := find_objection(answer, job)) is not None:
+            raise SourceError(f"the answer is about another job: {objection}")
     except JobfeaturesError as error:
         log.warning(
             "job %s: limits are left to the daemon: %s", job.key.job_id, error, extra={"reason": "limits"}
@@ -84,7 +85,7 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
     return job
 
 
-def find_difference(answer: Job, job: Job) -> str | None:
+def find_objection(answer: Job, job: Job) -> str | None:
     """Return what shows that an answer is not about this starting job or not about this run of it, else None.
 
     Starts are compared where both are the batch system's own: an answer that
@@ -92,14 +93,10 @@ def find_difference(answer: Job, job: Job) -> str | None:
     """
     if not answer.state.is_on_node and answer.state is not JobState.UNKNOWN:
         return f"it is {answer.state.value}"
-    for name in ("uid", "restarts", "sluid"):
-        told, known = getattr(answer, name), getattr(job, name)
-        if told is not None and known is not None and told != known:
-            return f"{name} {told}, not {known}"
     has_both = answer.start_secs is not None and job.start_secs is not None
     if has_both and job.key.batch_system == "slurm" and answer.start_secs < job.start_secs:  # type: ignore[operator]
         return f"started at {answer.start_secs}, not {job.start_secs}"
-    return None
+    return find_difference(answer, job)
 
 
 def serve_request(tree: FeatureTree, config: Config, site: Site, request: Request) -> JobKey | None:
@@ -125,7 +122,7 @@ def serve_request(tree: FeatureTree, config: Config, site: Site, request: Reques
     asks = needs_server(module, job, config)
     known = read_record(f"{tree.root}/known/{job.key.directory_name}.json")
     for former in (record, known):
-        if former is not None and find_difference(former.job, job) is None:
+        if former is not None and find_objection(former.job, job) is None:
             job = fill_unknown(job, former.job)
     if not asks:
         job = module.ask_in_prolog(job, config, node_name=name, timeout_secs=0.0) or job

@@ -129,23 +129,16 @@ def compare_runs(one: Told, other: Told) -> Run:
     return Run.SAME
 
 
-def is_another_run(job: Job, other: Job) -> bool:
-    """Tell whether it is proven that a job is not the run that another record of its id is about.
+def find_difference(one: Job, other: Job) -> str | None:
+    """Return what proves that two records of one id are about two runs, None where nothing does.
 
     Starts are not compared: nothing is known of who told them.
     """
-    return compare_runs(Told("one", 0, job), Told("other", 0, other)) is not Run.SAME
-
-
-def add_answer(job: Job, answer: Job) -> Job:
-    """Return a prolog's job with what the batch system answers about its id.
-
-    An answer about another run, or about one that does not run, is no answer
-    about this job: it has just started.
-    """
-    if not answer.state.is_on_node or is_another_run(answer, job):
-        return job
-    return fill_unknown(answer, job)
+    for name in ("uid", "restarts", "sluid"):
+        mine, theirs = getattr(one, name), getattr(other, name)
+        if _differ(mine, theirs):
+            return f"{name} {mine}, not {theirs}"
+    return None
 
 
 def judge(evidence: Evidence, *, now_secs: float, hold_secs: float = HOLD_SECS) -> Finding:

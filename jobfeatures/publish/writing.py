@@ -13,7 +13,7 @@ from jobfeatures.features.job import job_features
 from jobfeatures.features.keys import Profile
 from jobfeatures.features.machine import Machine, machine_features
 from jobfeatures.features.origin import format_origins, job_origins, machine_origins
-from jobfeatures.jobs.evidence import is_another_run
+from jobfeatures.jobs.evidence import find_difference
 from jobfeatures.jobs.records import Record, parse_record
 from jobfeatures.model import Job, JobKey, fill_unknown
 from jobfeatures.publish.exports import write_exports
@@ -48,7 +48,7 @@ def write_job(
     now. Call it with the tree `locked` for the job.
     """
     note = read_note(tree, job.key)
-    if note is not None and is_another_run(note.job, job):
+    if note is not None and find_difference(note.job, job) is not None:
         tree.remove_job(job.key, keep_record=True)
     elif note is not None and (note.told_at_secs or 0.0) > told_at_secs:
         job = fill_unknown(note.job, job)

@@ -11,7 +11,7 @@ import pytest
 from jobfeatures.cli import main
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError
-from jobfeatures.hooks import find_difference, publish_job, serve_request
+from jobfeatures.hooks import find_objection, publish_job, serve_request
 from jobfeatures.jobs.records import format_record
 from jobfeatures.model import UNLIMITED, Job, JobState, Limits
 from jobfeatures.publish.request import Request
@@ -104,7 +104,7 @@ def test_an_answer_about_another_job_or_run_is_not_this_jobs(config, tmp_path, c
     ],
 )
 def test_what_proves_another_job_or_run(theirs, ours, make_job):
-    assert find_difference(make_job(**theirs), make_job(**ours)) is not None
+    assert find_objection(make_job(**theirs), make_job(**ours)) is not None
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_what_proves_another_job_or_run(theirs, ours, make_job):
     ],
 )
 def test_what_proves_nothing(theirs, ours, make_job):
-    assert find_difference(make_job(**theirs), make_job(**ours)) is None
+    assert find_objection(make_job(**theirs), make_job(**ours)) is None
 
 
 def test_an_environment_that_tells_all_makes_a_job_whole_and_nobody_is_asked(config, tmp_path):

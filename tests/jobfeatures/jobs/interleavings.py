@@ -16,9 +16,10 @@ from jobfeatures.batch.slurm.answers import Answers
 from jobfeatures.batch.slurm.source import SlurmSource
 from jobfeatures.config import Config
 from jobfeatures.errors import SourceError
-from jobfeatures.jobs.evidence import START_SECS, Group, add_answer
+from jobfeatures.hooks import find_objection
+from jobfeatures.jobs.evidence import START_SECS, Group
 from jobfeatures.jobs.records import Standing, format_record
-from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.model import Job, JobKey, JobState, Limits, fill_unknown
 from jobfeatures.publish.hooksource import HookSource
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.tree import FeatureTree
@@ -255,7 +256,8 @@ class World:
                 self.random.random() < 0.2
             ):  # the controller is late: it tells of the run before, or of another
                 answer = Job(key=run.key, user="eve", uid=6666, state=JobState.COMPLETED)
-            run.asked = env if answer is None else add_answer(env, answer), self.now
+            is_ours = answer is not None and find_objection(answer, env) is None
+            run.asked = fill_unknown(answer, env) if is_ours else env, self.now
         elif step == "second":
             self.write(run, run.asked[0], Standing.WHOLE, run.asked[1])
         if not run.hook:

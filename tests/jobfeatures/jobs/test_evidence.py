@@ -14,8 +14,8 @@ from jobfeatures.jobs.evidence import (
     Presence,
     Run,
     Told,
-    add_answer,
     compare_runs,
+    find_difference,
     judge,
 )
 from jobfeatures.model import UNLIMITED, JobState, Limits
@@ -179,24 +179,20 @@ def test_the_control_group_decides_which_user_s_job_is_here():
     assert judged(alices, bobs, group=Group(uid=0)).job.uid == ALICE, "root's processes are in anybody's job"
 
 
-# --- for a hook ------------------------------------------------------------------
+# --- two records -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("one", "other", "proof"),
     [
-        {"uid": ALICE, "state": JobState.COMPLETED, "name": "secret"},
-        {"uid": ALICE, "name": "secret"},
-        {"uid": BOB, "state": JobState.COMPLETED, "name": "secret"},
-        {"uid": BOB, "restarts": 0, "name": "secret"},
-        {"uid": BOB, "state": JobState.PENDING, "name": "secret"},
+        ({"uid": ALICE}, {"uid": BOB}, f"uid {ALICE}, not {BOB}"),
+        ({"restarts": 0}, {"restarts": 1}, "restarts 0, not 1"),
+        ({"sluid": "a"}, {"sluid": "b"}, "sluid a, not b"),
+        ({"uid": None}, {"uid": BOB}, None),
+        ({"restarts": None}, {"restarts": 1}, None),
+        ({"start_secs": 1}, {"start_secs": 2}, None),
+        ({"state": JobState.COMPLETED}, {}, None),
     ],
 )
-def test_a_starting_job_takes_nothing_from_an_answer_about_another_run(answer):
-    starting = job(uid=BOB, restarts=1)
-    assert add_answer(starting, job(**answer)) is starting
-
-
-def test_a_starting_job_takes_its_limits_from_an_answer_about_it():
-    found = add_answer(job(account="physics"), job(limits=Limits(wall_secs=60)))
-    assert (found.account, found.limits.wall_secs) == ("physics", 60)
+def test_what_proves_two_records_to_be_about_two_runs(one, other, proof):
+    assert find_difference(job(**one), job(**other)) == proof
