@@ -25,11 +25,15 @@ class ByNode(Answer, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An answer to a node. `age_secs` is how long ago the batch system was asked, None for an error."""
+    """An answer to a node. `age_secs` is how long ago the batch system was asked, None for an error.
+
+    `clock_secs` (epoch) is what the batch system's own clock shows now, where that is known.
+    """
 
     status: int
     text: str
     age_secs: int | None = None
+    clock_secs: float | None = None
 
     @property
     def etag(self) -> str:
@@ -87,4 +91,6 @@ class NodeAnswers:
         if table is None:
             return Told(404, "the batch system knows no node of this name\n")
         age_secs = max(0, math.ceil(now_secs - table.taken_at_secs))
-        return Told(200, format_answer(table, status.last_error), age_secs)
+        ahead_secs = table.clock_ahead_secs
+        clock_secs = None if ahead_secs is None else now_secs + ahead_secs
+        return Told(200, format_answer(table, status.last_error), age_secs, clock_secs)

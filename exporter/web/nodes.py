@@ -15,6 +15,7 @@ from typing import Final
 from aiohttp import web
 
 from exporter.cluster.nodeanswers import NodeAnswers
+from jobfeatures.batch.controller.answer import CLOCK_HEADER, format_clock
 from jobfeatures.batch.controller.credential import MAX_FILE_BYTES, is_node_name, is_token, parse_secrets
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
@@ -68,6 +69,8 @@ class NodeListener:
         if told.age_secs is None:
             return _refusal(told.status, told.text.rstrip("\n"))
         headers = {**_HEADERS, "Age": str(told.age_secs), "ETag": told.etag}
+        if told.clock_secs is not None:
+            headers[CLOCK_HEADER] = format_clock(told.clock_secs)
         if request.headers.get("If-None-Match") == told.etag:
             return _closing(web.Response(status=304, headers=headers))
         headers["Content-Type"] = "application/jsonl; charset=utf-8"

@@ -11,9 +11,11 @@ class ClockDifference:
     def __init__(self) -> None:
         self.ahead_secs: float | None = None
 
-    def learn(self, clock_secs: int, *, asked_secs: float, answered_secs: float) -> None:
-        """Take the whole second that the other clock showed between two times of ours (all epoch)."""
-        low, high = clock_secs - answered_secs, clock_secs + 1 - asked_secs
+    def learn(
+        self, clock_secs: float, *, asked_secs: float, answered_secs: float, resolution_secs: float = 1.0
+    ) -> None:
+        """Take what the other clock showed, rounded down, between two times of ours (all epoch)."""
+        low, high = clock_secs - answered_secs, clock_secs + resolution_secs - asked_secs
         if answered_secs < asked_secs or high - low > MAX_DOUBT_SECS:
             return  # our clock was set, or the answer was long on its way
         if self.ahead_secs is None or not low <= self.ahead_secs <= high:

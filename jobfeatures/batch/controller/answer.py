@@ -2,7 +2,9 @@
 
 The first line is about the answer and the node, each further one a job, as a
 prolog's record. When it was told stands beside it, as HTTP's ``Age``: the
-clocks of the two machines may differ. Sample::
+clocks of the two machines may differ. So does what the batch system's clock
+shows while the answer is made (``Batch-Clock``, epoch seconds): starts and ends
+are by that one. Sample::
 
     {"batch_system": "slurm", "complete": true, "problem": "", "node": {"draining": false,
      "shutdowns": [1795257191], "cpus": 128}, "node_problem": ""}
@@ -12,6 +14,8 @@ clocks of the two machines may differ. Sample::
 from __future__ import annotations
 
 import json
+import math
+import re
 from typing import Any
 
 from jobfeatures.errors import ParseError
@@ -20,6 +24,9 @@ from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
 
 _SOURCE = "controller role"
 MAX_PROBLEM_CHARACTERS = 300
+CLOCK_HEADER = "Batch-Clock"
+CLOCK_RESOLUTION_SECS = 0.001
+_CLOCK = re.compile(r"[0-9]{1,11}\.[0-9]{3}", re.ASCII)
 
 
 def format_answer(table: JobTable, problem: str = "") -> str:
@@ -65,6 +72,16 @@ def parse_answer(text: str, *, taken_at_secs: float) -> tuple[JobTable, str]:
         node_problem=_typed(head, "node_problem", str),
     )
     return table, _typed(head, "problem", str)
+
+
+def format_clock(clock_secs: float) -> str:
+    """Return the header's value: rounded down."""
+    return f"{math.floor(clock_secs * 1000) / 1000:.3f}"
+
+
+def parse_clock(text: str | None) -> float | None:
+    """Return what the header says, None where it is missing or none of ours."""
+    return float(text) if text is not None and _CLOCK.fullmatch(text) else None
 
 
 def _typed(document: dict[str, Any], name: str, kind: type) -> Any:

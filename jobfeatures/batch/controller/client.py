@@ -9,7 +9,13 @@ import time
 from dataclasses import replace
 from urllib.parse import quote, urlsplit
 
-from jobfeatures.batch.controller.answer import parse_answer
+from jobfeatures.batch.clocks import ClockDifference
+from jobfeatures.batch.controller.answer import (
+    CLOCK_HEADER,
+    CLOCK_RESOLUTION_SECS,
+    parse_answer,
+    parse_clock,
+)
 from jobfeatures.batch.controller.credential import MAX_FILE_BYTES, parse_token
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, SourceError, UnsafePathError, shown
@@ -44,6 +50,7 @@ class ControllerClient:
         self._timeout_secs = timeout_secs
         self._etag: str | None = None
         self._latest: tuple[JobTable, str] | None = None
+        self._difference = ClockDifference()
 
     def ask(self) -> JobTable:
         """Return what it tells, with the time by this node's clock at which it asked the batch system.
@@ -74,6 +81,7 @@ class ControllerClient:
         try:
             connection.request("GET", self._path, headers=headers)
             answer = connection.getresponse()
+            answered_secs = self._clock.now_secs()
             body = _read(connection, answer, deadline)
         finally:
             connection.close()
@@ -87,11 +95,18 @@ class ControllerClient:
         taken_at_secs = asked_at_secs - int(age)
         if answer.status == 304 and self._latest is not None:
             table, problem = self._latest
-            table = replace(table, taken_at_secs=taken_at_secs)
         else:
             table, problem = parse_answer(body.decode("utf-8"), taken_at_secs=taken_at_secs)
             self._etag = answer.getheader("ETag")
-        self._latest = table, problem
+        if (clock_secs := parse_clock(answer.getheader(CLOCK_HEADER))) is not None:
+            self._difference.learn(
+                clock_secs,
+                asked_secs=asked_at_secs,
+                answered_secs=answered_secs,
+                resolution_secs=CLOCK_RESOLUTION_SECS,
+            )
+        ahead_secs = self._difference.ahead_secs
+        self._latest = replace(table, taken_at_secs=taken_at_secs, clock_ahead_secs=ahead_secs), problem
         return self._latest
 
     def _connection(self) -> http.client.HTTPConnection:

@@ -37,6 +37,7 @@ class JobsByNode:
     nodes: Mapping[str, str]  # their records
     maintenances: tuple[Maintenance, ...] = ()
     rejected: tuple[Rejected, ...] = ()
+    clock_ahead_secs: float | None = None  # Slurm's clock before ours
 
     def table(self, node_name: str, now_secs: float) -> JobTable | None:
         """Return what the node would be told; None where Slurm knows no node of this name."""
@@ -60,6 +61,7 @@ class JobsByNode:
             complete=self.complete,
             node=notice,
             node_problem=problem,
+            clock_ahead_secs=self.clock_ahead_secs,
         )
 
 

@@ -7,8 +7,9 @@ import math
 import re
 from collections.abc import Collection
 
+from jobfeatures.batch.clocks import ClockDifference
 from jobfeatures.batch.slurm.accounting import ACCOUNTING_SOURCE, accounting_format, parse_accounting
-from jobfeatures.batch.slurm.answers import poll_answers
+from jobfeatures.batch.slurm.answers import Answers, poll_answers
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.bynode import (
     SHOW_JOBS,
@@ -19,7 +20,7 @@ from jobfeatures.batch.slurm.bynode import (
     parse_whole,
 )
 from jobfeatures.batch.slurm.cluster import CLUSTER_QUESTIONS, SHOW_NODES, SHOW_PARTITIONS, parse_cluster
-from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, parse_reservations
+from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, parse_clock, parse_reservations
 from jobfeatures.batch.slurm.queue import QUEUE_SOURCE, parse_queue, queue_format
 from jobfeatures.batch.slurm.refused import ask_squeue, make_separator
 from jobfeatures.clock import Clock
@@ -54,6 +55,7 @@ class SlurmCluster:
         self._sacct = sacct
         self._timeout_secs = timeout_secs
         self._known: dict[JobKey, Known] = {}
+        self._difference = ClockDifference()
 
     def poll_queue(self) -> JobTable:
         """Return the queue; jobs stay in it for Slurm's MinJobAge after their end."""
@@ -79,13 +81,7 @@ class SlurmCluster:
     def poll_cluster(self) -> Cluster:
         """Return nodes and partitions, hidden ones as well."""
         taken_at_secs = self._clock.now_secs()
-        answers = poll_answers(
-            (),
-            node_name=None,
-            scontrol=self._scontrol,
-            timeout_secs=self._timeout_secs,
-            extra=CLUSTER_QUESTIONS,
-        )
+        answers = self._ask_scontrol(*CLUSTER_QUESTIONS)
         nodes, partitions = (answers.extra.get(each) for each in (SHOW_NODES, SHOW_PARTITIONS))
         if not nodes or not partitions:
             raise SourceError(f"{self._scontrol}: no answer about nodes and partitions: {answers.complaint}")
@@ -101,15 +97,14 @@ class SlurmCluster:
 
         What is not in that answer is not told here: so the answer's time is the queue's.
         """
-        answers = poll_answers(
-            (),
-            node_name=None,
-            scontrol=self._scontrol,
-            timeout_secs=self._timeout_secs,
-            extra=(SHOW_JOBS, SHOW_NODES, SHOW_RESERVATIONS),
-            max_bytes=MAX_ANSWER_BYTES,
-        )
-        jobs, nodes, reservations = answers.extra.values()
+        asked_secs = self._clock.now_secs()
+        # By itself: what the controller's clock shows is only worth something in an answer that comes soon.
+        reservations = self._ask_scontrol(SHOW_RESERVATIONS).extra.get(SHOW_RESERVATIONS)
+        answered_secs = self._clock.now_secs()
+        if reservations and (clock_secs := parse_clock(reservations)) is not None:
+            self._difference.learn(clock_secs, asked_secs=asked_secs, answered_secs=answered_secs)
+        answers = self._ask_scontrol(SHOW_JOBS, SHOW_NODES)
+        jobs, nodes = (answers.extra.get(each) for each in (SHOW_JOBS, SHOW_NODES))
         if not jobs or not nodes or not reservations:
             raise SourceError(f"{self._scontrol}: no answer about all jobs and nodes: {answers.complaint}")
         self._known, unsure = parse_whole(jobs, queue, self._known)
@@ -124,6 +119,17 @@ class SlurmCluster:
             nodes=records,
             maintenances=maintenances,
             rejected=(*bad_nodes, *bad_reservations),
+            clock_ahead_secs=self._difference.ahead_secs,
+        )
+
+    def _ask_scontrol(self, *questions: str) -> Answers:
+        return poll_answers(
+            (),
+            node_name=None,
+            scontrol=self._scontrol,
+            timeout_secs=self._timeout_secs,
+            extra=questions,
+            max_bytes=MAX_ANSWER_BYTES,
         )
 
     def _ask_again(self, unsure: Collection[JobKey], queue: JobTable) -> list[Job]:

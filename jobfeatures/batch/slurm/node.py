@@ -65,16 +65,21 @@ def parse_node_answer(
     Before the node may stand ``last_update_time=1795349510, records=2``, the
     time of the answer.
     """
-    clock = _UPDATED.match(node_lines[0]) if node_lines else None
-    if clock is not None:
+    clock_secs = parse_clock(node_lines)
+    if clock_secs is not None:
         node_lines = node_lines[1:]
-    clock_secs = None if clock is None else int(clock[1])
     found, rejected = parse_reservations(reservation_lines)
     try:
         notice = parse_notice(node_lines, found, node_name=node_name, now_secs=now_secs)
     except ParseError as error:
         return NodeAnswer(None, (Rejected.from_error(error),), clock_secs)
     return NodeAnswer(notice, rejected, clock_secs)
+
+
+def parse_clock(lines: Sequence[str]) -> int | None:
+    """Return the controller's time (epoch) with which a verbose answer begins, None where it does not."""
+    found = _UPDATED.match(lines[0]) if lines else None
+    return None if found is None else int(found[1])
 
 
 def parse_reservations(lines: Iterable[str]) -> tuple[tuple[Maintenance, ...], tuple[Rejected, ...]]:

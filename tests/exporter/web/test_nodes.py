@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import aiohttp
 import pytest
 
 from exporter.cluster.nodeanswers import NodeAnswers
 from exporter.config import ExporterConfig
+from exporter.context import Context
 from exporter.service.checks import check
 from exporter.web.nodes import NodeListener, listening, raise_descriptors, read_secrets
 from jobfeatures.batch.controller.client import ControllerClient
 from jobfeatures.batch.controller.credential import make_token
+from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.errors import ConfigurationError, Rejected, SourceError
-from jobfeatures.model import JobTable
+from jobfeatures.model import JobTable, Limits
+from tests.conftest import FakeClock
 
 SECRET = b"0123456789abcdef" * 4
 
@@ -97,7 +100,9 @@ def make_client(site, clock, tmp_path):
     def make(node_name="n1", token_of=None, **options):
         token = private(tmp_path / "token", make_token(SECRET, token_of or node_name).encode())
         url = options.pop("url", f"http://{site.address}")
-        return ControllerClient(clock, url, node_name=node_name, token_file=token, **options)
+        return ControllerClient(
+            options.pop("clock", clock), url, node_name=node_name, token_file=token, **options
+        )
 
     return make
 
@@ -139,6 +144,41 @@ async def test_what_has_not_changed_is_not_sent_again_and_yet_grows_no_older(
     status, text, _ = await site("/nodes/n1", token, If_None_Match=headers["ETag"])
     assert status == 200
     assert '"job_id": "3"' in text
+
+
+@pytest.mark.parametrize(
+    "role_ahead_secs", [-300.0, 0.0, 300.0]
+)  # the controller role's clock before Slurm's
+@pytest.mark.parametrize("node_ahead_secs", [-300.0, 0.0, 300.0])
+async def test_remaining_time_is_right_within_two_seconds_whatever_three_clocks_show(
+    answers, make_client, make_table, make_job, clock, role_ahead_secs, node_ahead_secs
+):
+    slurm_secs = clock.now - role_ahead_secs
+    job = make_job("1", start_secs=int(slurm_secs) - 100, limits=Limits(wall_secs=600))
+    table = make_table(job, taken_at_secs=clock.now - 20)
+    answers.tells(replace(table, clock_ahead_secs=-role_ahead_secs))
+    answers.keeper.poll_once()
+    node = FakeClock(slurm_secs + node_ahead_secs)
+    client = make_client("n1", clock=node)
+    for passed_secs in (0, 60):  # the second answer is 304
+        clock.advance(passed_secs)
+        node.advance(passed_secs)
+        told = await asyncio.to_thread(client.ask)
+        context = Context(now_secs=node.now, sources=(KeeperStatus("slurm", told),))
+        left_secs = context.wall_end_secs(told.jobs[job.key]) - node.now
+        assert left_secs == pytest.approx(500 - passed_secs, abs=2)
+        assert told.clock_ahead_secs == pytest.approx(-node_ahead_secs, abs=0.01)
+
+
+@pytest.mark.parametrize("shown", [None, "", "x", "1" * 30, "-5.000", "nan"])
+async def test_a_role_that_does_not_know_slurm_s_clock_or_tells_nonsense_leaves_it_unknown(
+    answers, make_client, make_table, clock, shown, monkeypatch
+):
+    ahead_secs = None if shown is None else 300.0
+    answers.tells(replace(make_table(taken_at_secs=clock.now), clock_ahead_secs=ahead_secs))
+    answers.keeper.poll_once()
+    monkeypatch.setattr("exporter.web.nodes.format_clock", lambda _secs: shown)
+    assert (await asyncio.to_thread(make_client().ask)).clock_ahead_secs is None
 
 
 @pytest.mark.parametrize(

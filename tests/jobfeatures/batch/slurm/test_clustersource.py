@@ -13,6 +13,7 @@ from jobfeatures.batch.slurm.clustersource import SlurmCluster
 from jobfeatures.batch.slurm.refused import make_separator
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
+from jobfeatures.model import Job, JobKey, JobState, JobTable
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm"
 
@@ -126,6 +127,36 @@ def test_the_commands_are_those_beside_scontrol(clock, tmp_path):
 
 def test_no_two_separators_are_alike():
     assert len({make_separator() for _ in range(100)}) == 100
+
+
+JOB = (
+    "JobId=7 JobName=x UserId=ann(6001) JobState=RUNNING Restarts=0 TimeLimit=00:10:00 NodeList=n1 NumCPUs=1 "
+    "  Nodes=n1 CPU_IDs=0 Mem=1 GRES= Features=(null)"
+)
+
+
+@pytest.mark.parametrize("ahead_secs", [-300, 0, 300])
+def test_what_nodes_are_told_has_the_difference_of_the_clocks(clock, tmp_path, ahead_secs):
+    """The clock is read in a small answer of its own: that about all jobs takes too long to tell the time."""
+    (tmp_path / "scontrol").write_text(f"""#!/bin/bash
+        while read -r line; do case $line in
+            verbose) verbose=y ;;
+            "show hostnames "*) echo "${{line#show hostnames }}" ;;
+            "show reservation") [ $verbose ] && echo "last_update_time={int(clock.now) + ahead_secs}, records=0" ;;
+            "show job") touch {tmp_path}/slow; echo "{JOB}" ;;
+            "show node") echo "NodeName=n1 State=IDLE x" ;;
+        esac; done
+    """)
+    (tmp_path / "scontrol").chmod(0o755)
+    made_now = clock.now_secs
+    clock.now_secs = lambda: made_now() + 30 * (tmp_path / "slow").exists()
+    key = JobKey("slurm", "7")
+    queued = Job(key=key, state=JobState.RUNNING, uid=6001, nodes=("n1",))
+    queue = JobTable(source="slurm", jobs={key: queued}, taken_at_secs=clock.now, complete=True)
+    found = SlurmCluster(clock, scontrol=str(tmp_path / "scontrol")).poll_by_node(queue)
+    table = found.table("n1", clock.now)
+    assert table.jobs[key].limits.wall_secs == 600
+    assert table.clock_ahead_secs == pytest.approx(ahead_secs, abs=1)
 
 
 def test_history_is_asked_for_by_parts_and_without_steps(command, clock, tmp_path):
