@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -38,15 +37,6 @@ for name, examples in {"quick": 20, "thorough": 100, "fuzzing": 1000}.items():
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
-
-
-def until(condition, timeout_secs=30.0):
-    """Return what the condition gives as soon as that is something."""
-    deadline = time.monotonic() + timeout_secs
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
-        time.sleep(0.02)
-    return result
 
 
 PROGRAMS = {"jobfeatures": "jobfeatures", "jobfeatures-exporter": "exporter"}

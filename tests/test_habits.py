@@ -15,7 +15,6 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 from pathlib import Path
 
 import pytest
@@ -28,6 +27,7 @@ from exporter.terminal.colours import has_colours
 from jobfeatures import __version__, version
 from jobfeatures import cli as jobfeatures_cli
 from jobfeatures.exits import EXITS
+from tests.running import PATIENCE_SECS, started, until
 
 PROGRAMS = {"jobfeatures": jobfeatures_cli, "jobfeatures-exporter": exporter_cli}
 MODULES = {"jobfeatures": "jobfeatures", "jobfeatures-exporter": "exporter"}
@@ -186,23 +186,19 @@ def as_a_shell_says(status):
 @pytest.mark.parametrize(("program", "words"), READERS)
 def test_ctrl_c_ends_what_reads_with_one_line_and_130(program, words):
     reading, writing = os.pipe()
-    process = subprocess.Popen(
-        [sys.executable, "-m", MODULES[program], *words],
-        stdin=reading,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+    command = [sys.executable, "-m", MODULES[program], *words]
     try:
-        os.write(writing, "".join(swf_line(number) for number in range(1, 600)).encode())
-        deadline = time.monotonic() + 60
-        while struct.unpack("i", fcntl.ioctl(reading, termios.FIONREAD, b"\0" * 4))[0]:  # until it has read
-            assert time.monotonic() < deadline
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=30)
+        with started(command, stdin=reading, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            os.write(writing, "".join(swf_line(number) for number in range(1, 600)).encode())
+
+            def has_read():
+                assert process.poll() is None
+                return not struct.unpack("i", fcntl.ioctl(reading, termios.FIONREAD, b"\0" * 4))[0]
+
+            until(has_read)
+            process.send_signal(signal.SIGINT)
+            _, error = process.communicate(timeout=PATIENCE_SECS)
     finally:
-        process.kill()
         os.close(writing)
         os.close(reading)
     assert (as_a_shell_says(process.returncode), error.decode()) == (130, f"{program}: interrupted\n")
@@ -236,14 +232,10 @@ def test_every_line_of_a_run_is_a_record(form, tmp_path):
         "--log.format", form, "--log.level", "debug",
     ]  # fmt: skip
     log = tmp_path / "log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stderr=output)
-    deadline = time.monotonic() + 60
-    while log.read_bytes().count(b"skipped") < 2:
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.05)
-    process.terminate()
-    assert process.wait(30) == 0
+    with log.open("wb") as output, started(command, stderr=output) as process:
+        until(lambda: log.read_bytes().count(b"skipped") >= 2)
+        process.terminate()
+        assert process.wait(PATIENCE_SECS) == 0
     lines = log.read_text(encoding="ascii").splitlines()  # nothing but printable ASCII, so no escape sequence
     records = [parse_logfmt(line) if form == "logfmt" else json.loads(line) for line in lines]
     for record in records:
@@ -337,12 +329,12 @@ def test_ctrl_c_ends_what_waits_for_an_answer_with_one_line_and_130(program, wor
         listener.settimeout(60)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         command = [sys.executable, "-m", MODULES[program], *(word.replace("URL", url) for word in words)]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-        connection, _ = listener.accept()
-        with connection:
-            assert connection.recv(65536).startswith(b"GET ")
-            process.send_signal(signal.SIGINT)
-            _, error = process.communicate(timeout=30)
+        with started(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            connection, _ = listener.accept()
+            with connection:
+                assert connection.recv(65536).startswith(b"GET ")
+                process.send_signal(signal.SIGINT)
+                _, error = process.communicate(timeout=PATIENCE_SECS)
     assert (as_a_shell_says(process.returncode), error.decode()) == (130, f"{program}: interrupted\n")
 
 

@@ -77,10 +77,10 @@ def test_a_read_that_blocks_leaves_the_last_values_and_their_time(daemon, procfs
     before, _ = scrape(daemon)
     assert 'job_id="10"' in before
     waiting = block(procfs / "loadavg")
-    assert waiting.asked.wait(10)
+    assert waiting.asked.wait(60)
     time.sleep(0.6)  # what was fresh is no longer
     text, took_secs = scrape(daemon)
-    assert took_secs < 5
+    assert took_secs < 30
     assert 'batch_job_cpu_seconds_total{batch_system="slurm",job_id="10",mode="user"}' in text
     stale = value(text, "batch_node_sample_time_seconds")
     assert time.time() - stale > 0.5
@@ -92,9 +92,9 @@ def test_a_read_that_blocks_leaves_the_last_values_and_their_time(daemon, procfs
 def test_a_node_that_blocks_from_the_start_still_has_the_exporters_own_series(daemon, procfs, block):
     waiting = block(procfs / "meminfo")
     daemon.start()
-    assert waiting.asked.wait(10)
+    assert waiting.asked.wait(60)
     text, took_secs = scrape(daemon)
-    assert took_secs < 5
+    assert took_secs < 30
     assert "batch_exporter_build_info" in text
     assert "batch_node_sample_time_seconds" not in text
     assert not daemon.is_ready

@@ -12,6 +12,7 @@ from jobfeatures import command
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.model import JobKey
 from jobfeatures.settings import load_config
+from tests.running import until
 
 KEY = JobKey("spool", "j.1")
 
@@ -22,14 +23,6 @@ def document(state="Running", pid=None):
         f"<Processors>2</Processors><Requested><Duration>600</Duration></Requested>"
         f"<TaskGroup><Task><Process>{pid or os.getpid()}</Process></Task></TaskGroup></Job>"
     )
-
-
-def until(condition, timeout_secs=15.0):
-    deadline = time.monotonic() + timeout_secs
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
-        time.sleep(0.02)
-    return result
 
 
 @pytest.fixture
@@ -53,6 +46,7 @@ def make_daemon(tmp_path, spool):
     def make(**settings) -> Daemon:
         flags = {
             "features.root": str(tmp_path / "features"),
+            "path.cgroup": str(tmp_path),  # whatever other jobs this machine has
             "batch.sources": "spool",
             "spool.directory": str(spool.folder),
             "sample.interval": "100ms",
@@ -92,7 +86,7 @@ def test_an_ended_job_is_shown_with_its_last_values_and_is_no_running_job(make_d
     spool(document())
     until(lambda: "batch_job_cpu_seconds_total" in text_of(daemon))
     spool(document("Completed"))
-    text = until(lambda: (page := text_of(daemon)) and "batch_job_end_time_seconds" in page and page)
+    text = until(lambda: "batch_job_end_time_seconds" in (page := text_of(daemon)) and page)
     told = [line for line in text.splitlines() if 'job_id="j.1"' in line]
     assert any(line.startswith("batch_job_cpu_seconds_total{") for line in told)
     assert any(line.startswith("batch_job_info{") for line in told)
@@ -143,7 +137,7 @@ def test_a_look_at_the_node_that_hangs_costs_a_scrape_its_deadline_and_nothing_m
     original = daemon._sampler.sample
 
     def hang():
-        release.wait(20)
+        release.wait(60)
         return original()
 
     daemon._sampler.sample = hang
@@ -151,7 +145,7 @@ def test_a_look_at_the_node_that_hangs_costs_a_scrape_its_deadline_and_nothing_m
         time.sleep(0.2)
         started = time.monotonic()
         text = text_of(daemon)
-        assert time.monotonic() - started < 5  # far below the 20 s of the hanging look
+        assert time.monotonic() - started < 30  # far below the 60 s of the hanging look
         assert 'batch_job_info{batch_system="spool",job_id="j.1"' in text
         assert "batch_node_sample_time_seconds" in text
     finally:
@@ -238,7 +232,7 @@ def test_many_scrapes_at_once_share_a_look(make_daemon):
 
     def held():
         looks.append(1)
-        release.wait(20)
+        release.wait(60)
         return original()
 
     daemon._sampler.sample = held

@@ -5,21 +5,14 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 
 import psutil
 import pytest
 
+from tests.running import until
+
 pytestmark = pytest.mark.program
-
-
-def until(condition, timeout_secs=30.0):
-    deadline = time.monotonic() + timeout_secs
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
-        time.sleep(0.1)
-    return result
 
 
 @pytest.fixture
@@ -58,7 +51,7 @@ def start_demo(tmp_path):
 
 
 def scrape(address):
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as response:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=60) as response:
         return response.read().decode()
 
 
@@ -121,7 +114,7 @@ def test_the_demo_shows_four_jobs_and_leaves_nothing_behind(start_demo):
 
     family = {*family, *psutil.Process(process.pid).children(recursive=True)}
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 0
     assert errors == ""
     assert list(temporary.iterdir()) == []

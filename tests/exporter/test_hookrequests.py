@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,15 +17,9 @@ import pytest
 from exporter.config import ExporterConfig
 from exporter.hookrequests import HookServer
 from jobfeatures.publish.tree import FeatureTree
+from tests.running import until
 
 PROLOG = Path(__file__).parents[2] / "packaging/slurm/prolog.sh"
-
-
-def until(condition: Callable[[], object], timeout_secs: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout_secs
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
-        time.sleep(0.02)
 
 
 class Serving:

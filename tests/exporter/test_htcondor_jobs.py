@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from exporter.config import ExporterConfig
 from exporter.daemon import Daemon
 from jobfeatures.model import JobKey, JobState
 from jobfeatures.settings import load_config
+from tests.running import started, until
 
 pytestmark = pytest.mark.program
 
@@ -19,14 +19,6 @@ WRAPPER = ROOT / "packaging" / "htcondor" / "jobwrapper.sh"
 ADS = ROOT / "tests" / "fixtures" / "htcondor"
 SLEEP = shutil.which("sleep")
 KEY = JobKey("htcondor", "4711.3")
-
-
-def until(condition, timeout_secs=15.0):
-    deadline = time.monotonic() + timeout_secs
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
-        time.sleep(0.02)
-    return result
 
 
 @pytest.fixture
@@ -59,11 +51,9 @@ def starter(tmp_path):
     """A process that is called condor_starter."""
     program = tmp_path / "condor_starter"
     shutil.copy(SLEEP, program)
-    process = subprocess.Popen([program, "60"])
-    until(lambda: Path(f"/proc/{process.pid}/stat").read_text().split()[1] == "(condor_starter)")
-    yield process
-    process.kill()
-    process.wait()
+    with started([program, "600"]) as process:
+        until(lambda: Path(f"/proc/{process.pid}/stat").read_text().split()[1] == "(condor_starter)")
+        yield process
 
 
 def test_a_job_is_published_as_its_scratch_directory_appears_and_told_by_the_wrapper(
@@ -78,7 +68,7 @@ def test_a_job_is_published_as_its_scratch_directory_appears_and_told_by_the_wra
         "_CONDOR_SCRATCH_DIR": str(scratch),
         "JOBFEATURES_FEATURES_ROOT": str(tmp_path / "features"),
         "JOBFEATURES_COMMAND": "/nonexistent",
-        "JOBFEATURES_HOOK_TIMEOUT": "15",
+        "JOBFEATURES_HOOK_TIMEOUT": "60",
     }
     command = [WRAPPER, "/bin/sh", "-c", 'cat "$JOBFEATURES/wall_limit_secs" "$JOBFEATURES/allocated_cpu"']
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)

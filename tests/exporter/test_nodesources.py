@@ -8,7 +8,7 @@ from jobfeatures import batch
 from jobfeatures.batch.slurm import site as slurm
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.settings import load_config
-from tests.conftest import until
+from tests.running import until
 
 
 @pytest.fixture

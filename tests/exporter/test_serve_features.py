@@ -3,9 +3,7 @@
 import json
 import os
 import pwd
-import socket
 import stat
-import subprocess
 import sys
 import time
 import urllib.error
@@ -18,24 +16,11 @@ from jobfeatures.cli import main
 from jobfeatures.client import Features
 from jobfeatures.formats.sss.write import format_job
 from jobfeatures.model import Job, JobKey, JobState, Limits
+from tests.running import PATIENCE_SECS, free_port, started, until
 
 pytestmark = pytest.mark.program
 
 KEY = JobKey("spool", "pilot.1")
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
-
-
-def until(condition, timeout_secs=30.0):
-    deadline = time.monotonic() + timeout_secs
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
-        time.sleep(0.05)
-    return result
 
 
 @pytest.fixture
@@ -48,20 +33,19 @@ def daemon(tmp_path):
     argv = [sys.executable, "-m", "exporter", "serve", "--batch.sources", "spool"]
     argv += ["--spool.directory", str(spool), "--features.root", str(root), "--sample.interval", "1s"]
     argv += ["--web.listen-address", web, "--features.listen-address", features, "--features.form", "http"]
-    process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
-    try:
+    log = tmp_path / "log"  # a pipe that nobody reads could be full
+    with log.open("w") as output, started(argv, stderr=output) as process:
         until(lambda: process.poll() is not None or answers(f"http://{web}/-/ready"))
         yield type("Running", (), {"spool": spool, "root": root, "web": web, "features": features})
-    finally:
         process.terminate()
-        _, errors = process.communicate(timeout=20)
-        assert process.returncode == 0, errors
-        assert "Traceback" not in errors
+        status = process.wait(PATIENCE_SECS)
+    assert status == 0, log.read_text()
+    assert "Traceback" not in log.read_text()
 
 
 def answers(url):
     try:
-        with urllib.request.urlopen(url, timeout=10) as response:
+        with urllib.request.urlopen(url, timeout=60) as response:
             return response.read().decode()
     except OSError:
         return None
@@ -69,7 +53,7 @@ def answers(url):
 
 def request(method, url, body):
     sent = urllib.request.Request(url, body, method=method)
-    with urllib.request.urlopen(sent, timeout=10) as response:
+    with urllib.request.urlopen(sent, timeout=60) as response:
         return response.status
 
 

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from contextlib import suppress
 
 import pytest
@@ -13,6 +12,7 @@ from exporter.config import ExporterConfig
 from exporter.daemon import Daemon
 from jobfeatures.model import JobKey
 from jobfeatures.settings import load_config
+from tests.running import until
 
 pytestmark = pytest.mark.program
 
@@ -35,14 +35,6 @@ def scope(tmp_path):
     yield root, f"{root}/system.slice/slurmstepd.scope"
     for path in (f"{root}/system.slice/slurmstepd.scope", f"{root}/system.slice", root):
         os.rmdir(path)
-
-
-def until(condition, timeout_secs=20.0):
-    deadline = time.monotonic() + timeout_secs
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
-        time.sleep(0.01)
-    return result
 
 
 def test_a_job_that_no_regular_look_and_no_scrape_sees_is_shown(scope, tmp_path):

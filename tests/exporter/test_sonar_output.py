@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -18,6 +17,7 @@ from exporter.daemon import Daemon
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.settings import load_config
+from tests.running import free_port, started, until
 
 pytestmark = pytest.mark.program
 
@@ -54,12 +54,8 @@ def test_a_command_prints_one_valid_document_and_nothing_else(capsys, command, p
 def test_a_sample_shows_this_process_at_work(capsys):
     """It burns CPU time while it is looked at, so both figures are above 0."""
     code = "while True: pass"
-    burner = subprocess.Popen([sys.executable, "-c", code])
-    try:
+    with started([sys.executable, "-c", code]) as burner:
         _, document = run(capsys, "sample", "--cluster", CLUSTER, "--no-sonar.exclude-system-jobs")
-    finally:
-        burner.kill()
-        burner.wait()
     processes = {
         each.get("pid"): each for job in document["data"]["attributes"]["jobs"] for each in job["processes"]
     }
@@ -172,14 +168,6 @@ def make_daemon(tmp_path):
         daemon.stop()
 
 
-def until(condition, timeout_secs=20.0):
-    deadline = time.monotonic() + timeout_secs
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
-        time.sleep(0.02)
-    return result
-
-
 def test_the_daemon_sends_samples_and_its_configuration(make_daemon, server, tmp_path):
     daemon = make_daemon(
         sonar__sinks="http,tree", sonar__http_url=server.url, sonar__tree_directory=str(tmp_path / "tree")
@@ -217,12 +205,11 @@ def test_what_a_server_missed_arrives_when_it_is_back_though_the_daemon_was_rest
     assert [document for _, document in server.taken[: len(stored)]] == stored
 
 
-def test_one_daemon_shows_what_another_sends_it(make_daemon, unused_tcp_port_factory):
-    page, documents = unused_tcp_port_factory(), unused_tcp_port_factory()
+def test_one_daemon_shows_what_another_sends_it(make_daemon):
+    page, documents = free_port(), free_port()
     argv = [sys.executable, "-m", "exporter", "serve", "--web.listen-address", f"127.0.0.1:{page}"]
     argv += ["--sonar.listen", f"127.0.0.1:{documents}", "--no-features.publish", *QUIET]
-    receiver = subprocess.Popen(argv)
-    try:
+    with started(argv):
         make_daemon(
             node__name="c1-7", sonar__sinks="http", sonar__http_url=f"http://127.0.0.1:{documents}",
             sonar__sample_interval="1s",
@@ -230,20 +217,17 @@ def test_one_daemon_shows_what_another_sends_it(make_daemon, unused_tcp_port_fac
 
         def text():
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{page}/sonar/metrics", timeout=5) as answer:
+                with urllib.request.urlopen(f"http://127.0.0.1:{page}/sonar/metrics", timeout=30) as answer:
                     return answer.read().decode()
             except OSError:
                 return ""
 
         shown = until(lambda: (found := text()) and 'node="c1-7"' in found and found)
-    finally:
-        receiver.terminate()
-        receiver.wait()
     assert f'cluster="{CLUSTER}"' in shown
 
 
-def test_a_scrape_goes_on_while_a_sink_hangs(make_daemon, unused_tcp_port_factory):
-    daemon = make_daemon(sonar__sinks="http", sonar__http_url=f"http://127.0.0.1:{unused_tcp_port_factory()}")
+def test_a_scrape_goes_on_while_a_sink_hangs(make_daemon):
+    daemon = make_daemon(sonar__sinks="http", sonar__http_url=f"http://127.0.0.1:{free_port()}")
     until(lambda: daemon.context().sinks[0].failed)
     assert 'batch_exporter_sink_spooled{sink="http"}' in daemon.exposition(openmetrics=False).decode()
 

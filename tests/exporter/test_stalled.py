@@ -1,7 +1,6 @@
 """What counts as the death of a daemon, and what does not; an end that waits for nobody for long."""
 
 import threading
-import time
 
 import pytest
 
@@ -11,6 +10,7 @@ from jobfeatures.batch.spool import SpoolSource
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import SourceError
 from jobfeatures.settings import load_config
+from tests.running import until
 
 
 class ShiftedClock(SystemClock):
@@ -20,14 +20,6 @@ class ShiftedClock(SystemClock):
 
     def monotonic_secs(self):
         return super().monotonic_secs() + self.ahead_secs
-
-
-def until(condition, timeout_secs=30.0):
-    deadline = time.monotonic() + timeout_secs
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
-        time.sleep(0.02)
-    return result
 
 
 @pytest.fixture
@@ -63,7 +55,7 @@ def test_a_look_that_does_not_end_is_death_after_some_patience(site):
 
     daemon._sampler.sample = hang
     daemon.start()
-    assert entered.wait(20)
+    assert entered.wait(60)
     assert daemon.stalled() == []
     clock.ahead_secs = LOOK_SECS + 1
     assert daemon.stalled() == ["sampling"]
@@ -96,7 +88,7 @@ def test_a_source_that_hangs_is_none(site, monkeypatch):
 
     monkeypatch.setattr(SpoolSource, "poll_jobs", hang)
     daemon.start()
-    assert entered.wait(20)
+    assert entered.wait(60)
     clock.ahead_secs = LOOK_SECS + 1
     until(lambda: daemon.stalled() == [])  # the looks go on, by that clock too
     assert "spool has not answered yet" in daemon.summary()
@@ -136,7 +128,7 @@ def test_a_scrape_that_waits_for_a_look_is_let_go_at_the_end(site):
 
     daemon._sampler.sample = hang
     daemon.start()
-    assert entered.wait(20)
+    assert entered.wait(60)
     pages = []
     scrape = threading.Thread(target=lambda: pages.append(daemon.exposition(openmetrics=False)))
     scrape.start()

@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -10,24 +9,12 @@ import urllib.request
 
 import pytest
 
+from tests.running import free_port, started, until
+
 pytestmark = [
     pytest.mark.program,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a job its token"),
 ]
-
-
-def free_address():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
-
-
-def until(condition, timeout_secs=30.0):
-    deadline = time.monotonic() + timeout_secs
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
-        time.sleep(0.1)
-    return result
 
 
 @pytest.fixture
@@ -38,15 +25,14 @@ def daemon(tmp_path):
         f"<Job><Id>j1</Id><State>Running</State><User>root</User><StartTime>{int(time.time()) - 60}</StartTime>"
         f"<Processors>1</Processors><TaskGroup><Task><Process>{os.getpid()}</Process></Task></TaskGroup></Job>"
     )
-    metrics = free_address()
+    metrics = f"127.0.0.1:{free_port()}"
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("JOB", "MACHINE"))}
     environ["JOBFEATURES_FEATURES_ROOT"] = str(tmp_path / "features")
-    environ["JOBFEATURES_FEATURES_LISTEN_ADDRESS"] = free_address()
+    environ["JOBFEATURES_FEATURES_LISTEN_ADDRESS"] = f"127.0.0.1:{free_port()}"
     options = ["--batch.sources", "spool", "--spool.directory", str(tmp_path / "spool")]
     command = [sys.executable, "-m", "exporter", "serve", *options, "--web.listen-address", metrics]
-    with subprocess.Popen(command, env=environ, stderr=subprocess.DEVNULL) as process:
+    with started(command, env=environ, stderr=subprocess.DEVNULL):
         yield metrics, environ
-        process.terminate()
 
 
 def run(environ, *arguments):
@@ -67,7 +53,7 @@ def test_a_report_to_an_address_reaches_the_metrics_and_the_checker_finds_no_fau
     assert "more than the 1 allocated" in refused.stderr
 
     def shown():
-        with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=10) as response:
+        with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=60) as response:
             page = response.read().decode()
         return 'batch_job_status_can_postpone{batch_system="spool",job_id="j1"} 1' in page
 

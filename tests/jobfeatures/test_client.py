@@ -337,7 +337,7 @@ def test_a_server_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> Non
         thread.start()
         with pytest.raises(FeaturesUnreachableError, match="no end after"):
             Features(job=f"http://127.0.0.1:{listener.getsockname()[1]}").get("job", "job_id")
-        thread.join(10)
+        thread.join(60)
     assert not thread.is_alive()
 
 

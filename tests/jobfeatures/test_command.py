@@ -1,4 +1,5 @@
 import os
+import re
 import time
 
 import pytest
@@ -19,17 +20,17 @@ def test_a_program_gets_its_input_and_a_plain_environment(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("script", "kind"),
+    ("script", "limit_secs", "kind"),
     [
-        ("sleep 60", "timeout"),
-        ("trap '' TERM; sleep 60 & wait", "timeout"),
-        ("exec >&- 2>&-; sleep 60", "timeout"),
-        ("yes", "too large"),
+        ("sleep 60", 0.3, "timeout"),
+        ("trap '' TERM; sleep 60 & wait", 0.3, "timeout"),
+        ("exec >&- 2>&-; sleep 60", 0.3, "timeout"),
+        ("yes", 60.0, "too large"),
     ],
 )
-def test_a_program_that_hangs_or_floods_is_ended_with_its_children(script, kind):
+def test_a_program_that_hangs_or_floods_is_ended_with_its_children(script, limit_secs, kind):
     with pytest.raises(CommandError) as caught:
-        run_command(["sh", "-c", script], timeout_secs=0.3, max_bytes=100_000)
+        run_command(["sh", "-c", script], timeout_secs=limit_secs, max_bytes=100_000)
     assert caught.value.kind == kind
 
 
@@ -40,10 +41,13 @@ def test_a_program_without_an_end_is_told_with_its_own_words(end):
         "scontrol: error: s_p_parse_file: cannot stat file /etc/slurm/slurm.conf: No such file or directory, "
         "retrying in 1sec up to 60sec"
     )
-    with pytest.raises(
-        CommandError, match=r"no end after 0\.5 s; it says: 'scontrol: error: .*60sec'"
-    ) as caught:
-        run_command(["sh", "-c", f"echo first >&2; echo '{said}' >&2; {end}"], timeout_secs=0.5)
+    script = f"echo first >&2; echo '{said}' >&2; {end}"
+    for limit_secs in (0.3, 3, 30):  # a busy machine may need longer to get as far as that
+        with pytest.raises(CommandError) as caught:
+            run_command(["sh", "-c", script], timeout_secs=limit_secs)
+        if "60sec" in str(caught.value):
+            break
+    assert re.search(rf"no end after {limit_secs} s; it says: 'scontrol: error: .*60sec'", str(caught.value))
     assert caught.value.kind == "timeout"
 
 
@@ -62,7 +66,7 @@ def test_a_background_process_is_ended_with_its_group():
     assert not process.has_ended
     process.end(grace_secs=1.0)
     assert process.has_ended
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             os.killpg(process.pid, 0)

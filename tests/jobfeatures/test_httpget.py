@@ -33,7 +33,7 @@ def serve():
 
     yield start
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
 
 
 def test_the_body_is_returned(serve):

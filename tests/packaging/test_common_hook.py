@@ -284,7 +284,7 @@ def test_the_file_of_complaints_is_bounded(log: Path, tmp_path: Path) -> None:
 
 def wait_for(path: Path, size: int) -> None:
     """Wait for a file of a size: nobody else does."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not path.exists() or path.stat().st_size < size:
         assert time.monotonic() < deadline, f"{path} has no {size} bytes"
         time.sleep(0.01)

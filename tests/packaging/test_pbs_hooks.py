@@ -243,7 +243,7 @@ def test_the_daemon_has_the_work_to_do_where_there_is_one(hook: Hook, intake: Pa
     found: list[bytes] = []
 
     def take() -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not found and time.monotonic() < deadline:
             if request.exists() and is_finished(data := request.read_bytes()):
                 (tmp_path / "features/jobfeatures/pbs-123%5B4%5D").mkdir(parents=True)

@@ -99,6 +99,8 @@ def _each(tag: str, numbers: frozenset[int]) -> list[Element]:
 
 
 def _nodes(job: Job) -> list[Element]:
+    if any("," in node for node in job.nodes):  # which a list would take for several
+        return [Element("Node", text=checked_text(node, "Node")) for node in job.nodes]
     return [Element("Node", {"aggregation": "List"}, _list(job.nodes, "Node"))] if job.nodes else []
 
 

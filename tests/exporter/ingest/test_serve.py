@@ -60,7 +60,7 @@ async def test_what_is_posted_and_what_lies_in_the_folder_is_on_the_page(users, 
         async with session.post(f"http://{address}/sample", json=make.sample(), headers=headers) as answer:
             assert answer.status == 200
         text = ""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while 'node="c1-8"' not in text:
                 async with session.get(f"http://{web}{PATH}") as answer:
                     text = await answer.text()

@@ -163,11 +163,11 @@ def test_the_thread_wakes_the_sampling_and_ends(node, clock, open_descriptors):
     watcher.rescan = lambda: (original(), ready.set())
     thread = threading.Thread(target=watcher.run)
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(60)
     node.job_v2("job_2")
-    assert asked.wait(20)
+    assert asked.wait(60)
     watcher.stop()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     assert open_descriptors() == before
 

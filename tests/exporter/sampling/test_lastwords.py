@@ -1,9 +1,7 @@
 """The last word on a job's groups: read when its first process has ended, kept until a look takes it."""
 
 import os
-import subprocess
 import threading
-import time
 
 import pytest
 
@@ -14,6 +12,7 @@ from exporter.sampling.hierarchies.membership import Membership
 from exporter.sampling.hierarchy import JobDirectory
 from exporter.sampling.lastwords import LastWords, read_figures
 from exporter.snapshot import MemoryBytes
+from tests.running import started, until
 
 JOB = Membership(batch_system="slurm", job_id="7")
 
@@ -41,16 +40,8 @@ def start():
     yield start
     for words, thread in running:
         words.stop()
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
-
-
-def until(condition):
-    deadline = time.monotonic() + 20
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    return found
 
 
 def test_the_groups_of_a_job_are_read_when_its_first_process_has_ended(start):
@@ -62,8 +53,8 @@ def test_the_groups_of_a_job_are_read_when_its_first_process_has_ended(start):
 
     words = start(LastWords(read_all))
     first, other = directory(), directory("/slurm/uid_1/job_8", 6)
-    children = [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
-    try:
+    with started(["sleep", "1000"]) as one, started(["sleep", "1000"]) as two:
+        children = one, two
         words.follow([first, other], {children[0].pid: [first], children[1].pid: [other]})
         until(lambda: len(words._waiting) == 2)
         assert words.take() == {}
@@ -75,10 +66,6 @@ def test_the_groups_of_a_job_are_read_when_its_first_process_has_ended(start):
         assert set(read) == {first.path}
         words.follow([other], {children[1].pid: [other]})
         until(lambda: not words._ended)
-    finally:
-        for child in children:
-            child.kill()
-            child.wait()
 
 
 def test_what_is_read_later_is_no_lower_and_keeps_what_has_gone():
@@ -142,17 +129,13 @@ def test_descriptors_are_given_back_and_no_more_than_a_few_are_taken(start, monk
     monkeypatch.setattr(lastwords, "MAX_WAITED_FOR", 1)
     before = open_descriptors()
     words = LastWords(lambda _: figures(1))
-    child = subprocess.Popen(["sleep", "1000"])
-    try:
+    with started(["sleep", "1000"]) as child:
         words._wanted = {child.pid: [directory()], os.getpid(): [directory()], 2**22 + 1: [directory()]}
         words._wait_for_others()
         assert len(words._waiting) == 1
         words.close()
         words.stop()
         assert open_descriptors() == before
-    finally:
-        child.kill()
-        child.wait()
 
 
 def test_a_kernel_without_such_descriptors_is_told_of_once(monkeypatch, caplog):

@@ -29,6 +29,7 @@ from exporter.sampling.taskstats import ExitRecords
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import ParseError
 from jobfeatures.model import Job, JobKey, JobState
+from tests.running import until
 
 
 def struct_taskstats(*, version=13, size=432, run_ns=0, user=0, system=0, command=b"sleep", pid=7, ppid=5):
@@ -145,21 +146,13 @@ def exits(unreadable):
     made.close()
 
 
-def until(condition, timeout_secs=20.0):
-    deadline = time.monotonic() + timeout_secs
-    while not (result := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return result
-
-
 BUSY = "import time; until = time.process_time() + 0.2\nwhile time.process_time() < until: pass"
 
 
 @pytest.mark.program
 def test_the_real_kernel_tells_of_an_exit(exits, unreadable):
-    process = subprocess.Popen([sys.executable, "-S", "-c", BUSY])
-    process.wait()
+    with subprocess.Popen([sys.executable, "-S", "-c", BUSY]) as process:
+        pass
     [record] = [each for each in exits.drain() if each.pid == process.pid]
     assert record.ppid == os.getpid()
     assert 150_000 < record.user_usecs + record.system_usecs < 2_000_000
@@ -171,8 +164,8 @@ def test_the_real_kernel_tells_of_an_exit(exits, unreadable):
 def test_the_records_of_a_real_process_s_threads_name_the_process(exits):
     code = f"import threading\ndef work():\n {BUSY!r}\n exec({BUSY!r})\n"
     code += "each = [threading.Thread(target=work) for _ in range(3)]\n[t.start() for t in each]; [t.join() for t in each]"
-    process = subprocess.Popen([sys.executable, "-S", "-c", code])
-    process.wait()
+    with subprocess.Popen([sys.executable, "-S", "-c", code]) as process:
+        pass
     assert len([each for each in exits.drain() if each.pid == process.pid]) == 4
 
 

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import time
 import urllib.request
@@ -25,6 +24,7 @@ from exporter.service.reloader import Reloader
 from exporter.service.supervision import Notifier
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.settings import load_config, settings_of, tables_of
+from tests.running import PATIENCE_SECS, started, until
 
 ROOT = Path(__file__).parents[3]
 KEYS = [each.key for each in settings_of(ExporterConfig)] + [each.name for each in tables_of(ExporterConfig)]
@@ -158,14 +158,6 @@ def test_bad_files_of_a_listener_stop_the_reload():
 # --- a daemon ------------------------------------------------------------------------
 
 
-def until(condition, timeout_secs=30.0):
-    deadline = time.monotonic() + timeout_secs
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
-        time.sleep(0.02)
-    return result
-
-
 def test_what_a_source_knew_and_counted_goes_on_when_it_is_replaced(tmp_path):
     spool = tmp_path / "spool"
     spool.mkdir()
@@ -241,9 +233,6 @@ async def test_work_beside_the_listeners_that_ends_is_told(caplog):
 def service(tmp_path, sockets):
     """The real command on a file of settings, and the service manager's end of its socket."""
     file = tmp_path / "config.toml"
-    notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    notify.bind(str(sockets / "notify"))
-    notify.settimeout(30)
     log = tmp_path / "log"
 
     class Service:
@@ -261,7 +250,7 @@ def service(tmp_path, sockets):
             return [json.loads(line) for line in log.read_text().splitlines()]
 
         def get(self, path="/metrics"):
-            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=10) as response:
+            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=60) as response:
                 return response.read().decode()
 
         def value(self, name):
@@ -270,17 +259,15 @@ def service(tmp_path, sockets):
     made = Service()
     made.write(f"[features]\nroot = '{tmp_path}/features'\n[log]\nformat = 'json'\n")
     made.base = file.read_text()
-    with log.open("wb") as output:
-        made.process = subprocess.Popen(
-            [sys.executable, "-m", "exporter", "serve", "--config.file", file, "--batch.sources", "",
-             "--web.listen-address", "127.0.0.1:0"],
-            stderr=output, cwd=ROOT, env={**os.environ, "NOTIFY_SOCKET": str(sockets / "notify"), "WATCHDOG_USEC": "2000000"},
-        )  # fmt: skip
-    made.address = re.search(r"serving on (\S+):", "\n".join(made.told("READY=1")))[1]
-    yield made
-    made.process.kill()
-    made.process.wait(20)
-    notify.close()
+    command = [sys.executable, "-m", "exporter", "serve", "--config.file", file, "--batch.sources", ""]
+    command += ["--web.listen-address", "127.0.0.1:0"]
+    environ = {**os.environ, "NOTIFY_SOCKET": str(sockets / "notify"), "WATCHDOG_USEC": "2000000"}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify, log.open("wb") as output:
+        notify.bind(str(sockets / "notify"))
+        notify.settimeout(PATIENCE_SECS)
+        with started(command, stderr=output, cwd=ROOT, env=environ) as made.process:
+            made.address = re.search(r"serving on (\S+):", "\n".join(made.told("READY=1")))[1]
+            yield made
 
 
 @pytest.mark.program
@@ -307,7 +294,7 @@ def test_it_says_that_it_stops_and_leaves_the_features(service, tmp_path):
     until((tmp_path / "features/machinefeatures/total_cpu").exists)
     service.process.send_signal(signal.SIGTERM)
     assert service.told("STOPPING=1")
-    assert service.process.wait(20) == 0
+    assert service.process.wait(60) == 0
     assert (tmp_path / "features/machinefeatures/total_cpu").exists()
     assert service.log()[-1]["msg"] == "stopped"
 
@@ -318,7 +305,7 @@ def test_it_ends_though_a_client_never_ends_its_request(service):
     with socket.create_connection((host, int(port))) as client:
         client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")
         service.process.send_signal(signal.SIGTERM)
-        assert service.process.wait(20) == 0
+        assert service.process.wait(60) == 0
 
 
 @pytest.mark.program
@@ -330,4 +317,4 @@ def test_a_second_signal_ends_it_at_once(service):
         service.process.send_signal(signal.SIGTERM)
         service.told("STOPPING=1")
         service.process.send_signal(signal.SIGTERM)
-        assert service.process.wait(20) in {-signal.SIGTERM, 0}
+        assert service.process.wait(60) in {-signal.SIGTERM, 0}

@@ -113,7 +113,7 @@ async def told(notifier, served, manager, rounds):
     """Return what is told until `rounds` messages that put off the watchdog, or statuses, have come."""
     task = asyncio.create_task(keep_telling(notifier, served, lambda: "serving"))
     found = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(found) < rounds:
             found += manager()
             await asyncio.sleep(0.01)

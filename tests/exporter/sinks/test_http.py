@@ -228,5 +228,5 @@ def test_a_far_side_that_drips_holds_a_document_no_longer_than_the_limit(slow, m
         with pytest.raises(SinkError):
             sink.send(make_message(body=body))
         ended.set()
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()

@@ -44,7 +44,7 @@ class FakeSink:
 
     def wait_for(self, condition):
         with self.came:
-            assert self.came.wait_for(condition, 20)
+            assert self.came.wait_for(condition, 60)
 
 
 @pytest.fixture

@@ -2,10 +2,7 @@
 
 import errno
 import os
-import signal
-import subprocess
 import sys
-import time
 
 import pytest
 from hypothesis import given
@@ -15,6 +12,7 @@ from exporter.sinks import spool
 from exporter.sinks.message import Message
 from exporter.sinks.spool import DiskSpool, Limits, MemorySpool, SafeSpool, format_spooled, parse_spooled
 from jobfeatures.errors import ParseError, UnsafePathError
+from tests.running import started, until
 
 ROOMY = Limits(10**6, 1000)
 
@@ -131,15 +129,8 @@ def test_messages_outlive_a_kill(open_spool):
         " body=b'%d ' % number + b'x' * 20000))\n"
         "    number += 1\n"
     )
-    writer = subprocess.Popen([sys.executable, "-c", code, str(open_spool.folder)])
-    try:
-        deadline = time.monotonic() + 30
-        while not (open_spool.folder.is_dir() and len(os.listdir(open_spool.folder)) > 5):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-    finally:
-        writer.send_signal(signal.SIGKILL)
-        writer.wait()
+    with started([sys.executable, "-c", code, str(open_spool.folder)]):
+        until(lambda: open_spool.folder.is_dir() and len(os.listdir(open_spool.folder)) > 5)
     queue = open_spool(Limits(10**8, 10**6))
     numbers = [int(body.split()[0]) for body in bodies(queue)]
     assert numbers == list(range(len(numbers)))

@@ -18,6 +18,7 @@ import pyte
 import pytest
 
 from exporter.cli import main
+from tests.running import PATIENCE_SECS, started, until
 
 PAGE = """\
 batch_job_info{batch_system="slurm",job_id="11",user="alice",name="busy"} 1
@@ -96,7 +97,7 @@ class Terminal:
     def press(self, key):
         os.write(self.master, key.encode())
 
-    def until(self, condition, timeout_secs=30):
+    def until(self, condition, timeout_secs=PATIENCE_SECS):
         deadline = time.monotonic() + timeout_secs
         while not condition(self.screen.display):
             assert time.monotonic() < deadline, "\n".join(self.screen.display)
@@ -107,7 +108,7 @@ class Terminal:
 
     def end(self):
         """Return the exit status; what was written last is read, too."""
-        status = self.process.wait(30)
+        status = self.process.wait(60)
         while select.select([self.master], [], [], 0.1)[0]:
             self.raw += os.read(self.master, 65536)
         assert termios.tcgetattr(self.slave) == self.before  # echo and lines are as they were
@@ -302,17 +303,11 @@ def test_without_rich_the_table_is_printed_once_and_it_is_said_what_to_install(d
 
 @pytest.mark.program
 def test_ctrl_c_by_a_signal_is_130_too(daemon):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "exporter", "top", "--url", daemon.url],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    deadline = time.monotonic() + 30
-    while not daemon.looks:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=30)
+    command = [sys.executable, "-m", "exporter", "top", "--url", daemon.url]
+    with started(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        until(lambda: daemon.looks)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=PATIENCE_SECS)
     # Python may end itself by the signal, after the line; a shell says 130 in either case.
     assert process.returncode in {130, -signal.SIGINT}
     assert error == b"jobfeatures-exporter: interrupted\n"

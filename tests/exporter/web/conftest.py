@@ -145,9 +145,9 @@ class Site:
 
     def _get(self, path, tls, headers):
         if tls is None:
-            connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
+            connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
         else:
-            connection = http.client.HTTPSConnection(self.host, self.port, timeout=20, context=tls)
+            connection = http.client.HTTPSConnection(self.host, self.port, timeout=60, context=tls)
         try:
             connection.connect()
             peer, version, cipher = {}, "", ""

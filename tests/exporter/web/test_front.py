@@ -32,7 +32,7 @@ class StandIn:
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
         if self.wait is not None:
-            self.wait.wait(5)
+            self.wait.wait(60)
         with self.lock:
             self.at_once -= 1
         return f"<p>page {self.made}</p>"

@@ -22,7 +22,7 @@ IF_GIVEN = CA + "  client_auth_type: VerifyClientCertIfGiven\n"
 
 async def until(condition):
     """Wait for what the event loop does by and by."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # nobody tells
             await asyncio.sleep(0.01)
 
@@ -62,11 +62,11 @@ async def test_a_request_right_behind_the_handshake_is_answered(serve):
                 break
             except ssl.SSLWantReadError:
                 writer.write(outgoing.read())
-                incoming.write(await asyncio.wait_for(reader.read(65536), 20))
+                incoming.write(await asyncio.wait_for(reader.read(65536), 60))
         tls.write(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         writer.write(outgoing.read())  # both in one
         answer = b""
-        while data := await asyncio.wait_for(reader.read(65536), 20):
+        while data := await asyncio.wait_for(reader.read(65536), 60):
             incoming.write(data)
             while incoming.pending:
                 try:

@@ -610,7 +610,7 @@ def test_a_new_document_is_noticed_and_polling_is_not(source, put):
         for _ in range(5):
             poll(source)
         put("7.xml", document("7"))
-        assert noticed.acquire(timeout=20)
+        assert noticed.acquire(timeout=60)
         assert set(poll(source).jobs) == {key("6"), key("7")}
     assert not noticed.acquire(blocking=False)
 

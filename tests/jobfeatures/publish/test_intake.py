@@ -235,13 +235,13 @@ def running(tree, tmp_path) -> Iterator[tuple[Intake, Served]]:
     made = Intake(tree, RealClock(), serve)
     thread = threading.Thread(target=made.run)
     thread.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not Path(tree.intake_path, "alive").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
     yield made, seen
     made.stop()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     assert left(tree) == set()
     assert not Path(tree.intake_path, "alive").exists()
@@ -334,7 +334,7 @@ def test_what_a_busy_daemon_has_not_done_in_time_is_left_to_it_and_counted(tree)
     assert done.stdout == "1\n"
     assert "publish is left to the daemon" in done.stderr
     assert left(tree) == {"slurm-7.publish"}
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while tree.hook_failures()["publish", "daemon"] != 1:
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -40,6 +40,6 @@ def held() -> Callable[[str, Path], AbstractContextManager[None]]:
                 yield
             finally:
                 holder.stdin.close()
-                holder.wait(10)
+                holder.wait(60)
 
     return hold

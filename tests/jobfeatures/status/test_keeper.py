@@ -13,17 +13,10 @@ from jobfeatures.model import JobKey
 from jobfeatures.status import keeper as module
 from jobfeatures.status.board import StatusBoard, StatusTarget
 from jobfeatures.status.keeper import StatusKeeper
+from tests.running import until
 
 HOUR = 3600.0
 ONE, TWO = JobKey("slurm", "1"), JobKey("slurm", "2")
-
-
-def until(condition, timeout_secs=20.0):
-    deadline = time.monotonic() + timeout_secs
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
-        time.sleep(0.01)
-    return result
 
 
 @pytest.fixture
@@ -60,7 +53,7 @@ def run(board, jobs):
     yield start
     for keeper, thread in running:
         keeper.stop()
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -167,5 +160,5 @@ def test_a_bad_round_does_not_end_the_looking(board, jobs, caplog):
     thread.start()
     until(lambda: board.view)
     keeper.stop()
-    thread.join(20)
+    thread.join(60)
     assert "status failed" in caplog.text

@@ -31,7 +31,7 @@ def commands(tmp_path):
 
 @pytest.fixture
 def make(commands):
-    def make(accounting_file: str | None = str(FIXTURES / "accounting"), timeout_secs: float = 10):
+    def make(accounting_file: str | None = str(FIXTURES / "accounting"), timeout_secs: float = 60):
         return GridEngineCluster(
             SystemClock(),
             qstat=str(commands / "qstat"),
@@ -104,7 +104,7 @@ def test_a_search_ends_at_what_is_too_old(tmp_path, make):
 )
 def test_commands_that_do_not_answer(make, commands, fault):
     (commands / "fault").write_text(fault)
-    source = make(timeout_secs=0.5)
+    source = make(timeout_secs=0.3 if "sleep" in fault else 60)
     for ask in (source.poll_queue, source.poll_cluster):
         with pytest.raises(SourceError):
             ask()

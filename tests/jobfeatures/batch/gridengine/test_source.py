@@ -110,7 +110,7 @@ def source(node, clock):
         spool=str(node.path / "spool"),
         qstat=str(node.qstat),
         refresh_secs=300,
-        timeout_secs=5,
+        timeout_secs=60,
         procfs=str(node.proc),
     )
 
@@ -177,7 +177,7 @@ def test_a_job_the_master_does_not_know_yet_is_asked_about_again_after_a_while(n
     ],
 )
 def test_a_master_that_does_not_answer_costs_the_limits_only_and_is_told_once(node, source, clock, fault):
-    source._timeout_secs = 0.5
+    source._timeout_secs = 0.3 if "sleep" in fault else 60
     node.start("10.1")
     (node.path / "fault").write_text(fault)
     table = source.poll_jobs(())
@@ -189,6 +189,7 @@ def test_a_master_that_does_not_answer_costs_the_limits_only_and_is_told_once(no
     clock.secs += RETRY_SECS
     assert source.poll_jobs(()).rejected == ()
     (node.path / "fault").unlink()
+    source._timeout_secs = 60
     node.answer_jobs({"10": "60"})
     clock.secs += RETRY_SECS
     table = source.poll_jobs(())
@@ -504,7 +505,7 @@ def test_a_prolog_asks_for_the_limit_of_elapsed_time(node):
     node.answer_jobs({"10": "1::1"})
     job = gridengine.job_from_prolog(environ(folder), node_name="vm")
     config = Config(gridengine_qstat=str(node.qstat))
-    asked = gridengine.ask_in_prolog(job, config, node_name="vm", timeout_secs=5)
+    asked = gridengine.ask_in_prolog(job, config, node_name="vm", timeout_secs=60)
     assert asked.limits.wall_secs == 3601
     never = Config(gridengine_ask_in_prolog="never")
-    assert gridengine.ask_in_prolog(job, never, node_name="vm", timeout_secs=5) is None
+    assert gridengine.ask_in_prolog(job, never, node_name="vm", timeout_secs=60) is None

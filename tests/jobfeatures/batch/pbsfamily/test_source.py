@@ -73,7 +73,12 @@ class Server:
         return [line for line in found if "pbsnodes" not in line]
 
     def config(self, **changes) -> Config:
-        values = {"home": str(self.home), "qstat": str(self.folder / "qstat"), "timeout_secs": 5.0, **changes}
+        values = {
+            "home": str(self.home),
+            "qstat": str(self.folder / "qstat"),
+            "timeout_secs": 60.0,
+            **changes,
+        }
         return Config(
             **{f"{system}_{key}": value for key, value in values.items() for system in ("pbs", "torque")}
         )

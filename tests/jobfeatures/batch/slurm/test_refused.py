@@ -82,13 +82,14 @@ def test_where_squeue_tells_nothing_the_job_stays_refused(body: str | None, scon
         squeue.unlink()
     else:
         squeue.write_text(f"#!/bin/sh\n{body}\n")
-    answers = poll_answers(["5"], node_name="n1", scontrol=scontrol, timeout_secs=0.5)
+    limit_secs = 60.0 if body != "sleep 60" else 2.0  # scontrol does answer
+    answers = poll_answers(["5"], node_name="n1", scontrol=scontrol, timeout_secs=limit_secs)
     assert (answers.jobs, set(answers.rejected)) == ({}, {"5"})
     assert "squeue" in answers.complaint
     with pytest.raises(SourceError):
         ask_squeue(["5"], node_name="n1", squeue=str(squeue), timeout_secs=0.2)
     with pytest.raises(ParseError):
-        ask_about_job("5", node_name="n1", scontrol=scontrol, timeout_secs=0.5)
+        ask_about_job("5", node_name="n1", scontrol=scontrol, timeout_secs=limit_secs)
 
 
 def test_a_job_of_several_nodes_has_no_share_here() -> None:

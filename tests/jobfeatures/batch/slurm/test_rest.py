@@ -98,7 +98,7 @@ def rest(sockets):
 
 @pytest.fixture
 def config(sockets, rest):
-    return Config(slurm_ask="rest", slurm_rest_url=f"unix:{sockets}/rest.sock", slurm_timeout_secs=5.0)
+    return Config(slurm_ask="rest", slurm_rest_url=f"unix:{sockets}/rest.sock", slurm_timeout_secs=60.0)
 
 
 def keys(*ids: str) -> set[JobKey]:
@@ -195,12 +195,14 @@ def test_the_controller_role_has_the_queue_the_nodes_and_accounting(config, rest
 
 
 def test_a_prolog_asks_about_its_job(config, rest):
-    job = ask_in_prolog(Job(key=JobKey("slurm", "1")), config, node_name="labE1", timeout_secs=2.0)
+    job = ask_in_prolog(Job(key=JobKey("slurm", "1")), config, node_name="labE1", timeout_secs=60.0)
     assert job is not None
     assert job.limits.wall_secs == 600
-    assert ask_in_prolog(Job(key=JobKey("slurm", "999")), config, node_name="labE1", timeout_secs=2.0) is None
+    assert (
+        ask_in_prolog(Job(key=JobKey("slurm", "999")), config, node_name="labE1", timeout_secs=60.0) is None
+    )
     with pytest.raises(ParseError):
-        ask_in_prolog(Job(key=JobKey("slurm", "../x")), config, node_name="labE1", timeout_secs=2.0)
+        ask_in_prolog(Job(key=JobKey("slurm", "../x")), config, node_name="labE1", timeout_secs=60.0)
 
 
 # --- the client ------------------------------------------------------------------
@@ -256,7 +258,7 @@ def test_an_answer_that_is_too_large_is_given_up(rest, sockets):
     rest.answers["/large"] = (200, b"x" * 100_000)
     client = RestClient(f"unix:{sockets}/rest.sock", max_bytes=50_000)
     with pytest.raises(SourceError, match="more than 50000 bytes"):
-        client.get("/large", timeout_secs=5.0)
+        client.get("/large", timeout_secs=60.0)
 
 
 def test_an_answer_that_is_cut_off_is_none(sockets):
@@ -268,7 +270,7 @@ def test_an_answer_that_is_cut_off_is_none(sockets):
     with socketserver.UnixStreamServer(str(sockets / "half.sock"), Handler) as server:
         threading.Thread(target=server.handle_request, daemon=True).start()
         with pytest.raises(SourceError):
-            RestClient(f"unix:{sockets}/half.sock").get("/", timeout_secs=5.0)
+            RestClient(f"unix:{sockets}/half.sock").get("/", timeout_secs=60.0)
 
 
 def test_a_server_that_never_answers_is_given_up(sockets):

@@ -41,7 +41,7 @@ class Site:
         return await asyncio.to_thread(self._ask, method, path, body, headers)
 
     def _ask(self, method, path, body, headers):
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
         try:
             connection.request(
                 method, path, body, {name.replace("_", "-"): value for name, value in headers.items()}

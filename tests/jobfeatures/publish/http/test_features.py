@@ -249,7 +249,7 @@ def test_any_bytes_get_an_answer_without_a_body_or_a_value(path, method, tmp_pat
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(method + b" /" + path + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             writer.write_eof()
-            answer = await asyncio.wait_for(reader.read(), 20)
+            answer = await asyncio.wait_for(reader.read(), 60)
             writer.close()
             return answer, server.counts[500]
 

@@ -1,0 +1,49 @@
+"""What tests of things that run need: patience, and ports that nobody else takes."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+# For what nobody waits unless it fails: a machine may be busy with other things.
+PATIENCE_SECS = 60.0
+
+
+def until(condition: Callable[[], T], timeout_secs: float = PATIENCE_SECS) -> T:
+    """Return what the condition gives as soon as that is something."""
+    deadline = time.monotonic() + timeout_secs
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
+        time.sleep(0.01)
+    return result
+
+
+@contextlib.contextmanager
+def started(command: Sequence[object], **settings: Any) -> Iterator[subprocess.Popen]:
+    """Run a program; behind it neither a process nor a pipe is left, whatever happens meanwhile."""
+    with subprocess.Popen([str(word) for word in command], **settings) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def free_port() -> int:
+    """Return a port for a program to listen on, below those that the kernel gives to others meanwhile."""
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(10_000, lowest)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
