@@ -184,6 +184,7 @@ def test_the_plan_and_the_victims_of_a_running_node(slurm, slurm_exporter, until
     job_id = slurm.submit("sleep 60", "-n2", "--mem=50", "-t", "5")
     slurm.wait(job_id, "RUNNING")
     until(lambda: slurm_exporter.series("batch_job_kill_waste_core_seconds", job_id=job_id))
+    until(lambda: slurm_exporter.series("batch_job_remaining_seconds", job_id=job_id))
     url = f"http://{slurm_exporter.address}/metrics"
 
     def call(*arguments):

@@ -133,11 +133,18 @@ def test_the_queue_and_the_nodes_are_the_same_as_by_text(slurm, rest, jobs, unti
         assert new.partitions == old.partitions
 
 
+def told_otherwise(record):
+    """Return what JSON tells more exactly, or in another order, than text: CPU seconds, resources."""
+    more = {name: sorted(value.split(",")) for name, value in record.more}
+    return (record.user_cpu_secs, record.system_cpu_secs), more
+
+
 def test_accounting_by_text_and_by_json_are_the_same_log(slurm, rest, jobs, until):
     columns = (
         "JobIDRaw,JobID,User,Account,Partition,JobName,State,Submit,Eligible,Start,End,ElapsedRaw,ExitCode"
     )
     columns += ",AllocCPUS,ReqCPUS,NNodes,ReqNodes,ReqMem,TimelimitRaw,TotalCPU,MaxRSS,AllocTRES,NodeList"
+    columns += ",Cluster,QOS,UserCPU,SystemCPU,ReqTRES"
 
     def ended() -> str | None:
         found = slurm.run("sacct", "-j", jobs["failed"], "-P", "--delimiter=\x1f", "-o", columns)
@@ -157,7 +164,13 @@ def test_accounting_by_text_and_by_json_are_the_same_log(slurm, rest, jobs, unti
         if isinstance(each, Rejected) or (each.step is None and each.job_id == jobs["failed"])
     ]
     assert len(by_text) == len(by_json) == 1
+    (text, text_more), (document, document_more) = map(told_otherwise, (by_text[0], by_json[0]))
+    assert document == pytest.approx(text, abs=0.0015)
+    assert document_more == text_more
     wrong = {
+        "more": (),
+        "user_cpu_secs": None,
+        "system_cpu_secs": None,
         "exit_status": None,
         "used_cpu_secs": None,
         "suspended_secs": None,
