@@ -14,10 +14,9 @@ from exporter.config import ExporterConfig
 from exporter.exposition import Metric
 from exporter.ingest import page as foreign
 from exporter.ingest.serve import PATH as FOREIGN_PATH
-from exporter.sampling.hierarchies import BATCH_HIERARCHIES
 from jobfeatures import cli as jobfeatures_cli
 from jobfeatures import exits as jobfeatures_exits
-from jobfeatures.batch import SYSTEMS, load_module
+from jobfeatures.batch import SYSTEMS
 from jobfeatures.config import Config
 from jobfeatures.features.keys import KEYS, SHUTDOWNTIME, SHUTDOWNTIME_JOB, Area, Key, Profile
 from jobfeatures.features.origin import DEFAULTS, DERIVED, SETTINGS
@@ -306,8 +305,9 @@ def keys_page() -> str:
         ]
     parts.append(KEYS_RULES)
     parts.append(KEYS_SOURCES)
+    key_sources = {name: each.load("keys").KEY_SOURCES for name, each in SYSTEMS.items()}
     for key in KEYS:
-        telling = [name for name in SYSTEMS if key.name in load_module(name).KEY_SOURCES]
+        telling = [name for name in SYSTEMS if key.name in key_sources[name]]
         told = "all" if len(telling) == len(SYSTEMS) else ", ".join(telling) or "–"
         parts.append(f"| `{key.name}` | {told} | {_elsewhere(key.name)} |\n")
     parts.append(
@@ -323,27 +323,26 @@ def keys_page() -> str:
 
 def batch_page() -> str:
     """Return the page of what each batch system offers, and what it calls the values of keys."""
-    modules = {name: load_module(name) for name in SYSTEMS}
-    grouped = {hierarchy.name for hierarchy in BATCH_HIERARCHIES}
     parts = [BATCH_HEAD]
     parts.append("| batch system | queue, nodes, accounting | hooks | a job's id is in | control groups |\n")
     parts.append("|---|---|---|---|---|\n")
-    for name, module in modules.items():
+    for name, system in SYSTEMS.items():
         offers = [
-            "yes" if hasattr(module, "make_cluster_source") else "–",
-            "yes" if hasattr(module, "job_from_prolog") else "–",
-            f"`{SYSTEMS[name].job_variable}`" if SYSTEMS[name].job_variable else "–",
-            "yes" if name in grouped else "–",
+            "yes" if system.has_cluster else "–",
+            "yes" if system.job_variable else "–",
+            f"`{system.job_variable}`" if system.job_variable else "–",
+            "yes" if system.has_groups else "–",
         ]
         parts.append(f"| [{name}](#{name}) | {' | '.join(offers)} |\n")
     parts.append(BATCH_KEYS)
-    told = [key for key in KEYS if any(key.name in module.KEY_SOURCES for module in modules.values())]
-    for name, module in modules.items():
+    sources = {name: each.load("keys").KEY_SOURCES for name, each in SYSTEMS.items()}
+    told = [key for key in KEYS if any(key.name in each for each in sources.values())]
+    for name, system in SYSTEMS.items():
         page = "../spool.md" if name == "spool" else f"../batch/{name}.md"
-        parts.append(f"\n### {name}\n\n{_first_sentence(module.__doc__ or '')} More: [its page]({page}).\n\n")
+        parts.append(f"\n### {name}\n\n{_first_sentence(system.summary or '')} More: [its page]({page}).\n\n")
         parts.append("| key | source |\n|---|---|\n")
         for key in told:
-            source = module.KEY_SOURCES.get(key.name)
+            source = sources[name].get(key.name)
             elsewhere = _elsewhere(key.name)
             lacking = "unavailable" if elsewhere == "–" else f"unavailable; {elsewhere}"
             parts.append(f"| `{key.name}` | {source or lacking} |\n")

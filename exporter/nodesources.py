@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 
 from exporter.config import AUTO, DaemonConfig
 from exporter.service.supervision import describe_problems
-from jobfeatures.batch import SYSTEMS, load_module
+from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.source import BatchSource, SourceKeeper, SourceStatus
 from jobfeatures.clock import Clock
 from jobfeatures.model import JobKey, JobTable
@@ -108,8 +108,7 @@ class NodeSources:
                 "jobs of a batch system are here that was not found: it is asked from now on",
                 extra={"source": name},
             )
-            source = load_module(name).make_source(self._config, self._clock, self._node_name)
-            keeper = self._keep(source, self._config.batch_interval_secs)
+            keeper = self._keep(self._make_source(name, self._config), self._config.batch_interval_secs)
             self._keepers = [*self._keepers, keeper]
             keeper.start()
 
@@ -145,12 +144,16 @@ class NodeSources:
         names = [name for name in SYSTEMS if name in config.batch_sources]
         if AUTO in config.batch_sources:
             wanted = self._expected.union(names)
-            names = [name for name in SYSTEMS if name in wanted or load_module(name).is_here(config)]
+            names = [name for name in SYSTEMS if name in wanted or SYSTEMS[name].load("site").is_here(config)]
         made: list[BatchSource] = []
         if config.features_publish:
             made.append(HookSource(self._tree.records_path, self._clock))
-        made += [load_module(name).make_source(config, self._clock, self._node_name) for name in names]
+        made += [self._make_source(name, config) for name in names]
         return [self._keep(source, config.batch_interval_secs) for source in made]
+
+    def _make_source(self, name: str, config: DaemonConfig) -> BatchSource:
+        source: BatchSource = SYSTEMS[name].load("site").make_source(config, self._clock, self._node_name)
+        return source
 
     def _keep(self, source: BatchSource, interval_secs: float) -> SourceKeeper:
         return SourceKeeper(

@@ -10,9 +10,10 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
-from jobfeatures.batch import SYSTEMS, job_id_in, load_module
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch.system import System
 from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
 from jobfeatures.errors import JobfeaturesError, ParseError, SourceError
@@ -33,19 +34,6 @@ log = logging.getLogger(__name__)
 SERVED_LOCK_SECS = 0.02  # for which a request waits for another writer, before the next one has its turn
 
 
-class HookModule(Protocol):
-    """What a batch system's file offers to hooks."""
-
-    def job_from_prolog(self, environ: Mapping[str, str], *, node_name: str | None) -> Job:
-        """Return the job that the hook's environment describes."""
-
-    def ask_in_prolog(self, job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
-        """Return what the environment lacks; None if nothing is to be asked, or nothing is known of the job.
-
-        A file whose answer comes from a server also has `needs_server(job, config) -> bool`.
-        """
-
-
 def node_name(config: Config, environ: Mapping[str, str]) -> str:
     """Return this node's name in the batch system: configured, told by the hook's caller, or the host's."""
     return config.node_name or environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
@@ -58,17 +46,18 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
     controller knows are asked for within `timeout_secs` and added. Raises
     JobfeaturesError or OSError if nothing could be published.
     """
-    module = cast(HookModule, load_module(batch_system))
+    system = SYSTEMS[batch_system]
     name = node_name(config, environ)
     told_at_secs = SystemClock().now_secs()
-    job = module.job_from_prolog(environ, node_name=name)
+    job: Job = system.load("prolog").job_from_prolog(environ, node_name=name)
     tree = FeatureTree(config.features_root)
     site = Site(config, cores=published_cores(tree))
-    asks = needs_server(module, job, config)
+    asks = needs_server(system, job, config)
     write(tree, job, site, told_at_secs=told_at_secs, is_whole=tells_all(job, asks))
     told_at_secs = SystemClock().now_secs()
     try:
-        answer = module.ask_in_prolog(job, config, node_name=name, timeout_secs=timeout_secs)
+        ask = system.load("site").ask_in_prolog
+        answer: Job | None = ask(job, config, node_name=name, timeout_secs=timeout_secs)
         if answer is None and asks:
             raise SourceError("the batch system does not know the job")
         if answer is None:
@@ -109,23 +98,23 @@ def serve_request(tree: FeatureTree, config: Config, site: Site, request: Reques
     if request.batch_system not in SYSTEMS:
         raise ParseError("no batch system of ours", source="request", text=request.batch_system)
     if request.action == "remove":
-        key = JobKey(request.batch_system, job_id_in(request.batch_system, request.environ))
+        key = JobKey(request.batch_system, SYSTEMS[request.batch_system].job_id_in(request.environ))
         with tree.locked(key, SERVED_LOCK_SECS):
             tree.remove_job(key)
         return None
-    module = cast(HookModule, load_module(request.batch_system))
+    system = SYSTEMS[request.batch_system]
     name = node_name(config, request.environ)
-    job = module.job_from_prolog(request.environ, node_name=name)
+    job: Job = system.load("prolog").job_from_prolog(request.environ, node_name=name)
     record = read_record(f"{tree.records_path}/{job.key.directory_name}.json")
     if record is not None and (record.told_at_secs or 0.0) > request.told_at_secs:
         return None
-    asks = needs_server(module, job, config)
+    asks = needs_server(system, job, config)
     known = read_record(f"{tree.root}/known/{job.key.directory_name}.json")
     for former in (record, known):
         if former is not None and find_objection(former.job, job) is None:
             job = fill_unknown(job, former.job)
     if not asks:
-        job = module.ask_in_prolog(job, config, node_name=name, timeout_secs=0.0) or job
+        job = system.load("site").ask_in_prolog(job, config, node_name=name, timeout_secs=0.0) or job
     write(
         tree,
         job,
@@ -142,9 +131,9 @@ def tells_all(job: Job, asks: bool) -> bool:
     return not asks and job.limits.wall_secs is not None
 
 
-def needs_server(module: HookModule, job: Job, config: Config) -> bool:
+def needs_server(system: System, job: Job, config: Config) -> bool:
     """Tell whether a server has to be asked for what the hook's environment lacks."""
-    asks: Callable[[Job, Config], bool] | None = getattr(module, "needs_server", None)
+    asks: Callable[[Job, Config], bool] | None = getattr(system.load("site"), "needs_server", None)
     return asks is not None and asks(job, config)
 
 

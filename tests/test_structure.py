@@ -173,12 +173,12 @@ PURE = {
     "exporter.sampling.accumulate",
     "exporter.sampling.attribution",
     "exporter.sampling.hierarchies",
-    "exporter.sampling.hierarchies.htcondor",
-    "exporter.sampling.hierarchies.lsf",
-    "exporter.sampling.hierarchies.membership",
-    "exporter.sampling.hierarchies.pbs",
-    "exporter.sampling.hierarchies.slurm",
-    "exporter.sampling.hierarchies.torque",
+    "jobfeatures.batch.htcondor.groups",
+    "jobfeatures.batch.lsf.groups",
+    "jobfeatures.batch.groups",
+    "jobfeatures.batch.pbs.groups",
+    "jobfeatures.batch.slurm.groups",
+    "jobfeatures.batch.torque.groups",
     "exporter.sampling.hierarchies.units",
     "jobfeatures.formats.classad",
     "jobfeatures.formats.classad.ad",
@@ -319,7 +319,8 @@ ONLY_IN = {
 
 SIBLINGS = {
     "jobfeatures.batch": {
-        f"jobfeatures.batch.{name}" for name in ("source", "questions", "clocks", "pbsfamily", "controller")
+        f"jobfeatures.batch.{name}"
+        for name in ("clocks", "controller", "groups", "pbsfamily", "questions", "source", "system")
     },
     "jobfeatures.commands": {f"jobfeatures.commands.{name}" for name in ("common", "hook", "logs")},
     "jobfeatures.formats": set(),

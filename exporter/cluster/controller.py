@@ -28,7 +28,7 @@ from exporter.sonar.clusterdocuments import add_cluster_documents
 from exporter.sonar.output import make_sender
 from exporter.sonar.sender import Sender
 from exporter.web.status import WebStatus
-from jobfeatures.batch import SYSTEMS, load_module
+from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.source import AnswerT, ClusterSource, Keeper
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.errors import ConfigurationError
@@ -251,17 +251,14 @@ def _nothing() -> None:
 def make_cluster_sources(config: DaemonConfig, clock: Clock) -> list[ClusterSource]:
     """Return the batch systems that tell of a whole cluster; ConfigurationError where there is none."""
     asked = [name for name in config.batch_sources if name != AUTO]
-    modules = {name: load_module(name) for name in SYSTEMS}
-    able = [name for name, module in modules.items() if hasattr(module, "make_cluster_source")]
+    able = {name: each.load("site") for name, each in SYSTEMS.items() if each.has_cluster}
     for name in asked:
         if name not in able:
             raise ConfigurationError("batch.sources", f"{name} has no view of a whole cluster")
     if AUTO in config.batch_sources:
-        asked += [name for name in able if name not in asked and modules[name].is_here(config)]
+        asked += [name for name in able if name not in asked and able[name].is_here(config)]
     if not asked:
         raise ConfigurationError(
             "batch.sources", f"the controller role needs a batch system; none is here of {', '.join(able)}"
         )
-    return [
-        modules[name].make_cluster_source(config, clock, config.controller_timeout_secs) for name in asked
-    ]
+    return [able[name].make_cluster_source(config, clock, config.controller_timeout_secs) for name in asked]

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from exporter.sampling.attribution import ProcessJobs
 from exporter.sampling.descriptors import Unreadable
 from exporter.sampling.gridengine import ActiveJob, GridEngineJobs
-from exporter.sampling.hierarchies.membership import Membership
 from exporter.sampling.members import Members
 from exporter.sampling.slots import SlotResolver
 from exporter.sampling.sluid import SluidResolver
 from exporter.snapshot import ProcessSample, UnitKey
+from jobfeatures.batch.groups import Membership
 from jobfeatures.batch.htcondor.scratch import EXECUTE
 from jobfeatures.model import Job, JobKey
 

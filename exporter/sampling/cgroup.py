@@ -30,12 +30,12 @@ from exporter.sampling.counterfiles import (
 )
 from exporter.sampling.descriptors import VANISHED, DescriptorBudget, Unreadable
 from exporter.sampling.groupfiles import ABSENT, GroupFiles
-from exporter.sampling.hierarchies.membership import Membership
 from exporter.sampling.hierarchy import UNIFIED, JobDirectory, find_hierarchies, list_job_directories
 from exporter.sampling.ledger import Counter, Rows
 from exporter.sampling.memorytree import MemoryTree, NodeKills
 from exporter.sampling.procfs import RESOURCES, TICKS_PER_SEC
 from exporter.snapshot import MemoryBytes
+from jobfeatures.batch.groups import Membership
 
 SHARES = ("some", "full")
 RARELY_LOOKS = 8  # for limits and sets of CPUs, and for transfers that a kernel does not count

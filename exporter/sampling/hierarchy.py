@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from exporter.sampling.descriptors import VANISHED, Unreadable
 from exporter.sampling.hierarchies import BATCH_HIERARCHIES, match_path
-from exporter.sampling.hierarchies.membership import Membership
+from jobfeatures.batch.groups import Membership
 
 UNIFIED = "unified"  # stands for the hierarchy of v2 among the controllers of v1
 V1_CONTROLLERS = ("cpuacct", "memory", "cpuset", "blkio")

@@ -9,12 +9,12 @@ from exporter.sampling.accumulate import CpuLedger, CpuTicks, CpuTimes
 from exporter.sampling.cgroup import JobCgroup
 from exporter.sampling.cgroupfiles import compute_memory_sum
 from exporter.sampling.endings import DAEMON_COMMANDS, keep_counts
-from exporter.sampling.hierarchies.membership import Membership
 from exporter.sampling.ledger import JobCounters
 from exporter.sampling.members import Members
 from exporter.sampling.procfs import TICKS_PER_SEC
 from exporter.sampling.steps import StepBook
 from exporter.snapshot import Accounting, GroupKey, JobSample, ProcessIo, ProcessSample, UnitKey, WorkKey
+from jobfeatures.batch.groups import Membership
 from jobfeatures.model import JobKey
 
 EXTERN_STEP = "extern"

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from exporter.sampling.descriptors import Unreadable, read_file
 from exporter.sampling.hierarchies import parse_process_cgroup
-from exporter.sampling.hierarchies.membership import Membership
 from exporter.sampling.status import parse_process_groups, parse_process_status
 from exporter.snapshot import MemoryBytes, ProcessSample, UnitKey
+from jobfeatures.batch.groups import Membership
 from jobfeatures.errors import ParseError
 
 MAX_GAP_LOOKS = 32

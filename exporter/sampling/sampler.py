@@ -17,7 +17,6 @@ from exporter.sampling.disks import Disks
 from exporter.sampling.endings import complete, find_first_processes
 from exporter.sampling.energy import JobEnergy, compute_package_joules
 from exporter.sampling.gpu.monitor import GpuMonitor
-from exporter.sampling.hierarchies.membership import Membership
 from exporter.sampling.jobbook import JobBook
 from exporter.sampling.lastwords import LastWords
 from exporter.sampling.members import Members
@@ -38,6 +37,7 @@ from exporter.snapshot import (
     UnitKey,
     WorkKey,
 )
+from jobfeatures.batch.groups import Membership
 from jobfeatures.batch.htcondor.scratch import EXECUTE
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError

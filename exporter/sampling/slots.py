@@ -15,8 +15,8 @@ import os
 from collections.abc import Collection, Mapping
 
 from exporter.sampling.descriptors import Unreadable
-from exporter.sampling.hierarchies.membership import Membership
 from exporter.snapshot import ProcessSample
+from jobfeatures.batch.groups import Membership
 from jobfeatures.batch.htcondor.basics import is_ad_of_slot, parse_job_id
 from jobfeatures.batch.htcondor.scratch import STARTER_COMMAND, find_owner, list_scratch, read_ads
 from jobfeatures.errors import ParseError

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from jobfeatures.batch import SYSTEMS, job_id_in
+from jobfeatures.batch import SYSTEMS
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, ParseError, shown
 from jobfeatures.settings import load_config, settings_of
@@ -36,7 +36,7 @@ def which_batch_system(named: str | None) -> str:
 def which_job(batch_system: str) -> str:
     """Return the job id of the environment."""
     try:
-        return job_id_in(batch_system, os.environ)
+        return SYSTEMS[batch_system].job_id_in(os.environ)
     except ParseError as error:
         raise ConfigurationError(JOB_VARIABLES.get(batch_system, "--job"), error.reason) from error
 

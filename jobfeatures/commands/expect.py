@@ -7,7 +7,7 @@ import json
 import sys
 from datetime import datetime, tzinfo
 
-from jobfeatures.batch import SYSTEMS, load_module
+from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.source import ClusterSource
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.commands.common import read_config
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("job", metavar="JOB", help="a job's id; ARRAY_TASK and JOB+COMPONENT too; an array: its last task")
     add(
         "--batch",
-        choices=[name for name in SYSTEMS if name != "spool"],
+        choices=[each.name for each in SYSTEMS.values() if each.has_cluster],
         help="the batch system that is asked (default: the one whose commands are here)",
     )
     add("--share", metavar="N", help="CPUs that each user may expect at any time (default: schedule.share)")
@@ -180,8 +180,8 @@ def _duration(key: str, text: str | None) -> float | None:
 
 def make_source(named: str | None, config: Config, clock: Clock) -> ClusterSource:
     """Return the batch system that was named, else the one that is here. Raises ConfigurationError."""
-    modules = {name: load_module(name) for name in SYSTEMS if named in (None, name)}
-    able = {name: module for name, module in modules.items() if hasattr(module, "make_cluster_source")}
+    asked = [each for name, each in SYSTEMS.items() if named in (None, name) and each.has_cluster]
+    able = {each.name: each.load("site") for each in asked}
     here = [named] if named is not None else [name for name, each in able.items() if each.is_here(config)]
     if len(here) != 1:
         found = f"several are here: {', '.join(here)}" if here else f"none is here of {', '.join(able)}"

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from jobfeatures.batch.spool import SUFFIX
+from jobfeatures.batch.spool.source import SUFFIX
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.commands.common import number_flag, read_config
 from jobfeatures.commands.logs import add_strict, parse_zone

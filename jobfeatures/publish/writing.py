@@ -7,7 +7,7 @@ import logging
 import pwd
 from collections.abc import Mapping
 
-from jobfeatures.batch import SYSTEMS, load_module
+from jobfeatures.batch import SYSTEMS
 from jobfeatures.errors import ParseError
 from jobfeatures.features.job import job_features
 from jobfeatures.features.keys import Profile
@@ -83,7 +83,7 @@ def key_sources(batch_system: str) -> Mapping[str, str]:
     """Return what the batch system calls the values of keys, empty where nobody says."""
     if batch_system not in SYSTEMS:
         return {}
-    sources: Mapping[str, str] = getattr(load_module(batch_system), "KEY_SOURCES", {})
+    sources: Mapping[str, str] = SYSTEMS[batch_system].load("keys").KEY_SOURCES
     return sources
 
 

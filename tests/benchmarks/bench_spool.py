@@ -30,7 +30,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from jobfeatures.batch.spool import UNSETTLED_SECS, SpoolSource
+from jobfeatures.batch.spool.source import UNSETTLED_SECS, SpoolSource
 from jobfeatures.clock import SystemClock
 from jobfeatures.model import JobKey
 

@@ -6,7 +6,7 @@ import pytest
 
 from exporter.config import ExporterConfig
 from exporter.daemon import LOOK_SECS, Daemon
-from jobfeatures.batch.spool import SpoolSource
+from jobfeatures.batch.spool.source import SpoolSource
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import SourceError
 from jobfeatures.settings import load_config

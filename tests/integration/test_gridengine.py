@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch import gridengine as system
+from jobfeatures.batch.gridengine import site as system
 from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
 from jobfeatures.model import JobKey, JobState

@@ -9,8 +9,9 @@ from datetime import UTC
 
 import pytest
 
-from jobfeatures.batch.slurm import jsonlog, make_cluster_source, make_source
+from jobfeatures.batch.slurm import jsonlog
 from jobfeatures.batch.slurm.sacct import records as sacct
+from jobfeatures.batch.slurm.site import make_cluster_source, make_source
 from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
 from jobfeatures.errors import Rejected, SourceError

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from jobfeatures.batch import load_module
+from jobfeatures.batch import SYSTEMS
 from jobfeatures.errors import ParseError
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
@@ -334,10 +334,10 @@ def test_the_daemon_is_told_every_variable_that_it_reads_and_no_other(
     system: str, script: str, ids: dict[str, str]
 ) -> None:
     environ = Recording(ids)
-    load_module(system).job_from_prolog(environ, node_name="n1")
+    SYSTEMS[system].load("prolog").job_from_prolog(environ, node_name="n1")
     empty = Recording({})
     with contextlib.suppress(ParseError):  # the other names of an id
-        load_module(system).job_from_prolog(empty, node_name="n1")
+        SYSTEMS[system].load("prolog").job_from_prolog(empty, node_name="n1")
     text = (PACKAGING / system / script).read_text().replace("\\\n", " ")
     told = set(re.findall(r"\b[A-Z][A-Z_0-9]+\b", " ".join(re.findall(r"hook_do (?!remove)[^|\n]*", text))))
     assert told - {"SLURMD_NODENAME"} == (environ.asked | empty.asked) - {"SLURMD_NODENAME"}

@@ -1,23 +1,16 @@
-"""Which job, container, service or session a control group is, by its path: pure.
-
-A batch system is one file, with a `BatchHierarchy`, and one line in the table.
-"""
+"""Which job, container, service or session a control group is, by its path: pure."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from exporter.sampling.hierarchies import htcondor, lsf, pbs, slurm, torque
-from exporter.sampling.hierarchies.membership import Membership
 from exporter.sampling.hierarchies.units import match_unit
 from exporter.snapshot import Kind, UnitKey
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch.groups import BatchHierarchy, Membership
 
-BATCH_HIERARCHIES = (
-    slurm.HIERARCHY,
-    htcondor.HIERARCHY,
-    pbs.HIERARCHY,
-    torque.HIERARCHY,
-    lsf.HIERARCHY,
+BATCH_HIERARCHIES: tuple[BatchHierarchy, ...] = tuple(
+    each.load("groups").HIERARCHY for each in SYSTEMS.values() if each.has_groups
 )
 MAX_REMEMBERED = 2048  # texts of /proc/PID/cgroup: the processes of one job have the same
 

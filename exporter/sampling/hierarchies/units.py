@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from exporter.sampling.hierarchies.membership import unescape
 from exporter.snapshot import Kind, UnitKey
+from jobfeatures.batch.groups import unescape
 
 _HEX = "(?P<id>[0-9a-f]{12})[0-9a-f]{52}"
 _RUNTIMES = {

@@ -7,25 +7,14 @@ about these jobs only. The controller role asks ``qstat`` and ``qhost``.
 A task of an array is a job of its own here, ``JOB.TASK``: several may run on one node.
 """
 
-from __future__ import annotations
+from jobfeatures.batch.system import System
 
-from jobfeatures.batch.gridengine.keys import KEY_SOURCES
-from jobfeatures.batch.gridengine.prolog import job_from_prolog, job_id_of
-from jobfeatures.batch.gridengine.site import (
-    ask_in_prolog,
-    is_here,
-    make_cluster_source,
-    make_source,
-    needs_server,
+SYSTEM = System(
+    name="gridengine",
+    room=__name__,
+    summary=__doc__,
+    job_variable="JOB_ID",
+    beside="SGE_TASK_ID",
+    is_plain=False,
+    has_groups=False,
 )
-
-__all__ = [
-    "KEY_SOURCES",
-    "ask_in_prolog",
-    "is_here",
-    "job_from_prolog",
-    "job_id_of",
-    "make_cluster_source",
-    "make_source",
-    "needs_server",
-]

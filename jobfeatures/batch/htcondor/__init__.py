@@ -6,16 +6,12 @@ asking anybody; the controller role asks ``condor_q``, ``condor_status`` and
 Manual: https://htcondor.readthedocs.io/.
 """
 
-from jobfeatures.batch.htcondor.keys import KEY_SOURCES
-from jobfeatures.batch.htcondor.prolog import job_from_prolog, job_id_of
-from jobfeatures.batch.htcondor.site import ask_in_prolog, is_here, make_cluster_source, make_source
+from jobfeatures.batch.system import System
 
-__all__ = [
-    "KEY_SOURCES",
-    "ask_in_prolog",
-    "is_here",
-    "job_from_prolog",
-    "job_id_of",
-    "make_cluster_source",
-    "make_source",
-]
+SYSTEM = System(
+    name="htcondor",
+    room=__name__,
+    summary=__doc__,
+    job_variable="_CONDOR_JOB_AD",
+    is_plain=False,
+)

@@ -16,18 +16,12 @@ others have published of its output. LSF keeps no file on a node that could be r
 instead of asking.
 """
 
-from __future__ import annotations
+from jobfeatures.batch.system import System
 
-from jobfeatures.batch.lsf.keys import KEY_SOURCES
-from jobfeatures.batch.lsf.prolog import job_from_prolog, job_id_of
-from jobfeatures.batch.lsf.site import ask_in_prolog, is_here, make_cluster_source, make_source
-
-__all__ = [
-    "KEY_SOURCES",
-    "ask_in_prolog",
-    "is_here",
-    "job_from_prolog",
-    "job_id_of",
-    "make_cluster_source",
-    "make_source",
-]
+SYSTEM = System(
+    name="lsf",
+    room=__name__,
+    summary=__doc__,
+    job_variable="LSB_JOBID",
+    is_plain=False,
+)

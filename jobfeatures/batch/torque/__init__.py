@@ -9,19 +9,13 @@ Asking needs rights to see other people's jobs: with ``query_other_jobs = False`
 the server calls them unknown.
 """
 
-from __future__ import annotations
+from jobfeatures.batch.system import System
 
-from jobfeatures.batch.pbsfamily.values import job_id_of
-from jobfeatures.batch.torque.keys import KEY_SOURCES
-from jobfeatures.batch.torque.prolog import job_from_prolog
-from jobfeatures.batch.torque.site import ask_in_prolog, is_here, make_cluster_source, make_source
-
-__all__ = [
-    "KEY_SOURCES",
-    "ask_in_prolog",
-    "is_here",
-    "job_from_prolog",
-    "job_id_of",
-    "make_cluster_source",
-    "make_source",
-]
+SYSTEM = System(
+    name="torque",
+    room=__name__,
+    summary=__doc__,
+    job_variable="PBS_JOBID",
+    beside="PBS_VERSION",
+    is_plain=False,
+)

@@ -16,7 +16,7 @@ from exporter.daemon import Daemon
 from exporter.serve import make_served
 from exporter.web.app import make_app
 from exporter.web.discovery import discovery_route
-from jobfeatures.batch import SYSTEMS, load_module
+from jobfeatures.batch import SYSTEMS
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS
 from jobfeatures.joblog import Accounting, JobRecord
@@ -197,7 +197,7 @@ def test_threads_start_and_stop(source):
 )
 def test_without_a_batch_system_to_ask_it_does_not_start(settings, reason, clock, monkeypatch):
     for name in SYSTEMS.keys() - {"slurm"}:  # some may be installed on this machine
-        monkeypatch.setattr(load_module(name), "is_here", lambda _: False)
+        monkeypatch.setattr(SYSTEMS[name].load("site"), "is_here", lambda _: False)
     with pytest.raises(ConfigurationError, match=reason):
         make_cluster_sources(config(**settings), clock)
 

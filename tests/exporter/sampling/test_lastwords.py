@@ -8,10 +8,10 @@ import pytest
 from exporter.sampling import lastwords
 from exporter.sampling.accumulate import CpuTimes
 from exporter.sampling.cgroup import JobFigures
-from exporter.sampling.hierarchies.membership import Membership
 from exporter.sampling.hierarchy import JobDirectory
 from exporter.sampling.lastwords import LastWords, read_figures
 from exporter.snapshot import MemoryBytes
+from jobfeatures.batch.groups import Membership
 from tests.running import started, until
 
 JOB = Membership(batch_system="slurm", job_id="7")

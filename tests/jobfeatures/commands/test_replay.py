@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from jobfeatures.batch.spool import SpoolSource
+from jobfeatures.batch.spool.source import SpoolSource
 from jobfeatures.cli import main
 from jobfeatures.commands import replay
 from jobfeatures.commands.replay import Player

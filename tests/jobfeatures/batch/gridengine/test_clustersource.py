@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch.gridengine import clustersource, make_cluster_source
+from jobfeatures.batch.gridengine import clustersource
 from jobfeatures.batch.gridengine.clustersource import GridEngineCluster
 from jobfeatures.batch.gridengine.queue import QUEUE_QUESTION
+from jobfeatures.batch.gridengine.site import make_cluster_source
 from jobfeatures.clock import SystemClock
 from jobfeatures.config import Config
 from jobfeatures.errors import SourceError

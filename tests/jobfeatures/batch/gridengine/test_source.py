@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch import gridengine, load_module
+from jobfeatures.batch.gridengine import site as gridengine
+from jobfeatures.batch.gridengine.prolog import job_from_prolog, job_id_of
 from jobfeatures.batch.gridengine.source import ASK_GAP_SECS, MAX_ASKED, RETRY_SECS, GridEngineSource
 from jobfeatures.batch.gridengine.spool import find_spool, is_shepherd, read_owned
 from jobfeatures.config import Config
@@ -413,8 +414,7 @@ def test_a_huge_file_is_not_read(tmp_path):
 # --- settings and hooks ---------------------------------------------------------------
 
 
-def test_the_package_is_found_by_its_name_and_its_settings(node, monkeypatch, tmp_path):
-    assert load_module("gridengine") is gridengine
+def test_it_is_here_by_its_spool_or_its_commands(node, monkeypatch, tmp_path):
     monkeypatch.delenv("SGE_ROOT", raising=False)
     monkeypatch.setattr("jobfeatures.batch.gridengine.site.find_spool", lambda: None)
     assert not gridengine.is_here(Config())
@@ -432,7 +432,7 @@ def environ(folder: Path, **more: str) -> dict[str, str]:
 
 def test_a_prolog_is_told_by_the_job_s_folder(node):
     folder = node.start("10.1")
-    job = gridengine.job_from_prolog(environ(folder), node_name="vm")
+    job = job_from_prolog(environ(folder), node_name="vm")
     assert (job.key, job.state, job.user) == (key("10"), JobState.RUNNING, "alice")
     assert (job.allocated_cpus, job.limits.cpu_secs, job.limits.wall_secs) == (2, 3600, None)
 
@@ -440,7 +440,7 @@ def test_a_prolog_is_told_by_the_job_s_folder(node):
 @pytest.mark.parametrize("folder", ["", "/nonexistent/active_jobs/10.1", "active_jobs/10.1", "/spool/11.1"])
 def test_a_prolog_without_a_folder_knows_the_job_s_id(folder):
     noted = []
-    job = gridengine.job_from_prolog(
+    job = job_from_prolog(
         environ(Path("/")) | {"SGE_JOB_SPOOL_DIR": folder}, node_name="vm", note=noted.append
     )
     assert job.key == key("10")
@@ -448,9 +448,9 @@ def test_a_prolog_without_a_folder_knows_the_job_s_id(folder):
 
 
 def test_ids_of_prologs_and_jobs():
-    assert gridengine.job_id_of({"JOB_ID": "10", "SGE_TASK_ID": "undefined"}) == "10"
-    assert gridengine.job_id_of({"JOB_ID": "10"}) == "10"
-    assert gridengine.job_id_of({"JOB_ID": "10", "SGE_TASK_ID": "4"}) == "10.4"
+    assert job_id_of({"JOB_ID": "10", "SGE_TASK_ID": "undefined"}) == "10"
+    assert job_id_of({"JOB_ID": "10"}) == "10"
+    assert job_id_of({"JOB_ID": "10", "SGE_TASK_ID": "4"}) == "10.4"
 
 
 @pytest.mark.parametrize(
@@ -458,7 +458,7 @@ def test_ids_of_prologs_and_jobs():
 )
 def test_what_is_no_job_s_environment_is_an_error(variables):
     with pytest.raises(ParseError):
-        gridengine.job_id_of(variables)
+        job_id_of(variables)
 
 
 @given(
@@ -468,10 +468,10 @@ def test_what_is_no_job_s_environment_is_an_error(variables):
 )
 def test_any_environment_is_that_of_a_job_or_a_parse_error(variables):
     try:
-        job = gridengine.job_from_prolog(variables, node_name=None)
+        job = job_from_prolog(variables, node_name=None)
     except ParseError:
         return
-    assert job.key.job_id == gridengine.job_id_of(variables)
+    assert job.key.job_id == job_id_of(variables)
 
 
 @pytest.mark.program
@@ -503,7 +503,7 @@ def test_a_hook_imports_nothing_heavy(node):
 def test_a_prolog_asks_for_the_limit_of_elapsed_time(node):
     folder = node.start("10.1")
     node.answer_jobs({"10": "1::1"})
-    job = gridengine.job_from_prolog(environ(folder), node_name="vm")
+    job = job_from_prolog(environ(folder), node_name="vm")
     config = Config(gridengine_qstat=str(node.qstat))
     asked = gridengine.ask_in_prolog(job, config, node_name="vm", timeout_secs=60)
     assert asked.limits.wall_secs == 3601

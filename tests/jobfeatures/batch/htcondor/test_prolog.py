@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch.htcondor import ask_in_prolog, job_from_prolog, job_id_of
+from jobfeatures.batch.htcondor.prolog import job_from_prolog, job_id_of
+from jobfeatures.batch.htcondor.site import ask_in_prolog
 from jobfeatures.cli import main
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError

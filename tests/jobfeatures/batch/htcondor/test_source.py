@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.batch import SYSTEMS
-from jobfeatures.batch.htcondor import is_here, make_cluster_source, make_source
 from jobfeatures.batch.htcondor.clustersource import CondorPool
+from jobfeatures.batch.htcondor.site import is_here, make_cluster_source, make_source
 from jobfeatures.batch.htcondor.source import YOUNG_SECS, CondorSource
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.lsf import ask_in_prolog, job_from_prolog, job_id_of
 from jobfeatures.batch.lsf import site as lsf_site
+from jobfeatures.batch.lsf.prolog import job_from_prolog, job_id_of
+from jobfeatures.batch.lsf.site import ask_in_prolog
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.model import JobKey, JobState

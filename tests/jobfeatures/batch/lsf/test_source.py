@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch.lsf import is_here, make_cluster_source, make_source
 from jobfeatures.batch.lsf.clustersource import LsfCluster
+from jobfeatures.batch.lsf.site import is_here, make_cluster_source, make_source
 from jobfeatures.batch.lsf.source import LsfSource
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError

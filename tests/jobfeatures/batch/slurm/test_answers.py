@@ -11,8 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.slurm import Answers, ask_about_job, ask_in_prolog, parse_answers, poll_answers
-from jobfeatures.batch.slurm.answers import format_questions
+from jobfeatures.batch.slurm.answers import (
+    Answers,
+    ask_about_job,
+    format_questions,
+    parse_answers,
+    poll_answers,
+)
+from jobfeatures.batch.slurm.site import ask_in_prolog
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, ParseError, SourceError
 from jobfeatures.model import Job, JobKey

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.slurm import SlurmSource
 from jobfeatures.batch.slurm.answers import format_questions, parse_answers
 from jobfeatures.batch.slurm.node import (
     Maintenance,
@@ -13,6 +12,7 @@ from jobfeatures.batch.slurm.node import (
     parse_node_answer,
     parse_node_state,
 )
+from jobfeatures.batch.slurm.source import SlurmSource
 from jobfeatures.errors import ParseError
 from jobfeatures.model import NodeNotice
 

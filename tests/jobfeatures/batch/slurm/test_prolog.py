@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.slurm import job_from_prolog
+from jobfeatures.batch.slurm.prolog import job_from_prolog
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.model import Job, JobKey, JobState, Limits
 

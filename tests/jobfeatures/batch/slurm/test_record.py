@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.slurm import parse_scontrol_job
-from jobfeatures.batch.slurm.record import STATES
+from jobfeatures.batch.slurm.record import STATES, parse_scontrol_job
 from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
 

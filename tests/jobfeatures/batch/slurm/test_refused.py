@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.slurm import ask_about_job, poll_answers
+from jobfeatures.batch.slurm.answers import ask_about_job, poll_answers
 from jobfeatures.batch.slurm.queue import QUEUE_FIELDS
 from jobfeatures.batch.slurm.refused import ask_squeue, make_separator, parse_refused
 from jobfeatures.errors import ParseError, SourceError

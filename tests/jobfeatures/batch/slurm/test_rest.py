@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.slurm import ask_in_prolog, is_here, make_cluster_source, make_source
 from jobfeatures.batch.slurm.rest import offered_versions
 from jobfeatures.batch.slurm.restclient import Response, RestClient, read_token, user_of_token
+from jobfeatures.batch.slurm.site import ask_in_prolog, is_here, make_cluster_source, make_source
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, ConfigurationError, ParseError, SourceError
 from jobfeatures.model import Job, JobKey, JobState, NodeNotice

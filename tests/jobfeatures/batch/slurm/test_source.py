@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.batch.questions import KnownJob, compute_questions
-from jobfeatures.batch.slurm import SlurmSource, make_source
-from jobfeatures.batch.slurm.source import MAX_QUESTIONS
+from jobfeatures.batch.slurm.site import make_source
+from jobfeatures.batch.slurm.source import MAX_QUESTIONS, SlurmSource
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.model import Job, JobKey, JobState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from exporter.sampling.hierarchies.membership import BatchHierarchy, Membership, unescape
+from jobfeatures.batch.groups import BatchHierarchy, Membership, unescape
 
 # The slot begins at the last "_" in front of its "@", or of the path's end: slot1_1, backfill2.
 _SLOT = re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from exporter.sampling.hierarchies.membership import BatchHierarchy, Membership, unescape
+from jobfeatures.batch.groups import BatchHierarchy, Membership, unescape
 
 _JOB = re.compile(
     r"(?:/(?!user\.slice/)[^/]{1,255}\.slice)?/pbs_jobs\.service/(?:jobid|jobs)/(?P<name>[^/]{1,255})",

@@ -3,7 +3,7 @@
 import pytest
 
 from exporter.sampling.hierarchies import match_path
-from exporter.sampling.hierarchies.membership import Membership
+from jobfeatures.batch.groups import Membership
 
 V2 = "/system.slice/slurmstepd.scope"
 

@@ -8,8 +8,9 @@ import threading
 
 import pytest
 
-from jobfeatures.batch import spool
-from jobfeatures.batch.spool import SpoolSource, is_document_name, make_source, read_uid
+from jobfeatures.batch.spool import source as spool
+from jobfeatures.batch.spool.site import make_source
+from jobfeatures.batch.spool.source import SpoolSource, is_document_name, read_uid
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.model import JobKey, JobState

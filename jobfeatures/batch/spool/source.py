@@ -1,12 +1,4 @@
-"""A folder of SSS job objects, one file a job: for sites without a batch system that can be asked.
-
-A site's scripts write ``NAME.xml`` when a job starts or changes (aside, then
-renamed into the folder), and remove it or write State Completed when the job
-ends. Names that start with a dot or end otherwise are not looked at.
-
-The scripts may have fewer rights than the reader: nothing but regular files of
-the folder itself are opened, and none is read beyond its limit.
-"""
+"""The job objects of a folder as a batch source."""
 
 from __future__ import annotations
 
@@ -20,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from jobfeatures.clock import Clock
-from jobfeatures.config import Config
-from jobfeatures.errors import ConfigurationError, ParseError, Rejected, SourceError, shown, shown_name
+from jobfeatures.errors import ParseError, Rejected, SourceError, shown, shown_name
 from jobfeatures.model import Job, JobKey, JobTable
 
 NAME: Final = "spool"
@@ -33,18 +24,6 @@ MAX_TOLD: Final = 100  # problems in one table, each of which becomes a line in 
 MAX_NOTES: Final = 20  # problems of one file
 UNSETTLED_SECS: Final = 2.0  # a file may change again within the same tick of its file system's clock
 UNKNOWN_USER_SECS: Final = 300.0  # until a user that was not found is looked up again
-
-# The elements of a job object, by key; see the module `formats.sss.job`.
-KEY_SOURCES: Final = {
-    "allocated_cpu": "Processors, of a job on one node",
-    "jobstart_secs": "StartTime",
-    "job_id": "Id",
-    "wall_limit_secs": "Duration: ResourceLimit, else Requested, else uncategorized",
-    "cpu_limit_secs": "ResourceLimit CPUTime",
-    "max_rss_bytes": "ResourceLimit MaxMemory or MaxMemorySize, else Memory",
-    "max_swap_bytes": "ResourceLimit Swap, else Swap",
-    "scratch_limit_bytes": "ResourceLimit MaxDisk, else Disk",
-}
 
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -307,18 +286,6 @@ class SpoolSource:
     def _untold(self, notes: Sequence[Rejected]) -> tuple[Rejected, ...]:
         told, self._told = self._told, frozenset(notes)
         return _cut([note for note in notes if note not in told], MAX_TOLD, self._directory)
-
-
-def is_here(config: Config) -> bool:
-    """Tell whether this node has a spool folder, for those who leave the choice of sources to us."""
-    return config.spool_directory is not None
-
-
-def make_source(config: Config, clock: Clock, node_name: str) -> SpoolSource:
-    """Return the source that the configuration describes. Raises ConfigurationError without a folder."""
-    if config.spool_directory is None:
-        raise ConfigurationError("spool.directory", "is needed by the spool source")
-    return SpoolSource(config.spool_directory, clock, node_name=node_name)
 
 
 def is_document_name(name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from exporter.sampling.hierarchies.membership import BatchHierarchy, Membership
+from jobfeatures.batch.groups import BatchHierarchy, Membership
 
 _ID = r"[1-9][0-9]{0,9}"
 _STEP = r"(?:/step_(?P<step>[A-Za-z0-9_.+-]{1,64}))?(?:/|\Z)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from exporter.sampling.hierarchies.membership import BatchHierarchy, Membership
+from jobfeatures.batch.groups import BatchHierarchy, Membership
 
 _JOB = re.compile(
     r"/torque/(?P<job_id>[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?)(?:\.[^/]*)?(?:/|\Z)", re.ASCII

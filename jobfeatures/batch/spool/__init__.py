@@ -1,0 +1,19 @@
+"""A folder of SSS job objects, one file a job: for sites without a batch system that can be asked.
+
+A site's scripts write ``NAME.xml`` when a job starts or changes (aside, then
+renamed into the folder), and remove it or write State Completed when the job
+ends. Names that start with a dot or end otherwise are not looked at.
+
+The scripts may have fewer rights than the reader: nothing but regular files of
+the folder itself are opened, and none is read beyond its limit.
+"""
+
+from jobfeatures.batch.system import System
+
+SYSTEM = System(
+    name="spool",
+    room=__name__,
+    summary=__doc__,
+    has_cluster=False,
+    has_groups=False,
+)

@@ -1,0 +1,20 @@
+"""What the daemon makes of the folder with a site's settings."""
+
+from __future__ import annotations
+
+from jobfeatures.batch.spool.source import SpoolSource
+from jobfeatures.clock import Clock
+from jobfeatures.config import Config
+from jobfeatures.errors import ConfigurationError
+
+
+def is_here(config: Config) -> bool:
+    """Tell whether this node has a spool folder, for those who leave the choice of sources to us."""
+    return config.spool_directory is not None
+
+
+def make_source(config: Config, clock: Clock, node_name: str) -> SpoolSource:
+    """Return the source that the configuration describes. Raises ConfigurationError without a folder."""
+    if config.spool_directory is None:
+        raise ConfigurationError("spool.directory", "is needed by the spool source")
+    return SpoolSource(config.spool_directory, clock, node_name=node_name)
