@@ -52,6 +52,16 @@ class ParseError(JobfeaturesError):
         self.field = field
         self.text = text
 
+    def at(self, source: str = "", line: int = 0, field: str = "") -> ParseError:
+        """Return the same error at a place that whoever raised it does not know."""
+        return ParseError(
+            self.reason,
+            source=source or self.source,
+            line=line or self.line,
+            field=field or self.field,
+            text=self.text,
+        )
+
 
 class UnsafePathError(JobfeaturesError):
     """A path leads, or could lead, to something other than what it names. Nothing was read or written."""
@@ -97,7 +107,8 @@ class Rejected:
     @classmethod
     def from_error(cls, error: ParseError) -> Rejected:
         """Keep what a parser said about a record."""
-        return cls(error.source, error.reason, error.line, error.field, shown(error.text))
+        text = shown(error.text) if error.text else ""
+        return cls(error.source, error.reason, error.line, error.field, text)
 
     def __str__(self) -> str:
         return str(

@@ -46,6 +46,11 @@ EXITS: Mapping[str, Mapping[int, str]] = {
         WRONG: "something could not be read, or a wrong flag or setting",
     },
     "swf": {DONE: "no errors", FAILED: "errors", WRONG: _LOG},
+    "sss": {
+        DONE: "no errors",
+        FAILED: "errors",
+        WRONG: "a file could not be read, or a wrong flag or setting",
+    },
     "convert": {DONE: "all jobs are there again", FAILED: "some are not", WRONG: _LOG},
     "schedule": {
         DONE: "all logs were evaluated",

@@ -350,6 +350,7 @@ STATUSES = [
     ("jobfeatures", ["swf", "check", "GOOD"], 0),
     ("jobfeatures", ["swf", "check", "BAD"], 1),
     ("jobfeatures", ["swf", "check", "/no/such/log"], 2),
+    ("jobfeatures", ["sss", "check", "/no/such/document"], 2),
     ("jobfeatures", ["convert", "GOOD", "/dev/null", "--to", "swf"], 0),
     ("jobfeatures", ["convert", "/no/such/log", "/dev/null", "--to", "swf"], 2),
     ("jobfeatures", ["schedule", "/no/such/log"], 2),

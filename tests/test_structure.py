@@ -116,6 +116,7 @@ PURE = {
     "jobfeatures.formats.sss.objects",
     "jobfeatures.formats.sss.reader",
     "jobfeatures.formats.sss.records",
+    "jobfeatures.formats.sss.said",
     "jobfeatures.formats.sss.stream",
     "jobfeatures.formats.swf.bursts",
     "jobfeatures.formats.swf.check",

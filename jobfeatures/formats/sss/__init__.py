@@ -16,10 +16,9 @@ names.py         lists, ranges and patterns of nodes and features
 expressions.py   what is requested, evaluated over candidates
 dependencies.py  which job waits for which
 
-Live jobs, of which little has to be known:
-properties.py    which of several values counts
-tasks.py         where a job runs
-job.py           elements → Job
+Live jobs:
+said.py          which of several values counts
+job.py           a document → Job records, and where they run
 write.py         Job → document
 extensions.py    what we say in Extension elements
 

@@ -7,26 +7,24 @@ that the specification does not list. The attribute awarenessPolicy of the
 element itself or of the nearest element around it decides: Reject (also
 without one), Warn or Ignore. Under the latter two the element is taken out,
 an unknown attribute is passed over, and an element with a value that is not
-understood is taken out as well: its content cannot be interpreted. A reader
-that uses few elements need not look at the values of the others.
+understood is taken out as well: its content cannot be interpreted.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from jobfeatures.errors import ParseError, Rejected, shown
 from jobfeatures.formats.sss.values import BLANKS, is_understood
-from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY, CONTENT, TABLE, VALUES, Slot, Type
+from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY, CONTENT, VALUES, Slot, Type
 from jobfeatures.formats.sss.xml import Element, reason_at, shown_name
 
 REJECT: Final = "Reject"
 Warn = Callable[[Rejected], None]
 
-EVERYTHING: Final = frozenset(term.name for term in TABLE)
 _NOTHING: Final[Mapping[str, Slot]] = {}
 
 
@@ -43,20 +41,17 @@ def policy_of(element: Element, inherited: str = REJECT) -> str:
     return policy
 
 
-def understood(
-    element: Element, slot: Slot, inherited: str, warn: Warn, used: Container[str] = EVERYTHING
-) -> Element | None:
+def understood(element: Element, slot: Slot, inherited: str, warn: Warn) -> Element | None:
     """Return an element with what is understood of it, or None if it has to be taken out.
 
     `slot` is the element's place in the vocabulary, `inherited` the policy
-    around it; `warn` is called for what the policy Warn lets pass; `used` are
-    the elements of which the attribute values matter.
+    around it; `warn` is called for what the policy Warn lets pass;
 
     Raises ParseError, naming the part, for what the policy Reject refuses, and
     for text where only elements may stand.
     """
     policy = policy_of(element, inherited)
-    if element.attributes and not _understands_attributes(element, slot, policy, warn, used):
+    if element.attributes and not _understands_attributes(element, slot, policy, warn):
         return None
     if not element.children:
         return element  # text in a container without children is a reference, e.g. section 5.2
@@ -73,7 +68,7 @@ def understood(
     children = [
         kept
         for child in element.children
-        if (kept := understood_child(child, content, policy, warn, used)) is not None
+        if (kept := understood_child(child, content, policy, warn)) is not None
     ]
     if all(map(operator.is_, children, element.children)) and len(children) == len(element.children):
         return element
@@ -85,12 +80,11 @@ def understood_child(
     content: Mapping[str, Slot],
     policy: str,
     warn: Warn,
-    used: Container[str] = EVERYTHING,
 ) -> Element | None:
     """Return what is understood of an element at a place that may hold `content`; see `understood`."""
     slot = content.get(child.name)
     if slot is not None:
-        return understood(child, slot, policy, warn, used)
+        return understood(child, slot, policy, warn)
     _pass_over(child, policy, warn)
     return None
 
@@ -103,15 +97,13 @@ def _pass_over(element: Element, inherited: str, warn: Warn) -> None:
         _pass_over(child, policy, warn)
 
 
-def _understands_attributes(
-    element: Element, slot: Slot, policy: str, warn: Warn, used: Container[str]
-) -> bool:
+def _understands_attributes(element: Element, slot: Slot, policy: str, warn: Warn) -> bool:
     understands = True
     for name, value in element.attributes.items():
         field = f"{element.name}@{name}"
         if name not in slot.attributes:
             _judge("attribute is not known here", element, field, value, policy, warn)
-        elif element.name in used and not is_understood(element.name, name, value):
+        elif not is_understood(element.name, name, value):
             _judge("attribute value is not known", element, field, value, policy, warn)
             understands = False
     return understands

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import graphlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.sss.objects import Property, Reference, Scope, SssJob, SssTaskGroup
+from jobfeatures.formats.sss.objects import Property, Reference, SssJob
 
 MAX_CYCLES: Final = 20
 _ID, _NAME = "JobId", "JobName"
@@ -60,7 +60,7 @@ class JobOrder:
 
 def read_dependencies(job: SssJob) -> tuple[Dependency, ...]:
     """Return what a job waits for; what its task groups and tasks wait for, it waits for as well."""
-    return tuple(_dependency(each) for scope in _scopes(job) for each in scope.all("Dependency"))
+    return tuple(_dependency(each) for scope in job.scopes() for each in scope.all("Dependency"))
 
 
 def order_jobs(jobs: Sequence[SssJob | Reference]) -> JobOrder:
@@ -99,14 +99,6 @@ def order_jobs(jobs: Sequence[SssJob | Reference]) -> JobOrder:
         tuple(name for kind, name in graph if kind == _ID and (kind, name) in left and name not in in_cycles),
         tuple(missing),
     )
-
-
-def _scopes(job: SssJob) -> Iterable[Scope]:
-    yield job
-    for group in job.task_groups:
-        if isinstance(group, SssTaskGroup):
-            yield group
-            yield from (task for task in group.tasks if isinstance(task, Scope))
 
 
 def _dependency(each: Property) -> Dependency:

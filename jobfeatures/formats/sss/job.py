@@ -9,35 +9,34 @@ JobGroup of Jobs whose properties default to those of its JobDefaults, such as
 Times are seconds since the epoch, durations seconds, Memory, Swap and Disk
 megabytes (2^20 bytes) where no units are given. Absent elements are unknown;
 "unlimited" can be said of a ResourceLimit only. Which of a requested, a
-delivered and an uncategorized value counts is told in `properties`.
+delivered and an uncategorized value counts is told in `said`. The Id of a task
+is a name within its task group, not a process; the elaborate example is the
+only place of the element Process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
-from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.sss import values
-from jobfeatures.formats.sss.awareness import REJECT, policy_of, understood, understood_child
-from jobfeatures.formats.sss.extensions import STATES, exact_state
-from jobfeatures.formats.sss.properties import Properties
-from jobfeatures.formats.sss.tasks import read_places
+from jobfeatures.formats.sss.awareness import REJECT, policy_of, understood
+from jobfeatures.formats.sss.extensions import STATES
+from jobfeatures.formats.sss.names import expand_names
+from jobfeatures.formats.sss.objects import DELIVERED, Property, SssJob, SssTask, SssTaskGroup
+from jobfeatures.formats.sss.reader import read_container
+from jobfeatures.formats.sss.said import Said
+from jobfeatures.formats.sss.stream import read_job
 from jobfeatures.formats.sss.vocabulary import CONTENT, ROOTS
-from jobfeatures.formats.sss.xml import MAX_BYTES, Element, parse_element, reason_at
-from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limit, Limits
+from jobfeatures.formats.sss.xml import MAX_BYTES, Element, parse_element
+from jobfeatures.model import Job, JobKey, Limits
 
-# Elements of which the value is used: their attribute values have to be understood.
-USED: Final = frozenset(
-    {
-        "Account", "Disk", "Duration", "Memory", "Node", "NodeCount", "Partition", "Processors",
-        "Project", "QualityOfService", "Queue", "Reservation", "Resource", "Swap", "User",
-    }
-)  # fmt: skip
-T = TypeVar("T")
 MAX_NOTES: Final = 100
 MAX_INHERITED: Final = 2**20  # elements and characters that all jobs of a group inherit together
+MIN_PROCESS: Final = 2  # 0 is the kernel's, 1 is init: no job's
+MAX_PROCESS: Final = 2**22  # proc(5), /proc/sys/kernel/pid_max
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +46,6 @@ class Document:
     jobs: tuple[Job, ...]  # in its order; an id may occur twice
     rejected: tuple[Rejected, ...] = ()  # a job each, that is not in `jobs`
     warnings: tuple[Rejected, ...] = ()  # parts that were passed over; their jobs are in `jobs`
-
-
-def parse_jobs(data: bytes, *, source: str, batch_system: str = "spool") -> tuple[list[Job], list[Rejected]]:
-    """Return the jobs of a document, and what was rejected or passed over in it.
-
-    Raises ParseError if the document as a whole is unusable.
-    """
-    document = parse_document(data, source=source, batch_system=batch_system)
-    return list(document.jobs), [*document.rejected, *document.warnings]
 
 
 def parse_document(
@@ -83,9 +73,7 @@ def parse_document(
         else:
             raise values.error_at(root, "neither Job nor JobGroup")
     except ParseError as error:
-        raise ParseError(
-            error.reason, source=source, line=error.line, field=error.field, text=error.text
-        ) from None
+        raise error.at(source) from None
     return Document(tuple(reader.jobs), tuple(reader.rejected), tuple(reader.warnings))
 
 
@@ -102,106 +90,136 @@ class _Reader:
 
     def read_group(self, group: Element) -> None:
         """Read all jobs of a JobGroup. Raises ParseError if the group or its defaults have to be refused."""
-        if not any(child.name == "Job" for child in group.children):
+        jobs = [child for child in group.children if child.name == "Job"]
+        if not jobs:
             raise values.error_at(group, "no Job in it")
         policy = policy_of(group)
-        jobs = [child for child in group.children if child.name == "Job"]
         rest = tuple(child for child in group.children if child.name != "Job")
         shell = Element(group.name, group.attributes, group.text, group.line, group.column, rest)
-        kept = understood(shell, ROOTS["JobGroup"], REJECT, self._warn, USED)
-        defaults = [child for child in kept.children if child.name == "JobDefaults"] if kept else []
-        if len(defaults) > 1:
-            raise values.error_at(defaults[1], "stands here twice")
-        if defaults and _weight(defaults[0]) * len(jobs) > MAX_INHERITED:
-            raise values.error_at(defaults[0], f"too large for {len(jobs)} jobs")
+        kept = understood(shell, ROOTS["JobGroup"], REJECT, self._warn)
+        found = [child for child in kept.children if child.name == "JobDefaults"] if kept else []
+        if len(found) > 1:
+            raise values.error_at(found[1], "stands here twice")
+        defaults = None
+        if found and found[0].children:
+            if _weight(found[0]) * len(jobs) > MAX_INHERITED:
+                raise values.error_at(found[0], f"too large for {len(jobs)} jobs")
+            defaults = read_container(found[0], CONTENT["JobGroup"]["JobDefaults"], policy, [])
         for job in jobs:
-            self.read_job(job, policy, defaults[0] if defaults else None)
+            self.read_job(job, policy, defaults if isinstance(defaults, SssJob) else None)
 
-    def read_job(self, job: Element, policy: str, defaults: Element | None) -> None:
+    def read_job(self, element: Element, policy: str, defaults: SssJob | None) -> None:
         """Read one job; if it has to be refused, say why."""
-        try:
-            if not job.children:
-                raise values.error_at(job, "a reference to a job, or nothing: no Id in it", job.text.strip())
-            kept = understood_child(job, CONTENT["JobGroup"], policy, self._warn, USED)
-            if kept is not None:
-                self.jobs.append(self._interpret(kept, Properties(kept, defaults)))
-        except ParseError as error:
-            self.rejected.append(
-                Rejected(
-                    self._source,
-                    error.reason,
-                    error.line,
-                    error.field,
-                    shown(error.text) if error.text else "",
-                )
-            )
+        for found in read_job(element, policy, defaults):
+            try:
+                if isinstance(found, ParseError):
+                    raise found
+                if isinstance(found, Rejected):
+                    self._warn(found)
+                else:
+                    self.jobs.append(self._make_job(found))
+            except ParseError as error:
+                self.rejected.append(Rejected.from_error(error.at(self._source)))
 
-    def _interpret(self, job: Element, properties: Properties) -> Job:
-        identity = properties.one("Id")
-        if identity is None:
-            raise values.error_at(job, "no Id in it")
-        key = JobKey(self._batch_system, values.read_id(identity))
-        state = self._state(properties)
-        places = read_places(properties, self._node)
-        processors = _read(values.read_count, properties.actual("Processors"))
-        end_secs = _read(values.read_count, properties.one("EndTime"))
-        starts = _read(values.read_count, properties.one("StartCount"))
+    def _make_job(self, job: SssJob) -> Job:
+        said = Said(job)
+        state = said.state()
+        word = said.text("State")
+        if word is not None and word not in STATES:
+            told = next(job.all("State")).error("not a state of a job; read as unknown", word)
+            self._warn(Rejected.from_error(told))
+        places = _Places(job, self._node)
+        processors, starts = said.has("Processors"), said.number("StartCount")
+        nodes = said.has("NodeCount")
+        is_one_node = places.is_listed and len(places.nodes) <= 1 if nodes is None else nodes == 1
         return Job(
-            key=key,
+            key=JobKey(self._batch_system, _checked(next(job.all("Id")), job.id or "")),
             state=state,
-            name=_read(values.read_text, properties.one("Name")),
-            user=_first_text(properties, "User"),
-            account=_first_text(properties, "Project", "Account"),
-            partition=_first_text(properties, "Partition", "Queue"),
-            submit_secs=_read(values.read_count, properties.one("SubmitTime")),
-            start_secs=_read(values.read_count, properties.one("StartTime")),
-            end_secs=end_secs if state.is_finished else None,
-            nodes=places.nodes,
+            name=_text(said, "Name"),
+            user=_text(said, "User"),
+            account=_text(said, "Project", "Account"),
+            partition=_text(said, "Partition", "Queue"),
+            submit_secs=said.number("SubmitTime"),
+            start_secs=said.number("StartTime"),
+            end_secs=said.number("EndTime") if state.is_finished else None,
+            nodes=tuple(places.nodes),
             total_cpus=processors,
-            allocated_cpus=_allocated(properties, processors, places.is_one_node),
-            limits=_read_limits(properties, state),
-            processes=places.processes,
-            sessions=places.sessions,
+            allocated_cpus=said.extended_number("allocated_cpus")
+            if said.extension("allocated_cpus") is not None
+            else (processors if is_one_node else None),
+            limits=_limits(said, is_used=state.is_finished),
+            processes=frozenset(places.processes),
+            sessions=frozenset(places.sessions),
             restarts=starts - 1 if starts else None,
-            total_nodes=_read(values.read_count, properties.actual("NodeCount")),
-            total_gpus=_read(values.read_number, properties.actual("Resource GPU")),
-            reason=_read(values.read_text, properties.one("StatusMessage")),
-            eligible_secs=_read(values.read_count, properties.one("EligibleTime")),
-            priority=_read(values.read_integer, properties.one("Priority")),
-            reservation=_first_text(properties, "Reservation"),
-            uid=_extended(values.read_count, properties, "uid"),
-            allocated_gpus=_extended(values.read_count, properties, "allocated_gpus"),
-            gpus=_extended(values.read_words, properties, "gpus") or (),
-            array_job_id=_extended(values.read_text, properties, "array_job_id"),
-            array_task_id=_extended(values.read_text, properties, "array_task_id"),
-            het_job_id=_extended(values.read_text, properties, "het_job_id"),
-            het_offset=_extended(values.read_count, properties, "het_offset"),
-            sluid=_extended(values.read_text, properties, "sluid"),
-            tasks=_extended(values.read_count, properties, "tasks") or 1,
+            total_nodes=nodes,
+            total_gpus=said.has("Resource GPU"),
+            reason=_text(said, "StatusMessage"),
+            eligible_secs=said.number("EligibleTime"),
+            priority=said.number("Priority"),
+            reservation=_text(said, "Reservation"),
+            uid=said.extended_number("uid"),
+            allocated_gpus=said.extended_number("allocated_gpus"),
+            gpus=_gpus(said),
+            array_job_id=_extended(said, "array_job_id"),
+            array_task_id=_extended(said, "array_task_id"),
+            het_job_id=_extended(said, "het_job_id"),
+            het_offset=said.extended_number("het_offset"),
+            sluid=_extended(said, "sluid"),
+            tasks=said.extended_number("tasks") or 1,
         )
-
-    def _state(self, properties: Properties) -> JobState:
-        element = properties.one("State")
-        word = _read(values.read_text, element)
-        if element is None or word is None:
-            return JobState.UNKNOWN
-        state = STATES.get(word)
-        if state is None:
-            self._warn(
-                Rejected(
-                    "",
-                    reason_at(element, "not a state of a job; read as unknown"),
-                    element.line,
-                    "State",
-                    shown(word),
-                )
-            )
-        said = _extended(values.read_text, properties, "state")
-        return exact_state(word, said) or state or JobState.UNKNOWN
 
     def _warn(self, note: Rejected) -> None:
         if len(self.warnings) < MAX_NOTES:
-            self.warnings.append(Rejected(self._source, note.reason, note.line, note.field, note.text))
+            self.warnings.append(replace(note, source=self._source))
+
+
+class _Places:
+    """Where a job runs: by its nodes, task groups and tasks, whose defaults are resolved.
+
+    `is_listed` is false where nodes are only described. Process and session
+    ids count where they can be those of `node`; without it all do. An id
+    without a node, in a job on several nodes, counts for none.
+    """
+
+    def __init__(self, job: SssJob, node: str | None) -> None:
+        self.nodes: dict[str, None] = {}  # a set that keeps the order
+        self.is_listed = True
+        self.processes: set[int] = set()
+        self.sessions: set[int] = set()
+        self._node = node
+        nodes = self._names([*job.all("Node", DELIVERED)] or job.all("Node"))
+        self._ids(job.all("Session"), self.sessions, nodes)
+        for group in job.task_groups:
+            if isinstance(group, SssTaskGroup):
+                self._read_group(group, nodes)
+
+    def _read_group(self, group: SssTaskGroup, outer: Sequence[str]) -> None:
+        nodes = self._names(group.all("Node")) or outer
+        self._ids(group.all("Session"), self.sessions, nodes)
+        for task in group.tasks:
+            if isinstance(task, SssTask) and task.properties:
+                here = self._names(task.all("Node")) or nodes
+                self._ids(task.all("Session"), self.sessions, here)
+                self._ids(task.all("Process"), self.processes, here)
+
+    def _names(self, found: Iterable[Property]) -> list[str]:
+        """Return the nodes that are named one by one, and keep them."""
+        names: list[str] = []
+        for each in found:
+            if each.text("aggregation") == "Pattern" or each.number("count", 1) != 1:
+                self.is_listed = False
+            else:
+                names += [_checked(each, name) for name in expand_names(each)]
+        self.nodes.update(dict.fromkeys(names))
+        return names
+
+    def _ids(self, found: Iterable[Property], into: set[int], nodes: Sequence[str]) -> None:
+        counts = self._node is None or not nodes or (len(nodes) == 1 and _is_same_host(nodes[0], self._node))
+        for each in found:
+            if not isinstance(each.value, int) or not MIN_PROCESS <= each.value <= MAX_PROCESS:
+                raise each.error("not the id of a job's process", str(each.value))
+            if counts:
+                into.add(each.value)
 
 
 def _weight(element: Element) -> int:
@@ -209,76 +227,44 @@ def _weight(element: Element) -> int:
     return 1 + len(element.text) + sum(map(_weight, element.children))
 
 
-def _read(read: Callable[[Element], T], element: Element | None) -> T | None:
-    return None if element is None else read(element)
+def _text(said: Said, *names: str) -> str | None:
+    """Return the first text that is not empty; raises ParseError where it could do harm in a label."""
+    found = said.first(*names)
+    return None if found is None else _checked(found, str(found.value))
 
 
-def _extended(read: Callable[[Element], T], properties: Properties, name: str) -> T | None:
-    """Return what an Extension of our own type says."""
-    return _read(read, properties.one(f"Extension {name}")) if properties.has_extensions else None
+def _extended(said: Said, name: str) -> str | None:
+    """Return the text of an Extension of our own type; raises as `_text` does."""
+    found = said.extension(name)
+    return _checked(found, str(found.value)) or None if found is not None else None
 
 
-def _allocated(properties: Properties, processors: int | None, is_one_node: bool) -> int | None:
-    """Return the processors on this node: all of a job on one node, unless an Extension says otherwise."""
-    said = properties.one("Extension allocated_cpus")
-    if said is None:
-        return processors if is_one_node else None
-    return values.read_count(said) if said.text.strip() else None
+def _gpus(said: Said) -> tuple[str, ...]:
+    found = said.extension("gpus")
+    if found is None:
+        return ()
+    return tuple(_checked(found, word) for word in values.split_words(str(found.value)))
 
 
-def _first_text(properties: Properties, *names: str) -> str | None:
-    for name in names:
-        text = _read(values.read_text, properties.actual(name))
-        if text is not None:
-            return text
-    return None
+def _checked(each: Property, text: str) -> str:
+    try:
+        return values.checked_id(text) if each.name == "Id" else values.checked_text(text, each.name)
+    except ParseError as error:
+        raise each.error(error.reason, error.text or "(empty)") from None
 
 
-def _read_limits(properties: Properties, state: JobState) -> Limits:
-    """Return the limits: a ResourceLimit before a requested amount before an uncategorized one.
-
-    A Duration outside any category is the time used once a job is completed,
-    as a Delivered one always is; before that it is what the job may use.
-    """
-    durations = properties.limits("Duration")
-    if state.is_finished:
-        durations = [each for each in durations if each is not properties.one("Duration")]
+def _limits(said: Said, *, is_used: bool) -> Limits:
     return Limits(
-        wall_secs=_first_limit(
-            _resource_limit(properties, values.read_count, "Duration"),
-            _lowest(values.read_duration, durations),
-        ),
-        cpu_secs=_resource_limit(properties, values.read_count, "CPUTime"),
-        memory_bytes=_first_limit(
-            _resource_limit(properties, values.read_limit_size, "MaxMemory", "MaxMemorySize"),
-            _lowest(values.read_size, properties.limits("Memory")),
-        ),
-        swap_bytes=_first_limit(
-            _resource_limit(properties, values.read_limit_size, "Swap"),
-            _lowest(values.read_size, properties.limits("Swap")),
-        ),
-        scratch_bytes=_first_limit(
-            _resource_limit(properties, values.read_limit_size, "MaxDisk"),
-            _lowest(values.read_size, properties.limits("Disk")),
-        ),
+        wall_secs=said.limit("Duration", "Duration", is_used=is_used),
+        cpu_secs=said.limit("", "CPUTime"),
+        memory_bytes=said.limit("Memory", "MaxMemory", "MaxMemorySize"),
+        swap_bytes=said.limit("Swap", "Swap"),
+        scratch_bytes=said.limit("Disk", "MaxDisk"),
     )
 
 
-def _lowest(read: Callable[[Element], int], elements: Iterable[Element]) -> int | None:
-    return min(map(read, elements), default=None)
-
-
-def _first_limit(first: Limit, second: Limit) -> Limit:
-    return second if first is None else first
-
-
-def _resource_limit(properties: Properties, read: Callable[[Element], int], *names: str) -> Limit:
-    """Return the first of some ResourceLimits; a Soft one only where there is no other of its name."""
-    for name in names:
-        found = properties.all(f"ResourceLimit {name}")
-        hard = [each for each in found if each.attributes.get("type") != "Soft"] or found
-        if len(hard) > 1:
-            raise values.error_at(hard[1], "stands here twice", name)
-        if hard:
-            return UNLIMITED if hard[0].text.strip().lower() == "unlimited" else read(hard[0])
-    return None
+def _is_same_host(name: str, other: str) -> bool:
+    """Compare host names; where one is short, up to the first dot."""
+    if "." in name and "." in other:
+        return name.lower() == other.lower()
+    return name.partition(".")[0].lower() == other.partition(".")[0].lower()

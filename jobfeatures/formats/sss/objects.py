@@ -135,6 +135,14 @@ class SssJob(Scope):
     task_groups: tuple[SssTaskGroup | Reference, ...] = ()
     task_group_defaults: SssTaskGroup | None = None
 
+    def scopes(self) -> Iterator[Scope]:
+        """Yield the job, and its task groups and tasks that are no references."""
+        yield self
+        for group in self.task_groups:
+            if isinstance(group, SssTaskGroup):
+                yield group
+                yield from (task for task in group.tasks if isinstance(task, Scope))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SssJobGroup(Scope):

@@ -1,6 +1,6 @@
 """The vocabulary as a schema in RELAX NG: what `reader` takes, as other programs can check it.
 
-Written by ``python -m jobfeatures.formats.sss.schema > jobfeatures/formats/sss/sss.rng``.
+Written by ``jobfeatures sss schema > jobfeatures/formats/sss/sss.rng``.
 It describes documents of which nothing has to be passed over: awareness
 policies that let unknown parts pass are beyond a schema. It does not bound
 sizes and numbers.
@@ -8,7 +8,6 @@ sizes and numbers.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -160,7 +159,3 @@ def _choice(elements: Iterable[Element]) -> Element:
 
 def _node(tag: str, /, *children: Element, name: str = "") -> Element:
     return Element(tag, {"name": name} if name else {}, children=children)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(format_schema())

@@ -103,7 +103,7 @@ class _StreamReader:
         elif event.kind == "close":
             yield from self._leave_group()
         elif element.name == "Job":
-            yield from _read_job(element, REJECT, None)
+            yield from read_job(element, REJECT, None)
         else:
             yield error_at(element, "neither Job nor JobGroup")
 
@@ -179,7 +179,7 @@ class _Group:
         if self._refused is not None:
             yield error_at(element, self._refused)
         else:
-            yield from _read_job(element, self._policy, self._defaults)
+            yield from read_job(element, self._policy, self._defaults)
 
 
 def _size(element: Element) -> int:
@@ -187,7 +187,8 @@ def _size(element: Element) -> int:
     return 300 + len(element.text) + attributes + sum(map(_size, element.children))
 
 
-def _read_job(element: Element, policy: str, defaults: SssJob | None) -> Iterator[Found]:
+def read_job(element: Element, policy: str, defaults: SssJob | None) -> Iterator[Found]:
+    """Yield a job with its defaults resolved, or why it has to be refused, and what was passed over."""
     notes: list[Rejected] = []
     try:
         job = read_container(element, CONTENT["JobGroup"]["Job"], policy, notes)

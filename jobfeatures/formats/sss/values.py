@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from decimal import Decimal
-from fractions import Fraction
-from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import quote
 
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.sss.vocabulary import FORMS, UNITS, Type, type_of, words_of
+from jobfeatures.formats.sss.vocabulary import FORMS, Type, type_of, words_of
 from jobfeatures.formats.sss.xml import NOT_XML, Element, reason_at
-from jobfeatures.quantities import MAX_SECS, parse_count
+from jobfeatures.quantities import MAX_SECS
 
 MAX_NUMBER: Final = MAX_SECS  # 63 bits
 MAX_ID_CHARACTERS: Final = 180  # percent-encoded: it names a folder
 MAX_TEXT_CHARACTERS: Final = 1024
 MAX_LONG_CHARACTERS: Final = 2**17  # of arguments and variables, as Linux has it: execve(2), MAX_ARG_STRLEN
-MIN_PROCESS: Final = 2  # 0 is the kernel's, 1 is init: no job's
-MAX_PROCESS: Final = 2**22  # proc(5), /proc/sys/kernel/pid_max
 
 BLANKS: Final = " \t\r\n"  # those of XML: no others are stripped off numbers and texts
 
-T = TypeVar("T")
 Value = str | int | bool | Decimal | tuple[str, ...] | tuple[tuple[int, ...], ...]
 MAX_DIGITS: Final = 32
 MAX_POWER: Final = 99
@@ -35,11 +29,6 @@ _FORMS: Final = {kind: re.compile(form) for kind, form in FORMS.items()}
 def error_at(element: Element, reason: str, text: str = "") -> ParseError:
     """Return an error that names an element, its line and its column."""
     return ParseError(reason_at(element, reason), line=element.line, field=element.name, text=text)
-
-
-def read_id(element: Element) -> str:
-    """Return a job id; raises ParseError as `checked_id` does."""
-    return _placed(element, checked_id, element.text.strip())
 
 
 def checked_id(text: str) -> str:
@@ -61,19 +50,6 @@ def checked_id(text: str) -> str:
     return text
 
 
-def read_text(element: Element) -> str | None:
-    """Return a text without the blanks around it, None for an empty one.
-
-    Raises ParseError for unprintable characters and for more than 1,024 characters.
-    """
-    return read_name(element, element.text.strip()) or None
-
-
-def read_name(element: Element, text: str) -> str:
-    """Return a part of an element's text; raises ParseError as `read_text` does."""
-    return _placed(element, partial(checked_text, field=element.name), text)
-
-
 def checked_text(text: str, field: str) -> str:
     """Return `text` if it can be the value of a property of type String; raises ParseError otherwise."""
     if len(text) > MAX_TEXT_CHARACTERS:
@@ -81,77 +57,6 @@ def checked_text(text: str, field: str) -> str:
     if not text.isprintable():
         raise ParseError("unprintable character", field=field, text=text)
     return text
-
-
-def read_count(element: Element) -> int:
-    """Return a non-negative integer of at most 63 bits; raises ParseError for anything else."""
-    return _placed(element, parse_count, element.text.strip())
-
-
-def read_integer(element: Element) -> int:
-    """Return an integer of at most 63 bits and a sign; raises ParseError."""
-    return int(str(_placed(element, partial(parse_value, Type.INTEGER), element.text)))
-
-
-def read_number(element: Element) -> int:
-    """Return an amount without units, rounded down; raises ParseError."""
-    return _scaled(element, 1)
-
-
-def read_words(element: Element) -> tuple[str, ...]:
-    """Return the words of a list, each printable; raises ParseError."""
-    return tuple(read_name(element, word) for word in split_words(element.text))
-
-
-def read_duration(element: Element) -> int:
-    """Return seconds; raises ParseError."""
-    units, default = UNITS["Duration"]
-    return _bounded(element, read_count(element) * units[element.attributes.get("units", default)])
-
-
-def read_size(element: Element) -> int:
-    """Return bytes, rounded down, of a Memory, Swap or Disk in its units; raises ParseError."""
-    units, default = UNITS[element.name]
-    return _scaled(element, units[element.attributes.get("units", default)])
-
-
-def read_limit_size(element: Element) -> int:
-    """Return bytes, rounded down, of a ResourceLimit in megabytes, the default unit of Memory and Disk."""
-    return _scaled(element, 2**20)
-
-
-def read_process(element: Element) -> int:
-    """Return the id of a process or a session that can be a job's; raises ParseError."""
-    number = read_count(element)
-    if not MIN_PROCESS <= number <= MAX_PROCESS:
-        raise error_at(element, "not the id of a job's process", element.text.strip())
-    return number
-
-
-def _placed(element: Element, read: Callable[[str], T], text: str) -> T:
-    try:
-        return read(text)
-    except ParseError as error:
-        raise error_at(element, error.reason, text or "(empty)") from None
-
-
-def _scaled(element: Element, scale: int) -> int:
-    """Return a Float times `scale`, computed exactly and rounded down.
-
-    Signs, INF and NaN, which the type allows, are no amounts and are refused.
-    """
-    text = element.text.strip()
-    if not _FORMS[Type.AMOUNT].fullmatch(text):
-        raise error_at(element, "not a non-negative number", text or "(empty)")
-    if text.isdigit():  # the usual case
-        return _bounded(element, int(text) * scale)
-    return _bounded(element, int(Fraction(_placed(element, _decimal, text)) * scale))
-
-
-def _bounded(element: Element, value: int) -> int:
-    if value > MAX_NUMBER:
-        raise error_at(element, "number too large", element.text.strip())
-    return value
 
 
 def parse_value(kind: Type, text: str) -> Value:

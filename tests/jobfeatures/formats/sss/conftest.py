@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.formats.sss.job import parse_jobs
+from tests.jobfeatures.formats.sss.documents import parse_jobs
 
 
 @pytest.fixture

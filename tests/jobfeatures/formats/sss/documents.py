@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from jobfeatures.errors import Rejected
+from jobfeatures.formats.sss.job import parse_document
 from jobfeatures.formats.sss.vocabulary import (
     AWARENESS_POLICY,
     CONTENT,
@@ -16,6 +18,14 @@ from jobfeatures.formats.sss.vocabulary import (
     words_of,
 )
 from jobfeatures.formats.sss.xml import Element
+from jobfeatures.model import Job
+
+
+def parse_jobs(data: bytes, *, source: str, batch_system: str = "spool") -> tuple[list[Job], list[Rejected]]:
+    """Return the jobs of a document, and what was rejected or passed over in it."""
+    document = parse_document(data, source=source, batch_system=batch_system)
+    return list(document.jobs), [*document.rejected, *document.warnings]
+
 
 TEXTS = st.sampled_from(["", " ", "a", " b c ", "x,y", "1", "<&>\"'", "é”", "node[1-3]", "\u00a05", "\n"])
 GOOD = {

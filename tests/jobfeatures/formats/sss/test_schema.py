@@ -30,7 +30,7 @@ def parses(data: bytes) -> bool:
 
 
 def test_the_committed_schema_is_up_to_date():
-    assert COMMITTED.read_text() == format_schema(), "run python -m jobfeatures.formats.sss.schema"
+    assert COMMITTED.read_text() == format_schema(), "run jobfeatures sss schema"
 
 
 @pytest.mark.parametrize("name", ["very_simple", "moderate"])

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.extensions import FIELDS
-from jobfeatures.formats.sss.job import parse_jobs
 from jobfeatures.formats.sss.write import format_job
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
-from tests.jobfeatures.formats.sss.documents import as_bytes, documents
+from tests.jobfeatures.formats.sss.documents import as_bytes, documents, parse_jobs
 
 PRINTABLE = st.characters(exclude_categories=["Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"])
 WORD = st.text(PRINTABLE, min_size=1, max_size=20)

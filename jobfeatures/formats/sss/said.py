@@ -1,0 +1,188 @@
+"""What a job says of itself, and which of several values counts: pure.
+
+- What a job is or has: the Delivered value, else the one outside any category,
+  else the Requested one. What was requested says what the job has only with
+  op EQ, which is the default. Several delivered values leave it unknown.
+- A limit: the lowest ResourceLimit, else the lowest Requested value with op
+  EQ, LE or LT (for LT the value itself is taken); GE, GT, NE and Match say
+  nothing about an upper end. Without one, the value outside any category,
+  unless that is a measurement: context "Used", or a metric other than "Total".
+- Alternatives leave the property unknown: a conj other than And, or a
+  preference. A conj other than And that joins different properties makes the
+  whole Requested element an expression, of which no value is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from jobfeatures.errors import ParseError
+from jobfeatures.formats.sss import extensions, values
+from jobfeatures.formats.sss.amounts import amount_of
+from jobfeatures.formats.sss.objects import DELIVERED, DIRECT, REQUESTED, Property, SssJob
+from jobfeatures.formats.sss.values import Value, parse_value
+from jobfeatures.formats.sss.vocabulary import Type
+from jobfeatures.model import UNLIMITED, JobState, Limit, Unlimited
+
+_LIMITING: Final = frozenset({"EQ", "LE", "LT"})
+_MEGABYTES: Final = frozenset({"MaxMemory", "MaxMemorySize", "MaxDisk", "Swap"})
+
+
+class Said:
+    """What a job says of itself, by category; resources are known by their own names, as "Resource GPU"."""
+
+    def __init__(self, job: SssJob) -> None:
+        self._found: dict[tuple[str, str], list[Property]] = {}
+        self._alternatives: frozenset[str] | None = frozenset()  # None: all that is requested
+        self._extended: dict[str, Property] = {}
+        for each in job.properties:
+            if each.name == "Extension":
+                if each.text("type") == extensions.TYPE:
+                    self._extended[each.text("name")] = each
+            elif each.name == "ResourceLimit":
+                self._add(DIRECT, each, f"ResourceLimit {each.text('name')}")
+            else:
+                self._add(DIRECT, each)
+        for each in job.delivered:
+            self._add(DELIVERED, each)
+        if job.requested:
+            self._alternatives = _alternatives(job.requested)
+            for each in job.requested:
+                self._add(REQUESTED, each)
+
+    def _add(self, category: str, each: Property, name: str = "") -> None:
+        known_by = f"Resource {each.text('name')}" if each.name == "Resource" else each.name
+        self._found.setdefault((category, name or known_by), []).append(each)
+
+    def all(self, name: str, category: str = DIRECT) -> list[Property]:
+        """Return all properties of a name in a category."""
+        return self._found.get((category, name), [])
+
+    def actual(self, name: str) -> Property | None:
+        """Return what the job is or has; see the module."""
+        for category in (DELIVERED, DIRECT, REQUESTED):
+            found = self.all(name, category)
+            if found:
+                is_said = len(found) == 1 and found[0].text("op", "EQ") == "EQ"
+                is_choice = category == REQUESTED and self._is_alternative(name)
+                return found[0] if is_said and not is_choice else None
+        return None
+
+    def _is_alternative(self, name: str) -> bool:
+        return self._alternatives is None or name.partition(" ")[0] in self._alternatives
+
+    def first(self, *names: str) -> Property | None:
+        """Return the first property of several names that is not empty."""
+        return next((each for name in names if (each := self.actual(name)) and each.value), None)
+
+    def text(self, *names: str) -> str | None:
+        """Return the first text of several names that is not empty."""
+        found = self.first(*names)
+        return None if found is None else str(found.value)
+
+    def number(self, name: str) -> int | None:
+        """Return a number that stands outside any category."""
+        found = self.all(name)
+        value = found[0].value if len(found) == 1 else None
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def flag(self, name: str) -> bool | None:
+        """Return what is said with true or false."""
+        found = self.all(name)
+        return found[0].value is True if len(found) == 1 else None
+
+    def extension(self, name: str) -> Property | None:
+        """Return an Extension of our own type, be it empty."""
+        return self._extended.get(name)
+
+    def extended(self, name: str) -> Value | None:
+        """Return what an Extension of our own type says, None for an empty one. Raises ParseError."""
+        found = self._extended.get(name)
+        if found is None or not found.value:
+            return None
+        try:
+            return parse_value(extensions.FIELDS[name], str(found.value))
+        except ParseError as error:
+            raise found.error(error.reason, error.text) from None
+
+    def extended_text(self, name: str) -> str | None:
+        """Return the text of an Extension of our own type."""
+        value = self.extended(name)
+        return value if isinstance(value, str) else None
+
+    def extended_number(self, name: str) -> int | None:
+        """Return the number of an Extension of our own type."""
+        value = self.extended(name)
+        return value if isinstance(value, int) else None
+
+    def state(self) -> JobState:
+        """Return the state; a word that is none is unknown."""
+        word = self.text("State")
+        state = extensions.STATES.get(word or "", JobState.UNKNOWN)
+        return extensions.exact_state(word, self.extended_text("state")) or state
+
+    def has(self, name: str) -> int | None:
+        """Return how much of something the job has, in its base unit; see `actual`."""
+        found = self.actual(name)
+        return None if found is None else whole(found)
+
+    def amount(self, name: str, *categories: str) -> int | None:
+        """Return how much is said in the first of some categories; of a request, at least."""
+        for category in categories:
+            found = self.all(name, category)
+            if len(found) == 1 and found[0].text("op", "EQ") in {"EQ", "GE"}:
+                return whole(found[0])
+        return None
+
+    def limit(self, name: str, *limits: str, is_used: bool = False) -> Limit:
+        """Return the first of some ResourceLimits, else what limits a property; see the module.
+
+        A Soft limit counts only where there is no other of its name. `is_used`:
+        what stands outside any category is what was used.
+        """
+        for each in limits:
+            found = self.all(f"ResourceLimit {each}")
+            if hard := [limit for limit in found if limit.text("type") != "Soft"] or found:
+                amounts = [_resource_limit(limit) for limit in hard]
+                return min((each for each in amounts if not isinstance(each, Unlimited)), default=UNLIMITED)
+        requests = [each for each in self.all(name, REQUESTED) if each.text("op", "EQ") in _LIMITING]
+        if requests:
+            return None if self._is_alternative(name) else min(map(whole, requests))
+        direct = self.all(name)
+        if len(direct) != 1 or is_used or direct[0].text("context") == "Used":
+            return None
+        return whole(direct[0]) if direct[0].text("metric", "Total") == "Total" else None
+
+
+def whole(each: Property) -> int:
+    """Return an amount in its base unit, rounded down. Raises ParseError beyond 63 bits."""
+    amount = int(amount_of(each))
+    if amount > values.MAX_NUMBER:
+        raise each.error("number too large", str(each.value))
+    return amount
+
+
+def _resource_limit(each: Property) -> int | Unlimited:
+    """Return a ResourceLimit; those of memory, swap and disk are in megabytes. Raises ParseError."""
+    text, name = str(each.value), each.text("name")
+    if text.lower() == "unlimited":
+        return UNLIMITED
+    is_size = name in _MEGABYTES
+    try:
+        value = parse_value(Type.AMOUNT if is_size else Type.COUNT, text)
+    except ParseError as error:
+        raise each.error(error.reason, error.text) from None
+    return whole(Property("Memory" if is_size else name, value, line=each.line, column=each.column))
+
+
+def _alternatives(requests: Sequence[Property]) -> frozenset[str] | None:
+    """Return the names that are requested as alternatives, None where the whole is one expression."""
+    for before, each in zip((None, *requests), requests, strict=False):
+        if _is_joined(each) and (before is None or before.name != each.name):
+            return None
+    return frozenset(each.name for each in requests if "preference" in each.attributes or _is_joined(each))
+
+
+def _is_joined(each: Property) -> bool:
+    return each.text("conj", "And") != "And"
