@@ -13,19 +13,7 @@ from dataclasses import dataclass
 
 from jobfeatures.errors import CommandError, shown
 
-KEPT_VARIABLES = (
-    "PATH",
-    "HOME",
-    "SLURM_CONF",
-    "SGE_ROOT",
-    "SGE_CELL",
-    "SGE_QMASTER_PORT",
-    "SGE_EXECD_PORT",
-    "SGE_CLUSTER_NAME",
-    "LSF_ENVDIR",
-    "CONDOR_CONFIG",
-    "PBS_CONF_FILE",
-)
+KEPT_VARIABLES = ("PATH", "HOME")
 MAX_COMPLAINT = 240  # characters of a program's own words
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -46,17 +34,18 @@ def run_command(
     stdin: bytes = b"",
     max_bytes: int = 64 * 2**20,
     environment: Mapping[str, str] | None = None,
+    kept: Sequence[str] = (),
 ) -> CommandOutput:
     """Run a program without a shell and return what it printed.
 
-    `environment` adds to a minimal one (PATH, LC_ALL=C and the batch systems'
-    own variables). The program gets a session of its own, so that a time limit
+    `environment` adds to a minimal one (PATH, HOME and LC_ALL=C), and so do those of our own
+    variables that `kept` names. The program gets a session of its own, so that a time limit
     ends its children too. At most 64 KiB of `stdin` are passed.
 
     Raises CommandError: "missing" if it cannot be started, "timeout", "too
     large" past `max_bytes`. A bad exit status is the caller's to judge.
     """
-    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    ours = {name: os.environ[name] for name in (*KEPT_VARIABLES, *kept) if name in os.environ}
     deadline = time.monotonic() + timeout_secs
     try:
         process = subprocess.Popen(
@@ -64,7 +53,7 @@ def run_command(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={"PATH": DEFAULT_PATH, **kept, "LC_ALL": "C", **(environment or {})},
+            env={"PATH": DEFAULT_PATH, **ours, "LC_ALL": "C", **(environment or {})},
             start_new_session=True,
         )
     except OSError as error:

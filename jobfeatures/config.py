@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from jobfeatures.batch import BatchSettings
 from jobfeatures.settings import (
     ADDRESS,
     BOOLEAN,
@@ -27,7 +28,7 @@ from jobfeatures.settings import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class Config(BatchSettings):
     """What `jobfeatures` needs to know about its site."""
 
     features_root: str = setting(
@@ -120,192 +121,6 @@ class Config:
     )
     hook_timeout_secs: float = setting(
         "hook.timeout", POSITIVE_DURATION, 2.0, "how long publish and remove may take in a prolog or epilog"
-    )
-    slurm_scontrol: str = setting("slurm.scontrol", TEXT, "scontrol", "Slurm's scontrol command")
-    slurm_ask: str = setting(
-        "slurm.ask",
-        choice("auto", "scontrol", "rest", "json", "controller"),
-        "auto",
-        "how Slurm is asked: by its commands' text (scontrol, auto), by slurmrestd (rest), by its commands'"
-        " JSON (json), or not by a node, which asks the controller role at controller.url (controller)",
-    )
-    slurm_rest_url: str | None = setting(
-        "slurm.rest_url",
-        TEXT,
-        None,
-        "where slurmrestd listens: unix:/run/slurmrestd.sock, http://HOST:PORT or https://HOST:PORT",
-    )
-    slurm_rest_token_file: str | None = setting(
-        "slurm.rest_token_file",
-        PATH,
-        None,
-        "file that holds the token for slurmrestd over TCP; only its owner may read it",
-    )
-    slurm_timeout_secs: float = setting(
-        "slurm.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the controller"
-    )
-    slurm_refresh_secs: float = setting(
-        "slurm.refresh",
-        POSITIVE_DURATION,
-        300.0,
-        "how often the daemon asks again about a job it knows, a quarter sooner or later",
-    )
-    controller_url: str | None = setting(
-        "controller.url",
-        URL,
-        None,
-        "node role: where the controller role answers nodes (its controller.listen), e.g. https://ctl:9821",
-    )
-    controller_token_file: str = setting(
-        "controller.token_file",
-        PATH,
-        "/etc/jobfeatures-exporter/node.token",
-        "node role: file with this node's token, as node-token prints it; only its owner may read it",
-    )
-    controller_ca_file: str | None = setting(
-        "controller.ca_file",
-        PATH,
-        None,
-        "node role: authority (PEM) of the controller role's certificate, if not one of the system's",
-    )
-    controller_fallback_secs: float = setting(
-        "controller.fallback",
-        POSITIVE_DURATION,
-        3600.0,
-        "node role: how often a node asks the batch system itself, about one job, while the controller role"
-        " does not answer",
-    )
-    slurm_node_refresh_secs: float = setting(
-        "slurm.node_refresh",
-        POSITIVE_DURATION,
-        300.0,
-        "how often the daemon asks whether the node drains and when maintenance begins",
-    )
-    slurm_ask_in_prolog: str = setting(
-        "slurm.ask_in_prolog",
-        choice("auto", "never"),
-        "auto",
-        "auto: the prolog asks the controller for limits that its environment lacks",
-    )
-    slurm_ask_max_nodes: int = setting(
-        "slurm.ask_max_nodes",
-        COUNT,
-        32,
-        "jobs on more nodes do not ask in the prolog: all their nodes start at once",
-    )
-    pbs_home: str = setting("pbs.home", PATH, "/var/spool/pbs", "folder of PBS's daemons: its PBS_HOME")
-    pbs_qstat: str = setting(
-        "pbs.qstat", TEXT, "qstat", "PBS's qstat command; pbsnodes is taken from beside it"
-    )
-    pbs_timeout_secs: float = setting(
-        "pbs.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the server"
-    )
-    pbs_refresh_secs: float = setting(
-        "pbs.refresh",
-        POSITIVE_DURATION,
-        300.0,
-        "how often the daemon asks again about a job it knows, and about the node",
-    )
-    torque_home: str = setting(
-        "torque.home", PATH, "/var/spool/torque", "folder of Torque's daemons: its server home"
-    )
-    torque_qstat: str = setting(
-        "torque.qstat", TEXT, "qstat", "Torque's qstat command; pbsnodes is taken from beside it"
-    )
-    torque_timeout_secs: float = setting(
-        "torque.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the server"
-    )
-    torque_refresh_secs: float = setting(
-        "torque.refresh",
-        POSITIVE_DURATION,
-        300.0,
-        "how often the daemon asks again about a job it knows, and about the node",
-    )
-    lsf_bjobs: str = setting(
-        "lsf.bjobs", TEXT, "bjobs", "LSF's bjobs command; the others are taken from beside it"
-    )
-    lsf_user: str | None = setting(
-        "lsf.user", TEXT, None, "user as whom LSF's commands are run, where LSF refuses root; by runuser"
-    )
-    lsf_timeout_secs: float = setting(
-        "lsf.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of LSF"
-    )
-    lsf_refresh_secs: float = setting(
-        "lsf.refresh",
-        POSITIVE_DURATION,
-        300.0,
-        "how often the daemon asks about the host, CPU factors, and the limits of queues",
-    )
-    lsf_abs_runlimit: str = setting(
-        "lsf.abs_runlimit",
-        choice("auto", "yes", "no"),
-        "auto",
-        "whether LSF's run limits are wall-clock time on every host (ABS_RUNLIMIT); auto: as bparams -a says",
-    )
-    htcondor_execute_directory: str = setting(
-        "htcondor.execute_directory",
-        PATH,
-        "/var/lib/condor/execute",
-        "EXECUTE of HTCondor, whose job ads tell which job runs in a slot",
-    )
-    htcondor_wall_limit_attributes: str = setting(
-        "htcondor.wall_limit_attributes",
-        TEXT,
-        "BatchRuntime, MaxRuntime",
-        "attributes of job ads in which the site keeps a wall limit in seconds, where AllowedJobDuration and"
-        " AllowedExecuteDuration are not set; the first that a job has counts",
-    )
-    htcondor_condor_status: str = setting(
-        "htcondor.condor_status",
-        TEXT,
-        "condor_status",
-        "HTCondor's condor_status command, beside which the others are",
-    )
-    htcondor_timeout_secs: float = setting(
-        "htcondor.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for the node's own startd"
-    )
-    htcondor_node_refresh_secs: float = setting(
-        "htcondor.node_refresh",
-        POSITIVE_DURATION,
-        300.0,
-        "how often the daemon asks the node's own startd whether it drains",
-    )
-    gridengine_spool_directory: str | None = setting(
-        "gridengine.spool_directory",
-        PATH,
-        None,
-        "folder of Grid Engine's execution daemon that holds active_jobs, if not where sge_execd is seen"
-        " running",
-    )
-    gridengine_qstat: str = setting(
-        "gridengine.qstat", TEXT, "qstat", "Grid Engine's qstat command, beside which qhost is"
-    )
-    gridengine_timeout_secs: float = setting(
-        "gridengine.timeout",
-        POSITIVE_DURATION,
-        10.0,
-        "how long the daemon waits for one answer of Grid Engine's master",
-    )
-    gridengine_refresh_secs: float = setting(
-        "gridengine.refresh",
-        POSITIVE_DURATION,
-        300.0,
-        "how often the daemon asks again about a job it knows, and about this host's queues",
-    )
-    gridengine_ask_in_prolog: str = setting(
-        "gridengine.ask_in_prolog",
-        choice("auto", "never"),
-        "auto",
-        "auto: the prolog asks the master for the limit of elapsed time, which no file of the node holds",
-    )
-    gridengine_accounting_file: str | None = setting(
-        "gridengine.accounting_file",
-        PATH,
-        None,
-        "controller role: Grid Engine's accounting file, if not that of $SGE_ROOT and $SGE_CELL",
-    )
-    spool_directory: str | None = setting(
-        "spool.directory", PATH, None, "folder of SSS job objects, one file a job, for the spool source"
     )
     schedule_share: str | None = setting(
         "schedule.share",

@@ -10,36 +10,21 @@ import importlib
 from collections.abc import Iterable, Iterator
 from datetime import tzinfo
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch.system import DOCUMENT, LIST_OF_NODES, LogKind
 from jobfeatures.errors import JobfeaturesError, Rejected
 from jobfeatures.jobfold import fold_jobs
 from jobfeatures.joblog import JobRecord, Notes, Passage
-
-_DOCUMENT: Final = 2**28
-_LIST_OF_NODES: Final = 2**20
 
 
 class KindError(JobfeaturesError):
     """It cannot be told what a log is, or what it shall become."""
 
 
-class Kind(NamedTuple):
-    """A kind of log. `reader` and `writer` are modules, empty where it is not read or not written."""
-
-    meaning: str
-    reader: str = ""
-    writer: str = ""
-    endings: tuple[str, ...] = ()  # of file names that are written as this kind where --to does not say
-    is_zoned: bool = False  # its times are by the clock of a place, which `zone` names
-    has_header: bool = False  # of comments, which may say more of the machine
-    jobs_only: bool = False  # has one entry a job: steps and runs are folded before it is written
-    keeps_text: bool = False  # is written as it was read, byte for byte
-    longest_line: int = 2**16  # characters; a document may stand on one line
-
-
-KINDS: Final[dict[str, Kind]] = {
-    "swf": Kind(
+KINDS: Final[dict[str, LogKind]] = {
+    "swf": LogKind(
         "Standard Workload Format 2.2",
         reader="jobfeatures.formats.swf.records",
         writer="jobfeatures.formats.swf.write",
@@ -48,56 +33,30 @@ KINDS: Final[dict[str, Kind]] = {
         jobs_only=True,
         keeps_text=True,
     ),
-    "sss": Kind(
+    "sss": LogKind(
         "SSS job objects",
         reader="jobfeatures.formats.sss.records",
         writer="jobfeatures.formats.sss.writerecords",
         endings=(".xml",),
         jobs_only=True,
-        longest_line=_DOCUMENT,
+        longest_line=DOCUMENT,
     ),
-    "sacct": Kind(
-        "what sacct -P of Slurm prints, with a header",
-        reader="jobfeatures.batch.slurm.sacct.records",
-        is_zoned=True,
-        longest_line=_LIST_OF_NODES,
-    ),
-    "slurmjson": Kind(
-        "what sacct --json, squeue --json and slurmrestd of Slurm print, v0.0.37 to v0.0.43",
-        reader="jobfeatures.batch.slurm.jsonlog",
-        longest_line=_DOCUMENT,
-    ),
-    "sonar": Kind(
+    "sonar": LogKind(
         "Sonar's JSON documents of jobs",
         reader="jobfeatures.formats.sonar.joblog",
         writer="jobfeatures.formats.sonar.joblog",
         endings=(".json",),
-        longest_line=_DOCUMENT,
+        longest_line=DOCUMENT,
     ),
-    "records": Kind(
+    "records": LogKind(
         "one JSON object a line, which holds all that any other kind does",
         reader="jobfeatures.formats.joblines",
         writer="jobfeatures.formats.joblines",
         endings=(".jsonl",),
         keeps_text=True,
-        longest_line=_LIST_OF_NODES,
+        longest_line=LIST_OF_NODES,
     ),
-    "htcondor": Kind(
-        "HTCondor's history, as files and as condor_history prints it (long form, JSON)",
-        reader="jobfeatures.batch.htcondor.accounting",
-        longest_line=_DOCUMENT,
-    ),
-    "pbs": Kind(
-        "accounting files of PBS and Torque",
-        reader="jobfeatures.batch.pbsfamily.accounting",
-        is_zoned=True,
-        longest_line=_LIST_OF_NODES,
-    ),
-    "gridengine": Kind(
-        "Grid Engine's accounting file",
-        reader="jobfeatures.batch.gridengine.accounting",
-    ),
-    "lsf": Kind("LSF's lsb.acct", reader="jobfeatures.batch.lsf.accounting", longest_line=_LIST_OF_NODES),
+    **{name: kind for system in SYSTEMS.values() for name, kind in system.log_kinds.items()},
 }
 
 

@@ -36,7 +36,8 @@ SERVED_LOCK_SECS = 0.02  # for which a request waits for another writer, before 
 
 def node_name(config: Config, environ: Mapping[str, str]) -> str:
     """Return this node's name in the batch system: configured, told by the hook's caller, or the host's."""
-    return config.node_name or environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
+    told = (environ.get(each.node_variable) for each in SYSTEMS.values() if each.node_variable)
+    return config.node_name or next(filter(None, told), "") or os.uname().nodename.partition(".")[0]
 
 
 def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *, timeout_secs: float) -> Job:
@@ -83,7 +84,7 @@ def find_objection(answer: Job, job: Job) -> str | None:
     if not answer.state.is_on_node and answer.state is not JobState.UNKNOWN:
         return f"it is {answer.state.value}"
     has_both = answer.start_secs is not None and job.start_secs is not None
-    if has_both and job.key.batch_system == "slurm" and answer.start_secs < job.start_secs:  # type: ignore[operator]
+    if has_both and SYSTEMS[job.key.batch_system].tells_start and answer.start_secs < job.start_secs:  # type: ignore[operator]
         return f"started at {answer.start_secs}, not {job.start_secs}"
     return find_difference(answer, job)
 

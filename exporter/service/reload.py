@@ -8,8 +8,10 @@ from typing import Any
 
 from exporter.collectors import CONTROLLER, NODE
 from exporter.config import ExporterConfig
+from jobfeatures.batch import SYSTEMS
 from jobfeatures.settings import settings_of, tables_of
 
+_SYSTEMS = tuple(f"{name}." for name in SYSTEMS)
 # Keys, and beginnings of keys, that a running daemon takes over. The others decide what it is made of.
 LIVE: Mapping[str, tuple[str, ...]] = {
     NODE: (
@@ -20,17 +22,11 @@ LIVE: Mapping[str, tuple[str, ...]] = {
         "jobs.kinds",
         "jobs.retain",
         "batch.",
-        "slurm.",
         "controller.url",
         "controller.token_file",
         "controller.ca_file",
         "controller.fallback",
-        "pbs.",
-        "torque.",
-        "lsf.",
-        "htcondor.",
-        "gridengine.",
-        "spool.",
+        *_SYSTEMS,
         "hook.",
         "machine.",
         "job.",
@@ -43,10 +39,10 @@ LIVE: Mapping[str, tuple[str, ...]] = {
 }
 # Of those, what the reading of the node is made of.
 RESTART: Mapping[str, tuple[str, ...]] = {
-    NODE: ("collector.processes", "htcondor.execute_directory", "gridengine.spool_directory"),
+    NODE: ("collector.processes", *(key for each in SYSTEMS.values() for key in each.restart)),
     CONTROLLER: ("collector.schedule",),
 }
-SOURCES = ("batch.", "slurm.", "controller.", "pbs.", "torque.", "lsf.", "htcondor.", "gridengine.", "spool.")
+SOURCES = ("batch.", "controller.", *_SYSTEMS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from exporter.collectors import sources
 from exporter.exposition import Number, labels
 from exporter.view.numbers import Numbers
 from exporter.view.units import format_span
+from jobfeatures.batch import SYSTEMS
 from jobfeatures.jobs.evidence import HOOKS
 from jobfeatures.series import parse_labels
 
@@ -38,14 +39,6 @@ ADVICE = (
         "its server answers late or not at all; how long to wait is {source}.timeout",
     ),
 )
-COMMANDS = {
-    "slurm": "slurm.scontrol",
-    "lsf": "lsf.bjobs",
-    "htcondor": "htcondor.condor_status",
-    "pbs": "pbs.qstat",
-    "torque": "torque.qstat",
-    "gridengine": "gridengine.qstat",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +63,8 @@ class SourceView:
         for pattern, text in ADVICE:
             if re.search(pattern, self.words):
                 system = self.name.partition("-")[0]  # of slurm-queue, in the controller role
-                return text.format(source=system, setting=COMMANDS.get(system, "its setting"))
+                setting = SYSTEMS[system].command if system in SYSTEMS else "its setting"
+                return text.format(source=system, setting=setting)
         return ""
 
     @property

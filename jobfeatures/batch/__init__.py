@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobfeatures.batch import gridengine, htcondor, lsf, pbs, slurm, spool, torque
+from jobfeatures.batch import controller, gridengine, htcondor, lsf, pbs, slurm, spool, torque
 from jobfeatures.batch.system import System
 
 SYSTEMS: Mapping[str, System] = {
@@ -19,3 +19,16 @@ SYSTEMS: Mapping[str, System] = {
         spool.SYSTEM,
     )
 }
+
+
+class BatchSettings(
+    controller.ControllerSettings,
+    spool.SpoolSettings,
+    gridengine.GridEngineSettings,
+    htcondor.HTCondorSettings,
+    lsf.LsfSettings,
+    torque.TorqueSettings,
+    pbs.PbsSettings,
+    slurm.SlurmSettings,
+):
+    """The settings of all of them, those of the last room first."""

@@ -18,10 +18,27 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 from jobfeatures.errors import ParseError
+
+DOCUMENT: Final = 2**28
+LIST_OF_NODES: Final = 2**20
+
+
+class LogKind(NamedTuple):
+    """A kind of log. `reader` and `writer` are modules, empty where it is not read or not written."""
+
+    meaning: str
+    reader: str = ""
+    writer: str = ""
+    endings: tuple[str, ...] = ()  # of file names that are written as this kind where --to does not say
+    is_zoned: bool = False  # its times are by the clock of a place, which `zone` names
+    has_header: bool = False  # of comments, which may say more of the machine
+    jobs_only: bool = False  # has one entry a job: steps and runs are folded before it is written
+    keeps_text: bool = False  # is written as it was read, byte for byte
+    longest_line: int = 2**16  # characters; a document may stand on one line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -36,6 +53,12 @@ class System:
     is_plain: bool = True  # the variable holds the id of a `JobKey` as it stands
     has_cluster: bool = True  # the controller role can ask it
     has_groups: bool = True
+    tells_start: bool = False  # to hooks, by the same clock as in its answers
+    node_variable: str | None = None  # holds this node's name in the environment of hooks
+    command: str = "its setting"  # the key of the setting that names its command
+    variables: tuple[str, ...] = ()  # of our environment, which its commands need
+    restart: tuple[str, ...] = ()  # settings that the reading of the node is made of: they wait for a restart
+    log_kinds: Mapping[str, LogKind] = field(default_factory=dict)  # the logs that it alone writes
 
     def load(self, part: str) -> Any:
         """Return a part of the room."""

@@ -11,7 +11,8 @@ from jobfeatures.errors import CommandError
 def test_a_program_gets_its_input_and_a_plain_environment(monkeypatch):
     monkeypatch.setenv("SECRET", "x")
     monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
-    output = run_command(["sh", "-c", "cat; env >&2; exit 3"], timeout_secs=5, stdin=b"question\n")
+    script = "cat; env >&2; exit 3"
+    output = run_command(["sh", "-c", script], timeout_secs=5, stdin=b"question\n", kept=("SLURM_CONF",))
     assert output.stdout == b"question\n"
     assert output.status == 3
     assert b"LC_ALL=C" in output.stderr

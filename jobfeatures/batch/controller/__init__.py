@@ -4,3 +4,40 @@ One question of the controller role's serves all nodes. `answer` is the text
 that goes over the wire, `credential` by what a node is known, `client` asks,
 and `source` makes a node's `BatchSource` of it.
 """
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobfeatures.settings import PATH, POSITIVE_DURATION, URL, setting
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class ControllerSettings:
+    """How a node asks the controller role."""
+
+    controller_url: str | None = setting(
+        "controller.url",
+        URL,
+        None,
+        "node role: where the controller role answers nodes (its controller.listen), e.g. https://ctl:9821",
+    )
+    controller_token_file: str = setting(
+        "controller.token_file",
+        PATH,
+        "/etc/jobfeatures-exporter/node.token",
+        "node role: file with this node's token, as node-token prints it; only its owner may read it",
+    )
+    controller_ca_file: str | None = setting(
+        "controller.ca_file",
+        PATH,
+        None,
+        "node role: authority (PEM) of the controller role's certificate, if not one of the system's",
+    )
+    controller_fallback_secs: float = setting(
+        "controller.fallback",
+        POSITIVE_DURATION,
+        3600.0,
+        "node role: how often a node asks the batch system itself, about one job, while the controller role"
+        " does not answer",
+    )

@@ -7,7 +7,53 @@ about these jobs only. The controller role asks ``qstat`` and ``qhost``.
 A task of an array is a job of its own here, ``JOB.TASK``: several may run on one node.
 """
 
-from jobfeatures.batch.system import System
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobfeatures.batch.system import LogKind, System
+from jobfeatures.settings import PATH, POSITIVE_DURATION, TEXT, choice, setting
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class GridEngineSettings:
+    """Where Grid Engine is, and how it is asked."""
+
+    gridengine_spool_directory: str | None = setting(
+        "gridengine.spool_directory",
+        PATH,
+        None,
+        "folder of Grid Engine's execution daemon that holds active_jobs, if not where sge_execd is seen"
+        " running",
+    )
+    gridengine_qstat: str = setting(
+        "gridengine.qstat", TEXT, "qstat", "Grid Engine's qstat command, beside which qhost is"
+    )
+    gridengine_timeout_secs: float = setting(
+        "gridengine.timeout",
+        POSITIVE_DURATION,
+        10.0,
+        "how long the daemon waits for one answer of Grid Engine's master",
+    )
+    gridengine_refresh_secs: float = setting(
+        "gridengine.refresh",
+        POSITIVE_DURATION,
+        300.0,
+        "how often the daemon asks again about a job it knows, and about this host's queues",
+    )
+    gridengine_ask_in_prolog: str = setting(
+        "gridengine.ask_in_prolog",
+        choice("auto", "never"),
+        "auto",
+        "auto: the prolog asks the master for the limit of elapsed time, which no file of the node holds",
+    )
+    gridengine_accounting_file: str | None = setting(
+        "gridengine.accounting_file",
+        PATH,
+        None,
+        "controller role: Grid Engine's accounting file, if not that of $SGE_ROOT and $SGE_CELL",
+    )
+
 
 SYSTEM = System(
     name="gridengine",
@@ -17,4 +63,12 @@ SYSTEM = System(
     beside="SGE_TASK_ID",
     is_plain=False,
     has_groups=False,
+    command="gridengine.qstat",
+    variables=("SGE_ROOT", "SGE_CELL", "SGE_QMASTER_PORT", "SGE_EXECD_PORT", "SGE_CLUSTER_NAME"),
+    restart=("gridengine.spool_directory",),
+    log_kinds={
+        "gridengine": LogKind(
+            "Grid Engine's accounting file", reader="jobfeatures.batch.gridengine.accounting"
+        )
+    },
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from jobfeatures.batch.gridengine import SYSTEM
 from jobfeatures.batch.gridengine.answers import (
     Asked,
     JobAnswers,
@@ -44,7 +45,7 @@ def with_wall_limit(job: Job, asked: Asked | None, queue: QueueInstance | None) 
 
 def _run(argv: list[str], timeout_secs: float) -> bytes:
     """Return what a command printed; about unknown jobs some versions answer and fail."""
-    output = run_command(argv, timeout_secs=timeout_secs, max_bytes=MAX_ANSWER_BYTES)
+    output = run_command(argv, timeout_secs=timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_ANSWER_BYTES)
     if not output.stdout.strip():
         raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
     return output.stdout

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
+from jobfeatures.batch.gridengine import SYSTEM
 from jobfeatures.batch.gridengine.accounting import read_records, whole_secs
 from jobfeatures.batch.gridengine.basics import NAME
 from jobfeatures.batch.gridengine.cluster import CLUSTER_QUESTION, CLUSTER_SOURCE, parse_cluster
@@ -129,7 +130,9 @@ class GridEngineCluster:
                     return
 
     def _run(self, argv: list[str]) -> bytes:
-        output = run_command(argv, timeout_secs=self._timeout_secs, max_bytes=MAX_ANSWER_BYTES)
+        output = run_command(
+            argv, timeout_secs=self._timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_ANSWER_BYTES
+        )
         if output.status != 0 or not output.stdout.strip():
             raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
         return output.stdout

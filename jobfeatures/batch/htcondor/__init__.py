@@ -6,7 +6,47 @@ asking anybody; the controller role asks ``condor_q``, ``condor_status`` and
 Manual: https://htcondor.readthedocs.io/.
 """
 
-from jobfeatures.batch.system import System
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobfeatures.batch.system import DOCUMENT, LogKind, System
+from jobfeatures.settings import PATH, POSITIVE_DURATION, TEXT, setting
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class HTCondorSettings:
+    """Where HTCondor is, and how it is asked."""
+
+    htcondor_execute_directory: str = setting(
+        "htcondor.execute_directory",
+        PATH,
+        "/var/lib/condor/execute",
+        "EXECUTE of HTCondor, whose job ads tell which job runs in a slot",
+    )
+    htcondor_wall_limit_attributes: str = setting(
+        "htcondor.wall_limit_attributes",
+        TEXT,
+        "BatchRuntime, MaxRuntime",
+        "attributes of job ads in which the site keeps a wall limit in seconds, where AllowedJobDuration and"
+        " AllowedExecuteDuration are not set; the first that a job has counts",
+    )
+    htcondor_condor_status: str = setting(
+        "htcondor.condor_status",
+        TEXT,
+        "condor_status",
+        "HTCondor's condor_status command, beside which the others are",
+    )
+    htcondor_timeout_secs: float = setting(
+        "htcondor.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for the node's own startd"
+    )
+    htcondor_node_refresh_secs: float = setting(
+        "htcondor.node_refresh",
+        POSITIVE_DURATION,
+        300.0,
+        "how often the daemon asks the node's own startd whether it drains",
+    )
+
 
 SYSTEM = System(
     name="htcondor",
@@ -14,4 +54,14 @@ SYSTEM = System(
     summary=__doc__,
     job_variable="_CONDOR_JOB_AD",
     is_plain=False,
+    command="htcondor.condor_status",
+    variables=("CONDOR_CONFIG",),
+    restart=("htcondor.execute_directory",),
+    log_kinds={
+        "htcondor": LogKind(
+            "HTCondor's history, as files and as condor_history prints it (long form, JSON)",
+            reader="jobfeatures.batch.htcondor.accounting",
+            longest_line=DOCUMENT,
+        )
+    },
 )

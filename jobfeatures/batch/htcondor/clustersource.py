@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 
+from jobfeatures.batch.htcondor import SYSTEM
 from jobfeatures.batch.htcondor.accounting import HISTORY_ATTRIBUTES, HISTORY_SOURCE, parse_record
 from jobfeatures.batch.htcondor.basics import NAME
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
@@ -103,7 +104,9 @@ class CondorPool:
         )
 
     def _run(self, argv: list[str]) -> str:
-        output = run_command(argv, timeout_secs=self._timeout_secs, max_bytes=MAX_ANSWER_BYTES)
+        output = run_command(
+            argv, timeout_secs=self._timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_ANSWER_BYTES
+        )
         if output.status != 0:
             raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
         return output.stdout.decode("utf-8", "replace")

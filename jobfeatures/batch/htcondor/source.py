@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
+from jobfeatures.batch.htcondor import SYSTEM
 from jobfeatures.batch.htcondor.basics import NAME, is_plain_id
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads
@@ -177,7 +178,9 @@ class CondorSource:
     def _read_notice(self) -> NodeNotice | None:
         attributes = ",".join(NOTICE_ATTRIBUTES)
         argv = [self._condor_status, "-direct", self._node_name, "-json", "-attributes", attributes]
-        output = run_command(argv, timeout_secs=self._timeout_secs, max_bytes=MAX_NOTICE_BYTES)
+        output = run_command(
+            argv, timeout_secs=self._timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_NOTICE_BYTES
+        )
         if output.status != 0:
             raise SourceError(f"status {output.status}: {first_line(output.stderr)}")
         return parse_notice(output.stdout.decode("utf-8", "replace"))

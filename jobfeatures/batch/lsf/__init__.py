@@ -16,7 +16,40 @@ others have published of its output. LSF keeps no file on a node that could be r
 instead of asking.
 """
 
-from jobfeatures.batch.system import System
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobfeatures.batch.system import LIST_OF_NODES, LogKind, System
+from jobfeatures.settings import POSITIVE_DURATION, TEXT, choice, setting
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class LsfSettings:
+    """How LSF is asked."""
+
+    lsf_bjobs: str = setting(
+        "lsf.bjobs", TEXT, "bjobs", "LSF's bjobs command; the others are taken from beside it"
+    )
+    lsf_user: str | None = setting(
+        "lsf.user", TEXT, None, "user as whom LSF's commands are run, where LSF refuses root; by runuser"
+    )
+    lsf_timeout_secs: float = setting(
+        "lsf.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of LSF"
+    )
+    lsf_refresh_secs: float = setting(
+        "lsf.refresh",
+        POSITIVE_DURATION,
+        300.0,
+        "how often the daemon asks about the host, CPU factors, and the limits of queues",
+    )
+    lsf_abs_runlimit: str = setting(
+        "lsf.abs_runlimit",
+        choice("auto", "yes", "no"),
+        "auto",
+        "whether LSF's run limits are wall-clock time on every host (ABS_RUNLIMIT); auto: as bparams -a says",
+    )
+
 
 SYSTEM = System(
     name="lsf",
@@ -24,4 +57,11 @@ SYSTEM = System(
     summary=__doc__,
     job_variable="LSB_JOBID",
     is_plain=False,
+    command="lsf.bjobs",
+    variables=("LSF_ENVDIR",),
+    log_kinds={
+        "lsf": LogKind(
+            "LSF's lsb.acct", reader="jobfeatures.batch.lsf.accounting", longest_line=LIST_OF_NODES
+        )
+    },
 )

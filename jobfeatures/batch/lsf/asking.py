@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jobfeatures.batch.lsf import SYSTEM
 from jobfeatures.batch.lsf.answers import Record, complaints, parse_records
 from jobfeatures.batch.lsf.limits import parse_limit_unit
 from jobfeatures.command import first_line, run_command
@@ -53,6 +54,7 @@ class Commands:
         output = run_command(
             argv,
             timeout_secs=self._timeout_secs,
+            kept=SYSTEM.variables,
             max_bytes=self._max_bytes,
             environment={"LSB_HMS_TIME_FORMAT": "N"},  # beats lsf.conf: limits with their host
         )

@@ -49,7 +49,13 @@ def ask(
     max_bytes: int = MAX_ANSWER_BYTES,
 ) -> Answer:
     """Run a command, with UTC for its zone, and return its answer. Raises SourceError where it has none."""
-    output = run_command(argv, timeout_secs=timeout_secs, max_bytes=max_bytes, environment={"TZ": "UTC0"})
+    output = run_command(
+        argv,
+        timeout_secs=timeout_secs,
+        max_bytes=max_bytes,
+        environment={"TZ": "UTC0"},
+        kept=("PBS_CONF_FILE",),
+    )
     stderr = output.stderr.decode("utf-8", "replace")
     gone, complaint = parse_complaints(stderr)
     if output.status != 0 and _USAGE.search(stderr):

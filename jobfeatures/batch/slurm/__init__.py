@@ -14,11 +14,87 @@ Asking needs root, SlurmUser or an operator: where ``PrivateData=jobs`` is set,
 others are told "Invalid job id" of jobs that live.
 """
 
-from jobfeatures.batch.system import System
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobfeatures.batch.system import DOCUMENT, LIST_OF_NODES, LogKind, System
+from jobfeatures.settings import COUNT, PATH, POSITIVE_DURATION, TEXT, choice, setting
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class SlurmSettings:
+    """How Slurm is asked."""
+
+    slurm_scontrol: str = setting("slurm.scontrol", TEXT, "scontrol", "Slurm's scontrol command")
+    slurm_ask: str = setting(
+        "slurm.ask",
+        choice("auto", "scontrol", "rest", "json", "controller"),
+        "auto",
+        "how Slurm is asked: by its commands' text (scontrol, auto), by slurmrestd (rest), by its commands'"
+        " JSON (json), or not by a node, which asks the controller role at controller.url (controller)",
+    )
+    slurm_rest_url: str | None = setting(
+        "slurm.rest_url",
+        TEXT,
+        None,
+        "where slurmrestd listens: unix:/run/slurmrestd.sock, http://HOST:PORT or https://HOST:PORT",
+    )
+    slurm_rest_token_file: str | None = setting(
+        "slurm.rest_token_file",
+        PATH,
+        None,
+        "file that holds the token for slurmrestd over TCP; only its owner may read it",
+    )
+    slurm_timeout_secs: float = setting(
+        "slurm.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the controller"
+    )
+    slurm_refresh_secs: float = setting(
+        "slurm.refresh",
+        POSITIVE_DURATION,
+        300.0,
+        "how often the daemon asks again about a job it knows, a quarter sooner or later",
+    )
+    slurm_node_refresh_secs: float = setting(
+        "slurm.node_refresh",
+        POSITIVE_DURATION,
+        300.0,
+        "how often the daemon asks whether the node drains and when maintenance begins",
+    )
+    slurm_ask_in_prolog: str = setting(
+        "slurm.ask_in_prolog",
+        choice("auto", "never"),
+        "auto",
+        "auto: the prolog asks the controller for limits that its environment lacks",
+    )
+    slurm_ask_max_nodes: int = setting(
+        "slurm.ask_max_nodes",
+        COUNT,
+        32,
+        "jobs on more nodes do not ask in the prolog: all their nodes start at once",
+    )
+
 
 SYSTEM = System(
     name="slurm",
     room=__name__,
     summary=__doc__,
     job_variable="SLURM_JOB_ID",
+    tells_start=True,
+    node_variable="SLURMD_NODENAME",
+    command="slurm.scontrol",
+    variables=("SLURM_CONF",),
+    log_kinds={
+        "sacct": LogKind(
+            "what sacct -P of Slurm prints, with a header",
+            reader="jobfeatures.batch.slurm.sacct.records",
+            is_zoned=True,
+            longest_line=LIST_OF_NODES,
+        ),
+        "slurmjson": LogKind(
+            "what sacct --json, squeue --json and slurmrestd of Slurm print, v0.0.37 to v0.0.43",
+            reader="jobfeatures.batch.slurm.jsonlog",
+            longest_line=DOCUMENT,
+        ),
+    },
 )

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 
+from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
 from jobfeatures.batch.slurm.record import parse_scontrol_job
 from jobfeatures.command import first_line, run_command
@@ -223,6 +224,7 @@ def _run_scontrol(
         timeout_secs=timeout_secs,
         max_bytes=max_bytes,
         environment={"SLURM_TIME_FORMAT": "%s"},
+        kept=SYSTEM.variables,
     )
     answers = parse_answers(
         output.stdout.decode("utf-8", "replace"),

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection
 
 from jobfeatures.batch.clocks import ClockDifference
+from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.accounting import ACCOUNTING_SOURCE, accounting_format, parse_accounting
 from jobfeatures.batch.slurm.answers import Answers, poll_answers
 from jobfeatures.batch.slurm.basics import NAME
@@ -167,6 +168,7 @@ class SlurmCluster:
         queued = run_command(
             [self._squeue, "-a", "-h", "-t", "all", "-j", job_id, "-o", "%u"],
             timeout_secs=self._timeout_secs,
+            kept=SYSTEM.variables,
         )  # one that the queue does not know is an error
         users = queued.stdout.decode("utf-8", "replace").split() if queued.status == 0 else []
         if not users:
@@ -196,6 +198,7 @@ class SlurmCluster:
         output = run_command(
             argv,
             timeout_secs=self._timeout_secs,
+            kept=SYSTEM.variables,
             max_bytes=MAX_ANSWER_BYTES,
             environment={"SLURM_TIME_FORMAT": "%s", **environment},
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.jsonvalues import JsonRecord, parse_document
 from jobfeatures.clock import Clock
 from jobfeatures.command import first_line, run_command
@@ -75,6 +76,7 @@ class CommandTransport:
         output = run_command(
             argv,
             timeout_secs=timeout_secs,
+            kept=SYSTEM.variables,
             max_bytes=MAX_ANSWER_BYTES,
             environment={"SLURM_BITSTR_LEN": "0"},  # array tasks in full: they are counted
         )

@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 
+from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.fields import split_closed
 from jobfeatures.batch.slurm.queue import QUEUE_FIELDS, QUEUE_SOURCE, parse_queued_job, queue_format
 from jobfeatures.command import first_line, run_command
@@ -34,6 +35,7 @@ def ask_squeue(
     output = run_command(
         [squeue, "-a", "-h", "-t", "all", "-j", ",".join(ids)],
         timeout_secs=timeout_secs,
+        kept=SYSTEM.variables,
         max_bytes=MAX_ANSWER_BYTES,
         environment={
             "SLURM_TIME_FORMAT": "%s",

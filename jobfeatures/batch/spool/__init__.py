@@ -8,7 +8,22 @@ The scripts may have fewer rights than the reader: nothing but regular files of
 the folder itself are opened, and none is read beyond its limit.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+
 from jobfeatures.batch.system import System
+from jobfeatures.settings import PATH, setting
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class SpoolSettings:
+    """Where the folder is."""
+
+    spool_directory: str | None = setting(
+        "spool.directory", PATH, None, "folder of SSS job objects, one file a job, for the spool source"
+    )
+
 
 SYSTEM = System(
     name="spool",
