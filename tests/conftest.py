@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import os
@@ -134,7 +135,25 @@ def make_table():
     return make
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Spare the garbage collector thousands of tests, which live until the end: it costs more than the collection."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Import no integration test where none is asked for."""
+    unwanted = "not integration" in config.option.markexpr
+    return True if unwanted and collection_path == INTEGRATION else None
+
+
 SLOW_PROGRAM = re.compile(r"python|promtool|systemd-analyze|mandoc|bash|zsh|fish|git|shellcheck|openssl")
+INTEGRATION = Path(__file__).parent / "integration"
 STARTS_PROGRAMS = {"program", "integration", "gpu"}
 _unit_test = False
 

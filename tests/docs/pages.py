@@ -1,5 +1,6 @@
 """The pages as their readers see them: blocks, words in backquotes, links and headings."""
 
+import functools
 import itertools
 import re
 from dataclasses import dataclass
@@ -35,10 +36,12 @@ class Block:
         return f"{self.page}:{self.line}"
 
 
+@functools.cache
 def tokens_of(text):
     return markdown_it.MarkdownIt("commonmark").enable("table").parse(text)
 
 
+@functools.cache
 def text_of(page):
     return (ROOT / page).read_text(encoding="utf-8")
 
@@ -96,9 +99,14 @@ def anchors_in(text):
     return found
 
 
-BLOCKS = [block for name in NAMES for block in blocks_in(text_of(name), name)]
-
-
+@functools.cache
 def blocks_of(*languages):
     """Return the blocks of all pages in these languages."""
-    return [block for block in BLOCKS if block.language in languages]
+    every = [block for name in NAMES for block in blocks_in(text_of(name), name)]
+    return [block for block in every if block.language in languages]
+
+
+def faults_by_page(things, faults_of):
+    """Return what is wrong, by the thing (a page, a block) that it is found in; of a block its place."""
+    found = {getattr(thing, "place", thing): list(faults_of(thing)) for thing in things}
+    return {place: faults for place, faults in found.items() if faults}

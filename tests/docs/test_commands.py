@@ -1,5 +1,6 @@
 """Every command that a page shows is a command: the shell reads it, and ours are as their grammar has them."""
 
+import functools
 import re
 import subprocess
 
@@ -8,15 +9,17 @@ from makepackages.grammar import read_program
 
 import jobfeatures
 from jobfeatures.settings import FILE_FLAG
-from tests.docs.pages import NAMES, ROOT, Block, blocks_in, blocks_of, text_of, words_in
+from tests.docs.pages import NAMES, ROOT, Block, blocks_in, blocks_of, faults_by_page, text_of, words_in
 from tests.docs.shell import OURS, commands_in, is_ours, judge, lines_of
 
-BLOCKS = blocks_of("sh", "bash", "console")
-GRAMMAR = {
-    name: read_program(lambda command, module=module: module.build_parser(command), module.COMMANDS)
-    for name, module in OURS.items()
-}
+SHELLS = ("sh", "bash", "console")
 LANGUAGES = {"sh", "bash", "console", "", "promql", "yaml", "toml", "python", "xml", "json", "ini", "text"}
+
+
+@functools.cache
+def grammar_of(program):
+    module = OURS[program]
+    return read_program(module.build_parser, module.COMMANDS)
 
 
 def flags_of(program):
@@ -27,25 +30,23 @@ def negated(flags):
     return {"--no-" + flag[2:] for flag in flags}
 
 
-FLAGS = set().union(*(flags_of(program) for program in GRAMMAR.values())) | {FILE_FLAG}
-
-
 def complaints(block):
     found = [judge(words) for words in commands_in(lines_of(block)) if is_ours(words)]
     return [each for each in found if each]
 
 
-@pytest.mark.program
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
-def test_the_shell_can_read_it(block):
+def unreadable(block):
     read = subprocess.run(["bash", "-n"], input=lines_of(block), capture_output=True, text=True)
-    assert read.stderr == ""
-    assert commands_in(lines_of(block))
+    return [read.stderr] if read.stderr or not commands_in(lines_of(block)) else []
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
-def test_our_commands_are_as_their_grammar_has_them(block, capsys):
-    assert complaints(block) == []
+@pytest.mark.program
+def test_the_shell_can_read_it():
+    assert faults_by_page(blocks_of(*SHELLS), unreadable) == {}
+
+
+def test_our_commands_are_as_their_grammar_has_them(capsys):
+    assert faults_by_page(blocks_of(*SHELLS), complaints) == {}
 
 
 def test_what_is_checked_can_fail(capsys):
@@ -58,20 +59,17 @@ def test_what_is_checked_can_fail(capsys):
     assert complaints(Block("", 1, "sh", "jobfeatures remaining --explain  # seconds")) == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_block_says_what_it_is(name):
-    assert {block.language for block in blocks_in(text_of(name))} <= LANGUAGES
+def test_every_block_says_what_it_is():
+    assert {block.language for name in NAMES for block in blocks_in(text_of(name))} <= LANGUAGES
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_command_in_a_sentence_is_one_of_ours(name):
+def wrong_commands(name):
     """Words in capitals and dots stand for something; flags and the command's name are taken literally."""
-    wrong = []
     for span in words_in(text_of(name)):
         words = span.split()
         if not words or words[0] not in OURS or len(words) == 1:
             continue
-        program = GRAMMAR[words[0]]
+        program = grammar_of(words[0])
         commands = {each.name: each for each in program.walk()}
         called = words[0]
         for word in words[1:]:
@@ -79,17 +77,24 @@ def test_a_command_in_a_sentence_is_one_of_ours(name):
                 called = f"{called} {word}"
         flags = {word.partition("=")[0].rstrip("…") for word in words if word.startswith("--")}
         if called == words[0] and not words[1].startswith(("-", "…")):
-            wrong.append(f"{span}: no such command")
+            yield f"{span}: no such command"
         known = {flag for option in (*program.options, *commands[called].options) for flag in option.flags}
-        wrong += [f"{span}: {flag}" for flag in flags - known - negated(known)]
-    assert wrong == []
+        yield from (f"{span}: {flag}" for flag in flags - known - negated(known))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_flag_with_a_dot_is_a_setting(name):
+def test_a_command_in_a_sentence_is_one_of_ours():
+    assert faults_by_page(NAMES, wrong_commands) == {}
+
+
+def unknown_settings(name):
     found = {word.partition("=")[0].split()[0] for word in words_in(text_of(name)) if word.startswith("--")}
     dotted = {flag for flag in found if re.fullmatch(r"--[a-z0-9-]+\.[a-z0-9.-]+", flag)}
-    assert dotted - FLAGS - negated(FLAGS) == set()
+    known = {FILE_FLAG}.union(*(flags_of(grammar_of(program)) for program in OURS))
+    return dotted - known - negated(known)
+
+
+def test_a_flag_with_a_dot_is_a_setting():
+    assert faults_by_page(NAMES, unknown_settings) == {}
 
 
 def units_in(text):
@@ -102,14 +107,17 @@ def units_in(text):
                 yield from units_in(word)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
-def test_services_are_those_that_packages_bring(block):
+def unknown_services(block):
     units = {unit if "." in unit else f"{unit}.service" for unit in units_in(lines_of(block))}
     ours = {unit for unit in units if unit.startswith("jobfeatures")}
-    assert {unit for unit in ours if not (ROOT / "packaging/systemd" / unit).is_file()} == set()
+    return {unit for unit in ours if not (ROOT / "packaging/systemd" / unit).is_file()}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_files_of_packages_have_the_version_that_is_built(name):
+def test_services_are_those_that_packages_bring():
+    assert faults_by_page(blocks_of(*SHELLS), unknown_services) == {}
+
+
+def test_files_of_packages_have_the_version_that_is_built():
     pattern = r"jobfeatures[-_]exporter[-_](\d+\.\d+\.\d+)"
-    assert set(re.findall(pattern, text_of(name))) <= {jobfeatures.__version__}
+    named = {name: set(re.findall(pattern, text_of(name))) for name in NAMES}
+    assert {name: found for name, found in named.items() if found - {jobfeatures.__version__}} == {}

@@ -3,9 +3,18 @@
 import re
 from pathlib import Path
 
-import pytest
-
-from tests.docs.pages import HISTORY, NAMES, PAGES, ROOT, anchors_in, blocks_of, links_in, text_of, words_in
+from tests.docs.pages import (
+    HISTORY,
+    NAMES,
+    PAGES,
+    ROOT,
+    anchors_in,
+    blocks_of,
+    faults_by_page,
+    links_in,
+    text_of,
+    words_in,
+)
 
 FOLDERS = ("docs/", "packaging/", "grafana/", "tests/", "exporter/", "jobfeatures/", ".ci/")
 READ = [*NAMES, *(str(page.relative_to(ROOT)) for page in HISTORY)]
@@ -24,15 +33,17 @@ def broken(name):
             yield f"{link}: no such heading"
 
 
-@pytest.mark.parametrize("name", READ)
-def test_links_between_pages_lead_somewhere(name):
-    assert list(broken(name)) == []
+def test_links_between_pages_lead_somewhere():
+    assert faults_by_page(READ, broken) == {}
 
 
-@pytest.mark.parametrize("name", READ)
-def test_links_elsewhere_are_complete(name):
+def incomplete(name):
     outside = [link for link in links_in(text_of(name)) if re.match(r"[a-z]+:", link)]
-    assert [link for link in outside if not re.fullmatch(r"https?://[\w.-]+\.[a-z]+(/\S*)?", link)] == []
+    return [link for link in outside if not re.fullmatch(r"https?://[\w.-]+\.[a-z]+(/\S*)?", link)]
+
+
+def test_links_elsewhere_are_complete():
+    assert faults_by_page(READ, incomplete) == {}
 
 
 def test_headings_get_the_anchors_that_are_linked_to():
@@ -40,9 +51,8 @@ def test_headings_get_the_anchors_that_are_linked_to():
     assert anchors_in(text) == {"a-page", "what-jobskinds-is-here", "twice", "twice-1"}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_paths_of_this_project_exist(name):
-    """Those in backquotes and in commands, seen from the top; a star, or what is in capitals, stands for others."""
+def missing_paths(name):
+    """Return those in backquotes and in commands, seen from the top; a star, or what is in capitals, is others."""
     words = words_in(text_of(name))
     for block in blocks_of("sh", "bash", "console"):
         if block.page == name:
@@ -50,19 +60,24 @@ def test_paths_of_this_project_exist(name):
     paths = {word.rstrip("/.") for word in words if word.startswith(FOLDERS) and " " not in word}
     plain = {path for path in paths if not re.search(r"[A-Z…<>{}]", path.rsplit("/", 1)[-1].split(".")[0])}
     here = {Path(name).parent, Path()}
-    missing = {path for path in plain if not any(list((ROOT / top).glob(path)) for top in here)}
-    assert missing == set()
+    return {path for path in plain if not any(list((ROOT / top).glob(path)) for top in here)}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_installed_paths_are_those_that_packages_bring(name):
+def test_paths_of_this_project_exist():
+    assert faults_by_page(NAMES, missing_paths) == {}
+
+
+def missing_in_packages(name):
     found = set(re.findall(r"/opt/jobfeatures-exporter/(\w+)/([\w.]+)", text_of(name)))
-    missing = {
+    return {
         (folder, file)
         for folder, file in found
         if folder not in {"bin", "share"} and not (ROOT / "packaging" / folder / file).is_file()
     }
-    assert missing == set()
+
+
+def test_installed_paths_are_those_that_packages_bring():
+    assert faults_by_page(NAMES, missing_in_packages) == {}
 
 
 def test_every_page_can_be_reached_from_the_index():

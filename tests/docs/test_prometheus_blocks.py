@@ -1,5 +1,6 @@
 """Queries and files for Prometheus that a page shows are right, and ask for what there is."""
 
+import functools
 import re
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ import yaml
 from exporter import budget, collectors, profiles
 from exporter.ingest import page as foreign
 from exporter.web.webconfig import parse_web_config
-from tests.docs.pages import NAMES, ROOT, Block, blocks_of, queries_in, text_of, words_in
+from tests.docs.pages import NAMES, ROOT, Block, blocks_of, faults_by_page, queries_in, text_of, words_in
 
 OF_TARGET = {"job", "instance", "node", "cluster"}  # labels that Prometheus or the site puts on
 OF_PROMETHEUS = {"up": OF_TARGET, "scrape_duration_seconds": OF_TARGET, "ALERTS": {"alertname", "alertstate"}}
@@ -36,13 +37,21 @@ def declared():
 
 DECLARED = declared()
 FILES = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "grafana/rules").glob("*.yml"))]
-RECORDED = {
-    rule["record"]
-    for text in [*FILES, *(block.text for block in blocks_of("yaml"))]
-    for group in (yaml.safe_load(text) or {}).get("groups", [])
-    for rule in group["rules"]
-    if "record" in rule
-}
+
+
+def rules_in(text):
+    return [rule for group in (loaded(text) or {}).get("groups", []) for rule in group["rules"]]
+
+
+@functools.cache
+def loaded(text):
+    return yaml.safe_load(text)
+
+
+@functools.cache
+def recorded():
+    texts = [*FILES, *(block.text for block in blocks_of("yaml"))]
+    return {rule["record"] for text in texts for rule in rules_in(text) if "record" in rule}
 
 
 def nodes(tree):
@@ -58,7 +67,7 @@ def faults_of(query):
     tree = promql.parse(query)
     known = set()
     for node in nodes(tree):
-        if isinstance(node, promql.VectorSelector) and node.name not in RECORDED:
+        if isinstance(node, promql.VectorSelector) and node.name not in recorded():
             if node.name not in DECLARED:
                 yield f"{node.name}: no such metric"
                 continue
@@ -72,10 +81,15 @@ def faults_of(query):
                 yield f"no metric here has the label {label}"
 
 
-@pytest.mark.parametrize("block", blocks_of("promql"), ids=lambda block: block.place)
-def test_a_query_asks_for_metrics_and_labels_that_there_are(block):
-    assert queries_in(block)
-    assert [fault for query in queries_in(block) for fault in faults_of(query)] == []
+def faults_of_block(block):
+    if not queries_in(block):
+        yield "no query"
+    for query in queries_in(block):
+        yield from faults_of(query)
+
+
+def test_a_query_asks_for_metrics_and_labels_that_there_are():
+    assert faults_by_page(blocks_of("promql"), faults_of_block) == {}
 
 
 def test_a_wrong_query_would_be_noticed():
@@ -85,54 +99,64 @@ def test_a_wrong_query_would_be_noticed():
     assert list(faults_of(second)) == ["up: has no label y", "nothing: no such metric"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_metric_in_a_sentence_exists(name):
+EVERY = DECLARED.keys() | {re.sub(r"_(bucket|sum|count)$", "", each) for each in DECLARED}
+
+
+def unknown_metrics(name):
     """A name that ends with … or _ stands for all that begin so."""
-    every = DECLARED.keys() | {re.sub(r"_(bucket|sum|count)$", "", each) for each in DECLARED}
-    wrong = []
     for span in words_in(text_of(name)):
         for word, open_end in re.findall(r"(?<![\w.:-])(batch_[a-z0-9_]+)(…|\*)?", span):
             begins = open_end or word.endswith("_")
-            found = any(each.startswith(word) for each in every) if begins else word in every
+            found = any(each.startswith(word) for each in EVERY) if begins else word in EVERY
             if not found and word not in OTHER_WORDS:
-                wrong.append(span)
-    assert wrong == []
+                yield span
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_recorded_series_in_a_sentence_is_recorded(name):
+def test_a_metric_in_a_sentence_exists():
+    assert faults_by_page(NAMES, unknown_metrics) == {}
+
+
+def unrecorded(name):
     named = {word for word in words_in(text_of(name)) if re.fullmatch(r"[a-z_]+:[a-z0-9_]+:[a-z0-9_]+", word)}
-    assert named - RECORDED == set()
+    return named - recorded()
+
+
+def test_a_recorded_series_in_a_sentence_is_recorded():
+    assert faults_by_page(NAMES, unrecorded) == {}
 
 
 def kind_of(block):
     """Return the file that the block is a part of: Prometheus', one with rules, or another."""
-    document = yaml.safe_load(block.text)
+    document = loaded(block.text)
     kinds = {"scrape_configs": "config", "rule_files": "config", "remote_write": "config", "groups": "rules"}
     kinds |= dict.fromkeys(("tls_server_config", "basic_auth_users", "http_server_config"), "web")
     return next((kind for key, kind in kinds.items() if key in document), "")
 
 
-@pytest.mark.program
-@pytest.mark.parametrize("block", list(filter(kind_of, blocks_of("yaml"))), ids=lambda block: block.place)
-def test_a_file_for_prometheus_or_for_the_web_is_taken_by_its_checker(block, tmp_path):
+def refused(block, file):
     if (kind := kind_of(block)) == "web":
         hashed = block.text.replace("$...", "$" + "a" * 53)
-        assert parse_web_config(hashed.encode(), source=block.place).warnings == ()
-        return
-    if shutil.which("promtool") is None:
-        pytest.skip("promtool is not installed")
-    file = tmp_path / "file.yml"
+        return parse_web_config(hashed.encode(), source=block.place).warnings
     file.write_text(block.text)
     syntax = ["--syntax-only"] if kind == "config" else []
-    checked = subprocess.run(
-        ["promtool", "check", kind, *syntax, str(file)], capture_output=True, text=True, timeout=60
-    )
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    command = ["promtool", "check", kind, *syntax, str(file)]
+    checked = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return [checked.stdout + checked.stderr] if checked.returncode else []
 
 
-@pytest.mark.parametrize("block", blocks_of("yaml"), ids=lambda block: block.place)
-def test_rules_on_a_page_ask_for_metrics_that_there_are(block):
-    groups = (yaml.safe_load(block.text) or {}).get("groups", [])
-    expressions = [rule["expr"] for group in groups for rule in group["rules"]]
-    assert [fault for each in expressions for fault in faults_of(each)] == []
+@pytest.mark.program
+@pytest.mark.parametrize("kinds", [("config", "rules"), ("web",)])
+def test_a_file_for_prometheus_or_for_the_web_is_taken_by_its_checker(kinds, tmp_path):
+    if kinds != ("web",) and shutil.which("promtool") is None:
+        pytest.skip("promtool is not installed")
+    blocks = [block for block in blocks_of("yaml") if kind_of(block) in kinds]
+    assert blocks
+    assert faults_by_page(blocks, lambda block: refused(block, tmp_path / "file.yml")) == {}
+
+
+def faults_of_rules(block):
+    return [fault for rule in rules_in(block.text) for fault in faults_of(rule["expr"])]
+
+
+def test_rules_on_a_page_ask_for_metrics_that_there_are():
+    assert faults_by_page(blocks_of("yaml"), faults_of_rules) == {}

@@ -8,7 +8,7 @@ from exporter.config import ExporterConfig
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.settings import load_config, settings_of
-from tests.docs.pages import NAMES, blocks_of, text_of, words_in
+from tests.docs.pages import NAMES, blocks_of, faults_by_page, text_of, words_in
 
 SETTINGS = {each.key for each in settings_of(ExporterConfig)} | {each.key for each in settings_of(Config)}
 VARIABLES = {each.variable for each in settings_of(ExporterConfig)}
@@ -44,9 +44,15 @@ def load(text, tmp_path):
     return load_config(ExporterConfig, environ={}, file=str(file))
 
 
-@pytest.mark.parametrize("block", blocks_of("toml"), ids=lambda block: block.place)
-def test_a_file_of_settings_can_be_loaded(block, tmp_path):
-    load(block.text, tmp_path)
+def test_files_of_settings_can_be_loaded(tmp_path):
+    def refused(block):
+        try:
+            load(block.text, tmp_path)
+        except ConfigurationError as error:
+            yield str(error)
+
+    assert blocks_of("toml")
+    assert faults_by_page(blocks_of("toml"), refused) == {}
 
 
 def test_a_wrong_one_would_be_noticed(tmp_path):
@@ -54,22 +60,25 @@ def test_a_wrong_one_would_be_noticed(tmp_path):
         load("[web]\nlisten = ':1'\n", tmp_path)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_setting_in_a_sentence_exists(name):
+def unknown_settings(name):
     """Names are taken for settings if they begin like one and could be one: `features.root`, `sonar.*`."""
-    wrong = []
     for word in words_in(text_of(name)):
         for found in re.findall(r"^([a-z_]+\.[a-z_]+)(?:$| = |=)", word):
             section, key = found.split(".")
             if section in SECTIONS and key not in ENDINGS and found not in SETTINGS:
-                wrong.append(word)
-    assert wrong == []
+                yield word
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_variable_in_a_sentence_exists(name):
-    found = set(re.findall(r"\bJOBFEATURES_[A-Z_]+\b", text_of(name)))
-    assert found - VARIABLES - OF_HOOKS == set()
+def test_a_setting_in_a_sentence_exists():
+    assert faults_by_page(NAMES, unknown_settings) == {}
+
+
+def unknown_variables(name):
+    return set(re.findall(r"\bJOBFEATURES_[A-Z_]+\b", text_of(name))) - VARIABLES - OF_HOOKS
+
+
+def test_a_variable_in_a_sentence_exists():
+    assert faults_by_page(NAMES, unknown_variables) == {}
 
 
 SCALES = {"": 1, "s": 1, "ms": 0.001, "minutes": 60, "min": 60, "hour": 3600, "hours": 3600, "h": 3600}
@@ -87,9 +96,12 @@ def defaults_in(text):
 VALUES = {each.key: each.default for each in settings_of(ExporterConfig)}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_default_in_a_sentence_is_the_default(name):
-    assert [(key, VALUES[key]) for key, value in defaults_in(text_of(name)) if VALUES[key] != value] == []
+def wrong_defaults(name):
+    return [(key, VALUES[key]) for key, value in defaults_in(text_of(name)) if VALUES[key] != value]
+
+
+def test_a_default_in_a_sentence_is_the_default():
+    assert faults_by_page(NAMES, wrong_defaults) == {}
 
 
 def test_defaults_are_found_in_sentences():

@@ -28,7 +28,7 @@ BIN = Path(sys.executable).parent
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if Path(__file__).parent in Path(item.fspath).parents:
+        if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.integration)
             item.add_marker(pytest.mark.timeout(300))
 
