@@ -314,7 +314,7 @@ ONLY_IN = {
     },
     "re2": {"jobfeatures.formats.sss.names"},
     "lxml": set(),  # of tests
-    "yaml": {"exporter.web.webconfig", "exporter.web.yamlfile"},
+    "yaml": {"exporter.web.yamlfile"},
     "bcrypt": {"exporter.web.basicauth"},
     "cryptography": set(),  # of tests
 }

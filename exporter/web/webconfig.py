@@ -10,14 +10,11 @@ from __future__ import annotations
 import enum
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
-from exporter.web.yamlfile import Nodes, YamlFile
-
-if TYPE_CHECKING:
-    import yaml
+from exporter.web.yamlfile import ANY, YamlFile
 
 MAX_COST: Final = 16  # of a bcrypt hash: some seconds
 
@@ -126,21 +123,12 @@ class _Parser(YamlFile):
         self._warnings: list[str] = []
 
     def parse(self, content: bytes) -> WebOptions:
-        root = self.compose(content)
-        found = self.mapping(
-            root, "", {"tls_server_config", "http_server_config", "basic_auth_users", "rate_limit"}
-        )
-        options = WebOptions(
-            tls=self._tls(found.get("tls_server_config")),
-            headers=self._http(found.get("http_server_config")),
-            users=self._users(found.get("basic_auth_users")),
-            rate=self._rate(found.get("rate_limit")),
-        )
+        found = self.read(content, _KINDS)
         return WebOptions(
-            tls=options.tls,
-            headers=options.headers,
-            users=options.users,
-            rate=options.rate,
+            tls=self._tls(found["tls_server_config"]),
+            headers=self._http(found["http_server_config"]),
+            users=self._users(found["basic_auth_users"]),
+            rate=self._rate(found["rate_limit"]),
             warnings=tuple(self._warnings),
         )
 
@@ -149,64 +137,59 @@ class _Parser(YamlFile):
 
     # --- TLS --------------------------------------------------------------------
 
-    def _tls(self, node: yaml.Node | None) -> TlsOptions | None:
+    def _tls(self, found: dict[str, Any]) -> TlsOptions | None:
         key = "tls_server_config"
-        nodes = self.mapping(node, key, _TLS_KEYS)
-        text = {name: self.text(nodes, name, key) for name in _TLS_TEXTS}
-        pems = {name: self._pem(text, name, nodes) for name in ("cert", "key", "client_ca")}
-        wanted = any(pems.values()) or text["client_auth_type"]
-        ciphers, curve = self._ciphers(nodes), self._curve(nodes)
-        low, high = self._versions(text, nodes)
-        prefer = self.boolean(nodes, "prefer_server_cipher_suites", key, default=True)
-        sans = self.texts(nodes, "client_allowed_sans", key)
-        if not wanted:
-            if nodes:
+        certificate, private_key, client_ca = (
+            self._pem(found, each) for each in ("cert", "key", "client_ca")
+        )
+        ciphers, curve = self._ciphers(found["cipher_suites"]), self._curve(found["curve_preferences"])
+        low, high = self._versions(found["min_version"], found["max_version"])
+        if not (certificate or private_key or client_ca or found["client_auth_type"]):
+            if any(value not in ("", None) for value in found.values()):
                 self._warn(key, "TLS is off: there is neither cert_file nor key_file")
             return None
-        certificate, private_key = pems["cert"], pems["key"]
         if certificate is None:
-            raise self.fault("is missing: name the certificate's file", f"{key}.cert_file", node)
+            raise self.fault("is missing: name the certificate's file", f"{key}.cert_file")
         if private_key is None:
-            raise self.fault("is missing: name the private key's file", f"{key}.key_file", node)
-        auth = self._client_auth(text["client_auth_type"], nodes)
-        if auth is ClientAuth.NONE and pems["client_ca"] is not None:
+            raise self.fault("is missing: name the private key's file", f"{key}.key_file")
+        auth = self._client_auth(found["client_auth_type"])
+        if auth is ClientAuth.NONE and client_ca is not None:
             raise self.fault(
-                "is needed with a client CA: RequireAndVerifyClientCert", f"{key}.client_auth_type", node
+                "is needed with a client CA: RequireAndVerifyClientCert", f"{key}.client_auth_type"
             )
-        if auth is not ClientAuth.NONE and pems["client_ca"] is None:
-            raise self.fault(f"is needed for {auth.value}", f"{key}.client_ca_file", node)
+        if auth is not ClientAuth.NONE and client_ca is None:
+            raise self.fault(f"is needed for {auth.value}", f"{key}.client_ca_file")
+        sans = found["client_allowed_sans"]
         if sans is not None and auth is not ClientAuth.REQUIRED:
             raise self.fault(
-                "needs client_auth_type: RequireAndVerifyClientCert", f"{key}.client_allowed_sans", node
+                "needs client_auth_type: RequireAndVerifyClientCert", f"{key}.client_allowed_sans"
             )
         if sans is not None and not sans:
-            raise self.fault("is empty: nobody could connect", f"{key}.client_allowed_sans", node)
+            raise self.fault("is empty: nobody could connect", f"{key}.client_allowed_sans")
         if low == "TLS12" == high and ciphers == ():
-            raise self.fault(
-                "has no suite of TLS 1.2, and max_version is TLS12", f"{key}.cipher_suites", node
-            )
+            raise self.fault("has no suite of TLS 1.2, and max_version is TLS12", f"{key}.cipher_suites")
         return TlsOptions(
             certificate=certificate,
             private_key=private_key,
-            client_ca=pems["client_ca"],
+            client_ca=client_ca,
             client_auth=auth,
             allowed_sans=None if sans is None else frozenset(sans),
             min_version="TLS13" if ciphers == () else low,
             max_version=high,
             ciphers=ciphers or None,
-            prefer_server_ciphers=prefer,
+            prefer_server_ciphers=found["prefer_server_cipher_suites"] is not False,
             curve=curve,
         )
 
-    def _pem(self, text: Mapping[str, str], name: str, nodes: Nodes) -> Pem | None:
-        here, path = text[name], text[f"{name}_file"]
+    def _pem(self, found: Mapping[str, str], name: str) -> Pem | None:
+        here, path = found[name], found[f"{name}_file"]
         if here and path:
-            raise self.fault(f"stands beside {name}_file: keep one", f"tls_server_config.{name}", nodes[name])
+            raise self.fault(f"stands beside {name}_file: keep one", f"tls_server_config.{name}")
         if path:
             return Pem(f"tls_server_config.{name}_file", path=posixpath.join(self._folder, path))
         return Pem(f"tls_server_config.{name}", text=here) if here else None
 
-    def _client_auth(self, word: str, nodes: Nodes) -> ClientAuth:
+    def _client_auth(self, word: str) -> ClientAuth:
         key = "tls_server_config.client_auth_type"
         if word == "RequestClientCert":
             self._warn(key, "RequestClientCert asks for nothing here: such a certificate decides nothing")
@@ -216,125 +199,103 @@ class _Parser(YamlFile):
                 f"{word} takes any certificate unverified, which cannot be done here:"
                 " use RequireAndVerifyClientCert and client_ca_file",
                 key,
-                nodes["client_auth_type"],
             )
         try:
             return ClientAuth(word or "NoClientCert")
         except ValueError:
             allowed = ", ".join(each.value for each in ClientAuth)
-            raise self.fault(f"must be one of {allowed}", key, nodes["client_auth_type"], word) from None
+            raise self.fault(f"must be one of {allowed}", key, word) from None
 
-    def _versions(self, text: Mapping[str, str], nodes: Nodes) -> tuple[str, str]:
-        for name in ("min_version", "max_version"):
-            if text[name] and text[name] not in (*OLD_VERSIONS, *VERSIONS):
-                raise self.fault(
-                    "must be one of TLS12, TLS13", f"tls_server_config.{name}", nodes[name], text[name]
-                )
-        low, high = text["min_version"] or "TLS12", text["max_version"] or "TLS13"
+    def _versions(self, low: str, high: str) -> tuple[str, str]:
+        for name, word in (("min_version", low), ("max_version", high)):
+            if word and word not in (*OLD_VERSIONS, *VERSIONS):
+                raise self.fault("must be one of TLS12, TLS13", f"tls_server_config.{name}", word)
+        low, high = low or "TLS12", high or "TLS13"
         if high in OLD_VERSIONS:
-            raise self.fault(
-                "must be TLS12 or TLS13", "tls_server_config.max_version", nodes["max_version"], high
-            )
+            raise self.fault("must be TLS12 or TLS13", "tls_server_config.max_version", high)
         if low in OLD_VERSIONS:
             self._warn("tls_server_config.min_version", f"{low} is not spoken here: TLS12 is the lowest")
             low = "TLS12"
         if low > high:
-            raise self.fault("is above max_version", "tls_server_config.min_version", nodes["min_version"])
+            raise self.fault("is above max_version", "tls_server_config.min_version")
         return low, high
 
-    def _ciphers(self, nodes: Nodes) -> tuple[str, ...] | None:
+    def _ciphers(self, names: Sequence[str] | None) -> tuple[str, ...] | None:
         """Return OpenSSL's names for TLS 1.2; empty where all that is named is of TLS 1.3."""
         key = "tls_server_config.cipher_suites"
-        names = self.texts(nodes, "cipher_suites", "tls_server_config")
         if not names:
             return None
         for name in names:
             if name not in CIPHERS and name not in CIPHERS_13:
-                raise self.fault("is not a suite that is known", key, nodes["cipher_suites"], name)
+                raise self.fault("is not a suite that is known", key, name)
         if any(name in CIPHERS_13 for name in names):
             self._warn(key, "suites of TLS 1.3 are always all offered, as by Go")
         return tuple(CIPHERS[name] for name in names if name in CIPHERS)
 
-    def _curve(self, nodes: Nodes) -> str | None:
+    def _curve(self, names: Sequence[str] | None) -> str | None:
         key = "tls_server_config.curve_preferences"
-        names = self.texts(nodes, "curve_preferences", "tls_server_config")
         if not names:
             return None
         for name in names:
             if name not in CURVES:
-                raise self.fault(f"must be one of {', '.join(CURVES)}", key, nodes["curve_preferences"], name)
+                raise self.fault(f"must be one of {', '.join(CURVES)}", key, name)
         if len(names) > 1:
             raise self.fault(
-                "only one can be set here: name one, or leave the key out for OpenSSL's own list",
-                key,
-                nodes["curve_preferences"],
+                "only one can be set here: name one, or leave the key out for OpenSSL's own list", key
             )
         return CURVES[names[0]]
 
     # --- HTTP -------------------------------------------------------------------
 
-    def _http(self, node: yaml.Node | None) -> dict[str, str]:
+    def _http(self, found: dict[str, Any]) -> dict[str, str]:
         key = "http_server_config"
-        nodes = self.mapping(node, key, {"http2", "headers"})
-        if self.boolean(nodes, "http2", key, default=False):
+        if found["http2"]:
             self._warn(f"{key}.http2", "HTTP/1.1 is spoken here, and nothing else")
-        headers = self.mapping(nodes.get("headers"), f"{key}.headers", set(HEADERS))
-        found = {}
-        for name, value_node in headers.items():
-            value = self.text(headers, name, f"{key}.headers")
+        headers: dict[str, str] = {name: value for name, value in found["headers"].items() if value}
+        for name, value in headers.items():
             allowed = HEADERS[name]
-            if value and allowed and value not in allowed:
-                raise self.fault(
-                    f"must be {' or '.join(allowed)}", f"{key}.headers.{name}", value_node, value
-                )
+            if allowed and value not in allowed:
+                raise self.fault(f"must be {' or '.join(allowed)}", f"{key}.headers.{name}", value)
             if not value.isprintable() or not value.isascii():
-                raise self.fault("must be one line of ASCII", f"{key}.headers.{name}", value_node)
-            if value:
-                found[name] = value
-        return found
+                raise self.fault("must be one line of ASCII", f"{key}.headers.{name}")
+        return headers
 
-    def _users(self, node: yaml.Node | None) -> dict[str, str]:
+    def _users(self, users: dict[str, str]) -> dict[str, str]:
         key = "basic_auth_users"
-        nodes = self.mapping(node, key)
-        users = {}
-        for name, value_node in nodes.items():
+        for name, value in users.items():
             if not name or ":" in name or not name.isprintable():
-                raise self.fault("has a user name that is empty, or holds a colon", key, value_node)
-            value = self.text(nodes, name, key)
+                raise self.fault("has a user name that is empty, or holds a colon", key)
             match = _HASH.fullmatch(value)
             if match is None:
-                raise self.fault(
-                    "is no bcrypt hash: make one with htpasswd -nBC 10 USER", f"{key}.{name}", value_node
-                )
+                raise self.fault("is no bcrypt hash: make one with htpasswd -nBC 10 USER", f"{key}.{name}")
             if not 4 <= int(match[1]) <= MAX_COST:
-                raise self.fault(f"must have a cost of 4 to {MAX_COST}", f"{key}.{name}", value_node)
-            users[name] = value
+                raise self.fault(f"must have a cost of 4 to {MAX_COST}", f"{key}.{name}")
         return users
 
-    def _rate(self, node: yaml.Node | None) -> RateLimit | None:
-        key = "rate_limit"
-        nodes = self.mapping(node, key, {"interval", "burst"})
-        text = self.text(nodes, "interval", key)
-        burst = self.text(nodes, "burst", key)
+    def _rate(self, found: Mapping[str, str]) -> RateLimit | None:
+        text, burst = found["interval"], found["burst"]
         if not re.fullmatch(r"[0-9]{0,9}", burst):
-            raise self.fault("must be a whole number", f"{key}.burst", nodes["burst"])
+            raise self.fault("must be a whole number", "rate_limit.burst")
         if text in ("", "0"):
             return None
         if not _DURATION.fullmatch(text):
-            raise self.fault("must be a duration such as 100ms or 1s", f"{key}.interval", nodes["interval"])
+            raise self.fault("must be a duration such as 100ms or 1s", "rate_limit.interval")
         interval_secs = sum(float(number) * _SECS[unit] for number, unit in _PART.findall(text))
         if interval_secs == 0:
             return None
         if int(burst or 0) == 0:
-            raise self.fault("must be 1 or more: nothing would be answered", f"{key}.burst", node)
+            raise self.fault("must be 1 or more: nothing would be answered", "rate_limit.burst")
         return RateLimit(interval_secs, int(burst))
 
 
-_TLS_TEXTS: Final = (
-    *("cert", "cert_file", "key", "key_file", "client_ca", "client_ca_file"),
-    *("client_auth_type", "min_version", "max_version"),
-)
-_TLS_KEYS: Final = {
-    *_TLS_TEXTS,
-    *("client_allowed_sans", "cipher_suites", "prefer_server_cipher_suites", "curve_preferences"),
+_KINDS: Final[dict[str, Any]] = {
+    "tls_server_config": {
+        **dict.fromkeys(("cert", "cert_file", "key", "key_file", "client_ca", "client_ca_file"), str),
+        **dict.fromkeys(("client_auth_type", "min_version", "max_version"), str),
+        **dict.fromkeys(("client_allowed_sans", "cipher_suites", "curve_preferences"), list),
+        "prefer_server_cipher_suites": bool,
+    },
+    "http_server_config": {"http2": bool, "headers": dict.fromkeys(HEADERS, str)},
+    "basic_auth_users": {ANY: str},
+    "rate_limit": {"interval": str, "burst": str},
 }

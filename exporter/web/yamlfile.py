@@ -1,4 +1,4 @@
-"""YAML as it is written, with lines: texts, lists and mappings, and no more of it. Pure.
+"""YAML as it is written, one kind of value a key, with lines: pure.
 
 Values are not guessed at: a key named 123 or no is a text. What makes a small
 file large (aliases) or ambiguous (keys that stand twice) is refused.
@@ -6,7 +6,6 @@ file large (aliases) or ambiguous (keys that stand twice) is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from jobfeatures.errors import ConfigurationError, ParseError
@@ -21,114 +20,114 @@ except ImportError as error:  # said where somebody asks for it: it belongs to t
 MAX_BYTES: Final = 128 * 1024
 MAX_DEPTH: Final = 16
 
-Nodes = Mapping[str, yaml.Node]
+# What stands at a key: str, bool, list (of texts), or a dict of the keys that a mapping may have; ANY: all.
+Kind = type[str] | type[bool] | type[list[str]] | dict[str, Any]
+ANY: Final = "*"
 
 
 class YamlFile:
     """Reads one file; every method raises ParseError naming line and key, and shows no value of a secret."""
 
     def __init__(self, source: str) -> None:
-        self.source = source
+        self._source = source
+        self._lines: dict[str, int] = {}  # by key
 
-    def compose(self, content: bytes) -> yaml.Node:
+    def read(self, content: bytes, kinds: dict[str, Any]) -> dict[str, Any]:
+        """Return what stands at each key: an empty text or mapping, or None, where nothing does."""
+        root = self._compose(content)
+        if root is None or _is_null(root):
+            raise ParseError("is empty; {} asks for nothing on purpose", source=self._source)
+        found: dict[str, Any] = self._value(root, kinds, "")
+        return found
+
+    def fault(self, reason: str, key: str, text: str = "") -> ParseError:
+        """Return an error that names a key and its line, that of what it is missing in otherwise."""
+        line = self._lines.get(key) or self._lines.get(key.rpartition(".")[0], 0)
+        return ParseError(reason, source=self._source, line=line, field=key, text=text)
+
+    def _compose(self, content: bytes) -> yaml.Node | None:
         """Return the one document of a file."""
         if len(content) > MAX_BYTES:
-            raise ParseError(f"is longer than {MAX_BYTES} bytes", source=self.source)
+            raise ParseError(f"is longer than {MAX_BYTES} bytes", source=self._source)
         try:
             text = content.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise ParseError("is not UTF-8", source=self.source) from None
-        try:
             depth = 0
             for event in yaml.parse(text, Loader=yaml.SafeLoader):
                 depth += isinstance(event, yaml.CollectionStartEvent)
                 depth -= isinstance(event, yaml.CollectionEndEvent)
                 if depth > MAX_DEPTH:
-                    raise ParseError("is nested too deeply", source=self.source, line=_line(event))
+                    raise ParseError("is nested too deeply", source=self._source, line=_line(event))
                 if isinstance(event, yaml.AliasEvent):
                     raise ParseError(
-                        "has an alias (*): write the value out", source=self.source, line=_line(event)
+                        "has an alias (*): write the value out", source=self._source, line=_line(event)
                     )
-            root = yaml.compose(text, Loader=yaml.SafeLoader)
+            root: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+        except UnicodeDecodeError:
+            raise ParseError("is not UTF-8", source=self._source) from None
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line = 0 if mark is None else mark.line + 1
-            raise ParseError(f"is not YAML: {error.problem}", source=self.source, line=line) from None
+            raise ParseError(f"is not YAML: {error.problem}", source=self._source, line=line) from None
         except (yaml.YAMLError, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            raise ParseError(f"is not YAML: {reason}", source=self.source) from None
-        if root is None or is_null(root):
-            raise ParseError("is empty; {} asks for nothing on purpose", source=self.source)
+            raise ParseError(f"is not YAML: {str(error).splitlines()[0]}", source=self._source) from None
         return root
 
-    def fault(self, reason: str, key: str, node: yaml.Node | None = None, text: str = "") -> ParseError:
-        """Return an error that names the line of a node and a key."""
-        return ParseError(
-            reason, source=self.source, line=0 if node is None else _line(node), field=key, text=text
-        )
+    def _value(self, node: yaml.Node | None, kind: Kind, key: str) -> Any:
+        if node is not None:
+            self._lines[key] = _line(node)
+        given = None if _is_null(node) else node
+        if isinstance(kind, dict):
+            found = self._mapping(given, kind, key)
+            names = found if ANY in kind else kind
+            return {
+                name: self._value(found.get(name), kind.get(name) or kind[ANY], _join(key, name))
+                for name in names
+            }
+        if given is None:
+            return "" if kind is str else None
+        if kind is bool:
+            if given.tag != "tag:yaml.org,2002:bool":
+                raise self.fault("must be true or false", key)
+            return given.value.lower() in ("true", "yes", "on")
+        is_list = kind is not str
+        texts = given.value if is_list and isinstance(given, yaml.SequenceNode) else [given]
+        if isinstance(given, yaml.SequenceNode) is not is_list or not all(
+            isinstance(each, yaml.ScalarNode) for each in texts
+        ):
+            raise self.fault("must be a list of texts" if is_list else "must be a text", key)
+        if any("\0" in each.value for each in texts):
+            raise self.fault("must not hold NUL", key)
+        return [str(each.value) for each in texts] if is_list else str(given.value)
 
-    def mapping(
-        self, node: yaml.Node | None, key: str, known: set[str] | None = None
-    ) -> dict[str, yaml.Node]:
-        """Return the values of a mapping by key; of an absent one nothing; `known` keys only."""
-        if node is None or is_null(node):
+    def _mapping(self, node: yaml.Node | None, kinds: dict[str, Any], key: str) -> dict[str, yaml.Node]:
+        """Return the nodes of a mapping by key, which has to be one of those that are known here."""
+        if node is None:
             return {}
         if not isinstance(node, yaml.MappingNode):
-            raise self.fault("must be a mapping of keys to values", key, node)
+            raise self.fault("must be a mapping of keys to values", key)
         found: dict[str, yaml.Node] = {}
         for name_node, value in node.value:
+            self._lines[key] = _line(name_node)
             if not isinstance(name_node, yaml.ScalarNode):
-                raise self.fault("has a key that is no text", key, name_node)
+                raise self.fault("has a key that is no text", key)
             name = str(name_node.value)
-            where = f"{key}.{name}" if key else name
-            if known is not None and name not in known:
-                allowed = ", ".join(sorted(known))
-                raise self.fault(
-                    f"there is no such key here, only {allowed}",
-                    key,
-                    name_node,
-                    "" if len(name) > 60 else name,
-                )
+            if ANY not in kinds and name not in kinds:
+                allowed = ", ".join(sorted(kinds))
+                shown = "" if len(name) > 60 else name
+                raise self.fault(f"there is no such key here, only {allowed}", key, shown)
             if name in found:
-                raise self.fault("stands twice", where if known is not None else key, name_node)
+                raise self.fault("stands twice", key if ANY in kinds else _join(key, name))
             found[name] = value
+        self._lines[key] = _line(node)
         return found
 
-    def text(self, nodes: Nodes, name: str, key: str) -> str:
-        """Return a text, empty where there is none."""
-        node = nodes.get(name)
-        if node is None or is_null(node):
-            return ""
-        if not isinstance(node, yaml.ScalarNode):
-            raise self.fault("must be a text", f"{key}.{name}", node)
-        if "\0" in node.value:
-            raise self.fault("must not hold NUL", f"{key}.{name}", node)
-        return str(node.value)
 
-    def boolean(self, nodes: Nodes, name: str, key: str, default: bool) -> bool:
-        """Return true or false, `default` where there is neither."""
-        node = nodes.get(name)
-        if node is None or is_null(node):
-            return default
-        if node.tag != "tag:yaml.org,2002:bool":
-            raise self.fault("must be true or false", f"{key}.{name}", node)
-        return node.value.lower() in ("true", "yes", "on")
-
-    def texts(self, nodes: Nodes, name: str, key: str) -> list[str] | None:
-        """Return a list of texts, None where there is none."""
-        node = nodes.get(name)
-        if node is None or is_null(node):
-            return None
-        if not isinstance(node, yaml.SequenceNode) or not all(
-            isinstance(each, yaml.ScalarNode) for each in node.value
-        ):
-            raise self.fault("must be a list of texts", f"{key}.{name}", node)
-        return [str(each.value) for each in node.value]
+def _is_null(node: yaml.Node | None) -> bool:
+    return node is None or (isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null")
 
 
-def is_null(node: Any) -> bool:
-    """Tell whether nothing stands at a key."""
-    return isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null"
+def _join(key: str, name: str) -> str:
+    return f"{key}.{name}" if key else name
 
 
 def _line(marked: Any) -> int:

@@ -126,17 +126,17 @@ def test_an_empty_file_is_a_fault_because_it_looks_like_a_half_written_one(text)
         (CA, 2, "client_auth_type: is needed"),
         (
             CA + "  client_auth_type: VerifyClientCertIfGiven\n  client_allowed_sans: [a]\n",
-            2,
+            6,
             "client_allowed_sans: needs",
         ),
         (
             CA + "  client_auth_type: RequireAndVerifyClientCert\n  client_allowed_sans: []\n",
-            2,
+            6,
             "nobody could connect",
         ),
         (
             TLS + "  max_version: TLS12\n  cipher_suites: [TLS_AES_128_GCM_SHA256]\n",
-            2,
+            5,
             "no suite of TLS 1.2",
         ),
         ("http_server_config: {headers: {Server: x}}", 1, "http_server_config.headers: there is no such"),
