@@ -153,7 +153,7 @@ def _routes(served: Daemon | Controller) -> Routes:
     """Return what the metrics listener has to offer beside its own pages."""
     if isinstance(served, Daemon):
         return []
-    from exporter.web.discovery import discovery_route
+    from exporter.web.app import discovery_route
 
     return [discovery_route(served.targets)]
 

@@ -23,7 +23,7 @@ from makepackages.source import note_revision
 from exporter import cli as exporter_cli
 from exporter.collectors import COLLECTORS
 from exporter.exits import EXITS as EXPORTER_EXITS
-from exporter.terminal.colours import has_colours
+from exporter.terminal.cells import has_colours
 from jobfeatures import __version__, version
 from jobfeatures import cli as jobfeatures_cli
 from jobfeatures.exits import EXITS

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     from exporter.jobreport.finding import AmbiguousJobError
     from exporter.jobreport.text import format_reports
     from exporter.remote.prometheus import Prometheus
-    from exporter.terminal.colours import has_colours
+    from exporter.terminal.cells import has_colours
     from jobfeatures.progress import shown_count
 
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", arguments.cluster_label):

@@ -9,7 +9,6 @@ from exporter.cluster.accountingfeed import AccountingSource
 from exporter.sonar.cluster import cluster_document
 from exporter.sonar.config import SonarConfig
 from exporter.sonar.jobchanges import JobChanges
-from exporter.sonar.jobs import queue_records
 from exporter.sonar.node import make_origin
 from exporter.sonar.sender import Sender
 from jobfeatures.clock import Clock
@@ -17,7 +16,7 @@ from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, Document, Origin
 from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document
 from jobfeatures.joblog import JobRecord
-from jobfeatures.model import Cluster, JobTable
+from jobfeatures.model import Cluster, Job, JobState, JobTable
 
 log = logging.getLogger(__name__)
 
@@ -143,3 +142,35 @@ def add_cluster_documents(
 
     sender.add(JOBS, config.sonar_jobs_interval_secs, jobs.make)
     sender.add(CLUSTER, config.sonar_cluster_interval_secs, make_cluster)
+
+
+def queue_records(table: JobTable) -> Iterator[JobRecord]:
+    """Yield the jobs of a queue as accounting would tell of them, for a cluster that keeps no accounting."""
+    for job in table.jobs.values():
+        if job.state is not JobState.UNKNOWN:
+            yield _from_job(job)
+
+
+def _from_job(job: Job) -> JobRecord:
+    return JobRecord(
+        batch_system=job.key.batch_system,
+        job_id=job.key.job_id,
+        state=job.state,
+        name=job.name,
+        user=job.user,
+        account=job.account,
+        partition=job.partition,
+        reservation=job.reservation,
+        priority=job.priority,
+        submit_secs=job.submit_secs,
+        start_secs=job.start_secs,
+        end_secs=job.end_secs,
+        nodes=job.nodes,
+        requested_nodes=job.total_nodes,
+        requested_cpus=job.total_cpus,
+        wall_limit_secs=job.limits.wall_secs,
+        array_job_id=job.array_job_id,
+        array_task_id=job.array_task_id,
+        het_job_id=job.het_job_id,
+        het_offset=job.het_offset,
+    )

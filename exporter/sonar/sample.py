@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from exporter.snapshot import GpuSample, NodeSample, ProcessDetail, Snapshot
 from exporter.sonar.process import Work, measure_processes, roll_up
-from exporter.sonar.workid import WorkId, identify
 from jobfeatures.formats.sonar.envelopes import (
     CURRENT,
     SAMPLE,
@@ -25,6 +25,8 @@ from jobfeatures.formats.sonar.envelopes import (
     unicode_text,
     without_defaults,
 )
+from jobfeatures.jobnumbers import parse_job_number
+from jobfeatures.model import JobKey
 
 FIRST_USER_UID = 1000  # below are the system's own
 UNKNOWN_USER = "_user_unknown"
@@ -214,3 +216,37 @@ def _names(given: SampleInput) -> dict[int, str]:
     """Return the users' names by pid, where anything is known of them."""
     uids = {pid: detail.uid for pid, detail in given.details.items() if detail.uid is not None}
     return {pid: given.users.get(uid) or f"_user_{uid}" for pid, uid in uids.items()}
+
+
+class WorkId(NamedTuple):
+    """By which number Sonar's format knows whose a process is: a job, or what stands for one.
+
+    Epoch 0 is for batch jobs: records of one number from several nodes belong
+    to one job. All others carry the node's boot time, so that they are never merged.
+    """
+
+    job: int
+    epoch: int
+    is_batch: bool
+
+
+def identify(snapshot: Snapshot) -> dict[int, WorkId]:
+    """Return the identity of each process, by pid in ascending order.
+
+    A batch job without a number has the process group and the user time of
+    its oldest process, one number for the job while that lives. What has no
+    batch job counts by process group, containers and services too, as Sonar
+    counts. Without a boot time only jobs with numbers can be told.
+    """
+    ids: dict[int, WorkId] = {}
+    leaders: dict[JobKey, int] = {}
+    processes = sorted(snapshot.processes.values(), key=lambda each: (each.start_ticks, each.pid))
+    for process in processes:
+        key = snapshot.keys.get(process.pid)
+        number = parse_job_number(key.job_id) if isinstance(key, JobKey) else None
+        if number is not None:
+            ids[process.pid] = WorkId(number, 0, is_batch=True)
+        elif snapshot.epoch:
+            group = leaders.setdefault(key, process.pgid) if isinstance(key, JobKey) else process.pgid
+            ids[process.pid] = WorkId(group, snapshot.epoch, is_batch=isinstance(key, JobKey))
+    return dict(sorted(ids.items()))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from exporter.sinks.keeper import SinkKeeper, SinkStatus
 from exporter.sinks.message import Message
-from exporter.sonar.cadence import compute_next_secs
 from jobfeatures.clock import Clock
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.formats.sonar.envelopes import Document, Origin, error_envelope
@@ -156,3 +156,9 @@ class Sender:
 def encode(document: Document) -> bytes:
     """Return a document as JSON in one line, pure ASCII."""
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def compute_next_secs(now_secs: float, interval_secs: float) -> float:
+    """Return the first multiple of an interval after a time, both since the epoch: nodes keep step (UTC)."""
+    due_secs = (math.floor(now_secs / interval_secs) + 1) * interval_secs
+    return due_secs if due_secs > now_secs else due_secs + interval_secs

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TextIO
 
 _MARKS = frozenset({"Mn", "Me"})
 MAX_MARKS = 2  # on one letter
@@ -71,3 +72,8 @@ def align(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
         ]
         lines.append("  ".join(cells).rstrip())
     return lines
+
+
+def has_colours(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Tell whether to write colours: on a terminal, unless NO_COLOR (https://no-color.org) or TERM=dumb."""
+    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"

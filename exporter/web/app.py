@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import zlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from aiohttp import web
 
+from exporter.cluster.discovery import TargetGroup
 from exporter.exposition import choose_format
 from exporter.web.front import Front, Shown
 
@@ -76,3 +78,23 @@ async def _ready(request: web.Request) -> web.Response:
     is_ready = scraped.is_ready
     lines = ["ready" if is_ready else "not ready", *scraped.problems()]
     return web.Response(status=200 if is_ready else 503, text="\n".join(lines) + "\n")
+
+
+def discovery_route(targets: Callable[[], Sequence[TargetGroup] | None]) -> web.RouteDef:
+    """Return the route. `targets` gives None as long as no batch system has told of its nodes.
+
+    Prometheus keeps its last list while it is answered with an error, so an
+    empty one is never given for want of knowledge.
+    """
+
+    def make_body() -> str | None:
+        found = targets()
+        return None if found is None else json.dumps(found)
+
+    async def answer(_request: web.Request) -> web.Response:
+        body = await asyncio.to_thread(make_body)
+        if body is None:
+            return web.Response(status=503, text="no batch system has told of its nodes yet\n")
+        return web.Response(text=body, content_type="application/json")
+
+    return web.get("/sd", answer)

@@ -15,7 +15,7 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any, Final
 
-from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord, Lost, Notes, Number, Passage, SourceText, lines_of
 from jobfeatures.model import UNLIMITED, JobState
 
@@ -54,10 +54,8 @@ def read_records(
             record = parse_line(line.removeprefix("\ufeff"))
         except ParseError as error:
             if strict:
-                raise ParseError(
-                    error.reason, source=source, line=number, field=error.field, text=error.text
-                ) from None
-            yield Rejected(source, error.reason, number, error.field, shown(error.text) if error.text else "")
+                raise error.at(source, number) from None
+            yield Rejected.from_error(error.at(source, number))
             continue
         yield replace(record, source_text=SourceText(KIND, line)) if keep_text else record
 

@@ -84,12 +84,9 @@ def read_records(
             try:
                 yield from _of_document(document, source, line, strict=strict, notes=notes)
             except ParseError as error:
-                placed = ParseError(
-                    error.reason, source=source, line=line, field=error.field, text=error.text
-                )
                 if strict:
-                    raise placed from None
-                yield Rejected.from_error(placed)
+                    raise error.at(source, line) from None
+                yield Rejected.from_error(error.at(source, line))
 
 
 def _chunks(lines: Iterable[str]) -> Iterator[tuple[int, str]]:

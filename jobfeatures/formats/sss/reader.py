@@ -61,12 +61,8 @@ def parse_object(
     try:
         record = read_root(root, warnings)
     except ParseError as error:
-        raise ParseError(
-            error.reason, source=source, line=error.line, field=error.field, text=error.text
-        ) from None
-    return Parsed(
-        record, tuple(Rejected(source, each.reason, each.line, each.field, each.text) for each in warnings)
-    )
+        raise error.at(source) from None
+    return Parsed(record, tuple(replace(each, source=source) for each in warnings))
 
 
 def read_root(root: Element, warnings: list[Rejected]) -> Root:

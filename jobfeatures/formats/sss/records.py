@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.sss import extensions, values
 from jobfeatures.formats.sss.names import expand_names
 from jobfeatures.formats.sss.objects import (
@@ -59,8 +59,8 @@ def read_records(
             yield replace(told, source=source)
             continue
         if strict:
-            raise ParseError(told.reason, source=source, line=told.line, field=told.field, text=told.text)
-        yield Rejected(source, told.reason, told.line, told.field, shown(told.text) if told.text else "")
+            raise told.at(source)
+        yield Rejected.from_error(told.at(source))
 
 
 def make_record(job: SssJob) -> JobRecord:

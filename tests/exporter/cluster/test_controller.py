@@ -14,8 +14,7 @@ from exporter.collectors import COLLECTORS, CONTROLLER
 from exporter.config import ExporterConfig
 from exporter.daemon import Daemon
 from exporter.serve import make_served
-from exporter.web.app import make_app
-from exporter.web.discovery import discovery_route
+from exporter.web.app import discovery_route, make_app
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS

@@ -31,7 +31,7 @@ from exporter.snapshot import (
     Snapshot,
     UnitKey,
 )
-from exporter.sonar.jobs import queue_records
+from exporter.sonar.clusterdocuments import queue_records
 from exporter.sonar.sample import SampleInput, SampleOptions, sample_envelope
 from exporter.web.pages.controller import render_controller
 from exporter.web.pages.node import render_node

@@ -27,8 +27,7 @@ from exporter.snapshot import (
     UnitKey,
 )
 from exporter.sonar.node import NodeDocuments
-from exporter.sonar.sample import SampleInput, SampleOptions, sample_envelope
-from exporter.sonar.workid import identify
+from exporter.sonar.sample import SampleInput, SampleOptions, identify, sample_envelope
 from jobfeatures.clock import SystemClock
 from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin
 from jobfeatures.formats.sonar.parse import parse_envelope

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sonar.workid import WorkId, identify
+from exporter.sonar.sample import WorkId, identify
 from jobfeatures.jobnumbers import LARGEST, parse_job_number
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.sonar.cluster import cluster_document
-from exporter.sonar.jobs import queue_records
+from exporter.sonar.clusterdocuments import queue_records
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin
