@@ -3,15 +3,18 @@
 aiohttp's own pages for requests that it cannot understand get an empty body.
 A connection counts from the moment it is accepted: TLS is agreed on here, and
 not by the event loop, which would not tell of one that never gets done.
+Thousands that come at once are greeted in turn: side by side, each handshake
+would take as long as all of them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import ssl
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,7 +33,9 @@ MAX_HEADER_BYTES = 4096
 MAX_HEADERS = 64
 MAX_UNSENT_BYTES = 64 * 2**20  # of all answers that wait for those who asked to read them
 LINGER_SECS = 1.0
-HANDSHAKE_SECS = 5.0
+HANDSHAKE_SECS = 5.0  # from the beginning of its turn
+TURNS = 64  # handshakes that go on at once
+TURN_SECS = 1.0  # after which the next one begins all the same: nobody waits for a client that is slow
 TLS_SHUTDOWN_SECS = 2.0
 
 # Why connections were ended.
@@ -147,6 +152,7 @@ class Server(web.Server):
         self._open: dict[_Open, asyncio.Transport] = {}
         self._unsent: dict[_Open, float] = {}  # since when there is something to send
         self._greeting: set[asyncio.Task[None]] = set()
+        self._turns = asyncio.Semaphore(TURNS)
 
     def __call__(self) -> RequestHandler:
         """Make what begins a connection; called by the event loop."""
@@ -191,6 +197,25 @@ class Server(web.Server):
         task = asyncio.ensure_future(greeting)
         self._greeting.add(task)
         task.add_done_callback(self._greeting.discard)
+
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait, first come, first served, until a handshake may begin; it holds up others for TURN_SECS."""
+        await self._turns.acquire()
+        is_over = False
+
+        def end() -> None:
+            nonlocal is_over
+            if not is_over:
+                is_over = True
+                self._turns.release()
+
+        ending = self._loop.call_later(TURN_SECS, end)
+        try:
+            yield
+        finally:
+            ending.cancel()
+            end()
 
     async def watch(self) -> None:
         """End connections that take too long to ask, to read, or to do anything at all, for ever."""
@@ -277,14 +302,17 @@ class _Greeting(asyncio.Protocol):
     async def _greet(self, transport: asyncio.Transport) -> None:
         waiting = _Waiting()
         try:
-            spoken = await asyncio.get_running_loop().start_tls(
-                transport,
-                waiting,
-                self._tls.context,
-                server_side=True,
-                ssl_handshake_timeout=HANDSHAKE_SECS,
-                ssl_shutdown_timeout=TLS_SHUTDOWN_SECS,
-            )
+            async with self._server.turn():
+                if transport.is_closing():  # it has been ended meanwhile
+                    return
+                spoken = await asyncio.get_running_loop().start_tls(
+                    transport,
+                    waiting,
+                    self._tls.context,
+                    server_side=True,
+                    ssl_handshake_timeout=HANDSHAKE_SECS,
+                    ssl_shutdown_timeout=TLS_SHUTDOWN_SECS,
+                )
         except (Exception, asyncio.CancelledError) as error:  # whatever it was: nothing is left open
             if isinstance(error, OSError):
                 self._server.ended[HANDSHAKE] += 1

@@ -5,6 +5,8 @@ import contextlib
 import os
 import socket
 import ssl
+import time
+from collections import Counter
 
 import pytest
 
@@ -256,6 +258,41 @@ async def test_a_handshake_that_never_ends_is_counted_and_ended(serve, monkeypat
         await until(lambda: site.rejected("tls_handshake") == 3)
         assert site.listeners.status().listeners[0].connections == 0
         assert (await site.get(tls=site.client())).status == 200
+        for each in silent:
+            each.close()
+
+
+async def test_of_many_that_come_at_once_none_is_cut_off_for_having_waited(serve, monkeypatch):
+    monkeypatch.setattr(connections, "HANDSHAKE_SECS", 0.5)
+    monkeypatch.setattr(connections, "TURNS", 8)
+    async with serve(TLS) as site:
+        slow = site.listeners.file.context  # as on a processor that others want, too
+        slow.sni_callback = lambda *_: time.sleep(0.01)
+        tls = site.client()
+
+        async def ask() -> bytes:
+            reader, writer = await asyncio.open_connection(
+                site.host, site.port, ssl=tls, server_hostname="localhost"
+            )
+            writer.write(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            answer = await reader.read()
+            writer.close()
+            return answer[:12]
+
+        answers = await asyncio.gather(*(ask() for _ in range(150)), return_exceptions=True)
+        assert Counter(map(str, answers)) == {"b'HTTP/1.1 200'": 150}
+        assert site.rejected("tls_handshake") == 0
+
+
+async def test_clients_that_say_nothing_keep_others_waiting_for_a_turn_only(serve, monkeypatch):
+    monkeypatch.setattr(connections, "TURNS", 2)
+    monkeypatch.setattr(connections, "TURN_SECS", 0.2)
+    async with serve(TLS) as site:
+        silent = [socket.create_connection((site.host, site.port)) for _ in range(4)]
+        await until(lambda: site.listeners.status().listeners[0].connections == 4)
+        began = time.monotonic()
+        assert (await site.get(tls=site.client())).status == 200
+        assert 0.3 < time.monotonic() - began < connections.HANDSHAKE_SECS
         for each in silent:
             each.close()
 
