@@ -28,15 +28,16 @@ VARYING = re.compile(
 
 @pytest.fixture
 def context(context):
-    """Return the context without the job that no source knows: with it no advice on the node is whole.
+    """Return the context with the job that no source knows as one that has left processes.
 
-    The pilot's last payload began before the pilot: more than it can lose.
+    Else no advice on the node would be whole. The pilot's last payload began before the pilot: more than
+    it can lose.
     """
-    samples = {key: sample for key, sample in context.snapshot.jobs.items() if key != JobKey("slurm", "99")}
+    leftovers = {JobKey("slurm", "99"): context.now_secs - 120}
     pilot = JobKey("spool", 'pilot "7"\\\n')
     started = replace(context.jobs[pilot], start_secs=int(context.now_secs) - 400)
     jobs = {**context.jobs, pilot: started}
-    return replace(context, snapshot=replace(context.snapshot, jobs=samples), jobs=jobs)
+    return replace(context, leftovers=leftovers, jobs=jobs)
 
 
 def page(context, *, openmetrics):
