@@ -73,15 +73,6 @@ class DaemonConfig(WebConfig):
     features_publish: bool = setting(
         "features.publish", BOOLEAN, True, "keep the feature directories of the jobs on this node"
     )
-    features_max_connections: int = setting(
-        "features.max_connections", COUNT, 256, "connections of the features' listener at once"
-    )
-    features_rate: int = setting(
-        "features.rate", COUNT, 20_000, "requests a second that the features' listener answers"
-    )
-    features_job_rate: int = setting(
-        "features.job_rate", COUNT, 100, "requests a second that it answers to one job; a write counts as 10"
-    )
     metrics_max_series: int = setting(
         "metrics.max_series",
         COUNT,

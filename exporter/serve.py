@@ -202,19 +202,11 @@ async def _serving_features(
     if config.features_listen_address is None or not isinstance(daemon, Daemon):
         yield
         return
-    from jobfeatures.publish.http.server import FeatureServer, ServerLimits, listening
-    from jobfeatures.publish.tls import TlsFiles
+    from jobfeatures.publish.http.server import FeatureServer, listening
     from jobfeatures.publish.tree import FeatureTree
 
     tls = listeners.tls_of(FEATURES)
-    if config.features_tls_certificate is not None and config.features_tls_key is not None:
-        tls = TlsFiles(config.features_tls_certificate, config.features_tls_key)
-    limits = ServerLimits(
-        connections=config.features_max_connections,
-        rate=config.features_rate,
-        job_rate=config.features_job_rate,
-    )
-    server = FeatureServer(FeatureTree(config.features_root), job_of=daemon.job, limits=limits)
+    server = FeatureServer(FeatureTree(config.features_root), job_of=daemon.job)
     daemon.feature_answers = server.counts
     where = listeners.where(FEATURES, config.features_listen_address)
     async with listening(server, where, tls, on_open=listeners.count(FEATURES)) as address:

@@ -50,15 +50,6 @@ class Config(BatchSettings):
         None,
         "where the daemon serves features and job status over HTTP, e.g. 127.0.0.1:9820; off if not set",
     )
-    features_tls_certificate: str | None = setting(
-        "features.tls_certificate",
-        PATH,
-        None,
-        "certificate chain (PEM) of that listener, which then speaks HTTPS; read again when it changes",
-    )
-    features_tls_key: str | None = setting(
-        "features.tls_key", PATH, None, "private key (PEM) of that certificate"
-    )
     features_url: str | None = setting(
         "features.url", URL, None, "address of that listener as jobs are told it, if not the one listened on"
     )

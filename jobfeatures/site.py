@@ -139,7 +139,7 @@ class Site:
         if url is None:
             if config.features_listen_address.endswith(":0"):
                 return Access()  # only the daemon knows its port then
-            url = public_url(config.features_listen_address, tls=config.features_tls_certificate is not None)
+            url = public_url(config.features_listen_address)
         form, _ = self._stated("features.form", partition)
         return Access(url, form)
 

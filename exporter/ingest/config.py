@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from exporter.sonar.config import SonarConfig
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.settings import ADDRESS, COUNT, PATH, POSITIVE_DURATION, SIZE, setting
+from jobfeatures.settings import ADDRESS, COUNT, PATH, POSITIVE_DURATION, setting
 
 LOOPBACK = ("127.", "localhost:", "[::1]:")
 
@@ -36,10 +36,6 @@ class IngestConfig(SonarConfig):
     sonar_max_nodes: int = setting(
         "sonar.max_nodes", COUNT, 1000, "how many foreign nodes are kept; the one silent for longest goes"
     )
-    sonar_max_body_bytes: int = setting(
-        "sonar.max_body_bytes", SIZE, 16 * 2**20, "largest request, and largest document of a file"
-    )
-    sonar_rate: int = setting("sonar.rate", COUNT, 200, "requests a second that one address may send")
     sonar_silence_secs: float = setting(
         "sonar.silence", POSITIVE_DURATION, 1800.0, "after this time without a sample a foreign node vanishes"
     )
@@ -55,6 +51,5 @@ def check_ingest(config: IngestConfig) -> None:
     listen = config.sonar_listen
     if listen is not None and config.sonar_users_file is None and not listen.startswith(LOOPBACK):
         raise ConfigurationError("sonar.listen", "needs sonar.users_file beyond loopback")
-    for key in ("max_nodes", "max_body_bytes", "rate"):
-        if getattr(config, f"sonar_{key}") == 0:
-            raise ConfigurationError(f"sonar.{key}", "must be 1 or more")
+    if config.sonar_max_nodes == 0:
+        raise ConfigurationError("sonar.max_nodes", "must be 1 or more")

@@ -24,6 +24,8 @@ from jobfeatures.publish.http.opening import Where, accepting
 from jobfeatures.publish.rates import Rates
 
 MAX_CONNECTIONS: Final = 1024
+CLIENT_RATE: Final = 200.0  # requests a second of one address
+MAX_BODY_BYTES: Final = 16 * 2**20  # and of a document in a file
 IDLE_SECS: Final = 60.0
 BODY_SECS: Final = 30.0
 MAX_AT_ONCE: Final = 8  # bodies in memory
@@ -52,7 +54,13 @@ class SonarListener:
     """Answers requests. All methods run in one event loop; `users` None lets everybody send."""
 
     def __init__(
-        self, intake: SonarIntake, users: Users | None, clock: Clock, *, max_body_bytes: int, rate: float
+        self,
+        intake: SonarIntake,
+        users: Users | None,
+        clock: Clock,
+        *,
+        max_body_bytes: int = MAX_BODY_BYTES,
+        rate: float = CLIENT_RATE,
     ) -> None:
         self._clock = clock
         self._intake = intake

@@ -13,7 +13,7 @@ from aiohttp import web
 from exporter.ingest.config import IngestConfig
 from exporter.ingest.directory import SonarDirectory
 from exporter.ingest.intake import SonarIntake
-from exporter.ingest.listener import SonarListener, listening
+from exporter.ingest.listener import MAX_BODY_BYTES, SonarListener, listening
 from exporter.ingest.nodes import SonarNodes
 from exporter.ingest.page import SonarPage
 from exporter.ingest.users import Users
@@ -59,13 +59,7 @@ class Ingest:
             address = None
             config = self._config
             if config.sonar_listen is not None:
-                listener = SonarListener(
-                    self._intake,
-                    self._users,
-                    self._clock,
-                    max_body_bytes=config.sonar_max_body_bytes,
-                    rate=config.sonar_rate,
-                )
+                listener = SonarListener(self._intake, self._users, self._clock)
                 listeners = listeners or Listeners()
                 where = listeners.where(SONAR, config.sonar_listen)
                 opened = listening(listener, where, listeners.tls_of(SONAR), on_open=listeners.count(SONAR))
@@ -78,7 +72,7 @@ class Ingest:
     @contextlib.contextmanager
     def _reading(self, path: str) -> Iterator[None]:
         stopping = threading.Event()
-        directory = SonarDirectory(path, self._intake, max_document_bytes=self._config.sonar_max_body_bytes)
+        directory = SonarDirectory(path, self._intake, max_document_bytes=MAX_BODY_BYTES)
         thread = threading.Thread(target=directory.run, args=(stopping,), name="sonar directory", daemon=True)
         thread.start()
         try:

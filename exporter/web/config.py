@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exporter.ingest.config import IngestConfig
-from jobfeatures.settings import BOOLEAN, COUNT, PATH, TEXT, setting, words
+from jobfeatures.settings import BOOLEAN, PATH, TEXT, setting, words
 
 FEATURES, SONAR, NODES = "features", "sonar", "nodes"  # listeners beside that of metrics
 
@@ -36,11 +36,4 @@ class WebConfig(IngestConfig):
         None,
         "names by which the metrics listener is asked, with commas; others are refused. If not set: any, but"
         " on loopback only addresses and localhost",
-    )
-    web_max_connections: int = setting(
-        "web.max_connections", COUNT, 512, "connections of the metrics listener at once"
-    )
-    web_rate: int = setting("web.rate", COUNT, 1000, "requests a second that the metrics listener answers")
-    web_client_rate: int = setting(
-        "web.client_rate", COUNT, 200, "requests, and connections, a second that it takes of one address"
     )

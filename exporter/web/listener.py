@@ -21,6 +21,9 @@ if TYPE_CHECKING:  # it needs the extra
     from exporter.web.webconfig import TlsOptions
 
 METRICS = "metrics"
+MAX_CONNECTIONS = 512
+RATE = 1000.0  # requests a second
+CLIENT_RATE = 200.0  # requests, and connections, a second of one address
 IDLE_SECS = 120.0  # between two scrapes
 _CLIENTS = "RequireAndVerifyClientCert"
 HEADER_BYTES = 8190  # browsers send one machine's cookies to all its ports
@@ -119,15 +122,15 @@ class Listeners:
         guard = Guard(
             made.request_handler,
             file=self.file,
-            rate=config.web_rate,
-            client_rate=config.web_client_rate,
+            rate=RATE,
+            client_rate=CLIENT_RATE,
             names=_names(config.web_hosts, where),
         )
         limits = ConnectionLimits(
-            connections=config.web_max_connections,
+            connections=MAX_CONNECTIONS,
             idle_secs=IDLE_SECS,
             header_bytes=HEADER_BYTES,
-            client_rate=config.web_client_rate,
+            client_rate=CLIENT_RATE,
         )
         server = Server(guard.handle, limits, self._tls, request_factory=made.request_factory)
         self._servers[METRICS] = server, guard.refused, REFUSALS
@@ -148,9 +151,6 @@ async def serving(app: web.Application, address: str) -> AsyncIterator[str]:
 
 def check_web(config: WebConfig) -> None:
     """Raise ConfigurationError if the settings of the listeners contradict each other, or a file is bad."""
-    for key in ("max_connections", "rate", "client_rate"):
-        if getattr(config, f"web_{key}") == 0:
-            raise ConfigurationError(f"web.{key}", "must be 1 or more")
     if config.web_config_file is None:
         if config.web_config_for:
             raise ConfigurationError("web.config_for", "needs web.config_file")
@@ -174,8 +174,6 @@ def _misfit(config: WebConfig, name: str, tls: TlsOptions) -> str:
         return told if tls.client_auth.value == _CLIENTS else ""
     if config.features_listen_address is None:
         return "needs features.listen_address"
-    if config.features_tls_certificate is not None:
-        return "has features.tls_certificate already"
     if not (config.features_url or "").startswith("https://"):
         return "needs features.url with https://, which jobs are told"
     if tls.client_auth.value == _CLIENTS:

@@ -81,7 +81,7 @@ def is_feature(name: str) -> bool:
     return name in _KNOWN
 
 
-def public_url(listen_address: str, *, tls: bool) -> str:
+def public_url(listen_address: str) -> str:
     """Return the address that jobs on this node are told, without a slash at its end.
 
     A wildcard is loopback to a job: ``:9820`` → ``http://127.0.0.1:9820``.
@@ -91,4 +91,4 @@ def public_url(listen_address: str, *, tls: bool) -> str:
         host = "127.0.0.1"
     elif host == "[::]":
         host = "[::1]"
-    return f"{'https' if tls else 'http'}://{host}:{port}"
+    return f"http://{host}:{port}"

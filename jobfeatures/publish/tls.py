@@ -1,70 +1,14 @@
-"""A TLS context whose certificate and key follow their files; broken new ones leave the old ones in use."""
+"""Certificates and keys: from files into a TLS context."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import ssl
 from collections.abc import Iterable, Iterator
 
-from jobfeatures.errors import ConfigurationError
-
-log = logging.getLogger(__name__)
-
 MAX_FILE_BYTES = 1 << 20
 Stamps = tuple[tuple[int, int, int, int] | None, ...]
-
-
-class TlsFiles:
-    """The context of a listener, and what its files were when they were read last."""
-
-    def __init__(self, certificate: str, key: str) -> None:
-        """Read the files. Raises ConfigurationError naming the setting."""
-        self._certificate, self._key = certificate, key
-        self._stamps: Stamps = ()
-        self._told = ""
-        self.context = new_context()
-        try:
-            self._stamps = look_at((self._certificate, self._key))
-            self._load()
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(
-                "features.tls_certificate", f"cannot use {certificate} and {key}: {reason_of(error)}"
-            ) from error
-
-    def admits(self, spoken: object) -> bool:
-        """Admit everybody: no client is asked for a certificate."""
-        del spoken
-        return True
-
-    def reload_if_changed(self) -> bool:
-        """Use the files' new content from the next connection on; True if it was taken.
-
-        A content that is of no use is logged once, and looked at again when it changes.
-        """
-        stamps = look_at((self._certificate, self._key))
-        if stamps == self._stamps:
-            return False
-        self._stamps = stamps
-        try:
-            self._load()
-        except (OSError, ValueError) as error:
-            reason = reason_of(error)
-            if reason != self._told:
-                log.error("new certificate is not used, the old one stays: %s", reason)
-            self._told = reason
-            return False
-        self._told = ""
-        log.info("new certificate is in use", extra={"file": self._certificate})
-        return True
-
-    def _load(self) -> None:
-        # Into a context of its own: handshakes may be at work with the one in use, and a
-        # pair that does not fit would leave that with a new certificate and an old key.
-        context = new_context()
-        load_chain(context, read_pem(self._certificate), read_pem(self._key))
-        self.context = context
 
 
 def look_at(paths: Iterable[str]) -> Stamps:

@@ -30,6 +30,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from exporter.web import listener
 from exporter.web.app import make_app
 from exporter.web.config import WebConfig
 from exporter.web.listener import Listeners
@@ -127,6 +128,7 @@ def measure(port: int, tls: ssl.SSLContext | None, scrapes: int, size: int, *, k
 
 
 async def run(series: int, scrapes: int, rounds: int) -> dict[tuple[str, bool], list[float]]:
+    listener.RATE = listener.CLIENT_RATE = NO_LIMIT
     times: dict[tuple[str, bool], list[float]] = {}
     shown = Shown(series)
     with tempfile.TemporaryDirectory() as name:
@@ -136,7 +138,7 @@ async def run(series: int, scrapes: int, rounds: int) -> dict[tuple[str, bool], 
         async with AsyncExitStack() as stack:
             ports = {}
             for way, path in make_ways(folder).items():
-                config = WebConfig(web_config_file=path, web_rate=NO_LIMIT, web_client_rate=NO_LIMIT)
+                config = WebConfig(web_config_file=path)
                 serving = Listeners(config).serving(make_app(shown), "127.0.0.1:0")
                 address = await stack.enter_async_context(serving)
                 ports[way] = int(address.rpartition(":")[2])

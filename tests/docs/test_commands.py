@@ -55,7 +55,7 @@ def test_what_is_checked_can_fail(capsys):
     assert len(complaints(block)) == 2
     [block] = blocks_in('```console\n$ eval "$(jobfeatures env --http --wrong)"\nout\n```\n')
     assert len(complaints(block)) == 1
-    assert complaints(Block("", 1, "sh", "jobfeatures-exporter serve --web.rate many")) != []
+    assert complaints(Block("", 1, "sh", "jobfeatures-exporter serve --metrics.max-series many")) != []
     assert complaints(Block("", 1, "sh", "jobfeatures remaining --explain  # seconds")) == []
 
 

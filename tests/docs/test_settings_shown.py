@@ -106,9 +106,9 @@ def test_a_default_in_a_sentence_is_the_default():
 
 def test_defaults_are_found_in_sentences():
     assert list(
-        defaults_in("`sample.interval` (10 s), `jobs.retain` (2 min), `web.rate` (1,000; 0: any)")
+        defaults_in("`sample.interval` (10 s), `jobs.retain` (2 min), `metrics.max_series` (20,000; 0: any)")
     ) == [
         ("sample.interval", 10),
         ("jobs.retain", 120),
-        ("web.rate", 1000),
+        ("metrics.max_series", 20000),
     ]

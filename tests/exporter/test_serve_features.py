@@ -134,19 +134,6 @@ def test_env_says_so_where_a_job_has_no_addresses(tmp_path, monkeypatch, capsys)
     [
         (["--features.form", "http"], "features.form"),
         (["--features.listen-address", "127.0.0.1:0"], "features.listen_address"),
-        (["--features.listen-address", ":1", "--features.tls-key", "/k"], "features.tls_certificate"),
-        (["--features.listen-address", ":1", "--features.job-rate", "0"], "features.job_rate"),
-        (
-            [
-                "--features.listen-address",
-                ":1",
-                "--features.tls-certificate",
-                "/none",
-                "--features.tls-key",
-                "/none",
-            ],
-            "features.tls_certificate",
-        ),
     ],
 )
 def test_a_listener_that_cannot_be_is_a_wrong_setting(arguments, named, tmp_path, capsys):

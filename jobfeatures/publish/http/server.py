@@ -31,7 +31,6 @@ from jobfeatures.publish.http.connections import IDLE_SECS, ConnectionLimits, Se
 from jobfeatures.publish.http.opening import Where, accepting
 from jobfeatures.publish.rates import Rates
 from jobfeatures.publish.reading import Feature, list_features, read_feature
-from jobfeatures.publish.tls import TlsFiles
 from jobfeatures.publish.tokens import TokenTable
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.validators import has_changed, may_write
@@ -44,7 +43,6 @@ log = logging.getLogger(__name__)
 
 LOCK_WAIT_SECS = 2.0
 BODY_WAIT_SECS = 5.0
-TLS_LOOK_SECS = 5.0
 WRITE_COST = 10.0  # of a request that writes, where one that reads costs 1
 MAX_AT_WORK = 4  # requests of one job that wait for its locks
 MAX_TOLD = 1000
@@ -328,17 +326,8 @@ async def listening(
         tls,
     )
     on_open(connections)
-    following = asyncio.create_task(_follow(tls)) if isinstance(tls, TlsFiles) else None
     try:
         async with accepting(connections, where, key="features.listen_address") as address:
             yield address
     finally:
-        if following is not None:
-            following.cancel()
         server.close()
-
-
-async def _follow(tls: TlsFiles) -> None:
-    while True:
-        await asyncio.sleep(TLS_LOOK_SECS)
-        await asyncio.to_thread(tls.reload_if_changed)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-HALF_PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n"
 EXPORTER = "jobfeatures-exporter"
 MODULES = {"jobfeatures": "jobfeatures", EXPORTER: "exporter"}
 ROOT = Path(__file__).parents[3]
@@ -30,7 +29,6 @@ def site(tmp_path):
     (tmp_path / "table.toml").write_text("[partition.long]\ngrace = 7200\n")
     (tmp_path / "hostile.toml").write_text('[web]\n"\\u001b[31m\\nred" = 1\n')
     (tmp_path / "folder").mkdir()
-    (tmp_path / "half.pem").write_text(HALF_PEM)
     (tmp_path / "file").write_text("x")
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
@@ -91,22 +89,6 @@ SETTINGS = [
     ("--features.root D/no/root", ["features.root", "there is no folder D/no"]),
     ("--features.root D/file", ["features.root", "D/file has to be a folder"]),
     ("--features.root D/open", ["features.root", "chmod go-w D/open"]),
-    (
-        "--features.listen-address 127.0.0.1:1 --features.tls-certificate D/half.pem",
-        ["features.tls_certificate", "needed both"],
-    ),
-    (
-        "--features.listen-address 127.0.0.1:1 --features.tls-certificate D/no.pem --features.tls-key D/no.pem",
-        ["features.tls_certificate", "D/no.pem", "No such file"],
-    ),
-    (
-        "--features.listen-address 127.0.0.1:1 --features.tls-certificate D/half.pem --features.tls-key D/half.pem",
-        ["features.tls_certificate", "D/half.pem"],
-    ),
-    (
-        "--features.listen-address 127.0.0.1:1 --features.tls-certificate D/folder --features.tls-key D/folder",
-        ["features.tls_certificate", "Is a directory"],
-    ),
     ("--sonar.listen 0.0.0.0:0", ["sonar.listen", "needs sonar.users_file"]),
     ("--web.config.file D/missing.yml", ["web.config_file", "D/missing.yml"]),
 ]

@@ -79,8 +79,10 @@ async def test_the_files_headers_come_with_every_answer(serve):
             assert answer.headers["X-XSS-Protection"] == "0"
 
 
-async def test_one_address_has_a_limit_of_its_own_before_that_of_all(serve):
-    async with serve(web_client_rate=5, web_rate=8) as site:
+async def test_one_address_has_a_limit_of_its_own_before_that_of_all(serve, monkeypatch):
+    monkeypatch.setattr(listener, "CLIENT_RATE", 5)
+    monkeypatch.setattr(listener, "RATE", 8)
+    async with serve() as site:
         reader, writer = await asyncio.open_connection(site.host, site.port)
         statuses = []
         for _ in range(30):
@@ -91,8 +93,9 @@ async def test_one_address_has_a_limit_of_its_own_before_that_of_all(serve):
         writer.close()
 
 
-async def test_one_address_has_a_limit_of_connections_too(serve):
-    async with serve(web_client_rate=5) as site:
+async def test_one_address_has_a_limit_of_connections_too(serve, monkeypatch):
+    monkeypatch.setattr(listener, "CLIENT_RATE", 5)
+    async with serve() as site:
         opened = [await asyncio.open_connection(site.host, site.port) for _ in range(20)]
         while site.rejected("connection_rate") == 0:
             await asyncio.sleep(0)
@@ -100,8 +103,10 @@ async def test_one_address_has_a_limit_of_connections_too(serve):
             writer.close()
 
 
-async def test_all_together_have_a_limit(serve):
-    async with serve(web_client_rate=1000, web_rate=2) as site:
+async def test_all_together_have_a_limit(serve, monkeypatch):
+    monkeypatch.setattr(listener, "CLIENT_RATE", 1000)
+    monkeypatch.setattr(listener, "RATE", 2)
+    async with serve() as site:
         answers = [await site.get() for _ in range(12)]
         refused = [each for each in answers if each.status == 429]
         assert len(refused) == site.rejected("rate") > 0
@@ -269,7 +274,6 @@ async def test_sockets_that_are_handed_over_are_listened_on(serve, sockets):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"web_rate": 0}, r"web\.rate: must be 1 or more"),
         ({"web_config_for": ("sonar",)}, r"web\.config_for: needs web\.config_file"),
         ({"web_config_file": "/absent/web.yml"}, r"web\.config_file: /absent/web\.yml: cannot be read"),
     ],
@@ -293,7 +297,6 @@ FEATURES = {"features_listen_address": "127.0.0.1:9820", "features_url": "https:
         (TLS, {"web_config_for": ("features",)}, r"features needs features\.listen_address"),
         (TLS, {"web_config_for": ("features",), **FEATURES, "features_url": None}, r"needs features\.url"),
         (MUTUAL, {"web_config_for": ("features",), **FEATURES}, "they have no client certificate"),
-        (TLS, {"web_config_for": ("features",), **FEATURES, "features_tls_certificate": "/c"}, "already"),
     ],
 )
 def test_other_listeners_take_tls_only_where_it_fits(write_config, text, settings, said):

@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from exporter.web import tlscontext, webfile
+from exporter.web import listener, tlscontext, webfile
 from exporter.web.tlscontext import names_of
 from exporter.web.webfile import WebFile
 from jobfeatures.errors import ConfigurationError
@@ -310,8 +310,9 @@ async def test_a_fault_of_ours_before_the_handshake_leaves_no_connection_open(se
         assert "TLS failed" in caplog.text
 
 
-async def test_handshakes_count_among_the_connections_at_once(serve):
-    async with serve(TLS, web_max_connections=5) as site:
+async def test_handshakes_count_among_the_connections_at_once(serve, monkeypatch):
+    monkeypatch.setattr(listener, "MAX_CONNECTIONS", 5)
+    async with serve(TLS) as site:
         silent = [socket.create_connection((site.host, site.port)) for _ in range(20)]
         await until(lambda: site.rejected("too_many_connections") == 15)
         assert (await site.get(tls=site.client())).status == 200
