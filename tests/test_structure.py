@@ -33,14 +33,12 @@ PURE = {
     "jobfeatures.drains.report",
     "jobfeatures.drains.nodemetrics",
     "jobfeatures.drains.victims",
-    "jobfeatures.batch.pbs.prolog",
-    "jobfeatures.batch.pbsfamily.accounting",
-    "jobfeatures.batch.pbsfamily.cluster",
-    "jobfeatures.batch.pbsfamily.jobs",
-    "jobfeatures.batch.pbsfamily.records",
-    "jobfeatures.batch.pbsfamily.values",
-    "jobfeatures.batch.pbsfamily.xmlrecords",
-    "jobfeatures.batch.torque.prolog",
+    "jobfeatures.batch.pbs.accounting",
+    "jobfeatures.batch.pbs.cluster",
+    "jobfeatures.batch.pbs.jobs",
+    "jobfeatures.batch.pbs.records",
+    "jobfeatures.batch.pbs.values",
+    "jobfeatures.batch.pbs.xmlrecords",
     "jobfeatures.batch.htcondor.accounting",
     "jobfeatures.batch.htcondor.basics",
     "jobfeatures.batch.htcondor.evaluate",
@@ -178,9 +176,7 @@ PURE = {
     "jobfeatures.batch.htcondor.groups",
     "jobfeatures.batch.lsf.groups",
     "jobfeatures.batch.groups",
-    "jobfeatures.batch.pbs.groups",
     "jobfeatures.batch.slurm.groups",
-    "jobfeatures.batch.torque.groups",
     "exporter.sampling.hierarchies.units",
     "jobfeatures.formats.classad",
     "jobfeatures.formats.classad.ad",
@@ -319,7 +315,7 @@ ONLY_IN = {
 SIBLINGS = {
     "jobfeatures.batch": {
         f"jobfeatures.batch.{name}"
-        for name in ("clocks", "controller", "groups", "pbsfamily", "questions", "source", "system")
+        for name in ("clocks", "controller", "groups", "questions", "source", "system")
     },
     "jobfeatures.commands": {f"jobfeatures.commands.{name}" for name in ("common", "hook", "logs")},
     "jobfeatures.formats": set(),
@@ -508,8 +504,10 @@ def test_a_hook_imports_nothing_heavy():
         "jobfeatures.batch.source",
     }
     code = (
-        "import sys, jobfeatures.cli, jobfeatures.commands.publish, jobfeatures.batch.slurm;"
-        "import jobfeatures.batch.pbs, jobfeatures.batch.torque;"
+        "import sys, jobfeatures.cli, jobfeatures.commands.publish;"
+        "from jobfeatures.batch import SYSTEMS;"
+        "hooks = [each for each in SYSTEMS.values() if each.job_variable];"
+        "parts = [each.load(part) for each in hooks for part in ('prolog', 'site', 'keys')];"
         "jobfeatures.cli.build_parser('publish', in_haste=True);"
         "print(*sys.modules)"
     )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobfeatures.batch import controller, gridengine, htcondor, lsf, pbs, slurm, spool, torque
+from jobfeatures.batch import controller, gridengine, htcondor, lsf, pbs, slurm, spool
 from jobfeatures.batch.system import System
 
 SYSTEMS: Mapping[str, System] = {
     each.name: each
     for each in (
         slurm.SYSTEM,
-        torque.SYSTEM,  # before PBS, which has the same variable
-        pbs.SYSTEM,
+        pbs.TORQUE,  # before PBS, which has the same variable
+        pbs.PBS,
         lsf.SYSTEM,
         htcondor.SYSTEM,
         gridengine.SYSTEM,
@@ -27,7 +27,7 @@ class BatchSettings(
     gridengine.GridEngineSettings,
     htcondor.HTCondorSettings,
     lsf.LsfSettings,
-    torque.TorqueSettings,
+    pbs.TorqueSettings,
     pbs.PbsSettings,
     slurm.SlurmSettings,
 ):

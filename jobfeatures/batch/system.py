@@ -47,7 +47,8 @@ class System:
 
     name: str
     room: str
-    summary: str | None  # the room's docstring
+    summary: str | None  # its first paragraph is shown
+    parts: str | None = None  # the module that holds all parts, in a room of several systems
     job_variable: str | None = None
     beside: str | None = None  # a variable that is there too, where another system uses the first as well
     is_plain: bool = True  # the variable holds the id of a `JobKey` as it stands
@@ -62,7 +63,7 @@ class System:
 
     def load(self, part: str) -> Any:
         """Return a part of the room."""
-        return importlib.import_module(f"{self.room}.{part}")
+        return importlib.import_module(self.parts or f"{self.room}.{part}")
 
     def job_id_in(self, environ: Mapping[str, str]) -> str:
         """Return the job id of a job's or a hook's environment. Raises ParseError."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch.pbs.prolog import job_from_prolog
+from jobfeatures.batch.pbs.openpbs import job_from_prolog
 from jobfeatures.publish.request import is_finished, parse_request
 
 pytestmark = pytest.mark.program

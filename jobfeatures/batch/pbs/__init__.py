@@ -1,8 +1,16 @@
-"""PBS Pro and OpenPBS: ``qstat -f -F json`` about single jobs, and what a hook's environment says.
+"""PBS Pro and OpenPBS, and Torque: they descend from one program, and so do their words.
 
-Commands and attributes: PBS Professional Reference Guide,
-https://help.altair.com/2022.1.0/PBS%20Professional/PBSReferenceGuide2022.1.pdf.
-What is shared with Torque is in `jobfeatures.batch.pbsfamily`.
+openpbs.py torque.py  what only one of them has: its hooks' environment, control groups, words for keys
+commands.py           questions to qstat and pbsnodes, with the table of what differs
+values.py             job ids, durations, sizes, execution hosts: all that a hook needs
+records.py            what qstat and pbsnodes print, as text and as JSON → records
+xmlrecords.py         the same as Torque's XML
+jobs.py               records → jobs, with the table of states of a dialect
+cluster.py            records → nodes and queues
+asking.py             how a question is put, and what is complained of
+source.py             the source that asks about the jobs of this node
+clustersource.py      the source of the controller role
+history.py            accounting files of some days; accounting.py: their lines → records of jobs
 
 Asking needs rights to see other people's jobs: with ``query_other_jobs = False``
 the server calls them unknown.
@@ -35,19 +43,57 @@ class PbsSettings:
     )
 
 
-SYSTEM = System(
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class TorqueSettings:
+    """Where Torque is, and how it is asked."""
+
+    torque_home: str = setting(
+        "torque.home", PATH, "/var/spool/torque", "folder of Torque's daemons: its server home"
+    )
+    torque_qstat: str = setting(
+        "torque.qstat", TEXT, "qstat", "Torque's qstat command; pbsnodes is taken from beside it"
+    )
+    torque_timeout_secs: float = setting(
+        "torque.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the server"
+    )
+    torque_refresh_secs: float = setting(
+        "torque.refresh",
+        POSITIVE_DURATION,
+        300.0,
+        "how often the daemon asks again about a job it knows, and about the node",
+    )
+
+
+VARIABLES = ("PBS_CONF_FILE",)
+
+PBS = System(
     name="pbs",
     room=__name__,
-    summary=__doc__,
+    parts=f"{__name__}.openpbs",
+    summary="PBS Pro and OpenPBS: ``qstat -f -F json`` about single jobs,"
+    " and what a hook's environment says.",
     job_variable="PBS_JOBID",
     is_plain=False,
     command="pbs.qstat",
+    variables=VARIABLES,
     log_kinds={
         "pbs": LogKind(
             "accounting files of PBS and Torque",
-            reader="jobfeatures.batch.pbsfamily.accounting",
+            reader="jobfeatures.batch.pbs.accounting",
             is_zoned=True,
             longest_line=LIST_OF_NODES,
         )
     },
+)
+
+TORQUE = System(
+    name="torque",
+    room=__name__,
+    parts=f"{__name__}.torque",
+    summary="Torque: ``qstat -x`` about single jobs, and what prologue and epilogue are told.",
+    job_variable="PBS_JOBID",
+    beside="PBS_VERSION",
+    is_plain=False,
+    command="torque.qstat",
+    variables=VARIABLES,
 )

@@ -1,47 +1,53 @@
-"""What the daemon and the hooks make of PBS with a site's settings."""
+"""What the daemon makes of PBS or Torque with a site's settings."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jobfeatures.clock import Clock
-from jobfeatures.model import Job
 
 if TYPE_CHECKING:
-    from jobfeatures.batch.pbsfamily.clustersource import PbsCluster
-    from jobfeatures.batch.pbsfamily.source import QstatSource
+    from jobfeatures.batch.pbs.clustersource import PbsCluster
+    from jobfeatures.batch.pbs.commands import Commands
+    from jobfeatures.batch.pbs.source import QstatSource
     from jobfeatures.config import Config
 
 
-def is_here(config: Config) -> bool:
-    """Tell whether PBS's daemons have their folder here; its qstat has a name that others have as well."""
-    return any(os.path.isdir(f"{config.pbs_home}/{part}") for part in ("mom_priv", "server_priv"))
+class Site:
+    """One of them. The settings of both are the same but for their beginning, its name."""
 
+    def __init__(self, name: str) -> None:
+        self._name = name
 
-def make_source(config: Config, clock: Clock, node_name: str) -> QstatSource:
-    """Return the source of a daemon."""
-    from jobfeatures.batch.pbs.commands import PbsCommands  # a hook has no use for it
-    from jobfeatures.batch.pbsfamily.source import QstatSource
+    def setting(self, config: Config, name: str) -> Any:
+        """Return one of its settings."""
+        return getattr(config, f"{self._name}_{name}")
 
-    return QstatSource(
-        PbsCommands(config.pbs_qstat, timeout_secs=config.pbs_timeout_secs),
-        clock,
-        node_name=node_name,
-        home=config.pbs_home,
-        refresh_secs=config.pbs_refresh_secs,
-    )
+    def is_here(self, config: Config) -> bool:
+        """Tell whether its daemons have their folder here; its qstat has a name that others have as well."""
+        home = self.setting(config, "home")
+        return any(os.path.isdir(f"{home}/{part}") for part in ("mom_priv", "server_priv"))
 
+    def make_source(self, config: Config, clock: Clock, node_name: str) -> QstatSource:
+        """Return the source of a daemon."""
+        from jobfeatures.batch.pbs.source import QstatSource  # a hook has no use for it
 
-def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> PbsCluster:
-    """Return the source of the controller role."""
-    from jobfeatures.batch.pbs.commands import PbsCommands  # a hook has no use for it
-    from jobfeatures.batch.pbsfamily.clustersource import PbsCluster
+        return QstatSource(
+            self._commands(config, self.setting(config, "timeout_secs")),
+            clock,
+            node_name=node_name,
+            home=self.setting(config, "home"),
+            refresh_secs=self.setting(config, "refresh_secs"),
+        )
 
-    return PbsCluster(PbsCommands(config.pbs_qstat, timeout_secs=timeout_secs), clock, home=config.pbs_home)
+    def make_cluster_source(self, config: Config, clock: Clock, timeout_secs: float) -> PbsCluster:
+        """Return the source of the controller role."""
+        from jobfeatures.batch.pbs.clustersource import PbsCluster  # a hook has no use for it
 
+        return PbsCluster(self._commands(config, timeout_secs), clock, home=self.setting(config, "home"))
 
-def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
-    """Return None: the hook knows all that there is, and all nodes of a job start at once."""
-    del job, config, node_name, timeout_secs
-    return None
+    def _commands(self, config: Config, timeout_secs: float) -> Commands:
+        from jobfeatures.batch.pbs.commands import Commands  # a hook has no use for it
+
+        return Commands(self._name, self.setting(config, "qstat"), timeout_secs=timeout_secs)

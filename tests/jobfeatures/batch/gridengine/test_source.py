@@ -479,7 +479,7 @@ def test_a_hook_imports_nothing_heavy(node):
     """As for other systems: a prolog starts the command once a job."""
     folder = node.start("10.1")
     code = (
-        "import sys, jobfeatures.cli, jobfeatures.commands.publish, jobfeatures.batch.gridengine as system;"
+        "import sys, jobfeatures.cli, jobfeatures.commands.publish, jobfeatures.batch.gridengine.prolog as system;"
         "jobfeatures.cli.build_parser('publish', in_haste=True);"
         f"job = system.job_from_prolog({environ(folder)!r}, node_name='vm'); assert job.allocated_cpus == 2;"
         "print(*sys.modules)"

@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from jobfeatures.batch.pbsfamily.records import Record
-from jobfeatures.batch.pbsfamily.values import (
+from jobfeatures.batch.pbs.records import Record
+from jobfeatures.batch.pbs.values import (
     Share,
     compute_shares,
     is_same_host,

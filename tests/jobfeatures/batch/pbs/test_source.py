@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from jobfeatures.batch.pbs.site import is_here as pbs_is_here
-from jobfeatures.batch.pbs.site import make_cluster_source, make_source
-from jobfeatures.batch.pbsfamily.asking import parse_complaints
-from jobfeatures.batch.pbsfamily.source import MAX_QUESTIONS, QstatSource, find_uid, is_plain_id
-from jobfeatures.batch.torque.site import is_here as torque_is_here
-from jobfeatures.batch.torque.site import make_cluster_source as make_torque_cluster_source
-from jobfeatures.batch.torque.site import make_source as make_torque_source
+from jobfeatures.batch.pbs.asking import parse_complaints
+from jobfeatures.batch.pbs.openpbs import is_here as pbs_is_here
+from jobfeatures.batch.pbs.openpbs import make_cluster_source, make_source
+from jobfeatures.batch.pbs.source import MAX_QUESTIONS, QstatSource, find_uid, is_plain_id
+from jobfeatures.batch.pbs.torque import is_here as torque_is_here
+from jobfeatures.batch.pbs.torque import make_cluster_source as make_torque_cluster_source
+from jobfeatures.batch.pbs.torque import make_source as make_torque_source
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.model import JobKey, JobState, NodeNotice

@@ -4,43 +4,24 @@ from __future__ import annotations
 
 import pwd
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Protocol
 
-from jobfeatures.batch.pbsfamily.asking import Answer
-from jobfeatures.batch.pbsfamily.cluster import find_node, make_notice
-from jobfeatures.batch.pbsfamily.jobs import make_job
-from jobfeatures.batch.pbsfamily.momfiles import read_mom_jobs
-from jobfeatures.batch.pbsfamily.values import parse_job_id
+from jobfeatures.batch.pbs.asking import Answer
+from jobfeatures.batch.pbs.cluster import find_node, make_notice
+from jobfeatures.batch.pbs.commands import Commands
+from jobfeatures.batch.pbs.jobs import make_job
+from jobfeatures.batch.pbs.momfiles import read_mom_jobs
+from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.batch.questions import KnownJob, compute_questions, gone_times, told_times
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError
-from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
+from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
 
 MAX_QUESTIONS = 500  # of one poll: they stand on a command line
 
 _ID = re.compile(r"[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?\Z")
-
-
-class Commands(Protocol):
-    """A system's qstat and pbsnodes. Each method raises SourceError."""
-
-    name: str
-    states: Mapping[str, JobState | None]
-
-    def ask_jobs(self, job_ids: Sequence[str]) -> Answer:
-        """Ask about these jobs."""
-
-    def ask_queue(self) -> Answer:
-        """Ask about all jobs, those of arrays one by one."""
-
-    def ask_nodes(self, node_name: str | None) -> Answer:
-        """Ask about a node, or about all."""
-
-    def ask_queues(self) -> Answer:
-        """Ask about the queues."""
 
 
 def is_plain_id(text: str) -> bool:

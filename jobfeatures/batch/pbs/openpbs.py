@@ -6,10 +6,13 @@ job's attributes into the command's environment, under names of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from jobfeatures.batch.pbsfamily.values import (
+from jobfeatures.batch.groups import BatchHierarchy, Membership, unescape
+from jobfeatures.batch.pbs.site import Site
+from jobfeatures.batch.pbs.values import (
     Share,
     compute_shares,
     job_id_of,
@@ -19,12 +22,27 @@ from jobfeatures.batch.pbsfamily.values import (
     split_array_id,
     times_cpus,
 )
+from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, Rejected, shown
 from jobfeatures.model import Job, JobKey, JobState, Limits
 from jobfeatures.quantities import parse_count
 
 NAME = "pbs"
 T = TypeVar("T")
+
+_SITE = Site(NAME)
+is_here, make_source, make_cluster_source = _SITE.is_here, _SITE.make_source, _SITE.make_cluster_source
+
+# For the reference page and for `jobfeatures show --origin`.
+KEY_SOURCES = {
+    "allocated_cpu": "ncpus of this host in exec_vnode, else exec_host",
+    "jobstart_secs": "stime (qstat), or the time of the hook",
+    "job_id": "the job's id without its server",
+    "wall_limit_secs": "Resource_List.walltime",
+    "cpu_limit_secs": "Resource_List.cput, else the wall limit * the job's CPUs",
+    "max_rss_bytes": "mem of this host in exec_vnode, else Resource_List.mem of a job on one host,"
+    " else Resource_List.pmem * CPUs",
+}
 
 
 def job_from_prolog(
@@ -95,3 +113,40 @@ def job_from_prolog(
         restarts=None if runs is None else max(0, runs - 1),
         allocated_gpus=mine.gpus or None,
     )
+
+
+def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
+    """Return None: the hook knows all that there is, and all nodes of a job start at once."""
+    del job, config, node_name, timeout_secs
+    return None
+
+
+_JOB = re.compile(
+    r"(?:/(?!user\.slice/)[^/]{1,255}\.slice)?/pbs_jobs\.service/(?:jobid|jobs)/(?P<name>[^/]{1,255})",
+    re.ASCII,
+)
+_ID = re.compile(r"(?P<job_id>[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\])?)(?:\.[^/]*)?", re.ASCII)
+
+
+def match_group(path: str) -> Membership | None:
+    r"""Return what a path of PBS's says.
+
+    Source: pbs_cgroups hook of OpenPBS 20 to 23:
+    ``/pbs_jobs.service/jobid/<id>`` on v1, ``[/SLICE]/pbs_jobs.service/jobs/<id>`` on v2, with
+    an id such as ``123.server``, ``123[4].server`` of an array, or the latter
+    escaped by systemd, ``123\x5b4\x5d.server``. The server's name is left out.
+    """
+    found = _JOB.match(path)
+    job = _ID.fullmatch(unescape(found["name"])) if found else None
+    return Membership(batch_system=NAME, job_id=job["job_id"]) if job else None
+
+
+HIERARCHY = BatchHierarchy(
+    NAME,
+    match_group,
+    (
+        ("pbs_jobs.service", "jobid", "[1-9]*"),
+        ("pbs_jobs.service", "jobs", "[1-9]*"),
+        ("*.slice", "pbs_jobs.service", "jobs", "[1-9]*"),
+    ),
+)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 
-from jobfeatures.batch.pbsfamily.jobs import (
+from jobfeatures.batch.pbs.jobs import (
     Fields,
     Note,
     compute_total,
@@ -24,8 +24,8 @@ from jobfeatures.batch.pbsfamily.jobs import (
     requested_cpus,
     state_of_exit,
 )
-from jobfeatures.batch.pbsfamily.records import Record
-from jobfeatures.batch.pbsfamily.values import parse_duration, parse_job_id, parse_size, split_array_id
+from jobfeatures.batch.pbs.records import Record
+from jobfeatures.batch.pbs.values import parse_duration, parse_job_id, parse_size, split_array_id
 from jobfeatures.errors import ParseError, Rejected, shown
 from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.model import JobState

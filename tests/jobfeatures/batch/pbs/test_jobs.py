@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.pbs.commands import STATES as PBS_STATES
-from jobfeatures.batch.pbsfamily.cluster import (
+from jobfeatures.batch.pbs.cluster import (
     compute_states,
     count_slots,
     find_node,
@@ -20,17 +19,17 @@ from jobfeatures.batch.pbsfamily.cluster import (
     make_node,
     make_notice,
 )
-from jobfeatures.batch.pbsfamily.jobs import count_ppn, make_job, parse_time, state_of_exit
-from jobfeatures.batch.pbsfamily.records import Record, Records, parse_json, parse_text
-from jobfeatures.batch.pbsfamily.xmlrecords import parse_xml
-from jobfeatures.batch.torque.commands import STATES as TORQUE_STATES
+from jobfeatures.batch.pbs.commands import DIALECTS
+from jobfeatures.batch.pbs.jobs import count_ppn, make_job, parse_time, state_of_exit
+from jobfeatures.batch.pbs.records import Record, Records, parse_json, parse_text
+from jobfeatures.batch.pbs.xmlrecords import parse_xml
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.model import Job, JobKey, JobState, Limits, Partition
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 PBS, TORQUE = FIXTURES / "pbs", FIXTURES / "torque"
 MORNING = calendar.timegm((2026, 11, 21, 10, 0, 0))  # what the fixtures call ten o'clock, in UTC
-STATES = {"pbs": PBS_STATES, "torque": TORQUE_STATES}
+STATES = {"pbs": DIALECTS["pbs"].states, "torque": DIALECTS["torque"].states}
 
 
 def job_of(

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from jobfeatures.batch.pbsfamily.records import Record, Records
-from jobfeatures.batch.pbsfamily.values import is_same_host, parse_size
+from jobfeatures.batch.pbs.records import Record, Records
+from jobfeatures.batch.pbs.values import is_same_host, parse_size
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.model import Cluster, ClusterNode, NodeNotice, Partition
 from jobfeatures.quantities import parse_count

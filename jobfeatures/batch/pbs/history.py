@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
-from jobfeatures.batch.pbsfamily.accounting import read_records
+from jobfeatures.batch.pbs.accounting import read_records
 from jobfeatures.errors import JobfeaturesError, Rejected, SourceError
 from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.logfiles import bounded_lines, reading

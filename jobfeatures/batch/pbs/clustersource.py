@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from jobfeatures.batch.pbsfamily.cluster import make_cluster
-from jobfeatures.batch.pbsfamily.history import read_accounting
-from jobfeatures.batch.pbsfamily.jobs import make_job
-from jobfeatures.batch.pbsfamily.source import Commands
+from jobfeatures.batch.pbs.cluster import make_cluster
+from jobfeatures.batch.pbs.commands import Commands
+from jobfeatures.batch.pbs.history import read_accounting
+from jobfeatures.batch.pbs.jobs import make_job
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.joblog import Accounting

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.pbs.prolog import job_from_prolog as job_from_hook
-from jobfeatures.batch.pbs.site import ask_in_prolog as ask_in_hook
-from jobfeatures.batch.torque.prolog import job_from_prolog
-from jobfeatures.batch.torque.site import ask_in_prolog
+from jobfeatures.batch.pbs.openpbs import ask_in_prolog as ask_in_hook
+from jobfeatures.batch.pbs.openpbs import job_from_prolog as job_from_hook
+from jobfeatures.batch.pbs.torque import ask_in_prolog, job_from_prolog
 from jobfeatures.commands.common import which_batch_system, which_job
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, ParseError, Rejected, SourceError

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.pbsfamily.accounting import parse_message, read_records, recognise
+from jobfeatures.batch.pbs.accounting import parse_message, read_records, recognise
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import JobState

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jobfeatures.batch.pbsfamily.records import Records
-from jobfeatures.batch.pbsfamily.values import parse_job_id
+from jobfeatures.batch.pbs import VARIABLES
+from jobfeatures.batch.pbs.records import Records
+from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.command import first_line, run_command
 from jobfeatures.errors import ParseError, SourceError, shown
 
@@ -54,7 +55,7 @@ def ask(
         timeout_secs=timeout_secs,
         max_bytes=max_bytes,
         environment={"TZ": "UTC0"},
-        kept=("PBS_CONF_FILE",),
+        kept=VARIABLES,
     )
     stderr = output.stderr.decode("utf-8", "replace")
     gone, complaint = parse_complaints(stderr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures.batch.pbsfamily.records import Record, Records, collect_records
+from jobfeatures.batch.pbs.records import Record, Records, collect_records
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.xml import Element, parse_element
 

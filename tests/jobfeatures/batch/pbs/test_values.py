@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.sampling.hierarchies import match_path
-from jobfeatures.batch.pbsfamily.momfiles import (
+from jobfeatures.batch.pbs.momfiles import (
     parse_job_file_name,
     parse_nodefile,
     read_mom_jobs,
     read_nodefile,
 )
-from jobfeatures.batch.pbsfamily.values import (
+from jobfeatures.batch.pbs.values import (
     Share,
     compute_shares,
     is_same_host,

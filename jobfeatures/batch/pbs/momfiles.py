@@ -12,7 +12,7 @@ import os
 import re
 from collections import Counter
 
-from jobfeatures.batch.pbsfamily.values import parse_job_id
+from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.errors import ParseError
 
 MAX_FILES = 100_000

@@ -1,0 +1,144 @@
+"""What prologue and epilogue hand over of their job. Pure.
+
+Source: Torque Administrator Guide, "Prologue and epilogue scripts": the
+arguments of a prologue are job id, user, group, job name, requested limits,
+queue and account. ``packaging/torque/prologue.sh`` puts them into the command's environment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from jobfeatures.batch.groups import BatchHierarchy, Membership
+from jobfeatures.batch.pbs.momfiles import read_nodefile
+from jobfeatures.batch.pbs.site import Site
+from jobfeatures.batch.pbs.values import (
+    Share,
+    job_id_of,
+    parse_duration,
+    parse_size,
+    share_of,
+    split_array_id,
+    split_resources,
+    times_cpus,
+)
+from jobfeatures.config import Config
+from jobfeatures.errors import ParseError, Rejected, SourceError, shown
+from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.quantities import parse_count
+
+NAME = "torque"
+T = TypeVar("T")
+
+_SITE = Site(NAME)
+is_here, make_source, make_cluster_source = _SITE.is_here, _SITE.make_source, _SITE.make_cluster_source
+
+# For the reference page and for `jobfeatures show --origin`.
+KEY_SOURCES = {
+    "allocated_cpu": "slots of this host in exec_host (qstat), or its lines in aux/ID (prologue)",
+    "jobstart_secs": "start_time (qstat), or the time of the prologue",
+    "job_id": "the job's id without its server",
+    "wall_limit_secs": "Resource_List.walltime",
+    "cpu_limit_secs": "Resource_List.cput, else the wall limit * the job's CPUs",
+    "max_rss_bytes": "Resource_List.mem of a job on one host, else Resource_List.pmem * CPUs",
+}
+
+
+def job_from_prolog(
+    environ: Mapping[str, str],
+    *,
+    node_name: str | None,
+    note: Callable[[Rejected], None] = lambda _: None,
+) -> Job:
+    """Return what the prologue's environment tells of its job; the state is RUNNING.
+
+    Sample: ``PBS_JOBID=123.server TORQUE_USER=alice TORQUE_UID=6001 TORQUE_JOB_NAME=a
+    TORQUE_LIMITS=nodes=1:ppn=4,walltime=01:00:00,mem=8gb TORQUE_QUEUE=batch TORQUE_ACCOUNT=physics
+    TORQUE_START=1795246429``. Start is the prologue's own time, in epoch seconds.
+
+    Hosts and CPUs are not told here. A malformed value is told to `note` and
+    stays unknown. Raises ParseError without the id of one job.
+    """
+    del node_name
+    job_id = job_id_of(environ)
+    limits = dict(split_resources(environ.get("TORQUE_LIMITS", "")))
+
+    def read(parse: Callable[[str], T], values: Mapping[str, str], name: str) -> T | None:
+        value = values.get(name)
+        try:
+            return parse(value) if value else None
+        except ParseError as error:
+            note(Rejected("environment", error.reason, 0, name, shown(value or "")))
+            return None
+
+    array_job_id, array_task_id = split_array_id(job_id)
+    nodes = limits.get("nodes", "" if "procs" in limits else "1")
+    has_one_node = nodes.partition(":")[0] == "1" and "+" not in nodes
+    return Job(
+        key=JobKey(NAME, job_id),
+        state=JobState.RUNNING,
+        name=environ.get("TORQUE_JOB_NAME") or None,
+        user=environ.get("TORQUE_USER") or None,
+        uid=read(parse_count, environ, "TORQUE_UID"),
+        account=environ.get("TORQUE_ACCOUNT") or None,
+        partition=environ.get("TORQUE_QUEUE") or None,
+        start_secs=read(parse_count, environ, "TORQUE_START"),
+        limits=Limits(
+            wall_secs=read(parse_duration, limits, "walltime"),
+            cpu_secs=read(parse_duration, limits, "cput"),
+            memory_bytes=read(parse_size, limits, "mem") if has_one_node else None,
+        ),
+        array_job_id=array_job_id,
+        array_task_id=array_task_id,
+    )
+
+
+def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
+    """Return what pbs_mom's node list tells: hosts and slots. The server is not asked.
+
+    The file is ``aux/123.server``. Raises SourceError or ParseError.
+    """
+    del timeout_secs
+    folder = os.path.join(config.torque_home, "aux")
+    try:
+        names = [name for name in os.listdir(folder) if name.partition(".")[0] == job.key.job_id]
+        if len(names) != 1:
+            return None
+        slots = read_nodefile(os.path.join(folder, names[0]))
+    except FileNotFoundError:
+        return None  # only the job's first node has one
+    except OSError as error:
+        raise SourceError(f"{folder}: {error.strerror}") from error
+    total_cpus = sum(slots.values()) or None
+    mine = share_of({host: Share(cpus) for host, cpus in slots.items()}, node_name)
+    return Job(
+        key=job.key,
+        state=job.state,
+        nodes=tuple(slots),
+        total_cpus=total_cpus,
+        allocated_cpus=mine.cpus,
+        limits=Limits(
+            cpu_secs=None if job.limits.cpu_secs is not None else times_cpus(job.limits.wall_secs, total_cpus)
+        ),
+    )
+
+
+_JOB = re.compile(
+    r"/torque/(?P<job_id>[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?)(?:\.[^/]*)?(?:/|\Z)", re.ASCII
+)
+
+
+def match_group(path: str) -> Membership | None:
+    """Return what a path of Torque's says.
+
+    Source: Torque 6, ``/torque/1182958.batch.host`` on v1; the id stands before
+    the first dot, of an array ``123[4].server``, formerly ``123-4.server``.
+    """
+    found = _JOB.match(path)
+    return Membership(batch_system=NAME, job_id=found["job_id"]) if found else None
+
+
+HIERARCHY = BatchHierarchy(NAME, match_group, (("torque", "[1-9]*"),))
