@@ -137,11 +137,15 @@ class Context:
 
     def end_times_secs(self) -> dict[JobKey, float]:
         """Return when each ended job that is shown has ended; one that is said to run here has not."""
-        return {
+        ended = {
             key: each.ended_at_secs
             for key, each in self._ended_only().items()
             if key not in self.jobs or not self.jobs[key].state.is_on_node
         }
+        for key, told_secs in self.leftovers_here().items():
+            job = self.jobs.get(key)
+            ended[key] = told_secs if job is None or job.end_secs is None else float(job.end_secs)
+        return ended
 
     def _samples(self, kinds: frozenset[Kind]) -> list[JobSample]:
         if self.snapshot is None:

@@ -38,16 +38,16 @@ START = Metric("batch_job_start_time_seconds", "gauge", "Start of the job since 
 END = Metric(
     "batch_job_end_time_seconds",
     "gauge",
-    "End of a job that is still shown with its last values: by its batch system, else when it was noticed.",
+    "End of a job that is still shown, with its last values or since processes remain: by its batch system, "
+    "else when it was noticed.",
     JOB,
     "seconds",
 )
-END_TOLD = Metric(
-    "batch_job_end_told_time_seconds",
+REMAINS = Metric(
+    "batch_job_ended_with_processes",
     "gauge",
-    "When the end of a job was told whose control group still holds processes; absent for all other jobs.",
+    "1 for a job that has ended while its control group still holds processes.",
     JOB,
-    "seconds",
 )
 ALLOCATED = Metric(
     "batch_job_allocated_cpus", "gauge", "CPUs allocated to the job on this node.", JOB, sums=True
@@ -75,7 +75,7 @@ MEMORY = Metric(
     sums=True,
 )
 
-METRICS = (INFO, STATE, START, END, END_TOLD, ALLOCATED, ALLOCATED_GPUS, WALL, MEMORY)
+METRICS = (INFO, STATE, START, END, REMAINS, ALLOCATED, ALLOCATED_GPUS, WALL, MEMORY)
 
 _VALUES: dict[Metric, Callable[[Job], Number | None]] = {
     START: lambda job: job.start_secs,
@@ -93,7 +93,7 @@ def families(context: Context) -> Iterator[Family]:
     yield Family(INFO, [(f"{job_labels(key)},{_info(job, used.get(key))}", 1) for key, job in jobs.items()])
     yield Family(STATE, [(job_labels_with(key, "state", job.state.value), 1) for key, job in jobs.items()])
     yield Family(END, [(job_labels(key), at) for key, at in context.end_times_secs().items()])
-    yield Family(END_TOLD, [(job_labels(key), at) for key, at in context.leftovers_here().items()])
+    yield Family(REMAINS, [(job_labels(key), 1) for key in context.leftovers_here()])
     for metric, value_of in _VALUES.items():
         values = ((key, value_of(job)) for key, job in jobs.items())
         yield Family(metric, [(job_labels(key), value) for key, value in values if value is not None])

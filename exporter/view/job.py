@@ -25,7 +25,7 @@ OTHERS = "other"  # the sum of jobs beyond a page's budget
 
 # What the view of a job is made of.
 METRICS = (
-    *(allocation.INFO, allocation.STATE, allocation.START, allocation.END, allocation.END_TOLD),
+    *(allocation.INFO, allocation.STATE, allocation.START, allocation.END, allocation.REMAINS),
     *(allocation.ALLOCATED, allocation.ALLOCATED_GPUS, allocation.MEMORY, allocation.WALL),
     *(jobs.CPU, jobs.MEMORY, jobs.USED, jobs.LIMIT, jobs.PROCESSES, jobs.THREADS),
     *(gpus.JOB_ALLOCATED, gpus.JOB_UTILIZATION, gpus.JOB_MEMORY, gpus.JOB_BUSY, gpus.UTILIZATION),
@@ -75,7 +75,7 @@ class JobView:
     left_secs: Number | None = None
     left_basis: RemainingBasis | None = None
     enforced_secs: Number | None = None  # the least that is no mere estimate: a pilot's moves with payloads
-    ended_at_secs: Number | None = None  # or when its end was told
+    ended_at_secs: Number | None = None
     processes: Number | None = None
     threads: Number | None = None
     draining: Number | None = None
@@ -171,8 +171,8 @@ def view_job(
     """Return one job, at a time since the epoch. `cpus_now`: see `compute_cpus_now`."""
     text = job_labels(key)
     start, ended = numbers.one(allocation.START, text), numbers.one(allocation.END, text)
-    told = numbers.one(allocation.END_TOLD, text) if ended is None else ended
-    elapsed = None if start is None else max(0.0, (told if told is not None else now_secs) - start)
+    processes_remain = numbers.one(allocation.REMAINS, text) is not None
+    elapsed = None if start is None else max(0.0, (ended if ended is not None else now_secs) - start)
     read_at = numbers.one(node.TAKEN) if ended is None else ended
     worked = None if start is None or read_at is None else read_at - start
     cpu_secs = find_cpu_secs(numbers, key)
@@ -184,9 +184,9 @@ def view_job(
     return JobView(
         key=key,
         identity=identity,
-        is_running=told is None,
-        processes_remain=told is not None and ended is None,
-        cpus_now=cpus_now if ended is None else None,
+        is_running=ended is None,
+        processes_remain=processes_remain,
+        cpus_now=cpus_now if ended is None or processes_remain else None,
         cpus_mean=cpu_secs / worked if cpu_secs is not None and worked and worked > 0 else None,
         allocated_cpus=numbers.one(allocation.ALLOCATED, text),
         memory=numbers.one(jobs.USED, text),
@@ -201,7 +201,7 @@ def view_job(
         left_secs=left,
         left_basis=left_basis,
         enforced_secs=min(_enforced(numbers, key), default=None),
-        ended_at_secs=told,
+        ended_at_secs=ended,
         processes=numbers.one(jobs.PROCESSES, text),
         threads=numbers.one(jobs.THREADS, text),
         draining=draining,

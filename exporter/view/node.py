@@ -117,11 +117,9 @@ def view_node(
     keys = {**dict.fromkeys(known or ()), **dict.fromkeys(texts)}
     ended = numbers.all(allocation.END)
     cpus = {key: numbers.one(allocation.ALLOCATED, job_labels(key)) for key in keys}
-    told = numbers.all(allocation.END_TOLD)
-    gone = {key for key in keys if job_labels(key) in ended}
-    leftovers = {key for key in keys if key not in gone and job_labels(key) in told}
-    here = keys.keys() - gone - leftovers
-    order = sorted(keys, key=lambda key: (key in gone, key in leftovers, -(cpus[key] or 0), key))
+    leftovers = {key for key in keys if job_labels(key) in numbers.all(allocation.REMAINS)}
+    here = {key for key in keys if job_labels(key) not in ended}
+    order = sorted(keys, key=lambda key: (key not in here, key not in leftovers, -(cpus[key] or 0), key))
     of_kind = {kind: numbers.one(node.MEMORY, labels(kind=kind)) for kind in ("total", "available")}
     return NodeView(
         jobs=tuple(

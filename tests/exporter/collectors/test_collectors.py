@@ -95,9 +95,10 @@ def test_jobs_that_have_ended_with_processes_are_counted(context):
     assert series(unseen, name) == {"": 0}
     leftover = replace(context, leftovers={JobKey("slurm", "12"): context.now_secs - 60})
     assert series(leftover, name) == {"": 1}
-    assert series(leftover, "batch_job_end_told_time_seconds") == {
-        'batch_system="slurm",job_id="12"': context.now_secs - 60
-    }
+    text = 'batch_system="slurm",job_id="12"'
+    assert series(leftover, "batch_job_ended_with_processes") == {text: 1}
+    assert series(leftover, "batch_job_end_time_seconds")[text] == context.now_secs - 60
+    assert text not in series(context, "batch_job_end_time_seconds")
     for gone in ("batch_job_remaining_seconds", "batch_job_kill_waste_core_seconds"):
         assert any('"12"' in text for text in series(context, gone))
         assert not any('"12"' in text for text in series(leftover, gone)), "it is told to run"
