@@ -3,7 +3,10 @@
 Users write expressions into their jobs' ads, and one attribute may name
 another twice, and that one a third: a hundred lines that take years. So an
 expression sees literals only, and may be no longer than `MAX_CHARACTERS`.
-What it names besides is undefined.
+What it names besides is undefined. The library before 25.14 can be made to
+crash by ads within expressions and by eval(), so functions are those of
+`FUNCTIONS`, and an expression with an ad, a comment or a name in quotes has no
+value.
 """
 
 from __future__ import annotations
@@ -18,9 +21,19 @@ from jobfeatures.batch.htcondor.fields import Evaluate
 from jobfeatures.formats.classad.ad import MAX_INTEGER, MIN_INTEGER, ClassAd, Expression, Special, Value
 
 MAX_CHARACTERS = 1000
+FUNCTIONS = re.compile(
+    "abs|ceiling|floor|ifthenelse|int|isboolean|iserror|isinteger|isreal|isstring|isundefined|max|member|min|pow"
+    "|quantize|real|round|size|strcat|strcmp|stricmp|string|stringlistmember|substr|tolower|toupper",
+    re.IGNORECASE,
+)
 _LIBRARY = "classad2"
 _WANTED = "jobfeatures_wanted"
-_NAMES = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<of>[A-Za-z_]\w*\.)?(?P<name>[A-Za-z_]\w*)', re.ASCII)
+_NAMES = re.compile(
+    r'"(?:[^"\\]|\\.)*"'  # a string
+    r"|(?P<of>[A-Za-z_]\w*\.)?(?P<name>[A-Za-z_]\w*)(?P<call>\s*\()?"
+    r"|(?P<refused>[\['\"]|/[/*])",  # ads, names in quotes, comments: both of these could hide the others
+    re.ASCII,
+)
 
 
 @functools.cache
@@ -37,15 +50,21 @@ def _evaluate(library: Any, expression: Expression, ad: ClassAd) -> Value:
     if len(expression.text) > MAX_CHARACTERS:
         return Special.UNDEFINED
     names: set[str] = set()
+    refused = False
 
     def own(match: re.Match[str]) -> str:
         """Note what is named of the ad itself, ``A`` or ``MY.A``, and not of the TARGET."""
-        if match["name"] and (match["of"] is None or match["of"].lower() == "my."):
+        nonlocal refused
+        if match["refused"] or (match["call"] and (match["of"] or not FUNCTIONS.fullmatch(match["name"]))):
+            refused = True
+        elif match["name"] and not match["call"] and (match["of"] is None or match["of"].lower() == "my."):
             names.add(match["name"])
             return match["name"]
         return match[0]
 
     text = _NAMES.sub(own, expression.text)
+    if refused:
+        return Special.UNDEFINED
     try:
         scope = library.ClassAd(f"[ {_WANTED} = {text} ]")
         if len(scope) != 1:  # a semicolon, and what follows is no part of the expression
