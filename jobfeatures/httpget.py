@@ -1,17 +1,25 @@
-"""One question by HTTP or HTTPS, bounded in time and size.
+"""Questions by HTTP or HTTPS, bounded in time and size: a connection each.
 
-No redirect is followed: it could lead a password away.
+No redirect is followed: it could lead a password away. No proxy is asked: it
+would take 127.0.0.1 for itself.
 """
 
 from __future__ import annotations
 
+import socket
 import ssl
 import time
 from collections.abc import Mapping
-from http.client import HTTPException
-from urllib.error import HTTPError
+from dataclasses import dataclass, field
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPMessage,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+)
 from urllib.parse import urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
 from jobfeatures.errors import SourceError, shown
 
@@ -29,9 +37,101 @@ class HttpStatusError(SourceError):
         self.body = body
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    def redirect_request(self, *_arguments: object) -> None:
-        """Follow none: the answer stands as it is."""
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer: HTTP's status with its words, the body and the headers."""
+
+    status: int
+    body: bytes
+    reason: str = ""
+    headers: HTTPMessage = field(default_factory=HTTPMessage)
+
+
+class Server:
+    """A server at ``http://HOST:PORT``, ``https://HOST:PORT`` or ``unix:/PATH``."""
+
+    def __init__(self, url: str, *, name: str = "", max_bytes: int | None = None) -> None:
+        """`name` is what errors call it. Raises SourceError for an address that is none."""
+        self.name = name or url
+        self._max_bytes = max_bytes
+        self._host, self._port, self._scheme = url.removeprefix("unix:"), None, "unix"
+        self._prefix = ""
+        if url.startswith("unix:/"):
+            return
+        try:
+            parts = urlsplit(url)
+            self._host, self._port, self._scheme = parts.hostname or "", parts.port, parts.scheme
+        except ValueError as error:
+            raise SourceError(f"{shown(url)}: {error}") from error
+        if self._scheme not in {"http", "https"} or not self._host or parts.username or parts.query:
+            raise SourceError(f"not unix:/PATH, http://HOST:PORT or https://HOST:PORT: {shown(url)}")
+        self._prefix = parts.path
+
+    def get(
+        self,
+        path: str = "",
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout_secs: float = TIMEOUT_SECS,
+        context: ssl.SSLContext | None = None,
+    ) -> Response:
+        """Ask for a path below the address. Raises SourceError where no answer comes within the bounds."""
+        deadline = time.monotonic() + timeout_secs
+        try:
+            connection = self._connection(timeout_secs, context)
+            try:
+                target = (self._prefix.rstrip("/") if path.startswith("/") else self._prefix) + path
+                connection.request("GET", target or "/", headers=dict(headers or {}))
+                answer = connection.getresponse()
+                body = self._read(connection, answer, deadline)
+            finally:
+                connection.close()
+        except TimeoutError:
+            raise SourceError(f"{self.name}: no answer after {timeout_secs:g} s") from None
+        except IncompleteRead:
+            raise SourceError(f"{self.name}: the answer broke off") from None
+        except (OSError, HTTPException, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise SourceError(f"{self.name}: {reason}") from error
+        return Response(answer.status, body, answer.reason, answer.headers)
+
+    def _connection(self, timeout_secs: float, context: ssl.SSLContext | None) -> HTTPConnection:
+        if self._scheme == "unix":
+            return _UnixConnection(self._host, timeout_secs)
+        if self._scheme == "https":
+            context = context or ssl.create_default_context()
+            return HTTPSConnection(self._host, self._port, timeout=timeout_secs, context=context)
+        return HTTPConnection(self._host, self._port, timeout=timeout_secs)
+
+    def _read(self, connection: HTTPConnection, answer: HTTPResponse, deadline: float) -> bytes:
+        max_bytes = self._max_bytes or MAX_BYTES
+        content = bytearray()
+        while True:
+            left_secs = deadline - time.monotonic()
+            if left_secs <= 0:
+                raise TimeoutError
+            if connection.sock is not None:
+                connection.sock.settimeout(left_secs)  # of one read: the deadline bounds them all
+            chunk = answer.read1(2**18)
+            if not chunk:
+                break
+            content += chunk
+            if len(content) > max_bytes:
+                raise SourceError(f"{self.name}: more than {max_bytes} bytes of answer")
+        if answer.length:  # read1 does not tell
+            raise IncompleteRead(b"", answer.length)
+        return bytes(content)
+
+
+class _UnixConnection(HTTPConnection):
+    def __init__(self, path: str, timeout_secs: float) -> None:
+        super().__init__("localhost", timeout=timeout_secs)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
 
 
 def fetch_text(
@@ -46,49 +146,9 @@ def fetch_text(
 
     Raises SourceError; HttpStatusError where the status tells of no success.
     """
-    if not _is_http(url):
-        raise SourceError(f"{shown(url)} is not an http or https address")
-    # A proxy would take 127.0.0.1 for itself.
-    handlers = [ProxyHandler({}), _NoRedirects(), HTTPSHandler(context=context)]
-    request = Request(f"{url}?{urlencode(query)}" if query else url, headers=dict(headers or {}))  # noqa: S310
-    deadline = time.monotonic() + timeout_secs
-    content = bytearray()
-    try:
-        with build_opener(*handlers).open(request, timeout=timeout_secs) as response:
-            while chunk := response.read1(2**20):
-                content += chunk
-                if len(content) > MAX_BYTES:
-                    raise SourceError(f"{url}: more than {MAX_BYTES} bytes")
-                if time.monotonic() > deadline:
-                    raise SourceError(f"{url}: no end after {timeout_secs:g} s")
-            if response.length:  # read1 does not tell
-                raise SourceError(f"{url}: the answer broke off")
-    except HTTPError as error:
-        with error:
-            said = _read_error(error)
-        raise HttpStatusError(url, error.code, str(error.reason), said) from error
-    except TimeoutError as error:
-        raise SourceError(f"{url}: no answer after {timeout_secs:g} s") from error
-    except (OSError, HTTPException, ValueError) as error:
-        raise SourceError(f"{url}: {_reason(error)}") from error
-    return content.decode("utf-8", "replace")
-
-
-def _reason(error: Exception) -> str:
-    """Return why nothing came, without the dress that urllib puts around it."""
-    reason = getattr(error, "reason", error)
-    return (reason.strerror if isinstance(reason, OSError) else None) or str(reason)
-
-
-def _is_http(url: str) -> bool:
-    try:
-        return urlsplit(url).scheme in ("http", "https")
-    except ValueError:
-        return False
-
-
-def _read_error(error: HTTPError) -> str:
-    try:
-        return error.read(MAX_ERROR_BYTES).decode("utf-8", "replace")
-    except (OSError, HTTPException):
-        return ""
+    path = f"?{urlencode(query)}" if query else ""
+    answer = Server(url).get(path, headers=headers, timeout_secs=timeout_secs, context=context)
+    text = answer.body.decode("utf-8", "replace")
+    if not 200 <= answer.status < 300:
+        raise HttpStatusError(url, answer.status, answer.reason, text[:MAX_ERROR_BYTES])
+    return text

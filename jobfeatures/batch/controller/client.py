@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import http.client
 import re
 import ssl
-import time
 from dataclasses import replace
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from jobfeatures.batch.clocks import ClockDifference
 from jobfeatures.batch.controller.answer import (
@@ -19,6 +17,7 @@ from jobfeatures.batch.controller.answer import (
 from jobfeatures.batch.controller.credential import MAX_FILE_BYTES, parse_token
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, SourceError, UnsafePathError, shown
+from jobfeatures.httpget import Server
 from jobfeatures.model import JobTable
 from jobfeatures.privatefile import read_private
 
@@ -40,11 +39,10 @@ class ControllerClient:
         timeout_secs: float = 10.0,
     ) -> None:
         """`url` is ``https://HOST:PORT``; ``http`` is for tests on loopback."""
-        parts = urlsplit(url)
         self.name = f"controller role {url}"
         self._clock = clock
-        self._host, self._port, self._is_tls = parts.hostname or "", parts.port, parts.scheme == "https"
-        self._path = f"{parts.path.rstrip('/')}/nodes/{quote(node_name, safe='')}"
+        self._server = Server(url.rstrip("/"), name=self.name, max_bytes=MAX_BYTES)
+        self._path = f"/nodes/{quote(node_name, safe='')}"
         self._token_file = token_file
         self._ca_file = ca_file
         self._timeout_secs = timeout_secs
@@ -58,47 +56,43 @@ class ControllerClient:
         Raises SourceError where it does not answer, or its own latest question had no answer.
         """
         try:
-            table, problem = self._ask(time.monotonic() + self._timeout_secs)
+            table, problem = self._ask()
         except ParseError as error:
             raise SourceError(f"{self.name}: {error}") from error
-        except TimeoutError:
-            raise SourceError(f"{self.name}: no answer after {self._timeout_secs:g} s") from None
-        except (OSError, http.client.HTTPException, ValueError, UnsafePathError) as error:
+        except (OSError, ValueError, UnsafePathError) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise SourceError(f"{self.name}: {reason}") from error
         if problem:
             raise SourceError(f"{self.name} has had no answer since: {shown(problem)[1:-1]}")
         return table
 
-    def _ask(self, deadline: float) -> tuple[JobTable, str]:
+    def _ask(self) -> tuple[JobTable, str]:
         # Read each time: a token is replaced while this runs.
         token = parse_token(read_private(self._token_file, MAX_FILE_BYTES), self._token_file)
         headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"}
         if self._etag is not None:
             headers["If-None-Match"] = self._etag
-        connection = self._connection()
+        # The certificates, too: the file may be replaced.
+        context = ssl.create_default_context(cafile=self._ca_file) if self._ca_file is not None else None
         asked_at_secs = self._clock.now_secs()
-        try:
-            connection.request("GET", self._path, headers=headers)
-            answer = connection.getresponse()
-            answered_secs = self._clock.now_secs()
-            body = _read(connection, answer, deadline)
-        finally:
-            connection.close()
+        answer = self._server.get(
+            self._path, headers=headers, timeout_secs=self._timeout_secs, context=context
+        )
+        answered_secs = self._clock.now_secs()
         if answer.status not in (200, 304):
             raise SourceError(
-                f"{self.name}: {answer.status} {shown(body[:200].decode('utf-8', 'replace').strip())}"
+                f"{self.name}: {answer.status} {shown(answer.body[:200].decode('utf-8', 'replace').strip())}"
             )
-        age = answer.getheader("Age", "")
+        age = answer.headers.get("Age", "")
         if _AGE.fullmatch(age) is None:
             raise ParseError("tells no age of its answer", text=age)
         taken_at_secs = asked_at_secs - int(age)
         if answer.status == 304 and self._latest is not None:
             table, problem = self._latest
         else:
-            table, problem = parse_answer(body.decode("utf-8"), taken_at_secs=taken_at_secs)
-            self._etag = answer.getheader("ETag")
-        if (clock_secs := parse_clock(answer.getheader(CLOCK_HEADER))) is not None:
+            table, problem = parse_answer(answer.body.decode("utf-8"), taken_at_secs=taken_at_secs)
+            self._etag = answer.headers.get("ETag")
+        if (clock_secs := parse_clock(answer.headers.get(CLOCK_HEADER))) is not None:
             self._difference.learn(
                 clock_secs,
                 asked_secs=asked_at_secs,
@@ -108,30 +102,3 @@ class ControllerClient:
         ahead_secs = self._difference.ahead_secs
         self._latest = replace(table, taken_at_secs=taken_at_secs, clock_ahead_secs=ahead_secs), problem
         return self._latest
-
-    def _connection(self) -> http.client.HTTPConnection:
-        if not self._is_tls:
-            return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_secs)
-        context = ssl.create_default_context(cafile=self._ca_file)
-        return http.client.HTTPSConnection(
-            self._host, self._port, timeout=self._timeout_secs, context=context
-        )
-
-
-def _read(connection: http.client.HTTPConnection, answer: http.client.HTTPResponse, deadline: float) -> bytes:
-    content = bytearray()
-    while True:
-        left_secs = deadline - time.monotonic()
-        if left_secs <= 0:
-            raise TimeoutError
-        if connection.sock is not None:
-            connection.sock.settimeout(left_secs)  # of one read: the deadline bounds them all
-        chunk = answer.read1(65536)
-        if not chunk:
-            break
-        content += chunk
-        if len(content) > MAX_BYTES:
-            raise ParseError(f"more than {MAX_BYTES} bytes")
-    if answer.length:
-        raise http.client.IncompleteRead(bytes(content), answer.length)
-    return bytes(content)

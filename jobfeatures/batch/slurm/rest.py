@@ -7,8 +7,9 @@ import re
 from urllib.parse import quote
 
 from jobfeatures.batch.slurm.jsonvalues import VERSIONS, JsonRecord, parse_document
-from jobfeatures.batch.slurm.restclient import Response, RestClient
+from jobfeatures.batch.slurm.restclient import RestClient
 from jobfeatures.errors import ParseError, SourceError
+from jobfeatures.httpget import Response
 
 _OFFERED = re.compile(r"/slurm/(v[0-9]+\.[0-9]+\.[0-9]+)/")
 
@@ -52,7 +53,7 @@ class RestTransport:
     def _ask(self, question: str, timeout_secs: float, *, service: str = "slurm") -> JsonRecord:
         version = self._version or self._find_version(timeout_secs)
         path = f"/{service}/{version}/{question}"
-        response = self._client.get(path, timeout_secs=timeout_secs)
+        response = self._client.ask(path, timeout_secs)
         _check_access(response, self.name)
         try:
             document = parse_document(response.body, source=f"{self.name}{path}")
@@ -67,11 +68,11 @@ class RestTransport:
     def _find_version(self, timeout_secs: float) -> str:
         """Return the newest version that is offered and known here, tried from the newest on."""
         for version in VERSIONS:
-            response = self._client.get(f"/slurm/{version}/ping", timeout_secs=timeout_secs)
+            response = self._client.ask(f"/slurm/{version}/ping", timeout_secs)
             _check_access(response, self.name)
             if response.status != 404:
                 return version
-        response = self._client.get("/openapi/v3", timeout_secs=timeout_secs)
+        response = self._client.ask("/openapi/v3", timeout_secs)
         offered = ", ".join(offered_versions(response)) or "none"
         raise SourceError(
             f"{self.name}: offers {offered} of Slurm's API, known are {VERSIONS[-1]} to {VERSIONS[0]}"

@@ -1,4 +1,4 @@
-"""A client of slurmrestd: HTTP over a UNIX socket or TCP, bounded in time and size. Asks, never changes.
+"""A client of slurmrestd: HTTP over a UNIX socket or TCP. Asks, never changes.
 
 Source: https://slurm.schedmd.com/rest.html. Over its socket slurmrestd knows
 the asking user by the kernel's word; over TCP a token has to say who it is.
@@ -7,100 +7,30 @@ the asking user by the kernel's word; over TCP a token has to say who it is.
 from __future__ import annotations
 
 import base64
-import http.client
 import json
 import os
 import re
-import socket
-import ssl
 import stat
-import time
-from dataclasses import dataclass
-from urllib.parse import urlsplit
 
-from jobfeatures.errors import SourceError, shown
+from jobfeatures.errors import SourceError
+from jobfeatures.httpget import Response, Server
 
 MAX_TOKEN_BYTES = 16384
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,16000}\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
-    """An answer: HTTP's status and the body."""
-
-    status: int
-    body: bytes
-
-
-class RestClient:
-    """Sends GET requests, each over a connection of its own, redirects not followed."""
+class RestClient(Server):
+    """Sends GET requests with what says who asks."""
 
     def __init__(self, url: str, *, token_file: str | None = None, max_bytes: int = 32 * 2**20) -> None:
-        """`url` is ``unix:/path``, ``http://host:port`` or ``https://host:port``. Raises SourceError."""
-        self.name = url
+        """Raise SourceError for an address that is none."""
+        super().__init__(url, max_bytes=max_bytes)
         self._token_file = token_file
-        self._max_bytes = max_bytes
-        self._path: str | None = None
-        self._prefix = ""
-        if url.startswith("unix:/"):
-            self._path = url.removeprefix("unix:")
-            return
-        try:
-            parts = urlsplit(url)
-            host, port = parts.hostname, parts.port
-        except ValueError as error:
-            raise SourceError(str(error)) from error
-        if parts.scheme not in {"http", "https"} or not host or parts.username or parts.query:
-            raise SourceError(f"not unix:/PATH, http://HOST:PORT or https://HOST:PORT: {shown(url)}")
-        self._host, self._port, self._tls = host, port, parts.scheme == "https"
-        self._prefix = parts.path.rstrip("/")
 
-    def get(self, path: str, *, timeout_secs: float) -> Response:
+    def ask(self, path: str, timeout_secs: float) -> Response:
         """Ask for a path. Raises SourceError where there is no answer, or none that fits into the bounds."""
-        deadline = time.monotonic() + timeout_secs
         headers = {"Accept": "application/json", **self._credentials()}
-        connection = self._connection(timeout_secs)
-        try:
-            connection.request("GET", self._prefix + path, headers=headers)
-            answer = connection.getresponse()
-            return Response(answer.status, self._read(connection, answer, deadline))
-        except TimeoutError:
-            raise SourceError(f"{self.name}: no answer after {timeout_secs:g} s") from None
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise SourceError(f"{self.name}: {reason}") from error
-        finally:
-            connection.close()
-
-    def _read(
-        self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse, deadline: float
-    ) -> bytes:
-        chunks: list[bytes] = []
-        size = 0
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            if connection.sock is not None:
-                connection.sock.settimeout(left)  # of one read: the deadline bounds them all
-            chunk = answer.read1(65536)
-            if not chunk:
-                if answer.length:
-                    raise http.client.IncompleteRead(b"", answer.length)
-                return b"".join(chunks)
-            size += len(chunk)
-            if size > self._max_bytes:
-                raise SourceError(f"{self.name}: more than {self._max_bytes} bytes of answer")
-            chunks.append(chunk)
-
-    def _connection(self, timeout_secs: float) -> http.client.HTTPConnection:
-        if self._path is not None:
-            return _UnixConnection(self._path, timeout_secs)
-        if self._tls:
-            return http.client.HTTPSConnection(
-                self._host, self._port, timeout=timeout_secs, context=ssl.create_default_context()
-            )
-        return http.client.HTTPConnection(self._host, self._port, timeout=timeout_secs)
+        return self.get(path, headers=headers, timeout_secs=timeout_secs)
 
     def _credentials(self) -> dict[str, str]:
         """Return the headers that say who asks. The file is read each time: tokens end and are replaced."""
@@ -112,17 +42,6 @@ class RestClient:
         if user is not None:
             headers["X-SLURM-USER-NAME"] = user
         return headers
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str, timeout_secs: float) -> None:
-        super().__init__("localhost", timeout=timeout_secs)
-        self._socket_path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._socket_path)
 
 
 def read_token(path: str) -> str:

@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.batch.slurm.rest import offered_versions
-from jobfeatures.batch.slurm.restclient import Response, RestClient, read_token, user_of_token
+from jobfeatures.batch.slurm.restclient import RestClient, read_token, user_of_token
 from jobfeatures.batch.slurm.site import ask_in_prolog, is_here, make_cluster_source, make_source
 from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, ConfigurationError, ParseError, SourceError
+from jobfeatures.httpget import Response
 from jobfeatures.model import Job, JobKey, JobState, NodeNotice
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm" / "json"
@@ -258,7 +259,7 @@ def test_an_answer_that_is_too_large_is_given_up(rest, sockets):
     rest.answers["/large"] = (200, b"x" * 100_000)
     client = RestClient(f"unix:{sockets}/rest.sock", max_bytes=50_000)
     with pytest.raises(SourceError, match="more than 50000 bytes"):
-        client.get("/large", timeout_secs=60.0)
+        client.ask("/large", 60.0)
 
 
 def test_an_answer_that_is_cut_off_is_none(sockets):
@@ -270,14 +271,14 @@ def test_an_answer_that_is_cut_off_is_none(sockets):
     with socketserver.UnixStreamServer(str(sockets / "half.sock"), Handler) as server:
         threading.Thread(target=server.handle_request, daemon=True).start()
         with pytest.raises(SourceError):
-            RestClient(f"unix:{sockets}/half.sock").get("/", timeout_secs=60.0)
+            RestClient(f"unix:{sockets}/half.sock").ask("/", 60.0)
 
 
 def test_a_server_that_never_answers_is_given_up(sockets):
     path = str(sockets / "mute.sock")
     mute = socketserver.UnixStreamServer(path, socketserver.BaseRequestHandler)  # accepts nobody
     with mute, pytest.raises(SourceError, match=r"no answer after 0\.1 s"):
-        RestClient(f"unix:{path}").get("/", timeout_secs=0.1)
+        RestClient(f"unix:{path}").ask("/", 0.1)
 
 
 def test_a_server_that_is_not_there_is_told(config, clock, sockets):
