@@ -24,6 +24,7 @@ from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
 
 SHOW_JOBS = "show job"
 _JOB = re.compile(r"JobId=([1-9][0-9]{0,9}) ")
+_RUN_TIME = re.compile(r" RunTime=\S+(?= TimeLimit=)")  # a name that imitates both makes no good record
 _NODE = re.compile(r"NodeName=([A-Za-z0-9._-]{1,255}) ")
 
 
@@ -94,8 +95,7 @@ def parse_whole(
         queued = queue.jobs.get(key)
         if queued is None or not queued.nodes:
             continue  # it has been submitted or started since, or somebody has made it up
-        head, _, rest = text.partition(" RunTime=")
-        digest = hash((head, rest.partition(" ")[2]))
+        digest = hash(_RUN_TIME.sub("", text))
         one = known.get(key)
         if one is None or one.digest != digest:
             try:

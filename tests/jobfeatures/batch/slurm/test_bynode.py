@@ -156,6 +156,13 @@ def test_a_record_is_read_again_only_when_it_says_something_else():
     assert (first[key].shared.job.limits.wall_secs, other[key].shared.job.limits.wall_secs) == (600, 1200)
 
 
+def test_a_name_that_imitates_the_time_a_job_has_run_does_not_hide_another_name():
+    queue = queued((1, ("n1",)))
+    first, _ = parse_whole([record(1, "n1", "", name="x RunTime=a")], queue)
+    later, _ = parse_whole([record(1, "n1", "", name="x RunTime=b")], queue, first)
+    assert [each.shared.job.name for each in later.values()] == ["x RunTime=b"]
+
+
 @given(st.integers(0, 10**6))
 def test_any_damage_costs_jobs_and_imitates_none(seed):
     """Users write names only; here anything is spoilt, and what is told stays one of what was there."""

@@ -159,6 +159,52 @@ def test_what_nodes_are_told_has_the_difference_of_the_clocks(clock, tmp_path, a
     assert table.clock_ahead_secs == pytest.approx(ahead_secs, abs=1)
 
 
+@pytest.mark.parametrize(
+    ("squeue", "most", "told"),
+    [
+        ("tell 7 ann 6001 RUNNING n1", 500, ("told by squeue", 1)),
+        (":", 500, None),  # it has ended since the queue was asked
+        ("echo down >&2; exit 1", 500, ("told by the queue", None)),
+        ("touch asked; exit 1", 0, ("told by the queue", None)),  # too many to be asked about one by one
+    ],
+)
+def test_a_job_without_a_record_that_counts_is_asked_about_again_or_told_as_the_queue_has_it(
+    clock, tmp_path, monkeypatch, squeue, most, told
+):
+    forged = JOB.replace("JobName=x", "JobName=x JobState=FAILED")
+    (tmp_path / "scontrol").write_text(f"""#!/bin/bash
+        while read -r line; do case $line in
+            "show hostnames "*) echo "${{line#show hostnames }}" ;;
+            "show reservation") echo "No reservations in the system" ;;
+            "show job") echo "{forged}" ;;
+            "show node") echo "NodeName=n1 State=IDLE x" ;;
+        esac; done
+    """)
+    # The fields in QUEUE_FIELDS' order, each closed by the separator that was asked for.
+    (tmp_path / "squeue").write_text(f"""#!/bin/bash
+        cd {tmp_path}
+        mark=${{SQUEUE_FORMAT2#JobID:}}; mark=${{mark%%,*}}
+        tell() {{
+            for each in $1 $1 N/A N/A 0 $2 $3 physics batch $4 None 10:00 1 1 $5 \
+                1 2 1 1 1 cpu=1,mem=10M 0 "(null)" "told by squeue"
+            do printf '%s%s' "$each" "$mark"; done; echo
+        }}
+        {squeue}
+    """)
+    for name in ("scontrol", "squeue"):
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr("jobfeatures.batch.slurm.clustersource.MAX_ASKED_AGAIN", most)
+    key = JobKey("slurm", "7")
+    queued = Job(key=key, state=JobState.RUNNING, uid=6001, nodes=("n1",), name="told by the queue")
+    queue = JobTable(source="slurm", jobs={key: queued}, taken_at_secs=clock.now, complete=True)
+    source = SlurmCluster(clock, scontrol=str(tmp_path / "scontrol"), squeue=str(tmp_path / "squeue"))
+    table = source.poll_by_node(queue).table("n1", clock.now)
+    found = table.jobs.get(key)
+    assert (None if found is None else (found.name, found.allocated_cpus)) == told
+    assert table.complete
+    assert not (tmp_path / "asked").exists()
+
+
 def test_history_is_asked_for_by_parts_and_without_steps(command, clock, tmp_path):
     source = SlurmCluster(clock, sacct=command("sacct"))
     assert source.poll_history(clock.now - 200.5, clock.now - 100.5).records
