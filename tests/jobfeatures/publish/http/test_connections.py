@@ -156,9 +156,8 @@ async def test_a_client_who_reads_nothing_is_cut_off(serve):
 
             flooding = asyncio.create_task(flood())
             async with asyncio.timeout(60):
-                while not site.connections.answers[200]:
-                    await asyncio.sleep(0.01)
-                while site.connections.count:
+                # On a busy machine it may be cut off before its first answer.
+                while not site.connections.ended.total() or site.connections.count:
                     await asyncio.sleep(0.01)
             flooding.cancel()
             await asyncio.wait([flooding])
