@@ -32,7 +32,10 @@ class Config(BatchSettings):
     """What `jobfeatures` needs to know about its site."""
 
     features_root: str = setting(
-        "features.root", PLAIN_PATH, "/run/jobfeatures", "folder that holds the published directories"
+        "features.root",
+        PLAIN_PATH,
+        "/run/jobfeatures",
+        "folder that holds the published directories; without blanks",
     )
     features_profile: str = setting(
         "features.profile",

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, settings
 from jobfeatures.model import Job, JobKey, JobState, JobTable
 from tests import skips
 
-# Feature directories have to need no quotes in a shell, so the tests' own folder has to, wherever TMPDIR is.
+# The shells of jobs read where feature directories are (see features.root): so the tests' own folder must be plain, too.
 if shlex.quote(tempfile.gettempdir()) != tempfile.gettempdir():
     os.environ["TMPDIR"] = tempfile.tempdir = "/tmp"
 

@@ -199,6 +199,7 @@ def test_what_is_not_a_good_set_is_refused_counted_and_told(site, caplog, make, 
     site.good_job_is_served()
     assert site.used("bad") is None
     site.nothing_outside_was_touched()
+    until(lambda: reported(caplog, "bad"))
     [told] = [record for record in reported(caplog, "bad") if record.levelno == logging.WARNING]
     assert told.reason == reason
 
@@ -216,8 +217,8 @@ def test_a_file_that_cannot_be_read_is_counted_and_told(site, caplog, monkeypatc
     site.start()
     with StatusWriter(str(site.status("bad"))) as writer:
         writer.update(used_CPU=2)
-        until(lambda: site.violations("unreadable"))
-    assert reported(caplog, "bad")
+        until(lambda: reported(caplog, "bad"))  # the other job's cannot be read either
+    until(lambda: site.violations("unreadable"))
     monkeypatch.undo()
     site.good_job_is_served()
 

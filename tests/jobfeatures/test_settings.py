@@ -137,3 +137,17 @@ def test_values_are_read_from_text_and_from_toml(kind, text, value):
 def test_other_values_are_refused(kind, text):
     with pytest.raises(ValueError):  # noqa: PT011  # each kind has its own words
         kind.parse(text)
+
+
+@pytest.mark.parametrize("root", ["/tmp/with space", "/srv/a'b", "/srv/$HOME", "/srv/a;b", "/srv/ü"])
+def test_a_root_that_the_shell_of_a_job_would_misread_is_refused_in_words(root):
+    with pytest.raises(
+        ConfigurationError, match=r"features\.root: must be plain for the shells of jobs"
+    ) as caught:
+        load_config(Config, flags={"features.root": root}, environ={})
+    assert root in str(caught.value)
+
+
+def test_a_program_is_one_word_whatever_blanks_are_in_its_path():
+    config = load_config(Config, flags={"slurm.scontrol": "/opt/my slurm/bin/scontrol"}, environ={})
+    assert config.slurm_scontrol == "/opt/my slurm/bin/scontrol"

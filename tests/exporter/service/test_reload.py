@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import select
 import signal
 import socket
 import sys
@@ -24,7 +25,7 @@ from exporter.service.reloader import Reloader
 from exporter.service.supervision import Notifier
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.settings import load_config, settings_of, tables_of
-from tests.running import PATIENCE_SECS, started, until
+from tests.running import started, until
 
 ROOT = Path(__file__).parents[3]
 KEYS = [each.key for each in settings_of(ExporterConfig)] + [each.name for each in tables_of(ExporterConfig)]
@@ -240,8 +241,10 @@ def service(tmp_path, sockets):
             file.write_text(text)
 
         def told(self, word):
-            """Return the next message with this word."""
+            """Return the next message with this word; a service that has ended sends none."""
             while True:
+                until(lambda: select.select([notify], [], [], 0.1)[0] or self.process.poll() is not None)
+                assert select.select([notify], [], [], 0)[0], log.read_text()
                 lines = notify.recv(4096).decode().split("\n")
                 if word in lines:
                     return lines
@@ -264,7 +267,6 @@ def service(tmp_path, sockets):
     environ = {**os.environ, "NOTIFY_SOCKET": str(sockets / "notify"), "WATCHDOG_USEC": "2000000"}
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify, log.open("wb") as output:
         notify.bind(str(sockets / "notify"))
-        notify.settimeout(PATIENCE_SECS)
         with started(command, stderr=output, cwd=ROOT, env=environ) as made.process:
             made.address = re.search(r"serving on (\S+):", "\n".join(made.told("READY=1")))[1]
             yield made
