@@ -152,7 +152,7 @@ def test_the_form_may_differ_by_partition(tmp_path):
         ("listen_address = '0.0.0.0:9820'", "http://127.0.0.1:9820"),
         ("listen_address = '[::]:9820'", "http://[::1]:9820"),
         (
-            "listen_address = 'n1.example.org:1'\ntls_certificate='/c'\ntls_key='/k'",
+            "listen_address = 'n1.example.org:1'\nurl = 'https://n1.example.org:1'",
             "https://n1.example.org:1",
         ),
         ("listen_address = ':0'\nurl = 'https://n1:444/mjf/'", "https://n1:444/mjf"),
