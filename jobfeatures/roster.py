@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jobfeatures.jobs.evidence import (
     HOLD_SECS,
@@ -125,7 +125,9 @@ class Roster:
         }
         for key in groups.keys() & self._leftovers.keys():  # nobody tells of them any more
             if key not in findings or findings[key].known is None:
-                findings[key] = self._leftovers[key]
+                found = self._leftovers[key]
+                is_over = now_secs - (found.doubted_since_secs or now_secs) >= self.hold_secs
+                findings[key] = replace(found, presence=Presence.LEFT) if is_over else found
         self._leftovers = {key: each for key, each in findings.items() if each.has_processes}
         self._remember(findings, published, told)
         return Roll(findings, versions)

@@ -3,13 +3,15 @@
 import os
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
 from exporter.config import ExporterConfig
 from exporter.daemon import Daemon
+from exporter.snapshot import Accounting, JobSample
 from jobfeatures import command
-from jobfeatures.errors import ConfigurationError
+from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.model import JobKey
 from jobfeatures.settings import load_config
 from tests.running import until
@@ -132,6 +134,30 @@ def test_a_scrape_starts_no_program(make_daemon, spool, monkeypatch, tmp_path):
     for _ in range(10):
         text_of(daemon)
     assert asked == ["source-slurm"]
+
+
+def test_the_first_question_is_about_the_jobs_that_live_already(make_daemon, monkeypatch, tmp_path):
+    """A daemon that starts beside them would else show them without labels for a minute."""
+    questions = []
+
+    def run(argv, *, stdin=b"", **_):
+        questions.append(stdin.decode())
+        raise SourceError("scontrol: stands in for one that does not answer")
+
+    monkeypatch.setattr("jobfeatures.batch.slurm.answers.run_command", run)
+    daemon = make_daemon(batch__sources="slurm", batch__interval="60s")
+    look = daemon._sampler.sample
+
+    def look_slowly():
+        time.sleep(0.3)
+        found = look()
+        living = JobSample(key=JobKey("slurm", "4711"), accounting=Accounting.CGROUP, processes=1)
+        return replace(found, jobs={**found.jobs, living.key: living})
+
+    daemon._sampler.sample = look_slowly
+    daemon.start()
+    until(lambda: questions)
+    assert "show job 4711\n" in questions[0]
 
 
 def test_a_look_at_the_node_that_hangs_costs_a_scrape_its_deadline_and_nothing_more(make_daemon, spool):

@@ -52,6 +52,20 @@ def test_jobs_of_a_system_that_was_not_found_make_it_a_source_that_fails_and_say
     assert "scontrol: No such file or directory" in status.last_error
 
 
+def test_a_node_is_ready_once_each_source_has_answered_or_its_failure_is_told(make_sources, tmp_path):
+    answer = tmp_path / "answer"
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(f"#!/bin/sh\nwhile [ ! -e {answer} ]; do sleep 0.05; done\necho down >&2\nexit 1\n")
+    scontrol.chmod(0o755)
+    (tmp_path / "jobfeatures").mkdir()
+    sources = make_sources(batch__sources="slurm", node__name="n1")
+    assert not sources.have_been_asked
+    assert sources.problems() == ["slurm has not answered yet"]
+    answer.touch()
+    until(lambda: sources.have_been_asked)
+    assert "down" in sources.problems()[0]
+
+
 def test_sources_that_are_named_stay_these(make_sources):
     sources = make_sources(batch__sources="htcondor")
     sources.refresh({"slurm"})

@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
+from jobfeatures.jobs.evidence import Group
 from jobfeatures.model import JobState
 from jobfeatures.publish.reconcile import plan_publication
 from jobfeatures.roster import Roster
@@ -48,6 +51,23 @@ def test_absence_from_a_complete_table_removes_and_from_an_incomplete_one_does_n
 
 def test_no_table_at_all_removes_nothing(make_job):
     assert plan([], {make_job().key: 50}).remove == ()
+
+
+@pytest.mark.parametrize("sources", [{"slurm"}, ()])  # asked: what was known before is remembered
+def test_living_jobs_that_the_controller_does_not_know_keep_their_directories_for_the_hold(
+    make_job, make_table, sources
+):
+    """As with another cluster's SLURM_CONF, or a controller that has lost its state: "Invalid job id"."""
+    jobs = [make_job(str(number)) for number in range(14)]
+    keys = [job.key for job in jobs]
+    published, living = dict.fromkeys(keys, 50.0), {key: Group(uid=1000) for key in keys[:-1]}
+    roster = Roster()
+    roster.judge([make_table(*jobs)], now_secs=100, groups=living, published=published)
+    unknown = replace(make_table(taken_at_secs=200), gone=dict.fromkeys(keys, 200.0))
+    for now_secs, removed in ((200, keys[-1:]), (3799, keys[-1:]), (3800, keys)):
+        roll = roster.judge([unknown], now_secs=now_secs, groups=living, published=published, sources=sources)
+        assert set(plan_publication(roll, published).remove) == set(removed)
+        assert roll.leftovers == dict.fromkeys(keys[:-1], 200.0)
 
 
 def test_another_batch_system_s_silence_proves_nothing(make_job, make_table):
