@@ -1,5 +1,6 @@
 import os
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -226,6 +227,29 @@ def test_what_another_user_left_under_an_id_goes_with_its_secret(tree, clock, ma
         assert status.stat().st_uid == 6002
     assert tree.make_token(bobs.key) != token
     assert not (tmp_path / "features/jobfeatures/slurm-12/wall_limit_secs").exists()
+
+
+def test_a_kept_answer_about_the_user_before_gives_him_nothing_of_the_next(
+    tree, clock, make_job, make_table, tmp_path
+):
+    """The controller gives nothing usable any more, so its source tells at each poll what it knew of Alice's job."""
+    publisher = Publisher(tree, Site(Config()), clock)
+    alices = make_job(uid=6001, user="alice", name="secret", limits=Limits(wall_secs=60))
+    asked_secs = clock.now
+    clock.advance(60)
+    bobs = make_job(uid=6002, user="bob")
+    record = make_table(bobs, source="hooks", complete=False, taken_at_secs=clock.now)
+    clock.advance(60)
+    kept = replace(
+        make_table(alices, taken_at_secs=clock.now, complete=False), told_secs={alices.key: asked_secs}
+    )
+    roll = Roster().judge([kept, record], now_secs=clock.now)
+    publisher.update(roll)
+    assert roll.jobs == {bobs.key: bobs}
+    folder = tmp_path / "features"
+    assert not (folder / "jobfeatures/slurm-12/wall_limit_secs").exists()
+    if os.geteuid() == 0:
+        assert (folder / "jobstatus/slurm-12").stat().st_uid == 6002
 
 
 def test_a_status_directory_of_another_user_is_made_anew_even_where_nothing_else_is_known(
