@@ -10,6 +10,7 @@ import pytest
 from exporter import budget, collectors, profiles
 from exporter.exposition import Metric
 from grafana.generate import DASHBOARDS, files
+from tests.together import together
 
 BOARDS = {
     path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(DASHBOARDS.glob("*.json"))
@@ -132,7 +133,7 @@ def test_panels_neither_overlap_nor_leave_the_grid(name):
         taken |= cells
 
 
-@pytest.mark.parametrize(("name", "panel"), PANELS, ids=[f"{name}: {each['title']}" for name, each in PANELS])
+@together(PANELS)
 def test_a_panel_explains_itself(name, panel):
     assert panel["description"].rstrip().endswith("."), "a description is a sentence"
     assert len(panel["title"]) * TITLE_PIXELS < panel["gridPos"]["w"] * COLUMN_PIXELS - 16, (
@@ -145,14 +146,14 @@ def test_a_panel_explains_itself(name, panel):
         assert target["datasource"]["uid"] == "${datasource}"
 
 
-@pytest.mark.parametrize(("name", "panel"), PANELS, ids=[f"{name}: {each['title']}" for name, each in PANELS])
+@together(PANELS)
 def test_what_is_shown_as_present_is_asked_for_now(name, panel):
     """Of a query over time Grafana takes a series' last value, also where the series has ended long ago."""
     if panel["type"] in {"stat", "bargauge", "table"}:
         assert all(target["instant"] and not target["range"] for target in panel["targets"])
 
 
-@pytest.mark.parametrize(("name", "title", "expression"), QUERIES)
+@together(QUERIES)
 def test_a_query_asks_for_what_the_exporter_shows(name, title, expression):
     tree = parse(expression)
     found = selectors(tree)
@@ -164,7 +165,7 @@ def test_a_query_asks_for_what_the_exporter_shows(name, title, expression):
     assert grouped(tree) <= known, title
 
 
-@pytest.mark.parametrize(("name", "title", "expression"), QUERIES)
+@together(QUERIES)
 def test_a_query_is_cheap(name, title, expression):
     """It asks for one cluster at least, takes rates over what Grafana advises, and never counts a subquery."""
     tree = parse(expression)
@@ -175,7 +176,7 @@ def test_a_query_is_cheap(name, title, expression):
         assert window in allowed | ({"1h"} if name == "schedule" else set())
 
 
-@pytest.mark.parametrize(("name", "title", "expression"), [each for each in QUERIES if each[0] != "job"])
+@together([each for each in QUERIES if each[0] != "job"])
 def test_a_graph_has_few_series_however_large_the_site_is(name, title, expression):
     """Series by job, node or card are the highest ones, or those of what was chosen by name."""
     board = BOARDS[name]
@@ -201,7 +202,7 @@ def labels_of_series(tree) -> set[str]:
     return set() if inner is None else labels_of_series(inner)
 
 
-@pytest.mark.parametrize(("name", "title", "expression"), QUERIES)
+@together(QUERIES)
 def test_ended_jobs_do_not_count_as_having_anything(name, title, expression):
     """The exporter shows them for two minutes more; only a job's own page, and that of exporters, shows them too."""
     has = {
