@@ -22,7 +22,7 @@ from jobfeatures.settings import (
     URL,
     Table,
     choice,
-    setting,
+    option,
     tables,
 )
 
@@ -31,112 +31,86 @@ from jobfeatures.settings import (
 class Config(BatchSettings):
     """What `jobfeatures` needs to know about its site."""
 
-    features_root: str = setting(
-        "features.root",
-        PLAIN_PATH,
-        "/run/jobfeatures",
-        "folder that holds the published directories; without blanks",
+    features_root: str = option(
+        PLAIN_PATH, "/run/jobfeatures", "folder that holds the published directories; without blanks"
     )
-    features_profile: str = setting(
-        "features.profile",
+    features_profile: str = option(
         choice("2016", "2014", "both"),
         "2016",
         "whose keys are published: of HSF-TN-2016-02, of the draft of 2014 (files of a job are then its"
         " user's own), or of both",
     )
-    features_hs23: bool = setting(
-        "features.hs23", BOOLEAN, False, "also publish hs23 and hs23_job, which neither text has"
-    )
-    features_listen_address: str | None = setting(
-        "features.listen_address",
+    features_hs23: bool = option(BOOLEAN, False, "also publish hs23 and hs23_job, which neither text has")
+    features_listen_address: str | None = option(
         ADDRESS,
         None,
         "where the daemon serves features and job status over HTTP, e.g. 127.0.0.1:9820; off if not set",
     )
-    features_url: str | None = setting(
-        "features.url", URL, None, "address of that listener as jobs are told it, if not the one listened on"
+    features_url: str | None = option(
+        URL, None, "address of that listener as jobs are told it, if not the one listened on"
     )
-    features_form: str = setting(
-        "features.form",
+    features_form: str = option(
         choice("local", "http", "both"),
         "local",
         "what jobs find in their variables: paths, HTTP addresses, or paths and beside them addresses in"
         " MACHINEFEATURES_URL, JOBFEATURES_URL and JOBSTATUS_URL",
     )
-    machine_total_cpu: int | None = setting(
-        "machine.total_cpu",
-        COUNT,
-        None,
-        "processors that jobs may get on this machine, if not all that it has",
+    machine_total_cpu: int | None = option(
+        COUNT, None, "processors that jobs may get on this machine, if not all that it has"
     )
-    machine_hs06: str | None = setting("machine.hs06", DECIMAL, None, "HS06 rating of the whole machine")
-    machine_hs23: str | None = setting(
-        "machine.hs23", DECIMAL, None, "HEPScore23 rating of the whole machine, for features.hs23"
+    machine_hs06: str | None = option(DECIMAL, None, "HS06 rating of the whole machine")
+    machine_hs23: str | None = option(
+        DECIMAL, None, "HEPScore23 rating of the whole machine, for features.hs23"
     )
-    machine_hs06_per_core: str | None = setting(
-        "machine.hs06_per_core", DECIMAL, None, "HS06 rating of each processor, without machine.hs06"
+    machine_hs06_per_core: str | None = option(
+        DECIMAL, None, "HS06 rating of each processor, without machine.hs06"
     )
-    machine_hs23_per_core: str | None = setting(
-        "machine.hs23_per_core", DECIMAL, None, "HEPScore23 rating of each, without machine.hs23"
+    machine_hs23_per_core: str | None = option(
+        DECIMAL, None, "HEPScore23 rating of each, without machine.hs23"
     )
-    machine_cpu_factor: str | None = setting(
-        "machine.cpu_factor", FACTOR, None, "factor by which this machine is faster than the reference"
+    machine_cpu_factor: str | None = option(
+        FACTOR, None, "factor by which this machine is faster than the reference"
     )
-    machine_grace_secs: int | None = setting(
-        "machine.grace_secs", SECONDS, None, "least notice that jobs get of a shutdown of the machine"
+    machine_grace_secs: int | None = option(
+        SECONDS, None, "least notice that jobs get of a shutdown of the machine"
     )
-    machine_jobslots: int | None = setting("machine.jobslots", COUNT, None, "job slots of the machine")
-    machine_shutdown_command: str | None = setting(
-        "machine.shutdown_command", PATH, None, "command by which a job ends its virtual machine"
+    machine_jobslots: int | None = option(COUNT, None, "job slots of the machine")
+    machine_shutdown_command: str | None = option(
+        PATH, None, "command by which a job ends its virtual machine"
     )
-    machine_cpu_model: str | None = setting(
-        "machine.cpu_model", TEXT, None, "CPU model that picks a table, if not that of /proc/cpuinfo"
+    machine_cpu_model: str | None = option(
+        TEXT, None, "CPU model that picks a table, if not that of /proc/cpuinfo"
     )
-    machine_scratch_dir: str | None = setting(
-        "machine.scratch_dir",
+    machine_scratch_dir: str | None = option(
         PATH,
         None,
         "folder of the jobs' scratch space: of 2014, its whole size is disk_limit_GB of jobs without a limit",
     )
-    job_grace_secs: int | None = setting(
-        "job.grace_secs", SECONDS, None, "least notice that a job gets of its own shutdown"
+    job_grace_secs: int | None = option(SECONDS, None, "least notice that a job gets of its own shutdown")
+    job_scratch_bytes_per_cpu: int | None = option(
+        SIZE, None, "scratch space of a job for each of its processors, where the batch system sets no limit"
     )
-    job_scratch_bytes_per_cpu: int | None = setting(
-        "job.scratch_bytes_per_cpu",
-        SIZE,
-        None,
-        "scratch space of a job for each of its processors, where the batch system sets no limit",
+    node_name: str | None = option(
+        TEXT, None, "this machine's name in the batch system, if not its host name up to the first dot"
     )
-    node_name: str | None = setting(
-        "node.name",
-        TEXT,
-        None,
-        "this machine's name in the batch system, if not its host name up to the first dot",
+    hook_timeout_secs: float = option(
+        POSITIVE_DURATION, 2.0, "how long publish and remove may take in a prolog or epilog"
     )
-    hook_timeout_secs: float = setting(
-        "hook.timeout", POSITIVE_DURATION, 2.0, "how long publish and remove may take in a prolog or epilog"
-    )
-    schedule_share: str | None = setting(
-        "schedule.share",
+    schedule_share: str | None = option(
         TEXT,
         None,
         "controller role and expect: CPUs that each user may expect at any time; default: all CPUs ÷ users",
     )
-    schedule_share_of: str | None = setting(
-        "schedule.share_of",
-        TEXT,
-        None,
-        "controller role and expect: users with other shares, e.g. ann=16,bob=2.5",
+    schedule_share_of: str | None = option(
+        TEXT, None, "controller role and expect: users with other shares, e.g. ann=16,bob=2.5"
     )
-    schedule_mode: str = setting(
-        "schedule.mode",
+    schedule_mode: str = option(
         choice("literal", "exact", "fluid"),
         "literal",
         "controller role and expect: what becomes of the last second of a job that needs less of it,"
         " in expected ends",
     )
-    schedule_history_secs: float = setting(
-        "schedule.history",
+    schedule_history_secs: float = option(
         POSITIVE_DURATION,
         604_800.0,
         "controller role and expect: figures of the schedule begin at a multiple of this, once to twice"

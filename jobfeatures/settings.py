@@ -2,7 +2,7 @@
 
 A configuration is a frozen dataclass whose fields are made by `setting()`; the
 class is the one place that names each setting, its default and its meaning.
-From its dotted key follow the flag (``web.listen_address`` →
+From the field's name follows its dotted key, from that the flag (``web.listen_address`` →
 ``--web.listen-address``), the variable (``JOBFEATURES_WEB_LISTEN_ADDRESS``) and
 the place in the TOML file (``[web] listen_address``).
 
@@ -17,7 +17,7 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from jobfeatures.errors import ConfigurationError, shown
@@ -97,9 +97,14 @@ def tables_of(config: type[Any]) -> tuple[Tables, ...]:
     )
 
 
-def setting(key: str, kind: Kind, default: Any, meaning: str, *, flag: str = "") -> Any:
-    """Declare a dataclass field as a setting; `flag` if not the one that follows from its key."""
+def option(kind: Kind, default: Any, meaning: str, *, key: str = "", flag: str = "") -> Any:
+    """Declare a dataclass field as a setting; `key` and `flag` where they do not follow from its name."""
     return field(default=default, metadata={"setting": (key, kind, meaning, flag)})
+
+
+def setting(key: str, kind: Kind, default: Any, meaning: str) -> Any:
+    """Declare a dataclass field as a setting with this key."""
+    return option(kind, default, meaning, key=key)
 
 
 def settings_of(config: type[Any]) -> tuple[Setting, ...]:
@@ -109,8 +114,10 @@ def settings_of(config: type[Any]) -> tuple[Setting, ...]:
 
 def _setting_of(declared: Field[Any]) -> Setting:
     key, kind, meaning, flag = declared.metadata["setting"]
-    default = None if declared.default is MISSING else declared.default
-    return Setting(key, kind, default, meaning, declared.name, flag)
+    if not key:  # web_listen_address → web.listen_address; a duration's unit is in its value
+        key = declared.name.replace("_", ".", 1)
+        key = key.removesuffix("_secs") if kind in (DURATION, POSITIVE_DURATION) else key
+    return Setting(key, kind, declared.default, meaning, declared.name, flag)
 
 
 # --- kinds -----------------------------------------------------------------
@@ -152,7 +159,7 @@ def _count(value: Any) -> int:
 
 
 def _decimal(value: Any) -> str:
-    """Keep the text: HS06 ratings are published with the digits that the site wrote."""
+    # The text is kept: HS06 ratings are published with the digits that the site wrote.
     if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", str(value)):
         raise ValueError("must be a plain decimal number, such as 171.04")
     return str(value)
@@ -282,11 +289,8 @@ def words(*allowed: str) -> Kind:
 
 
 def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
-    """Add ``--config.file`` and one flag for each setting; booleans also get a ``--no-`` form.
-
-    Values stay text here: `load_config` parses them, so that every origin gets
-    the same checks and the same words.
-    """
+    """Add ``--config.file`` and one flag for each setting; booleans also get a ``--no-`` form."""
+    # Values stay text here: `load_config` parses them, with the same words whatever their origin.
     parser.add_argument(
         FILE_FLAG, metavar="PATH", help=f"TOML file with settings (default: {DEFAULT_FILE} if it exists)"
     )
@@ -333,11 +337,9 @@ def load_config(
 ) -> ConfigT:
     """Return the configuration: flag > environment > file > default.
 
-    `file` None means the variable ``JOBFEATURES_CONFIG_FILE``, else the default
-    file where it exists. With `strict` a key of the file that the class does
-    not know is an error; a hook, which knows only some of the daemon's
-    settings, passes over them. Raises ConfigurationError naming flag, variable
-    or file and key.
+    `file` None means the variable ``JOBFEATURES_CONFIG_FILE``, else the default file where it exists.
+    With `strict` a key of the file that the class does not know is an error; a hook, which knows
+    only some of the daemon's, passes over it. Raises ConfigurationError naming flag, variable or key.
     """
     flags, environ = flags or {}, os.environ if environ is None else environ
     path = file or environ.get(FILE_VARIABLE)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from exporter.sonar.config import SonarConfig
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.settings import ADDRESS, COUNT, PATH, POSITIVE_DURATION, setting
+from jobfeatures.settings import ADDRESS, COUNT, PATH, POSITIVE_DURATION, option
 
 LOOPBACK = ("127.", "localhost:", "[::1]:")
 
@@ -15,29 +15,24 @@ LOOPBACK = ("127.", "localhost:", "[::1]:")
 class IngestConfig(SonarConfig):
     """Where envelopes of other agents come from, and how much of them is kept."""
 
-    sonar_listen: str | None = setting(
-        "sonar.listen",
+    sonar_listen: str | None = option(
         ADDRESS,
         None,
         "where other agents' documents are accepted over HTTP; beyond loopback only with sonar.users_file",
     )
-    sonar_users_file: str | None = setting(
-        "sonar.users_file",
+    sonar_users_file: str | None = option(
         PATH,
         None,
         "who may send them: lines USER:PASSWORD or USER[CLUSTER,...]:PASSWORD, readable by its owner alone",
     )
-    sonar_directory: str | None = setting(
-        "sonar.directory",
-        PATH,
-        None,
-        "folder whose YEAR/MONTH/DAY/*.json other agents' documents are read of",
+    sonar_directory: str | None = option(
+        PATH, None, "folder whose YEAR/MONTH/DAY/*.json other agents' documents are read of"
     )
-    sonar_max_nodes: int = setting(
-        "sonar.max_nodes", COUNT, 1000, "how many foreign nodes are kept; the one silent for longest goes"
+    sonar_max_nodes: int = option(
+        COUNT, 1000, "how many foreign nodes are kept; the one silent for longest goes"
     )
-    sonar_silence_secs: float = setting(
-        "sonar.silence", POSITIVE_DURATION, 1800.0, "after this time without a sample a foreign node vanishes"
+    sonar_silence_secs: float = option(
+        POSITIVE_DURATION, 1800.0, "after this time without a sample a foreign node vanishes"
     )
 
     @property

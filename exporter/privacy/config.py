@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.config import Config
-from jobfeatures.settings import PATH, choice, setting
+from jobfeatures.settings import PATH, choice, option
 
 SHOWN, HASH, WITHHOLD = "none", "hash", "withhold"
 
@@ -14,15 +14,14 @@ SHOWN, HASH, WITHHOLD = "none", "hash", "withhold"
 class PrivacyConfig(Config):
     """Whose names are shown."""
 
-    privacy: str = setting(
-        "privacy",
+    privacy: str = option(
         choice(SHOWN, HASH, WITHHOLD),
         SHOWN,
         "names of users, accounts, jobs and commands: shown (none), as keyed hashes, or withheld",
     )
-    privacy_key_file: str | None = setting(
-        "privacy_key_file",
+    privacy_key_file: str | None = option(
         PATH,
         None,
         "secret for privacy hash, 16 bytes or more, the same on all nodes; only its owner may read it",
+        key="privacy_key_file",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exporter.ingest.config import IngestConfig
-from jobfeatures.settings import BOOLEAN, PATH, TEXT, setting, words
+from jobfeatures.settings import BOOLEAN, PATH, TEXT, option, words
 
 FEATURES, SONAR, NODES = "features", "sonar", "nodes"  # listeners beside that of metrics
 
@@ -14,24 +14,17 @@ FEATURES, SONAR, NODES = "features", "sonar", "nodes"  # listeners beside that o
 class WebConfig(IngestConfig):
     """How the listener of metrics is protected."""
 
-    web_config_file: str | None = setting(
-        "web.config_file",
+    web_config_file: str | None = option(
         PATH,
         None,
         "TLS, client certificates and users of the metrics listener: a file as Prometheus' exporters have it",
         flag="--web.config.file",
     )
-    web_config_for: tuple[str, ...] = setting(
-        "web.config_for",
-        words(FEATURES, SONAR, NODES),
-        (),
-        "listeners that take TLS, not users, from web.config_file as well",
+    web_config_for: tuple[str, ...] = option(
+        words(FEATURES, SONAR, NODES), (), "listeners that take TLS, not users, from web.config_file as well"
     )
-    web_systemd_socket: bool = setting(
-        "web.systemd_socket", BOOLEAN, False, "listen on the sockets that systemd hands over"
-    )
-    web_hosts: str | None = setting(
-        "web.hosts",
+    web_systemd_socket: bool = option(BOOLEAN, False, "listen on the sockets that systemd hands over")
+    web_hosts: str | None = option(
         TEXT,
         None,
         "names by which the metrics listener is asked, with commas; others are refused. If not set: any, but"

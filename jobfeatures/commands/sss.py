@@ -39,7 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "tell whether it is what each job requests",
     )
     check.add_argument("--resolved", action="store_true", help="print each job with its defaults resolved")
-    actions.add_parser("schema", help="print the schema of documents, in RELAX NG")
+    actions.add_parser(
+        "schema",
+        help="print the schema of documents",
+        description="Print the schema of documents, in RELAX NG.",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
