@@ -50,6 +50,11 @@ def page_of(views, **options):
     return report.page()
 
 
+def page_without_pictures(views, **options):
+    """For what stands beside them: to draw them takes much longer than the rest."""
+    return Report(views, **options).page()
+
+
 @pytest.fixture(scope="module")
 def hostile_page(make_views, make_jobs):
     """The page of two schedules with names that would do it harm, drawn once."""
@@ -111,7 +116,7 @@ def test_tables_are_those_of_the_text_and_their_figures_those_of_the_document(ma
 
     users = [f"u{number}" for number in range(30)]
     views = make_views(("fifo", make_jobs(users, delay=9)), ("easy", make_jobs(users)))
-    tree = html.fromstring(page_of(views, top=7))
+    tree = html.fromstring(page_without_pictures(views, top=7))
     tables = [
         [[cell.text_content() for cell in row.iter("th", "td")] for row in table.iter("tr")]
         for table in tree.iter("table")
@@ -137,7 +142,7 @@ def test_mode_share_skipped_jobs_and_warnings_are_stated(make_views, make_jobs):
     jobs = make_jobs(["ann", "bob"])
     jobs.append(replace(jobs[0], job_id="x", user=None, uid=None))
     (view,) = make_views(("log", jobs))
-    page = Page(page_of([view]))
+    page = Page(page_without_pictures([view]))
     text = " ".join(data for where, data in page.texts if "style" not in where and "svg" not in where)
     assert "mode literal" in text
     assert f"Skipped: 1 × {REASONS['no_user']}." in text
