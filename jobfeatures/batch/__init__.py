@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobfeatures.batch import controller, gridengine, htcondor, lsf, pbs, slurm, spool
+from jobfeatures.batch import controller, gridengine, htcondor, lsf, oar, pbs, slurm, spool
 from jobfeatures.batch.system import System
 
 SYSTEMS: Mapping[str, System] = {
@@ -16,6 +16,7 @@ SYSTEMS: Mapping[str, System] = {
         lsf.SYSTEM,
         htcondor.SYSTEM,
         gridengine.SYSTEM,
+        oar.SYSTEM,
         spool.SYSTEM,
     )
 }
@@ -24,6 +25,7 @@ SYSTEMS: Mapping[str, System] = {
 class BatchSettings(
     controller.ControllerSettings,
     spool.SpoolSettings,
+    oar.OarSettings,
     gridengine.GridEngineSettings,
     htcondor.HTCondorSettings,
     lsf.LsfSettings,

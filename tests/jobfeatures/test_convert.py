@@ -48,6 +48,7 @@ BEGINNINGS = {
         '{"job_number":12,"task_number":0,"qname":"all.q","hostname":"c1","failed":0}\n',
     ],
     "lsf": ['"JOB_FINISH" "10.1" 1795246070 12 6001 33554435 1 1795246000 0 0 1795246010 "alice" "normal"\n'],
+    "oar": ['{\n "12" : {\n "events" : [\n {\n "type" : "X"\n }\n ],\n "cpuset_name" : "alice_12",\n', '{"7":{"assigned_resources":[],'],
 }  # fmt: skip
 NOTHING_KNOWN = [
     "",
@@ -165,6 +166,7 @@ LOGS = {
     "htcondor/history": "htcondor",
     "htcondor/history.json": "htcondor",
     "lsf/lsb.acct": "lsf",
+    "oar/ended.json": "oar",
     "slurm/json/accounting.txt": "sacct",
     "slurm/json/accounting-v0.0.38.json": "slurmjson",
     "slurm/json/jobs-v0.0.37.json": "slurmjson",

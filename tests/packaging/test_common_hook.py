@@ -19,6 +19,7 @@ from jobfeatures.errors import ParseError
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
 LIBRARY = PACKAGING / "common" / "hook.sh"
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, as oardodo gives")
 HOOKS = [
     ("slurm", "prolog.sh", "publish"),
     ("slurm", "epilog.sh", "remove"),
@@ -28,6 +29,8 @@ HOOKS = [
     ("lsf", "postexec.sh", "remove"),
     ("torque", "prologue.sh", "publish"),
     ("torque", "epilogue.sh", "remove"),
+    pytest.param("oar", "prologue.sh", "publish", marks=AS_ROOT),
+    pytest.param("oar", "epilogue.sh", "remove", marks=AS_ROOT),
 ]
 # Grid Engine's hook looks at the folder of who runs it; this shell stays, since it has more to do.
 CALLER = 'cd "$1" && shift && "$@"; exit $?'
@@ -121,8 +124,8 @@ def test_a_script_without_the_file_beside_it_says_so_and_does_not_fail(
     done = run_hook(alone / script, tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert ("hook.sh" in done.stderr or "hook_" in done.stderr) == (
-        system != "torque"
-    )  # which prints nothing
+        system not in {"oar", "torque"}
+    )  # which print nothing
     assert not log.exists()
 
 
@@ -328,6 +331,7 @@ class Recording(dict[str, str]):
         ("lsf", "preexec.sh", {"LSB_JOBID": "7"}),
         ("gridengine", "prolog.sh", {"JOB_ID": "7"}),
         ("torque", "prologue.sh", {"PBS_JOBID": "7.server"}),
+        ("oar", "prologue.sh", {"OAR_JOB_ID": "7"}),
     ],
 )
 def test_the_daemon_is_told_every_variable_that_it_reads_and_no_other(

@@ -9,7 +9,7 @@ from pathlib import Path
 NAME = "jobfeatures-exporter"
 PREFIX = f"/opt/{NAME}"
 COMMANDS = ("jobfeatures", "jobfeatures-exporter")
-HOOKS = ("common", "gridengine", "htcondor", "lsf", "pbs", "slurm", "torque")
+HOOKS = ("common", "gridengine", "htcondor", "lsf", "oar", "pbs", "slurm", "torque")
 # Where files of the project go; what is not there (yet) is left out.
 COPIES = {
     "packaging/systemd": "/usr/lib/systemd/system",

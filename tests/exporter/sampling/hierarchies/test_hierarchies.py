@@ -23,6 +23,7 @@ JOBS = {
     "/pbs.slice/pbs_jobs.service/jobs/12.server": "pbs",
     "/torque/12.server": "torque",
     "/lsf/cluster1/job.12.3456.1700000000": "lsf",
+    "/oar/alice_b_12": "oar",
 }
 
 

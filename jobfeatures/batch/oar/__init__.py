@@ -1,0 +1,54 @@
+"""OAR: the files that it keeps of a job on its nodes, and what ``oarstat -J -f`` says of all jobs at once.
+
+values.py         ids, states, ends: all that more than one of the others needs
+nodefiles.py      /var/lib/oar → the jobs of this node, without asking anybody
+answers.py        the JSON of oarstat and oarnodes → jobs, records of jobs, nodes
+clustersource.py  the source of the controller role, which answers for all nodes
+
+``oarstat`` puts several questions a job to the database, so that nodes never ask
+it: a node reads its own files, or asks the controller role (``oar.ask``).
+Sources: https://oar.imag.fr/docs/2.5/, oarstat(1), oarnodes(1), and the scripts of OAR 2.5.9.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobfeatures.batch.system import DOCUMENT, LogKind, System
+from jobfeatures.settings import PATH, POSITIVE_DURATION, TEXT, choice, setting
+
+
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class OarSettings:
+    """Where OAR is, and how it is asked."""
+
+    oar_directory: str = setting(
+        "oar.directory", PATH, "/var/lib/oar", "folder of OAR's files on a node: its OAR_RUNTIME_DIRECTORY"
+    )
+    oar_oarstat: str = setting(
+        "oar.oarstat", TEXT, "oarstat", "controller role: OAR's oarstat command, beside which oarnodes is"
+    )
+    oar_ask: str = setting(
+        "oar.ask",
+        choice("files", "controller"),
+        "files",
+        "what a node asks: its own files, which do not tell of changed wall limits, or the controller role at"
+        " controller.url",
+    )
+    oar_timeout_secs: float = setting(
+        "oar.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for the controller role's answer"
+    )
+
+
+SYSTEM = System(
+    name="oar",
+    room=__name__,
+    summary=__doc__,
+    job_variable="OAR_JOB_ID",
+    command="oar.oarstat",
+    log_kinds={
+        "oar": LogKind(
+            "what oarstat -J -f of OAR prints", reader="jobfeatures.batch.oar.answers", longest_line=DOCUMENT
+        )
+    },
+)

@@ -1,0 +1,248 @@
+"""The JSON of ``oarstat -J -f`` and ``oarnodes -J``, of OAR 2.5: jobs, records of jobs, nodes. Pure.
+
+Each is one object, keyed by job or resource id; where there is nothing, the
+answer is empty. Times are epoch seconds, 0: not yet; ``walltime`` is seconds;
+``exit_code`` is a wait status, null of what was killed and of interactive
+jobs. A job that waits for its reservation, or was refused one, has a
+``startTime`` to come. Source: oarstat(1), oarnodes(1).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from jobfeatures.batch.oar.values import NAME, make_limits, parse_id
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.joblog import JobRecord, Notes
+from jobfeatures.model import Cluster, ClusterNode, Job, JobKey, JobState
+from jobfeatures.nottaken import Asked, tell_not_taken
+
+# "Job states" of the administrator's guide.
+STATES: Mapping[str, JobState] = {
+    **dict.fromkeys(("Waiting", "Hold", "toAckReservation", "toLaunch"), JobState.PENDING),
+    **dict.fromkeys(("Launching", "Running"), JobState.RUNNING),
+    **dict.fromkeys(("Suspended", "Resuming"), JobState.SUSPENDED),
+    "Finishing": JobState.COMPLETING,
+}
+_DRAINED = {"Absent": "DOWN", "Dead": "DOWN", "Suspected": "DOWN"}
+_HEAD = re.compile(
+    r'\s*\{\s*"[1-9][0-9]{0,9}"\s*:\s*\{.{0,4096}?"(?:assigned_resources|cpuset_name|launchingDirectory)"\s*:',
+    re.DOTALL,
+)
+
+
+def parse_answer(text: str, *, source: str) -> dict[str, Any]:
+    """Return the objects of an answer by id. Raises ParseError."""
+    try:
+        found = json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise ParseError("not JSON", source=source, text=str(error)[:80]) from None
+    if not isinstance(found, dict):
+        raise ParseError("not a JSON object", source=source, text=str(found)[:80])
+    return found
+
+
+class Values:
+    """One object, with readers for its values; each raises ParseError naming the field."""
+
+    def __init__(self, values: Any) -> None:
+        if not isinstance(values, dict):
+            raise ParseError("not an object", text=str(values)[:80])
+        self.asked: Asked[Any] = values if isinstance(values, Asked) else Asked(values)
+
+    def text(self, name: str) -> str | None:
+        """Return a text, None where it is empty or absent."""
+        value = self.asked.get(name)
+        if value is not None and not isinstance(value, str):
+            raise ParseError("not a text", field=name, text=str(value)[:80])
+        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if value else None
+
+    def count(self, name: str) -> int | None:
+        """Return a whole number, None for null and 0, which say that there is nothing."""
+        value = self.asked.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+            raise ParseError("not a non-negative integer", field=name, text=str(value)[:80])
+        return value or None
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Return the members of a list as text."""
+        value = self.asked.get(name)
+        if value is None:
+            return ()
+        if not isinstance(value, list):
+            raise ParseError("not a list", field=name, text=str(value)[:80])
+        return tuple(map(str, value))
+
+
+def state_of(job: Values) -> tuple[JobState, str | None]:
+    """Return a job's state, and what ended it if not itself.
+
+    ``events`` tell why a job is in Error; WALLTIME is also that of a wall limit that was changed.
+    """
+    word = job.text("state") or ""
+    events = job.asked.get("events")
+    told = {
+        str(each.get("type")): str(each.get("description")) for each in events or () if isinstance(each, dict)
+    }
+    if word in STATES:
+        return STATES[word], None
+    if word == "Terminated":
+        return (JobState.FAILED if job.count("exit_code") else JobState.COMPLETED), None
+    if word not in {"Error", "toError"}:
+        return JobState.UNKNOWN, word
+    if "(Elapsed)" in told.get("WALLTIME", ""):
+        return JobState.TIMEOUT, None
+    if "BESTEFFORT_KILL" in told:
+        return JobState.PREEMPTED, None
+    return (JobState.CANCELLED if "FRAG_JOB_REQUEST" in told else JobState.FAILED), None
+
+
+def make_job(values: Any) -> tuple[Job, tuple[str, ...]]:
+    """Return a job of the queue and its resources. Raises ParseError."""
+    job = Values(values)
+    state, _ = state_of(job)
+    resources = job.names("assigned_resources")
+    job_id = parse_id(str(job.count("Job_Id")), "Job_Id")
+    array = job.count("array_id")
+    index, earlier = job.count("array_index"), job.count("resubmit_job_id")
+    # The first job of an array looks like a plain one; one that was resubmitted keeps the first run's array.
+    in_array = array is not None and str(array) != job_id and (earlier is None or (index or 1) > 1)
+    total_cpus = len(resources) or None
+    start = job.count("startTime")
+    return Job(
+        key=JobKey(NAME, job_id),
+        state=state,
+        name=job.text("name"),
+        user=job.text("owner"),
+        account=job.text("project"),
+        partition=job.text("queue"),
+        submit_secs=job.count("submissionTime"),
+        start_secs=start if resources and state is not JobState.PENDING else None,
+        planned_secs=job.count("scheduledStart") if state is JobState.PENDING else None,
+        end_secs=job.count("stopTime") if state.is_finished else None,
+        nodes=job.names("assigned_network_address"),
+        total_cpus=total_cpus,
+        total_nodes=len(job.names("assigned_network_address")) or None,
+        limits=make_limits(job.count("walltime"), total_cpus),
+        array_job_id=str(array) if in_array else None,
+        array_task_id=str(index) if in_array else None,
+    ), resources
+
+
+def make_record(values: Any, notes: Notes | None = None) -> JobRecord:
+    """Return the record of a job. Raises ParseError."""
+    told = Values(values)
+    job, resources = make_job(told.asked)
+    state, word = state_of(told)
+    code = told.asked.get("exit_code")
+    if code is not None and (isinstance(code, bool) or not isinstance(code, int) or not 0 <= code < 2**16):
+        raise ParseError("not a wait status", field="exit_code", text=str(code)[:80])
+    kind, command = told.text("jobType"), told.text("command")
+    told.asked.names |= {
+        "job_user",
+        "cpuset_name",
+        "scheduledStart",
+    }  # said elsewhere, or no more than a plan
+    tell_not_taken(notes, told.asked)
+    return JobRecord(
+        batch_system=NAME,
+        job_id=job.key.job_id,
+        state=state,
+        state_word=word,
+        name=job.name,
+        user=job.user,
+        account=job.account,
+        queue=job.partition,
+        is_interactive=None if kind is None else kind == "INTERACTIVE",
+        executable=command,
+        submit_secs=job.submit_secs,
+        start_secs=job.start_secs,
+        end_secs=job.end_secs if resources else None,
+        exit_status=None if code is None or code & 127 else code >> 8,
+        exit_signal=None if code is None else code & 127 or None,
+        nodes=job.nodes,
+        total_nodes=job.total_nodes,
+        total_cpus=job.total_cpus,
+        wall_limit_secs=job.limits.wall_secs,
+        array_job_id=job.array_job_id,
+        array_task_id=job.array_task_id,
+    )
+
+
+def recognise(head: str) -> bool:
+    """Tell whether a text begins like the answer of ``oarstat -J``."""
+    return _HEAD.match(head) is not None
+
+
+def read_records(
+    lines: Iterable[str], *, source: str, strict: bool = False, notes: Notes | None = None
+) -> Iterator[JobRecord | Rejected]:
+    """Return the jobs of an answer. Raises ParseError in strict reading."""
+    try:
+        found = parse_answer("".join(lines), source=source)
+    except ParseError as error:
+        if strict:
+            raise
+        yield Rejected.from_error(error)
+        return
+    for name, values in sorted(found.items(), key=lambda each: (len(each[0]), each[0])):
+        try:
+            yield make_record(values, notes)
+        except ParseError as error:
+            told = ParseError(error.reason, source=source, field=f"{name}.{error.field}", text=error.text)
+            if strict:
+                raise told from None
+            yield Rejected.from_error(told)
+
+
+def parse_nodes(text: str, *, source: str) -> dict[str, str]:
+    """Return the node of each resource. Raises ParseError."""
+    return {
+        name: str(values.get("network_address"))
+        for name, values in parse_answer(text, source=source).items()
+        if isinstance(values, dict) and values.get("network_address")
+    }
+
+
+def parse_cluster(text: str, *, source: str, taken_at_secs: float) -> Cluster:
+    """Return the nodes: a resource of type default is a CPU. Raises ParseError where there is no list."""
+    cpus: Counter[str] = Counter()
+    busy: Counter[str] = Counter()
+    words: dict[str, set[str]] = {}
+    rejected: list[Rejected] = []
+    for name, values in parse_answer(text, source=source).items():
+        try:
+            resource = Values(values)
+            node = resource.text("network_address")
+            if node is None or resource.text("type") != "default":
+                continue
+            state = resource.text("state") or "UNKNOWN"
+            is_drained = resource.asked.get("drain") == "YES"
+            is_busy = resource.text("jobs") is not None
+        except ParseError as error:
+            rejected.append(Rejected(source, error.reason, 0, f"{name}.{error.field}", error.text))
+            continue
+        cpus[node] += 1
+        busy[node] += is_busy
+        words.setdefault(node, set()).update({_DRAINED[state]} if state in _DRAINED else set())
+        words[node].update({"DRAIN"} if is_drained else set())
+    nodes = []
+    for node in sorted(cpus):
+        base = "IDLE" if not busy[node] else "ALLOCATED" if busy[node] == cpus[node] else "MIXED"
+        base = "DOWN" if "DOWN" in words[node] else base
+        nodes.append(
+            ClusterNode(
+                name=node,
+                states=(base, *sorted(words[node] - {base})),
+                cpus=cpus[node],
+                allocated_cpus=busy[node],
+                address=node,
+            )
+        )
+    return Cluster(source=NAME, taken_at_secs=taken_at_secs, nodes=tuple(nodes), rejected=tuple(rejected))

@@ -1,0 +1,147 @@
+"""The source that asks OAR about all jobs and nodes, for the controller role: one question for all."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from jobfeatures.batch.oar import SYSTEM
+from jobfeatures.batch.oar.answers import make_job, make_record, parse_answer, parse_cluster, parse_nodes
+from jobfeatures.batch.oar.values import NAME, find_host
+from jobfeatures.clock import Clock
+from jobfeatures.command import first_line, run_command
+from jobfeatures.errors import ParseError, Rejected, SourceError
+from jobfeatures.joblog import Accounting, JobRecord
+from jobfeatures.model import Cluster, Job, JobKey, JobTable, NodeNotice
+
+MAX_ANSWER_BYTES = 512 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsByNode:
+    """What was told of all nodes at one time; `shares` are the CPUs of each job, by node."""
+
+    taken_at_secs: float
+    queue: JobTable
+    shares: Mapping[JobKey, Mapping[str, int]]
+    cluster: Cluster
+    rejected: tuple[Rejected, ...] = ()
+
+    def table(self, node_name: str, now_secs: float) -> JobTable | None:
+        """Return what the node would be told; None where OAR knows no node of this name."""
+        del now_secs
+        name = find_host([each.name for each in self.cluster.nodes], node_name)
+        if name is None:
+            return None
+        node = next(each for each in self.cluster.nodes if each.name == name)
+        jobs = {
+            key: replace(job, allocated_cpus=self.shares.get(key, {}).get(name))
+            for key, job in self.queue.jobs.items()
+            if name in job.nodes and job.state.is_on_node
+        }
+        notice = NodeNotice(draining="DRAIN" in node.states, cpus=node.cpus)
+        return JobTable(
+            source=NAME,
+            jobs=jobs,
+            taken_at_secs=self.taken_at_secs,
+            complete=self.queue.complete,
+            node=notice,
+        )
+
+
+class OarCluster:
+    """Asks ``oarstat`` and ``oarnodes``."""
+
+    name = NAME
+
+    def __init__(self, clock: Clock, *, oarstat: str = "oarstat", timeout_secs: float = 60.0) -> None:
+        """`timeout_secs` limits each question."""
+        self._clock = clock
+        self._oarstat = oarstat
+        self._oarnodes = f"{oarstat.removesuffix('oarstat')}oarnodes"
+        self._timeout_secs = timeout_secs
+        self._resources: Mapping[JobKey, tuple[str, ...]] = {}  # of the jobs of the latest queue
+
+    def poll_queue(self) -> JobTable:
+        """Return the jobs that are pending or running. What is cut off is no answer."""
+        taken_at_secs = self._clock.now_secs()
+        jobs: dict[JobKey, Job] = {}
+        resources: dict[JobKey, tuple[str, ...]] = {}
+        rejected: list[Rejected] = []
+        for name, values in self._ask("-J", "-f").items():
+            try:
+                job, given = make_job(values)
+            except ParseError as error:
+                rejected.append(Rejected("oarstat", error.reason, 0, f"{name}.{error.field}", error.text))
+            else:
+                jobs[job.key], resources[job.key] = job, given
+        self._resources = resources
+        return JobTable(
+            source=NAME,
+            jobs=jobs,
+            taken_at_secs=taken_at_secs,
+            complete=not rejected,
+            rejected=tuple(rejected),
+        )
+
+    def poll_by_node(self, queue: JobTable) -> JobsByNode:
+        """Return what each node is told of the jobs of `queue`, its latest answer."""
+        text = self._run(self._oarnodes, "-J")
+        try:
+            nodes = parse_nodes(text, source="oarnodes")
+            cluster = parse_cluster(text, source="oarnodes", taken_at_secs=queue.taken_at_secs)
+        except ParseError as error:
+            raise SourceError(f"{self._oarnodes}: {error}") from error
+        shares = {
+            key: Counter(nodes[each] for each in resources if each in nodes)
+            for key, resources in self._resources.items()
+        }
+        return JobsByNode(taken_at_secs=queue.taken_at_secs, queue=queue, shares=shares, cluster=cluster)
+
+    def poll_cluster(self) -> Cluster:
+        """Return the nodes. OAR's queues are of all nodes."""
+        taken_at_secs = self._clock.now_secs()
+        try:
+            cluster = parse_cluster(
+                self._run(self._oarnodes, "-J"), source="oarnodes", taken_at_secs=taken_at_secs
+            )
+        except ParseError as error:
+            raise SourceError(f"{self._oarnodes}: {error}") from error
+        if not cluster.nodes:
+            raise SourceError(f"{self._oarnodes}: no nodes in the answer")
+        return cluster
+
+    def poll_accounting(self, since_secs: float) -> Accounting:
+        """Return the jobs that are pending or running, and those that have ended since then."""
+        taken_at_secs = self._clock.now_secs()
+        since = max(0, math.floor(since_secs))
+        answers = (self._ask("-J", "-f"), self._ask("-J", "-f", "--sql", f"stop_time >= {since}"))
+        records: dict[str, JobRecord] = {}
+        rejected: list[Rejected] = []
+        for name, values in (each for answer in answers for each in answer.items()):
+            try:
+                records[name] = make_record(values)
+            except ParseError as error:
+                rejected.append(Rejected("oarstat", error.reason, 0, f"{name}.{error.field}", error.text))
+        return Accounting(
+            source=NAME,
+            records=tuple(records.values()),
+            taken_at_secs=taken_at_secs,
+            rejected=tuple(rejected),
+        )
+
+    def _ask(self, *argv: str) -> dict[str, object]:
+        try:
+            return parse_answer(self._run(self._oarstat, *argv), source="oarstat")
+        except ParseError as error:
+            raise SourceError(f"{self._oarstat}: {error}") from error
+
+    def _run(self, *argv: str) -> str:
+        output = run_command(
+            argv, timeout_secs=self._timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_ANSWER_BYTES
+        )
+        if output.status != 0:
+            raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
+        return output.stdout.decode("utf-8", "replace")

@@ -1,0 +1,139 @@
+"""The jobs of this node by the files that OAR keeps of them there: nobody is asked.
+
+Source: oarexec and bipbip of OAR 2.5.9. In OAR_RUNTIME_DIRECTORY, on each node of
+a job from Launching on until it has ended: ``alice_10.env``, shell lines such as ``export
+OAR_JOB_NAME='fit'``, made within 2 s of the start, and ``10``, the node file, with a line for each
+resource of the whole job. OAR escapes nothing: a name with a newline may hold a line
+of any kind, so a variable that is set twice is not known.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Collection
+
+from jobfeatures.batch.oar.values import NAME, count_hosts, find_host, make_limits
+from jobfeatures.batch.source import PolledSource
+from jobfeatures.clock import Clock
+from jobfeatures.errors import ParseError, Rejected, SourceError
+from jobfeatures.model import Job, JobKey, JobState, JobTable
+from jobfeatures.quantities import parse_count
+
+MAX_FILES = 100_000
+MAX_BYTES = 16 * 2**20
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NAME = re.compile(r"(?P<user>.{1,255})_(?P<job_id>[1-9][0-9]{0,9})\.env\Z", re.ASCII)
+_LINE = re.compile(r"export (OAR_[A-Z_]{1,60})='([^'\n]*)'$", re.MULTILINE)
+
+
+def parse_environment(text: str) -> dict[str, str]:
+    """Return the variables of a job's file; one that is set twice is left out. Never raises."""
+    found: dict[str, str] = {}
+    twice: set[str] = set()
+    for name, value in _LINE.findall(text):
+        if name in found:
+            twice.add(name)
+        found[name] = value
+    return {name: value for name, value in found.items() if name not in twice and value}
+
+
+class OarSource(PolledSource):
+    """Reads the folder. A job that had files here and has none any more has ended."""
+
+    name = NAME
+    is_local = True
+
+    def __init__(self, folder: str, clock: Clock, *, node_name: str) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._node_name = node_name
+        self._gone: dict[JobKey, float] = {}
+        self._here: frozenset[JobKey] = frozenset()
+
+    def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
+        """Return the jobs that have files. Raises SourceError if the folder cannot be listed."""
+        taken_at_secs = self._clock.now_secs()
+        jobs: dict[JobKey, Job] = {}
+        rejected: list[Rejected] = []
+        files = self._list()
+        for job_id, (user, name) in files.items():
+            try:
+                job = self._read(job_id, user, name)
+            except FileNotFoundError:
+                continue  # it has ended meanwhile
+            except (OSError, ParseError) as error:
+                rejected.append(Rejected(f"{self._folder}/{name}", str(error)))
+                job = Job(key=JobKey(NAME, job_id), state=JobState.RUNNING, user=user)
+            jobs[job.key] = job
+        present = frozenset(JobKey(NAME, job_id) for job_id in files)
+        known = {*self._gone, *self._here} & {*seen, *claimed, *self._here}
+        self._gone = {key: self._gone.get(key, taken_at_secs) for key in known - present}
+        self._here = present
+        return JobTable(
+            source=NAME,
+            jobs=jobs,
+            taken_at_secs=taken_at_secs,
+            complete=not rejected,
+            rejected=tuple(rejected),
+            gone=dict(self._gone),
+        )
+
+    def read_job(self, job_id: str) -> Job | None:
+        """Return one job, None where it has no files here. Raises SourceError or ParseError."""
+        found = self._list().get(job_id)
+        try:
+            return None if found is None else self._read(job_id, *found)
+        except OSError as error:
+            raise SourceError(f"{self._folder}: {error.strerror}") from error
+
+    def _list(self) -> dict[str, tuple[str, str]]:
+        """Return owner and file of each job. Raises SourceError."""
+        found: dict[str, tuple[str, str]] = {}
+        try:
+            with os.scandir(self._folder) as entries:
+                for _, entry in zip(range(MAX_FILES), entries, strict=False):
+                    if match := _NAME.match(entry.name):
+                        found[match["job_id"]] = match["user"], entry.name
+        except OSError as error:
+            raise SourceError(f"{self._folder}: {error.strerror}") from error
+        return found
+
+    def _read(self, job_id: str, user: str, name: str) -> Job:
+        text, changed_secs = self._text(name)
+        told = parse_environment(text)
+        hosts = count_hosts(self._text(job_id)[0].splitlines())
+        here = find_host(hosts, self._node_name)
+        wall = told.get("OAR_JOB_WALLTIME_SECONDS")
+        total_cpus = sum(hosts.values()) or None
+        return Job(
+            key=JobKey(NAME, job_id),
+            state=JobState.RUNNING,
+            name=told.get("OAR_JOB_NAME"),
+            user=user,
+            uid=find_uid(user),
+            account=told.get("OAR_PROJECT_NAME"),
+            start_secs=int(changed_secs),
+            nodes=tuple(hosts),
+            total_cpus=total_cpus,
+            allocated_cpus=None if here is None else hosts[here],
+            limits=make_limits(parse_count(wall) if wall else None, total_cpus),
+        )
+
+    def _text(self, name: str) -> tuple[str, float]:
+        descriptor = os.open(f"{self._folder}/{name}", _READ)
+        with os.fdopen(descriptor, "rb") as file:
+            content = file.read(MAX_BYTES + 1)
+            changed_secs = os.fstat(file.fileno()).st_mtime
+        if len(content) > MAX_BYTES:
+            raise ParseError("too large", source=f"{self._folder}/{name}")
+        return content.decode("utf-8", "replace"), changed_secs
+
+
+def find_uid(user: str) -> int | None:
+    """Return the uid of a user of this machine, None where it is not known here."""
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except (KeyError, ValueError, OSError):
+        return None

@@ -1,0 +1,58 @@
+"""What the daemon and the hooks make of OAR with a site's settings."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from jobfeatures.clock import Clock
+from jobfeatures.model import Job
+
+if TYPE_CHECKING:
+    from jobfeatures.batch.controller.source import ControllerSource
+    from jobfeatures.batch.oar.clustersource import OarCluster
+    from jobfeatures.batch.oar.nodefiles import OarSource
+    from jobfeatures.config import Config
+
+CONFIGURATION = "/etc/oar/oar.conf"
+
+
+def is_here(config: Config) -> bool:
+    """Tell whether OAR is installed here: its configuration, or its oarstat, is."""
+    import shutil  # a hook has no use for it
+
+    return os.path.exists(CONFIGURATION) or shutil.which(config.oar_oarstat) is not None
+
+
+def make_source(config: Config, clock: Clock, node_name: str) -> OarSource | ControllerSource:
+    """Return the source of a daemon. Raises ConfigurationError."""
+    from jobfeatures.batch.oar.nodefiles import OarSource  # a hook has no use for it
+
+    files = OarSource(config.oar_directory, clock, node_name=node_name)
+    if config.oar_ask != "controller":
+        return files
+    from jobfeatures.batch.controller.settings import make_client
+    from jobfeatures.batch.controller.source import ControllerSource
+    from jobfeatures.batch.oar.values import NAME, is_plain_id
+
+    return ControllerSource(
+        NAME,
+        make_client(config, clock, node_name, key="oar.ask", timeout_secs=config.oar_timeout_secs),
+        clock,
+        ask_one=files.read_job,
+        is_plain=is_plain_id,
+        fallback_secs=config.controller_fallback_secs,
+    )
+
+
+def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> OarCluster:
+    """Return the source of the controller role."""
+    from jobfeatures.batch.oar.clustersource import OarCluster  # a hook has no use for it
+
+    return OarCluster(clock, oarstat=config.oar_oarstat, timeout_secs=timeout_secs)
+
+
+def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
+    """Return None: the prologue is told all that there is without a question to the server."""
+    del job, config, node_name, timeout_secs
+    return None

@@ -1,0 +1,172 @@
+"""oarstat's and oarnodes' JSON, constructed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.batch.oar.answers import (
+    make_job,
+    make_record,
+    parse_answer,
+    parse_cluster,
+    parse_nodes,
+    read_records,
+    recognise,
+)
+from jobfeatures.convert import read_log, write_log
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.joblog import JobRecord, Notes
+from jobfeatures.model import Job, JobKey, JobState, Limits
+
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "oar"
+ACTIVE = json.loads((FIXTURES / "oarstat.json").read_text())
+ENDED = json.loads((FIXTURES / "ended.json").read_text())
+
+
+def test_a_job_s_wall_limit_is_the_one_that_was_changed() -> None:
+    assert make_job(ACTIVE["101"]) == (
+        Job(
+            key=JobKey("oar", "101"),
+            state=JobState.RUNNING,
+            name="fit",
+            user="alice",
+            account="physics",
+            partition="default",
+            submit_secs=1795246400,
+            start_secs=1795246410,
+            nodes=("oar1",),
+            total_cpus=2,
+            total_nodes=1,
+            limits=Limits(wall_secs=840, cpu_secs=1680),
+        ),
+        ("1", "2"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("job_id", "state"),
+    [
+        ("102", JobState.SUSPENDED),
+        ("103", JobState.PENDING),
+        ("105", JobState.RUNNING),
+        ("106", JobState.COMPLETING),
+    ],
+)
+def test_states_are_told_apart(job_id: str, state: JobState) -> None:
+    assert make_job(ACTIVE[job_id])[0].state is state
+
+
+def test_a_reservation_to_come_has_not_started() -> None:
+    job, resources = make_job(ACTIVE["103"])
+    assert (job.start_secs, job.planned_secs, resources) == (None, 1795250000, ())
+
+
+def test_a_job_of_an_array_names_it() -> None:
+    job, _ = make_job(ACTIVE["105"])
+    assert (job.array_job_id, job.array_task_id, job.user) == ("104", "2", "bob_b")
+
+
+def test_a_plain_job_that_was_resubmitted_is_in_no_array() -> None:
+    job, _ = make_job({**ACTIVE["105"], "array_index": 1, "resubmit_job_id": 104})
+    assert (job.array_job_id, job.array_task_id) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("job_id", "state", "status", "signal"),
+    [
+        ("91", JobState.COMPLETED, 0, None),
+        ("92", JobState.FAILED, 3, None),
+        ("93", JobState.FAILED, None, 11),
+        ("94", JobState.TIMEOUT, None, None),
+        ("95", JobState.PREEMPTED, None, None),
+        ("96", JobState.CANCELLED, None, None),
+        ("97", JobState.FAILED, None, None),
+        ("98", JobState.COMPLETED, None, None),
+        ("99", JobState.FAILED, None, None),
+    ],
+)
+def test_each_end_is_told(job_id: str, state: JobState, status: int | None, signal: int | None) -> None:
+    record = make_record(ENDED[job_id])
+    assert (record.state, record.exit_status, record.exit_signal) == (state, status, signal)
+
+
+def test_a_reservation_that_was_refused_has_not_run() -> None:
+    record = make_record(ENDED["97"])
+    assert (record.start_secs, record.end_secs, record.total_cpus) == (None, None, None)
+
+
+def test_what_is_not_taken_is_told() -> None:
+    notes = Notes()
+    make_record(ENDED["95"], notes)
+    assert {"types", "wanted_resources", "message"} <= notes.not_taken.keys()
+    assert not {"owner", "queue", "state", "walltime", "events", "exit_code"} & notes.not_taken.keys()
+
+
+def test_finished_jobs_become_swf() -> None:
+    lines = (FIXTURES / "ended.json").read_text().splitlines(keepends=True)
+    assert recognise("".join(lines)[:4096])
+    records = [each for each in read_log(lines, "oar", source="log") if isinstance(each, JobRecord)]
+    assert [each.job_id for each in records] == [str(number) for number in range(91, 100)]
+    swf = [line.split() for line in write_log(records, "swf", Notes()) if not line.startswith(";")]
+    assert len(swf) == 9
+    ended = {line[0]: line for line in swf}
+    waits, runs, cpus, wanted, status = 2, 3, 4, 8, 10
+    first = next(line for line in swf if line[status] == "1")
+    assert (first[waits], first[runs], first[cpus], first[wanted]) == ("10", "60", "2", "45")
+    assert len(ended) == 9
+
+
+def test_nodes_have_their_states_and_cpus() -> None:
+    cluster = parse_cluster((FIXTURES / "oarnodes.json").read_text(), source="oarnodes", taken_at_secs=1.0)
+    told = [(each.name, each.states, each.cpus, each.allocated_cpus) for each in cluster.nodes]
+    assert told == [
+        ("oar1", ("MIXED",), 4, 3),
+        ("oar2", ("ALLOCATED", "DRAIN"), 4, 4),
+        ("oar3", ("DOWN",), 1, 0),
+    ]
+    assert cluster.rejected == ()
+    assert parse_nodes((FIXTURES / "oarnodes.json").read_text(), source="oarnodes")["5"] == "oar2"
+
+
+def test_an_empty_answer_has_no_jobs() -> None:
+    assert parse_answer("", source="oarstat") == parse_answer("\n", source="oarstat") == {}
+
+
+@pytest.mark.parametrize("text", ["[]", "no", '{"1":', "3"])
+def test_what_is_no_answer_is_an_error(text: str) -> None:
+    with pytest.raises(ParseError):
+        parse_answer(text, source="oarstat")
+    assert [type(each) for each in read_records([text], source="x")] == [Rejected]
+    with pytest.raises(ParseError):
+        list(read_records([text], source="x", strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("Job_Id", 0), ("Job_Id", "7;"), ("owner", 3), ("walltime", -1), ("exit_code", 2**16), ("exit_code", "0"),
+     ("assigned_resources", 3), ("startTime", True)],
+)  # fmt: skip
+def test_a_bad_value_costs_its_job_and_names_the_field(name: str, value: object) -> None:
+    text = json.dumps({**ENDED, "91": {**ENDED["91"], name: value}})
+    found = list(read_records([text], source="x"))
+    [bad] = [each for each in found if isinstance(each, Rejected)]
+    assert len(found) == 9
+    assert bad.field == f"91.{name}"
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5), lambda each: st.lists(each, max_size=3)
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(ENDED["94"])), VALUES))
+def test_any_values_are_a_job_or_refused(changes: dict[str, object]) -> None:
+    with contextlib.suppress(ParseError):
+        make_record({**ENDED["94"], **changes})
+    parse_cluster(json.dumps({"1": changes}), source="x", taken_at_secs=0.0)

@@ -1,0 +1,101 @@
+"""OAR's files on a node, constructed after those of OAR 2.5.9."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.batch.oar.nodefiles import OarSource, parse_environment
+from jobfeatures.clock import SystemClock
+from jobfeatures.errors import SourceError
+from jobfeatures.model import Job, JobKey, JobState, Limits
+
+LINES = """export OAR_JOBID='10'
+export OAR_USER='nobody_here'
+export OAR_JOB_NAME='fit'
+export OAR_PROJECT_NAME='physics'
+export OAR_JOB_WALLTIME='0:4:0'
+export OAR_JOB_WALLTIME_SECONDS='240'
+export OAR_NODEFILE=$OAR_FILE_NODES
+"""
+KEY = JobKey("oar", "10")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "nobody_here_10.env").write_text(LINES)
+    os.utime(tmp_path / "nobody_here_10.env", (1795336598.7, 1795336598.7))
+    (tmp_path / "10").write_text("oar1.site\noar1.site\noar2.site\n")
+    (tmp_path / "10_resources").write_text(" core = '2' , host = 'oar1' \n")
+    (tmp_path / "pid_of_oarexec_for_jobId_10").write_text("11397")
+    return tmp_path
+
+
+def source(folder: Path) -> OarSource:
+    return OarSource(str(folder), SystemClock(), node_name="oar1")
+
+
+def test_a_job_is_told_by_its_files(folder: Path) -> None:
+    table = source(folder).poll_jobs(())
+    assert table.jobs == {
+        KEY: Job(
+            key=KEY,
+            state=JobState.RUNNING,
+            name="fit",
+            user="nobody_here",
+            account="physics",
+            start_secs=1795336598,
+            nodes=("oar1.site", "oar2.site"),
+            total_cpus=3,
+            allocated_cpus=2,
+            limits=Limits(wall_secs=240, cpu_secs=720),
+        )
+    }
+    assert (table.complete, table.gone) == (True, {})
+    assert source(folder).read_job("10") == table.jobs[KEY]
+    assert source(folder).read_job("11") is None
+
+
+def test_a_job_whose_files_have_gone_has_ended_and_one_without_any_proves_nothing(folder: Path) -> None:
+    asked = source(folder)
+    asked.poll_jobs(())
+    (folder / "nobody_here_10.env").unlink()
+    table = asked.poll_jobs({KEY, JobKey("oar", "11")})
+    assert table.jobs == {}
+    assert set(table.gone or ()) == {KEY}
+    first = table.gone
+    assert asked.poll_jobs({KEY}).gone == first
+    assert asked.poll_jobs(()).gone == {}
+
+
+def test_a_name_that_imitates_a_line_is_not_believed() -> None:
+    name = "x'\nexport OAR_JOB_WALLTIME_SECONDS='999999"
+    told = parse_environment(LINES.replace("'fit'", f"'{name}'"))
+    assert "OAR_JOB_WALLTIME_SECONDS" not in told
+    assert told["OAR_PROJECT_NAME"] == "physics"
+
+
+def test_a_file_that_cannot_be_read_costs_no_other_job(folder: Path) -> None:
+    (folder / "alice_11.env").write_text("")
+    (folder / "11").write_text("no host!\n")
+    (folder / "alice_12.env").symlink_to("nobody_here_10.env")
+    table = source(folder).poll_jobs(())
+    assert table.jobs.keys() == {KEY, JobKey("oar", "11"), JobKey("oar", "12")}
+    assert not table.complete
+    assert len(table.rejected) == 2
+
+
+def test_a_folder_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="No such file"):
+        source(tmp_path / "absent").poll_jobs(())
+    with pytest.raises(SourceError, match="No such file"):
+        source(tmp_path / "absent").read_job("1")
+
+
+@given(st.text())
+def test_any_text_is_read(text: str) -> None:
+    assert all(name.startswith("OAR_") for name in parse_environment(text))
