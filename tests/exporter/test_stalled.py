@@ -118,7 +118,8 @@ def test_sources_that_are_replaced_are_none_meanwhile(site):
     assert daemon.stalled() == []
 
 
-def test_a_scrape_that_waits_for_a_look_is_let_go_at_the_end(site):
+def test_a_scrape_that_waits_for_a_look_is_let_go_at_the_end(site, monkeypatch):
+    monkeypatch.setattr("exporter.daemon.STOP_SECS", 0.1)  # it would wait for the look that hangs
     daemon, _, released = site
     entered = threading.Event()
 

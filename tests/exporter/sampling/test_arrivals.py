@@ -113,7 +113,7 @@ def test_watches_go_with_the_jobs(node, watch):
     node.job_v2("job_1")
     watcher, _ = watch()
     before = watcher.watches
-    for number in range(2, 1000):
+    for number in range(2, 200):
         node.job_v2(f"job_{number}")
         watcher.follow()
         node.end_job(f"job_{number}")

@@ -196,7 +196,8 @@ async def test_what_is_too_large_or_no_http_is_refused(serve, request_bytes):
         assert site.listeners.status().listeners[0].answers[400] == 1
 
 
-async def test_a_body_is_not_taken(serve):
+async def test_a_body_is_not_taken(serve, monkeypatch):
+    monkeypatch.setattr(connections, "LINGER_SECS", 0.0)
     async with serve() as site:
         reader, writer = await asyncio.open_connection(site.host, site.port)
         writer.write(b"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\nx")

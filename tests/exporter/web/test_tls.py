@@ -52,8 +52,9 @@ async def test_a_connection_is_kept_between_requests(serve):
         writer.close()
 
 
-async def test_a_request_right_behind_the_handshake_is_answered(serve):
+async def test_a_request_right_behind_the_handshake_is_answered(serve, monkeypatch):
     """Its bytes come with the client's last words of the handshake, before the connection speaks HTTP."""
+    monkeypatch.setattr(connections, "TLS_SHUTDOWN_SECS", 0.1)  # this client takes no leave
     async with serve(TLS) as site:
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         tls = site.client().wrap_bio(incoming, outgoing, server_hostname="localhost")
