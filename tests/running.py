@@ -1,4 +1,4 @@
-"""What tests of things that run need: patience, and ports that nobody else takes."""
+"""What tests of things that run need: patience, ports that nobody else takes, and a clock."""
 
 from __future__ import annotations
 
@@ -34,6 +34,19 @@ def started(command: Sequence[object], **settings: Any) -> Iterator[subprocess.P
             yield process
         finally:
             process.kill()
+
+
+class HandClock:
+    """A clock that a test sets: `secs` are those of its monotonic time, and those after `zero_secs`."""
+
+    def __init__(self, zero_secs: float, secs: float = 0.0) -> None:
+        self.zero_secs, self.secs = zero_secs, secs
+
+    def now_secs(self) -> float:
+        return self.zero_secs + self.secs
+
+    def monotonic_secs(self) -> float:
+        return self.secs
 
 
 def free_port() -> int:

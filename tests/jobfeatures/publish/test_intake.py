@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from jobfeatures.clock import SystemClock
 from jobfeatures.publish.intake import ALIVE_SECS, KEPT_SECS, UNFINISHED_SECS, Intake
 from jobfeatures.publish.request import Request
 from jobfeatures.publish.tree import FeatureTree
@@ -210,14 +211,6 @@ def test_a_folder_that_others_may_enter_is_not_used(tree, clock, served, put):
 # ---------------------------------------------------------------- as a thread, with the shell
 
 
-class RealClock:
-    def now_secs(self) -> float:
-        return time.time()
-
-    def monotonic_secs(self) -> float:
-        return time.monotonic()
-
-
 @pytest.fixture
 def running(tree, tmp_path) -> Iterator[tuple[Intake, Served]]:
     """Run an intake that makes and removes directories of jobs."""
@@ -232,7 +225,7 @@ def running(tree, tmp_path) -> Iterator[tuple[Intake, Served]]:
             folder.rmdir()
 
     tree.prepare()
-    made = Intake(tree, RealClock(), serve)
+    made = Intake(tree, SystemClock(), serve)
     thread = threading.Thread(target=made.run)
     thread.start()
     deadline = time.monotonic() + 60

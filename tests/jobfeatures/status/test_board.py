@@ -24,28 +24,16 @@ from jobfeatures.status.board import (
 )
 from jobfeatures.status.directory import StatusFiles, UnreadableError
 from jobfeatures.status.jobstatus import QUIET_SECS, STATUS_KEYS, JobStatus, Reason, is_unwritten
+from tests.running import HandClock
 
 NOW = 1_700_000_000
 KEY = JobKey("slurm", "1")
 Hold = Callable[[str, Path], AbstractContextManager[None]]
 
 
-class HandClock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.secs = 0.0
-
-    def now_secs(self) -> float:
-        return NOW + self.secs
-
-    def monotonic_secs(self) -> float:
-        return self.secs
-
-
 @pytest.fixture
 def clock() -> HandClock:
-    return HandClock()
+    return HandClock(NOW)
 
 
 @pytest.fixture
@@ -201,7 +189,7 @@ def test_whatever_a_job_writes_it_becomes_a_status_or_a_counted_problem(values: 
     with tempfile.TemporaryDirectory() as name:
         for key, content in values.items():
             Path(name, key).write_bytes(content)
-        board = StatusBoard(HandClock())
+        board = StatusBoard(HandClock(NOW))
         view = refresh(board, Path(name))
     assert (view.problem == "") == (not counted(board))
     assert view.problem.isprintable()
@@ -257,7 +245,7 @@ def test_stuck_jobs_are_asked_last_the_next_time(clock: HandClock, monkeypatch: 
 def test_held_locks_delay_a_refresh_by_the_budget_at_most_and_nobody_is_skipped(
     count: int, stuck: set[int]
 ) -> None:
-    clock = HandClock()
+    clock = HandClock(NOW)
     jobs = FakeJobs(clock, stuck)
     board = StatusBoard(clock, lock_timeout_secs=0.25, lock_budget_secs=1.0)
     with pytest.MonkeyPatch.context() as patch:

@@ -21,6 +21,7 @@ from jobfeatures.batch.gridengine.spool import find_spool, is_shepherd, read_own
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.model import UNLIMITED, JobKey, JobState
+from tests.running import HandClock
 
 ROOT = Path(__file__).parents[4]
 FIXTURES = Path(__file__).parents[3] / "fixtures/gridengine"
@@ -28,18 +29,6 @@ FIXTURES = Path(__file__).parents[3] / "fixtures/gridengine"
 
 def key(job_id: str) -> JobKey:
     return JobKey("gridengine", job_id)
-
-
-class HandClock:
-    """A clock that is moved by hand."""
-
-    secs = 1000.0
-
-    def now_secs(self) -> float:
-        return 1795246000.0 + self.secs
-
-    def monotonic_secs(self) -> float:
-        return self.secs
 
 
 class Node:
@@ -100,7 +89,7 @@ def node(tmp_path):
 
 @pytest.fixture
 def clock():
-    return HandClock()
+    return HandClock(1795246000.0, 1000.0)
 
 
 @pytest.fixture

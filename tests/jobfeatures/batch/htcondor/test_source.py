@@ -20,22 +20,9 @@ from jobfeatures.config import Config
 from jobfeatures.errors import CommandError, SourceError
 from jobfeatures.model import JobKey, JobState, NodeNotice
 from jobfeatures.schedule.facts import from_record, why_not
+from tests.running import HandClock
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "htcondor"
-
-
-class HandClock:
-    """A clock that is moved by hand; it starts when the files of a test are made."""
-
-    def __init__(self):
-        self.secs = 0.0
-        self._start = time.time()
-
-    def now_secs(self):
-        return self._start + self.secs
-
-    def monotonic_secs(self):
-        return self.secs
 
 
 class Node:
@@ -71,7 +58,7 @@ def node(tmp_path):
 
 @pytest.fixture
 def clock():
-    return HandClock()
+    return HandClock(time.time())  # it starts when the files of a test are made
 
 
 @pytest.fixture

@@ -17,19 +17,7 @@ from jobfeatures.batch.slurm.source import MAX_QUESTIONS, SlurmSource
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.model import Job, JobKey, JobState
-
-
-class HandClock:
-    """A clock that is moved by hand."""
-
-    def __init__(self) -> None:
-        self.secs = 1000.0
-
-    def now_secs(self) -> float:
-        return 1795246000.0 + self.secs
-
-    def monotonic_secs(self) -> float:
-        return self.secs
+from tests.running import HandClock
 
 
 class Controller:
@@ -88,7 +76,7 @@ def controller(tmp_path: Path) -> Controller:
 
 @pytest.fixture
 def clock() -> HandClock:
-    return HandClock()
+    return HandClock(1795246000.0, 1000.0)
 
 
 @pytest.fixture
