@@ -1,4 +1,4 @@
-"""What the hook script hands over of its job. Pure.
+"""What only PBS Pro and OpenPBS have: what their hook hands over, their control groups, their words for keys.
 
 ``packaging/pbs/jobfeatures_hook.py`` runs in PBS's own Python and puts the
 job's attributes into the command's environment, under names of its own.

@@ -1,4 +1,4 @@
-"""What prologue and epilogue hand over of their job. Pure.
+"""What only Torque has: what prologue and epilogue hand over, its control groups, its words for keys.
 
 Source: Torque Administrator Guide, "Prologue and epilogue scripts": the
 arguments of a prologue are job id, user, group, job name, requested limits,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import pytest
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.system import System
+from jobfeatures.config import Config
+from jobfeatures.convert import KINDS
 from jobfeatures.errors import ParseError
+from jobfeatures.settings import settings_of
 
 TESTS = Path(__file__).parents[2]
 ROOMS = TESTS.parent / "jobfeatures" / "batch"
@@ -37,6 +42,30 @@ def test_a_room_has_the_parts_that_its_description_promises(system: System) -> N
     else:
         with pytest.raises(ModuleNotFoundError):
             system.load("groups")
+
+
+@EACH
+def test_a_system_s_settings_are_those_of_its_room(system: System) -> None:
+    declared = {
+        each.key
+        for value in vars(importlib.import_module(system.room)).values()
+        if isinstance(value, type) and is_dataclass(value)
+        for each in settings_of(value)
+    }
+    known = {each.key for each in settings_of(Config)}
+    ours = {key for key in known if key.startswith(f"{system.name}.")}
+    assert ours
+    assert ours <= declared <= known
+    assert system.command in ours or not system.has_cluster
+    assert set(system.restart) <= ours
+
+
+@EACH
+def test_a_kind_of_log_is_read_in_its_room(system: System) -> None:
+    for name, kind in system.log_kinds.items():
+        assert KINDS[name] is kind
+        assert kind.reader.startswith(f"{system.room}.")
+        assert callable(importlib.import_module(kind.reader).read_records)
 
 
 @EACH
