@@ -206,6 +206,10 @@ def test_a_node_daemon_shows_what_the_controller_role_tells(
     assert until(lambda: node.info(job).get("user")) == "alice"
     assert list(node.series("batch_job_wall_limit_seconds", job_id=job).values()) == [420]
     assert list(node.series("batch_exporter_source_up", source="slurm").values()) == [1]
+    [ahead] = until(
+        lambda: list(node.series("batch_exporter_source_clock_ahead_seconds", source="slurm").values())
+    )
+    assert abs(ahead) <= 1, "it is one machine"
 
 
 def test_tokens_are_printed_for_a_list_of_nodes(tmp_path):
