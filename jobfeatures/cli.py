@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from jobfeatures.errors import ConfigurationError
+from jobfeatures.errors import JobfeaturesError
 from jobfeatures.exits import INTERRUPTED
 from jobfeatures.logs import FORMATS, LEVELS, configure_logging
 from jobfeatures.usage import Parser, VersionAction, check_command
@@ -58,9 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     configure_logging(arguments.log_level, arguments.log_format)
     try:
         status: int = _module(arguments.command).run(arguments)
-    except ConfigurationError as error:
+    except JobfeaturesError as error:
         print(f"jobfeatures: {error}", file=sys.stderr)
-        return 2
+        return error.exit_status
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -14,13 +14,15 @@ from typing import Any, Final
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.system import DOCUMENT, LIST_OF_NODES, LogKind
-from jobfeatures.errors import JobfeaturesError, Rejected
+from jobfeatures.errors import JobfeaturesError, Rejected, shown_name
 from jobfeatures.jobfold import fold_jobs
 from jobfeatures.joblog import JobRecord, Notes, Passage
 
 
 class KindError(JobfeaturesError):
     """It cannot be told what a log is, or what it shall become."""
+
+    exit_status = 2
 
 
 KINDS: Final[dict[str, LogKind]] = {
@@ -78,7 +80,7 @@ def kind_of_name(name: str, compressions: Iterable[str]) -> str:
     for kind, each in KINDS.items():
         if each.writer and plain.endswith(each.endings):
             return kind
-    raise KindError("its name does not say what it shall be: --to has to")
+    raise KindError(f"{shown_name(name)}: its name does not say what it shall be: --to has to")
 
 
 def read_log(

@@ -21,7 +21,9 @@ SHOWN_CHARACTERS = 80
 
 
 class JobfeaturesError(Exception):
-    """Base of all errors below."""
+    """Base of all errors below. `exit_status` is that of a command which one of them ends."""
+
+    exit_status = 1
 
 
 class ConfigurationError(JobfeaturesError):
@@ -31,6 +33,8 @@ class ConfigurationError(JobfeaturesError):
     variable or a dotted key of the file.
     """
 
+    exit_status = 2
+
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(f"{key}: {reason}")
         self.key = key
@@ -39,6 +43,8 @@ class ConfigurationError(JobfeaturesError):
 
 class ParseError(JobfeaturesError):
     """A text does not follow its format. `line` counts from 1; 0 means the text as a whole."""
+
+    exit_status = 2
 
     def __init__(
         self, reason: str, *, source: str = "", line: int = 0, field: str = "", text: str = ""

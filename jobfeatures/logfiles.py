@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, Final, TextIO, cast
 
 from jobfeatures.convert import KINDS, KindError, recognise_kind
-from jobfeatures.errors import JobfeaturesError
+from jobfeatures.errors import JobfeaturesError, shown_name
 
 MAX_LINE_CHARACTERS: Final = 65536
 ZSTD_BYTES: Final = 2**12  # that are unpacked at once, to 128 MiB at most
@@ -26,6 +26,8 @@ SWF_ENDINGS: Final = (".swf", *(f".swf{ending}" for ending in COMPRESSIONS))
 
 class LogFileError(JobfeaturesError):
     """A log could not be opened, read to its end, or written."""
+
+    exit_status = 2
 
 
 @contextmanager
@@ -179,9 +181,9 @@ def open_log(stream: TextIO, named: str | None, name: str = "") -> tuple[str, It
     head = stream.read(HEAD_CHARACTERS)
     try:
         kind = recognise_kind(head.removeprefix(BOM))
-    except KindError:
+    except KindError as error:
         if not name.endswith(SWF_ENDINGS):
-            raise
+            raise KindError(f"{shown_name(name or '-')}: {error}") from None
         kind = "swf"  # the reader will tell what is wrong
     most = KINDS[kind].longest_line
     rest = bounded_lines(stream, most=most)

@@ -9,16 +9,14 @@ import sys
 from jobfeatures.commands.logs import parse_zone
 from jobfeatures.convert import (
     KINDS,
-    KindError,
     kind_of_name,
     read_log,
     write_log,
 )
-from jobfeatures.errors import ConfigurationError, ParseError
+from jobfeatures.errors import ConfigurationError
 from jobfeatures.joblog import MAX_SHOWN, LastLine, Notes
 from jobfeatures.logfiles import (
     COMPRESSIONS,
-    LogFileError,
     open_log,
     reading,
     replacing,
@@ -26,7 +24,7 @@ from jobfeatures.logfiles import (
 )
 from jobfeatures.progress import shown_progress
 
-DONE, NOT_ALL, UNREADABLE = 0, 1, 2
+DONE, NOT_ALL = 0, 1
 _COMMENT = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63}): [^\r\n]{1,1000}\Z")
 _OWN_LABELS = {
     *("version", "maxjobs", "maxrecords", "preemption", "unixstarttime", "timezone", "timezonestring"),
@@ -104,47 +102,36 @@ def run(arguments: argparse.Namespace) -> int:
     """Convert a log."""
     zone = parse_zone(arguments.zone)
     notes = Notes()
-    try:
-        to_kind = arguments.to_kind or kind_of_name(arguments.output, COMPRESSIONS)
-    except KindError as error:
-        print(f"jobfeatures: {arguments.output}: {error}", file=sys.stderr)
-        return UNREADABLE
+    to_kind = arguments.to_kind or kind_of_name(arguments.output, COMPRESSIONS)
     if arguments.header and not KINDS[to_kind].has_header:
         raise ConfigurationError("--header", f"{to_kind} has none")
     options = {name: True for name in ("renumber", "rebase") if getattr(arguments, name)}
     if options and to_kind != "swf":
         raise ConfigurationError(f"--{next(iter(options))}", "for SWF logs alone")
-    try:
-        keeps_text = KINDS[to_kind].keeps_text and to_kind == _kind_of(arguments)
-        with reading(arguments.input, exactly=keeps_text) as stream:
-            from_kind, lines = open_log(stream, arguments.from_kind, arguments.input)
-            found = read_log(
-                shown_progress(lines, stream, arguments.input),
-                from_kind,
-                source=shown_name(arguments.input),
-                strict=arguments.strict,
-                zone=zone,
-                notes=notes,
-                keep_text=keeps_text,
-            )
-            written = write_log(
-                notes.accepted_with_passages(found),
-                to_kind,
-                notes,
-                all_runs=arguments.runs == "all",
-                header=arguments.header,
-                **options,
-            )
-            with replacing(arguments.output) as aside, writing(aside) as out:
-                for line in written:
-                    text = line if keeps_text else as_unicode(line)
-                    out.write(text if isinstance(line, LastLine) else f"{text}\n")
-    except KindError as error:
-        print(f"jobfeatures: {shown_name(arguments.input)}: {error}", file=sys.stderr)
-        return UNREADABLE
-    except (LogFileError, ParseError) as error:
-        print(f"jobfeatures: {error}", file=sys.stderr)
-        return UNREADABLE
+    keeps_text = KINDS[to_kind].keeps_text and to_kind == _kind_of(arguments)
+    with reading(arguments.input, exactly=keeps_text) as stream:
+        from_kind, lines = open_log(stream, arguments.from_kind, arguments.input)
+        found = read_log(
+            shown_progress(lines, stream, arguments.input),
+            from_kind,
+            source=shown_name(arguments.input),
+            strict=arguments.strict,
+            zone=zone,
+            notes=notes,
+            keep_text=keeps_text,
+        )
+        written = write_log(
+            notes.accepted_with_passages(found),
+            to_kind,
+            notes,
+            all_runs=arguments.runs == "all",
+            header=arguments.header,
+            **options,
+        )
+        with replacing(arguments.output) as aside, writing(aside) as out:
+            for line in written:
+                text = line if keeps_text else as_unicode(line)
+                out.write(text if isinstance(line, LastLine) else f"{text}\n")
     _tell(notes, shown_name(arguments.input))
     return DONE if notes.is_whole else NOT_ALL
 

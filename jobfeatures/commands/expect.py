@@ -13,12 +13,12 @@ from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.commands.common import read_config
 from jobfeatures.commands.logs import add_kind, parse_zone
 from jobfeatures.config import Config
-from jobfeatures.convert import KindError, read_log
-from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, shown
+from jobfeatures.convert import read_log
+from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.exits import DONE, TOO_LITTLE_KNOWN
 from jobfeatures.jobfold import fold_jobs
 from jobfeatures.joblog import Notes, Number
-from jobfeatures.logfiles import LogFileError, open_log, reading
+from jobfeatures.logfiles import open_log, reading
 from jobfeatures.progress import shown_progress
 from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.expectation import compute_expectation
@@ -34,7 +34,6 @@ from jobfeatures.schedule.shares import CPU, ShareRules, make_shares
 from jobfeatures.schedule.userjobs import EARLY, Found, UserJobs
 from jobfeatures.settings import POSITIVE_DURATION, add_flags
 
-NOT_SAID, UNREADABLE = 1, 2
 ASK_SECS = 60.0
 
 
@@ -90,29 +89,19 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigurationError("--batch", "not beside --log")
     if arguments.log is None and (arguments.at is not None or arguments.from_kind is not None):
         raise ConfigurationError("--at, --from", "need --log")
-    try:
-        if arguments.log is not None:
-            found = _of_log(arguments, rules, zone)
-        else:
-            clock = SystemClock()
-            source = make_source(arguments.batch, config, clock)
-            found = UserJobs(source, clock, rules, history_secs).ask(arguments.job)
-        asked, shares, now_secs, notes = found
-        if asked.unplaced:
-            notes += (
-                f"when {asked.unplaced} other jobs of its user were submitted, or what they ask for: {EARLY}",
-            )
-        is_partial = bool(asked.unplaced) or any(EARLY in note for note in notes)
-        expectation = compute_expectation(asked, shares, now_secs, mode=mode, is_partial=is_partial)
-    except (LogFileError, ParseError, KindError) as error:
-        place = f"{arguments.log}: " if isinstance(error, KindError) else ""
-        print(f"jobfeatures: {place}{error}", file=sys.stderr)
-        return UNREADABLE
-    except ConfigurationError:
-        raise
-    except JobfeaturesError as error:
-        print(f"jobfeatures: {error}", file=sys.stderr)
-        return NOT_SAID
+    if arguments.log is not None:
+        found = _of_log(arguments, rules, zone)
+    else:
+        clock = SystemClock()
+        source = make_source(arguments.batch, config, clock)
+        found = UserJobs(source, clock, rules, history_secs).ask(arguments.job)
+    asked, shares, now_secs, notes = found
+    if asked.unplaced:
+        notes += (
+            f"when {asked.unplaced} other jobs of its user were submitted, or what they ask for: {EARLY}",
+        )
+    is_partial = bool(asked.unplaced) or any(EARLY in note for note in notes)
+    expectation = compute_expectation(asked, shares, now_secs, mode=mode, is_partial=is_partial)
     if arguments.format == "json":
         print(json.dumps(make_document(expectation, notes)))
     else:

@@ -15,12 +15,12 @@ from jobfeatures.batch.spool.source import SUFFIX
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.commands.common import number_flag, read_config
 from jobfeatures.commands.logs import add_strict, parse_zone
-from jobfeatures.convert import KINDS, KindError, read_log
+from jobfeatures.convert import KINDS, read_log
 from jobfeatures.errors import ConfigurationError, ParseError
 from jobfeatures.formats.sss.write import format_job
 from jobfeatures.jobfold import fold_jobs
 from jobfeatures.joblog import Notes
-from jobfeatures.logfiles import LogFileError, open_log, reading
+from jobfeatures.logfiles import open_log, reading
 from jobfeatures.progress import shown_progress
 from jobfeatures.replay import Event, Plan, format_event, make_job, plan_replay
 
@@ -73,26 +73,19 @@ def run(arguments: argparse.Namespace) -> int:
     """Replay a log."""
     zone = parse_zone(arguments.zone)
     notes = Notes()
-    try:
-        with reading(arguments.log) as stream:
-            kind, lines = open_log(stream, arguments.from_kind, arguments.log)
-            records = notes.accepted(
-                read_log(
-                    shown_progress(lines, stream, arguments.log),
-                    kind,
-                    source=arguments.log,
-                    zone=zone,
-                    notes=notes,
-                )
+    with reading(arguments.log) as stream:
+        kind, lines = open_log(stream, arguments.from_kind, arguments.log)
+        records = notes.accepted(
+            read_log(
+                shown_progress(lines, stream, arguments.log),
+                kind,
+                source=arguments.log,
+                zone=zone,
+                notes=notes,
             )
-            jobs = fold_jobs(records, notes.fold, all_runs=True)
-            plan = plan_replay(jobs, speed=arguments.speed, node_cpus=arguments.cpus)
-    except KindError as error:
-        print(f"jobfeatures: {arguments.log}: {error}", file=sys.stderr)
-        return UNREADABLE
-    except (LogFileError, ParseError) as error:
-        print(f"jobfeatures: {error}", file=sys.stderr)
-        return UNREADABLE
+        )
+        jobs = fold_jobs(records, notes.fold, all_runs=True)
+        plan = plan_replay(jobs, speed=arguments.speed, node_cpus=arguments.cpus)
     _tell(plan, notes, arguments.speed)
     done = NOT_ALL if arguments.strict and notes.rejected else DONE
     if arguments.dry_run:

@@ -23,9 +23,7 @@ from jobfeatures.commands.logs import (
     parse_simulation,
     parse_zone,
 )
-from jobfeatures.convert import KindError
-from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError, shown
-from jobfeatures.logfiles import LogFileError
+from jobfeatures.errors import ConfigurationError, JobfeaturesError, shown
 from jobfeatures.progress import shown_count
 from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.gallery import FORMATS, Gallery
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from jobfeatures.schedule.jobs import ScheduleLog
     from jobfeatures.schedule.result import Options
 
-DONE, NOT_EVALUATED, UNREADABLE = 0, 1, 2
+DONE, NOT_EVALUATED = 0, 1
 FIELDS: Final = ("user", "group", "queue", "partition")
 TOP: Final = 20
 UNREADABLE_JOB: Final = "unreadable"  # why a record does not count: it could not be read
@@ -203,13 +201,9 @@ def run(arguments: argparse.Namespace) -> int:
             _warn(name, document, told)
             if arguments.strict and document["skipped"][UNREADABLE_JOB]:
                 status = status or NOT_EVALUATED
-        except (LogFileError, ParseError, KindError) as error:
-            place = "" if isinstance(error, LogFileError | ParseError) else f"{name}: "
-            print(f"jobfeatures: {place}{error}", file=sys.stderr)
-            status = UNREADABLE
         except JobfeaturesError as error:  # ConfigurationError was raised before any log was read
             print(f"jobfeatures: {error}", file=sys.stderr)
-            status = status or NOT_EVALUATED
+            status = max(status, error.exit_status)
     if documents:
         _print(documents, arguments)
         gallery.write()
@@ -329,17 +323,8 @@ def _evaluate_one_log(arguments: argparse.Namespace, options: Options, zone: Any
     read = functools.partial(
         read_log, kind=arguments.from_kind, zone=zone, memory_is=Memory(*parse_memory(arguments))
     )
-    try:
-        with nullcontext(Here()) if arguments.dask is None else connected(arguments.dask) as runner:
-            document = evaluate_partitions(arguments.logs, options, read, runner=runner)
-    except (LogFileError, ParseError, KindError) as error:
-        print(f"jobfeatures: {error}", file=sys.stderr)
-        return UNREADABLE
-    except ConfigurationError:
-        raise
-    except JobfeaturesError as error:
-        print(f"jobfeatures: {error}", file=sys.stderr)
-        return NOT_EVALUATED
+    with nullcontext(Here()) if arguments.dask is None else connected(arguments.dask) as runner:
+        document = evaluate_partitions(arguments.logs, options, read, runner=runner)
     for message in _messages(document):
         print(f"jobfeatures: {document['log']}: {message}", file=sys.stderr)
     print(json.dumps(document))

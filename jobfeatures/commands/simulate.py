@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from datetime import tzinfo
 
 from jobfeatures.commands.logs import (
-    Simulation,
     add_kind,
     add_memory,
     add_simulation,
@@ -17,13 +15,12 @@ from jobfeatures.commands.logs import (
     parse_simulation,
     parse_zone,
 )
-from jobfeatures.convert import KindError
-from jobfeatures.errors import ConfigurationError, JobfeaturesError, ParseError
-from jobfeatures.logfiles import LogFileError, replacing, writing
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.logfiles import replacing, writing
 from jobfeatures.progress import shown_count
 from jobfeatures.simulate.policies import Policy
 
-DONE, NOT_SIMULATED, UNREADABLE = 0, 1, 2
+DONE, NOT_SIMULATED = 0, 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,20 +62,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigurationError(
             "simulate", "needs numpy: pip install 'jobfeatures-exporter[analysis]'"
         ) from None
-    try:
-        return _simulate(arguments, asked, zone)
-    except KindError as error:
-        print(f"jobfeatures: {arguments.log}: {error}", file=sys.stderr)
-        return UNREADABLE
-    except (LogFileError, ParseError) as error:
-        print(f"jobfeatures: {error}", file=sys.stderr)
-        return UNREADABLE
-    except JobfeaturesError as error:
-        print(f"jobfeatures: {error}", file=sys.stderr)
-        return NOT_SIMULATED
-
-
-def _simulate(arguments: argparse.Namespace, asked: Simulation, zone: tzinfo | None) -> int:
     from jobfeatures.schedule.jobs import Memory
     from jobfeatures.schedule.reading import read_whole
     from jobfeatures.simulate.swfschedule import describe, record_lines, swf_lines
