@@ -155,8 +155,17 @@ def put_hard_link(folder, outside):
     os.link(outside / "used_CPU", folder / "used_CPU")
 
 
+@contextlib.contextmanager
+def put_whole(path, outside):
+    """Make a file that appears with all that is in it: the daemon looks whenever something changes."""
+    aside = outside.parent / "aside"
+    with aside.open("wb") as file:
+        yield file
+    aside.rename(path)
+
+
 def put_sparse(folder, outside):
-    with open(folder / "used_CPU", "wb") as file:
+    with put_whole(folder / "used_CPU", outside) as file:
         file.truncate(10 * 2**30)
 
 
@@ -166,9 +175,9 @@ def put_device(folder, outside):
 
 def put(content, **others):
     def write(folder, outside):
-        for name, text in others.items():
-            (folder / name).write_text(text)
-        (folder / "used_CPU").write_bytes(content)
+        for name, text in {**others, "used_CPU": content}.items():
+            with put_whole(folder / name, outside) as file:
+                file.write(text)
 
     return write
 
@@ -183,11 +192,11 @@ BAD = {
     "non-UTF-8": (put(b"\xff\xfe5\n"), "not_an_integer"),
     "negative": (put(b"-5\n"), "out_of_range"),
     "huge": (put(b"9" * 60 + b"\n"), "out_of_range"),
-    "huge time": (put(b"5\n", last_exp_job_end="99999999999999\n"), "out_of_range"),
+    "huge time": (put(b"5\n", last_exp_job_end=b"99999999999999\n"), "out_of_range"),
     "a float": (put(b"5.0\n"), "not_an_integer"),
-    "true": (put(b"5\n", can_postpone_last_job="true\n"), "not_a_boolean"),
+    "true": (put(b"5\n", can_postpone_last_job=b"true\n"), "not_a_boolean"),
     "more than allocated": (put(b"9\n"), "used_exceeds_allocated"),
-    "nothing in it": (put(b"", last_job_start="5\n"), "not_an_integer"),
+    "nothing in it": (put(b"", last_job_start=b"5\n"), "not_an_integer"),
 }
 
 
