@@ -111,9 +111,9 @@ def test_a_process_that_dies_is_replaced_and_what_was_asked_for_is_done(serving,
     died = serving.pid
     os.kill(died, signal.SIGKILL)
     until(lambda: not Path(f"/proc/{died}").exists())
-    (serving.root / "intake/slurm-7.publish").write_bytes(
-        b"jobfeatures 1\0publish\0slurm\0SLURM_JOB_ID=7\0end\0"
-    )
+    request = serving.root.parent / "request"
+    request.write_bytes(b"jobfeatures 1\0publish\0slurm\0SLURM_JOB_ID=7\0end\0")
+    request.rename(serving.root / "intake/slurm-7.publish")
     until((serving.root / "jobfeatures/slurm-7").exists)
     assert serving.pid != died
 
