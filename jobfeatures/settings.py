@@ -1,6 +1,6 @@
 """Settings from flags, environment, file and defaults, in that order of precedence.
 
-A configuration is a frozen dataclass whose fields are made by `setting()`; the
+A configuration is a frozen dataclass whose fields are made by `option()`; the
 class is the one place that names each setting, its default and its meaning.
 From the field's name follows its dotted key, from that the flag (``web.listen_address`` →
 ``--web.listen-address``), the variable (``JOBFEATURES_WEB_LISTEN_ADDRESS``) and
@@ -100,11 +100,6 @@ def tables_of(config: type[Any]) -> tuple[Tables, ...]:
 def option(kind: Kind, default: Any, meaning: str, *, key: str = "", flag: str = "") -> Any:
     """Declare a dataclass field as a setting; `key` and `flag` where they do not follow from its name."""
     return field(default=default, metadata={"setting": (key, kind, meaning, flag)})
-
-
-def setting(key: str, kind: Kind, default: Any, meaning: str) -> Any:
-    """Declare a dataclass field as a setting with this key."""
-    return option(kind, default, meaning, key=key)
 
 
 def settings_of(config: type[Any]) -> tuple[Setting, ...]:

@@ -9,33 +9,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.settings import PATH, POSITIVE_DURATION, URL, setting
+from jobfeatures.settings import PATH, POSITIVE_DURATION, URL, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class ControllerSettings:
     """How a node asks the controller role."""
 
-    controller_url: str | None = setting(
-        "controller.url",
+    controller_url: str | None = option(
         URL,
         None,
         "node role: where the controller role answers nodes (its controller.listen), e.g. https://ctl:9821",
     )
-    controller_token_file: str = setting(
-        "controller.token_file",
+    controller_token_file: str = option(
         PATH,
         "/etc/jobfeatures-exporter/node.token",
         "node role: file with this node's token, as node-token prints it; only its owner may read it",
     )
-    controller_ca_file: str | None = setting(
-        "controller.ca_file",
+    controller_ca_file: str | None = option(
         PATH,
         None,
         "node role: authority (PEM) of the controller role's certificate, if not one of the system's",
     )
-    controller_fallback_secs: float = setting(
-        "controller.fallback",
+    controller_fallback_secs: float = option(
         POSITIVE_DURATION,
         3600.0,
         "node role: how often a node asks the batch system itself, about one job, while the controller role"

@@ -12,46 +12,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import LogKind, System
-from jobfeatures.settings import PATH, POSITIVE_DURATION, TEXT, choice, setting
+from jobfeatures.settings import PATH, POSITIVE_DURATION, TEXT, choice, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class GridEngineSettings:
     """Where Grid Engine is, and how it is asked."""
 
-    gridengine_spool_directory: str | None = setting(
-        "gridengine.spool_directory",
+    gridengine_spool_directory: str | None = option(
         PATH,
         None,
         "folder of Grid Engine's execution daemon that holds active_jobs, if not where sge_execd is seen"
         " running",
     )
-    gridengine_qstat: str = setting(
-        "gridengine.qstat", TEXT, "qstat", "Grid Engine's qstat command, beside which qhost is"
+    gridengine_qstat: str = option(TEXT, "qstat", "Grid Engine's qstat command, beside which qhost is")
+    gridengine_timeout_secs: float = option(
+        POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of Grid Engine's master"
     )
-    gridengine_timeout_secs: float = setting(
-        "gridengine.timeout",
-        POSITIVE_DURATION,
-        10.0,
-        "how long the daemon waits for one answer of Grid Engine's master",
-    )
-    gridengine_refresh_secs: float = setting(
-        "gridengine.refresh",
+    gridengine_refresh_secs: float = option(
         POSITIVE_DURATION,
         300.0,
         "how often the daemon asks again about a job it knows, and about this host's queues",
     )
-    gridengine_ask_in_prolog: str = setting(
-        "gridengine.ask_in_prolog",
+    gridengine_ask_in_prolog: str = option(
         choice("auto", "never"),
         "auto",
         "auto: the prolog asks the master for the limit of elapsed time, which no file of the node holds",
     )
-    gridengine_accounting_file: str | None = setting(
-        "gridengine.accounting_file",
-        PATH,
-        None,
-        "controller role: Grid Engine's accounting file, if not that of $SGE_ROOT and $SGE_CELL",
+    gridengine_accounting_file: str | None = option(
+        PATH, None, "controller role: Grid Engine's accounting file, if not that of $SGE_ROOT and $SGE_CELL"
     )
 
 

@@ -11,40 +11,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import DOCUMENT, LogKind, System
-from jobfeatures.settings import PATH, POSITIVE_DURATION, TEXT, setting
+from jobfeatures.settings import PATH, POSITIVE_DURATION, TEXT, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class HTCondorSettings:
     """Where HTCondor is, and how it is asked."""
 
-    htcondor_execute_directory: str = setting(
-        "htcondor.execute_directory",
-        PATH,
-        "/var/lib/condor/execute",
-        "EXECUTE of HTCondor, whose job ads tell which job runs in a slot",
+    htcondor_execute_directory: str = option(
+        PATH, "/var/lib/condor/execute", "EXECUTE of HTCondor, whose job ads tell which job runs in a slot"
     )
-    htcondor_wall_limit_attributes: str = setting(
-        "htcondor.wall_limit_attributes",
+    htcondor_wall_limit_attributes: str = option(
         TEXT,
         "BatchRuntime, MaxRuntime",
         "attributes of job ads in which the site keeps a wall limit in seconds, where AllowedJobDuration and"
         " AllowedExecuteDuration are not set; the first that a job has counts",
     )
-    htcondor_condor_status: str = setting(
-        "htcondor.condor_status",
-        TEXT,
-        "condor_status",
-        "HTCondor's condor_status command, beside which the others are",
+    htcondor_condor_status: str = option(
+        TEXT, "condor_status", "HTCondor's condor_status command, beside which the others are"
     )
-    htcondor_timeout_secs: float = setting(
-        "htcondor.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for the node's own startd"
+    htcondor_timeout_secs: float = option(
+        POSITIVE_DURATION, 10.0, "how long the daemon waits for the node's own startd"
     )
-    htcondor_node_refresh_secs: float = setting(
-        "htcondor.node_refresh",
-        POSITIVE_DURATION,
-        300.0,
-        "how often the daemon asks the node's own startd whether it drains",
+    htcondor_node_refresh_secs: float = option(
+        POSITIVE_DURATION, 300.0, "how often the daemon asks the node's own startd whether it drains"
     )
 
 

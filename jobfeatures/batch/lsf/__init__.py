@@ -21,30 +21,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import LIST_OF_NODES, LogKind, System
-from jobfeatures.settings import POSITIVE_DURATION, TEXT, choice, setting
+from jobfeatures.settings import POSITIVE_DURATION, TEXT, choice, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class LsfSettings:
     """How LSF is asked."""
 
-    lsf_bjobs: str = setting(
-        "lsf.bjobs", TEXT, "bjobs", "LSF's bjobs command; the others are taken from beside it"
+    lsf_bjobs: str = option(TEXT, "bjobs", "LSF's bjobs command; the others are taken from beside it")
+    lsf_user: str | None = option(
+        TEXT, None, "user as whom LSF's commands are run, where LSF refuses root; by runuser"
     )
-    lsf_user: str | None = setting(
-        "lsf.user", TEXT, None, "user as whom LSF's commands are run, where LSF refuses root; by runuser"
+    lsf_timeout_secs: float = option(
+        POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of LSF"
     )
-    lsf_timeout_secs: float = setting(
-        "lsf.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of LSF"
-    )
-    lsf_refresh_secs: float = setting(
-        "lsf.refresh",
+    lsf_refresh_secs: float = option(
         POSITIVE_DURATION,
         300.0,
         "how often the daemon asks about the host, CPU factors, and the limits of queues",
     )
-    lsf_abs_runlimit: str = setting(
-        "lsf.abs_runlimit",
+    lsf_abs_runlimit: str = option(
         choice("auto", "yes", "no"),
         "auto",
         "whether LSF's run limits are wall-clock time on every host (ABS_RUNLIMIT); auto: as bparams -a says",

@@ -15,28 +15,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import DOCUMENT, LogKind, System
-from jobfeatures.settings import PATH, POSITIVE_DURATION, TEXT, choice, setting
+from jobfeatures.settings import PATH, POSITIVE_DURATION, TEXT, choice, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class OarSettings:
     """Where OAR is, and how it is asked."""
 
-    oar_directory: str = setting(
-        "oar.directory", PATH, "/var/lib/oar", "folder of OAR's files on a node: its OAR_RUNTIME_DIRECTORY"
+    oar_directory: str = option(
+        PATH, "/var/lib/oar", "folder of OAR's files on a node: its OAR_RUNTIME_DIRECTORY"
     )
-    oar_oarstat: str = setting(
-        "oar.oarstat", TEXT, "oarstat", "controller role: OAR's oarstat command, beside which oarnodes is"
+    oar_oarstat: str = option(
+        TEXT, "oarstat", "controller role: OAR's oarstat command, beside which oarnodes is"
     )
-    oar_ask: str = setting(
-        "oar.ask",
+    oar_ask: str = option(
         choice("files", "controller"),
         "files",
         "what a node asks: its own files, which do not tell of changed wall limits, or the controller role at"
         " controller.url",
     )
-    oar_timeout_secs: float = setting(
-        "oar.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for the controller role's answer"
+    oar_timeout_secs: float = option(
+        POSITIVE_DURATION, 10.0, "how long the daemon waits for the controller role's answer"
     )
 
 

@@ -21,25 +21,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import LIST_OF_NODES, LogKind, System
-from jobfeatures.settings import PATH, POSITIVE_DURATION, TEXT, setting
+from jobfeatures.settings import PATH, POSITIVE_DURATION, TEXT, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class PbsSettings:
     """Where PBS is, and how it is asked."""
 
-    pbs_home: str = setting("pbs.home", PATH, "/var/spool/pbs", "folder of PBS's daemons: its PBS_HOME")
-    pbs_qstat: str = setting(
-        "pbs.qstat", TEXT, "qstat", "PBS's qstat command; pbsnodes is taken from beside it"
+    pbs_home: str = option(PATH, "/var/spool/pbs", "folder of PBS's daemons: its PBS_HOME")
+    pbs_qstat: str = option(TEXT, "qstat", "PBS's qstat command; pbsnodes is taken from beside it")
+    pbs_timeout_secs: float = option(
+        POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the server"
     )
-    pbs_timeout_secs: float = setting(
-        "pbs.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the server"
-    )
-    pbs_refresh_secs: float = setting(
-        "pbs.refresh",
-        POSITIVE_DURATION,
-        300.0,
-        "how often the daemon asks again about a job it knows, and about the node",
+    pbs_refresh_secs: float = option(
+        POSITIVE_DURATION, 300.0, "how often the daemon asks again about a job it knows, and about the node"
     )
 
 
@@ -47,20 +42,13 @@ class PbsSettings:
 class TorqueSettings:
     """Where Torque is, and how it is asked."""
 
-    torque_home: str = setting(
-        "torque.home", PATH, "/var/spool/torque", "folder of Torque's daemons: its server home"
+    torque_home: str = option(PATH, "/var/spool/torque", "folder of Torque's daemons: its server home")
+    torque_qstat: str = option(TEXT, "qstat", "Torque's qstat command; pbsnodes is taken from beside it")
+    torque_timeout_secs: float = option(
+        POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the server"
     )
-    torque_qstat: str = setting(
-        "torque.qstat", TEXT, "qstat", "Torque's qstat command; pbsnodes is taken from beside it"
-    )
-    torque_timeout_secs: float = setting(
-        "torque.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the server"
-    )
-    torque_refresh_secs: float = setting(
-        "torque.refresh",
-        POSITIVE_DURATION,
-        300.0,
-        "how often the daemon asks again about a job it knows, and about the node",
+    torque_refresh_secs: float = option(
+        POSITIVE_DURATION, 300.0, "how often the daemon asks again about a job it knows, and about the node"
     )
 
 

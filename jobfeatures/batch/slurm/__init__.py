@@ -19,59 +19,48 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import DOCUMENT, LIST_OF_NODES, LogKind, System
-from jobfeatures.settings import COUNT, PATH, POSITIVE_DURATION, TEXT, choice, setting
+from jobfeatures.settings import COUNT, PATH, POSITIVE_DURATION, TEXT, choice, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class SlurmSettings:
     """How Slurm is asked."""
 
-    slurm_scontrol: str = setting("slurm.scontrol", TEXT, "scontrol", "Slurm's scontrol command")
-    slurm_ask: str = setting(
-        "slurm.ask",
+    slurm_scontrol: str = option(TEXT, "scontrol", "Slurm's scontrol command")
+    slurm_ask: str = option(
         choice("auto", "scontrol", "rest", "json", "controller"),
         "auto",
         "how Slurm is asked: by its commands' text (scontrol, auto), by slurmrestd (rest), by its commands'"
         " JSON (json), or not by a node, which asks the controller role at controller.url (controller)",
     )
-    slurm_rest_url: str | None = setting(
-        "slurm.rest_url",
+    slurm_rest_url: str | None = option(
         TEXT,
         None,
         "where slurmrestd listens: unix:/run/slurmrestd.sock, http://HOST:PORT or https://HOST:PORT",
     )
-    slurm_rest_token_file: str | None = setting(
-        "slurm.rest_token_file",
-        PATH,
-        None,
-        "file that holds the token for slurmrestd over TCP; only its owner may read it",
+    slurm_rest_token_file: str | None = option(
+        PATH, None, "file that holds the token for slurmrestd over TCP; only its owner may read it"
     )
-    slurm_timeout_secs: float = setting(
-        "slurm.timeout", POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the controller"
+    slurm_timeout_secs: float = option(
+        POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the controller"
     )
-    slurm_refresh_secs: float = setting(
-        "slurm.refresh",
+    slurm_refresh_secs: float = option(
         POSITIVE_DURATION,
         300.0,
         "how often the daemon asks again about a job it knows, a quarter sooner or later",
     )
-    slurm_node_refresh_secs: float = setting(
-        "slurm.node_refresh",
+    slurm_node_refresh_secs: float = option(
         POSITIVE_DURATION,
         300.0,
         "how often the daemon asks whether the node drains and when maintenance begins",
     )
-    slurm_ask_in_prolog: str = setting(
-        "slurm.ask_in_prolog",
+    slurm_ask_in_prolog: str = option(
         choice("auto", "never"),
         "auto",
         "auto: the prolog asks the controller for limits that its environment lacks",
     )
-    slurm_ask_max_nodes: int = setting(
-        "slurm.ask_max_nodes",
-        COUNT,
-        32,
-        "jobs on more nodes do not ask in the prolog: all their nodes start at once",
+    slurm_ask_max_nodes: int = option(
+        COUNT, 32, "jobs on more nodes do not ask in the prolog: all their nodes start at once"
     )
 
 
