@@ -14,9 +14,7 @@ from jobfeatures.formats.sonar.envelopes import Document, Origin
 log = logging.getLogger(__name__)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    add_envelope_arguments(parser)
+add_arguments = add_envelope_arguments
 
 
 def run(arguments: argparse.Namespace) -> int:

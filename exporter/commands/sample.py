@@ -12,9 +12,7 @@ from jobfeatures.formats.sonar.envelopes import Document, Origin
 BETWEEN_LOOKS_SECS = 0.1  # as Sonar waits, for what processes use now
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    add_envelope_arguments(parser)
+add_arguments = add_envelope_arguments
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,10 +8,7 @@ from exporter.commands.envelope import add_envelope_arguments, print_envelope
 from exporter.config import ExporterConfig
 from jobfeatures.formats.sonar.envelopes import Document, Origin
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments."""
-    add_envelope_arguments(parser)
+add_arguments = add_envelope_arguments
 
 
 def run(arguments: argparse.Namespace) -> int:

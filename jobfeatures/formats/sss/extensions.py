@@ -67,8 +67,16 @@ def exact_state(word: str | None, said: str | None) -> JobState | None:
     return state if state is not None and state_word(state) == word else None
 
 
+def make_element(tag: str, content: str | int | None, /, **attributes: str) -> list[Element]:
+    """Return an element, or nothing for what is unknown."""
+    return [] if content is None else [Element(tag, attributes, str(content))]
+
+
 def make_extension(name: str, content: str | int | None) -> list[Element]:
     """Return an Extension of a field, or nothing for what is unknown."""
-    if content is None:
-        return []
-    return [Element("Extension", {"name": name, "type": TYPE}, str(content))]
+    return make_element("Extension", content, name=name, type=TYPE)
+
+
+def make_container(name: str, *children: Element) -> list[Element]:
+    """Return an element around others, or nothing without any."""
+    return [Element(name, children=children)] if children else []

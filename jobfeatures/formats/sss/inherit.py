@@ -20,7 +20,6 @@ from typing import Final, TypeVar
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.objects import (
-    DIRECT,
     Property,
     Reference,
     Scope,
@@ -49,11 +48,6 @@ def resolve_group(group: SssJobGroup) -> tuple[SssJob | Reference, ...]:
 def resolve_job(job: SssJob, defaults: SssJob | None = None) -> SssJob:
     """Return a job with all defaults resolved, its group's included. Raises as `resolve_group` does."""
     return _resolve_job(job, defaults, _Budget())
-
-
-def find_property(name: str, *scopes: Scope, category: str = DIRECT) -> Property | None:
-    """Return a property from the innermost scope that has it, such as task, task group, job."""
-    return next((found for scope in scopes if (found := scope.one(name, category)) is not None), None)
 
 
 class _Budget:

@@ -9,7 +9,7 @@ around) is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from jobfeatures.errors import ParseError
@@ -48,11 +48,6 @@ def make_matcher(each: Property) -> Callable[[str], bool]:
     if each.text("aggregation") == "Pattern" or each.text("op") == "Match":
         return _pattern(each)
     return frozenset(expand_names(each)).__contains__
-
-
-def matching_names(each: Property, candidates: Iterable[str]) -> tuple[str, ...]:
-    """Return the candidates that are described, in their order. Raises as `make_matcher` does."""
-    return tuple(filter(make_matcher(each), candidates))
 
 
 def _pattern(each: Property) -> Callable[[str], bool]:

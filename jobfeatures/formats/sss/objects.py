@@ -77,10 +77,6 @@ class Environment:
     export: bool | None = None
     policy: str | None = None
 
-    def as_mapping(self) -> dict[str, str]:
-        """Return the variables by name; of one that occurs twice the last."""
-        return {each.text("name"): str(each.value) for each in self.variables}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.sss.extensions import make_extension, state_word
+from jobfeatures.formats.sss.extensions import make_container, make_element, make_extension, state_word
 from jobfeatures.formats.sss.values import checked_id, checked_text
 from jobfeatures.formats.sss.xml import DECLARATION, Element, format_element
 from jobfeatures.model import UNLIMITED, Job, JobState, Limit
@@ -51,21 +51,21 @@ def format_job(job: Job) -> str:
         *_unlimited("Swap", limits.swap_bytes),
         *_unlimited("MaxDisk", limits.scratch_bytes),
         *_extensions(job, processors),
-        *_container(
+        *make_container(
             "Requested",
             *_element("Duration", _number(limits.wall_secs)),
             *_element("Memory", _number(limits.memory_bytes), units="B"),
             *_element("Swap", _number(limits.swap_bytes), units="B"),
             *_element("Disk", _number(limits.scratch_bytes), units="B"),
         ),
-        *_container(
+        *make_container(
             "Delivered",
             *_element("NodeCount", job.total_nodes),
             *_nodes(job),
             *_element("Processors", processors),
             *_element("Resource", job.total_gpus, name="GPU"),
         ),
-        *_container("TaskGroup", *_tasks(job)),
+        *make_container("TaskGroup", *_tasks(job)),
     ]
     return f"{DECLARATION}\n{format_element(Element('Job', children=tuple(children)))}\n"
 
@@ -124,13 +124,10 @@ def _resource_limit(name: str, limit: Limit) -> list[Element]:
     return _unlimited(name, limit) or _element("ResourceLimit", _number(limit), name=name)
 
 
-def _container(name: str, *children: Element) -> list[Element]:
-    return [Element(name, children=children)] if children else []
-
-
 def _element(tag: str, content: str | int | None, /, **attributes: str) -> list[Element]:
     """Return an element, or nothing for unknown content."""
     if content is None or content == "":
         return []
-    text = checked_text(content, tag) if isinstance(content, str) else str(content)
-    return [Element(tag, attributes, text)]
+    return make_element(
+        tag, checked_text(content, tag) if isinstance(content, str) else content, **attributes
+    )

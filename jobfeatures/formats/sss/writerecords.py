@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.sss.extensions import make_extension, state_word
+from jobfeatures.formats.sss.extensions import make_container, make_element, make_extension, state_word
 from jobfeatures.formats.sss.values import BLANKS, MAX_LONG_CHARACTERS, MAX_NUMBER, checked_id
 from jobfeatures.formats.sss.xml import DECLARATION, NOT_XML, Element, format_element
 from jobfeatures.joblog import JobRecord, Lost
@@ -72,14 +72,14 @@ def _make_job(record: JobRecord, lost: Lost) -> Element | None:
     children = [
         Element("Id", text=job_id),
         *(each for tag, name in _TEXTS.items() for each in given.text(tag, name)),
-        *_element("State", state_word(record.state)),
+        *make_element("State", state_word(record.state)),
         *given.interactive(),
         *(each for tag, name in _NUMBERS.items() for each in given.number(tag, name)),
         *given.starts(),
         *given.dependency(),
         *given.limits(),
         *given.extensions(),
-        *_container(
+        *make_container(
             "Requested",
             *given.number("NodeCount", "requested_nodes"),
             *given.number("Processors", "requested_cpus"),
@@ -87,7 +87,7 @@ def _make_job(record: JobRecord, lost: Lost) -> Element | None:
             *given.number("Memory", "requested_memory_bytes", units="B"),
             *given.number("Duration", "wall_limit_secs"),
         ),
-        *_container(
+        *make_container(
             "Delivered",
             *given.number("NodeCount", "total_nodes"),
             *given.nodes(),
@@ -108,18 +108,18 @@ class _Given:
 
     def text(self, tag: str, name: str) -> list[Element]:
         text = self._fitting(name, getattr(self._record, name))
-        return _element(tag, text)
+        return make_element(tag, text)
 
     def number(self, tag: str, field: str, /, **attributes: str) -> list[Element]:
         number = self._whole(field, getattr(self._record, field))
-        return _element(tag, number, **attributes)
+        return make_element(tag, number, **attributes)
 
     def interactive(self) -> list[Element]:
         """Return whether somebody works with the job; what is no field of the format is told."""
         for name, _ in self._record.more:
             self._lost(name)
         said = self._record.is_interactive
-        return _element("Interactive", None if said is None else str(said).capitalize())
+        return make_element("Interactive", None if said is None else str(said).capitalize())
 
     def starts(self) -> list[Element]:
         """Return the number of starts: one more than of restarts."""
@@ -127,11 +127,11 @@ class _Given:
         if restarts == MAX_NUMBER:
             self._lost("restarts")
             return []
-        return _element("StartCount", None if restarts is None else restarts + 1)
+        return make_element("StartCount", None if restarts is None else restarts + 1)
 
     def dependency(self) -> list[Element]:
         job_id = self._fitting("preceding_job_id", self._record.preceding_job_id)
-        return _element("Dependency", job_id, condition="OnExit")
+        return make_element("Dependency", job_id, condition="OnExit")
 
     def limits(self) -> list[Element]:
         record = self._record
@@ -142,7 +142,7 @@ class _Given:
             ("CPUTime", record.cpu_limit_secs),
         ):
             if limit is UNLIMITED:
-                found += _element("ResourceLimit", "unlimited", name=name)
+                found += make_element("ResourceLimit", "unlimited", name=name)
         return found
 
     def extensions(self) -> list[Element]:
@@ -164,7 +164,7 @@ class _Given:
         ) < len(nodes):
             self._lost("nodes")
             return []
-        return _element("Node", self._fitting("nodes", ",".join(nodes)), aggregation="List")
+        return make_element("Node", self._fitting("nodes", ",".join(nodes)), aggregation="List")
 
     def _fitting(self, name: str, text: str | None) -> str | None:
         if not text:
@@ -188,11 +188,3 @@ class _Given:
 
 
 _STATES_WITH_WORDS: Final = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED})
-
-
-def _element(tag: str, content: str | int | None, /, **attributes: str) -> list[Element]:
-    return [] if content is None else [Element(tag, attributes, str(content))]
-
-
-def _container(name: str, *children: Element) -> list[Element]:
-    return [Element(name, children=children)] if children else []

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.errors import Rejected
 from jobfeatures.formats.sss.job import parse_document
+from jobfeatures.formats.sss.objects import Environment
 from jobfeatures.formats.sss.vocabulary import (
     AWARENESS_POLICY,
     CONTENT,
@@ -19,6 +20,11 @@ from jobfeatures.formats.sss.vocabulary import (
 )
 from jobfeatures.formats.sss.xml import Element
 from jobfeatures.model import Job
+
+
+def variables_of(environment: Environment) -> dict[str, str]:
+    """Return the variables by name."""
+    return {each.text("name"): str(each.value) for each in environment.variables}
 
 
 def parse_jobs(data: bytes, *, source: str, batch_system: str = "spool") -> tuple[list[Job], list[Rejected]]:

@@ -7,10 +7,10 @@ from hypothesis import given
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.expressions import evaluate, parse_expression
-from jobfeatures.formats.sss.inherit import find_property, resolve_group, resolve_job
+from jobfeatures.formats.sss.inherit import resolve_group, resolve_job
 from jobfeatures.formats.sss.objects import Property, Reference, SssJob, SssTask, SssTaskGroup
 from jobfeatures.formats.sss.reader import parse_object
-from tests.jobfeatures.formats.sss.documents import as_bytes, documents
+from tests.jobfeatures.formats.sss.documents import as_bytes, documents, variables_of
 
 
 def resolve(defaults: str, *jobs: str) -> tuple[SssJob, ...]:
@@ -63,8 +63,8 @@ def test_an_environment_is_overridden_as_a_whole():
         "",
         '<Environment><Variable name="B">2</Variable></Environment>',
     )
-    assert given_.environment.as_mapping() == {"A": "1"}
-    assert own.environment.as_mapping() == {"B": "2"}
+    assert variables_of(given_.environment) == {"A": "1"}
+    assert variables_of(own.environment) == {"B": "2"}
 
 
 ALTERNATIVES = '<Requested><Processors>4</Processors><Processors conj="Or">8</Processors></Requested>'
@@ -115,14 +115,6 @@ def test_task_groups_of_the_job_defaults_hold_for_jobs_without_their_own():
 def test_there_is_one_task_group_with_one_task_where_none_is_said():
     job = resolve_job(SssJob(properties=(Property("Id", "1"),)))
     assert job.task_groups == (SssTaskGroup(tasks=(SssTask(),)),)
-
-
-def test_a_property_is_looked_for_from_the_innermost_scope_outwards():
-    job = SssJob(properties=(Property("Executable", "/bin/a"), Property("Shell", "sh")))
-    task = SssTask(properties=(Property("Executable", "/bin/b"),))
-    assert find_property("Executable", task, job).value == "/bin/b"
-    assert find_property("Shell", task, job).value == "sh"
-    assert find_property("Queue", task, job) is None
 
 
 def test_large_defaults_are_not_multiplied_by_many_that_inherit_them():

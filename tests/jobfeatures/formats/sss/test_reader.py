@@ -20,7 +20,7 @@ from jobfeatures.formats.sss.objects import (
     SssTaskGroup,
 )
 from jobfeatures.formats.sss.reader import parse_object
-from tests.jobfeatures.formats.sss.documents import as_bytes, documents
+from tests.jobfeatures.formats.sss.documents import as_bytes, documents, variables_of
 
 EVERYTHING = SssJobGroup(
     policy="Warn",
@@ -152,7 +152,7 @@ def test_scopes_give_their_values():
     assert job.one("Hold") is None
     assert job.value("Processors", int) is None
     assert job.value("Processors", int, "Requested") == 3
-    assert EVERYTHING.jobs[0].environment.as_mapping() == {"PATH": "/usr/bin:~/bin:", "PS1": "$ "}
+    assert variables_of(EVERYTHING.jobs[0].environment) == {"PATH": "/usr/bin:~/bin:", "PS1": "$ "}
 
 
 @pytest.mark.parametrize("root", [Reference("JobGroup", "workflow1"), Reference("Job", "job123")])
@@ -163,7 +163,7 @@ def test_a_document_may_be_a_reference(root):
 
 def test_variables_keep_their_blanks_and_lines():
     job = read('<Environment><Variable name="A"> a\tb&#13;\n</Variable></Environment>')
-    assert job.environment.as_mapping() == {"A": " a\tb\r\n"}
+    assert variables_of(job.environment) == {"A": " a\tb\r\n"}
     assert parse_object(format_object(job).encode()).root == job
 
 
