@@ -47,6 +47,16 @@ sleep 2
 page last
 echo "TOLD $(cat /home/alice/told)"
 ls $F/jobfeatures | sed 's/^/LEFT /'
+hog='{python} -c "import time; time.sleep(1); kept = [bytearray(2**20) for _ in range(200)]"'
+id=$(runuser -u alice -- env -i HOME=/home/alice USER=alice PATH=/usr/bin:/bin SLURM_CONF=$SLURM_CONF \\
+  sbatch --parsable -D /home/alice -o /dev/null -n1 -t 5 --mem=64 -J hog --wrap "$hog")
+echo "HOG $id"
+for i in $(seq 60); do
+  page hog >/run/hog
+  if grep -q "^batch_job_oom_kills_total.*job_id=.$id.. [1-9]" /run/hog; then break; fi
+  sleep 0.3
+done
+cat /run/hog
 kill %1; wait %1 || true
 {root}/tests/labs/slurm/down.sh
 """
@@ -97,3 +107,12 @@ def test_the_job_read_its_features_and_left_none_behind(output):
     assert re.search(r"^TOLD 2$", output, re.MULTILINE)
     assert "LEFT" not in output
     assert "batch_job_info{" not in page(output, "last")
+
+
+def test_a_job_that_is_killed_for_memory_after_a_second_shows_its_kill_and_its_peak(output):
+    """Slurm removes the control group before its epilog, and the daemon samples once a second."""
+    [job_id] = re.findall(r"^HOG (\d+)$", output, re.MULTILINE)
+    job = f'job_id="{job_id}"'
+    last = page(output, "hog")
+    assert value(last, "batch_job_oom_kills_total", job) >= 1
+    assert 0.8 * 64 * 2**20 <= value(last, "batch_job_memory_peak_bytes", job) <= 64 * 2**20
