@@ -47,7 +47,7 @@ sleep 2
 page last
 echo "TOLD $(cat /home/alice/told)"
 ls $F/jobfeatures | sed 's/^/LEFT /'
-hog='{python} -c "import time; time.sleep(1); kept = [bytearray(2**20) for _ in range(200)]"'
+hog='/usr/bin/python3 -c "import time; time.sleep(1); kept = [bytearray(2**20) for _ in range(200)]"'
 id=$(runuser -u alice -- env -i HOME=/home/alice USER=alice PATH=/usr/bin:/bin SLURM_CONF=$SLURM_CONF \\
   sbatch --parsable -D /home/alice -o /dev/null -n1 -t 5 --mem=64 -J hog --wrap "$hog")
 echo "HOG $id"
