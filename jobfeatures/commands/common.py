@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from jobfeatures.batch import SYSTEMS
@@ -20,6 +20,12 @@ def read_config(arguments: argparse.Namespace) -> Config:
     given = vars(arguments)
     flags = {each.key: given.get(each.key) for each in settings_of(Config)}
     return load_config(Config, flags=flags, file=given.get("config.file"), strict=False)
+
+
+def add_batch(parser: argparse.ArgumentParser, names: Iterable[str], when: str) -> None:
+    """Add ``--batch``; `when` says what holds without it, or when it is needed."""
+    known = sorted(names)
+    parser.add_argument("--batch", metavar="SYSTEM", choices=known, help=f"one of {', '.join(known)}{when}")
 
 
 def which_batch_system(named: str | None) -> str:

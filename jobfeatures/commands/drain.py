@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.client import Features, FeaturesError
 from jobfeatures.clock import SystemClock
-from jobfeatures.commands.common import read_config
+from jobfeatures.commands.common import add_batch, read_config
 from jobfeatures.config import Config
 from jobfeatures.drains.drain import (
     Announced,
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_flags(each, Config)
     for name in ("set", "cancel"):
         made[name].add_argument("--job", metavar="ID", help="a job instead of the whole node")
-        made[name].add_argument("--batch", choices=sorted(SYSTEMS), help="its system, if ids are not unique")
+        add_batch(made[name], SYSTEMS, ", if ids are not unique")
     made["set"].add_argument(
         "--at",
         required=True,

@@ -7,7 +7,7 @@ import logging
 import os
 
 from jobfeatures.batch import SYSTEMS
-from jobfeatures.commands.common import read_config, which_batch_system, which_job
+from jobfeatures.commands.common import add_batch, read_config, which_batch_system, which_job
 from jobfeatures.config import Config
 from jobfeatures.model import JobKey
 from jobfeatures.publish.exports import format_exports
@@ -22,12 +22,7 @@ MAX_LINES_BYTES = 4096
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_flags(parser, Config)
-    parser.add_argument(
-        "--batch",
-        metavar="SYSTEM",
-        choices=sorted(SYSTEMS),
-        help=f"one of {', '.join(sorted(SYSTEMS))} (default: by the environment)",
-    )
+    add_batch(parser, SYSTEMS, " (default: by the environment)")
     parser.add_argument("--job", metavar="ID", help="job (default: by the environment)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--http", action="store_true", help="HTTP addresses; for the job's user and root alone")

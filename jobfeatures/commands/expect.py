@@ -10,7 +10,7 @@ from datetime import datetime, tzinfo
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.source import ClusterSource
 from jobfeatures.clock import Clock, SystemClock
-from jobfeatures.commands.common import read_config
+from jobfeatures.commands.common import add_batch, read_config
 from jobfeatures.commands.logs import add_kind, parse_zone
 from jobfeatures.config import Config
 from jobfeatures.convert import read_log
@@ -47,11 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add = parser.add_argument
     add("job", metavar="JOB", help="a job's id; ARRAY_TASK and JOB+COMPONENT too; an array: its last task")
-    add(
-        "--batch",
-        choices=[each.name for each in SYSTEMS.values() if each.has_cluster],
-        help="the batch system that is asked (default: the one whose commands are here)",
-    )
+    clusters = (each.name for each in SYSTEMS.values() if each.has_cluster)
+    add_batch(parser, clusters, ", that is asked (default: whose commands are here)")
     add("--share", metavar="N", help="CPUs that each user may expect at any time (default: schedule.share)")
     add(
         "--share-of",

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
-from jobfeatures.commands.common import JOB_VARIABLES, read_config
+from jobfeatures.commands.common import JOB_VARIABLES, add_batch, read_config
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.publish.reasons import reason_of
@@ -30,9 +30,7 @@ class _DeadlineError(Exception):
 def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what both hooks take."""
     add_flags(parser, Config)
-    parser.add_argument(
-        "--batch", choices=sorted(JOB_VARIABLES), help="batch system (default: by the environment)"
-    )
+    add_batch(parser, JOB_VARIABLES, " (default: by the environment)")
     parser.add_argument("--strict", action="store_true", help="exit with 1 where something failed")
 
 

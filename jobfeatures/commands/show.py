@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.client import Features, FeaturesError
-from jobfeatures.commands.common import read_config
+from jobfeatures.commands.common import add_batch, read_config
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError
 from jobfeatures.features.origin import UNKNOWN, parse_origins
@@ -25,12 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flags(parser, Config)
     parser.add_argument("job", nargs="?", metavar="JOB", help="id (default: this job, else all jobs)")
     parser.add_argument("--origin", action="store_true", help="also say where each value comes from")
-    parser.add_argument(
-        "--batch",
-        metavar="SYSTEM",
-        choices=sorted(SYSTEMS),
-        help=f"one of {', '.join(sorted(SYSTEMS))}, if the id is not unique",
-    )
+    add_batch(parser, SYSTEMS, ", if the id is not unique")
 
 
 def run(arguments: argparse.Namespace) -> int:
