@@ -145,5 +145,9 @@ def compute_peak(begins: Array, ends: Array, weights: Array | None = None) -> in
 
 
 def make_edges(first: float, last: float, count: int) -> Array:
-    """Return the edges of `count` intervals over a span of time, or over a second where it has none."""
-    return np.linspace(first, last if last > first else first + 1, count + 1)
+    """Return the edges of `count` intervals over a span of time, or over a second where it has none.
+
+    Where numbers of this size are further apart than a second, over as many of them as there are intervals.
+    """
+    least = 1 if last <= first else 0
+    return np.linspace(first, max(last, first + max(least, count * np.spacing(float(abs(first))))), count + 1)

@@ -86,3 +86,6 @@ def test_steps_are_the_means_over_their_intervals(rows, first, length, count):
 
 def test_a_span_without_length_is_a_second():
     assert make_edges(5, 5, 2).tolist() == [5, 5.5, 6]
+    for last in (2**60, 2**60 + 1):
+        edges = make_edges(2**60, last, 100)
+        assert (edges[1:] > edges[:-1]).all(), "also where numbers are 256 s apart"
