@@ -18,11 +18,12 @@ PATIENCE_SECS = 60.0
 
 
 def until(condition: Callable[[], T], timeout_secs: float = PATIENCE_SECS) -> T:
-    """Return what the condition gives as soon as that is something."""
-    deadline = time.monotonic() + timeout_secs
+    """Return what the condition gives as soon as that is something; it is asked ever more seldom."""
+    deadline, pause_secs = time.monotonic() + timeout_secs, 0.005
     while not (result := condition()):
         assert time.monotonic() < deadline, f"not within {timeout_secs:g} s"
-        time.sleep(0.01)
+        time.sleep(pause_secs)
+        pause_secs = min(1.5 * pause_secs, 0.1)
     return result
 
 
