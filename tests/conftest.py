@@ -72,6 +72,13 @@ def logging_as_it_was():
     root.handlers[:] = [each for each in root.handlers if each in handlers]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def left_open_is_told_where_it_was_left():
+    """Collect what the tests of a module leave: an open pipe would else fail whichever test allocates much next."""
+    yield
+    gc.collect()
+
+
 @pytest.fixture
 def call(monkeypatch, capsys):
     """Return a function that runs a command in this process: (program, *words) → what a program would give."""
