@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 LOG = "; MaxProcs: 8\n; UnixStartTime: 1700000000\n1 0 0 10 1 -1 -1 1 10 -1 1 1 1 1 1 1 -1 -1\n"
+JOB = "<Job><Id>1</Id><State>Queued</State></Job>\n"
 EXTRA = "jobfeatures-exporter["
 
 # Words, and the exit status; where two are allowed, the second is for want of an extra.
@@ -36,6 +37,8 @@ JOBFEATURES = {
     "schedule log.swf --report out.html": (0, 2),
     "expect 1 --log log.swf --share 3": (0,),
     "simulate log.swf --policy fifo": (0, 2),
+    "sss schema": (0,),
+    "sss check job.xml": (0, 2),
     "replay log.swf --dry-run --spool spool": (0,),
 }
 EXPORTER = {
@@ -95,6 +98,7 @@ def main() -> int:
                 for made in ("machine", "job", "spool"):
                     Path(folder, made).mkdir()
                 Path(folder, "log.swf").write_text(LOG)
+                Path(folder, "job.xml").write_text(JOB)
                 Path(folder, "web.yml").write_text("basic_auth_users: {}\n")
                 for machine in ("total_cpu", "hs06"):
                     Path(folder, "machine", machine).write_text("8\n")
