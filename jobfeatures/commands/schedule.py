@@ -113,8 +113,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FIELD=NAME",
-        help=f"only these jobs, as if the log held no others: {', '.join(FIELDS)}; FIELD!=NAME leaves out; "
-        "NAME,NAME is either",
+        help=f"only these jobs, with the expected ends of the whole log: {', '.join(FIELDS)}; "
+        "FIELD!=NAME leaves out; NAME,NAME is either",
+    )
+    add(
+        "--recompute",
+        action="store_true",
+        help="with --filter: expected ends as if the log held no other jobs",
     )
     add(
         "--by",
@@ -168,6 +173,8 @@ def run(arguments: argparse.Namespace) -> int:
     resources, fields = _listed("--resource", arguments.resource, RESOURCES), _fields(arguments.by)
     rules = _rules(arguments, resources)
     filters = _filters(arguments.filter)
+    if arguments.recompute and not filters:
+        raise ConfigurationError("--recompute", "needs --filter")
     zone = parse_zone(arguments.zone)
     simulated, policies = _simulation(arguments)
     if arguments.compare and len(arguments.logs) < 2 and not policies:
@@ -237,6 +244,7 @@ def _options(
         filters=tuple(
             Filter(field, frozenset(values), is_not) for (field, is_not), values in filters.items()
         ),
+        recompute=arguments.recompute,
         intervals=arguments.intervals,
         workers=arguments.workers,
     )

@@ -35,6 +35,7 @@ def make_document(schedule: Schedule, by: Sequence[str] = ()) -> Values:
         "skipped": chosen.skipped,
         "folded": schedule.log.folded,
         "filtered": chosen.filtered,
+        "recomputed": options.recompute,
         "users": len(chosen.users),
         "mode": options.mode.value,
         "arrival": "eligible" if options.by_eligible else "submit",

@@ -289,6 +289,7 @@ def _combine(
         "jobs": jobs,
         "skipped": _skipped(surveys),
         "folded": dict(sum((Counter(each["folded"]) for each in surveys), Counter[str]())),
+        "recomputed": options.recompute,
         "users": sum(each["users"] for each in found),
         "mode": options.mode.value,
         "arrival": "eligible" if options.by_eligible else "submit",

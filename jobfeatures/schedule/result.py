@@ -51,6 +51,7 @@ class Options:
     min_runtime_secs: float = 0
     tau_secs: float = TAU_SECS
     filters: tuple[Filter, ...] = ()
+    recompute: bool = False  # expected ends as if the log held only the jobs that pass
     intervals: int = 100  # of use and queue over time
     workers: int = 1
 
@@ -211,13 +212,14 @@ class Schedule:
 def evaluate(log: ScheduleLog, options: Options, tick: Tick | None = None) -> Schedule:
     """Return a log evaluated; `tick` is told how many jobs were done. Raises ScheduleError."""
     chosen = choose(log, by_eligible=options.by_eligible, filters=options.filters, no_waits=options.no_waits)
-    shares = [_shares(log, resource, options, chosen) for resource in options.resources]
+    laid = chosen if options.recompute else _all_of_users(log, options, chosen)
+    shares = [_shares(log, resource, options, laid) for resource in options.resources]
     part = make_part(
-        chosen.users,
-        chosen.bounds,
-        chosen.arrival,
-        chosen.runtime,
-        [_demand(log, each, chosen) for each in shares],
+        laid.users,
+        laid.bounds,
+        laid.arrival,
+        laid.runtime,
+        [_demand(log, each, laid) for each in shares],
         mode=options.mode,
         min_runtime_secs=options.min_runtime_secs,
     )
@@ -226,7 +228,17 @@ def evaluate(log: ScheduleLog, options: Options, tick: Tick | None = None) -> Sc
         expected = compute_all(split(part, count), workers=options.workers, tick=tick)
     except ScheduleError as error:
         raise ScheduleError(f"{log.name}: {error}") from None
+    if len(laid) > len(chosen):
+        expected = expected[np.isin(laid.position, chosen.position)]
     return Schedule(log, options, chosen, shares, expected)
+
+
+def _all_of_users(log: ScheduleLog, options: Options, chosen: Chosen) -> Chosen:
+    """Return all jobs of the users who have some that pass the filters: those of others change nothing."""
+    if all(each.field == "user" for each in options.filters):
+        return chosen
+    users = Filter("user", frozenset(chosen.users))
+    return choose(log, by_eligible=options.by_eligible, filters=[users], no_waits=options.no_waits)
 
 
 def requests_of(log: ScheduleLog, resource: str) -> Array | None:

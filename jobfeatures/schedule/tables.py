@@ -73,8 +73,8 @@ def format_csv(documents: Sequence[Values]) -> str:
     """Return one row a log, and one for each of its groups; columns that have no meaning are empty."""
     out = io.StringIO()
     columns = [
-        "log", "scope", "name", "mode", "share", "jobs", "skipped", "users", "violated", "veet", "tardiness",
-        "weighted_tardiness", "sum_eet", "cpu_secs", "mean_utilisation", "mean_queue_length",
+        "log", "scope", "name", "mode", "recomputed", "share", "jobs", "skipped", "users", "violated", "veet",
+        "tardiness", "weighted_tardiness", "sum_eet", "cpu_secs", "mean_utilisation", "mean_queue_length",
         *(f"{name}_{each}" for name in MEASURES for each in _SPREAD),
     ]  # fmt: skip
     writer = csv.DictWriter(out, columns, restval="", extrasaction="ignore", lineterminator="\n")
@@ -90,6 +90,7 @@ def _rows(document: Values) -> Iterator[Values]:
         "log": document["log"],
         "scope": "log",
         "mode": document["mode"],
+        "recomputed": str(document["recomputed"]).lower(),
         "share": document["share"],
         "jobs": document["jobs"],
         "skipped": sum(document["skipped"].values()),
@@ -125,6 +126,13 @@ def _columns(documents: Sequence[Values]) -> list[list[str]]:
             add(f"skipped: {reason.replace('_', ' ')}", _each(documents, "skipped", reason))
     if any(_each(documents, "filtered")):
         add("left out by filter", _each(documents, "filtered"))
+        add(
+            "expected ends",
+            [
+                "of these jobs alone" if each else "of the whole log"
+                for each in _each(documents, "recomputed")
+            ],
+        )
     add("users", _each(documents, "users"))
     add("mode", _each(documents, "mode"))
     for resource in first["resources"]:

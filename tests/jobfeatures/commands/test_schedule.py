@@ -65,6 +65,9 @@ def test_options_reach_the_result(log, capsys):
     assert found["shares"]["cpu"]["users"] == {"1": 2.5, "2": 4}
     assert (found["jobs"], found["filtered"], found["over_time"]["intervals"]) == (3, 1, 7)
     assert list(found["by"]) == ["queue", "group"]
+    assert not found["recomputed"]
+    _, found, _ = answer(capsys, log, "--filter", "queue=1", "--recompute")
+    assert found["recomputed"]
     _, found, _ = answer(capsys, log, "--by", "none", "--filter", "user!=1")
     assert ("by" in found, found["veet"]) == (False, {"2": 0})
 
@@ -167,6 +170,7 @@ def test_odd_logs_are_evaluated_and_their_oddity_is_told(log, tmp_path, capsys):
         (["--by", "day"], "--by: "),
         (["--filter", "day=3"], "--filter: "),
         (["--compare"], "--compare: "),
+        (["--recompute"], "--recompute: needs --filter"),
         (["--zone", "Nowhere/At_All"], "--zone: "),
         (["--workers", "100000"], "--workers: "),
     ],

@@ -27,7 +27,7 @@ def read(path):
 
 
 def line(number, submit, user, cpus=1, runtime=60, wait=30, group=1):
-    return f"{number} {submit} {wait} {runtime} {cpus} -1 -1 {cpus} -1 -1 1 {user} {group} -1 1 1 -1 -1"
+    return f"{number} {submit} {wait} {runtime} {cpus} -1 -1 {cpus} -1 -1 1 {user} {group} -1 {1 + number % 2} 1 -1 -1"
 
 
 def assert_same(whole, found):
@@ -106,10 +106,13 @@ def test_shares_and_filters_are_those_of_the_whole(halves):
         Options(rules=ShareRules(default={"cpu": 2000}, users={"3": {"cpu": 500}})),
         Options(rules=ShareRules(groups={"1": {"cpu": 3000}})),
         Options(filters=(Filter("user", frozenset({"3", "5"})),)),
+        Options(filters=(Filter("queue", frozenset({"1"})),)),
+        Options(filters=(Filter("queue", frozenset({"1"})),), recompute=True),
     ):
         expected = make_document(evaluate(read(whole), options))
         found = evaluate_partitions(parts, options, read)
         assert_same(expected, found)
+        assert found["recomputed"] == expected["recomputed"]
         for name in ("default", "default_from", "total", "total_from", "users", "unknown_requests"):
             assert found["shares"]["cpu"][name] == expected["shares"]["cpu"][name]
 

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jobfeatures.joblog import JobRecord
 from jobfeatures.schedule.choosing import Filter, ScheduleError
@@ -151,6 +153,60 @@ def test_a_filter_leaves_the_share_of_the_whole_log(read_swf):
     bare = document_of(read_swf(*SMALL[1:]), filters=(Filter("user", frozenset("2")),))
     assert bare["shares"]["cpu"]["total_from"] == "most in use"
     assert bare["share"] == 3
+
+
+# A user with two processors: the job in queue 2 starts when the one in queue 1 ends, which is in time.
+QUEUES = (
+    "; MaxProcs: 4",
+    "1 0 0   100 2 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1",
+    "2 0 100 100 2 -1 -1 -1 -1 -1 1 1 8 -1 2 -1 -1 -1",
+    "3 0 0   100 2 -1 -1 -1 -1 -1 1 2 7 -1 1 -1 -1 -1",
+)
+
+
+@pytest.mark.parametrize(("recompute", "sum_eet", "violated"), [(False, 200, 0), (True, 100, 1)])
+def test_a_filter_views_the_expected_ends_of_the_whole_log_or_recomputes_and_says_so(
+    read_swf, recompute, sum_eet, violated
+):
+    filters = (Filter("queue", frozenset("2")),)
+    found = document_of(read_swf(*QUEUES), filters=filters, recompute=recompute)
+    assert (found["jobs"], found["filtered"], found["share"]) == (1, 2, 2)
+    assert (found["sum_eet"], found["violated"], found["recomputed"]) == (sum_eet, violated, recompute)
+    text, rows = format_text([found]), format_csv([found]).splitlines()
+    words = "of these jobs alone" if recompute else "of the whole log"
+    assert [
+        line.split("  ")[-1].strip() for line in text.splitlines() if line.startswith("expected ends")
+    ] == [words]
+    row = dict(zip(rows[0].split(","), rows[1].split(","), strict=True))
+    assert row["recomputed"] == str(recompute).lower()
+
+
+def test_a_group_that_a_filter_hides_still_gives_its_share(read_swf):
+    rules = ShareRules(default={"cpu": 1000}, groups={"7": {"cpu": 4000}})
+    filters = (Filter("queue", frozenset("2")),)
+    log = read_swf(*QUEUES)
+    assert document_of(log, rules=rules, filters=filters)["shares"]["cpu"]["users"] == {"1": 4}
+
+
+@given(st.data(), st.sampled_from(["user", "group", "queue"]), st.booleans())
+def test_each_job_that_a_filter_shows_has_the_expected_end_that_it_has_unfiltered(data, field, is_not):
+    few = st.integers(1, 3)
+    jobs = [
+        job(
+            str(number), user=str(data.draw(few)), group=str(data.draw(few)), queue=str(data.draw(few)),
+            submit_secs=(submitted := data.draw(st.integers(0, 9))), start_secs=submitted + data.draw(few),
+            end_secs=submitted + 4 + data.draw(st.integers(0, 9)), total_cpus=data.draw(few),
+        )
+        for number in range(data.draw(st.integers(1, 12)))
+    ]  # fmt: skip
+    log = from_records(jobs, "log")
+    whole = evaluate(log, Options())
+    ends = dict(zip(whole.chosen.position.tolist(), whole.expected.tolist(), strict=True))
+    try:
+        shown = evaluate(log, Options(filters=(Filter(field, frozenset("1"), is_not),)))
+    except ScheduleError:
+        return  # no job passes
+    assert shown.expected.tolist() == [ends[place] for place in shown.chosen.position.tolist()]
 
 
 def test_several_resources_each_have_a_share_and_the_latest_end_counts():
