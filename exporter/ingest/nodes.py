@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -35,7 +35,7 @@ from jobfeatures.formats.sonar.records import (
 from jobfeatures.model import Cluster, Job, JobKey, fill_unknown
 
 KEEP_BOOKS_SECS: Final = 3600.0  # a job that a filter hid comes back with its counters
-GROUP_GAP_SECS: Final = 900.0  # a process group that comes back after more is another one of the same number
+GROUP_GAP_SECS: Final = 900.0  # a process group that comes back after more is another one
 MAX_BOOKS: Final = 20_000  # of one node
 MAX_CARDS: Final = 2048  # of one node, those that went away among them
 MAX_CLUSTERS: Final = 100
@@ -185,13 +185,15 @@ class SonarNodes:
             return ""
         node = self._node(name, now)
         processes = processes_by_key(record.jobs)
+        reborn: set[WorkKey] = set()
         for key, found in processes.items():
             book = node.books.setdefault(key, JobBook())
-            if isinstance(key, GroupKey) and now - book.seen_at_secs > GROUP_GAP_SECS:
+            if isinstance(key, GroupKey) and at - book.seen_at_secs > GROUP_GAP_SECS:
                 book = node.books[key] = JobBook()
-            book.update(found, now)
-        _forget_books(node.books, now)
-        _integrate(node, record, at)
+                reborn.add(key)
+            book.update(found, at)
+        _forget_books(node.books, at)
+        _integrate(node, record, at, reborn)
         totals = {key: node.books[key].total for key in processes if key in node.books}
         node.state = NodeState(
             sample=record,
@@ -260,8 +262,8 @@ def _forget_books(books: dict[WorkKey, JobBook], now: float) -> None:
         del books[key]
 
 
-def _integrate(node: _Node, record: SampleRecord, at: float) -> None:
-    """Add what cards did since the sample before, as the new sample tells it."""
+def _integrate(node: _Node, record: SampleRecord, at: float, reborn: Collection[WorkKey]) -> None:
+    """Add what cards did since the sample before, as the new sample tells it; anew for what is `reborn`."""
     gap = min(at - node.state.seen_at_secs, MAX_GAP_SECS) if node.state.sample is not None else 0.0
     cards: dict[str, GpuCounts] = {}
     for gpu in record.gpus:
@@ -270,12 +272,16 @@ def _integrate(node: _Node, record: SampleRecord, at: float) -> None:
         if gpu.power_watts is not None:
             energy = (energy or 0.0) + gpu.power_watts * gap
         cards[gpu.uuid] = GpuCounts(old.busy_secs + (gpu.ce_util_percent or 0) / 100 * gap, energy)
+    kept = {
+        place: counts
+        for place, counts in node.job_cards.items()
+        if place[0] in node.books and place[0] not in reborn
+    }
     job_cards: dict[tuple[WorkKey, str], GpuCounts] = {}
     for key, processes in processes_by_key(record.jobs).items():
         for uuid, (util, _) in compute_job_gpus(processes).items():
-            used = node.job_cards.get((key, uuid), GpuCounts())
+            used = kept.get((key, uuid), GpuCounts())
             job_cards[key, uuid] = GpuCounts(used.busy_secs + util / 100 * gap)
-    kept = {place: counts for place, counts in node.job_cards.items() if place[0] in node.books}
     node.cards = _newest({**node.cards, **cards}, MAX_CARDS)
     node.job_cards = {**kept, **job_cards}
 

@@ -9,6 +9,7 @@ import pytest
 
 from jobfeatures.formats.sonar.parse import parse_envelope
 
+EPOCH = 221_000_000
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "golden"
 CPU = 'batch_job_cpu_seconds_total{cluster="hpc.example.org",node="c1-7",batch_system="slurm",job_id="12"'
 AGE = "batch_sonar_node_age_seconds"
@@ -200,11 +201,47 @@ def test_what_we_send_ourselves_is_shown_whole(path, site):
     assert {each.card.uuid for each in snapshot.gpus} == {each.uuid for each in record.gpus}
 
 
+GROUP = f'cluster="hpc.example.org",node="c1-7",batch_system="none",job_id="77@{EPOCH}"'
+GROUP_CPU = f"batch_job_cpu_seconds_total{{{GROUP}"
+
+
+def of_group(make, used, at, pid=77, **more):
+    processes = [make.process(pid, used, **more)]
+    jobs = [{"job": 77, "epoch": make.EPOCH, "processes": processes}]
+    return make.sample(jobs=jobs, at=at, gpus=[{"uuid": "GPU-1"}])
+
+
 def test_a_process_group_that_comes_back_after_a_while_is_another_one(site, make):
     """If B follows A in the timeline and B.time - A.time > t then A and B are in different jobs."""
-    group = f'batch_job_cpu_seconds_total{{cluster="hpc.example.org",node="c1-7",batch_system="none",job_id="77@{make.EPOCH}"'
     for at, used in ((0, 100), (1200, 3), (1260, 5)):
         site.clock.now = make.NOW + at
-        parts = [{"job": 77, "epoch": make.EPOCH, "processes": [make.process(77, used)]}]
-        site.send(make.sample(jobs=parts, at=site.clock.now))
-    assert site.value(group) == 5
+        site.send(of_group(make, used, site.clock.now))
+    assert site.value(GROUP_CPU) == 5
+
+
+def test_how_long_a_process_group_was_gone_is_told_by_samples_not_by_their_arrival(site, make):
+    """B.time - A.time > t is 1190 s here; the first sample came 500 s late."""
+    site.clock.now = make.NOW + 300
+    site.send(of_group(make, 100, make.NOW - 200), make.sample(jobs=[], at=make.NOW))
+    site.clock.now = make.NOW + 1000
+    site.send(of_group(make, 3, make.NOW + 990))
+    assert site.value(GROUP_CPU) == 3
+
+
+def test_a_process_group_whose_samples_come_late_remains_the_same(site, make):
+    """B.time - A.time > t is not so: the agent kept its samples while nobody took them."""
+    site.send(of_group(make, 100, make.NOW))
+    site.clock.now = make.NOW + 1000
+    site.send(of_group(make, 20, make.NOW + 500, pid=78))
+    site.send(of_group(make, 25, make.NOW + 800, pid=78))
+    assert site.value(GROUP_CPU) == 125
+
+
+def test_a_process_group_that_comes_back_begins_anew_on_cards_too(site, make):
+    found = []
+    for at in (0, 100, 1100, 1160):
+        site.clock.now = make.NOW + at
+        seen = of_group(make, 1, site.clock.now, gpus=[{"uuid": "GPU-1", "gpu_util": 50.0}])
+        site.send(make.sample(jobs=[], at=site.clock.now - 40), seen)
+        found.append(site.value(f"batch_job_gpu_busy_seconds_total{{{GROUP}"))
+    assert found == [20, 40, 20, 40]  # half of each 40 s
