@@ -129,6 +129,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--compare", action="store_true", help="set the other logs against the first, user by user")
     add("--format", choices=("text", "json", "csv"), default="text", help="(default: text)")
+    add("--heatmap", action="store_true", help="as JSON, too, or as CSV instead: late jobs by user and time")
+    add("--cell", type=COUNT, default=60, metavar="SECS", help="how long a cell of it is (default: 60)")
     add("--top", type=COUNT, default=TOP, metavar="N", help=f"lines of a table of users (default: {TOP})")
     add(
         "--intervals",
@@ -179,6 +181,8 @@ def run(arguments: argparse.Namespace) -> int:
     simulated, policies = _simulation(arguments)
     if arguments.compare and len(arguments.logs) < 2 and not policies:
         raise ConfigurationError("--compare", "needs two logs or more")
+    if arguments.heatmap and (arguments.format == "text" or arguments.one_log):
+        raise ConfigurationError("--heatmap", "needs --format json or csv, and not --one-log")
     if arguments.workers > MOST_WORKERS:
         raise ConfigurationError("--workers", f"more than {MOST_WORKERS}")
     options = _options(arguments, resources, rules, filters)
@@ -203,7 +207,7 @@ def run(arguments: argparse.Namespace) -> int:
             if log is None:
                 del work[0]
                 continue
-            document = _evaluate(log, options, fields, gallery)
+            document = _evaluate(log, options, fields, gallery, arguments.cell if arguments.heatmap else None)
             documents.append(document)
             _warn(name, document, told)
             if arguments.strict and document["skipped"][UNREADABLE_JOB]:
@@ -290,8 +294,9 @@ def _logs(
 
 
 def _evaluate(
-    log: ScheduleLog, options: Options, fields: tuple[str, ...], gallery: Gallery
+    log: ScheduleLog, options: Options, fields: tuple[str, ...], gallery: Gallery, cell_secs: int | None
 ) -> dict[str, Any]:
+    from jobfeatures.schedule.cells import make_heatmap
     from jobfeatures.schedule.document import make_document
     from jobfeatures.schedule.result import evaluate
 
@@ -299,7 +304,7 @@ def _evaluate(
         schedule = evaluate(log, options, tick)
     document = make_document(schedule, fields)
     gallery.add(schedule, document)
-    return document
+    return document if cell_secs is None else document | {"heatmap": make_heatmap(schedule, cell_secs)}
 
 
 def _warn(name: str, document: dict[str, Any], told: set[str]) -> None:
@@ -340,6 +345,7 @@ def _evaluate_one_log(arguments: argparse.Namespace, options: Options, zone: Any
 
 
 def _print(documents: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
+    from jobfeatures.schedule.cells import format_heatmaps
     from jobfeatures.schedule.document import compare
     from jobfeatures.schedule.tables import format_comparison, format_csv, format_text
 
@@ -354,7 +360,7 @@ def _print(documents: list[dict[str, Any]], arguments: argparse.Namespace) -> No
         print(json.dumps(told))
         return
     if arguments.format == "csv":
-        text = format_csv(documents)
+        text = format_heatmaps(documents) if arguments.heatmap else format_csv(documents)
     else:
         text = format_text(documents, top=arguments.top) + "\n"
         if comparison is not None:

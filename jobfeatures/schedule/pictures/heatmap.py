@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from jobfeatures.schedule.jobs import Array
+from jobfeatures.schedule.result import Schedule
 
 CELL_SECS: Final = 60
 SHORT_SECS: Final = 7200  # what is shorter has cells of a second
@@ -49,6 +50,17 @@ class Grid(NamedTuple):
     def end_secs(self) -> int:
         """Return when the last column ends."""
         return self.begin_secs + self.columns * self.column_secs
+
+
+def make_marks(schedule: Schedule) -> Marks:
+    """Return the marks of the violated jobs, user after user."""
+    chosen = schedule.chosen
+    late = np.flatnonzero(schedule.tardiness > 0)
+    return Marks(
+        np.searchsorted(chosen.bounds, late, side="right") - 1,
+        schedule.expected[late] - chosen.runtime[late],
+        schedule.tardiness[late],
+    )
 
 
 def make_grid(first_secs: float, last_secs: float, most_columns: int) -> Grid:

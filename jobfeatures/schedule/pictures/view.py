@@ -13,7 +13,7 @@ from jobfeatures.errors import shown_name
 from jobfeatures.logfiles import COMPRESSIONS
 from jobfeatures.schedule.document import Values
 from jobfeatures.schedule.metrics import Steps, compute_steps, make_edges
-from jobfeatures.schedule.pictures.heatmap import Marks
+from jobfeatures.schedule.pictures.heatmap import Marks, make_marks
 from jobfeatures.schedule.result import Schedule, Use
 
 COLUMNS: Final = 900  # about as many as there are pixels
@@ -49,15 +49,10 @@ def make_view(schedule: Schedule, document: Values) -> View:
     chosen = schedule.chosen
     first, last = chosen.arrival.min().item(), chosen.end.max().item()
     edges = make_edges(first, last, USE_COLUMNS)
-    late = np.flatnonzero(schedule.tardiness > 0)
     return View(
         document=document,
         users=chosen.users,
-        marks=Marks(
-            np.searchsorted(chosen.bounds, late, side="right") - 1,
-            schedule.expected[late] - chosen.runtime[late],
-            schedule.tardiness[late],
-        ),
+        marks=make_marks(schedule),
         first_secs=first,
         last_secs=last,
         use=schedule.use_over(edges),

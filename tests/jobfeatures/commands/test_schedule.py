@@ -72,6 +72,20 @@ def test_options_reach_the_result(log, capsys):
     assert ("by" in found, found["veet"]) == (False, {"2": 0})
 
 
+def test_the_heatmap_as_numbers(log, capsys):
+    words = ["--share", "3", "--heatmap", "--cell", "1"]
+    _, found, said = answer(capsys, log, *words)
+    # Job 2, of 1 s, was expected to end at 3, and ended at 5.
+    cells = [[0, 0, 1, 1, 0, 0, 0, 0], [0] * 8]
+    heatmap = {"users": ["1", "2"], "start_secs": 0, "cell_secs": 1, "violated_jobs": cells}
+    assert (found["heatmap"], said) == (heatmap, "")
+    assert "heatmap" not in answer(capsys, log)[1]
+    assert main(["schedule", log, *words, "--format", "csv"]) == 0
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head == "log,user,start_secs,cell_secs,0,1,2,3,4,5,6,7"
+    assert (first, second) == (f"{log},1,0,1,0,0,1,1,0,0,0,0", f"{log},2,0,1,0,0,0,0,0,0,0,0")
+
+
 def test_workers_compute_the_same(log, capsys):
     assert answer(capsys, log, "--workers", "2") == answer(capsys, log)
 
@@ -170,6 +184,8 @@ def test_odd_logs_are_evaluated_and_their_oddity_is_told(log, tmp_path, capsys):
         (["--by", "day"], "--by: "),
         (["--filter", "day=3"], "--filter: "),
         (["--compare"], "--compare: "),
+        (["--heatmap"], "--heatmap: needs --format json or csv"),
+        (["--heatmap", "--one-log", "--format", "json"], "--heatmap: needs --format json or csv"),
         (["--recompute"], "--recompute: needs --filter"),
         (["--zone", "Nowhere/At_All"], "--zone: "),
         (["--workers", "100000"], "--workers: "),
