@@ -287,9 +287,8 @@ class _Greeting(asyncio.Protocol):
         self.answered_at = asyncio.get_running_loop().time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin. Nothing is read before the handshake does it."""
+        """Begin."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101  # of a stream
-        transport.pause_reading()
         self._server.count_in(self, transport, is_new=True)
         if not transport.is_closing():
             self._server.greet(self._greet(transport))
@@ -300,6 +299,9 @@ class _Greeting(asyncio.Protocol):
         self._server.count_out(self)
 
     async def _greet(self, transport: asyncio.Transport) -> None:
+        # Nothing is read before the handshake does it. Up to Python 3.11.2 the event loop begins to read
+        # after `connection_made`, paused or not; this comes behind that, and before anything was read.
+        transport.pause_reading()
         waiting = _Waiting()
         try:
             async with self._server.turn():
