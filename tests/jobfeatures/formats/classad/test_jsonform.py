@@ -79,7 +79,7 @@ def test_no_ads_are_no_ads(text):
     "text",
     [
         '[{"A": 1', '[{"A": 1}, {"B"', "All queues are empty", '{"A": }', '{"A": NaN}', '[{"A": 1}] oops',
-        '{"a":' * 5000 + "1" + "}" * 5000, '{"A": "open}', '[{"A": 1} {', '{"A": "' + "x" * MAX_AD_CHARACTERS + '"\n}',
+        '{"a":' * 100_000 + "1" + "}" * 100_000, '{"A": "open}', '[{"A": 1} {', '{"A": "' + "x" * MAX_AD_CHARACTERS + '"\n}',
     ],
 )  # fmt: skip
 def test_what_is_cut_off_or_no_json_is_an_error(text):
