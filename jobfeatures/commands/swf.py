@@ -7,7 +7,7 @@ import json
 import sys
 from collections import Counter
 
-from jobfeatures.formats.swf.check import ERROR, Fault, check_log
+from jobfeatures.formats.swf.check import ERROR, WARNING, Fault, check_log
 from jobfeatures.logfiles import LogFileError, bounded_lines, reading
 from jobfeatures.progress import shown_progress
 
@@ -69,13 +69,15 @@ def _check(name: str, *, show_all: bool, as_json: bool) -> int:
                 few.append(_line(name, fault))
     for line in few:
         print(line)
-    errors = sum(count for (level, _), count in seen.items() if level == ERROR)
+    levels: Counter[str] = Counter()
+    for (level, _), count in seen.items():
+        levels[level] += count
     if not as_json:
         for (level, rule), count in seen.items():
             if not show_all and count > SHOWN_ALIKE:
                 print(f"{name}: {level}: {rule}: {count - SHOWN_ALIKE} more")
-        print(f"{name}: {errors} errors, {seen.total() - errors} warnings")
-    return errors
+        print(f"{name}: {levels[ERROR]} errors, {levels[WARNING]} warnings")
+    return levels[ERROR]
 
 
 def _line(name: str, fault: Fault) -> str:

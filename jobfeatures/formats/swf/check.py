@@ -2,8 +2,8 @@
 
 Errors break what the format promises of lines and of values that were
 measured; warnings are what a reader can live with. Sources: The Standard
-Workload Format, "The Data Fields", "Consistency and data quality", "Header
-Comments".
+Workload Format, "The Data Fields", "Consistency and data quality", "Usage of
+the Status field", "Header Comments"; docs/swf.md has sentence and rule.
 """
 
 from __future__ import annotations
@@ -11,23 +11,46 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.swf.fields import FIELDS, PARTIAL, STATUSES, UNKNOWN, SwfJob
+from jobfeatures.formats.swf.bursts import Joined, join_bursts
+from jobfeatures.formats.swf.fields import (
+    COMPLETED,
+    CONTINUED,
+    FAILED,
+    FIELDS,
+    LAST_COMPLETED,
+    LAST_FAILED,
+    PARTIAL,
+    STATUSES,
+    UNKNOWN,
+    SwfJob,
+)
 from jobfeatures.formats.swf.header import LABELS, Header, Preemption, Size, parse_comment, parse_date
 from jobfeatures.formats.swf.lines import NEGATIVE, parse_job
 
 ERROR = "error"
 WARNING = "warning"
+NOTE = "note"  # no fault
 MEASURED = ("submit_secs", "wait_secs", "run_secs", "processors")
+VERSIONS = ("2", "2.0", "2.1", "2.2")
+START_LABELS = ("UnixStartTime", "StartTime", "EndTime")
+Rule = Literal[
+    "not a job", "fields", "not ASCII", "negative value", "status", "number", "number repeated",
+    "number sequence", "no submit time", "order", "first submit", "preceding job", "start", "think time",
+    "processors", "no processors", "natural number", "numbering", "MaxRuntime", "MaxMemory", "AllowOveruse",
+    "MaxQueues", "MaxPartitions", "unknown queue", "unknown partition", "last part", "summary", "model",
+    "header", "header label", "header value", "header count", "header time",
+]  # fmt: skip
+RULES: Final[tuple[Rule, ...]] = get_args(Rule)
 
 
 class Fault(NamedTuple):
     """One fault. `line` 0 is the log as a whole; faults of one `rule` are alike."""
 
     level: str
-    rule: str
+    rule: Rule
     line: int
     message: str
 
@@ -37,10 +60,15 @@ class _Seen:
 
     def __init__(self) -> None:
         self.records = 0
-        self.numbers: set[int] = set()
+        self.ends: dict[int, float | None] = {}  # of all jobs by number, None where it is unknown
+        self.group: list[tuple[int, SwfJob]] = []  # the lines of the job at hand, where one may have several
         self.last: SwfJob | None = None
+        self.first: tuple[float, int] | None = None  # the earliest submission, and its line
         self.last_end: float = 0
         self.has_parts = False
+        self.is_measured = False  # a wait or a status is known
+        self.without_submission: list[Fault] = []  # no fault in a model
+        self.named: dict[str, set[int]] = {"user": set(), "group": set(), "executable": set()}
 
 
 def check_log(lines: Iterable[str], *, source: str = "") -> Iterator[Fault]:
@@ -51,6 +79,8 @@ def check_log(lines: Iterable[str], *, source: str = "") -> Iterator[Fault]:
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if text.startswith(";"):
+            if not text.isascii():
+                yield Fault(WARNING, "not ASCII", number, "a comment that is not ASCII")
             parse_comment(text, header, number)
             if limits is not None:
                 limits = None  # a comment among the jobs may say more
@@ -68,10 +98,17 @@ def check_log(lines: Iterable[str], *, source: str = "") -> Iterator[Fault]:
         for repair in repairs:
             if repair != NEGATIVE:  # which _check_values names by field
                 yield Fault(ERROR, "fields", number, repair.partition(":")[0])
+        if seen.group and seen.group[0][1].number != job.number:
+            yield from _close_group(seen, limits)
         yield from _check_values(text, number)
-        yield from _check_place(job, number, seen, limits)
+        yield from _check_number(job, number, seen, limits)
+        if not (job.status in PARTIAL and job.number in seen.ends):  # later parts have no submit time
+            yield from _check_submission(job, number, seen)
+            yield from _check_predecessor(job, number, seen)
         yield from _check_limits(job, number, limits)
-        _note(job, seen)
+        yield from _check_use(job, number, limits)
+        _note(job, number, seen, limits)
+    yield from _close_group(seen, limits or _Limits(header))
     yield from _check_header(header, seen)
 
 
@@ -84,6 +121,8 @@ class _Limits:
         self.memory_kib = _total(header, "MaxMemory")
         self.queues = _numbers(header, "Queue")
         self.partitions = _numbers(header, "Partition")
+        self.max_queues = _total(header, "MaxQueues")
+        self.max_partitions = _total(header, "MaxPartitions")
         overuse = header.value("AllowOveruse")
         self.overuse = overuse is None or overuse.value.strip().lower() != "no"
         try:
@@ -104,29 +143,56 @@ def _check_values(text: str, number: int) -> Iterator[Fault]:
             yield Fault(level, "negative value", number, f"{name} is {word}")
 
 
-def _check_place(job: SwfJob, number: int, seen: _Seen, limits: _Limits) -> Iterator[Fault]:
+def _check_number(job: SwfJob, number: int, seen: _Seen, limits: _Limits) -> Iterator[Fault]:
     last = seen.last
     if job.status not in STATUSES:
         yield Fault(WARNING, "status", number, f"status {job.status} is none of -1 and 0 to 5")
-    if job.number in seen.numbers:
-        follows = last is not None and last.number == job.number
-        if not (follows and limits.may_repeat):
+    if job.number in seen.ends:
+        before = seen.group[-1][1].status if seen.group else UNKNOWN
+        is_over = before in {LAST_COMPLETED, LAST_FAILED}
+        if not (limits.may_repeat and seen.group and job.status in PARTIAL) or is_over:
             yield Fault(ERROR, "number repeated", number, f"job {job.number} was there before")
     elif job.number < 1:
         yield Fault(ERROR, "number", number, f"job {job.number}: numbers count from 1")
+    elif last is None and not seen.records and job.number != 1:
+        yield Fault(WARNING, "number sequence", number, f"job {job.number} is the first: not 1")
     elif last is not None and job.number != last.number + 1:
         how = "out of order" if job.number < last.number else "not the next"
         yield Fault(WARNING, "number sequence", number, f"job {job.number} after {last.number}: {how}")
-    is_later_part = job.status in PARTIAL and job.number in seen.numbers
+
+
+def _check_submission(job: SwfJob, number: int, seen: _Seen) -> Iterator[Fault]:
+    last = seen.last
     if job.submit_secs == UNKNOWN:
-        if not is_later_part:
-            yield Fault(ERROR, "no submit time", number, "submit_secs is -1")
-    elif last is not None and job.submit_secs < last.submit_secs and not is_later_part:
+        fault = Fault(ERROR, "no submit time", number, "submit_secs is -1")
+        if job.preceding == UNKNOWN:
+            yield fault
+        else:  # "models can include … dependent jobs that don't have independent arrival times"
+            seen.without_submission.append(fault)
+    elif last is not None and job.submit_secs < last.submit_secs:
         yield Fault(
             ERROR, "order", number, f"submitted at {job.submit_secs}, after a job of {last.submit_secs}"
         )
-    if job.preceding != UNKNOWN and job.preceding not in seen.numbers:
+
+
+def _check_predecessor(job: SwfJob, number: int, seen: _Seen) -> Iterator[Fault]:
+    if job.preceding == UNKNOWN:
+        if job.think_secs != UNKNOWN:
+            yield Fault(WARNING, "think time", number, f"{job.think_secs} s after no preceding job")
+        return
+    if job.preceding not in seen.ends:
         yield Fault(WARNING, "preceding job", number, f"preceding job {job.preceding} is not before it")
+        return
+    end_secs = seen.ends[job.preceding]
+    if end_secs is None or job.submit_secs == UNKNOWN:
+        return
+    start_secs = job.submit_secs + job.wait_secs
+    if job.wait_secs != UNKNOWN and end_secs - start_secs >= 1:  # less is rounding
+        how = f"started at {start_secs}, preceding job {job.preceding} ended at {end_secs}"
+        yield Fault(WARNING, "start", number, how)
+    if job.think_secs != UNKNOWN and abs(job.submit_secs - end_secs - job.think_secs) >= 1:
+        how = f"submitted at {job.submit_secs}, not {job.think_secs} s after {end_secs}"
+        yield Fault(WARNING, "think time", number, how)
 
 
 def _check_limits(job: SwfJob, number: int, limits: _Limits) -> Iterator[Fault]:
@@ -138,32 +204,98 @@ def _check_limits(job: SwfJob, number: int, limits: _Limits) -> Iterator[Fault]:
         yield Fault(WARNING, "MaxRuntime", number, f"ran {job.run_secs} s of {limits.run_secs} allowed")
     if limits.memory_kib is not None and job.memory_kib > limits.memory_kib:
         yield Fault(WARNING, "MaxMemory", number, f"used {job.memory_kib} KiB of {limits.memory_kib} allowed")
-    if not limits.overuse and job.requested_secs != UNKNOWN and job.run_secs > job.requested_secs:
-        yield Fault(
-            WARNING, "AllowOveruse", number, f"ran {job.run_secs} s of {job.requested_secs} requested"
-        )
+    for name in ("user", "group", "executable", "partition"):  # queue 0 is that of interactive jobs
+        if getattr(job, name) == 0:
+            yield Fault(WARNING, "natural number", number, f"{name} 0: numbers count from 1")
+    if limits.queues and job.queue != UNKNOWN and job.queue not in limits.queues:
+        yield Fault(WARNING, "unknown queue", number, f"queue {job.queue} is not in the header")
+    if limits.partitions and job.partition != UNKNOWN and job.partition not in limits.partitions:
+        yield Fault(WARNING, "unknown partition", number, f"partition {job.partition} is not in the header")
+    if limits.max_queues is not None and job.queue > limits.max_queues:
+        yield Fault(WARNING, "MaxQueues", number, f"queue {job.queue} of {limits.max_queues}")
+    if limits.max_partitions is not None and job.partition > limits.max_partitions:
+        yield Fault(WARNING, "MaxPartitions", number, f"partition {job.partition} of {limits.max_partitions}")
+
+
+def _check_use(job: SwfJob, number: int, limits: _Limits) -> Iterator[Fault]:
     if job.run_secs > 0 and job.processors == 0:
         yield Fault(WARNING, "no processors", number, "ran on 0 processors")
-    for name, value, known in (
-        ("queue", job.queue, limits.queues),
-        ("partition", job.partition, limits.partitions),
+    if limits.overuse:
+        return
+    for used, requested, how in (
+        (job.run_secs, job.requested_secs, "ran {} s"),
+        (job.processors, job.requested_processors, "had {} processors"),
+        (job.memory_kib, job.requested_memory_kib, "used {} KiB per processor"),
     ):
-        if known and value != UNKNOWN and value not in known:
-            yield Fault(WARNING, f"unknown {name}", number, f"{name} {value} is not in the header")
+        if requested != UNKNOWN and used > requested:
+            yield Fault(WARNING, "AllowOveruse", number, f"{how.format(used)} of {requested} requested")
 
 
-def _note(job: SwfJob, seen: _Seen) -> None:
+def _close_group(seen: _Seen, limits: _Limits) -> Iterator[Fault]:
+    """Check a job that may have several lines, now that all of them are there."""
+    lines = [line for line, _ in seen.group]
+    for joined in join_bursts([job for _, job in seen.group], limits.preemption):
+        if joined.parts:
+            yield from _check_parts(joined, lines[0], lines[joined.lines - 1], limits)
+            end_secs = joined.end_secs
+            seen.ends[joined.job.number] = end_secs
+            seen.last_end = max(seen.last_end, end_secs or 0)
+        del lines[: joined.lines]
+    seen.group.clear()
+
+
+def _check_parts(joined: Joined, first: int, last: int, limits: _Limits) -> Iterator[Fault]:
+    job, parts = joined.job, joined.parts
+    status = parts[-1].status
+    if status == CONTINUED:
+        yield Fault(WARNING, "last part", last, f"the last part of job {job.number} is to be continued")
+    if joined.lines == len(parts):
+        if limits.preemption is Preemption.DOUBLE:
+            yield Fault(WARNING, "summary", first, f"job {job.number} has parts and no summary")
+        return
+    run_secs = [part.run_secs for part in parts]
+    if UNKNOWN not in run_secs and job.run_secs != UNKNOWN and abs(job.run_secs - sum(run_secs)) >= 1:
+        how = f"job {job.number} ran {job.run_secs} s, its parts {sum(run_secs)} s"
+        yield Fault(WARNING, "summary", first, how)
+    if (job.status, status) in {(COMPLETED, LAST_FAILED), (FAILED, LAST_COMPLETED)}:
+        yield Fault(WARNING, "summary", first, f"status {job.status}, that of its last part is {status}")
+
+
+def _note(job: SwfJob, number: int, seen: _Seen, limits: _Limits) -> None:
     seen.records += 1
-    seen.numbers.add(job.number)
+    is_known = UNKNOWN not in {job.submit_secs, job.wait_secs, job.run_secs}
+    seen.ends[job.number] = job.submit_secs + job.wait_secs + job.run_secs if is_known else None
+    if limits.may_repeat:
+        seen.group.append((number, job))
     seen.has_parts = seen.has_parts or job.status in PARTIAL
+    seen.is_measured = seen.is_measured or job.wait_secs != UNKNOWN or job.status != UNKNOWN
+    for name, values in seen.named.items():
+        values.add(getattr(job, name))
     if job.submit_secs != UNKNOWN:
         seen.last = job
+        if seen.first is None or job.submit_secs < seen.first[0]:
+            seen.first = job.submit_secs, number
         seen.last_end = max(seen.last_end, job.submit_secs + max(0, job.wait_secs) + max(0, job.run_secs))
 
 
 def _check_header(header: Header, seen: _Seen) -> Iterator[Fault]:
     known = {each.label for each in header.comments}
-    for label in ("Version", "UnixStartTime", "TimeZoneString", "MaxProcs"):
+    is_model = seen.records > 0 and not seen.is_measured and known.isdisjoint(START_LABELS)
+    if is_model:
+        yield Fault(NOTE, "model", 0, "a model: no wait and no status is known, and no time in the header")
+    else:
+        yield from seen.without_submission
+    if seen.first is not None and seen.first[0] != 0:
+        secs, line = seen.first
+        yield Fault(WARNING, "first submit", line, f"the first job is submitted at {secs}, not at 0")
+    for name, numbers in seen.named.items():
+        count = sum(each > 0 for each in numbers)
+        if max(numbers, default=0) > count:
+            yield Fault(WARNING, "numbering", 0, f"{name}: numbers up to {max(numbers)}, {count} different")
+    wanted = (
+        ("Version", "MaxProcs") if is_model else ("Version", "UnixStartTime", "TimeZoneString", "MaxProcs")
+    )
+    for label in wanted:
         if label not in known and not (label == "MaxProcs" and "MaxNodes" in known):
             yield Fault(WARNING, "header", 0, f"{label} is missing")
     for each in header.comments:
@@ -173,7 +305,7 @@ def _check_header(header: Header, seen: _Seen) -> Iterator[Fault]:
     if zone is not None:
         yield Fault(WARNING, "header", zone.line, "TimeZone is deprecated, TimeZoneString replaces it")
     yield from _check_readable(header)
-    counts = {"MaxRecords": seen.records, "MaxJobs": len(seen.numbers)}
+    counts = {"MaxRecords": seen.records, "MaxJobs": len(seen.ends)}
     for label, count in counts.items():
         promised = _total(header, label)
         if promised is not None and promised != count:
@@ -182,8 +314,10 @@ def _check_header(header: Header, seen: _Seen) -> Iterator[Fault]:
         promised, named = _total(header, label), _numbers(header, kind)
         if promised is not None and named and promised != len(named):
             yield Fault(WARNING, "header count", 0, f"{label} is {promised}, {kind} names {len(named)}")
-    if seen.has_parts and "Preemption" not in known:
-        yield Fault(WARNING, "header", 0, "status 2, 3 or 4 without Preemption: taken as exit codes")
+    if seen.has_parts and not _Limits(header).may_repeat:
+        yield Fault(
+            WARNING, "header", 0, "status 2, 3 or 4 without Preemption Yes or Double: taken as exit codes"
+        )
     yield from _check_times(header, seen)
 
 
@@ -195,6 +329,23 @@ def _check_readable(header: Header) -> Iterator[Fault]:
             ask()
         except ParseError as error:
             yield Fault(WARNING, "header value", error.line, f"{error.field}: {error.reason}")
+    for label, allowed in (
+        ("Version", VERSIONS),
+        ("AllowOveruse", ("yes", "no", "n/a", "-1", "unknown", "")),
+    ):
+        comment = header.value(label)
+        if comment is not None and comment.value.strip().lower() not in allowed:
+            wanted = "2, 2.1 or 2.2" if label == "Version" else "Yes or No"
+            yield Fault(WARNING, "header value", comment.line, f"{label}: not {wanted}")
+    for label in ("MaxNodes", "MaxProcs"):
+        comment, size = header.value(label), _size(header, label)
+        if comment is None or size is None:
+            continue
+        if size.total == 0 or max(size.parts, default=0) > size.total:
+            how = "is 0" if size.total == 0 else "less than one of its partitions"
+            yield Fault(WARNING, "header value", comment.line, f"{label}: {how}")
+        elif label == "MaxNodes" and size.total > (_total(header, "MaxProcs") or size.total):
+            yield Fault(WARNING, "header value", comment.line, "MaxNodes: more than MaxProcs")
 
 
 def _check_times(header: Header, seen: _Seen) -> Iterator[Fault]:
@@ -234,11 +385,15 @@ _SIZES = (
 )
 
 
-def _total(header: Header, label: str) -> int | None:
+def _size(header: Header, label: str) -> Size | None:
     try:
-        size: Size | None = header.size(label)
+        return header.size(label)
     except ParseError:
         return None
+
+
+def _total(header: Header, label: str) -> int | None:
+    size = _size(header, label)
     return None if size is None else size.total
 
 

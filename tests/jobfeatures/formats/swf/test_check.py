@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.cli import main
-from jobfeatures.formats.swf.check import ERROR, WARNING, check_log
+from jobfeatures.formats.swf.check import ERROR, NOTE, RULES, WARNING, check_log
 
 GOOD_HEADER = (
     "; Version: 2.2",
@@ -15,7 +15,7 @@ GOOD_HEADER = (
     "; UnixStartTime: 843480031",
     "; TimeZoneString: Europe/Stockholm",
     "; StartTime: Mon Sep 23 14:00:31 CEST 1996",
-    "; EndTime:   Mon Sep 23 14:02:11 CEST 1996",
+    "; EndTime:   Mon Sep 23 14:02:46 CEST 1996",
     "; MaxProcs: 100",
     "; MaxRuntime: 3600",
     "; MaxMemory: 1000",
@@ -24,7 +24,7 @@ GOOD_HEADER = (
     "; Queue: 1 batch",
 )
 FIRST = "1 0 10 20 4 -1 500 4 60 -1 1 1 1 -1 1 -1 -1 -1"
-SECOND = "2 5 15 80 4 -1 500 4 80 -1 0 1 1 -1 1 -1 1 10"
+SECOND = "2 40 15 80 4 -1 500 4 80 -1 0 1 1 -1 1 -1 1 10"
 
 
 def faults(*lines, header=GOOD_HEADER):
@@ -41,17 +41,17 @@ LINE = len(GOOD_HEADER) + 2  # of the second job
 @pytest.mark.parametrize(
     ("second", "level", "rule"),
     [
-        ("2 5 15", ERROR, "not a job"),
-        ("2 5 15 oops 4 -1 500 4 80 -1 0 1 1 -1 1 -1 1 10", ERROR, "not a job"),
+        ("2 40 15", ERROR, "not a job"),
+        ("2 40 15 oops 4 -1 500 4 80 -1 0 1 1 -1 1 -1 1 10", ERROR, "not a job"),
         (SECOND + " 9", ERROR, "fields"),
         (SECOND.replace(" 80 ", " -80 ", 1), ERROR, "negative value"),
-        (SECOND.replace("2 5 15", "2 5 -15", 1), ERROR, "negative value"),
+        (SECOND.replace("2 40 15", "2 40 -15", 1), ERROR, "negative value"),
         (SECOND.replace("500", "-500"), WARNING, "negative value"),
         (SECOND.replace(" 0 1 1", " 7 1 1"), WARNING, "status"),
         ("1" + SECOND[1:], ERROR, "number repeated"),
         ("4" + SECOND[1:], WARNING, "number sequence"),
         ("0" + SECOND[1:], ERROR, "number"),
-        (SECOND.replace("2 5 15", "2 -1 15"), ERROR, "no submit time"),
+        (SECOND.replace("2 40 15", "2 -1 15"), ERROR, "no submit time"),
         (SECOND.replace(" 4 -1", " 101 -1", 1), ERROR, "processors"),
         (SECOND.replace(" 4 -1", " 0 -1", 1), WARNING, "no processors"),
         (SECOND.replace("500", "1001"), WARNING, "MaxMemory"),
@@ -99,7 +99,7 @@ def test_parts_of_a_job_repeat_its_number_where_preemption_says_so():
         ("; TimeZoneString: Europe/Stockholm", "; TimeZoneString: Atlantis", "header value"),
         ("; StartTime: Mon Sep 23 14:00:31 CEST 1996", "; StartTime: Thursday, 6 Apr 100, 15:56:52", "header value"),
         ("; StartTime: Mon Sep 23 14:00:31 CEST 1996", "; StartTime: Mon Sep 23 15:00:31 CEST 1996", "header time"),
-        ("; EndTime:   Mon Sep 23 14:02:11 CEST 1996", "; EndTime: Mon Sep 23 14:02:12 CEST 1996", "header time"),
+        ("; EndTime:   Mon Sep 23 14:02:46 CEST 1996", "; EndTime: Mon Sep 23 14:02:47 CEST 1996", "header time"),
     ],
 )  # fmt: skip
 def test_a_header_that_is_not_its_log_is_a_warning(line, instead, rule):
@@ -113,7 +113,8 @@ def test_a_header_that_is_not_its_log_is_a_warning(line, instead, rule):
 @given(st.lists(st.text(max_size=80), max_size=8))
 def test_any_text_is_checked_to_its_end(lines):
     for each in check_log(lines):
-        assert each.level in {ERROR, WARNING}
+        assert each.level in {ERROR, WARNING, NOTE}
+        assert each.rule in RULES
         assert 0 <= each.line <= len(lines)
 
 

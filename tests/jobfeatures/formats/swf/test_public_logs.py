@@ -23,10 +23,14 @@ pytestmark = pytest.mark.skipif(FOLDER is None, reason="JOBFEATURES_DATA names n
 
 # jobs, users, faults by rule
 LOGS = {
-    "KTH-SP2-1996-2.1-cln.swf.gz": (28476, 214, {"header", "header count"}),
+    "KTH-SP2-1996-2.1-cln.swf.gz": (
+        28476,
+        214,
+        {"first submit", "header", "header count", "number sequence"},
+    ),
     "NASA-iPSC-1993-3.1-cln.swf.gz": (18239, 69, {"header", "header count", "number sequence"}),
-    "accasim-workload.swf": (25, 5, {"header", "number sequence"}),
-    "cqsim-test.swf": (9, 1, {"header", "header count", "header time"}),
+    "accasim-workload.swf": (25, 5, {"first submit", "header", "number sequence", "numbering"}),
+    "cqsim-test.swf": (9, 1, {"header", "header count", "header time", "numbering"}),
     "evalys-easy_mediumWL_smallPF.swf": (800, 1, {"header", "number", "number sequence", "order"}),
     "lapis-swf_jobs.swf": (8, 5, {"header count", "header time"}),
     "LANL-O2K-1999-1.header-excerpt.swf.txt": (0, 0, {"header", "header count", "header value"}),
