@@ -228,7 +228,7 @@ TYPES: Final[dict[str, tuple[Field, ...]]] = {
         Field("MinCPU", _U, unit="s"),
         Field("AllocTRES", _S),
         Field("AveCPU", _U, unit="s"),
-        Field("AveDiskRead", _U, unit=KIB),
+        Field("AveDiskRead", _U, unit=KIB),  # the text says bytes; no agent is known to send them
         Field("AveDiskWrite", _U, unit=KIB),
         Field("AveRSS", _U, unit=KIB),
         Field("AveVMSize", _U, unit=KIB),
@@ -267,9 +267,11 @@ STRICT_TAGS: Final[dict[str, frozenset[str]]] = {
 }
 
 # The text's words, and those that sacct(1) knows beside them.
-JOB_STATES: Final = frozenset(
+SEED_JOB_STATES: Final = frozenset(
+    {"PENDING", "RUNNING", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "OUT_OF_MEMORY", "TIMEOUT"}
+)
+JOB_STATES: Final = SEED_JOB_STATES | frozenset(
     {
-        "PENDING", "RUNNING", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "OUT_OF_MEMORY", "TIMEOUT",
         "BOOT_FAIL", "COMPLETING", "CONFIGURING", "NODE_FAIL", "PREEMPTED", "REQUEUED", "RESIZING", "REVOKED",
         "STOPPED", "SUSPENDED",
     }

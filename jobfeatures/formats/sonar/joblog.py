@@ -54,9 +54,9 @@ _COUNTS: Final = (
 )
 _TEXTS: Final = ("distribution", "requested_resources", "allocated_resources")
 _SECS: Final = {"min_cpu_secs": "MinCPU", "average_cpu_secs": "AveCPU"}
+_TRAFFIC: Final = {"average_read_bytes": "AveDiskRead", "average_written_bytes": "AveDiskWrite"}
 _SIZES: Final = {
-    "average_read_bytes": "AveDiskRead",
-    "average_written_bytes": "AveDiskWrite",
+    **_TRAFFIC,
     "average_resident_bytes": "AveRSS",
     "average_virtual_bytes": "AveVMSize",
     "max_virtual_bytes": "MaxVMSize",
@@ -192,10 +192,12 @@ def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRec
         het_job_id=job.het_job_id,
         het_offset=job.het_offset,
     )
-    return replace(record, more=_more(record, raw, sacct))
+    return replace(record, more=_more(record, raw, sacct, reader.traffic_unit_bytes))
 
 
-def _more(record: JobRecord, raw: Json, sacct: Json) -> tuple[tuple[str, str | Number], ...]:
+def _more(
+    record: JobRecord, raw: Json, sacct: Json, traffic_unit_bytes: int
+) -> tuple[tuple[str, str | Number], ...]:
     texts = {}
     for which, text in (
         ("requested", raw.get("requested_resources")),
@@ -208,7 +210,9 @@ def _more(record: JobRecord, raw: Json, sacct: Json) -> tuple[tuple[str, str | N
         **texts,
         **{name: sacct.get(field) for name, field in _SECS.items()},
         **{
-            name: None if (size := sacct.get(field)) is None else size * KIB for name, field in _SIZES.items()
+            name: size * (traffic_unit_bytes if name in _TRAFFIC else KIB)
+            for name, field in _SIZES.items()
+            if (size := sacct.get(field)) is not None
         },
     )
 

@@ -21,8 +21,10 @@ class Reader:
 
     def __init__(self, rejected: Mapping[str, Rejected], producer: str, version: str) -> None:
         self.producer = producer
-        # The text has time limits in minutes; only our own documents of its version do so.
-        self.limit_unit_secs = 60 if producer == OWN and version.startswith("0.13.") else 1
+        # The text has limits in minutes and traffic in bytes; only our own documents of its version do so.
+        keeps_text = producer == OWN and version.startswith("0.13.")
+        self.limit_unit_secs = 60 if keeps_text else 1
+        self.traffic_unit_bytes = 1 if keeps_text else KIB
         self._rejected = rejected
         self._names_left = MAX_NAMES
 

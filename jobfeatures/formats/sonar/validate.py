@@ -19,6 +19,7 @@ from jobfeatures.formats.sonar.fields import (
     PID_MAX,
     PROFILES,
     SEED,
+    SEED_JOB_STATES,
     STRICT_TAGS,
     TAGS,
     Field,
@@ -273,11 +274,11 @@ def _sample_process(process: Mapping[str, Any], strict: bool, profile: str | Non
         yield "pid", "is zero although no processes are rolled up"
 
 
-def _slurm_job(job: Mapping[str, Any], strict: bool, _profile: str | None) -> _Found:
+def _slurm_job(job: Mapping[str, Any], strict: bool, profile: str | None) -> _Found:
     if not strict:
         return
     state = job.get("job_state")
-    if isinstance(state, str) and state and state not in JOB_STATES:
+    if isinstance(state, str) and state and state not in (SEED_JOB_STATES if profile == SEED else JOB_STATES):
         yield "job_state", "is not a state of a job"
     for whole, part in (("array_job_id", "array_task_id"), ("het_job_id", "het_job_offset")):
         if job.get(part) and not job.get(whole):

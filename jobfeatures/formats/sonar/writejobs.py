@@ -4,9 +4,10 @@ Source: NEW-FORMAT.md, "SlurmJob", and what Sonar sends. The profiles differ:
 
 - `current`: the type is ``job``; ``time_limit`` is seconds + 2, as Sonar sends it;
   ``requested_resources`` and ``allocated_resources`` are there.
-- `seed`: the type is ``jobs``; ``time_limit`` is minutes + 2, as the text says.
+- `seed`, as the text says: the type is ``jobs``; ``time_limit`` is minutes + 2, ``AveDiskRead`` and
+  ``AveDiskWrite`` are bytes, and there are eight states.
 
-In both, sizes are KiB, an extended unsigned is 0 where unset, 1 where infinite,
+In both, other sizes are KiB, an extended unsigned is 0 where unset, 1 where infinite,
 else the value + 2, and what is not known is left out.
 """
 
@@ -27,7 +28,7 @@ from jobfeatures.formats.sonar.envelopes import (
     timestamp,
     unicode_text,
 )
-from jobfeatures.formats.sonar.fields import JOB_STATES
+from jobfeatures.formats.sonar.fields import JOB_STATES, SEED_JOB_STATES
 from jobfeatures.joblog import JobRecord, Number
 from jobfeatures.jobnumbers import parse_job_number
 from jobfeatures.model import UNLIMITED, Limit
@@ -48,6 +49,19 @@ _OTHER_WORDS = {
     "SIGNALING": "RUNNING",
     "SPECIAL_EXIT": "PENDING",
     "STAGE_OUT": "COMPLETING",
+}
+# What of these the text does not have.
+_SEED_WORDS = {
+    "BOOT_FAIL": "FAILED",
+    "COMPLETING": "RUNNING",
+    "CONFIGURING": "RUNNING",
+    "NODE_FAIL": "FAILED",
+    "PREEMPTED": "CANCELLED",
+    "REQUEUED": "PENDING",
+    "RESIZING": "RUNNING",
+    "REVOKED": "CANCELLED",
+    "STOPPED": "RUNNING",
+    "SUSPENDED": "RUNNING",
 }
 
 
@@ -74,7 +88,7 @@ def job_fields(origin: Origin, record: JobRecord) -> Document:
         "job_id": _job_number(record.job_id),
         "job_step": record.step or "",
         "job_name": unicode_text(record.name or ""),
-        "job_state": job_state(record.state_word or record.state.value),
+        "job_state": job_state(record.state_word or record.state.value, origin.profile),
         "array_job_id": _number(record.array_job_id),
         "array_task_id": _number(record.array_task_id),
         "het_job_id": _number(record.het_job_id),
@@ -101,19 +115,19 @@ def job_fields(origin: Origin, record: JobRecord) -> Document:
     if origin.profile == CURRENT:
         fields["requested_resources"] = _resources(record, "requested")
         fields["allocated_resources"] = _resources(record, "allocated")
-    fields["sacct"] = _known(_sacct(record)) or None
+    fields["sacct"] = _known(_sacct(record, 1 if origin.profile == SEED else 1024)) or None
     return _known(fields)
 
 
-def _sacct(record: JobRecord) -> dict[str, Any]:
+def _sacct(record: JobRecord, traffic_unit_bytes: int) -> dict[str, Any]:
     more: dict[str, Any] = dict(record.more)
     user, system = record.user_cpu_secs, record.system_cpu_secs
     return {
         "MinCPU": _whole(more.get("min_cpu_secs")),
         "AllocTRES": _resources(record, "allocated"),
         "AveCPU": _whole(more.get("average_cpu_secs")),
-        "AveDiskRead": _kib(more.get("average_read_bytes")),
-        "AveDiskWrite": _kib(more.get("average_written_bytes")),
+        "AveDiskRead": _units(more.get("average_read_bytes"), traffic_unit_bytes),
+        "AveDiskWrite": _units(more.get("average_written_bytes"), traffic_unit_bytes),
         "AveRSS": _kib(more.get("average_resident_bytes")),
         "AveVMSize": _kib(more.get("average_virtual_bytes")),
         "ElapsedRaw": _whole(record.run_secs),
@@ -150,12 +164,12 @@ def _whole(secs: Any) -> int | None:
     return None if secs is None or secs < 0 else int(secs)
 
 
-def job_state(state: str) -> str:
-    """Return one of the format's words. Raises ParseError for what is none of Slurm's."""
+def job_state(state: str, profile: str = CURRENT) -> str:
+    """Return one of the profile's words. Raises ParseError for what is none of Slurm's."""
     found = state if state in JOB_STATES else _OTHER_WORDS.get(state)
     if found is None:
         raise ParseError("not a state of a job", field="job_state", text=state)
-    return found
+    return found if profile != SEED or found in SEED_JOB_STATES else _SEED_WORDS[found]
 
 
 def _known(fields: Mapping[str, Any]) -> Document:
@@ -178,7 +192,11 @@ def _limit(value: Limit, unit: int) -> int | None:
 
 
 def _kib(size: int | None) -> int | None:
-    return None if size is None else size // 1024
+    return _units(size, 1024)
+
+
+def _units(size: int | None, unit: int) -> int | None:
+    return None if size is None else size // unit
 
 
 def _job_number(job_id: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin
 from jobfeatures.formats.sonar.fields import fields_of
+from jobfeatures.formats.sonar.joblog import read_records
 from jobfeatures.formats.sonar.parse import parse_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.formats.sonar.writejobs import job_fields, job_state, jobs_document
@@ -106,6 +108,16 @@ def test_the_time_limit_is_seconds_in_one_profile_and_minutes_in_the_other(origi
     assert job_fields(seed(origin), record).get("time_limit") == text
 
 
+def test_average_traffic_is_bytes_where_the_text_says_so(origin):
+    """Average number of bytes read by all tasks in job."""
+    record = replace(RECORD, more=pairs(average_read_bytes=1_048_576, average_written_bytes=1023))
+    of_text = job_fields(seed(origin), record)
+    assert (of_text["sacct"]["AveDiskRead"], of_text["sacct"]["AveDiskWrite"]) == (1_048_576, 1023)
+    assert job_fields(origin, record)["sacct"]["AveDiskRead"] == 1024
+    [read] = read_records([json.dumps(jobs_document(seed(origin), [of_text], 0))], source="")
+    assert dict(read.more) == {"average_read_bytes": 1_048_576, "average_written_bytes": 1023}
+
+
 @pytest.mark.parametrize("profile", [CURRENT, SEED])
 def test_our_own_reader_reads_what_was_meant(origin, profile):
     speaker = replace(origin, profile=profile)
@@ -145,6 +157,16 @@ def test_every_state_of_slurm_has_a_word_in_the_format(origin, state):
     job = job_fields(origin, replace(RECORD, state_word=state))
     assert job["job_state"] == job_state(state)
     assert faults(jobs_document(origin, [job], 0)) == []
+
+
+@pytest.mark.parametrize("state", sorted(STATES))
+def test_every_state_of_slurm_has_one_of_the_texts_eight_words(origin, state):
+    """All-uppercase from PENDING, RUNNING, CANCELLED, COMPLETED, DEADLINE, FAILED, OUT_OF_MEMORY, TIMEOUT."""
+    job = job_fields(seed(origin), replace(RECORD, state_word=state))
+    assert job["job_state"] in {
+        *("PENDING", "RUNNING", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "OUT_OF_MEMORY", "TIMEOUT")
+    }
+    assert faults(jobs_document(seed(origin), [job], 0), SEED) == []
 
 
 def test_a_state_that_nobody_knows_is_refused(origin):

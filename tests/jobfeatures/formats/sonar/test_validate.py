@@ -70,6 +70,15 @@ STRICT_ONLY = [  # kind of envelope, path, value, reason
 ]
 
 
+def test_a_node_that_failed_is_none_of_the_texts_eight_states(jobs):
+    put(jobs, "data.type", "jobs")
+    put(jobs, f"{A}.slurm_jobs[0].job_state", "NODE_FAIL")
+    fault = (f"{A}.slurm_jobs[0].job_state", "is not a state of a job")
+    assert fault in faults(jobs, strict=True, profile=SEED)
+    assert fault not in faults(jobs, strict=True, profile=CURRENT)
+    assert fault not in faults(jobs, strict=False, profile=SEED)
+
+
 PIDS = [  # pid, rolledup, profile, fault
     (7, 0, None, None),
     (7, 3, None, "is not zero although processes are rolled up"),
