@@ -1,0 +1,45 @@
+"""What the format has and documents never hold: the list in the documentation is whole and true."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from jobfeatures.formats.sonar.fields import CURRENT, SEED, TYPES, fields_of
+
+ROOT = Path(__file__).parents[3]
+GOLDEN = ROOT / "tests" / "fixtures" / "golden"
+WRITERS = (
+    *(ROOT / "exporter" / "sonar").glob("*.py"),
+    *(ROOT / "jobfeatures" / "formats" / "sonar" / name for name in ("envelopes.py", "writejobs.py")),
+)
+
+
+def told(profile):
+    section = (ROOT / "docs" / "sonar.md").read_text(encoding="utf-8")
+    section = section.partition("### What is not sent")[2].partition("\n## ")[0]
+    rows = re.findall(r"(?m)^\| `(\w+)` \| (both|`\w+`) \| \S.+ \|$", section)
+    return {name for name, where in rows if where in ("both", f"`{profile}`")}
+
+
+@pytest.mark.parametrize("profile", [CURRENT, SEED])
+def test_the_documentation_names_all_that_no_document_can_hold(profile):
+    """A field that is sent stands, in quotes, where documents are made."""
+    source = "".join(path.read_text(encoding="utf-8") for path in WRITERS)
+    of_unsent = {"SysinfoSoftwareVersion"}
+    unsent = {
+        name
+        for kind in TYPES.keys() - of_unsent
+        for name in fields_of(kind, profile)
+        if f'"{name}"' not in source
+    }
+    assert told(profile) == unsent
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("sonar-*.json")), ids=lambda path: path.stem)
+def test_no_document_holds_what_is_said_not_to_be_sent(path):
+    names = set(re.findall(r'"(\w+)":', json.dumps(json.loads(path.read_text()))))
+    assert names & (told(CURRENT) | told(SEED)) == set()
