@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from exporter.sonar.config import SonarConfig
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.settings import ADDRESS, COUNT, PATH, POSITIVE_DURATION, option
+from jobfeatures.settings import ADDRESS, COUNT, PATH, POSITIVE_DURATION, TEXT, option
 
 LOOPBACK = ("127.", "localhost:", "[::1]:")
 
@@ -27,6 +27,11 @@ class IngestConfig(SonarConfig):
     )
     sonar_directory: str | None = option(
         PATH, None, "folder whose YEAR/MONTH/DAY/*.json other agents' documents are read of"
+    )
+    sonar_minutes_from: str | None = option(
+        TEXT,
+        None,
+        "producer, as its documents name it, that sends time limits in minutes as the format's text says",
     )
     sonar_max_nodes: int = option(
         COUNT, 1000, "how many foreign nodes are kept; the one silent for longest goes"

@@ -35,9 +35,10 @@ class Intake:
 class SonarIntake:
     """Takes texts of several threads."""
 
-    def __init__(self, nodes: SonarNodes, clock: Clock) -> None:
+    def __init__(self, nodes: SonarNodes, clock: Clock, minutes_from: str | None = None) -> None:
         self._nodes = nodes
         self._clock = clock
+        self._minutes_from = minutes_from
         self._logged = Rates(LOGGED_PER_SEC)
         self._lock = threading.Lock()
 
@@ -74,7 +75,7 @@ class SonarIntake:
             self._nodes.count("rejected")
             return f"envelope: {document.reason}"
         try:
-            record = parse_envelope(document.value)
+            record = parse_envelope(document.value, self._minutes_from)
         except ParseError as error:
             self._nodes.count("rejected")
             return str(error)

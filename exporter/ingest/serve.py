@@ -39,7 +39,7 @@ class Ingest:
         self._config = config
         self._clock = clock = clock or SystemClock()
         nodes = SonarNodes(clock, max_nodes=config.sonar_max_nodes, silence_secs=config.sonar_silence_secs)
-        self._intake = SonarIntake(nodes, clock)
+        self._intake = SonarIntake(nodes, clock, config.sonar_minutes_from)
         self._page = SonarPage(nodes, clock, kinds, max_series, make_privacy(config))
         self._scrape = asyncio.Semaphore(1)  # pages are made one after the other: they share what is kept
         self._users = None if config.sonar_users_file is None else Users(config.sonar_users_file)

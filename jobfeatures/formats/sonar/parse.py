@@ -39,9 +39,10 @@ _IO: Final = ("data_read", "data_written", "data_cancelled")
 _LOADS: Final = ("load1", "load5", "load15", "existing_entities")
 
 
-def parse_envelope(document: object) -> Record:
+def parse_envelope(document: object, minutes_from: str | None = None) -> Record:
     """Return what an envelope says, of any variant that agents send.
 
+    The producer `minutes_from` sends time limits in minutes.
     Raises ParseError naming the path of the first fault that concerns it as a whole.
     """
     rejected: dict[str, Rejected] = {}
@@ -52,7 +53,7 @@ def parse_envelope(document: object) -> Record:
         rejected.setdefault(fault.record, Rejected("sonar", reason, field=fault.path))
     assert isinstance(document, dict)  # noqa: S101  # it is valid
     meta: Json = document.get("meta") or {}
-    reader = Reader(rejected, meta.get("producer") or SONAR, meta.get("version") or "")
+    reader = Reader(rejected, meta.get("producer") or SONAR, meta.get("version") or "", minutes_from)
     data = document.get("data")
     if data is None:
         return _errors(document, reader)

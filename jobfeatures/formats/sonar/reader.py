@@ -19,11 +19,17 @@ MAX_NAMES: Final = 200_000  # of nodes, in all lists of one envelope
 class Reader:
     """One envelope that has been validated: elements at the paths of `rejected` are left out."""
 
-    def __init__(self, rejected: Mapping[str, Rejected], producer: str, version: str) -> None:
+    def __init__(
+        self,
+        rejected: Mapping[str, Rejected],
+        producer: str,
+        version: str,
+        minutes_from: str | None = None,
+    ) -> None:
         self.producer = producer
-        # The text has limits in minutes and traffic in bytes; only our own documents of its version do so.
+        # The text has limits in minutes and traffic in bytes; of itself only our own of its version does so.
         keeps_text = producer == OWN and version.startswith("0.13.")
-        self.limit_unit_secs = 60 if keeps_text else 1
+        self.limit_unit_secs = 60 if keeps_text or producer == minutes_from else 1
         self.traffic_unit_bytes = 1 if keeps_text else KIB
         self._rejected = rejected
         self._names_left = MAX_NAMES

@@ -64,10 +64,10 @@ def job(job_id: int = 12, **more: object) -> dict:
 class Site:
     """All parts of what comes in, without sockets and threads."""
 
-    def __init__(self, max_nodes: int = 100, max_series: int = 0) -> None:
+    def __init__(self, max_nodes: int = 100, max_series: int = 0, minutes_from: str | None = None) -> None:
         self.clock = FakeClock()
         self.nodes = SonarNodes(self.clock, max_nodes=max_nodes, silence_secs=600.0)
-        self.intake = SonarIntake(self.nodes, self.clock)
+        self.intake = SonarIntake(self.nodes, self.clock, minutes_from)
         self.page = SonarPage(self.nodes, self.clock, frozenset(Kind), max_series)
 
     def send(self, *documents: object):

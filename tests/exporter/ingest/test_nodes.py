@@ -122,6 +122,16 @@ def test_a_job_record_gives_labels_and_limits(site, make):
     assert site.value("batch_job_allocated_memory_bytes") == 2 * 2**20
 
 
+def test_the_time_limit_in_minutes_of_a_producer_that_is_known_to_keep_to_the_text(make):
+    """The time limit in minutes for the job."""
+    site = make.Site(minutes_from="slurm-monitor")
+    for producer, secs in (("sonar", 60), ("slurm-monitor", 3600)):
+        document = make.envelope("job", time=make.stamp(), slurm_jobs=[make.job(time_limit=62)])
+        document["meta"]["producer"] = producer
+        site.send(make.sample(), document)
+        assert site.value("batch_job_wall_limit_seconds") == secs
+
+
 def test_later_job_records_fill_in_and_override(site, make):
     site.send(make.envelope("job", slurm_jobs=[make.job(job_state="PENDING", nodes=[])]))
     site.send(make.envelope("job", slurm_jobs=[{"job_id": 12, "job_state": "RUNNING", "nodes": ["c1-7"]}]))

@@ -85,3 +85,22 @@ def test_nothing_listens_and_no_page_is_there_unless_asked_for():
 def test_settings_that_contradict_each_other_are_named(role, flags, named, capsys):
     assert main(["check-config", "--role", role, *flags]) == 2
     assert named in capsys.readouterr().err
+
+
+async def test_the_producer_of_limits_in_minutes_is_taken_from_the_settings(make, site):
+    document = make.envelope("job", slurm_jobs=[make.job(time_limit=62)])
+    document["meta"]["producer"] = "slurm-monitor"
+    made = config(sonar_listen="127.0.0.1:0", sonar_minutes_from="slurm-monitor")
+    ingest = Ingest(made, frozenset(Kind), 0, site.clock)
+    async with (
+        serving(make_app(Scraped(), ingest.routes()), "127.0.0.1:0") as web,
+        ingest.running() as address,
+        aiohttp.ClientSession() as session,
+    ):
+        for kind, each in (("sample", make.sample()), ("job", document)):
+            async with session.post(f"http://{address}/{kind}", json=each) as answer:
+                assert answer.status == 200
+        async with session.get(f"http://{web}{PATH}") as answer:
+            text = await answer.text()
+    [line] = [each for each in text.splitlines() if each.startswith("batch_job_wall_limit_seconds{")]
+    assert line.endswith(" 3600")
