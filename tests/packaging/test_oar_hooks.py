@@ -6,7 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,14 @@ def test_the_epilogue_takes_away(command: MakeCommand, nodes: Path, tmp_path: Pa
     assert log.read_text() == "remove --batch oar --strict 10\n"
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Return a folder into which everybody may look; pytest's own are its user's."""
+    with tempfile.TemporaryDirectory(prefix="jf-", dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 def run_as_nobody(folder: Path, oardodo: str | None, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a copy of the prologue as OAR does, as a user who is not root, with a stand-in for oardodo."""
     text = (SCRIPTS / "prologue.sh").read_text()
@@ -100,8 +109,7 @@ def run_as_nobody(folder: Path, oardodo: str | None, *arguments: str) -> subproc
     if oardodo is not None:
         (folder / "oardodo").write_text(f"#!/bin/sh\n{oardodo}\n")
         (folder / "oardodo").chmod(0o755)
-    for path in (script, folder, *folder.parents[:2]):
-        path.chmod(0o755)
+    script.chmod(0o755)
     environment = {"OAR_JOB_NAME": "a b", "OAR_PROJECT_NAME": "p", "OAR_JOB_WALLTIME_SECONDS": "9"}
     return subprocess.run(
         ["setpriv", "--reuid=65534", "--clear-groups", "bash", "-p", script, *arguments],
@@ -115,19 +123,19 @@ def run_as_nobody(folder: Path, oardodo: str | None, *arguments: str) -> subproc
 
 
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
-def test_as_oar_s_user_it_has_oardodo_run_it_with_what_only_it_knows(tmp_path: Path) -> None:
-    log = tmp_path / "log"
+def test_as_oar_s_user_it_has_oardodo_run_it_with_what_only_it_knows(open_folder: Path) -> None:
+    log = open_folder / "log"
     log.touch()
     log.chmod(0o666)
-    assert is_silent(run_as_nobody(tmp_path, f'printf "%s|" "$@" >{log}; exit 3', "10", "alice", "/x/10"))
-    assert log.read_text() == f"{tmp_path}/prologue.sh|10|alice|/x/10|9|a b|p|"
+    assert is_silent(run_as_nobody(open_folder, f'printf "%s|" "$@" >{log}; exit 3', "10", "alice", "/x/10"))
+    assert log.read_text() == f"{open_folder}/prologue.sh|10|alice|/x/10|9|a b|p|"
 
 
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
-def test_without_oardodo_or_where_that_is_not_root_it_ends_well(tmp_path: Path) -> None:
-    assert is_silent(run_as_nobody(tmp_path, None, "10", "alice", "/x/10"))
-    assert is_silent(run_as_nobody(tmp_path, 'exec bash -p "$@"', "10", "alice", "/x/10"))
-    assert is_silent(run_as_nobody(tmp_path, None))
+def test_without_oardodo_or_where_that_is_not_root_it_ends_well(open_folder: Path) -> None:
+    assert is_silent(run_as_nobody(open_folder, None, "10", "alice", "/x/10"))
+    assert is_silent(run_as_nobody(open_folder, 'exec bash -p "$@"', "10", "alice", "/x/10"))
+    assert is_silent(run_as_nobody(open_folder, None))
 
 
 @pytest.mark.parametrize("script", HOOKS)
