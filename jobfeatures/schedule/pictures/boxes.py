@@ -19,8 +19,7 @@ from jobfeatures.schedule.pictures.style import COLOURS, INK, WIDTH, power, told
 from jobfeatures.schedule.pictures.view import View, counted, share_words
 
 ROW_INCHES: Final = 0.62
-WHISKERS: Final = (5, 95)  # percent of the users
-FEW: Final = 12  # so many are drawn one by one
+REACH: Final = 1.5  # lengths of the box: what is further from it is an outlier
 RASTER: Final = 1500  # more dots are one bitmap in SVG
 HALF: Final = 0.3
 
@@ -56,16 +55,15 @@ def draw_boxes(views: Sequence[View], names: Sequence[str]) -> Figure:
 
 
 def _draw_box(axes: Axes, row: int, values: Array, colour: str, tell: Callable[[float], str]) -> None:
-    low, first, middle, third, high = np.percentile(values, (WHISKERS[0], 25, 50, 75, WHISKERS[1])).tolist()
-    if len(values) > FEW:
-        for end, edge in ((low, first), (high, third)):
-            axes.plot([end, edge], [row, row], color=colour, linewidth=1.3, zorder=2)
-            axes.plot([end, end], [row - HALF / 3, row + HALF / 3], color=colour, linewidth=1.3, zorder=2)
-        axes.barh(row, third - first, left=first, height=2 * HALF, facecolor=to_rgba(colour, 0.35),
-                  edgecolor=colour, linewidth=1.3, zorder=3)  # fmt: skip
-        outside = values[(values < low) | (values > high)]
-    else:
-        outside = values
+    first, middle, third = np.percentile(values, (25, 50, 75)).tolist()
+    far = REACH * (third - first)
+    is_outside = (values < first - far) | (values > third + far)
+    inside, outside = values[~is_outside], values[is_outside]
+    for end, edge in ((inside.min(), first), (inside.max(), third)):
+        axes.plot([end, edge], [row, row], color=colour, linewidth=1.3, zorder=2)
+        axes.plot([end, end], [row - HALF / 3, row + HALF / 3], color=colour, linewidth=1.3, zorder=2)
+    axes.barh(row, third - first, left=first, height=2 * HALF, facecolor=to_rgba(colour, 0.35),
+              edgecolor=colour, linewidth=1.3, zorder=3)  # fmt: skip
     axes.plot([middle, middle], [row - HALF, row + HALF], color=INK, linewidth=2.2, zorder=5)
     offsets = _spread_out(len(outside)) * HALF * 0.6
     axes.scatter(np.sort(outside), row + offsets, s=9, color=colour, alpha=0.75, linewidths=0, zorder=4,
@@ -108,7 +106,7 @@ def _draw_legend(figure: Figure) -> None:
     words = [
         "the middle half of the users",
         "median user",
-        f"{WHISKERS[0]} to {WHISKERS[1]} % of the users",
-        f"each user beyond (all, up to {FEW})",
+        "least and most but for outliers",
+        f"outliers: beyond {REACH} × the box",
     ]
     figure.legend(handles, words, loc="outside lower center", ncols=4, handlelength=1.5)

@@ -1,5 +1,6 @@
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -124,6 +125,46 @@ def test_the_median_line_and_the_box_are_those_of_the_document(make_views, make_
         assert box.get_x() == pytest.approx(spread["p25"])
         assert box.get_x() + box.get_width() == pytest.approx(spread["p75"])
         assert any(list(line.get_xdata()) == pytest.approx([spread["p50"]] * 2) for line in axes.lines)
+
+
+def whiskers_and_dots(view):
+    """Return the ends of the whiskers of VEET, and the values of the dots."""
+    with styled():
+        left = draw_boxes([view], ["log"]).axes[0]
+    low, _, high, _, middle = left.lines
+    assert len(left.patches) == 1
+    assert low.get_xdata()[1] <= middle.get_xdata()[0] <= high.get_xdata()[1]
+    dots = [float(place[0]) for each in left.collections for place in each.get_offsets()]
+    return low.get_xdata()[0], high.get_xdata()[0], dots
+
+
+@pytest.mark.parametrize("users", [1, 2, 5, 30])
+def test_whiskers_and_outliers_tell_minimum_and_maximum_from_one_user_on(make_views, make_jobs, users):
+    """The paper: "minimum, lower quartile, median, upper quartile and the maximum, plus possible extreme outliers"."""
+    (view,) = make_views(("log", make_jobs([f"u{number}" for number in range(users)])))
+    least, most, dots = whiskers_and_dots(view)
+    spread = view.document["over_users"]["veet"]
+    assert min([least, *dots]) == pytest.approx(spread["min"])
+    assert max([most, *dots]) == pytest.approx(spread["max"])
+    length = spread["p75"] - spread["p25"]
+    outliers = [
+        value
+        for value in view.document["veet"].values()
+        if not spread["p25"] - 1.5 * length <= value <= spread["p75"] + 1.5 * length
+    ]
+    assert dots == pytest.approx(sorted(outliers))
+
+
+def test_a_user_far_from_all_others_is_a_dot_beyond_the_whisker(make_views, make_jobs):
+    calm = make_jobs([f"u{number}" for number in range(9)], delay=0)
+    late = [
+        replace(each, start_secs=each.start_secs + 10**6, end_secs=each.end_secs + 10**6) for each in calm
+    ]
+    jobs = [theirs if each.user == "u0" else each for each, theirs in zip(calm, late, strict=True)]
+    (view,) = make_views(("log", jobs))
+    assert view.document["veet"]["u0"] == 100
+    least, most, dots = whiskers_and_dots(view)
+    assert (least, most, dots) == (0, 0, [100])
 
 
 def test_bars_are_those_of_the_document(make_views, make_jobs):
