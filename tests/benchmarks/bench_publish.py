@@ -20,7 +20,7 @@ epilog, by either     the same for its end
 The daemon, with `--jobs` jobs:
 
 plain files           the same files by open() and write(): no staging, no rename, no checks
-first                 Publisher.update() of jobs without directories
+first                 judging and Publisher.update() of jobs without directories
 unchanged             the same update again
 one key changed       each job's limit is another
 gone                  all have ended
@@ -52,6 +52,7 @@ from jobfeatures.config import Config
 from jobfeatures.model import Job, JobKey, JobState, JobTable, Limits
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.roster import Roster
 from jobfeatures.site import Site
 
 ROOT = Path(__file__).parents[2]
@@ -250,13 +251,21 @@ def bench_daemon(count: int, rounds: int, folder: str) -> None:
     config = Config(machine_hs06="171.04")
     for number in range(rounds):
         root = f"{folder}/tree{number}"
-        publisher = Publisher(FeatureTree(root), Site(config), clock)
+        tree, roster = FeatureTree(root), Roster()
+        publisher = Publisher(tree, Site(config), clock)
         jobs = make_jobs(count)
         changed = {key: replace(job, limits=replace(job.limits, wall_secs=421)) for key, job in jobs.items()}
 
-        def update(known: dict[JobKey, Job], publisher: Publisher = publisher) -> None:
-            table = JobTable(source="slurm", jobs=known, taken_at_secs=clock.now_secs() + 60, complete=True)
-            publisher.update(known, [table])
+        def update(
+            known: dict[JobKey, Job],
+            publisher: Publisher = publisher,
+            tree: FeatureTree = tree,
+            roster: Roster = roster,
+        ) -> None:
+            now = clock.now_secs() + 60
+            table = JobTable(source="slurm", jobs=known, taken_at_secs=now, complete=True)
+            roll = roster.judge([table], now_secs=now, published=tree.published(), sources={"slurm"})
+            publisher.update(roll)
 
         times["first"].append(timed(lambda jobs=jobs: update(jobs)))
         files = sum(len(found) for _, _, found in os.walk(root))

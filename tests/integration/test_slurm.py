@@ -182,8 +182,8 @@ def test_a_name_that_imitates_fields_costs_its_job_nothing(slurm, slurm_exporter
     until(lambda: slurm_exporter.info(job_id).get("user") == "bob")
     assert (folder / "wall_limit_secs").read_text() == "540\n"
     assert (folder / "max_rss_bytes").read_text() == f"{50 * 2**20}\n"
-    assert slurm_exporter.info(job_id)["name"] == name
-    assert slurm_exporter.info(job_id)["account"] == "atlas"
+    info = until(lambda: (found := slurm_exporter.info(job_id)).get("name") == name and found)
+    assert info["account"] == "atlas"
 
 
 def test_published_directories_belong_to_root_and_only_jobstatus_to_the_user(slurm, until):
