@@ -56,11 +56,11 @@ def scrape(address):
 
 
 def jobs_with(page, name, *parts):
-    """Return job id → value of the series with this name whose labels contain the parts."""
+    """Return job id → value of the demo's series with this name whose labels contain the parts."""
     lines = [
         line
         for line in page.splitlines()
-        if line.startswith(name + "{") and all(part in line for part in parts)
+        if line.startswith(name + "{") and all(part in line for part in ('job_id="demo.', *parts))
     ]
     return {re.search(r'job_id="([^"]*)"', line)[1]: float(line.rpartition(" ")[2]) for line in lines}
 

@@ -160,7 +160,7 @@ def test_what_cannot_be_killed_is_left_behind_and_holds_no_stream(log: Path, tmp
     assert "job 7: publish took longer than 0.2 s" in done.stderr
 
 
-def test_nobody_waits_for_syslog(log: Path, tmp_path: Path) -> None:
+def test_nobody_waits_for_syslog(log: Path, tmp_path: Path, sockets: Path) -> None:
     stuck = tmp_path / "bin"
     stuck.mkdir()
     for name in ("logger", "timeout"):
@@ -168,10 +168,8 @@ def test_nobody_waits_for_syslog(log: Path, tmp_path: Path) -> None:
         (stuck / name).chmod(0o755)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as syslog:
-            syslog.bind(str(tmp_path / "log.socket"))
-            done = run_library(
-                f"hook_log={tmp_path}/log.socket; hook_say err stuck", tmp_path, path=f"{stuck}:"
-            )
+            syslog.bind(str(sockets / "log"))
+            done = run_library(f"hook_log={sockets}/log; hook_say err stuck", tmp_path, path=f"{stuck}:")
     finally:
         shutil.rmtree(stuck)
     assert (done.returncode, done.stderr) == (0, "jobfeatures: job 7: stuck\n")
@@ -250,7 +248,7 @@ def test_nobody_waits_for_the_byte(log: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_the_command_says_reaches_syslog_with_its_severity(
-    said: str, status: int, priority: str, log: Path, tmp_path: Path
+    said: str, status: int, priority: str, log: Path, tmp_path: Path, sockets: Path
 ) -> None:
     (tmp_path / "jobfeatures").write_text(f"#!/bin/sh\necho '{said}' >&2; exit {status}\n")
     tools, told = tmp_path / "bin", tmp_path / "told"
@@ -258,8 +256,8 @@ def test_what_the_command_says_reaches_syslog_with_its_severity(
     (tools / "logger").write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >{told}.new; mv {told}.new {told}\n')
     (tools / "logger").chmod(0o755)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as syslog:
-        syslog.bind(str(tmp_path / "log.socket"))
-        run_library(f"hook_log={tmp_path}/log.socket; hook_run publish x", tmp_path, path=f"{tools}:")
+        syslog.bind(str(sockets / "log"))
+        run_library(f"hook_log={sockets}/log; hook_run publish x", tmp_path, path=f"{tools}:")
         wait_for(told, 1)
     assert f"-p daemon.{priority} -- job 7: " in told.read_text()
     assert said in told.read_text()
