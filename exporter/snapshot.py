@@ -205,6 +205,7 @@ class JobSample:
     slot: str | None = None  # HTCondor's, where the control group is named by it
     oom_kills: int | None = None  # counters: they never fall either
     memory_limit_hits: int | None = None
+    throttled_secs: float | None = None  # by a CPU quota, summed over CPUs
     block_io: BlockIo | None = None
     process_io: ProcessIo | None = None
     # Seconds stalled, by resource (cpu, memory, io) and share of tasks (some, full).

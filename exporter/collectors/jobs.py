@@ -63,6 +63,14 @@ LIMIT_HITS = Metric(
     "and kills where that does not help.",
     JOB,
 )
+THROTTLED = Metric(
+    "batch_job_cpu_throttled_seconds",
+    "counter",
+    "Time for which the job was kept from its CPUs because its control group had used up its quota, summed "
+    "over CPUs; absent without a quota.",
+    JOB,
+    "seconds",
+)
 PRESSURE = Metric(
     "batch_job_pressure_seconds",
     "counter",
@@ -114,7 +122,12 @@ STORAGE_CANCELLED = Metric(
 )
 
 _OF_MEMORY = {USED: "used", CHARGED: "charged", LIMIT: "limit", PEAK: "peak"}
-_OF_SAMPLE = {CPUSET: "cpus", OOM_KILLS: "oom_kills", LIMIT_HITS: "memory_limit_hits"}
+_OF_SAMPLE = {
+    CPUSET: "cpus",
+    OOM_KILLS: "oom_kills",
+    LIMIT_HITS: "memory_limit_hits",
+    THROTTLED: "throttled_secs",
+}
 _OF_BLOCK_IO = {
     BLOCK_READ: "read_bytes",
     BLOCK_WRITTEN: "written_bytes",

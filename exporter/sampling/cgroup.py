@@ -20,6 +20,7 @@ from exporter.sampling.cgroupfiles import (
     parse_memory_stat_v1,
     parse_memory_stat_v2,
     parse_number,
+    parse_throttled,
 )
 from exporter.sampling.counterfiles import (
     parse_blkio,
@@ -97,6 +98,7 @@ class JobCgroup:
         self._files = GroupFiles(budget, unreadable)
         self._last_cpu = CpuTimes(0.0, 0.0)
         self._transfers = True  # whether blkio has told of any
+        self._throttled_usecs: int | None = None
         self._memory_tree: MemoryTree | None = None
         if "memory" in directory.groups:
             self._memory_tree = MemoryTree(
@@ -132,7 +134,11 @@ class JobCgroup:
         groups = self._groups
         if UNIFIED in groups and "memory" not in groups and "cpuacct" not in groups:
             top = groups[UNIFIED]
-            return self._files.read_known(f"{top}/cpu.stat", parse_cpu_stat), self._read_memory_v2(top)
+            said = self._files.read_known(
+                f"{top}/cpu.stat", lambda text: (parse_cpu_stat(text), parse_throttled(text))
+            )
+            cpu, self._throttled_usecs = (None, None) if said is None else said
+            return cpu, self._read_memory_v2(top)
         return (
             self._read_cpu_v1(groups["cpuacct"]) if "cpuacct" in groups else None,
             self._read_memory_v1(groups["memory"]) if "memory" in groups else MemoryBytes(),
@@ -180,6 +186,14 @@ class JobCgroup:
             counters.update(self._memory_tree.read())
         if "blkio" in self._groups:
             counters.update(self._read_block_io_v1(f"{self._groups['blkio']}/blkio.throttle."))
+        if "cpu" in self._groups:
+            # Most jobs have no quota, and never will.
+            every = 1 if self._throttled_usecs else RARELY_LOOKS
+            self._throttled_usecs = self._files.read_known(
+                f"{self._groups['cpu']}/cpu.stat", parse_throttled, every=every
+            )
+        if self._throttled_usecs is not None:
+            counters["throttled"] = {"": (self._throttled_usecs,)}
         if UNIFIED not in self._groups:
             return counters
         top = self._groups[UNIFIED]

@@ -67,6 +67,16 @@ def parse_cpu_stat(text: str) -> CpuTimes:
     return CpuTimes(numbers["user_usec"] / 1e6, numbers["system_usec"] / 1e6)
 
 
+def parse_throttled(text: str) -> int | None:
+    """Return the microseconds throttled of a cpu.stat, None without a quota. Raises ParseError."""
+    numbers = parse_flat_keyed(text, source="cpu.stat")
+    if not numbers.get("nr_periods"):
+        return None
+    if "throttled_usec" in numbers:
+        return numbers["throttled_usec"]
+    return numbers["throttled_time"] // 1000 if "throttled_time" in numbers else None
+
+
 def parse_cpuacct_stat(text: str, *, ticks_per_sec: int) -> CpuTimes:
     """Return the CPU time of v1's cpuacct.stat: ``user 4`` and ``system 7``, in ticks. Raises ParseError."""
     numbers = parse_flat_keyed(text, source="cpuacct.stat")

@@ -62,6 +62,7 @@ def _counts(now: JobSample, last: JobSample) -> dict[str, Any]:
         "peak": _most(now.memory.peak, last.memory.peak),
         "oom_kills": _most(now.oom_kills, last.oom_kills),
         "memory_limit_hits": _most(now.memory_limit_hits, last.memory_limit_hits),
+        "throttled_secs": _most(now.throttled_secs, last.throttled_secs),
         "block_io": now.block_io or last.block_io,
         "pressure_secs": {**last.pressure_secs, **now.pressure_secs},
     }

@@ -13,9 +13,9 @@ from exporter.sampling.hierarchies import BATCH_HIERARCHIES, match_path
 from jobfeatures.batch.groups import Membership
 
 UNIFIED = "unified"  # stands for the hierarchy of v2 among the controllers of v1
-V1_CONTROLLERS = ("cpuacct", "memory", "cpuset", "blkio")
+V1_CONTROLLERS = ("cpuacct", "memory", "cpuset", "blkio", "cpu")
 # Not listed where others have the jobs: the paths are the same, and what is not there is no failure.
-_FOLLOWING = frozenset({"cpuset", "blkio"})
+_FOLLOWING = frozenset({"cpuset", "blkio", "cpu"})
 WILD = frozenset("*?[")
 
 

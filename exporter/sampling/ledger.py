@@ -9,8 +9,8 @@ from exporter.snapshot import BlockIo
 
 KEPT_ABSENT = 256  # sources that are not there any more and could still come back
 
-# Names a counter of a job: "oom_kills", "limit_hits", "block_io" (rows of `BlockIo`'s fields by
-# device), or of its pressure the resource and the share (microseconds).
+# Names a counter of a job: "oom_kills", "limit_hits", "throttled" (microseconds), "block_io" (rows of
+# `BlockIo`'s fields by device), or of its pressure the resource and the share (microseconds).
 Counter = str | tuple[str, str]
 Rows = Mapping[str, tuple[int, ...]] | None  # by source; None where one is unreadable
 
@@ -82,6 +82,8 @@ class JobCounters:
         }
         if "oom_kills" in sums:
             fields["oom_kills"] = sums["oom_kills"][0]
+        if "throttled" in sums:
+            fields["throttled_secs"] = sums["throttled"][0] / 1e6
         if "limit_hits" in sums:
             fields["memory_limit_hits"] = sums["limit_hits"][0]
         if "block_io" in sums:

@@ -130,6 +130,7 @@ def make_snapshot() -> Snapshot:
             cpus=4,
             oom_kills=1,
             memory_limit_hits=174,
+            throttled_secs=2.5,
             block_io=BlockIo(read_bytes=2**33, written_bytes=4096, reads=70, writes=1),
             process_io=ProcessIo(
                 read_bytes=2**34,

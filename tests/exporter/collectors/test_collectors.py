@@ -217,6 +217,7 @@ def test_what_a_job_counts_has_series_and_what_is_not_known_of_another_has_none(
     job = 'batch_system="slurm",job_id="12"'
     assert series(context, "batch_job_oom_kills_total") == {job: 1}
     assert series(context, "batch_job_memory_limit_hits_total") == {job: 174}
+    assert series(context, "batch_job_cpu_throttled_seconds_total") == {job: 2.5}
     assert series(context, "batch_job_block_read_bytes_total") == {job: 2**33}
     assert series(context, "batch_job_io_storage_cancelled_bytes_total") == {job: 0}  # known to be none
     assert series(context, "batch_job_cpuset_cpus") == {job: 4}

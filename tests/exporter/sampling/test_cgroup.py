@@ -39,6 +39,7 @@ def test_hierarchies_mounted_together_are_found_behind_no_link(tmp_path):
         (tmp_path / name).mkdir()
     (tmp_path / "cpuacct").symlink_to("cpu,cpuacct")
     assert find_hierarchies(str(tmp_path)) == {
+        "cpu": f"{tmp_path}/cpu,cpuacct",
         "cpuacct": f"{tmp_path}/cpu,cpuacct",
         "memory": f"{tmp_path}/memory",
         "unified": f"{tmp_path}/unified",
@@ -332,4 +333,32 @@ def test_jobs_that_only_a_cpuset_knows_are_found_and_else_its_paths_are_those_of
         "cpuacct": f"{node.cgroup}/cpu,cpuacct/slurm/uid_1/job_3",
         "memory": f"{node.cgroup}/memory/slurm/uid_1/job_3",
         "cpuset": f"{node.cgroup}/cpuset/slurm/uid_1/job_3",
+        "cpu": f"{node.cgroup}/cpu,cpuacct/slurm/uid_1/job_3",
     }
+
+
+@pytest.mark.parametrize(
+    ("make", "where", "text", "later"),
+    [
+        ("job_v1", "cpu,cpuacct/slurm/uid_1/job_3", "throttled_time 2068688167", "throttled_time 3068688167"),
+        (
+            "job_v2",
+            "",
+            "user_usec 1\nsystem_usec 1\nthrottled_usec 2068688",
+            "user_usec 1\nsystem_usec 1\nthrottled_usec 3068688",
+        ),
+    ],
+)
+def test_the_time_for_which_a_quota_kept_a_job_from_its_cpus_is_read_where_there_is_one(
+    node, budget, unreadable, make, where, text, later
+):
+    made = getattr(node, make)("slurm/uid_1/job_3" if where else "job_3")
+    file = (node.cgroup / where if where else made) / "cpu.stat"
+    file.write_text(f"nr_periods 30\n{text}\n")
+    reader = JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable)
+    assert reader.read().counters["throttled"] == {"": (2_068_688,)}
+    file.write_text(f"nr_periods 60\n{later}\n")
+    assert reader.read().counters["throttled"] == {"": (3_068_688,)}
+    file.write_text("user_usec 1\nsystem_usec 1\nnr_periods 0\nthrottled_usec 0\n")
+    assert "throttled" not in reader.read().counters
+    reader.close()

@@ -82,7 +82,12 @@ def test_a_sum_is_at_least_what_its_sources_say_and_at_most_all_that_was_ever_co
             assert sums[0] >= sum(row[0] for row in look.values())
 
 
-V2 = {"oom_kills": {"": (1,)}, "limit_hits": {"": (174,)}, ("cpu", "some"): {"": (1_500_000,)}}
+V2 = {
+    "oom_kills": {"": (1,)},
+    "limit_hits": {"": (174,)},
+    "throttled": {"": (500_000,)},
+    ("cpu", "some"): {"": (1_500_000,)},
+}
 
 
 def test_counters_of_all_groups_of_a_job_become_fields_of_its_record():
@@ -90,6 +95,7 @@ def test_counters_of_all_groups_of_a_job_become_fields_of_its_record():
     assert counters.update({"/a": V2, "/b": V2}) == {
         "oom_kills": 2,
         "memory_limit_hits": 348,
+        "throttled_secs": 1.0,
         "pressure_secs": {("cpu", "some"): 3.0},
     }
     assert counters.update({}) == {"pressure_secs": {}}
