@@ -6,14 +6,6 @@ import re
 import sys
 from pathlib import Path
 
-from exporter import budget, profiles
-from exporter import cli as exporter_cli
-from exporter import exits as exporter_exits
-from exporter.collectors import COLLECTORS, METRICS
-from exporter.config import ExporterConfig
-from exporter.exposition import Metric
-from exporter.ingest import page as foreign
-from exporter.ingest.serve import PATH as FOREIGN_PATH
 from jobfeatures import cli as jobfeatures_cli
 from jobfeatures import exits as jobfeatures_exits
 from jobfeatures.batch import SYSTEMS
@@ -22,6 +14,14 @@ from jobfeatures.features.keys import KEYS, SHUTDOWNTIME, SHUTDOWNTIME_JOB, Area
 from jobfeatures.features.origin import DEFAULTS, DERIVED, SETTINGS
 from jobfeatures.settings import DEFAULT_FILE, FILE_FLAG, FILE_VARIABLE, display, settings_of, tables_of
 from jobfeatures.status.jobstatus import STATUS_KEYS
+from jobfeatures_exporter import budget, profiles
+from jobfeatures_exporter import cli as exporter_cli
+from jobfeatures_exporter import exits as exporter_exits
+from jobfeatures_exporter.collectors import COLLECTORS, METRICS
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.exposition import Metric
+from jobfeatures_exporter.ingest import page as foreign
+from jobfeatures_exporter.ingest.serve import PATH as FOREIGN_PATH
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "packaging/tools"))
 from makepackages.grammar import Argument, Command, Option

@@ -40,7 +40,7 @@ for name, examples in {"quick": 20, "thorough": 100, "fuzzing": 1000}.items():
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
-PROGRAMS = {"jobfeatures": "jobfeatures", "jobfeatures-exporter": "exporter"}
+PROGRAMS = {"jobfeatures": "jobfeatures", "jobfeatures-exporter": "jobfeatures_exporter"}
 OF_JOBS = {"MACHINEFEATURES", "JOBFEATURES", "JOBSTATUS"}
 
 

@@ -20,17 +20,17 @@ from pathlib import Path
 import pytest
 from makepackages.source import note_revision
 
-from exporter import cli as exporter_cli
-from exporter.collectors import COLLECTORS
-from exporter.exits import EXITS as EXPORTER_EXITS
-from exporter.terminal.cells import has_colours
 from jobfeatures import __version__, version
 from jobfeatures import cli as jobfeatures_cli
 from jobfeatures.exits import EXITS
+from jobfeatures_exporter import cli as exporter_cli
+from jobfeatures_exporter.collectors import COLLECTORS
+from jobfeatures_exporter.exits import EXITS as EXPORTER_EXITS
+from jobfeatures_exporter.terminal.cells import has_colours
 from tests.running import PATIENCE_SECS, started, until
 
 PROGRAMS = {"jobfeatures": jobfeatures_cli, "jobfeatures-exporter": exporter_cli}
-MODULES = {"jobfeatures": "jobfeatures", "jobfeatures-exporter": "exporter"}
+MODULES = {"jobfeatures": "jobfeatures", "jobfeatures-exporter": "jobfeatures_exporter"}
 COMMANDS = [(program, name) for program, module in PROGRAMS.items() for name in module.COMMANDS]
 GOLDEN = Path(__file__).parent / "fixtures/golden"
 
@@ -227,7 +227,7 @@ def test_every_line_of_a_run_is_a_record(form, tmp_path):
     (spool / "bad \x1b[31m ü 😀 \\ .xml").write_text("<Job><Id>\x7f</Id>")
     (spool / "odd\n line.xml").write_text("<Job><Id>a b</Id><State>Running</State></Job>")
     command = [
-        sys.executable, "-m", "exporter", "serve", "--batch.sources", "spool", "--spool.directory", str(spool),
+        sys.executable, "-m", "jobfeatures_exporter", "serve", "--batch.sources", "spool", "--spool.directory", str(spool),
         "--features.root", str(tmp_path / "f"), "--path.cgroup", str(tmp_path), "--web.listen-address", "127.0.0.1:0",
         "--log.format", form, "--log.level", "debug",
     ]  # fmt: skip
@@ -242,7 +242,7 @@ def test_every_line_of_a_run_is_a_record(form, tmp_path):
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", record["ts"])
         assert record["level"] in {"debug", "info", "warning", "error"}
         assert record["msg"]
-        assert record["logger"].startswith(("exporter", "jobfeatures", "asyncio", "aiohttp"))
+        assert record["logger"].startswith(("jobfeatures", "asyncio", "aiohttp"))
     assert any("😀" in record["msg"] or "\\U0001f600" in record["msg"] for record in records)
 
 
@@ -307,7 +307,7 @@ def test_colours_are_for_terminals(terminal, environ, colours):
 
 
 def test_nobody_else_writes_escape_sequences():
-    roots = [Path(__file__).parents[1] / each for each in ("exporter", "jobfeatures")]
+    roots = [Path(__file__).parents[1] / each for each in ("exporter/jobfeatures_exporter", "jobfeatures")]
     writers = {path.name for root in roots for path in root.rglob("*.py") if "\\x1b[" in path.read_text()}
     assert writers == {"text.py"}
 

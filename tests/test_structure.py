@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("jobfeatures", "exporter")
-DOTTED = re.compile(r"""(["'])((?:jobfeatures|exporter)(?:\.[a-z_]+)+)\1""")
+PACKAGES = {
+    "jobfeatures": ROOT / "jobfeatures",
+    "jobfeatures_exporter": ROOT / "exporter" / "jobfeatures_exporter",
+}
+DOTTED = re.compile(r"""(["'])((?:jobfeatures|jobfeatures_exporter)(?:\.[a-z_]+)+)\1""")
 
 PURE = {
     "jobfeatures.errors",
@@ -81,7 +84,7 @@ PURE = {
     "jobfeatures.quantities",
     "jobfeatures.series",
     "jobfeatures.exits",
-    "exporter.exits",
+    "jobfeatures_exporter.exits",
     "jobfeatures.check.consistency",
     "jobfeatures.check.forms",
     "jobfeatures.check.listing",
@@ -171,116 +174,116 @@ PURE = {
     "jobfeatures.status.body",
     "jobfeatures.status.jobstatus",
     "jobfeatures.status.waste",
-    "exporter.snapshot",
-    "exporter.cluster.sums",
-    "exporter.context",
-    "exporter.ownwaste",
-    "exporter.cluster.discovery",
-    "exporter.sampling.accumulate",
-    "exporter.sampling.attribution",
-    "exporter.sampling.hierarchies",
+    "jobfeatures_exporter.snapshot",
+    "jobfeatures_exporter.cluster.sums",
+    "jobfeatures_exporter.context",
+    "jobfeatures_exporter.ownwaste",
+    "jobfeatures_exporter.cluster.discovery",
+    "jobfeatures_exporter.sampling.accumulate",
+    "jobfeatures_exporter.sampling.attribution",
+    "jobfeatures_exporter.sampling.hierarchies",
     "jobfeatures.batch.htcondor.groups",
     "jobfeatures.batch.lsf.groups",
     "jobfeatures.batch.groups",
     "jobfeatures.batch.slurm.groups",
-    "exporter.sampling.hierarchies.units",
+    "jobfeatures_exporter.sampling.hierarchies.units",
     "jobfeatures.formats.classad",
     "jobfeatures.formats.classad.ad",
     "jobfeatures.formats.classad.jsonform",
     "jobfeatures.formats.classad.longform",
-    "exporter.sampling.cgroupfiles",
-    "exporter.sampling.commands",
-    "exporter.sampling.counterfiles",
-    "exporter.sampling.endings",
-    "exporter.sampling.energy",
-    "exporter.sampling.exitrecords",
-    "exporter.sampling.exits",
-    "exporter.sampling.ledger",
-    "exporter.sampling.gpu.allocation",
-    "exporter.sampling.gpu.attribution",
-    "exporter.sampling.gpu.fdinfo",
-    "exporter.sampling.gpu.meter",
-    "exporter.sampling.gpu.procdriver",
-    "exporter.sampling.status",
-    "exporter.lookplan",
-    "exporter.service.checks",
-    "exporter.service.reload",
-    "exporter.rates",
-    "exporter.budget",
-    "exporter.profiles",
-    "exporter.profiles.ceems",
-    "exporter.profiles.common",
-    "exporter.profiles.jobstats",
-    "exporter.profiles.process_exporter",
-    "exporter.profiles.slurm_job_exporter",
-    "exporter.profiles.treydock",
-    "exporter.sonar.jobchanges",
-    "exporter.sonar.cluster",
-    "exporter.sonar.process",
-    "exporter.sonar.sample",
-    "exporter.sonar.sysinfo",
-    "exporter.retention",
-    "exporter.ingest.books",
-    "exporter.ingest.foreign",
-    "exporter.collectors.allocation",
-    "exporter.collectors.cluster",
-    "exporter.collectors.drains",
-    "exporter.collectors.gpus",
-    "exporter.collectors.energy",
-    "exporter.collectors.exits",
-    "exporter.collectors.features",
-    "exporter.collectors.jobs",
-    "exporter.collectors.node",
-    "exporter.collectors.queue",
-    "exporter.collectors.processes",
-    "exporter.collectors.steps",
-    "exporter.collectors.remaining",
-    "exporter.collectors.schedule",
-    "exporter.collectors.sinks",
-    "exporter.collectors.sources",
-    "exporter.collectors.status",
-    "exporter.collectors.sysinfo",
-    "exporter.collectors.waste",
-    "exporter.cluster.view",
-    "exporter.cluster.draincurves",
-    "exporter.cluster.monotone",
-    "exporter.web.pages.cards",
-    "exporter.web.pages.chart",
-    "exporter.web.pages.controller",
-    "exporter.web.pages.health",
-    "exporter.view.job",
-    "exporter.web.pages.jobs",
-    "exporter.web.pages.layout",
-    "exporter.web.pages.markup",
-    "exporter.web.pages.node",
-    "exporter.web.pages.nodeplan",
-    "exporter.view.numbers",
-    "exporter.web.pages.partitions",
-    "exporter.web.pages.pieces",
-    "exporter.web.pages.plans",
-    "exporter.web.pages.quality",
-    "exporter.web.pages.reports",
-    "exporter.view.units",
-    "exporter.collectors.web",
-    "exporter.terminal.cells",
-    "exporter.jobreport",
-    "exporter.jobreport.asking",
-    "exporter.jobreport.document",
-    "exporter.jobreport.figures",
-    "exporter.jobreport.finding",
-    "exporter.jobreport.gathering",
-    "exporter.jobreport.hints",
-    "exporter.jobreport.queries",
-    "exporter.jobreport.text",
-    "exporter.view.node",
-    "exporter.view.sources",
-    "exporter.web.pages.troubles",
-    "exporter.top.table",
-    "exporter.privacy.hiding",
-    "exporter.web.hosts",
-    "exporter.web.webconfig",
-    "exporter.web.yamlfile",
-    "exporter.web.status",
+    "jobfeatures_exporter.sampling.cgroupfiles",
+    "jobfeatures_exporter.sampling.commands",
+    "jobfeatures_exporter.sampling.counterfiles",
+    "jobfeatures_exporter.sampling.endings",
+    "jobfeatures_exporter.sampling.energy",
+    "jobfeatures_exporter.sampling.exitrecords",
+    "jobfeatures_exporter.sampling.exits",
+    "jobfeatures_exporter.sampling.ledger",
+    "jobfeatures_exporter.sampling.gpu.allocation",
+    "jobfeatures_exporter.sampling.gpu.attribution",
+    "jobfeatures_exporter.sampling.gpu.fdinfo",
+    "jobfeatures_exporter.sampling.gpu.meter",
+    "jobfeatures_exporter.sampling.gpu.procdriver",
+    "jobfeatures_exporter.sampling.status",
+    "jobfeatures_exporter.lookplan",
+    "jobfeatures_exporter.service.checks",
+    "jobfeatures_exporter.service.reload",
+    "jobfeatures_exporter.rates",
+    "jobfeatures_exporter.budget",
+    "jobfeatures_exporter.profiles",
+    "jobfeatures_exporter.profiles.ceems",
+    "jobfeatures_exporter.profiles.common",
+    "jobfeatures_exporter.profiles.jobstats",
+    "jobfeatures_exporter.profiles.process_exporter",
+    "jobfeatures_exporter.profiles.slurm_job_exporter",
+    "jobfeatures_exporter.profiles.treydock",
+    "jobfeatures_exporter.sonar.jobchanges",
+    "jobfeatures_exporter.sonar.cluster",
+    "jobfeatures_exporter.sonar.process",
+    "jobfeatures_exporter.sonar.sample",
+    "jobfeatures_exporter.sonar.sysinfo",
+    "jobfeatures_exporter.retention",
+    "jobfeatures_exporter.ingest.books",
+    "jobfeatures_exporter.ingest.foreign",
+    "jobfeatures_exporter.collectors.allocation",
+    "jobfeatures_exporter.collectors.cluster",
+    "jobfeatures_exporter.collectors.drains",
+    "jobfeatures_exporter.collectors.gpus",
+    "jobfeatures_exporter.collectors.energy",
+    "jobfeatures_exporter.collectors.exits",
+    "jobfeatures_exporter.collectors.features",
+    "jobfeatures_exporter.collectors.jobs",
+    "jobfeatures_exporter.collectors.node",
+    "jobfeatures_exporter.collectors.queue",
+    "jobfeatures_exporter.collectors.processes",
+    "jobfeatures_exporter.collectors.steps",
+    "jobfeatures_exporter.collectors.remaining",
+    "jobfeatures_exporter.collectors.schedule",
+    "jobfeatures_exporter.collectors.sinks",
+    "jobfeatures_exporter.collectors.sources",
+    "jobfeatures_exporter.collectors.status",
+    "jobfeatures_exporter.collectors.sysinfo",
+    "jobfeatures_exporter.collectors.waste",
+    "jobfeatures_exporter.cluster.view",
+    "jobfeatures_exporter.cluster.draincurves",
+    "jobfeatures_exporter.cluster.monotone",
+    "jobfeatures_exporter.web.pages.cards",
+    "jobfeatures_exporter.web.pages.chart",
+    "jobfeatures_exporter.web.pages.controller",
+    "jobfeatures_exporter.web.pages.health",
+    "jobfeatures_exporter.view.job",
+    "jobfeatures_exporter.web.pages.jobs",
+    "jobfeatures_exporter.web.pages.layout",
+    "jobfeatures_exporter.web.pages.markup",
+    "jobfeatures_exporter.web.pages.node",
+    "jobfeatures_exporter.web.pages.nodeplan",
+    "jobfeatures_exporter.view.numbers",
+    "jobfeatures_exporter.web.pages.partitions",
+    "jobfeatures_exporter.web.pages.pieces",
+    "jobfeatures_exporter.web.pages.plans",
+    "jobfeatures_exporter.web.pages.quality",
+    "jobfeatures_exporter.web.pages.reports",
+    "jobfeatures_exporter.view.units",
+    "jobfeatures_exporter.collectors.web",
+    "jobfeatures_exporter.terminal.cells",
+    "jobfeatures_exporter.jobreport",
+    "jobfeatures_exporter.jobreport.asking",
+    "jobfeatures_exporter.jobreport.document",
+    "jobfeatures_exporter.jobreport.figures",
+    "jobfeatures_exporter.jobreport.finding",
+    "jobfeatures_exporter.jobreport.gathering",
+    "jobfeatures_exporter.jobreport.hints",
+    "jobfeatures_exporter.jobreport.queries",
+    "jobfeatures_exporter.jobreport.text",
+    "jobfeatures_exporter.view.node",
+    "jobfeatures_exporter.view.sources",
+    "jobfeatures_exporter.web.pages.troubles",
+    "jobfeatures_exporter.top.table",
+    "jobfeatures_exporter.privacy.hiding",
+    "jobfeatures_exporter.web.hosts",
+    "jobfeatures_exporter.web.webconfig",
+    "jobfeatures_exporter.web.yamlfile",
+    "jobfeatures_exporter.web.status",
 }
 IMPURE_IMPORTS = {
     "os", "io", "time", "socket", "subprocess", "threading", "pathlib", "shutil", "tempfile", "select", "signal",
@@ -290,9 +293,9 @@ IMPURE_IMPORTS = {
 ONLY_IN = {
     "subprocess": {"jobfeatures.command"},
     "aiohttp": {
-        "exporter.web",
-        "exporter.ingest.listener",
-        "exporter.ingest.serve",
+        "jobfeatures_exporter.web",
+        "jobfeatures_exporter.ingest.listener",
+        "jobfeatures_exporter.ingest.serve",
         "jobfeatures.publish.http",
     },
     "prometheus_client": set(),  # in tests only: the page has a renderer of its own
@@ -302,9 +305,9 @@ ONLY_IN = {
     "pynvml": set(),  # loaded by name, where its driver is
     "pyrsmi": set(),
     "amdsmi": set(),  # prints and raises at import without hardware
-    "confluent_kafka": {"exporter.sinks.kafka"},
+    "confluent_kafka": {"jobfeatures_exporter.sinks.kafka"},
     "tqdm": {"jobfeatures.progress"},
-    "rich": {"exporter.top.live"},
+    "rich": {"jobfeatures_exporter.top.live"},
     "pyte": set(),  # of tests
     "numpy": {"jobfeatures.formats.swf.columns", "jobfeatures.schedule", "jobfeatures.simulate"},
     "defusedxml": {
@@ -313,8 +316,8 @@ ONLY_IN = {
     },
     "re2": {"jobfeatures.formats.sss.names"},
     "lxml": set(),  # of tests
-    "yaml": {"exporter.web.yamlfile"},
-    "bcrypt": {"exporter.web.basicauth"},
+    "yaml": {"jobfeatures_exporter.web.yamlfile"},
+    "bcrypt": {"jobfeatures_exporter.web.basicauth"},
     "cryptography": set(),  # of tests
 }
 
@@ -325,31 +328,37 @@ SIBLINGS = {
     },
     "jobfeatures.commands": {f"jobfeatures.commands.{name}" for name in ("common", "hook", "logs")},
     "jobfeatures.formats": set(),
-    "exporter.sinks": {f"exporter.sinks.{name}" for name in ("keeper", "message", "secret", "spool")},
-    "exporter.commands": {"exporter.commands.common", "exporter.commands.envelope"},
-    "exporter.collectors": set(),
-    "exporter.profiles": {"exporter.profiles.common"},
+    "jobfeatures_exporter.sinks": {
+        f"jobfeatures_exporter.sinks.{name}" for name in ("keeper", "message", "secret", "spool")
+    },
+    "jobfeatures_exporter.commands": {
+        "jobfeatures_exporter.commands.common",
+        "jobfeatures_exporter.commands.envelope",
+    },
+    "jobfeatures_exporter.collectors": set(),
+    "jobfeatures_exporter.profiles": {"jobfeatures_exporter.profiles.common"},
 }
 
 # Rooms that import each other still: none may be added.
 STILL_ENTWINED = {
-    ("exporter.cluster", "exporter.collectors"),
-    ("exporter.cluster", "exporter.sonar"),
-    ("exporter.cluster", "exporter.web"),
-    ("exporter.ingest", "exporter.web"),
-    ("exporter.sinks", "exporter.sonar"),
+    ("jobfeatures_exporter.cluster", "jobfeatures_exporter.collectors"),
+    ("jobfeatures_exporter.cluster", "jobfeatures_exporter.sonar"),
+    ("jobfeatures_exporter.cluster", "jobfeatures_exporter.web"),
+    ("jobfeatures_exporter.ingest", "jobfeatures_exporter.web"),
+    ("jobfeatures_exporter.sinks", "jobfeatures_exporter.sonar"),
 }
 
 
 def name_of(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
+    place = next(each.parent for each in PACKAGES.values() if path.is_relative_to(each))
+    parts = path.relative_to(place).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 @functools.cache
 def found() -> dict[str, tuple[set[str], set[str]]]:
     """Return, by module, what it imports, and the dotted names in its strings."""
-    paths = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    paths = [path for package in PACKAGES.values() for path in package.rglob("*.py")]
     return {name_of(path): (imports_of(text := path.read_text(), path), dotted_in(text)) for path in paths}
 
 
@@ -390,7 +399,7 @@ def is_within(name: str, place: str) -> bool:
 @pytest.mark.parametrize(
     ("low", "high"),
     [
-        ("jobfeatures", "exporter"),
+        ("jobfeatures", "jobfeatures_exporter"),
         ("jobfeatures.formats", "jobfeatures.batch"),
         ("jobfeatures.batch", "jobfeatures.publish"),
     ],
@@ -405,7 +414,7 @@ def test_nothing_below_imports_what_stands_above(low, high):
 
 
 def test_no_two_rooms_import_each_other():
-    rooms = {name_of(path) for package in PACKAGES for path in (ROOT / package).glob("*/__init__.py")}
+    rooms = {name_of(path) for package in PACKAGES.values() for path in package.glob("*/__init__.py")}
     ways = {
         (room, other)
         for name, each_named in named().items()
@@ -428,8 +437,10 @@ def test_pure_modules_touch_nothing():
 def test_imports_are_found_wherever_they_stand():
     text = "try:\n    import a\nexcept E:\n    from b import c\ndef f():\n  if x:\n    pass\n  else:\n    import d.e\n"
     assert imports_of(text, ROOT) == {"a", "b", "b.c", "d.e"}
-    assert dotted_in("find('exporter.web') and \"jobfeatures.batch.x\"; 'exporter.cannot be'") == {
-        "exporter.web",
+    assert dotted_in(
+        "find('jobfeatures_exporter.web') and \"jobfeatures.batch.x\"; 'exporter.cannot be'"
+    ) == {
+        "jobfeatures_exporter.web",
         "jobfeatures.batch.x",
     }
 
@@ -526,8 +537,8 @@ def test_a_hook_imports_nothing_heavy():
 def test_files_can_be_read_in_one_go():
     long = {
         str(path.relative_to(ROOT)): count
-        for package in PACKAGES
-        for path in (ROOT / package).rglob("*.py")
+        for package in PACKAGES.values()
+        for path in package.rglob("*.py")
         if (count := len(path.read_text().splitlines())) > 420
         and path.name != "client.py"  # pilots take it along as one file
     }

@@ -134,7 +134,16 @@ class Daemon:
     def __init__(self, folder: Path, nodes: int) -> None:
         self.log = folder / "log"
         command = [
-            *(sys.executable, "-m", "exporter", "serve", "--role", "controller", "--batch.sources", "slurm"),
+            *(
+                sys.executable,
+                "-m",
+                "jobfeatures_exporter",
+                "serve",
+                "--role",
+                "controller",
+                "--batch.sources",
+                "slurm",
+            ),
             *(
                 "--slurm.scontrol",
                 f"{folder}/scontrol",

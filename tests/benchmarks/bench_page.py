@@ -18,12 +18,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from exporter.cluster.sums import compute_queue_sums
-from exporter.cluster.view import compute_cluster_view
-from exporter.context import Context
-from exporter.web.pages.controller import render_controller
-from exporter.web.pages.node import render_node
 from jobfeatures.model import JobKey, JobState, JobTable
+from jobfeatures_exporter.cluster.sums import compute_queue_sums
+from jobfeatures_exporter.cluster.view import compute_cluster_view
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.web.pages.controller import render_controller
+from jobfeatures_exporter.web.pages.node import render_node
 from tests.exporter.web.pages import showcase
 
 

@@ -159,8 +159,8 @@ def cpu_secs(pid: int) -> float:
 
 def bench_prolog(rounds: int, folder: str) -> None:
     """Compare the prolog by the command with the prolog by the daemon, in turn."""
-    from exporter.config import ExporterConfig
-    from exporter.hookrequests import HookServer
+    from jobfeatures_exporter.config import ExporterConfig
+    from jobfeatures_exporter.hookrequests import HookServer
 
     command = Path(folder) / "jobfeatures"
     command.write_text(f'#!/bin/sh\nexec {folder}/venv/bin/python -m jobfeatures "$@"\n')

@@ -28,9 +28,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from exporter.sampling.processes import ProcessScanner
-from exporter.sampling.sampler import Sampler
 from jobfeatures.clock import SystemClock
+from jobfeatures_exporter.sampling.processes import ProcessScanner
+from jobfeatures_exporter.sampling.sampler import Sampler
 
 HERD = Path(__file__).with_name("herd.py")
 LOOPS = Path(__file__).with_name("scan_loops.c")

@@ -35,11 +35,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from exporter.collectors import COLLECTORS, NODE, collect
-from exporter.context import Context
-from exporter.exposition import render
-from exporter.sampling.sampler import Sampler
 from jobfeatures.clock import SystemClock
+from jobfeatures_exporter.collectors import COLLECTORS, NODE, collect
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import render
+from jobfeatures_exporter.sampling.sampler import Sampler
 
 HERD = Path(__file__).with_name("herd.py")
 BETWEEN_SECS = 0.7  # scrapes that are closer share one look at the node
@@ -157,7 +157,7 @@ class Exporter:
 def exporters(stack: ExitStack, directory: str) -> list[Exporter]:
     """Start all there are."""
     port = free_port()
-    ours = [sys.executable, "-m", "exporter", "serve", "--batch.sources", "", "--features.root"]
+    ours = [sys.executable, "-m", "jobfeatures_exporter", "serve", "--batch.sources", "", "--features.root"]
     ours += [f"{directory}/features", "--web.listen-address", f"127.0.0.1:{port}"]
     found = [Exporter("ours", ours, port)]
     if program := shutil.which("prometheus-node-exporter"):

@@ -45,7 +45,7 @@ def main() -> None:
         found = []
         for number, (name, flags) in enumerate(WAYS.items()):
             port = free_port()
-            argv = [sys.executable, "-m", "exporter", "serve", "--batch.sources=", *flags]
+            argv = [sys.executable, "-m", "jobfeatures_exporter", "serve", "--batch.sources=", *flags]
             argv += [f"--features.root={directory}/{number}", f"--web.listen-address=127.0.0.1:{port}"]
             argv += ["--sample.interval=1h"]  # only scrapes look: what others do between them is not counted
             found.append(Exporter(name, argv, port))

@@ -34,11 +34,16 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import psutil
 
-from exporter.collectors import COLLECTORS
-from exporter.context import Context
-from exporter.page import PageMaker
-from exporter.retention import EndedJob
-from exporter.snapshot import (
+from jobfeatures.batch.source import KeeperStatus
+from jobfeatures.features.machine import Machine
+from jobfeatures.model import Job, JobKey, JobState, JobTable, Limits
+from jobfeatures.publish.publisher import PublisherStatus
+from jobfeatures.publish.reasons import pairs
+from jobfeatures_exporter.collectors import COLLECTORS
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.page import PageMaker
+from jobfeatures_exporter.retention import EndedJob
+from jobfeatures_exporter.snapshot import (
     Accounting,
     BlockIo,
     CpuSecs,
@@ -52,11 +57,6 @@ from exporter.snapshot import (
     ProcessIo,
     Snapshot,
 )
-from jobfeatures.batch.source import KeeperStatus
-from jobfeatures.features.machine import Machine
-from jobfeatures.model import Job, JobKey, JobState, JobTable, Limits
-from jobfeatures.publish.publisher import PublisherStatus
-from jobfeatures.publish.reasons import pairs
 from tests.labs.monitoring.lab import free_port
 
 ROOT = Path(__file__).parents[2]

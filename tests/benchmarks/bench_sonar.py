@@ -20,15 +20,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from exporter.sampling.descriptors import Unreadable
-from exporter.sampling.details import read_details
-from exporter.sampling.procfs import TICKS_PER_SEC
-from exporter.sampling.sampler import Sampler
-from exporter.sonar.sample import SampleInput, SampleOptions, sample_envelope
-from exporter.sonar.sender import encode
 from jobfeatures.clock import SystemClock
 from jobfeatures.formats.sonar.envelopes import CURRENT, Origin
 from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.details import read_details
+from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sonar.sample import SampleInput, SampleOptions, sample_envelope
+from jobfeatures_exporter.sonar.sender import encode
 
 HERD = Path(__file__).parent / "herd.py"
 OPTIONS = SampleOptions(exclude_system_jobs=False)

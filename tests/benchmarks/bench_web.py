@@ -30,10 +30,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from exporter.web import listener
-from exporter.web.app import make_app
-from exporter.web.config import WebConfig
-from exporter.web.listener import Listeners
+from jobfeatures_exporter.web import listener
+from jobfeatures_exporter.web.app import make_app
+from jobfeatures_exporter.web.config import WebConfig
+from jobfeatures_exporter.web.listener import Listeners
 
 USER, PASSWORD = "prometheus", "secret"
 NO_LIMIT = 10**6

@@ -5,12 +5,12 @@ import re
 
 import bashlex
 
-from exporter import cli as exporter_cli
-from exporter.config import ExporterConfig
 from jobfeatures import cli
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.settings import load_config, settings_of
+from jobfeatures_exporter import cli as exporter_cli
+from jobfeatures_exporter.config import ExporterConfig
 
 OURS = {"jobfeatures": cli, "jobfeatures-exporter": exporter_cli}
 PROMPTS = ("$ ", "# ")

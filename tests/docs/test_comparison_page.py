@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from exporter.profiles import PROFILES
+from jobfeatures_exporter.profiles import PROFILES
 from tests.docs.pages import text_of
 
 PAGE, MEASURED = text_of("docs/comparison.md"), text_of("docs/benchmarks.md")

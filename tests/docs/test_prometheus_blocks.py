@@ -9,9 +9,9 @@ import promql_parser as promql
 import pytest
 import yaml
 
-from exporter import budget, collectors, profiles
-from exporter.ingest import page as foreign
-from exporter.web.webconfig import parse_web_config
+from jobfeatures_exporter import budget, collectors, profiles
+from jobfeatures_exporter.ingest import page as foreign
+from jobfeatures_exporter.web.webconfig import parse_web_config
 from tests.docs.pages import NAMES, ROOT, Block, blocks_of, faults_by_page, queries_in, text_of, words_in
 
 OF_TARGET = {"job", "instance", "node", "cluster"}  # labels that Prometheus or the site puts on

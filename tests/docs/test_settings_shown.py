@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from exporter.config import ExporterConfig
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.settings import load_config, settings_of
+from jobfeatures_exporter.config import ExporterConfig
 from tests.docs.pages import NAMES, blocks_of, faults_by_page, text_of, words_in
 
 SETTINGS = {each.key for each in settings_of(ExporterConfig)} | {each.key for each in settings_of(Config)}

@@ -12,7 +12,10 @@ KINDS = "### `batch_node_unreadable_readings_total`"
 
 def templates():
     """Yield all texts of the programs, with … for what is filled in."""
-    for path in [*(ROOT / "exporter").rglob("*.py"), *(ROOT / "jobfeatures").rglob("*.py")]:
+    for path in [
+        *(ROOT / "exporter" / "jobfeatures_exporter").rglob("*.py"),
+        *(ROOT / "jobfeatures").rglob("*.py"),
+    ]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.JoinedStr):

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from exporter.config import ExporterConfig
+from jobfeatures_exporter.config import ExporterConfig
 from tests.docs.pages import text_of
 
 PAGE, MEASURED = " ".join(text_of("docs/tuning.md").split()), text_of("docs/benchmarks.md")

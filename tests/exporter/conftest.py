@@ -4,11 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
-from exporter.context import Context, LastReload
-from exporter.retention import EndedJob
-from exporter.sinks.keeper import SinkStatus
-from exporter.snapshot import (
+from jobfeatures.batch.source import KeeperStatus
+from jobfeatures.drains.drain import Announced, Drain, Drains
+from jobfeatures.features.machine import Machine
+from jobfeatures.model import (
+    UNLIMITED,
+    Cluster,
+    ClusterNode,
+    Job,
+    JobKey,
+    JobState,
+    JobTable,
+    Limits,
+    Partition,
+)
+from jobfeatures.publish.drainbook import DrainView
+from jobfeatures.publish.publisher import PublisherStatus
+from jobfeatures.schedule.quality import Histogram, ScheduleQuality, UserQuality, Verdict
+from jobfeatures.status.board import StatusView
+from jobfeatures.status.jobstatus import JobStatus
+from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
+from jobfeatures_exporter.context import Context, LastReload
+from jobfeatures_exporter.retention import EndedJob
+from jobfeatures_exporter.sinks.keeper import SinkStatus
+from jobfeatures_exporter.snapshot import (
     Accounting,
     BlockIo,
     CommandSample,
@@ -29,26 +48,7 @@ from exporter.snapshot import (
     StepSample,
     SysinfoSample,
 )
-from exporter.web.status import ListenerStatus, WebStatus
-from jobfeatures.batch.source import KeeperStatus
-from jobfeatures.drains.drain import Announced, Drain, Drains
-from jobfeatures.features.machine import Machine
-from jobfeatures.model import (
-    UNLIMITED,
-    Cluster,
-    ClusterNode,
-    Job,
-    JobKey,
-    JobState,
-    JobTable,
-    Limits,
-    Partition,
-)
-from jobfeatures.publish.drainbook import DrainView
-from jobfeatures.publish.publisher import PublisherStatus
-from jobfeatures.schedule.quality import Histogram, ScheduleQuality, UserQuality, Verdict
-from jobfeatures.status.board import StatusView
-from jobfeatures.status.jobstatus import JobStatus
+from jobfeatures_exporter.web.status import ListenerStatus, WebStatus
 
 NOW = 1_800_000_000.0
 

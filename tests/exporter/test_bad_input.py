@@ -19,12 +19,12 @@ import time
 
 import pytest
 
-from exporter.config import ExporterConfig
-from exporter.daemon import Daemon
 from jobfeatures.client import StatusWriter
 from jobfeatures.clock import SystemClock
 from jobfeatures.settings import load_config
 from jobfeatures.status import directory
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.daemon import Daemon
 from tests.running import until
 
 HOUR = "1h"  # between two looks at everything: what is seen sooner was noticed

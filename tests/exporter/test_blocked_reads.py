@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.config import ExporterConfig
-from exporter.daemon import Daemon
 from jobfeatures.settings import load_config
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.daemon import Daemon
 
 ROOT = Path(__file__).parents[2]
 

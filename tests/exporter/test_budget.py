@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from exporter.budget import (
+from jobfeatures.model import Job, JobKey
+from jobfeatures_exporter.budget import (
     ADMIT_SHARE,
     DROPPED,
     DROPPED_TOTAL,
@@ -18,11 +19,10 @@ from exporter.budget import (
     sums_up,
     weigh_jobs,
 )
-from exporter.collectors import COLLECTORS
-from exporter.context import job_labels
-from exporter.exposition import Family, Metric, histogram_samples, labels
-from exporter.snapshot import Accounting, GroupKey, JobSample, MemoryBytes
-from jobfeatures.model import Job, JobKey
+from jobfeatures_exporter.collectors import COLLECTORS
+from jobfeatures_exporter.context import job_labels
+from jobfeatures_exporter.exposition import Family, Metric, histogram_samples, labels
+from jobfeatures_exporter.snapshot import Accounting, GroupKey, JobSample, MemoryBytes
 
 JOB = ("batch_system", "job_id")
 CPU = Metric("batch_job_cpu_seconds", "counter", "", (*JOB, "mode"))

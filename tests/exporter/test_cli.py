@@ -3,10 +3,10 @@ import sys
 
 import pytest
 
-from exporter.cli import COMMANDS, main
-from exporter.collectors import COLLECTORS
-from exporter.config import ExporterConfig
 from jobfeatures.settings import load_config, settings_of
+from jobfeatures_exporter.cli import COMMANDS, main
+from jobfeatures_exporter.collectors import COLLECTORS
+from jobfeatures_exporter.config import ExporterConfig
 
 
 @pytest.fixture
@@ -88,6 +88,9 @@ def test_help_is_everywhere(arguments, capsys):
 @pytest.mark.program
 def test_the_command_also_runs_as_a_module():
     done = subprocess.run(
-        [sys.executable, "-m", "exporter", "--version"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "jobfeatures_exporter", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.startswith("jobfeatures-exporter, version ")

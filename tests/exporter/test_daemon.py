@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.config import ExporterConfig
-from exporter.daemon import Daemon
-from exporter.snapshot import Accounting, JobSample
 from jobfeatures import command
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.model import JobKey
 from jobfeatures.settings import load_config
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.daemon import Daemon
+from jobfeatures_exporter.snapshot import Accounting, JobSample
 from tests.running import until
 
 KEY = JobKey("spool", "j.1")

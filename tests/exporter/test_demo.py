@@ -26,7 +26,7 @@ def start_demo(tmp_path):
         command = [
             sys.executable,
             "-m",
-            "exporter",
+            "jobfeatures_exporter",
             "demo",
             "--web.listen-address",
             "127.0.0.1:0",
@@ -138,7 +138,7 @@ def test_the_payloads_end_even_when_the_demo_is_killed(start_demo):
 
 def test_a_wrong_setting_of_the_demo_is_named_before_anything_starts(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "exporter", "demo", "--duration", "soon"],
+        [sys.executable, "-m", "jobfeatures_exporter", "demo", "--duration", "soon"],
         capture_output=True,
         text=True,
         check=False,

@@ -7,7 +7,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from exporter.exposition import (
+from jobfeatures_exporter.exposition import (
     Family,
     Metric,
     choose_format,

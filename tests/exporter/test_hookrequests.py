@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.config import ExporterConfig
-from exporter.hookrequests import HookServer
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.hookrequests import HookServer
 from tests.running import until
 
 PROLOG = Path(__file__).parents[2] / "packaging/slurm/prolog.sh"
@@ -107,7 +107,7 @@ def test_new_settings_take_effect_in_the_same_process(serving):
 
 
 def test_a_process_that_dies_is_replaced_and_what_was_asked_for_is_done(serving, monkeypatch):
-    monkeypatch.setattr("exporter.hookrequests.AGAIN_SECS", 0.1)
+    monkeypatch.setattr("jobfeatures_exporter.hookrequests.AGAIN_SECS", 0.1)
     died = serving.pid
     os.kill(died, signal.SIGKILL)
     until(lambda: not Path(f"/proc/{died}").exists())

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from exporter.config import ExporterConfig
-from exporter.daemon import Daemon
 from jobfeatures.model import JobKey, JobState
 from jobfeatures.settings import load_config
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.daemon import Daemon
 from tests.running import started, until
 
 pytestmark = pytest.mark.program

@@ -2,12 +2,12 @@
 
 import pytest
 
-from exporter.config import ExporterConfig
-from exporter.nodesources import NodeSources
 from jobfeatures import batch
 from jobfeatures.batch.slurm import site as slurm
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.settings import load_config
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.nodesources import NodeSources
 from tests.running import until
 
 

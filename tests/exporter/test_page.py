@@ -4,12 +4,18 @@ from dataclasses import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from exporter.collectors import COLLECTORS
-from exporter.context import Context, forget_unused_labels, info_labels, job_labels, job_labels_with
-from exporter.page import PageMaker
-from exporter.profiles import PROFILES
-from exporter.snapshot import Accounting, JobSample, MemoryBytes, Snapshot
 from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures_exporter.collectors import COLLECTORS
+from jobfeatures_exporter.context import (
+    Context,
+    forget_unused_labels,
+    info_labels,
+    job_labels,
+    job_labels_with,
+)
+from jobfeatures_exporter.page import PageMaker
+from jobfeatures_exporter.profiles import PROFILES
+from jobfeatures_exporter.snapshot import Accounting, JobSample, MemoryBytes, Snapshot
 
 
 def node(jobs, *, at=1.0, first=0):

@@ -3,9 +3,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.rates import CpuRates
-from exporter.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.rates import CpuRates
+from jobfeatures_exporter.snapshot import Accounting, CpuSecs, JobSample, NodeSample, Snapshot
 
 KEY = JobKey("slurm", "1")
 

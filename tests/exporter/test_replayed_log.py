@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from exporter.config import ExporterConfig
-from exporter.daemon import Daemon
 from jobfeatures.commands.replay import Player
 from jobfeatures.joblog import JobRecord
 from jobfeatures.replay import plan_replay
 from jobfeatures.settings import load_config
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.daemon import Daemon
 
 
 class Clock:

@@ -3,9 +3,9 @@ from dataclasses import fields, replace
 
 import pytest
 
-from exporter.retention import Retention
-from exporter.snapshot import Accounting, JobGpu, JobSample, ProcessSample, Snapshot
 from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures_exporter.retention import Retention
+from jobfeatures_exporter.snapshot import Accounting, JobGpu, JobSample, ProcessSample, Snapshot
 
 RETAIN_SECS = 120.0
 

@@ -11,11 +11,11 @@ import urllib.request
 
 import pytest
 
-from exporter.cli import main as exporter_main
 from jobfeatures.cli import main
 from jobfeatures.client import Features
 from jobfeatures.formats.sss.write import format_job
 from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures_exporter.cli import main as exporter_main
 from tests.running import PATIENCE_SECS, free_port, started, until
 
 pytestmark = pytest.mark.program
@@ -30,7 +30,7 @@ def daemon(tmp_path):
     spool.mkdir()
     root = tmp_path / "features"
     web, features = (f"127.0.0.1:{free_port()}" for _ in range(2))
-    argv = [sys.executable, "-m", "exporter", "serve", "--batch.sources", "spool"]
+    argv = [sys.executable, "-m", "jobfeatures_exporter", "serve", "--batch.sources", "spool"]
     argv += ["--spool.directory", str(spool), "--features.root", str(root), "--sample.interval", "1s"]
     argv += ["--web.listen-address", web, "--features.listen-address", features, "--features.form", "http"]
     log = tmp_path / "log"  # a pipe that nobody reads could be full

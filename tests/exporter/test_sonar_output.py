@@ -11,12 +11,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from exporter.cli import main
-from exporter.config import ExporterConfig
-from exporter.daemon import Daemon
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.settings import load_config
+from jobfeatures_exporter.cli import main
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.daemon import Daemon
 from tests.running import free_port, started, until
 
 pytestmark = pytest.mark.program
@@ -66,7 +66,7 @@ def test_a_sample_shows_this_process_at_work(capsys):
 
 def test_logs_go_to_standard_error_and_a_pipe_gets_json_alone():
     done = subprocess.run(
-        [sys.executable, "-m", "exporter", "sysinfo", "--cluster", CLUSTER, *QUIET, "--log.level", "debug"],
+        [sys.executable, "-m", "jobfeatures_exporter", "sysinfo", "--cluster", CLUSTER, *QUIET, "--log.level", "debug"],
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0
@@ -207,7 +207,14 @@ def test_what_a_server_missed_arrives_when_it_is_back_though_the_daemon_was_rest
 
 def test_one_daemon_shows_what_another_sends_it(make_daemon):
     page, documents = free_port(), free_port()
-    argv = [sys.executable, "-m", "exporter", "serve", "--web.listen-address", f"127.0.0.1:{page}"]
+    argv = [
+        sys.executable,
+        "-m",
+        "jobfeatures_exporter",
+        "serve",
+        "--web.listen-address",
+        f"127.0.0.1:{page}",
+    ]
     argv += ["--sonar.listen", f"127.0.0.1:{documents}", "--no-features.publish", *QUIET]
     with started(argv):
         make_daemon(

@@ -30,7 +30,15 @@ def daemon(tmp_path):
     environ["JOBFEATURES_FEATURES_ROOT"] = str(tmp_path / "features")
     environ["JOBFEATURES_FEATURES_LISTEN_ADDRESS"] = f"127.0.0.1:{free_port()}"
     options = ["--batch.sources", "spool", "--spool.directory", str(tmp_path / "spool")]
-    command = [sys.executable, "-m", "exporter", "serve", *options, "--web.listen-address", metrics]
+    command = [
+        sys.executable,
+        "-m",
+        "jobfeatures_exporter",
+        "serve",
+        *options,
+        "--web.listen-address",
+        metrics,
+    ]
     with started(command, env=environ, stderr=subprocess.DEVNULL):
         yield metrics, environ
 

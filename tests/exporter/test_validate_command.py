@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from exporter.cli import main
+from jobfeatures_exporter.cli import main
 
 GOOD = {"data": {"type": "sample", "attributes": {"cluster": "c", "node": "n", "jobs": []}}}
 BAD = {"data": {"type": "sample", "attributes": {"cluster": "c", "node": "n", "jobs": [{"job": -1}]}}}

@@ -7,9 +7,9 @@ from pathlib import Path
 import promql_parser as promql
 import pytest
 
-from exporter import budget, collectors, profiles
-from exporter.exposition import Metric
 from grafana.generate import DASHBOARDS, files
+from jobfeatures_exporter import budget, collectors, profiles
+from jobfeatures_exporter.exposition import Metric
 from tests.together import together
 
 BOARDS = {

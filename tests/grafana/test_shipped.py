@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from exporter.config import ExporterConfig
+from jobfeatures_exporter.config import ExporterConfig
 from tests.docs.pages import blocks_of, queries_in
 
 ROOT = Path(__file__).parents[2]

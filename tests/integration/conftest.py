@@ -154,8 +154,8 @@ def run_in_machine(tmp_path_factory):
 
 def _carry(shared: Path) -> None:
     """Copy the project and its libraries: the machine has a /tmp and a /home of its own."""
-    for part in ("jobfeatures", "exporter"):
-        shutil.copytree(ROOT / part, shared / "lib" / part)
+    for part in ("jobfeatures", "exporter/jobfeatures_exporter"):
+        shutil.copytree(ROOT / part, shared / "lib" / Path(part).name)
     for part in ("packaging", "tests/labs"):
         shutil.copytree(ROOT / part, shared / "project" / part, symlinks=True)
     libraries = Path(sysconfig.get_path("purelib"))
@@ -166,7 +166,7 @@ def _carry(shared: Path) -> None:
         ignore=shutil.ignore_patterns("__pycache__", "mypy*", "ruff*", "pip*"),
     )
     (shared / "bin").mkdir()
-    for command, module in (("jobfeatures", "jobfeatures"), ("jobfeatures-exporter", "exporter")):
+    for command, module in (("jobfeatures", "jobfeatures"), ("jobfeatures-exporter", "jobfeatures_exporter")):
         path = shared / "bin" / command
         path.write_text(f'#!/bin/sh\nexport PYTHONPATH=/mnt/lib\nexec {PYTHON} -m {module} "$@"\n')
         path.chmod(0o755)

@@ -143,7 +143,15 @@ def test_a_job_is_told_in_sonars_format_by_its_number_or_else_by_its_process_gro
     """While the job works: it has used CPU time between the two looks."""
     process = run("sh", "-c", LOOP)
     join(path, process.pid)
-    argv = [sys.executable, "-m", "exporter", "sample", "--cluster", "hpc.example.org", "--sonar.batch-only"]
+    argv = [
+        sys.executable,
+        "-m",
+        "jobfeatures_exporter",
+        "sample",
+        "--cluster",
+        "hpc.example.org",
+        "--sonar.batch-only",
+    ]
     done = subprocess.run(
         [*argv, "--no-sonar.exclude-system-jobs"], capture_output=True, text=True, check=True, timeout=60
     )

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from exporter.sampling.cgroup import RARELY_LOOKS
-from exporter.sampling.sampler import Sampler
 from jobfeatures.clock import SystemClock
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.sampling.cgroup import RARELY_LOOKS
+from jobfeatures_exporter.sampling.sampler import Sampler
 
 ROOT = Path("/sys/fs/cgroup")
 NODE = "jfcounters"

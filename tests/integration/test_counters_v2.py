@@ -21,7 +21,7 @@ echo 33554432 >$job/memory.max
 sh -c "echo \\$\\$ >$job/step_0/cgroup.procs && exec {python} -S -c 'bytearray(200 * 2**20)'" || true
 echo "local kills: $(grep '^oom_kill ' $job/memory.events.local)"
 PYTHONPATH=/mnt/lib {python} -c '
-from exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures.clock import SystemClock
 [(key, job)] = [
     (key, job)

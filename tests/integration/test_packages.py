@@ -278,10 +278,13 @@ def test_the_environment_of_a_package_is_complete(packages, tmp_path):
 def test_wheel_and_source_archive_hold_what_they_should(packages):
     with zipfile.ZipFile(packages.wheel) as wheel:
         names = set(wheel.namelist())
-    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"jobfeatures", "exporter"}
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {
+        "jobfeatures",
+        "jobfeatures_exporter",
+    }
     data = {str(each.relative_to(ROOT)) for each in (ROOT / "jobfeatures/formats/sss").glob("*.rng")}
     assert data
-    assert names >= data | {"jobfeatures/py.typed", "exporter/py.typed"}
+    assert names >= data | {"jobfeatures/py.typed", "exporter/jobfeatures_exporter/py.typed"}
     with tarfile.open(packages.archive) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
     assert held >= {

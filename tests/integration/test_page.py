@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from exporter.web import front
-from exporter.web.front import Front
-from exporter.web.pages.controller import render_controller
-from exporter.web.pages.node import render_node
+from jobfeatures_exporter.web import front
+from jobfeatures_exporter.web.front import Front
+from jobfeatures_exporter.web.pages.controller import render_controller
+from jobfeatures_exporter.web.pages.node import render_node
 from tests.exporter.conftest import make_context
 from tests.exporter.web.pages import showcase
 from tests.integration.conftest import until

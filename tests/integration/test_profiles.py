@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from exporter.profiles import PROFILES
+from jobfeatures_exporter.profiles import PROFILES
 
 PORT = 17956
 GOLDEN = Path(__file__).parents[1] / "fixtures/golden/profiles"

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from exporter.cluster import livequality
-from exporter.cluster.accountingfeed import AccountingFeed
-from exporter.cluster.livequality import LiveQuality, make_options
-from exporter.collectors import CONTROLLER
-from exporter.config import ExporterConfig
 from jobfeatures.batch.slurm.clustersource import SlurmCluster
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.clock import SystemClock
 from jobfeatures.schedule.quality import Verdict
+from jobfeatures_exporter.cluster import livequality
+from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
+from jobfeatures_exporter.cluster.livequality import LiveQuality, make_options
+from jobfeatures_exporter.collectors import CONTROLLER
+from jobfeatures_exporter.config import ExporterConfig
 
 BIN = Path(sys.executable).parent
 DAY = 86_400

@@ -217,7 +217,7 @@ def test_tokens_are_printed_for_a_list_of_nodes(tmp_path):
     secret.write_text(SECRET)
     secret.chmod(0o600)
     done = subprocess.run(
-        [sys.executable, "-m", "exporter", "node-token", "n[1-2]", "--controller.secret-file", str(secret)],
+        [sys.executable, "-m", "jobfeatures_exporter", "node-token", "n[1-2]", "--controller.secret-file", str(secret)],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout == "".join(f"n{n} {make_token(SECRET.encode(), f'n{n}')}\n" for n in (1, 2))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from exporter.cli import main as exporter_main
 from jobfeatures.cli import main
 from jobfeatures.errors import ParseError, shown, shown_name
+from jobfeatures_exporter.cli import main as exporter_main
 
 LONG = "a-folder-of-a-project-whose-name-is-long/" * 3
 

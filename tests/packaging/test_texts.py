@@ -17,13 +17,13 @@ from makepackages.layout import COPIES, HOOKS
 from makepackages.man import escaped
 from makepackages.texts import programs, write_texts
 
-import exporter.cli
 import jobfeatures
 import jobfeatures.cli
-from exporter.config import ExporterConfig
-from exporter.web.webconfig import parse_web_config
+import jobfeatures_exporter.cli
 from jobfeatures.errors import ParseError
 from jobfeatures.settings import DEFAULT_FILE, load_config, settings_of, tables_of
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.web.webconfig import parse_web_config
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = programs()
@@ -124,7 +124,7 @@ def test_there_is_a_page_for_each_command():
     }
     assert names == {path.rpartition("/")[2] for path in TEXTS if "/man1/" in path}
     assert {command.word for command in PROGRAMS[0].commands} == set(jobfeatures.cli.COMMANDS)
-    assert {command.word for command in PROGRAMS[1].commands} == set(exporter.cli.COMMANDS)
+    assert {command.word for command in PROGRAMS[1].commands} == set(jobfeatures_exporter.cli.COMMANDS)
 
 
 @pytest.mark.parametrize("command", every_command(), ids=lambda each: each.name)
@@ -143,7 +143,7 @@ def test_a_page_tells_each_flag_and_argument(command):
 
 def test_the_grammar_has_all_flags_of_help(capsys):
     """argparse's own help is the other witness."""
-    for program, main in zip(PROGRAMS, (jobfeatures.cli.main, exporter.cli.main), strict=True):
+    for program, main in zip(PROGRAMS, (jobfeatures.cli.main, jobfeatures_exporter.cli.main), strict=True):
         for command in program.commands:
             with pytest.raises(SystemExit):
                 main([command.word, "--help"])
@@ -326,6 +326,6 @@ def test_the_containers_file_copies_what_is_there_and_starts_what_exists():
         assert all((ROOT / source).exists() for source in sources.split())
     program, *arguments = json.loads(re.search(r"(?m)^ENTRYPOINT (.+)$", text)[1])
     assert program == "jobfeatures-exporter"
-    parser = exporter.cli.build_parser(arguments[0])
+    parser = jobfeatures_exporter.cli.build_parser(arguments[0])
     assert parser.parse_args(arguments).command == "serve"
     assert {field.name for field in fields(ExporterConfig)} >= {"path_procfs", "path_sysfs", "path_cgroup"}

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import exporter.cli
 import jobfeatures.cli
-from exporter.config import ExporterConfig
+import jobfeatures_exporter.cli
 from jobfeatures import __version__
 from jobfeatures.settings import DEFAULT_FILE, FILE_VARIABLE
+from jobfeatures_exporter.config import ExporterConfig
 from makepackages import completions, configfile, man
 from makepackages.grammar import Command, read_program
 
@@ -30,7 +30,7 @@ def programs() -> tuple[Command, Command]:
     """Return the grammars of both commands."""
     return (
         read_program(jobfeatures.cli.build_parser, jobfeatures.cli.COMMANDS),
-        read_program(exporter.cli.build_parser, exporter.cli.COMMANDS),
+        read_program(jobfeatures_exporter.cli.build_parser, jobfeatures_exporter.cli.COMMANDS),
     )
 
 
@@ -59,7 +59,7 @@ def write_texts(date: str) -> Mapping[str, str]:
     }
     for program, other, doc in (
         (first, second, jobfeatures.cli.__doc__),
-        (second, first, exporter.cli.__doc__),
+        (second, first, jobfeatures_exporter.cli.__doc__),
     ):
         pages = man.write_pages(program, facts(date, doc or ""), (other.name,))
         found |= {f"/usr/share/man/man1/{name}": text for name, text in pages.items()}

@@ -7,19 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.cli import main
-from exporter.cluster import controller
-from exporter.cluster.controller import Controller, make_cluster_sources
-from exporter.collectors import COLLECTORS, CONTROLLER
-from exporter.config import ExporterConfig
-from exporter.daemon import Daemon
-from exporter.serve import make_served
-from exporter.web.app import discovery_route, make_app
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS
 from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.model import Cluster, ClusterNode, JobState, Limits, Partition
+from jobfeatures_exporter.cli import main
+from jobfeatures_exporter.cluster import controller
+from jobfeatures_exporter.cluster.controller import Controller, make_cluster_sources
+from jobfeatures_exporter.collectors import COLLECTORS, CONTROLLER
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.daemon import Daemon
+from jobfeatures_exporter.serve import make_served
+from jobfeatures_exporter.web.app import discovery_route, make_app
 
 
 class StandIn:

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.cluster.discovery import ADDRESS, make_targets
 from jobfeatures.model import Cluster, ClusterNode, Partition
+from jobfeatures_exporter.cluster.discovery import ADDRESS, make_targets
 
 
 def cluster(*nodes, source="slurm", partitions=()):

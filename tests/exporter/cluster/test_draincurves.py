@@ -4,15 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.cluster.draincurves import (
-    RunningJob,
-    compute_drain_curves,
-    compute_points,
-    find_pools,
-    read_running,
-    thin,
-    usable_cpus,
-)
 from jobfeatures.drains.nodemetrics import SeenJob, SeenNode
 from jobfeatures.drains.plan import compute_choice, plan_drain
 from jobfeatures.model import (
@@ -25,6 +16,15 @@ from jobfeatures.model import (
     JobTable,
     Limits,
     Partition,
+)
+from jobfeatures_exporter.cluster.draincurves import (
+    RunningJob,
+    compute_drain_curves,
+    compute_points,
+    find_pools,
+    read_running,
+    thin,
+    usable_cpus,
 )
 
 NOW = 1_800_000_000.0

@@ -11,12 +11,6 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from exporter.cluster import controller, livequality
-from exporter.cluster.accountingfeed import AccountingFeed
-from exporter.cluster.controller import Controller
-from exporter.cluster.livequality import LiveQuality, compute_begin, make_options, make_rules
-from exporter.collectors import CONTROLLER
-from exporter.config import ExporterConfig
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.errors import ConfigurationError, Rejected, SourceError
 from jobfeatures.joblog import Accounting, JobRecord
@@ -24,6 +18,12 @@ from jobfeatures.model import Cluster, ClusterNode, Job, JobKey, JobState, JobTa
 from jobfeatures.schedule.jobs import from_records
 from jobfeatures.schedule.result import Options, evaluate
 from jobfeatures.schedule.shares import ShareRules
+from jobfeatures_exporter.cluster import controller, livequality
+from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
+from jobfeatures_exporter.cluster.controller import Controller
+from jobfeatures_exporter.cluster.livequality import LiveQuality, compute_begin, make_options, make_rules
+from jobfeatures_exporter.collectors import CONTROLLER
+from jobfeatures_exporter.config import ExporterConfig
 
 DAY = 86_400
 HOSTILE = 'eve"\n\\ü'

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.cluster.monotone import compute_shown
 from jobfeatures.schedule.quality import WAIT_BOUNDS, ScheduleQuality
 from jobfeatures.schedule.tally import Tally
+from jobfeatures_exporter.cluster.monotone import compute_shown
 
 VALUES = st.integers(0, 10**6)
 

@@ -2,13 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from exporter import collectors
-from exporter.collectors import COLLECTORS, collect
-from exporter.context import Context
-from exporter.snapshot import GroupKey, Kind
 from jobfeatures.model import JobKey, JobState, Limits
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
+from jobfeatures_exporter import collectors
+from jobfeatures_exporter.collectors import COLLECTORS, collect
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.snapshot import GroupKey, Kind
 
 
 def series(context, name):

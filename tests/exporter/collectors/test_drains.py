@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.collectors import COLLECTORS
-from exporter.context import Context
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.model import JobKey, JobTable, Limits, NodeNotice
 from jobfeatures.publish.drainbook import NO_VIEW
+from jobfeatures_exporter.collectors import COLLECTORS
+from jobfeatures_exporter.context import Context
 
 TABLE = JobTable(source="slurm", jobs={}, taken_at_secs=0, complete=True)
 UNKNOWN = JobKey("slurm", "99")

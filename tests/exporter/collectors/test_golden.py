@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from exporter import budget
-from exporter.collectors import COLLECTORS, METRICS, collect
-from exporter.page import PageMaker
 from jobfeatures.model import JobKey
+from jobfeatures_exporter import budget
+from jobfeatures_exporter.collectors import COLLECTORS, METRICS, collect
+from jobfeatures_exporter.page import PageMaker
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
 # What differs from run to run: how long a collector took, and the process's own figures and versions.

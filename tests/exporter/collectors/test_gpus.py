@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.collectors import COLLECTORS
-from exporter.snapshot import GpuCard, GpuSample, GroupKey, JobGpu, Kind
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.collectors import COLLECTORS
+from jobfeatures_exporter.snapshot import GpuCard, GpuSample, GroupKey, JobGpu, Kind
 
 CARD = 'uuid="GPU-1111"'
 JOB = f'batch_system="slurm",job_id="12",{CARD}'

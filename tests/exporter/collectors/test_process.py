@@ -6,8 +6,8 @@ import psutil
 import pytest
 from prometheus_client.process_collector import ProcessCollector
 
-from exporter.collectors.process import count_open, families
-from exporter.context import Context
+from jobfeatures_exporter.collectors.process import count_open, families
+from jobfeatures_exporter.context import Context
 
 
 def test_the_exporters_own_figures_are_those_of_the_common_library():

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
-from exporter.collectors import collect
-from exporter.context import Context
 from jobfeatures.model import ClusterNode, JobState, Partition
+from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
+from jobfeatures_exporter.collectors import collect
+from jobfeatures_exporter.context import Context
 
 
 def series(context, name):

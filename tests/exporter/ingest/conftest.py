@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from exporter.ingest.intake import SonarIntake
-from exporter.ingest.nodes import SonarNodes
-from exporter.ingest.page import SonarPage
-from exporter.snapshot import Kind
+from jobfeatures_exporter.ingest.intake import SonarIntake
+from jobfeatures_exporter.ingest.nodes import SonarNodes
+from jobfeatures_exporter.ingest.page import SonarPage
+from jobfeatures_exporter.snapshot import Kind
 
 NOW = 1_800_000_000.0
 EPOCH = 221_000_000

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.ingest.books import Counts, JobBook
 from jobfeatures.formats.sonar.documents import iterate_documents
 from jobfeatures.formats.sonar.parse import parse_envelope
 from jobfeatures.formats.sonar.records import ProcessRecord
+from jobfeatures_exporter.ingest.books import Counts, JobBook
 
 
 def record(pid, cpu, ppid=1, command="a", count=1):

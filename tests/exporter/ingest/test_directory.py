@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from exporter.ingest.directory import SonarDirectory
+from jobfeatures_exporter.ingest.directory import SonarDirectory
 
 MAX_BYTES = 4000
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from exporter.ingest.intake import MAX_FAULTS
+from jobfeatures_exporter.ingest.intake import MAX_FAULTS
 
 
 @pytest.mark.parametrize("bad", ["{} ", "\n{nonsense", '{"data":{}}'])

@@ -9,9 +9,9 @@ import json
 import aiohttp
 import pytest
 
-from exporter.ingest.listener import MAX_AT_ONCE, SonarListener, listening
-from exporter.ingest.users import Users
 from jobfeatures.errors import ConfigurationError
+from jobfeatures_exporter.ingest.listener import MAX_AT_ONCE, SonarListener, listening
+from jobfeatures_exporter.ingest.users import Users
 
 MAX_BYTES = 100_000
 

@@ -9,14 +9,14 @@ import json
 import aiohttp
 import pytest
 
-from exporter.cli import main
-from exporter.config import ExporterConfig
-from exporter.ingest.serve import PATH, Ingest
-from exporter.serve import make_ingest
-from exporter.snapshot import Kind
-from exporter.web.app import make_app
-from exporter.web.listener import serving
 from jobfeatures.settings import load_config
+from jobfeatures_exporter.cli import main
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.ingest.serve import PATH, Ingest
+from jobfeatures_exporter.serve import make_ingest
+from jobfeatures_exporter.snapshot import Kind
+from jobfeatures_exporter.web.app import make_app
+from jobfeatures_exporter.web.listener import serving
 
 
 class Scraped:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.ingest.users import User, Users, parse_basic, parse_users, read_users
 from jobfeatures.errors import ConfigurationError, ParseError, UnsafePathError
+from jobfeatures_exporter.ingest.users import User, Users, parse_basic, parse_users, read_users
 
 
 def header(text: str) -> str:

@@ -2,8 +2,8 @@
 
 import re
 
-from exporter.collectors import allocation
 from jobfeatures.series import Answer, Series
+from jobfeatures_exporter.collectors import allocation
 
 INFO = allocation.INFO.sample_name
 NOW = 1_800_000_000.0

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.jobreport.figures import GpuUse, JobReport, NodeUse, Place, without_missed_peaks
-from exporter.jobreport.hints import RULES, find_hints
-from exporter.jobreport.text import format_reports
+from jobfeatures_exporter.jobreport.figures import GpuUse, JobReport, NodeUse, Place, without_missed_peaks
+from jobfeatures_exporter.jobreport.hints import RULES, find_hints
+from jobfeatures_exporter.jobreport.text import format_reports
 
 GIB = 2**30
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.jobreport import queries
-from exporter.jobreport.asking import Question, ask_all
-from exporter.jobreport.document import make_document
-from exporter.jobreport.finding import MAX_JOBS, AmbiguousJobError, NoSuchJobError
-from exporter.jobreport.gathering import choose_state
-from exporter.jobreport.text import format_reports
 from jobfeatures.series import Series
+from jobfeatures_exporter.jobreport import queries
+from jobfeatures_exporter.jobreport.asking import Question, ask_all
+from jobfeatures_exporter.jobreport.document import make_document
+from jobfeatures_exporter.jobreport.finding import MAX_JOBS, AmbiguousJobError, NoSuchJobError
+from jobfeatures_exporter.jobreport.gathering import choose_state
+from jobfeatures_exporter.jobreport.text import format_reports
 from tests.exporter.jobreport.server import NOW, FakePrometheus, job_series
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"

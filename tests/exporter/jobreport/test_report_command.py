@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from exporter.cli import main
+from jobfeatures_exporter.cli import main
 from tests.exporter.jobreport.server import FakePrometheus
 from tests.exporter.jobreport.test_report import END, NOW, job_series, two_nodes, values_of
 from tests.exporter.web.conftest import Authority

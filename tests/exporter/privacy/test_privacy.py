@@ -14,15 +14,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.cluster.view import compute_cluster_view
-from exporter.collectors import COLLECTORS, collect
-from exporter.exposition import render
-from exporter.page import PageMaker
-from exporter.privacy.config import HASH, SHOWN, WITHHOLD, PrivacyConfig
-from exporter.privacy.hiding import COMMAND, NO_PRIVACY, USER, Privacy
-from exporter.privacy.key import make_privacy
-from exporter.profiles import PROFILES
-from exporter.snapshot import (
+from jobfeatures.drains.drain import Drain
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin, error_envelope
+from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures.formats.sonar.writejobs import job_fields
+from jobfeatures.joblog import JobRecord
+from jobfeatures.model import Job, JobState
+from jobfeatures.schedule.quality import UserQuality
+from jobfeatures_exporter.cluster.view import compute_cluster_view
+from jobfeatures_exporter.collectors import COLLECTORS, collect
+from jobfeatures_exporter.exposition import render
+from jobfeatures_exporter.page import PageMaker
+from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD, PrivacyConfig
+from jobfeatures_exporter.privacy.hiding import COMMAND, NO_PRIVACY, USER, Privacy
+from jobfeatures_exporter.privacy.key import make_privacy
+from jobfeatures_exporter.profiles import PROFILES
+from jobfeatures_exporter.snapshot import (
     Accounting,
     CommandSample,
     JobSample,
@@ -32,18 +40,10 @@ from exporter.snapshot import (
     Snapshot,
     UnitKey,
 )
-from exporter.sonar.clusterdocuments import queue_records
-from exporter.sonar.sample import SampleInput, SampleOptions, sample_envelope
-from exporter.web.pages.controller import render_controller
-from exporter.web.pages.node import render_node
-from jobfeatures.drains.drain import Drain
-from jobfeatures.errors import ConfigurationError
-from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin, error_envelope
-from jobfeatures.formats.sonar.validate import validate_envelope
-from jobfeatures.formats.sonar.writejobs import job_fields
-from jobfeatures.joblog import JobRecord
-from jobfeatures.model import Job, JobState
-from jobfeatures.schedule.quality import UserQuality
+from jobfeatures_exporter.sonar.clusterdocuments import queue_records
+from jobfeatures_exporter.sonar.sample import SampleInput, SampleOptions, sample_envelope
+from jobfeatures_exporter.web.pages.controller import render_controller
+from jobfeatures_exporter.web.pages.node import render_node
 
 KEY = b"0123456789abcdef"
 HIDING = [Privacy(HASH, KEY), Privacy(WITHHOLD)]

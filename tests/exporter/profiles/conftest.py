@@ -2,8 +2,9 @@
 
 import pytest
 
-from exporter.context import Context
-from exporter.snapshot import (
+from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.snapshot import (
     Accounting,
     BlockIo,
     GpuCard,
@@ -17,7 +18,6 @@ from exporter.snapshot import (
     Snapshot,
     StepSample,
 )
-from jobfeatures.model import Job, JobKey, JobState
 
 NOW = 1_800_000_000.0
 V2 = JobKey("slurm", "1234")

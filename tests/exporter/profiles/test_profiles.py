@@ -14,13 +14,13 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from exporter import profiles
-from exporter.context import Context
-from exporter.exposition import render
-from exporter.page import PageMaker
-from exporter.profiles import PROFILES, read_profiles, to_families
-from exporter.snapshot import GroupKey, JobSample, Kind
 from jobfeatures.model import JobKey
+from jobfeatures_exporter import profiles
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import render
+from jobfeatures_exporter.page import PageMaker
+from jobfeatures_exporter.profiles import PROFILES, read_profiles, to_families
+from jobfeatures_exporter.snapshot import GroupKey, JobSample, Kind
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden/profiles"
 V2 = 'cgroup="/system.slice/slurmstepd.scope/job_1234"'

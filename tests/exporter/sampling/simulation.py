@@ -7,8 +7,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from exporter.sampling.accumulate import IoReading
-from exporter.snapshot import ProcessIo, ProcessSample
+from jobfeatures_exporter.sampling.accumulate import IoReading
+from jobfeatures_exporter.snapshot import ProcessIo, ProcessSample
 
 
 @dataclass

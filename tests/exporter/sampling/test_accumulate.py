@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.accumulate import (
+from jobfeatures_exporter.sampling.accumulate import (
     CpuAccumulator,
     CpuLedger,
     CpuTicks,
     CpuTimes,
     IoAccumulator,
 )
-from exporter.snapshot import ProcessSample
+from jobfeatures_exporter.snapshot import ProcessSample
 from tests.exporter.sampling.simulation import Kernel, Life, Task
 
 

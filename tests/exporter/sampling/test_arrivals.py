@@ -5,11 +5,11 @@ from contextlib import suppress
 
 import pytest
 
-from exporter.lookplan import BURST_LOOKS
-from exporter.sampling import arrivals
-from exporter.sampling.arrivals import JOB_SHAPES, JobArrivals, compute_shapes_below
-from exporter.sampling.sampler import Sampler
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.lookplan import BURST_LOOKS
+from jobfeatures_exporter.sampling import arrivals
+from jobfeatures_exporter.sampling.arrivals import JOB_SHAPES, JobArrivals, compute_shapes_below
+from jobfeatures_exporter.sampling.sampler import Sampler
 
 V2 = "system.slice/slurmstepd.scope"
 

@@ -1,9 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.attribution import MISSED_LOOKS, ProcessJobs, compute_epoch
-from exporter.snapshot import ProcessSample
 from jobfeatures.model import Job, JobKey
+from jobfeatures_exporter.sampling.attribution import MISSED_LOOKS, ProcessJobs, compute_epoch
+from jobfeatures_exporter.snapshot import ProcessSample
 
 
 def test_the_epoch_counts_from_2020():

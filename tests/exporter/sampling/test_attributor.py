@@ -5,9 +5,9 @@ import itertools
 
 import pytest
 
-from exporter.sampling.sampler import Sampler
-from exporter.snapshot import Accounting, GroupKey, JobSample, Kind, UnitKey
 from jobfeatures.model import Job, JobKey
+from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.snapshot import Accounting, GroupKey, JobSample, Kind, UnitKey
 
 EPOCH = 1795247965 - 1577836800
 HEX = "0123456789abcdef" * 4
@@ -184,14 +184,14 @@ def test_groups_are_not_read_where_there_is_no_grid_engine(node, make, monkeypat
     node.process(10, groups=str(GID), virtual=0)
     read = []
     monkeypatch.setattr(
-        "exporter.sampling.members.read_file", lambda path, **_: read.append(path) or b"0::/\n"
+        "jobfeatures_exporter.sampling.members.read_file", lambda path, **_: read.append(path) or b"0::/\n"
     )
     make().sample()
     assert [path for path in read if path.endswith("/10/status")] == []
 
 
 def test_groups_are_read_of_new_processes_and_of_those_that_called_exec(node, make, spool, monkeypatch):
-    from exporter.sampling import members
+    from jobfeatures_exporter.sampling import members
 
     read = []
     real = members.read_file

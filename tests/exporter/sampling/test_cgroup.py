@@ -4,11 +4,11 @@ import shutil
 
 import pytest
 
-from exporter.sampling.accumulate import CpuTimes
-from exporter.sampling.cgroup import RARELY_LOOKS, JobCgroup, JobCgroups, JobFigures
-from exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from exporter.sampling.hierarchy import JobDirectory, find_hierarchies, list_job_directories
-from exporter.snapshot import MemoryBytes
+from jobfeatures_exporter.sampling.accumulate import CpuTimes
+from jobfeatures_exporter.sampling.cgroup import RARELY_LOOKS, JobCgroup, JobCgroups, JobFigures
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.hierarchy import JobDirectory, find_hierarchies, list_job_directories
+from jobfeatures_exporter.snapshot import MemoryBytes
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.accumulate import CpuTimes
-from exporter.sampling.cgroupfiles import (
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.accumulate import CpuTimes
+from jobfeatures_exporter.sampling.cgroupfiles import (
     compute_memory_sum,
     compute_split,
     parse_cpu_stat,
@@ -13,8 +14,7 @@ from exporter.sampling.cgroupfiles import (
     parse_memory_stat_v2,
     parse_number,
 )
-from exporter.snapshot import MemoryBytes
-from jobfeatures.errors import ParseError
+from jobfeatures_exporter.snapshot import MemoryBytes
 
 NONE = CpuTimes(0.0, 0.0)
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.commands import OTHER, SLOTS, CommandBook
-from exporter.snapshot import CommandSample, ProcessSample
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.sampling.commands import OTHER, SLOTS, CommandBook
+from jobfeatures_exporter.snapshot import CommandSample, ProcessSample
 
 JOB = JobKey("slurm", "1")
 

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.counterfiles import (
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.counterfiles import (
     parse_blkio,
     parse_cpu_list,
     parse_io_stat,
@@ -11,8 +12,7 @@ from exporter.sampling.counterfiles import (
     parse_pressure,
     parse_process_io,
 )
-from exporter.snapshot import ProcessIo
-from jobfeatures.errors import ParseError
+from jobfeatures_exporter.snapshot import ProcessIo
 
 # Constructed: this kernel counts nothing in it without a disk of its own.
 BLKIO = "254:0 Read 8192\n254:0 Write 4096\n254:0 Sync 12288\n254:0 Async 0\n254:0 Discard 0\n254:0 Total 12288\nTotal 12288\n"

@@ -4,7 +4,8 @@ import resource
 
 import pytest
 
-from exporter.sampling.descriptors import (
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.descriptors import (
     CALM_LOOKS,
     RESERVE,
     STEP,
@@ -13,7 +14,6 @@ from exporter.sampling.descriptors import (
     Unreadable,
     read_file,
 )
-from jobfeatures.errors import ParseError
 
 
 @pytest.fixture

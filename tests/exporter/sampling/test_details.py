@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.descriptors import Unreadable
-from exporter.sampling.details import parse_statm_data, read_detail, read_details
-from exporter.sampling.processes import parse_process_stat
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.details import parse_statm_data, read_detail, read_details
+from jobfeatures_exporter.sampling.processes import parse_process_stat
 
 CAPTURED = Path(__file__).parents[2] / "fixtures/proc"
 

@@ -1,6 +1,6 @@
-from exporter.sampling.endings import complete, find_first_processes, keep_counts
-from exporter.snapshot import Accounting, BlockIo, JobSample, MemoryBytes, ProcessSample
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.sampling.endings import complete, find_first_processes, keep_counts
+from jobfeatures_exporter.snapshot import Accounting, BlockIo, JobSample, MemoryBytes, ProcessSample
 
 KEY, OTHER = JobKey("slurm", "1"), JobKey("slurm", "2")
 

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.energy import (
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.sampling.energy import (
     JobEnergy,
     compute_busy_secs,
     compute_increase_uj,
     compute_package_joules,
     compute_shares,
 )
-from exporter.snapshot import CpuSecs
-from jobfeatures.model import JobKey
+from jobfeatures_exporter.snapshot import CpuSecs
 
 RANGE_UJ = 262_143_328_850
 

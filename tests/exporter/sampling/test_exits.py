@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.accumulate import CpuAccumulator, CpuTicks
-from exporter.sampling.exitrecords import ExitRecord
-from exporter.sampling.exits import COUNTED, ELSEWHERE, UNKNOWN, ExitAccount, compute_told
+from jobfeatures_exporter.sampling.accumulate import CpuAccumulator, CpuTicks
+from jobfeatures_exporter.sampling.exitrecords import ExitRecord
+from jobfeatures_exporter.sampling.exits import COUNTED, ELSEWHERE, UNKNOWN, ExitAccount, compute_told
 from tests.exporter.sampling.simulation import Kernel, Life
 
 TICKS_PER_SEC = 100

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.descriptors import Unreadable
-from exporter.sampling.gridengine import ActiveJob, GridEngineJobs
-from exporter.sampling.processes import ProcessScanner
 from jobfeatures.batch.gridengine.basics import parse_job_id
 from jobfeatures.batch.gridengine.source import GridEngineSource
 from jobfeatures.batch.gridengine.spool import parse_number
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.gridengine import ActiveJob, GridEngineJobs
+from jobfeatures_exporter.sampling.processes import ProcessScanner
 
 
 def sge(job_id: str) -> JobKey:

@@ -3,9 +3,9 @@ import itertools
 
 import pytest
 
-from exporter.sampling.cgroupfiles import parse_number
-from exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from exporter.sampling.groupfiles import ABSENT, MAX_GAP_LOOKS, GroupFiles
+from jobfeatures_exporter.sampling.cgroupfiles import parse_number
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.groupfiles import ABSENT, MAX_GAP_LOOKS, GroupFiles
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_a_file_is_read_again_at_every_look_and_parsed_when_it_has_changed(files
 def test_a_file_that_is_not_there_is_asked_for_more_and_more_rarely(files, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "exporter.sampling.groupfiles._File.read",
+        "jobfeatures_exporter.sampling.groupfiles._File.read",
         lambda file: asked.append(file.path) or (_ for _ in ()).throw(FileNotFoundError(errno.ENOENT, "x")),
     )
     looks = []

@@ -5,13 +5,13 @@ import threading
 
 import pytest
 
-from exporter.sampling import lastwords
-from exporter.sampling.accumulate import CpuTimes
-from exporter.sampling.cgroup import JobFigures
-from exporter.sampling.hierarchy import JobDirectory
-from exporter.sampling.lastwords import LastWords, read_figures
-from exporter.snapshot import MemoryBytes
 from jobfeatures.batch.groups import Membership
+from jobfeatures_exporter.sampling import lastwords
+from jobfeatures_exporter.sampling.accumulate import CpuTimes
+from jobfeatures_exporter.sampling.cgroup import JobFigures
+from jobfeatures_exporter.sampling.hierarchy import JobDirectory
+from jobfeatures_exporter.sampling.lastwords import LastWords, read_figures
+from jobfeatures_exporter.snapshot import MemoryBytes
 from tests.running import started, until
 
 JOB = Membership(batch_system="slurm", job_id="7")

@@ -3,8 +3,8 @@ from dataclasses import asdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.ledger import KEPT_ABSENT, CounterLedger, JobCounters
-from exporter.snapshot import BlockIo
+from jobfeatures_exporter.sampling.ledger import KEPT_ABSENT, CounterLedger, JobCounters
+from jobfeatures_exporter.snapshot import BlockIo
 
 # What a look may find of each of three sources: nothing, something that cannot be read, or a number.
 COUNTERS = st.integers(0, 2**64 - 1)

@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from exporter.sampling.descriptors import Unreadable
-from exporter.sampling.members import Members
-from exporter.sampling.processes import ProcessScanner
-from exporter.snapshot import MemoryBytes
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.members import Members
+from jobfeatures_exporter.sampling.processes import ProcessScanner
+from jobfeatures_exporter.snapshot import MemoryBytes
 
 JOB = "0::/system.slice/slurmstepd.scope/job_4/step_0/user/task_0\n"
 

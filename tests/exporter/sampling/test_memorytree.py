@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 
-from exporter.sampling import memorytree
-from exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from exporter.sampling.groupfiles import GroupFiles
-from exporter.sampling.memorytree import RELIST_LOOKS, WALK_LOOKS, MemoryTree, NodeKills
+from jobfeatures_exporter.sampling import memorytree
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.groupfiles import GroupFiles
+from jobfeatures_exporter.sampling.memorytree import RELIST_LOOKS, WALK_LOOKS, MemoryTree, NodeKills
 
 
 @pytest.fixture

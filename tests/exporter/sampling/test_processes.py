@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.descriptors import CALM_LOOKS, DescriptorBudget
-from exporter.sampling.processes import READ_ANYWAY, ProcessScanner, parse_process_stat
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.descriptors import CALM_LOOKS, DescriptorBudget
+from jobfeatures_exporter.sampling.processes import READ_ANYWAY, ProcessScanner, parse_process_stat
 
 
 @pytest.fixture

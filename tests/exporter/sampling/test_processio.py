@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from exporter.sampling.processes import parse_process_stat
-from exporter.sampling.processio import FAILED_RELOOK, RELOOK, ProcessIoBook
-from exporter.snapshot import ProcessIo
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.processes import parse_process_stat
+from jobfeatures_exporter.sampling.processio import FAILED_RELOOK, RELOOK, ProcessIoBook
+from jobfeatures_exporter.snapshot import ProcessIo
 
 JOB = JobKey("slurm", "1")
 OTHER = JobKey("slurm", "2")

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.descriptors import Unreadable
-from exporter.sampling.procfs import (
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.procfs import (
     parse_entities,
     parse_loadavg,
     parse_meminfo,
@@ -13,8 +14,7 @@ from exporter.sampling.procfs import (
     parse_stat,
     read_node,
 )
-from exporter.snapshot import CpuSecs
-from jobfeatures.errors import ParseError
+from jobfeatures_exporter.snapshot import CpuSecs
 
 STAT = "cpu  {0}\ncpu3 {0}\nbtime 7\n".format("100 1 50 1000 5 2 3 4 9 9")
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from exporter.sampling.rapl import NodeEnergy, compute_domain, find_zones, parse_energy
-from exporter.sampling.sampler import Sampler
 from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.rapl import NodeEnergy, compute_domain, find_zones, parse_energy
+from jobfeatures_exporter.sampling.sampler import Sampler
 
 RANGE_UJ = 262_143_328_850
 ZONES = {

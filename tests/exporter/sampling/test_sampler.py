@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.descriptors import DescriptorBudget
-from exporter.sampling.lastwords import LastWords
-from exporter.sampling.sampler import Sampler
-from exporter.snapshot import Accounting, BlockIo, GroupKey, Kind, MemoryBytes, UnitKey
 from jobfeatures.model import Job, JobKey
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget
+from jobfeatures_exporter.sampling.lastwords import LastWords
+from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.snapshot import Accounting, BlockIo, GroupKey, Kind, MemoryBytes, UnitKey
 
 EPOCH = 1795247965 - 1577836800
 V2 = "0::/system.slice/slurmstepd.scope"
@@ -254,7 +254,9 @@ def test_a_process_list_that_cannot_be_read_ends_nothing(node, make, monkeypatch
 def test_a_job_that_was_not_seen_for_a_while_is_the_same_job_and_its_cpu_time_goes_on(
     node, make, tmp_path, monkeypatch, max_open
 ):
-    monkeypatch.setattr("exporter.sampling.sampler.DescriptorBudget", lambda: DescriptorBudget(max_open))
+    monkeypatch.setattr(
+        "jobfeatures_exporter.sampling.sampler.DescriptorBudget", lambda: DescriptorBudget(max_open)
+    )
     key = JobKey("spool", "a")
     sampler = make(lambda: {key: Job(key=key, processes=frozenset({10}))})
     node.process(10, user=100)

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.descriptors import Unreadable
-from exporter.sampling.hierarchies import match_path
-from exporter.sampling.processes import ProcessScanner
-from exporter.sampling.slots import SlotResolver
 from jobfeatures.batch.htcondor.basics import is_ad_of_slot, parse_job_id
 from jobfeatures.batch.htcondor.source import CondorSource
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.classad import ClassAd, parse_ad
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.hierarchies import match_path
+from jobfeatures_exporter.sampling.processes import ProcessScanner
+from jobfeatures_exporter.sampling.slots import SlotResolver
 
 SLOT = "slot1_1@h"
 GROUP = f"/system.slice/condor.service/htcondor/condor_x_{SLOT}"

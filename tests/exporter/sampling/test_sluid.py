@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.descriptors import Unreadable
-from exporter.sampling.processes import parse_process_stat
-from exporter.sampling.sluid import SluidResolver, parse_job_variable, parse_slurmstepd_title
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.processes import parse_process_stat
+from jobfeatures_exporter.sampling.sluid import SluidResolver, parse_job_variable, parse_slurmstepd_title
 
 S, T = "s5K1KKYAYG5D00", "s5K1KKYAYG5D01"
 

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.status import parse_process_status
-from exporter.snapshot import MemoryBytes
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.status import parse_process_status
+from jobfeatures_exporter.snapshot import MemoryBytes
 
 
 def test_memory_and_real_user_are_read(fixtures):

@@ -4,12 +4,12 @@ import shutil
 
 import pytest
 
-from exporter.sampling.cgroup import JobCgroup
-from exporter.sampling.descriptors import DescriptorBudget, Unreadable
-from exporter.sampling.hierarchy import find_hierarchies, list_job_directories
-from exporter.sampling.steps import StepBook
-from exporter.snapshot import MemoryBytes
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.sampling.cgroup import JobCgroup
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.hierarchy import find_hierarchies, list_job_directories
+from jobfeatures_exporter.sampling.steps import StepBook
+from jobfeatures_exporter.snapshot import MemoryBytes
 
 JOB = JobKey("slurm", "2")
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling import sysinfo
-from exporter.sampling.descriptors import Unreadable
-from exporter.sampling.sysinfo import (
+from jobfeatures.errors import CommandError, ParseError
+from jobfeatures_exporter.sampling import sysinfo
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.sysinfo import (
     Layout,
     Processor,
     compute_layout,
@@ -21,7 +22,6 @@ from exporter.sampling.sysinfo import (
     read_sysinfo,
     read_topology,
 )
-from jobfeatures.errors import CommandError, ParseError
 
 # Constructed: two sockets of two cores of two threads, as x86 tells it.
 CPUINFO = "\n\n".join(

@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling import taskstats
-from exporter.sampling.descriptors import Unreadable
-from exporter.sampling.exitrecords import (
+from jobfeatures.clock import SystemClock
+from jobfeatures.errors import ParseError
+from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures_exporter.sampling import taskstats
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.exitrecords import (
     ExitRecord,
     make_message,
     parse_error_code,
@@ -24,11 +27,8 @@ from exporter.sampling.exitrecords import (
     split_attributes,
     split_messages,
 )
-from exporter.sampling.sampler import Sampler
-from exporter.sampling.taskstats import ExitRecords
-from jobfeatures.clock import SystemClock
-from jobfeatures.errors import ParseError
-from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.taskstats import ExitRecords
 from tests.running import until
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 EXPORTER = "jobfeatures-exporter"
-MODULES = {"jobfeatures": "jobfeatures", EXPORTER: "exporter"}
+MODULES = {"jobfeatures": "jobfeatures", EXPORTER: "jobfeatures_exporter"}
 ROOT = Path(__file__).parents[3]
 PORTS_FROM = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 

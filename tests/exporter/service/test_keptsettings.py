@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from exporter.config import ExporterConfig
-from exporter.context import LastReload
-from exporter.hookrequests import HookServer
-from exporter.service.keptsettings import KeptSettings
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.settings import load_config
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.context import LastReload
+from jobfeatures_exporter.hookrequests import HookServer
+from jobfeatures_exporter.service.keptsettings import KeptSettings
 
 GOOD = "machine.hs06 = 160\n[web]\nlisten_address = ':1'\n"
 BROKEN = GOOD + "[web]\nlisten_address = ':2'\n"  # what appending the documentation's snippet makes
@@ -78,7 +78,7 @@ def test_a_file_that_has_gone_is_broken_and_only_the_default_one_may_be_absent(
     kept.look()
     assert not served.reload.successful
     served.reload = LastReload(successful=True, success_secs=5.0)
-    monkeypatch.setattr("exporter.service.keptsettings.DEFAULT_FILE", str(file))
+    monkeypatch.setattr("jobfeatures_exporter.service.keptsettings.DEFAULT_FILE", str(file))
     KeptSettings(str(file), lambda: None, served).look()
     assert served.reload.successful
 

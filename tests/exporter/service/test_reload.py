@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from exporter.collectors import CONTROLLER, NODE
-from exporter.config import ExporterConfig
-from exporter.context import LastReload
-from exporter.daemon import Daemon
-from exporter.serve import _at_work
-from exporter.service.reload import LIVE, RESTART, compute_change, is_live
-from exporter.service.reloader import Reloader
-from exporter.service.supervision import Notifier
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.settings import load_config, settings_of, tables_of
+from jobfeatures_exporter.collectors import CONTROLLER, NODE
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.context import LastReload
+from jobfeatures_exporter.daemon import Daemon
+from jobfeatures_exporter.serve import _at_work
+from jobfeatures_exporter.service.reload import LIVE, RESTART, compute_change, is_live
+from jobfeatures_exporter.service.reloader import Reloader
+from jobfeatures_exporter.service.supervision import Notifier
 from tests.running import started, until
 
 ROOT = Path(__file__).parents[3]
@@ -215,7 +215,7 @@ def test_a_reload_that_fails_in_the_daemon_changes_nothing(tmp_path, monkeypatch
     def fail(_config):
         raise ConfigurationError("machine.hs06", "of no use")
 
-    monkeypatch.setattr("exporter.daemon.make_site", fail)
+    monkeypatch.setattr("jobfeatures_exporter.daemon.make_site", fail)
     with pytest.raises(ConfigurationError):
         daemon.reconfigure(compute_change(running, replace(running, machine_hs06="10")))
     assert daemon._config is running
@@ -262,7 +262,16 @@ def service(tmp_path, sockets):
     made = Service()
     made.write(f"[features]\nroot = '{tmp_path}/features'\n[log]\nformat = 'json'\n")
     made.base = file.read_text()
-    command = [sys.executable, "-m", "exporter", "serve", "--config.file", file, "--batch.sources", ""]
+    command = [
+        sys.executable,
+        "-m",
+        "jobfeatures_exporter",
+        "serve",
+        "--config.file",
+        file,
+        "--batch.sources",
+        "",
+    ]
     command += ["--web.listen-address", "127.0.0.1:0"]
     environ = {**os.environ, "NOTIFY_SOCKET": str(sockets / "notify"), "WATCHDOG_USEC": "2000000"}
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify, log.open("wb") as output:

@@ -5,9 +5,14 @@ import time
 
 import pytest
 
-from exporter.service.supervision import Notifier, describe_problems, describe_sources, keep_telling
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.model import JobTable
+from jobfeatures_exporter.service.supervision import (
+    Notifier,
+    describe_problems,
+    describe_sources,
+    keep_telling,
+)
 
 
 @pytest.fixture(params=["path", "abstract"])

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from exporter.sinks.message import Message
+from jobfeatures_exporter.sinks.message import Message
 
 NOW = 1_800_000_000.0
 

@@ -12,10 +12,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from exporter.config import ExporterConfig
-from exporter.sinks.http import HttpSink, make_sink
 from jobfeatures.errors import ConfigurationError, SinkError
 from jobfeatures.settings import load_config
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.sinks.http import HttpSink, make_sink
 
 
 class Receiver:

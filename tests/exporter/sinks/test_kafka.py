@@ -5,10 +5,10 @@ import sys
 import confluent_kafka
 import pytest
 
-from exporter.config import ExporterConfig
-from exporter.sinks.kafka import make_sink
 from jobfeatures.errors import ConfigurationError, SinkError
 from jobfeatures.settings import load_config
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.sinks.kafka import make_sink
 
 
 def config(**settings):

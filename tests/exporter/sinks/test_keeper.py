@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sinks import keeper as module
-from exporter.sinks.keeper import SinkKeeper, compute_retry_secs
-from exporter.sinks.spool import DiskSpool, Limits, SafeSpool
 from jobfeatures.errors import SinkError
+from jobfeatures_exporter.sinks import keeper as module
+from jobfeatures_exporter.sinks.keeper import SinkKeeper, compute_retry_secs
+from jobfeatures_exporter.sinks.spool import DiskSpool, Limits, SafeSpool
 
 ROOMY = Limits(10**6, 100)
 

@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sinks import spool
-from exporter.sinks.message import Message
-from exporter.sinks.spool import DiskSpool, Limits, MemorySpool, SafeSpool, format_spooled, parse_spooled
 from jobfeatures.errors import ParseError, UnsafePathError
+from jobfeatures_exporter.sinks import spool
+from jobfeatures_exporter.sinks.message import Message
+from jobfeatures_exporter.sinks.spool import (
+    DiskSpool,
+    Limits,
+    MemorySpool,
+    SafeSpool,
+    format_spooled,
+    parse_spooled,
+)
 from tests.running import started, until
 
 ROOMY = Limits(10**6, 1000)

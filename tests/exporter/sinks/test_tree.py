@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from exporter.config import ExporterConfig
-from exporter.sinks import make_sink, tree
-from exporter.sinks.stdout import StdoutSink
-from exporter.sinks.tree import TreeSink, file_name
 from jobfeatures.errors import ConfigurationError, SinkError
 from jobfeatures.settings import load_config
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.sinks import make_sink, tree
+from jobfeatures_exporter.sinks.stdout import StdoutSink
+from jobfeatures_exporter.sinks.tree import TreeSink, file_name
 
 
 @pytest.fixture

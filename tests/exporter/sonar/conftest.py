@@ -7,7 +7,9 @@ from datetime import timedelta, timezone
 
 import pytest
 
-from exporter.snapshot import (
+from jobfeatures.formats.sonar.envelopes import CURRENT, Origin
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.snapshot import (
     DiskSample,
     GpuCard,
     GpuProcess,
@@ -18,9 +20,7 @@ from exporter.snapshot import (
     ProcessSample,
     UnitKey,
 )
-from exporter.sonar.sample import SampleInput
-from jobfeatures.formats.sonar.envelopes import CURRENT, Origin
-from jobfeatures.model import JobKey
+from jobfeatures_exporter.sonar.sample import SampleInput
 
 BOOT = 1_799_000_000
 EPOCH = BOOT - 1_577_836_800

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sonar.sender import compute_next_secs
+from jobfeatures_exporter.sonar.sender import compute_next_secs
 
 
 def test_the_next_one_is_a_multiple_of_the_interval_on_the_clock():

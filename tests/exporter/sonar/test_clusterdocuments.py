@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.sonar import clusterdocuments
-from exporter.sonar.clusterdocuments import MAX_HISTORY_SECS, JobsDocuments
-from exporter.sonar.jobchanges import JobChanges
 from jobfeatures.errors import SourceError
 from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.model import JobState
+from jobfeatures_exporter.sonar import clusterdocuments
+from jobfeatures_exporter.sonar.clusterdocuments import MAX_HISTORY_SECS, JobsDocuments
+from jobfeatures_exporter.sonar.jobchanges import JobChanges
 
 
 class StandIn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sonar.jobchanges import JobChanges
+from jobfeatures_exporter.sonar.jobchanges import JobChanges
 
 HEAD = {"job_id": 7, "job_step": "", "job_name": "ok", "job_state": "PENDING"}
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sonar.process import GpuWork, Work, roll_up
+from jobfeatures_exporter.sonar.process import GpuWork, Work, roll_up
 
 GPUS = st.lists(
     st.builds(

@@ -10,9 +10,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from exporter.sampling.descriptors import Unreadable
-from exporter.sampling.sampler import Sampler
-from exporter.snapshot import (
+from jobfeatures.clock import SystemClock
+from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin
+from jobfeatures.formats.sonar.parse import parse_envelope
+from jobfeatures.formats.sonar.records import ErrorRecord
+from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.snapshot import (
     CpuSecs,
     DiskSample,
     GpuCard,
@@ -26,14 +32,8 @@ from exporter.snapshot import (
     Snapshot,
     UnitKey,
 )
-from exporter.sonar.node import NodeDocuments
-from exporter.sonar.sample import SampleInput, SampleOptions, identify, sample_envelope
-from jobfeatures.clock import SystemClock
-from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin
-from jobfeatures.formats.sonar.parse import parse_envelope
-from jobfeatures.formats.sonar.records import ErrorRecord
-from jobfeatures.formats.sonar.validate import validate_envelope
-from jobfeatures.model import JobKey
+from jobfeatures_exporter.sonar.node import NodeDocuments
+from jobfeatures_exporter.sonar.sample import SampleInput, SampleOptions, identify, sample_envelope
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -180,7 +180,9 @@ def documents(clock, procfs, cgroup, origin, look=None):
 def test_a_captured_node_makes_the_golden_document(clock, origin, tmp_path, monkeypatch):
     """The node's figures were captured; files of processes belong to whoever runs the test: one name for all."""
     shutil.copytree(FIXTURES / "proc", tmp_path / "proc")
-    monkeypatch.setattr("exporter.sonar.node.pwd.getpwuid", lambda _uid: type("_", (), {"pw_name": "alice"}))
+    monkeypatch.setattr(
+        "jobfeatures_exporter.sonar.node.pwd.getpwuid", lambda _uid: type("_", (), {"pw_name": "alice"})
+    )
     origin = replace(origin, attributes={"exporter_version": "0"})
     sampler, made = documents(clock, str(tmp_path / "proc"), str(FIXTURES / "cgroup-v1"), origin)
     [document] = made.sample()
@@ -207,7 +209,7 @@ def test_this_machine_makes_valid_documents(profile):
 
 
 def test_the_configuration_waits_for_drivers_that_start(clock, origin, snapshot, monkeypatch):
-    monkeypatch.setattr("exporter.sonar.node._LOOK_SECS", 0.0)
+    monkeypatch.setattr("jobfeatures_exporter.sonar.node._LOOK_SECS", 0.0)
     starting = replace(snapshot, gpus=(), gpu_drivers={"nvidia": False})
     looks = [starting, starting, replace(snapshot, gpu_drivers={"nvidia": True})]
     sampler, made = documents(clock, "/proc", "/sys/fs/cgroup", origin, look=lambda: looks.pop(0))
@@ -219,7 +221,7 @@ def test_the_configuration_waits_for_drivers_that_start(clock, origin, snapshot,
 def test_a_driver_that_never_answers_delays_the_configuration_only_so_long(
     clock, origin, snapshot, monkeypatch
 ):
-    monkeypatch.setattr("exporter.sonar.node._LOOK_SECS", 0.0)
+    monkeypatch.setattr("jobfeatures_exporter.sonar.node._LOOK_SECS", 0.0)
     starting = replace(snapshot, gpus=(), gpu_drivers={"nvidia": False})
 
     def look():

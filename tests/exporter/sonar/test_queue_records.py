@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sonar.cluster import cluster_document
-from exporter.sonar.clusterdocuments import queue_records
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin
@@ -21,6 +19,8 @@ from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.formats.sonar.writejobs import job_fields, job_state, jobs_document
 from jobfeatures.joblog import JobRecord, pairs
 from jobfeatures.model import UNLIMITED, Cluster, ClusterNode, JobState, Limits, Partition
+from jobfeatures_exporter.sonar.cluster import cluster_document
+from jobfeatures_exporter.sonar.clusterdocuments import queue_records
 
 RECORD = JobRecord(
     batch_system="slurm",

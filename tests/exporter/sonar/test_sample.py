@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from exporter.snapshot import CpuSecs, NodeSample, Snapshot
-from exporter.sonar.sample import (
+from jobfeatures.formats.sonar.envelopes import CURRENT, SEED
+from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures_exporter.snapshot import CpuSecs, NodeSample, Snapshot
+from jobfeatures_exporter.sonar.sample import (
     SampleInput,
     SampleOptions,
     compute_core_secs,
     compute_used_memory,
     sample_envelope,
 )
-from jobfeatures.formats.sonar.envelopes import CURRENT, SEED
-from jobfeatures.formats.sonar.validate import validate_envelope
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
 ALL = SampleOptions(exclude_system_jobs=False)

@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from exporter.sonar import sender as module
-from exporter.sonar.sender import Sender
 from jobfeatures.errors import SourceError
 from jobfeatures.formats.sonar.envelopes import SAMPLE, data_envelope
+from jobfeatures_exporter.sonar import sender as module
+from jobfeatures_exporter.sonar.sender import Sender
 
 
 class FakeKeeper:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from exporter.snapshot import SysinfoSample
-from exporter.sonar.sysinfo import sysinfo_envelope
 from jobfeatures.formats.sonar.envelopes import CURRENT, SEED
 from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures_exporter.snapshot import SysinfoSample
+from jobfeatures_exporter.sonar.sysinfo import sysinfo_envelope
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
 

@@ -13,7 +13,7 @@ from jobfeatures.formats.sonar.fields import CURRENT, SEED, TYPES, fields_of
 ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests" / "fixtures" / "golden"
 WRITERS = (
-    *(ROOT / "exporter" / "sonar").glob("*.py"),
+    *(ROOT / "exporter" / "jobfeatures_exporter" / "sonar").glob("*.py"),
     *(ROOT / "jobfeatures" / "formats" / "sonar" / name for name in ("envelopes.py", "writejobs.py")),
 )
 

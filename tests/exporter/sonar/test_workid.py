@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sonar.sample import WorkId, identify
 from jobfeatures.jobnumbers import LARGEST, parse_job_number
+from jobfeatures_exporter.sonar.sample import WorkId, identify
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.terminal.cells import align, clean, fit, width_of
+from jobfeatures_exporter.terminal.cells import align, clean, fit, width_of
 
 
 def test_nothing_moves_the_cursor():

@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pyte
 import pytest
 
-from exporter.cli import main
+from jobfeatures_exporter.cli import main
 from tests.running import PATIENCE_SECS, started, until
 
 PAGE = """\
@@ -83,7 +83,7 @@ class Terminal:
             name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "COLUMNS", "LINES"}
         }
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "exporter", "top", *words],
+            [sys.executable, "-m", "jobfeatures_exporter", "top", *words],
             stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
             env={**clean, "TERM": "xterm-256color", **environ},
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  # keys become signals
@@ -289,7 +289,7 @@ def test_a_daemon_that_does_not_answer_us_is_no_reason_to_look_ourselves(daemon,
 def test_without_rich_the_table_is_printed_once_and_it_is_said_what_to_install(daemon):
     code = (
         "import sys; sys.modules['rich'] = None; sys.modules['rich.console'] = None\n"
-        "from exporter.cli import main; import os\n"
+        "from jobfeatures_exporter.cli import main; import os\n"
         "sys.stdout.isatty = lambda: True; os.get_terminal_size = lambda *_: os.terminal_size((80, 24))\n"
         f"sys.exit(main(['top', '--url', {daemon.url!r}]))"
     )
@@ -303,7 +303,7 @@ def test_without_rich_the_table_is_printed_once_and_it_is_said_what_to_install(d
 
 @pytest.mark.program
 def test_ctrl_c_by_a_signal_is_130_too(daemon):
-    command = [sys.executable, "-m", "exporter", "top", "--url", daemon.url]
+    command = [sys.executable, "-m", "jobfeatures_exporter", "top", "--url", daemon.url]
     with started(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         until(lambda: daemon.looks)
         process.send_signal(signal.SIGINT)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.collectors import node
-from exporter.top.pages import address_of, metrics_address, parse_page
 from jobfeatures.errors import ParseError, SourceError
+from jobfeatures_exporter.collectors import node
+from jobfeatures_exporter.top.pages import address_of, metrics_address, parse_page
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
 

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.terminal.cells import width_of
-from exporter.top.table import ORDERS, Style, make_lines, sort_rows
-from exporter.view.job import GpuUse, Identity, JobView
-from exporter.view.node import NAMES, NodeView, WasteSum, view_page
-from exporter.view.numbers import Numbers
-from exporter.view.sources import SourceView
 from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
 from jobfeatures.series import parse_lines
 from jobfeatures.status.waste import Basis
+from jobfeatures_exporter.terminal.cells import width_of
+from jobfeatures_exporter.top.table import ORDERS, Style, make_lines, sort_rows
+from jobfeatures_exporter.view.job import GpuUse, Identity, JobView
+from jobfeatures_exporter.view.node import NAMES, NodeView, WasteSum, view_page
+from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.view.sources import SourceView
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden/metrics.txt"
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n\u202e日本語" + "\u0301" * 50

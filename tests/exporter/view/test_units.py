@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.view import units
+from jobfeatures_exporter.view import units
 
 THIN = "\u202f"
 

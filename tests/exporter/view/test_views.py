@@ -7,24 +7,24 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.collectors import COLLECTORS, collect
-from exporter.context import Context
-from exporter.exposition import render
-from exporter.jobreport.finding import Found
-from exporter.jobreport.gathering import Answers, Run, gather_report
-from exporter.rates import CpuRates
-from exporter.retention import EndedJob
-from exporter.snapshot import Accounting, CpuSecs, JobSample, MemoryBytes, NodeSample, Snapshot
-from exporter.top.pages import parse_page
-from exporter.view.node import NodeView, view_page
-from exporter.view.numbers import Numbers
-from exporter.web.pages.node import view_context
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.features.machine import Machine
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limits
 from jobfeatures.series import Series, parse_lines
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
+from jobfeatures_exporter.collectors import COLLECTORS, collect
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import render
+from jobfeatures_exporter.jobreport.finding import Found
+from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
+from jobfeatures_exporter.rates import CpuRates
+from jobfeatures_exporter.retention import EndedJob
+from jobfeatures_exporter.snapshot import Accounting, CpuSecs, JobSample, MemoryBytes, NodeSample, Snapshot
+from jobfeatures_exporter.top.pages import parse_page
+from jobfeatures_exporter.view.node import NodeView, view_page
+from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.web.pages.node import view_context
 
 NOW = 1_800_000_000.0
 APART_SECS = 8.0
@@ -201,7 +201,7 @@ def replace_labels(series: Series) -> Series:
 
 def highest_of(series: list[Series]) -> dict:
     """Return what max_over_time over this one moment gives."""
-    from exporter.jobreport import queries
+    from jobfeatures_exporter.jobreport import queries
 
     return {
         metric: tuple(

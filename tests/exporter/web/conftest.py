@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from exporter.web.app import make_app
-from exporter.web.config import WebConfig
-from exporter.web.listener import Listeners
+from jobfeatures_exporter.web.app import make_app
+from jobfeatures_exporter.web.config import WebConfig
+from jobfeatures_exporter.web.listener import Listeners
 from tests.certificates import make_extensions
 
 NOW = datetime.datetime.now(datetime.UTC)

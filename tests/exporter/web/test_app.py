@@ -5,10 +5,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from exporter.exposition import Family, Metric, labels, render
-from exporter.web.app import make_app
-from exporter.web.listener import serving
 from jobfeatures.errors import ConfigurationError
+from jobfeatures_exporter.exposition import Family, Metric, labels, render
+from jobfeatures_exporter.web.app import make_app
+from jobfeatures_exporter.web.listener import serving
 
 GAUGE = Metric("batch_job_processes", "gauge", "Processes of the job.", ("job_id",))
 

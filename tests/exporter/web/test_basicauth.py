@@ -5,8 +5,8 @@ import threading
 import bcrypt
 import pytest
 
-from exporter.web import basicauth
-from exporter.web.basicauth import MAX_KEPT, MAX_WAITING, BasicAuth, Verdict
+from jobfeatures_exporter.web import basicauth
+from jobfeatures_exporter.web.basicauth import MAX_KEPT, MAX_WAITING, BasicAuth, Verdict
 
 from .conftest import HASH, PASSWORD
 

@@ -9,13 +9,13 @@ import threading
 import pytest
 from aiohttp import web
 
-from exporter.config import ExporterConfig
-from exporter.daemon import Daemon
-from exporter.web import front
-from exporter.web.front import Front
-from exporter.web.pages import CONTENT_SECURITY_POLICY
-from exporter.web.pages.assets import KINDS, read_asset
 from jobfeatures.status.board import StatusView
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.daemon import Daemon
+from jobfeatures_exporter.web import front
+from jobfeatures_exporter.web.front import Front
+from jobfeatures_exporter.web.pages import CONTENT_SECURITY_POLICY
+from jobfeatures_exporter.web.pages.assets import KINDS, read_asset
 
 
 class StandIn:
@@ -124,30 +124,44 @@ def test_the_files_are_in_the_package_as_it_is_installed():
 
     root = Path(__file__).parents[3]
     listed = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"][
-        "exporter"
+        "jobfeatures_exporter"
     ]
-    found = {path.name for pattern in listed for path in (root / "exporter").glob(pattern)}
+    found = {
+        path.name for pattern in listed for path in (root / "exporter" / "jobfeatures_exporter").glob(pattern)
+    }
     assert KINDS.keys() <= found
 
 
 @pytest.mark.program
 def test_a_daemon_whose_page_nobody_opens_has_nothing_of_it_in_memory():
-    code = "import sys, exporter.serve, exporter.daemon, exporter.cluster.controller, exporter.web.app; print(*sys.modules)"
+    code = "import sys, jobfeatures_exporter.serve, jobfeatures_exporter.daemon, jobfeatures_exporter.cluster.controller, jobfeatures_exporter.web.app; print(*sys.modules)"
     loaded = loaded_by(code)
-    assert "exporter.web.app" in loaded
-    assert not {name for name in loaded if name.startswith(("exporter.web.pages", "exporter.cluster.view"))}
-    assert "exporter.cluster.draincurves" not in loaded
+    assert "jobfeatures_exporter.web.app" in loaded
+    assert not {
+        name
+        for name in loaded
+        if name.startswith(("jobfeatures_exporter.web.pages", "jobfeatures_exporter.cluster.view"))
+    }
+    assert "jobfeatures_exporter.cluster.draincurves" not in loaded
 
 
 @pytest.mark.program
 def test_the_daemon_of_a_node_has_in_memory_only_what_it_needs():
-    loaded = loaded_by("import sys, exporter.serve; print(*sys.modules)")
-    assert "exporter.daemon" in loaded
+    loaded = loaded_by("import sys, jobfeatures_exporter.serve; print(*sys.modules)")
+    assert "jobfeatures_exporter.daemon" in loaded
     unneeded = {
         *("numpy", "matplotlib", "yaml", "bcrypt", "rich", "tqdm"),
         *("importlib.metadata", "importlib.resources"),  # 2 MB
-        *("exporter.cluster.controller", "exporter.cluster.livequality", "exporter.ingest.serve"),
-        *("exporter.web.webconfig", "exporter.web.basicauth", "exporter.sonar.output"),
+        *(
+            "jobfeatures_exporter.cluster.controller",
+            "jobfeatures_exporter.cluster.livequality",
+            "jobfeatures_exporter.ingest.serve",
+        ),
+        *(
+            "jobfeatures_exporter.web.webconfig",
+            "jobfeatures_exporter.web.basicauth",
+            "jobfeatures_exporter.sonar.output",
+        ),
         *("jobfeatures.publish.http.server", "jobfeatures.schedule.live", "jobfeatures.simulate"),
     }
     assert unneeded & loaded == set()

@@ -7,12 +7,12 @@ import socket
 
 import pytest
 
-from exporter.web import listener
-from exporter.web.config import WebConfig
-from exporter.web.hosts import is_loopback, is_ours, parse_names
-from exporter.web.listener import Listeners, check_web
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.http import connections
+from jobfeatures_exporter.web import listener
+from jobfeatures_exporter.web.config import WebConfig
+from jobfeatures_exporter.web.hosts import is_loopback, is_ours, parse_names
+from jobfeatures_exporter.web.listener import Listeners, check_web
 
 from .conftest import HASH, PASSWORD, StandInDaemon
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field, replace
 import aiohttp
 import pytest
 
-from exporter.cluster.nodeanswers import NodeAnswers
-from exporter.config import ExporterConfig
-from exporter.context import Context
-from exporter.service.checks import check
-from exporter.web.nodes import NodeListener, listening, raise_descriptors, read_secrets
 from jobfeatures.batch.controller.client import ControllerClient
 from jobfeatures.batch.controller.credential import make_token
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.errors import ConfigurationError, Rejected, SourceError
 from jobfeatures.model import JobTable, Limits
+from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.service.checks import check
+from jobfeatures_exporter.web.nodes import NodeListener, listening, raise_descriptors, read_secrets
 from tests.conftest import FakeClock
 
 SECRET = b"0123456789abcdef" * 4
@@ -177,7 +177,7 @@ async def test_a_role_that_does_not_know_slurm_s_clock_or_tells_nonsense_leaves_
     ahead_secs = None if shown is None else 300.0
     answers.tells(replace(make_table(taken_at_secs=clock.now), clock_ahead_secs=ahead_secs))
     answers.keeper.poll_once()
-    monkeypatch.setattr("exporter.web.nodes.format_clock", lambda _secs: shown)
+    monkeypatch.setattr("jobfeatures_exporter.web.nodes.format_clock", lambda _secs: shown)
     assert (await asyncio.to_thread(make_client().ask)).clock_ahead_secs is None
 
 

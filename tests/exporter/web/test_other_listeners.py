@@ -5,14 +5,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from exporter.ingest.config import IngestConfig
-from exporter.ingest.serve import Ingest
-from exporter.snapshot import Kind
-from exporter.web.config import WebConfig
-from exporter.web.listener import Listeners
 from jobfeatures.model import JobKey
 from jobfeatures.publish.http.server import FeatureServer, listening
 from jobfeatures.publish.tree import FeatureTree
+from jobfeatures_exporter.ingest.config import IngestConfig
+from jobfeatures_exporter.ingest.serve import Ingest
+from jobfeatures_exporter.snapshot import Kind
+from jobfeatures_exporter.web.config import WebConfig
+from jobfeatures_exporter.web.listener import Listeners
 
 from .conftest import HASH, Site
 

@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from exporter.web.sockets import take_sockets
 from jobfeatures.errors import ConfigurationError
+from jobfeatures_exporter.web.sockets import take_sockets
 
 SCRIPT = """
 import json, os, sys
-from exporter.web.sockets import take_sockets
+from jobfeatures_exporter.web.sockets import take_sockets
 from jobfeatures.errors import ConfigurationError
 os.environ["LISTEN_PID"] = str(os.getpid()) if sys.argv[1] == "own" else sys.argv[1]
 try:

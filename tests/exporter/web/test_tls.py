@@ -10,11 +10,11 @@ from collections import Counter
 
 import pytest
 
-from exporter.web import listener, tlscontext, webfile
-from exporter.web.tlscontext import names_of
-from exporter.web.webfile import WebFile
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.http import connections
+from jobfeatures_exporter.web import listener, tlscontext, webfile
+from jobfeatures_exporter.web.tlscontext import names_of
+from jobfeatures_exporter.web.webfile import WebFile
 
 TLS = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n"
 CA = TLS + "  client_ca_file: ca.pem\n"

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.web.webconfig import (
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.web.webconfig import (
     CIPHERS,
     CIPHERS_13,
     ClientAuth,
@@ -13,7 +14,6 @@ from exporter.web.webconfig import (
     WebOptions,
     parse_web_config,
 )
-from jobfeatures.errors import ParseError
 
 HASH = "$2y$10$" + "a" * 53
 TLS = "tls_server_config:\n  cert_file: server.pem\n  key_file: keys/server.key\n"

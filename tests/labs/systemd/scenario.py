@@ -235,7 +235,7 @@ def told() -> object:
 def hardened_against_not() -> object:
     """Compare what the service sees with what root sees without any of the unit's lines."""
     plain = subprocess.Popen(
-        [PYTHON, "-m", "exporter", "serve", "--config.file", str(ETC / "config.toml"), "--web.listen-address",
+        [PYTHON, "-m", "jobfeatures_exporter", "serve", "--config.file", str(ETC / "config.toml"), "--web.listen-address",
          "127.0.0.1:9829", "--features.root", "/run/plain"],
         env={**os.environ, "PYTHONPATH": LIBRARY}, stderr=subprocess.DEVNULL,
     )  # fmt: skip

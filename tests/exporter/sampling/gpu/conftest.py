@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.sampling.descriptors import Unreadable
-from exporter.sampling.gpu import nvidia
-from exporter.sampling.gpu.device import Paths
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.gpu import nvidia
+from jobfeatures_exporter.sampling.gpu.device import Paths
 
 LABS = Path(__file__).parents[3] / "labs/gpu"
 

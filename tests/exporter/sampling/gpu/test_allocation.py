@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.gpu.allocation import compute_allocations, parse_gpustat, resolve_card
-from exporter.snapshot import GpuCard
 from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.sampling.gpu.allocation import compute_allocations, parse_gpustat, resolve_card
+from jobfeatures_exporter.snapshot import GpuCard
 
 # Minor numbers and indices differ, as on machines whose slots are not in the order of their buses.
 NVIDIA = [

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.gpu import amd, rocm
-from exporter.sampling.gpu.kfd import KfdNode, node_of, parse_properties
-from exporter.sampling.gpu.sysfs import parse_current_clock, parse_highest_clock, parse_uevent
-from exporter.snapshot import GpuCard, GpuProcess, GpuSample
+from jobfeatures_exporter.sampling.gpu import amd, rocm
+from jobfeatures_exporter.sampling.gpu.kfd import KfdNode, node_of, parse_properties
+from jobfeatures_exporter.sampling.gpu.sysfs import parse_current_clock, parse_highest_clock, parse_uevent
+from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
 ADDRESS = "0000:03:00.0"
 PROPERTIES = (

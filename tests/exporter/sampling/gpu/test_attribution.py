@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.gpu.attribution import KEPT_SECS, GpuBook, compute_shares
-from exporter.snapshot import GpuCard, GpuProcess, GpuSample, GroupKey, JobGpu
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.sampling.gpu.attribution import KEPT_SECS, GpuBook, compute_shares
+from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample, GroupKey, JobGpu
 
 A, B = JobKey("slurm", "1"), JobKey("slurm", "2")
 GROUP = GroupKey(7, 1)

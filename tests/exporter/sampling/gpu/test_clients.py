@@ -2,7 +2,7 @@
 
 import pytest
 
-from exporter.sampling.gpu.clients import MAX_CLIENTS, RESCAN_SECS, ClientUse, DrmClients
+from jobfeatures_exporter.sampling.gpu.clients import MAX_CLIENTS, RESCAN_SECS, ClientUse, DrmClients
 
 CARD = "0000:03:00.0"
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.gpu.fdinfo import DrmClient, compute_utilisation, parse_fdinfo
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.gpu.fdinfo import DrmClient, compute_utilisation, parse_fdinfo
 
 AMDGPU = """pos:\t0
 flags:\t02100002

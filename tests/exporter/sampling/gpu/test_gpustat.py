@@ -1,6 +1,6 @@
 import os
 
-from exporter.sampling.gpu.gpustat import read_gpustat
+from jobfeatures_exporter.sampling.gpu.gpustat import read_gpustat
 
 
 def test_only_plain_files_of_the_owner_count(tmp_path, unreadable):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from exporter.sampling.gpu import intel
-from exporter.snapshot import GpuCard, GpuProcess
+from jobfeatures_exporter.sampling.gpu import intel
+from jobfeatures_exporter.snapshot import GpuCard, GpuProcess
 
 ADDRESS = "0000:4d:00.0"
 

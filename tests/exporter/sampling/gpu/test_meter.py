@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.gpu.meter import CardMeter
-from exporter.snapshot import GpuCard, GpuSample
+from jobfeatures_exporter.sampling.gpu.meter import CardMeter
+from jobfeatures_exporter.snapshot import GpuCard, GpuSample
 
 CARD = GpuCard(uuid="GPU-1")
 

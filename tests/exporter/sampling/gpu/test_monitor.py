@@ -6,10 +6,12 @@ import threading
 
 import pytest
 
-from exporter.sampling.gpu import DRIVERS, monitor
-from exporter.sampling.gpu.device import DriverError
-from exporter.sampling.gpu.monitor import DriverReader, GpuMonitor, chosen_drivers
-from exporter.snapshot import (
+from jobfeatures.clock import SystemClock
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.sampling.gpu import DRIVERS, monitor
+from jobfeatures_exporter.sampling.gpu.device import DriverError
+from jobfeatures_exporter.sampling.gpu.monitor import DriverReader, GpuMonitor, chosen_drivers
+from jobfeatures_exporter.snapshot import (
     Accounting,
     GpuCard,
     GpuProcess,
@@ -18,8 +20,6 @@ from exporter.snapshot import (
     JobSample,
     Snapshot,
 )
-from jobfeatures.clock import SystemClock
-from jobfeatures.model import JobKey
 
 INTERVAL_SECS = 10.0
 PATIENCE_SECS = 30.0  # of a test that waits for a thread

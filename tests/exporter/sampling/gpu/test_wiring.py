@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.config import ExporterConfig
-from exporter.daemon import Daemon
-from exporter.sampling.sampler import Sampler
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.settings import load_config
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.daemon import Daemon
+from jobfeatures_exporter.sampling.sampler import Sampler
 
 PATIENCE_SECS = 30.0
 

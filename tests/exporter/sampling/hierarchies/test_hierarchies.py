@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.hierarchies import BATCH_HIERARCHIES, match_path, parse_process_cgroup
-from exporter.sampling.hierarchies.units import match_unit
-from exporter.snapshot import Kind, UnitKey
 from jobfeatures.batch.groups import Membership, unescape
+from jobfeatures_exporter.sampling.hierarchies import BATCH_HIERARCHIES, match_path, parse_process_cgroup
+from jobfeatures_exporter.sampling.hierarchies.units import match_unit
+from jobfeatures_exporter.snapshot import Kind, UnitKey
 
 V2 = "/system.slice/slurmstepd.scope"
 HEX = "0123456789abcdef" * 4

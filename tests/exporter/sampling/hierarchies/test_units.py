@@ -2,8 +2,8 @@
 
 import pytest
 
-from exporter.sampling.hierarchies.units import match_unit
-from exporter.snapshot import Kind, UnitKey
+from jobfeatures_exporter.sampling.hierarchies.units import match_unit
+from jobfeatures_exporter.snapshot import Kind, UnitKey
 
 HEX = "0123456789abcdef" * 4
 POD = "pod01234567_89ab_cdef_0123_456789abcdef"

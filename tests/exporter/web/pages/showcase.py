@@ -5,14 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC
 
-from exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
-from exporter.cluster.view import ClusterView, compute_cluster_view
-from exporter.collectors import COLLECTORS, DURATION, SUCCESS, process
-from exporter.context import Context
-from exporter.exposition import Family, labels
-from exporter.retention import EndedJob
-from exporter.sinks.keeper import SinkStatus
-from exporter.snapshot import (
+from jobfeatures.batch.source import KeeperStatus
+from jobfeatures.drains.drain import Announced, Drain, Drains
+from jobfeatures.features.machine import Machine
+from jobfeatures.model import Cluster, ClusterNode, Job, JobKey, JobState, JobTable, Limits, Partition
+from jobfeatures.publish.drainbook import DrainView
+from jobfeatures.publish.publisher import PublisherStatus
+from jobfeatures.schedule.quality import ScheduleQuality, UserQuality, Verdict
+from jobfeatures.status.board import StatusView
+from jobfeatures.status.jobstatus import JobStatus
+from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
+from jobfeatures_exporter.cluster.view import ClusterView, compute_cluster_view
+from jobfeatures_exporter.collectors import COLLECTORS, DURATION, SUCCESS, process
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family, labels
+from jobfeatures_exporter.retention import EndedJob
+from jobfeatures_exporter.sinks.keeper import SinkStatus
+from jobfeatures_exporter.snapshot import (
     Accounting,
     CpuSecs,
     GpuCard,
@@ -24,15 +33,6 @@ from exporter.snapshot import (
     Snapshot,
     SysinfoSample,
 )
-from jobfeatures.batch.source import KeeperStatus
-from jobfeatures.drains.drain import Announced, Drain, Drains
-from jobfeatures.features.machine import Machine
-from jobfeatures.model import Cluster, ClusterNode, Job, JobKey, JobState, JobTable, Limits, Partition
-from jobfeatures.publish.drainbook import DrainView
-from jobfeatures.publish.publisher import PublisherStatus
-from jobfeatures.schedule.quality import ScheduleQuality, UserQuality, Verdict
-from jobfeatures.status.board import StatusView
-from jobfeatures.status.jobstatus import JobStatus
 
 NOW = 1_800_000_000.0
 TZ = UTC

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.web.pages.markup import Html, join, name, shorten, tag
+from jobfeatures_exporter.web.pages.markup import Html, join, name, shorten, tag
 from tests.exporter.web.pages.reading import read_page
 
 # What breaks out of careless pages: markup, quotes, comments, overrides, half characters, line ends.

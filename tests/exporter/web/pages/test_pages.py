@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from prometheus_client.parser import text_string_to_metric_families
 
-from exporter.context import Context
-from exporter.exposition import render
-from exporter.view import units
-from exporter.web.pages.controller import render_controller
-from exporter.web.pages.node import render_node
-from exporter.web.pages.pieces import MAX_ROWS
 from jobfeatures.drains.drain import Announced, Drain, Drains
 from jobfeatures.drains.nodemetrics import gather_nodes
 from jobfeatures.drains.nodemetrics import parse_page as parse_series
 from jobfeatures.drains.plan import compute_choice, plan_drain
 from jobfeatures.model import Job, JobKey, JobState, Limits
 from jobfeatures.publish.drainbook import DrainView
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import render
+from jobfeatures_exporter.view import units
+from jobfeatures_exporter.web.pages.controller import render_controller
+from jobfeatures_exporter.web.pages.node import render_node
+from jobfeatures_exporter.web.pages.pieces import MAX_ROWS
 from tests.exporter.conftest import make_context
 from tests.exporter.web.pages import showcase
 from tests.exporter.web.pages.reading import Element, read_page

@@ -7,8 +7,8 @@ import pytest
 
 from tests.exporter.web.pages.test_pages import PAGES
 
-CSS = files("exporter.web.pages").joinpath("page.css").read_text(encoding="utf-8")
-JS = files("exporter.web.pages").joinpath("page.js").read_text(encoding="utf-8")
+CSS = files("jobfeatures_exporter.web.pages").joinpath("page.css").read_text(encoding="utf-8")
+JS = files("jobfeatures_exporter.web.pages").joinpath("page.js").read_text(encoding="utf-8")
 
 TEXTS = [
     ("ink", "ground"),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from exporter.sampling.hierarchies import match_path
 from jobfeatures.batch.groups import Membership
+from jobfeatures_exporter.sampling.hierarchies import match_path
 
 
 def slot(name: str) -> Membership:

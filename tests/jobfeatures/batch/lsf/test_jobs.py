@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.cluster.sums import compute_queue_sums
-from exporter.sampling.hierarchies import match_path
 from jobfeatures.batch.lsf.answers import parse_records
 from jobfeatures.batch.lsf.jobs import (
     FURTHER_FIELDS,
@@ -26,6 +24,8 @@ from jobfeatures.batch.lsf.jobs import (
 from jobfeatures.batch.lsf.limits import Rules, parse_queues
 from jobfeatures.errors import ParseError
 from jobfeatures.model import Job, JobKey, JobState, JobTable
+from jobfeatures_exporter.cluster.sums import compute_queue_sums
+from jobfeatures_exporter.sampling.hierarchies import match_path
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "lsf"
 AROUND = Circumstances(

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.sampling.hierarchies import match_path
 from jobfeatures.batch.pbs.momfiles import (
     parse_job_file_name,
     parse_nodefile,
@@ -30,6 +29,7 @@ from jobfeatures.batch.pbs.values import (
     split_resources,
 )
 from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.hierarchies import match_path
 
 
 @pytest.mark.parametrize(

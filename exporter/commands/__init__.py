@@ -1,1 +1,0 @@
-"""The commands of `jobfeatures-exporter`, one file each; `exporter.cli` has the table."""

@@ -1,0 +1,7 @@
+"""`python -m jobfeatures_exporter`."""
+
+import sys
+
+from jobfeatures_exporter.cli import main
+
+sys.exit(main())

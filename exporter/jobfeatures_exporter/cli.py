@@ -1,0 +1,77 @@
+"""The `jobfeatures-exporter` command.
+
+Exit status: 0 done; 1 the work failed; 2 wrong usage or settings, said before
+a port opens; 130 interrupted. `jobfeatures_exporter.exits` has them by command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from jobfeatures.errors import ConfigurationError, JobfeaturesError
+from jobfeatures.exits import INTERRUPTED
+from jobfeatures.usage import Parser, VersionAction, check_command
+
+# Each is a file in commands/ with `add_arguments(parser)` and `run(arguments)`, a dash in its name being an
+# underscore there. It is imported only when it is called: most need nothing of the daemon.
+COMMANDS = {
+    "serve": "run the daemon",
+    "demo": "run the daemon on a few jobs that are started for show; no batch system, no root",
+    "check-config": "check flags, environment and file, print the settings that would be used",
+    "node-token": "print the tokens by which nodes ask the controller role, made of its secret",
+    "report": "say what a job asked for, used and wasted, from a Prometheus server's data",
+    "top": "show the jobs of this node, live",
+    "sample": "print the state of the node and its processes in Sonar's JSON format",
+    "sysinfo": "print how the node is made in Sonar's JSON format",
+    "jobs": "print the cluster's jobs in Sonar's JSON format, asked of the batch system",
+    "cluster": "print the cluster's partitions and states of nodes in Sonar's JSON format",
+    "validate": "check documents in Sonar's JSON format, name path and reason of each fault",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    given = sys.argv[1:] if argv is None else list(argv)
+    check_command("jobfeatures-exporter", given, COMMANDS)
+    arguments = build_parser(given[0] if given else None).parse_args(given)
+    try:
+        status: int = _module(arguments.command).run(arguments)
+    except ConfigurationError as error:
+        print(f"jobfeatures-exporter: {error}", file=sys.stderr)
+        return 2
+    except JobfeaturesError as error:
+        print(f"jobfeatures-exporter: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print("jobfeatures-exporter: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return status
+
+
+def build_parser(called: str | None = None) -> argparse.ArgumentParser:
+    """Return the command line's grammar, complete for the command that is called."""
+    parser = Parser(
+        prog="jobfeatures-exporter",
+        description="Node exporter and job-features provider for batch clusters.",
+    )
+    parser.add_argument("--version", action=VersionAction, nargs=0, help="print the version and exit")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, meaning in COMMANDS.items():
+        made = commands.add_parser(
+            name, help=meaning, description=meaning[0].upper() + meaning[1:] + ".", allow_abbrev=False
+        )
+        if name == called:
+            _module(name).add_arguments(made)
+    return parser
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"jobfeatures_exporter.commands.{name.replace('-', '_')}")

@@ -1,0 +1,264 @@
+"""The controller role: asks batch systems about the whole cluster. Nothing of it runs on compute nodes.
+
+One such process a cluster is enough, on a machine where the batch system's
+commands work, and with the rights to see the jobs of all users.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch.source import AnswerT, ClusterSource, Keeper
+from jobfeatures.clock import Clock, SystemClock
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.model import Cluster, JobTable
+from jobfeatures.schedule.quality import ScheduleQuality
+from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
+from jobfeatures_exporter.cluster.discovery import TargetGroup, make_targets
+from jobfeatures_exporter.cluster.livequality import LiveQuality, make_options
+from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
+from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums, compute_cluster_sums, compute_queue_sums
+from jobfeatures_exporter.collectors import collect
+from jobfeatures_exporter.config import AUTO, DaemonConfig
+from jobfeatures_exporter.context import Context, LastReload
+from jobfeatures_exporter.exposition import render
+from jobfeatures_exporter.privacy.key import make_privacy
+from jobfeatures_exporter.service.reload import Change
+from jobfeatures_exporter.service.supervision import describe_problems, describe_sources
+from jobfeatures_exporter.sonar.cluster import SLURM
+from jobfeatures_exporter.sonar.clusterdocuments import add_cluster_documents
+from jobfeatures_exporter.sonar.output import make_sender
+from jobfeatures_exporter.sonar.sender import Sender
+from jobfeatures_exporter.web.status import WebStatus
+
+log = logging.getLogger(__name__)
+
+STOP_SECS = 2.0
+
+
+class Controller:
+    """What is known about the cluster, and the text that a scrape gets."""
+
+    def __init__(self, config: DaemonConfig, clock: Clock | None = None) -> None:
+        """Raise ConfigurationError where no batch system can be asked."""
+        self._config = config
+        self.web: Callable[[], WebStatus | None] = lambda: None  # of our listeners
+        self._clock = clock or SystemClock()
+        self._privacy = make_privacy(config)
+        self.sources = make_cluster_sources(config, self._clock)
+        self._queues: list[Keeper[JobTable]] = [
+            self._keep(f"{source.name}-queue", source.poll_queue, self._queues_changed)
+            for source in self.sources
+        ]
+        self._clusters: list[Keeper[Cluster]] = [
+            self._keep(f"{source.name}-nodes", source.poll_cluster, self._clusters_changed)
+            for source in self.sources
+        ]
+        self.node_answers: NodeAnswers | None = None
+        if config.controller_listen is not None:
+            self.node_answers = self._make_node_answers(config)
+        self._queue_sums: tuple[QueueSums, ...] = ()
+        self._cluster_sums: tuple[ClusterSums, ...] = ()
+        self.reload = LastReload(successful=True, success_secs=self._clock.now_secs())
+        self._sender = make_sender(config, self._clock)
+        watches_schedule = "schedule" in config.enabled_collectors()
+        self._feeds = [AccountingFeed(source, is_taken=watches_schedule) for source in self.sources]
+        self._qualities = self._make_qualities(config) if watches_schedule else []
+        self._schedules: list[Keeper[ScheduleQuality]] = [
+            self._keep(f"{quality.name}-schedule", quality.ask, _nothing) for quality in self._qualities
+        ]
+        if self._sender is not None:
+            self._add_documents(self._sender)
+
+    def _make_node_answers(self, config: DaemonConfig) -> NodeAnswers:
+        """Return what answers nodes, of the first batch system. Raises ConfigurationError."""
+        return NodeAnswers(
+            self.sources[0],
+            lambda: self._queues[0].status.table,
+            self._clock,
+            interval_secs=config.controller_interval_secs,
+            timeout_secs=config.controller_timeout_secs,
+        )
+
+    def _add_documents(self, sender: Sender) -> None:
+        """Let what Slurm tells be sent: Sonar's format has records of no other batch system's jobs."""
+        for feed, queue, cluster in zip(self._feeds, self._queues, self._clusters, strict=True):
+            if feed.name == SLURM:
+                add_cluster_documents(
+                    sender,
+                    self._config,
+                    feed,
+                    self._clock,
+                    history_secs=self._config.controller_history_secs,
+                    queue=lambda keeper=queue: keeper.status.table,  # type: ignore[misc]  # bound now
+                    cluster=lambda keeper=cluster: keeper.status.table,  # type: ignore[misc]
+                )
+
+    def _make_qualities(self, config: DaemonConfig) -> list[LiveQuality]:
+        """Return what watches each schedule. Raises ConfigurationError."""
+        options = make_options(config)
+        return [
+            LiveQuality(
+                source,
+                self._clock,
+                # Sonar's documents are made of the same answers, of Slurm's.
+                options
+                if self._sender is not None and source.name == SLURM
+                else replace(options, fed_secs=None),
+                feed=feed,
+                queue=lambda keeper=queue: keeper.status,  # type: ignore[misc]  # bound now
+                cluster=lambda keeper=cluster: keeper.status,  # type: ignore[misc]
+            )
+            for source, feed, queue, cluster in zip(
+                self.sources, self._feeds, self._queues, self._clusters, strict=True
+            )
+        ]
+
+    def _keep(self, name: str, ask: Callable[[], Any], on_change: Callable[[], None]) -> Keeper[Any]:
+        interval_secs = self._config.controller_interval_secs
+        return Keeper(
+            name,
+            ask,
+            interval_secs=interval_secs,
+            min_interval_secs=interval_secs / 2,
+            on_change=on_change,
+            clock=self._clock,
+        )
+
+    def _queues_changed(self) -> None:
+        self._queue_sums = tuple(compute_queue_sums(table) for table in known(self._queues))
+        for keeper in self._schedules:
+            keeper.refresh()
+        if self.node_answers is not None:
+            self.node_answers.refresh()
+
+    def _clusters_changed(self) -> None:
+        self._cluster_sums = tuple(compute_cluster_sums(cluster) for cluster in known(self._clusters))
+
+    # --- life -------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start asking."""
+        for keeper in self._keepers():
+            keeper.start()
+        if self._sender is not None:
+            self._sender.start()
+
+    def stop(self) -> None:
+        """Stop asking; a question that hangs is left behind."""
+        if self._sender is not None:
+            self._sender.stop()
+        for quality in self._qualities:
+            quality.stop()
+        for timeout_secs in (0.0, STOP_SECS):  # all are told before one is waited for
+            for keeper in self._keepers():
+                keeper.stop(timeout_secs)
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether every question has been answered or has failed; history takes longer, and may."""
+        asked: list[Keeper[Any]] = [*self._queues, *self._clusters]
+        return all(keeper.status.table is not None or keeper.status.failures for keeper in asked)
+
+    def problems(self) -> list[str]:
+        """Return which questions have not been answered yet, and which fail: a line each."""
+        return describe_problems((keeper.status for keeper in self._keepers()), self._clock.now_secs())
+
+    def stalled(self) -> list[str]:
+        """Return the names of keepers whose thread has died."""
+        return [f"source {keeper.status.name}" for keeper in self._keepers() if keeper.has_died]
+
+    def summary(self) -> str:
+        """Return one line on how things are, without names."""
+        return describe_sources(keeper.status for keeper in self._keepers())
+
+    def reconfigure(self, change: Change) -> None:
+        """Run with other settings from now on: what is shown, and how."""
+        self._config = change.config
+
+    def _keepers(self) -> Iterator[Keeper[Any]]:
+        yield from self._queues
+        yield from self._clusters
+        yield from self._schedules
+        if self.node_answers is not None:
+            yield self.node_answers.keeper
+
+    # --- what is known ------------------------------------------------------------
+
+    def exposition(self, *, openmetrics: bool) -> bytes:
+        """Return the metrics as text."""
+        return render(collect(self.context(), self._config.enabled_collectors()), openmetrics=openmetrics)
+
+    def html(self) -> str:
+        """Return the page for people."""
+        from jobfeatures_exporter.cluster.view import compute_cluster_view
+        from jobfeatures_exporter.web.pages.controller import render_controller
+
+        context = self.context()
+        asked = zip(self.sources, self._queues, self._clusters, strict=True)
+        views = [
+            compute_cluster_view(
+                source.name, queue.status.table, cluster.status.table, now_secs=context.now_secs
+            )
+            for source, queue, cluster in asked
+        ]
+        families = collect(context, self._config.enabled_collectors())
+        return render_controller(context, families, views)
+
+    def context(self) -> Context:
+        """Return everything that is known now: the last good answers, whatever their age."""
+        found = Context(
+            now_secs=self._clock.now_secs(),
+            sources=tuple(keeper.status for keeper in self._keepers()),
+            reload=self.reload,
+            queues=self._queue_sums,
+            clusters=self._cluster_sums,
+            schedules=tuple(known(self._schedules)),
+            sinks=self._sender.sinks if self._sender is not None else (),
+            faulty=self._sender.faulty if self._sender is not None else {},
+            web=self.web(),
+        )
+        return self._privacy.context(found)
+
+    def targets(self) -> list[TargetGroup] | None:
+        """Return the nodes to scrape, None as long as no batch system has told of any."""
+        clusters = list(known(self._clusters))
+        if not clusters:
+            return None
+        return make_targets(
+            clusters,
+            port=self._config.controller_sd_port,
+            host=self._config.controller_sd_host,
+            skip=self._config.controller_sd_skip,
+        )
+
+
+def known(keepers: Iterable[Keeper[AnswerT]]) -> Iterator[AnswerT]:
+    """Yield the last good answers."""
+    for keeper in keepers:
+        if (table := keeper.status.table) is not None:
+            yield table
+
+
+def _nothing() -> None:
+    """Do nothing with news."""
+
+
+def make_cluster_sources(config: DaemonConfig, clock: Clock) -> list[ClusterSource]:
+    """Return the batch systems that tell of a whole cluster; ConfigurationError where there is none."""
+    asked = [name for name in config.batch_sources if name != AUTO]
+    able = {name: each.load("site") for name, each in SYSTEMS.items() if each.has_cluster}
+    for name in asked:
+        if name not in able:
+            raise ConfigurationError("batch.sources", f"{name} has no view of a whole cluster")
+    if AUTO in config.batch_sources:
+        asked += [name for name in able if name not in asked and able[name].is_here(config)]
+    if not asked:
+        raise ConfigurationError(
+            "batch.sources", f"the controller role needs a batch system; none is here of {', '.join(able)}"
+        )
+    return [able[name].make_cluster_source(config, clock, config.controller_timeout_secs) for name in asked]

@@ -1,0 +1,174 @@
+"""What a shutdown of a whole pool of nodes would waste, by its time: from the queue alone. Pure.
+
+The same arithmetic as `jobfeatures.drains.plan`, for jobs of which only start,
+wall limit and CPUs are known: without reports of their own all that a killed
+job has done is lost, and none of its CPUs is idle before its end. One pass
+over the jobs in the order of their ends, since queues are long.
+
+Partitions that share nodes are one pool: their jobs have to be drained together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from jobfeatures.model import Cluster, ClusterNode, Job, JobTable
+from jobfeatures_exporter.cluster.sums import STARTS_JOBS, STARTS_NONE
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One shutdown time, in seconds from now, and what it costs in core seconds: idle CPUs, killed work.
+
+    `core_secs_before` is the cost an instant earlier, when the jobs that end then would still be killed.
+    """
+
+    after_secs: float
+    idle_core_secs: float
+    kill_core_secs: float
+    core_secs_before: float
+    killed: int
+
+    @property
+    def core_secs(self) -> float:
+        """Return the whole cost."""
+        return self.idle_core_secs + self.kill_core_secs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainCurve:
+    """A pool: points at now and at each end of a job. Jobs of which too little is known are only counted."""
+
+    source: str
+    partitions: tuple[str, ...]
+    total_cpus: int
+    jobs: int
+    unknown_jobs: int
+    endless_jobs: int  # without a known end: they run at every time
+    points: tuple[CurvePoint, ...]
+
+    @property
+    def best(self) -> CurvePoint:
+        """Return the cheapest time."""
+        return cheapest(self.points)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """What the curve needs of a job: CPUs, seconds since its start and to its end (infinite: not known)."""
+
+    cpus: int
+    run_secs: float
+    end_secs: float
+
+
+def compute_drain_curves(queue: JobTable, cluster: Cluster, *, now_secs: float) -> tuple[DrainCurve, ...]:
+    """Return a curve for each pool in which jobs run, the largest pool first."""
+    pools = find_pools(cluster)
+    nodes = {node.name: node for node in cluster.nodes}
+    by_pool: dict[int, list[Job]] = {}
+    of_partition = {name: number for number, pool in enumerate(pools) for name in pool}
+    for job in queue.jobs.values():
+        number = of_partition.get(job.partition or "")
+        if job.state.is_on_node and number is not None:
+            by_pool.setdefault(number, []).append(job)
+    names_of = {each.name: each.nodes for each in cluster.partitions}
+    curves = []
+    for number, jobs in by_pool.items():
+        members = {node for name in pools[number] for node in names_of[name]}
+        total = sum(usable_cpus(nodes[name]) for name in members if name in nodes)
+        known = [each for job in jobs if (each := read_running(job, now_secs)) is not None]
+        curves.append(
+            DrainCurve(
+                source=queue.source,
+                partitions=pools[number],
+                total_cpus=total,
+                jobs=len(jobs),
+                unknown_jobs=len(jobs) - len(known),
+                endless_jobs=sum(math.isinf(each.end_secs) for each in known),
+                points=compute_points(known, total),
+            )
+        )
+    return tuple(sorted(curves, key=lambda curve: (-curve.total_cpus, curve.partitions)))
+
+
+def find_pools(cluster: Cluster) -> list[tuple[str, ...]]:
+    """Return the partitions, those together that share a node with another."""
+    pools: list[tuple[set[str], set[str]]] = []  # partitions, nodes
+    for partition in cluster.partitions:
+        names, nodes = {partition.name}, set(partition.nodes)
+        apart = []
+        for pool in pools:
+            if pool[1].isdisjoint(nodes):
+                apart.append(pool)
+            else:
+                names |= pool[0]
+                nodes |= pool[1]
+        pools = [*apart, (names, nodes)]
+    return [tuple(sorted(names)) for names, _ in pools]
+
+
+def usable_cpus(node: ClusterNode) -> int:
+    """Return the CPUs that a drain takes from jobs: all of a node that starts jobs, else those in use."""
+    base, *flags = node.states or ("UNKNOWN",)
+    starts_jobs = base in STARTS_JOBS and STARTS_NONE.isdisjoint(flags)
+    return (node.cpus if starts_jobs else node.allocated_cpus) or 0
+
+
+def read_running(job: Job, now_secs: float) -> RunningJob | None:
+    """Return what the curve needs, None for a job whose CPUs or start are not known."""
+    if job.total_cpus is None or job.start_secs is None:
+        return None
+    end = job.end_limit_at(now_secs)
+    return RunningJob(
+        job.total_cpus,
+        max(0.0, now_secs - job.start_secs),
+        math.inf if end is None else max(0.0, end - now_secs),
+    )
+
+
+def compute_points(jobs: Iterable[RunningJob], total_cpus: int) -> tuple[CurvePoint, ...]:
+    """Return the cost of a shutdown now, and at the end of each job.
+
+    idle(T): (total − Σ cpus) × T + Σ over jobs with end ≤ T: cpus × (T − end)
+    kill(T): Σ over jobs with end > T: cpus × (run + T)
+    """
+    ordered = sorted(jobs, key=lambda job: job.end_secs)
+    held = sum(job.cpus for job in ordered)
+    free = max(0, total_cpus - held)
+    done = sum(job.cpus * job.run_secs for job in ordered)  # by those that still run at T
+    ended_cpus, ended_core_secs = 0, 0.0  # Σ cpus, Σ cpus × end of those that have ended
+    points: list[CurvePoint] = []
+    at = 0
+    for time in sorted({0.0, *(job.end_secs for job in ordered if math.isfinite(job.end_secs))}):
+        before = _cost(time, free, held, ended_cpus, ended_core_secs, done)
+        while at < len(ordered) and ordered[at].end_secs <= time:
+            job = ordered[at]
+            ended_cpus += job.cpus
+            ended_core_secs += job.cpus * job.end_secs
+            done -= job.cpus * job.run_secs
+            at += 1
+        idle, kill = _cost(time, free, held, ended_cpus, ended_core_secs, done)
+        points.append(CurvePoint(time, idle, max(0.0, kill), sum(before), len(ordered) - at))
+    return tuple(points)
+
+
+def _cost(
+    time: float, free: int, held: int, ended_cpus: int, ended_core_secs: float, done: float
+) -> tuple[float, float]:
+    idle = free * time + ended_cpus * time - ended_core_secs
+    return idle, done + (held - ended_cpus) * time
+
+
+def cheapest(points: Sequence[CurvePoint]) -> CurvePoint:
+    """Return the cheapest time, the earlier of equal ones."""
+    return min(points, key=lambda point: (point.core_secs, point.after_secs))
+
+
+def thin(points: Sequence[CurvePoint], count: int) -> list[CurvePoint]:
+    """Return about `count` points at most, the first, the cheapest and the last among them."""
+    step = max(1, len(points) // max(1, count))
+    kept = {point.after_secs: point for point in (*points[::step], cheapest(points), points[-1])}
+    return [kept[after_secs] for after_secs in sorted(kept)]

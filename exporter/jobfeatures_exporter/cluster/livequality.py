@@ -1,0 +1,192 @@
+"""Keeps the quality of one batch system's schedule up to date: asks accounting, and looks at the queue.
+
+At the start accounting is asked for all since the beginning, later for what
+is new. What Sonar's documents have been told of accounting is used as well,
+so that nothing is asked twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from jobfeatures.batch.source import AnswerT, HistorySource, KeeperStatus
+from jobfeatures.clock import Clock
+from jobfeatures.errors import Rejected, SourceError
+from jobfeatures.model import Cluster, JobTable
+from jobfeatures.schedule.eet import Mode
+from jobfeatures.schedule.facts import from_queue, from_record
+from jobfeatures.schedule.history import compute_begin, make_rules
+from jobfeatures.schedule.live import LiveSchedule
+from jobfeatures.schedule.outlook import OVERRUN_SECS
+from jobfeatures.schedule.quality import ScheduleQuality
+from jobfeatures.schedule.shares import CPU, STEPS, ShareRules, Shares, make_shares
+from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed, AccountingSource
+from jobfeatures_exporter.cluster.monotone import compute_shown
+from jobfeatures_exporter.config import DaemonConfig
+
+log = logging.getLogger(__name__)
+
+# Accounting may know of an end so much later. A job that has left the queue for longer, and has no end, never
+# gets one: Slurm's accounting does not tell of jobs that were cancelled while they were held.
+SETTLE_SECS = 600.0
+CHUNK_SECS = 86_400.0  # of history, asked for at once
+ACCOUNTING_SECS = 300.0  # between two questions, at least
+OTHERS_WAIT_SECS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QualityOptions:
+    """What is wanted."""
+
+    rules: ShareRules
+    mode: Mode
+    history_secs: float
+    interval_secs: float  # how often accounting is asked
+    top_users: int
+    fed_secs: float | None = None  # how often the feed is asked by another, None: never
+
+
+def make_options(config: DaemonConfig) -> QualityOptions:
+    """Return what the settings want. Raises ConfigurationError."""
+    return QualityOptions(
+        rules=make_rules(config.schedule_share, config.schedule_share_of),
+        mode=Mode(config.schedule_mode),
+        history_secs=config.schedule_history_secs,
+        interval_secs=max(ACCOUNTING_SECS, config.controller_interval_secs),
+        top_users=config.schedule_top_users,
+        fed_secs=config.sonar_jobs_interval_secs,
+    )
+
+
+class LiveQuality:
+    """One batch system's schedule. `ask` is for one thread."""
+
+    def __init__(
+        self,
+        source: AccountingSource,
+        clock: Clock,
+        options: QualityOptions,
+        *,
+        feed: AccountingFeed,
+        queue: Callable[[], KeeperStatus[JobTable]],
+        cluster: Callable[[], KeeperStatus[Cluster]],
+    ) -> None:
+        self.name = source.name
+        self._source = source
+        self._clock = clock
+        self._options = options
+        self._feed = feed
+        self._queue = queue
+        self._cluster = cluster
+        self._stopping = threading.Event()
+        self._live: LiveSchedule | None = None
+        self._shown: ScheduleQuality | None = None
+        self._told_secs = 0.0  # accounting has told of what had ended then, but for what it learns late
+        self._wait_secs = options.interval_secs if options.fed_secs is None else 2 * options.fed_secs
+        self._overlap_secs = max(SETTLE_SECS, 2 * (options.fed_secs or 0))
+
+    def stop(self) -> None:
+        """Wait for nothing any more."""
+        self._stopping.set()
+
+    def ask(self) -> ScheduleQuality:
+        """Return what is known now. Raises SourceError; what has been told until then is kept."""
+        if self._live is None or self._was_set_back():
+            self._live, self._shown = self._begin(), None
+        live = self._live
+        rejected: list[Rejected] = []
+        if live.shares is None:
+            rejected += self._ask_accounting(live)  # takes long; the queue is to be asked before the rest
+        table = self._answer_of(self._queue)
+        live.apply_queue(filter(None, map(from_queue, table.jobs.values())), table.taken_at_secs)
+        if live.shares is None:
+            rejected += self._ask_accounting(live)
+            live.use_shares(self._make_shares(live))
+        else:
+            self._take_from_feed(live)
+            if self._is_due():
+                rejected += self._ask_accounting(live)
+        live.forget_missing(live.horizon_secs(self._told_secs - SETTLE_SECS))
+        live.settle(min(live.horizon_secs(self._told_secs), self._told_secs - SETTLE_SECS))
+        found = live.quality(self._source.name, table.taken_at_secs, top_users=self._options.top_users)
+        self._shown = compute_shown(self._shown, found)
+        return replace(self._shown, rejected=tuple(rejected))
+
+    def _was_set_back(self) -> bool:
+        """Tell whether the clock was so far ahead that what it settled is no good; then all begins anew."""
+        ahead_secs = self._told_secs - self._clock.now_secs()
+        if ahead_secs > SETTLE_SECS:
+            log.warning("clock was set back, schedule is read anew", extra={"by_secs": round(ahead_secs)})
+        return ahead_secs > SETTLE_SECS
+
+    def _answer_of(self, status: Callable[[], KeeperStatus[AnswerT]]) -> AnswerT:
+        """Return what another thread has been told, at the start as soon as it has been told at all."""
+        while status().table is None and not status().failures and not self._stopping.is_set():
+            self._stopping.wait(OTHERS_WAIT_SECS)
+        table = status().table
+        if table is None:
+            raise SourceError(f"{status().name} has not answered yet")
+        return table
+
+    def _begin(self) -> LiveSchedule:
+        begin_secs = compute_begin(self._clock.now_secs(), self._options.history_secs)
+        self._told_secs = begin_secs
+        return LiveSchedule(begin_secs=begin_secs, mode=self._options.mode, overrun_secs=OVERRUN_SECS)
+
+    def _make_shares(self, live: LiveSchedule) -> Shares:
+        """Return the shares, for as long as this process lives. Raises SourceError.
+
+        Users are counted over the first `history_secs`: that part of the
+        history does not change, so a start in the same span counts the same.
+        """
+        rules, total = self._options.rules, 0
+        if CPU not in rules.default:
+            total = sum(node.cpus or 0 for node in self._answer_of(self._cluster).nodes)
+            if not total:
+                raise SourceError("no node tells of its CPUs: schedule.share is needed")
+        return make_shares(
+            CPU,
+            rules,
+            total=total * STEPS[CPU],
+            total_from="nodes",
+            all_users=live.users_of_ended(live.begin_secs + self._options.history_secs),
+            groups_of={},
+        )
+
+    # --- accounting -----------------------------------------------------------------
+
+    def _is_due(self) -> bool:
+        now_secs = self._clock.now_secs()
+        self._told_secs = min(self._told_secs, now_secs)  # a clock that was set back
+        return now_secs - self._told_secs >= self._wait_secs
+
+    def _take_from_feed(self, live: LiveSchedule) -> None:
+        """Use what another has been told, where it leaves no gap."""
+        fed = self._feed.take()
+        if fed is None or fed.accounting.taken_at_secs <= self._told_secs:
+            return
+        if fed.since_secs <= self._told_secs - SETTLE_SECS:
+            live.apply_ended(filter(None, map(from_record, fed.accounting.records)))
+            self._told_secs = fed.accounting.taken_at_secs
+
+    def _ask_accounting(self, live: LiveSchedule) -> list[Rejected]:
+        """Ask for what is new, by the day; it goes on next time where a day fails. Raises SourceError."""
+        rejected: list[Rejected] = []
+        since_secs = self._told_secs - self._overlap_secs
+        while True:
+            now_secs = self._clock.now_secs()
+            until_secs = min(max(since_secs + CHUNK_SECS, self._told_secs), now_secs)
+            if isinstance(self._source, HistorySource):
+                accounting = self._source.poll_history(since_secs, until_secs)
+            else:
+                until_secs = now_secs
+                accounting = self._source.poll_accounting(since_secs)
+            live.apply_ended(filter(None, map(from_record, accounting.records)))
+            rejected += accounting.rejected
+            if until_secs >= now_secs:
+                self._told_secs = accounting.taken_at_secs
+                return rejected
+            since_secs = self._told_secs = until_secs

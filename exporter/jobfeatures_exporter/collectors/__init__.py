@@ -1,0 +1,126 @@
+"""Collectors: one file each, one line in `COLLECTORS` each.
+
+A file offers `METRICS`, the declarations of its families, and
+`families(context)`, which yields them with samples: pure, so that one that
+fails costs its own series only.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
+
+from jobfeatures_exporter.collectors import (
+    allocation,
+    cluster,
+    drains,
+    energy,
+    exits,
+    features,
+    gpus,
+    jobs,
+    node,
+    process,
+    processes,
+    queue,
+    remaining,
+    schedule,
+    sinks,
+    sources,
+    status,
+    steps,
+    sysinfo,
+    waste,
+    web,
+)
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family, Metric, labels
+
+log = logging.getLogger(__name__)
+
+NODE, CONTROLLER = ROLES = ("node", "controller")  # of the daemon
+
+
+class Collector(NamedTuple):
+    """One line of the table."""
+
+    meaning: str
+    metrics: tuple[Metric, ...]
+    families: Callable[[Context], Iterator[Family]]
+    enabled: bool = True
+    roles: tuple[str, ...] = (NODE,)  # in which it runs
+
+
+COLLECTORS: dict[str, Collector] = {
+    "node": Collector("CPU, memory and load of the node", node.METRICS, node.families),
+    "jobs": Collector("what each job uses", jobs.METRICS, jobs.families),
+    "steps": Collector("what each step of a job uses, with jobs.steps", steps.METRICS, steps.families),
+    "processes": Collector(
+        "the processes of each job by command", processes.METRICS, processes.families, enabled=False
+    ),
+    "allocation": Collector("what each job is and was given", allocation.METRICS, allocation.families),
+    "energy": Collector("energy of the node and of each job", energy.METRICS, energy.families),
+    "gpus": Collector("graphics cards, and what each job does on them", gpus.METRICS, gpus.families),
+    "exits": Collector("exit records of processes", exits.METRICS, exits.families),
+    "remaining": Collector("how long each job still runs", remaining.METRICS, remaining.families),
+    "waste": Collector("what draining or killing each job would waste", waste.METRICS, waste.families),
+    "drains": Collector("drains, and what they would waste now", drains.METRICS, drains.families),
+    "status": Collector("what jobs tell of themselves in JOBSTATUS", status.METRICS, status.families),
+    "features": Collector("published feature directories", features.METRICS, features.families),
+    "queue": Collector(
+        "the queue by partition, in the controller role", queue.METRICS, queue.families, roles=(CONTROLLER,)
+    ),
+    "cluster": Collector(
+        "the nodes by partition, in the controller role",
+        cluster.METRICS,
+        cluster.families,
+        roles=(CONTROLLER,),
+    ),
+    "schedule": Collector(
+        "how good the schedule is, in the controller role",
+        schedule.METRICS,
+        schedule.families,
+        roles=(CONTROLLER,),
+    ),
+    "sources": Collector("batch sources", sources.METRICS, sources.families, roles=ROLES),
+    "sysinfo": Collector("how the node is made", sysinfo.METRICS, sysinfo.families),
+    "sinks": Collector("documents sent in Sonar's format", sinks.METRICS, sinks.families, roles=ROLES),
+    "web": Collector("the listeners", web.METRICS, web.families, roles=ROLES),
+    "process": Collector("the exporter itself", process.METRICS, process.families, roles=ROLES),
+}
+
+SUCCESS = Metric(
+    "batch_exporter_collector_success", "gauge", "1 if the collector worked, 0 if it failed.", ("collector",)
+)
+DURATION = Metric(
+    "batch_exporter_collector_duration_seconds",
+    "gauge",
+    "How long the collector took in this scrape.",
+    ("collector",),
+    "seconds",
+)
+METRICS = (SUCCESS, DURATION)
+
+
+def collect(context: Context, enabled: Collection[str]) -> list[Family]:
+    """Return the families of all enabled collectors, then how each of them fared."""
+    found: list[Family] = []
+    success: list[tuple[str, int]] = []
+    duration: list[tuple[str, float]] = []
+    for name, collector in COLLECTORS.items():
+        if name not in enabled:
+            continue
+        text = labels(collector=name)
+        started = time.perf_counter()
+        try:
+            made = list(collector.families(context))
+        except Exception:  # supervised: a collector's fault costs its own series only
+            log.exception("collector failed", extra={"collector": name})
+            success.append((text, 0))
+        else:
+            found += made
+            success.append((text, 1))
+        duration.append((text, time.perf_counter() - started))
+    return [*found, Family(SUCCESS, success), Family(DURATION, duration)]

@@ -1,0 +1,78 @@
+"""Nodes of each batch system, by partition. Only the controller role knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobfeatures_exporter.cluster.sums import ClusterSums, Sums
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family, Metric, Sample, labels
+
+_BY_PARTITION = ("batch_system", "partition")
+
+NODES = Metric(
+    "batch_cluster_nodes",
+    "gauge",
+    "Nodes by base state; a node of several partitions counts in each, one of none under an empty name.",
+    (*_BY_PARTITION, "state"),
+)
+FLAGGED = Metric(
+    "batch_cluster_nodes_flagged",
+    "gauge",
+    "Nodes by what the batch system says beside the base state, such as DRAIN; a node may have several.",
+    (*_BY_PARTITION, "flag"),
+)
+CPUS = Metric(
+    "batch_cluster_cpus",
+    "gauge",
+    "CPUs by kind: allocated, idle (jobs may get them), other (of nodes that start no jobs).",
+    (*_BY_PARTITION, "kind"),
+)
+MEMORY = Metric(
+    "batch_cluster_memory_bytes",
+    "gauge",
+    "Memory that the batch system gives away, by kind as CPUs are.",
+    (*_BY_PARTITION, "kind"),
+    "bytes",
+)
+GPUS = Metric("batch_cluster_gpus", "gauge", "GPUs by kind as CPUs are.", (*_BY_PARTITION, "kind"))
+PARTITION = Metric(
+    "batch_cluster_partition_up",
+    "gauge",
+    "1 if the partition takes jobs and starts them.",
+    _BY_PARTITION,
+)
+
+METRICS = (NODES, FLAGGED, CPUS, MEMORY, GPUS, PARTITION)
+
+# Shown as 0 where there are none.
+ALWAYS = {"states": ("ALLOCATED", "DOWN", "IDLE", "MIXED"), "flags": ("DRAIN",)}
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the clusters' families."""
+    for metric, name, label in (
+        (NODES, "states", "state"),
+        (FLAGGED, "flags", "flag"),
+        (CPUS, "cpus", "kind"),
+        (MEMORY, "memory_bytes", "kind"),
+        (GPUS, "gpus", "kind"),
+    ):
+        yield Family(metric, [each for sums in context.clusters for each in _samples(sums, name, label)])
+    yield Family(
+        PARTITION,
+        [
+            (labels(batch_system=sums.source, partition=partition), int(is_up))
+            for sums in context.clusters
+            for partition, is_up in sums.partitions.items()
+            if is_up is not None
+        ],
+    )
+
+
+def _samples(sums: ClusterSums, name: str, label: str) -> Iterator[Sample]:
+    found: Sums = getattr(sums, name)
+    words = ALWAYS.get(name, ())
+    zeros = dict.fromkeys(((partition, word) for partition in sums.partitions for word in words), 0)
+    for (partition, value), number in {**zeros, **found}.items():
+        yield labels(**{"batch_system": sums.source, "partition": partition, label: value}), number

@@ -1,0 +1,113 @@
+"""Drains of the node and of jobs: until when, who asks, and what they would waste now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobfeatures.drains.drain import OPERATOR, machine_shutdowns
+from jobfeatures.status.waste import NodeJob, Waste, compute_node_draining_waste, compute_node_kill_waste
+from jobfeatures_exporter.context import JOB, Context, job_labels_with
+from jobfeatures_exporter.exposition import Family, Metric, labels
+from jobfeatures_exporter.ownwaste import cap_own_waste, compute_own_waste
+
+SHUTDOWN = Metric(
+    "batch_node_shutdown_time_seconds",
+    "gauge",
+    "When the node goes away, since the epoch, by who asks for it: operator or a batch system.",
+    ("source",),
+    "seconds",
+)
+JOB_SHUTDOWN = Metric(
+    "batch_job_shutdown_time_seconds",
+    "gauge",
+    "When the job has to have finished, since the epoch, by who asks for it; not by a shutdown of its node.",
+    (*JOB, "source"),
+    "seconds",
+)
+NODE_DRAINING = Metric(
+    "batch_node_draining",
+    "gauge",
+    "1 if the node drains: the operator has set a shutdown time, or the batch system starts no more jobs.",
+    ("source",),
+)
+BASIS = (
+    "; basis reported: by the JOBSTATUS of all jobs, measured: by the CPU time that they have used, "
+    "estimated: by the batch system's data, mixed: by several. What no job's CPUs can do is not counted. "
+    "Of the jobs of which enough is known, see {}; absent where that is none of them, or where no batch "
+    "system has told of its jobs yet."
+)
+DRAINING_WASTE = Metric(
+    "batch_node_draining_waste_core_seconds",
+    "gauge",
+    "CPU time that would stay idle if the node drained from now to the end of its last job"
+    + BASIS.format("batch_node_draining_waste_jobs"),
+    ("basis",),
+    "core_seconds",
+)
+KILL_WASTE = Metric(
+    "batch_node_kill_waste_core_seconds",
+    "gauge",
+    "CPU time that would be lost if all jobs of the node were killed now"
+    + BASIS.format("batch_node_kill_waste_jobs"),
+    ("basis",),
+    "core_seconds",
+)
+
+_COVERED = "Jobs of the node by whether {} counts them: yes or no."
+DRAINING_JOBS = Metric(
+    "batch_node_draining_waste_jobs", "gauge", _COVERED.format(DRAINING_WASTE.name), ("counted",)
+)
+KILL_JOBS = Metric("batch_node_kill_waste_jobs", "gauge", _COVERED.format(KILL_WASTE.name), ("counted",))
+
+METRICS = (SHUTDOWN, JOB_SHUTDOWN, NODE_DRAINING, DRAINING_WASTE, DRAINING_JOBS, KILL_WASTE, KILL_JOBS)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the families."""
+    view = context.drains
+    if view is not None:
+        shutdowns = machine_shutdowns(view.drains, view.announced)
+        draining = {OPERATOR: view.drains.machine is not None, **view.announced.draining}
+        yield Family(SHUTDOWN, [(labels(source=name), at) for name, at in sorted(shutdowns.items())])
+        yield Family(
+            NODE_DRAINING, [(labels(source=name), int(flag)) for name, flag in sorted(draining.items())]
+        )
+        times = ((key, view.job_shutdown(job)) for key, job in context.jobs_here().items())
+        yield Family(
+            JOB_SHUTDOWN,
+            [(job_labels_with(key, "source", OPERATOR), at) for key, at in times if at is not None],
+        )
+    if context.snapshot is None or not (context.jobs_are_known or context.jobs_here()):
+        return  # jobs that nobody reported yet could be there
+    jobs = [
+        cap_own_waste(context, job, compute_own_waste(context, key, job))
+        for key, job in context.jobs_here().items()
+    ]
+    drained = [each for each in jobs if _drains_as_known(each)]
+    killed = [each for each in jobs if each.kill is not None]
+    yield from _sum(DRAINING_WASTE, DRAINING_JOBS, jobs, drained, _draining(context, jobs, drained))
+    yield from _sum(KILL_WASTE, KILL_JOBS, jobs, killed, compute_node_kill_waste(killed))
+
+
+def _drains_as_known(job: NodeJob) -> bool:
+    return job.end_secs is not None and job.allocated_cpus is not None and job.draining is not None
+
+
+def _draining(context: Context, jobs: list[NodeJob], known: list[NodeJob]) -> Waste | None:
+    """Return the waste of the known jobs, and of CPUs as far as it is sure that no other job has them."""
+    total = context.allocatable_cpus
+    if len(known) < len(jobs) and total is not None:
+        given = [each.allocated_cpus for each in jobs]
+        held = sum(each.allocated_cpus or 0 for each in jobs if not _drains_as_known(each))
+        total = 0 if None in given else total - held
+    return compute_node_draining_waste(known, total_cpus=total, now_secs=context.now_secs)
+
+
+def _sum(
+    metric: Metric, counted: Metric, jobs: list[NodeJob], known: list[NodeJob], waste: Waste | None
+) -> Iterator[Family]:
+    if jobs and not known:
+        waste = None
+    yield Family(metric, [] if waste is None else [(labels(basis=waste.basis), waste.core_secs)])
+    counts = {"yes": len(known), "no": len(jobs) - len(known)}
+    yield Family(counted, [(labels(counted=name), count) for name, count in counts.items()])

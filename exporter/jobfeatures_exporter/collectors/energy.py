@@ -1,0 +1,54 @@
+"""What the node and its jobs have used of energy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobfeatures_exporter.context import JOB, Context, job_labels_with
+from jobfeatures_exporter.exposition import Family, Metric, Sample, labels
+from jobfeatures_exporter.snapshot import WorkKey
+
+NODE = Metric(
+    "batch_node_energy_joules",
+    "counter",
+    "Energy of a domain since the exporter's start, by RAPL: package-N is a processor with its cores, dram-N "
+    "its memory, psys the whole platform with the packages in it.",
+    ("domain",),
+    "joules",
+)
+JOB_ENERGY = Metric(
+    "batch_job_energy_joules",
+    "counter",
+    "Energy of the job since it was first seen here. Source cpu: of the packages and their memory, between "
+    "two looks, the part that the job's CPU time is of all CPU time that was not idle; source gpu: of the "
+    "cards that it used.",
+    (*JOB, "source"),
+    "joules",
+)
+
+METRICS = (NODE, JOB_ENERGY)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the families; nothing where the counters are not readable."""
+    node = context.snapshot.node if context.snapshot is not None else None
+    if node is not None:
+        yield Family(
+            NODE, [(labels(domain=name), joules) for name, joules in sorted(node.energy_joules.items())]
+        )
+    jobs: list[Sample] = [
+        (job_labels_with(sample.key, "source", "cpu"), sample.energy_joules)
+        for sample in context.shown_samples()
+        if sample.energy_joules is not None
+    ]
+    jobs += [(job_labels_with(key, "source", "gpu"), joules) for key, joules in _gpu_joules(context).items()]
+    yield Family(JOB_ENERGY, jobs)
+
+
+def _gpu_joules(context: Context) -> dict[WorkKey, float]:
+    """Return the joules of each job over its cards."""
+    joules: dict[WorkKey, float] = {}
+    for each in context.shown_job_gpus():
+        if each.energy_joules is not None:
+            joules[each.key] = joules.get(each.key, 0.0) + each.energy_joules
+    return joules

@@ -1,0 +1,24 @@
+"""What became of the kernel's exit records, where they are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family, Metric, labels
+
+RECORDS = Metric(
+    "batch_node_exit_records",
+    "counter",
+    "Exits that the kernel told of: counted to a job, of processes elsewhere, or unknown where neither the "
+    "process nor its parent is known.",
+    ("result",),
+)
+
+METRICS = (RECORDS,)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the family; nothing where no records are taken."""
+    records = context.snapshot.exit_records if context.snapshot is not None else {}
+    yield Family(RECORDS, [(labels(result=name), count) for name, count in sorted(records.items())])

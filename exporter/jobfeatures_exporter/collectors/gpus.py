@@ -1,0 +1,175 @@
+"""Graphics cards, and what each job does on them. A reading that could not be made has no series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from jobfeatures_exporter.context import JOB, Context, job_labels
+from jobfeatures_exporter.exposition import Family, Metric, Number, Sample, labels
+from jobfeatures_exporter.snapshot import GpuSample, JobGpu
+
+CARD = ("uuid",)
+
+INFO = Metric(
+    "batch_gpu",
+    "info",
+    "A card, or a part of one (MIG) with the card's uuid as parent. Index is that of the driver's library, "
+    "minor that of the device file; both may change at boot.",
+    (
+        "uuid",
+        "index",
+        "minor",
+        "parent",
+        "address",
+        "manufacturer",
+        "model",
+        "architecture",
+        "driver",
+        "firmware",
+    ),
+)
+UP = Metric(
+    "batch_gpu_driver_up", "gauge", "1 if the driver answered in full, and not too long ago.", ("driver",)
+)
+AGE = Metric("batch_gpu_age_seconds", "gauge", "Age of the card's figures.", CARD, "seconds")
+FAILING = Metric(
+    "batch_gpu_failing", "gauge", "0 while the card answers, else the driver's code of its failure.", CARD
+)
+UTILIZATION = Metric(
+    "batch_gpu_utilization_ratio", "gauge", "Share of time in which the card computed, lately.", CARD
+)
+BUSY = Metric(
+    "batch_gpu_busy_seconds",
+    "counter",
+    "Utilisation integrated over time, since the exporter's start.",
+    CARD,
+    "seconds",
+)
+ENERGY = Metric(
+    "batch_gpu_energy_joules",
+    "counter",
+    "Energy of the card since the exporter's start: by the driver's counter, else its power integrated.",
+    CARD,
+    "joules",
+)
+MEMORY = Metric("batch_gpu_memory_bytes", "gauge", "Memory of the card.", CARD, "bytes")
+MEMORY_USED = Metric(
+    "batch_gpu_memory_used_bytes", "gauge", "Memory of the card that is in use.", CARD, "bytes"
+)
+TEMPERATURE = Metric(
+    "batch_gpu_temperature_celsius", "gauge", "Temperature at the card's first sensor.", CARD, "celsius"
+)
+POWER = Metric("batch_gpu_power_watts", "gauge", "Power that the card draws.", CARD, "watts")
+POWER_LIMIT = Metric("batch_gpu_power_limit_watts", "gauge", "Power that the card may draw.", CARD, "watts")
+FAN = Metric("batch_gpu_fan_ratio", "gauge", "Speed of the card's first fan as a share of its highest.", CARD)
+CE_CLOCK = Metric("batch_gpu_clock_hertz", "gauge", "Clock of the computing elements.", CARD, "hertz")
+MEMORY_CLOCK = Metric("batch_gpu_memory_clock_hertz", "gauge", "Clock of the card's memory.", CARD, "hertz")
+PERFORMANCE = Metric(
+    "batch_gpu_performance_state", "gauge", "Performance state of the card, 0 is the highest.", CARD
+)
+PROCESSES = Metric("batch_gpu_processes", "gauge", "Processes that use the card.", CARD)
+UNATTRIBUTED = Metric(
+    "batch_gpu_unattributed_processes",
+    "gauge",
+    "Processes that the driver names and this node does not know: of other namespaces, or gone.",
+    CARD,
+)
+
+OF_JOB = (*JOB, "uuid")
+JOB_ALLOCATED = Metric(
+    "batch_job_gpu_allocated",
+    "gauge",
+    "1 for a card that the batch system gave to the job.",
+    OF_JOB,
+    sums=True,
+)
+JOB_BUSY = Metric(
+    "batch_job_gpu_busy_seconds",
+    "counter",
+    "The job's part of the card's busy seconds since it was first seen there; absent without any use.",
+    OF_JOB,
+    "seconds",
+)
+JOB_UTILIZATION = Metric(
+    "batch_job_gpu_utilization_ratio", "gauge", "The job's part of the card's utilisation.", OF_JOB
+)
+JOB_MEMORY = Metric(
+    "batch_job_gpu_memory_bytes",
+    "gauge",
+    "Memory of the card that the job's processes use.",
+    OF_JOB,
+    "bytes",
+    sums=True,
+)
+JOB_ENERGY = Metric(
+    "batch_job_gpu_energy_joules",
+    "counter",
+    "The job's part of the card's energy since it was first seen there.",
+    OF_JOB,
+    "joules",
+)
+
+_OF_CARD: dict[Metric, Callable[[GpuSample], Number | None]] = {
+    FAILING: lambda gpu: gpu.failing,
+    UTILIZATION: lambda gpu: _ratio(gpu.ce_util_percent),
+    BUSY: lambda gpu: gpu.busy_secs,
+    ENERGY: lambda gpu: gpu.energy_joules,
+    MEMORY: lambda gpu: gpu.card.memory_bytes,
+    MEMORY_USED: lambda gpu: gpu.memory_used_bytes,
+    TEMPERATURE: lambda gpu: gpu.temperature_celsius,
+    POWER: lambda gpu: gpu.power_watts,
+    POWER_LIMIT: lambda gpu: gpu.power_limit_watts,
+    FAN: lambda gpu: _ratio(gpu.fan_percent),
+    CE_CLOCK: lambda gpu: _hertz(gpu.ce_clock_mhz),
+    MEMORY_CLOCK: lambda gpu: _hertz(gpu.memory_clock_mhz),
+    PERFORMANCE: lambda gpu: gpu.performance_state,
+    PROCESSES: lambda gpu: len(gpu.processes),
+}
+_OF_JOB: dict[Metric, Callable[[JobGpu], Number | None]] = {
+    JOB_ALLOCATED: lambda use: 1 if use.allocated else None,
+    JOB_BUSY: lambda use: use.busy_secs,
+    JOB_UTILIZATION: lambda use: _ratio(use.ce_util_percent),
+    JOB_MEMORY: lambda use: use.memory_bytes,
+    JOB_ENERGY: lambda use: use.energy_joules,
+}
+
+METRICS = (INFO, UP, AGE, *_OF_CARD, UNATTRIBUTED, *_OF_JOB)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the families of all cards, nothing on a node without any."""
+    snapshot = context.snapshot
+    if snapshot is None or not snapshot.gpu_drivers:
+        return
+    yield Family(UP, [(labels(driver=name), int(up)) for name, up in snapshot.gpu_drivers.items()])
+    cards = [(labels(uuid=gpu.card.uuid), gpu) for gpu in snapshot.gpus]
+    yield Family(INFO, [(_info(gpu), 1) for gpu in snapshot.gpus])
+    yield Family(AGE, [(text, max(0.0, context.now_secs - gpu.taken_at_secs)) for text, gpu in cards])
+    for metric, value_of in _OF_CARD.items():
+        yield Family(metric, _present([(text, value_of(gpu)) for text, gpu in cards]))
+    yield Family(
+        UNATTRIBUTED,
+        [(labels(uuid=uuid), count) for uuid, count in snapshot.gpu_unattributed.items()],
+    )
+    uses = [(f"{job_labels(use.key)},{labels(uuid=use.uuid)}", use) for use in context.shown_job_gpus()]
+    for metric, value_of_use in _OF_JOB.items():
+        yield Family(metric, _present([(text, value_of_use(use)) for text, use in uses]))
+
+
+def _info(gpu: GpuSample) -> str:
+    card = gpu.card
+    values = {name: getattr(card, name) for name in INFO.label_names if name != "parent"}
+    values["parent"] = card.parent_uuid
+    return labels(**{name: "" if values[name] is None else str(values[name]) for name in INFO.label_names})
+
+
+def _present(samples: list[tuple[str, Number | None]]) -> list[Sample]:
+    return [(text, value) for text, value in samples if value is not None]
+
+
+def _ratio(percent: float | None) -> float | None:
+    return None if percent is None else percent / 100
+
+
+def _hertz(mhz: int | None) -> int | None:
+    return None if mhz is None else mhz * 1_000_000

@@ -1,0 +1,196 @@
+"""What each job uses on this node. A reading that could not be made has no series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobfeatures_exporter.context import JOB, Context, job_labels, job_labels_with
+from jobfeatures_exporter.exposition import Family, Metric, Sample, labels
+from jobfeatures_exporter.snapshot import JobSample
+
+COMPONENTS = ("anon", "file", "shmem", "kernel", "swap")
+
+CPU = Metric(
+    "batch_job_cpu_seconds",
+    "counter",
+    "CPU time of the job on this node; never falls.",
+    (*JOB, "mode"),
+    "seconds",
+)
+MEMORY = Metric(
+    "batch_job_memory_bytes",
+    "gauge",
+    "Memory of the job by component: anon, file (page cache without shmem), shmem, kernel, swap.",
+    (*JOB, "component"),
+    "bytes",
+    sums=True,
+)
+USED = Metric(
+    "batch_job_memory_used_bytes",
+    "gauge",
+    "Memory of the job that counts against its limit and that the kernel cannot take back: anon, shmem and "
+    "kernel, without page cache.",
+    JOB,
+    "bytes",
+    sums=True,
+)
+CHARGED = Metric(
+    "batch_job_memory_charged_bytes",
+    "gauge",
+    "Memory that the kernel counts against the job's limit, page cache included.",
+    JOB,
+    "bytes",
+    sums=True,
+)
+LIMIT = Metric("batch_job_memory_limit_bytes", "gauge", "The kernel's memory limit of the job.", JOB, "bytes")
+PEAK = Metric("batch_job_memory_peak_bytes", "gauge", "Highest charged memory so far.", JOB, "bytes")
+PROCESSES = Metric("batch_job_processes", "gauge", "Processes of the job.", JOB, sums=True)
+THREADS = Metric("batch_job_threads", "gauge", "Threads of the job.", JOB, sums=True)
+CPUSET = Metric(
+    "batch_job_cpuset_cpus", "gauge", "CPUs that the job's cpuset lets it use in effect.", JOB, sums=True
+)
+OOM_KILLS = Metric(
+    "batch_job_oom_kills",
+    "counter",
+    "Processes of the job that the kernel killed for want of memory, at a limit or of the node. On cgroup v1 "
+    "without kills in a group that was removed before it was read.",
+    JOB,
+)
+LIMIT_HITS = Metric(
+    "batch_job_memory_limit_hits",
+    "counter",
+    "Times that memory of the job was about to exceed a limit of its control groups: the kernel reclaims, "
+    "and kills where that does not help.",
+    JOB,
+)
+THROTTLED = Metric(
+    "batch_job_cpu_throttled_seconds",
+    "counter",
+    "Time for which the job was kept from its CPUs because its control group had used up its quota, summed "
+    "over CPUs; absent without a quota.",
+    JOB,
+    "seconds",
+)
+PRESSURE = Metric(
+    "batch_job_pressure_seconds",
+    "counter",
+    "Time that tasks of the job stalled for want of a resource (cpu, memory, io). Share some: at least one "
+    "did; full: all that were not idle did at once.",
+    (*JOB, "resource", "share"),
+    "seconds",
+)
+_BLOCK = "block devices by the job's control group, on cgroup v1 without delayed writes."
+BLOCK_READ = Metric("batch_job_block_read_bytes", "counter", f"Read from {_BLOCK}", JOB, "bytes")
+BLOCK_WRITTEN = Metric("batch_job_block_written_bytes", "counter", f"Written to {_BLOCK}", JOB, "bytes")
+BLOCK_READS = Metric("batch_job_block_reads", "counter", f"Read operations on {_BLOCK}", JOB)
+BLOCK_WRITES = Metric("batch_job_block_writes", "counter", f"Write operations on {_BLOCK}", JOB)
+IO_READ = Metric(
+    "batch_job_io_read_bytes",
+    "counter",
+    "Read by processes of the job through system calls, from page cache, pipes and sockets too (rchar).",
+    JOB,
+    "bytes",
+)
+IO_WRITTEN = Metric(
+    "batch_job_io_written_bytes",
+    "counter",
+    "Written by processes of the job through system calls, to page cache, pipes and sockets too (wchar).",
+    JOB,
+    "bytes",
+)
+STORAGE_READ = Metric(
+    "batch_job_io_storage_read_bytes",
+    "counter",
+    "Fetched from storage for processes of the job (read_bytes).",
+    JOB,
+    "bytes",
+)
+STORAGE_WRITTEN = Metric(
+    "batch_job_io_storage_written_bytes",
+    "counter",
+    "Sent to storage for processes of the job, counted when a page becomes dirty (write_bytes).",
+    JOB,
+    "bytes",
+)
+STORAGE_CANCELLED = Metric(
+    "batch_job_io_storage_cancelled_bytes",
+    "counter",
+    "Counted as sent to storage and never sent, because the file was truncated or removed "
+    "(cancelled_write_bytes).",
+    JOB,
+    "bytes",
+)
+
+_OF_MEMORY = {USED: "used", CHARGED: "charged", LIMIT: "limit", PEAK: "peak"}
+_OF_SAMPLE = {
+    CPUSET: "cpus",
+    OOM_KILLS: "oom_kills",
+    LIMIT_HITS: "memory_limit_hits",
+    THROTTLED: "throttled_secs",
+}
+_OF_BLOCK_IO = {
+    BLOCK_READ: "read_bytes",
+    BLOCK_WRITTEN: "written_bytes",
+    BLOCK_READS: "reads",
+    BLOCK_WRITES: "writes",
+}
+_OF_PROCESS_IO = {
+    IO_READ: "read_bytes",
+    IO_WRITTEN: "written_bytes",
+    STORAGE_READ: "data_read_bytes",
+    STORAGE_WRITTEN: "data_written_bytes",
+    STORAGE_CANCELLED: "data_cancelled_bytes",
+}
+_PRESSURES = {
+    (resource, share): labels(resource=resource, share=share)
+    for resource in ("cpu", "memory", "io")
+    for share in ("some", "full")
+}
+
+METRICS = (
+    *(CPU, MEMORY, *_OF_MEMORY, PROCESSES, THREADS),
+    *(*_OF_SAMPLE, PRESSURE, *_OF_BLOCK_IO, *_OF_PROCESS_IO),
+)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the jobs' families; other kinds only where they are asked for."""
+    samples = context.shown_samples()
+    yield Family(CPU, [each for sample in samples for each in _cpu(sample)])
+    yield Family(MEMORY, [each for sample in samples for each in _memory(sample)])
+    for metric, name in _OF_MEMORY.items():
+        values = [(sample.key, getattr(sample.memory, name)) for sample in samples]
+        yield Family(metric, [(job_labels(key), value) for key, value in values if value is not None])
+    yield Family(PROCESSES, [(job_labels(sample.key), sample.processes) for sample in samples])
+    yield Family(THREADS, [(job_labels(sample.key), sample.threads) for sample in samples])
+    for metric, name in _OF_SAMPLE.items():
+        values = [(sample.key, getattr(sample, name)) for sample in samples]
+        yield Family(metric, [(job_labels(key), value) for key, value in values if value is not None])
+    yield Family(PRESSURE, [each for sample in samples for each in _pressure(sample)])
+    moved = [(job_labels(sample.key), sample.block_io) for sample in samples if sample.block_io is not None]
+    for metric, name in _OF_BLOCK_IO.items():
+        yield Family(metric, [(text, getattr(io, name)) for text, io in moved])
+    called = [
+        (job_labels(sample.key), sample.process_io) for sample in samples if sample.process_io is not None
+    ]
+    for metric, name in _OF_PROCESS_IO.items():
+        yield Family(metric, [(text, getattr(io, name)) for text, io in called])
+
+
+def _cpu(sample: JobSample) -> Iterator[Sample]:
+    if sample.user_cpu_secs is not None:
+        yield job_labels_with(sample.key, "mode", "user"), sample.user_cpu_secs
+    if sample.system_cpu_secs is not None:
+        yield job_labels_with(sample.key, "mode", "system"), sample.system_cpu_secs
+
+
+def _memory(sample: JobSample) -> Iterator[Sample]:
+    for component in COMPONENTS:
+        value = getattr(sample.memory, component)
+        if value is not None:
+            yield job_labels_with(sample.key, "component", component), value
+
+
+def _pressure(sample: JobSample) -> Iterator[Sample]:
+    for resource_and_share, secs in sample.pressure_secs.items():
+        yield f"{job_labels(sample.key)},{_PRESSURES[resource_and_share]}", secs

@@ -1,0 +1,88 @@
+"""The exporter itself: its build, and what it costs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+from collections.abc import Iterator
+from functools import cache
+
+from jobfeatures import __version__
+from jobfeatures.version import find_revision
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family, Metric, labels
+from jobfeatures_exporter.sampling.descriptors import read_file
+from jobfeatures_exporter.sampling.processes import parse_process_stat
+from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC, read_stat
+
+BUILD = Metric(
+    "batch_exporter_build",
+    "info",
+    "Version of the exporter, the commit it was built from where that was noted, and of Python.",
+    ("version", "revision", "python"),
+)
+SAMPLE = Metric(
+    "batch_exporter_sample_duration_seconds",
+    "gauge",
+    "How long the latest look at the node took.",
+    (),
+    "seconds",
+)
+CPU = Metric("process_cpu_seconds", "counter", "CPU time of the exporter.", (), "seconds")
+RESIDENT = Metric("process_resident_memory_bytes", "gauge", "Resident memory of the exporter.", (), "bytes")
+VIRTUAL = Metric("process_virtual_memory_bytes", "gauge", "Virtual memory of the exporter.", (), "bytes")
+START = Metric("process_start_time_seconds", "gauge", "Start of the exporter since the epoch.", (), "seconds")
+OPEN = Metric("process_open_fds", "gauge", "Open file descriptors of the exporter.")
+MAX = Metric("process_max_fds", "gauge", "Limit of open file descriptors.")
+
+RELOADED = Metric(
+    "batch_exporter_config_last_reload_successful",
+    "gauge",
+    "1 if the settings could be taken over when they were last read, 0 if the ones before stayed, or if the "
+    "file has been found broken since.",
+)
+RELOADED_AT = Metric(
+    "batch_exporter_config_last_reload_success_timestamp_seconds",
+    "gauge",
+    "When the settings were last taken over, since the epoch.",
+    (),
+    "seconds",
+)
+
+METRICS = (RELOADED, RELOADED_AT, BUILD, SAMPLE, CPU, RESIDENT, VIRTUAL, START, OPEN, MAX)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the exporter's own families; those named process_* are the ones every exporter has.
+
+    They are read here and not by prometheus_client's collector, which lists
+    every open descriptor, and this exporter keeps thousands.
+    """
+    build = labels(version=__version__, revision=find_revision(), python=platform.python_version())
+    yield Family(BUILD, [(build, 1)])
+    if context.snapshot is not None:
+        yield Family(SAMPLE, [("", context.snapshot.duration_secs)])
+    if context.reload is not None:
+        yield Family(RELOADED, [("", int(context.reload.successful))])
+        yield Family(RELOADED_AT, [("", context.reload.success_secs)])
+    own = parse_process_stat(read_file("/proc/self/stat"))
+    yield Family(CPU, [("", (own.user_ticks + own.system_ticks) / TICKS_PER_SEC)])
+    yield Family(RESIDENT, [("", own.resident_bytes)])
+    yield Family(VIRTUAL, [("", own.virtual_bytes)])
+    boot_secs = _boot_secs()
+    if boot_secs is not None:
+        yield Family(START, [("", boot_secs + own.start_ticks / TICKS_PER_SEC)])
+    yield Family(OPEN, [("", count_open())])
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    yield Family(MAX, [("", float("inf") if limit == resource.RLIM_INFINITY else limit)])
+
+
+def count_open() -> int:
+    """Return how many descriptors this process has open; since Linux 6.2 the kernel has counted them."""
+    return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
+
+
+@cache
+def _boot_secs() -> int | None:
+    return read_stat("/proc").boot_time_secs

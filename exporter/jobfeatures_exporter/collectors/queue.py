@@ -1,0 +1,92 @@
+"""The queue of each batch system, by partition. Only the controller role knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from jobfeatures_exporter.cluster.sums import QueueSums, Sums, Waiting
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family, Metric, Sample, labels
+
+_BY_STATE = ("batch_system", "partition", "state")
+_BY_PARTITION = ("batch_system", "partition")
+
+JOBS = Metric(
+    "batch_queue_jobs",
+    "gauge",
+    "Jobs that have not ended, each task of an array one job; a job that may start in several partitions "
+    "counts in each.",
+    _BY_STATE,
+)
+CPUS = Metric("batch_queue_cpus", "gauge", "CPUs that these jobs ask for or have.", _BY_STATE)
+NODES = Metric("batch_queue_nodes", "gauge", "Nodes that these jobs ask for or have.", _BY_STATE)
+GPUS = Metric(
+    "batch_queue_gpus",
+    "gauge",
+    "GPUs that these jobs ask for or have; absent where the batch system does not account for GPUs.",
+    _BY_STATE,
+)
+REASONS = Metric(
+    "batch_queue_pending_jobs",
+    "gauge",
+    "Pending jobs by the batch system's word for why they do not run; sentences count as other.",
+    (*_BY_PARTITION, "reason"),
+)
+OLDEST = Metric(
+    "batch_queue_oldest_wait_seconds",
+    "gauge",
+    "Longest time that a pending job has been allowed to start and has not; held jobs and those that wait "
+    "for another job or a date are left out.",
+    _BY_PARTITION,
+    "seconds",
+)
+WAIT = Metric(
+    "batch_queue_wait_seconds",
+    "gauge",
+    "Sum of these times over batch_queue_waiting_jobs.",
+    _BY_PARTITION,
+    "seconds",
+)
+WAITING = Metric(
+    "batch_queue_waiting_jobs", "gauge", "Pending jobs that are allowed to start.", _BY_PARTITION
+)
+
+METRICS = (JOBS, CPUS, NODES, GPUS, REASONS, OLDEST, WAIT, WAITING)
+
+ALWAYS = ("PENDING", "RUNNING")  # shown as 0 where there are none
+NOBODY = Waiting(0, 0, 0)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the queues' families; partitions whose queue is empty are there where they are known."""
+    partitions = {cluster.source: tuple(cluster.partitions) for cluster in context.clusters}
+    queues = [(queue, partitions.get(queue.source, ())) for queue in context.queues]
+    for metric, name in ((JOBS, "jobs"), (CPUS, "cpus"), (NODES, "nodes")):
+        samples = [
+            each
+            for queue, known in queues
+            for each in _samples(queue, {**_zeros(known), **getattr(queue, name)}, "state")
+        ]
+        yield Family(metric, samples)
+    yield Family(GPUS, [each for queue, _ in queues for each in _samples(queue, queue.gpus, "state")])
+    yield Family(REASONS, [each for queue, _ in queues for each in _samples(queue, queue.reasons, "reason")])
+    waits = [
+        (labels(batch_system=queue.source, partition=partition), waiting)
+        for queue, known in queues
+        for partition, waiting in {**dict.fromkeys(known, NOBODY), **queue.waiting}.items()
+    ]
+    now = context.now_secs
+    yield Family(
+        OLDEST, [(text, max(0.0, now - each.first_since_secs) if each.jobs else 0) for text, each in waits]
+    )
+    yield Family(WAIT, [(text, max(0.0, now * each.jobs - each.sum_since_secs)) for text, each in waits])
+    yield Family(WAITING, [(text, each.jobs) for text, each in waits])
+
+
+def _zeros(partitions: Iterable[str]) -> dict[tuple[str, str], int]:
+    return dict.fromkeys(((partition, state) for partition in partitions for state in ALWAYS), 0)
+
+
+def _samples(queue: QueueSums, sums: Sums, label: str) -> Iterator[Sample]:
+    for (partition, value), number in sums.items():
+        yield labels(**{"batch_system": queue.source, "partition": partition, label: value}), number

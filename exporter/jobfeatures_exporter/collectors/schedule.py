@@ -1,0 +1,163 @@
+"""How good the schedule is, in the controller role: waits, and expected ends by a user's share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from jobfeatures.schedule.quality import Histogram, ScheduleQuality, UserQuality, Verdict
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family, Metric, Number, Sample, histogram_samples, labels
+
+_SYSTEM = ("batch_system",)
+_BY_PARTITION = ("batch_system", "partition")
+_BY_USER = ("batch_system", "user")
+_SETTLED = (
+    "Of jobs that have ended and whose expected end is final, since batch_schedule_begin_timestamp_seconds"
+)
+
+WAIT = Metric(
+    "batch_schedule_wait_seconds",
+    "histogram",
+    "Time from submission to start of jobs that have ended.",
+    (*_BY_PARTITION, "le"),
+    "seconds",
+)
+SLOWDOWN = Metric(
+    "batch_schedule_slowdown",
+    "histogram",
+    "Response time ÷ runtime of jobs that have ended, at least 1, runtimes below 10 s counting as 10 s.",
+    (*_BY_PARTITION, "le"),
+)
+JOBS = Metric("batch_schedule_jobs", "counter", f"{_SETTLED}: how many.", _SYSTEM)
+VIOLATED = Metric("batch_schedule_violated_jobs", "counter", f"{_SETTLED}: how many ended after it.", _SYSTEM)
+TARDINESS = Metric(
+    "batch_schedule_tardiness_seconds",
+    "counter",
+    f"{_SETTLED}: by how much they ended after it.",
+    _SYSTEM,
+    "seconds",
+)
+WEIGHTED = Metric(
+    "batch_schedule_weighted_tardiness_cpu_seconds",
+    "counter",
+    f"{_SETTLED}: the same times their CPUs.",
+    _SYSTEM,
+    "seconds",
+)
+VEET = Metric(
+    "batch_schedule_veet_ratio",
+    "summary",
+    f"{_SETTLED}: quantiles over users of each user's part of jobs that ended after it.",
+    (*_SYSTEM, "quantile"),
+    "ratio",
+)
+USERS = Metric("batch_schedule_users", "gauge", f"{_SETTLED}: whose they are.", _SYSTEM)
+SHARE = Metric("batch_schedule_share_cpus", "gauge", "CPUs that a user may expect by default.", _SYSTEM)
+BEGIN = Metric(
+    "batch_schedule_begin_timestamp_seconds",
+    "gauge",
+    "Jobs that ended earlier are in no figure. It moves only when the exporter starts.",
+    _SYSTEM,
+    "seconds",
+)
+UNSETTLED = Metric(
+    "batch_schedule_unsettled_jobs",
+    "gauge",
+    "Jobs that have ended, but whose expected end is not final: an earlier job of the user has not ended, "
+    "or accounting may not know of it.",
+    _SYSTEM,
+)
+SKIPPED = Metric(
+    "batch_schedule_skipped_jobs",
+    "counter",
+    "Jobs that have ended and do not count, by reason.",
+    (*_SYSTEM, "reason"),
+)
+UNFINISHED = Metric(
+    "batch_schedule_unfinished_jobs",
+    "gauge",
+    "Jobs that wait or run, by what can be said of their end against the expected one.",
+    (*_SYSTEM, "verdict"),
+)
+USER_VEET = Metric(
+    "batch_schedule_user_veet_ratio",
+    "gauge",
+    f"{_SETTLED}: part that ended after it, of users with most weighted tardiness.",
+    _BY_USER,
+    "ratio",
+)
+USER_WEIGHTED = Metric(
+    "batch_schedule_user_weighted_tardiness_cpu_seconds",
+    "counter",
+    "Weighted tardiness of the users who have most of it.",
+    _BY_USER,
+    "seconds",
+)
+
+METRICS = (
+    *(WAIT, SLOWDOWN, JOBS, VIOLATED, TARDINESS, WEIGHTED, VEET, USERS, SHARE, BEGIN, UNSETTLED, SKIPPED),
+    *(UNFINISHED, USER_VEET, USER_WEIGHTED),
+)
+
+_PLAIN: dict[Metric, Callable[[ScheduleQuality], Number]] = {
+    JOBS: lambda found: found.jobs,
+    VIOLATED: lambda found: found.violated,
+    TARDINESS: lambda found: found.tardiness_secs,
+    WEIGHTED: lambda found: found.weighted_tardiness_cpu_secs,
+    USERS: lambda found: found.users,
+    SHARE: lambda found: found.share_cpus,
+    BEGIN: lambda found: found.begin_secs,
+    UNSETTLED: lambda found: found.unsettled_jobs,
+}
+_OF_USER: dict[Metric, Callable[[UserQuality], Number]] = {
+    USER_VEET: lambda user: user.veet,
+    USER_WEIGHTED: lambda user: user.weighted_tardiness_cpu_secs,
+}
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the schedules' families."""
+    found = context.schedules
+    yield Family(WAIT, [each for one in found for each in _histograms(one.source, one.wait_secs)])
+    yield Family(SLOWDOWN, [each for one in found for each in _histograms(one.source, one.slowdown)])
+    for metric, value in _PLAIN.items():
+        yield Family(metric, [(labels(batch_system=one.source), value(one)) for one in found])
+    yield Family(
+        VEET,
+        [
+            (labels(batch_system=one.source, quantile=f"{at:g}"), value)
+            for one in found
+            for at, value in one.veet_quantiles.items()
+        ],
+    )
+    yield Family(
+        SKIPPED,
+        [
+            (labels(batch_system=one.source, reason=reason), count)
+            for one in found
+            for reason, count in one.skipped.items()
+        ],
+    )
+    yield Family(
+        UNFINISHED,
+        [
+            (labels(batch_system=one.source, verdict=verdict.value), one.unfinished.get(verdict, 0))
+            for one in found
+            for verdict in Verdict
+        ],
+    )
+    for metric, of_user in _OF_USER.items():
+        yield Family(
+            metric,
+            [
+                (labels(batch_system=one.source, user=user.user), of_user(user))
+                for one in found
+                for user in one.top_users
+            ],
+        )
+
+
+def _histograms(source: str, found: Mapping[str, Histogram]) -> Iterator[Sample]:
+    for partition, histogram in found.items():
+        text = labels(batch_system=source, partition=partition)
+        yield from histogram_samples(text, histogram.bounds, histogram.counts, histogram.sum)

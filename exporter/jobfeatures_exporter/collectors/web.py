@@ -1,0 +1,67 @@
+"""The listeners: what they answered, and whom they turned away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family, Metric, labels
+
+REQUESTS = Metric(
+    "batch_exporter_web_requests",
+    "counter",
+    "Requests that were answered, by listener (metrics, features, sonar) and HTTP status.",
+    ("listener", "code"),
+)
+REJECTED = Metric(
+    "batch_exporter_web_rejected",
+    "counter",
+    "Requests that were refused, and connections that were ended, by listener and reason.",
+    ("listener", "reason"),
+)
+CONNECTIONS = Metric(
+    "batch_exporter_web_connections",
+    "gauge",
+    "Connections that are open now, those that still agree on TLS included.",
+    ("listener",),
+)
+FAILURES = Metric(
+    "batch_exporter_web_config_reload_failures",
+    "counter",
+    "How often a new web configuration file, or a certificate or key of it, could not be used.",
+)
+GOOD = Metric(
+    "batch_exporter_web_config_last_reload_successful",
+    "gauge",
+    "1 if the web configuration file was good when it was read last; 0: an older one is in use.",
+)
+
+METRICS = (REQUESTS, REJECTED, CONNECTIONS, FAILURES, GOOD)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the families of the listeners that there are."""
+    status = context.web
+    if status is None:
+        return
+    listeners = status.listeners
+    yield Family(
+        REQUESTS,
+        [
+            (labels(listener=each.name, code=str(code)), count)
+            for each in listeners
+            for code, count in sorted(each.answers.items())
+        ],
+    )
+    yield Family(
+        REJECTED,
+        [
+            (labels(listener=each.name, reason=reason), count)
+            for each in listeners
+            for reason, count in sorted(each.rejected.items())
+        ],
+    )
+    yield Family(CONNECTIONS, [(labels(listener=each.name), each.connections) for each in listeners])
+    if status.file_failures is not None:
+        yield Family(FAILURES, [("", status.file_failures)])
+        yield Family(GOOD, [("", int(status.file_is_good))])

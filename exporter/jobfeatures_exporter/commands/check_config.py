@@ -1,0 +1,27 @@
+"""`jobfeatures-exporter check-config`."""
+
+from __future__ import annotations
+
+import argparse
+
+from jobfeatures.settings import add_flags, settings_of
+from jobfeatures_exporter.commands.common import config_of
+from jobfeatures_exporter.config import ExporterConfig
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add all settings."""
+    add_flags(parser, ExporterConfig)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the settings that would be used."""
+    config = config_of(arguments)
+    from jobfeatures_exporter.serve import make_ingest, make_served
+
+    make_ingest(config)
+    make_served(config)  # finds what the settings contradict in one another
+    for each in settings_of(ExporterConfig):
+        value = getattr(config, each.field_name)
+        print(f"{each.key} = {'(not set)' if value is None else value}")
+    return 0

@@ -1,0 +1,25 @@
+"""`jobfeatures-exporter cluster`."""
+
+from __future__ import annotations
+
+import argparse
+
+from jobfeatures.clock import SystemClock
+from jobfeatures.formats.sonar.envelopes import Document, Origin
+from jobfeatures_exporter.commands.envelope import add_envelope_arguments, print_envelope
+from jobfeatures_exporter.config import ExporterConfig
+
+add_arguments = add_envelope_arguments
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print partitions and the states of nodes."""
+    return print_envelope(arguments, _cluster)
+
+
+def _cluster(config: ExporterConfig, origin: Origin) -> Document:
+    from jobfeatures_exporter.cluster.controller import make_cluster_sources
+    from jobfeatures_exporter.sonar.cluster import cluster_document
+
+    source = make_cluster_sources(config, SystemClock())[0]
+    return cluster_document(origin, source.poll_cluster())

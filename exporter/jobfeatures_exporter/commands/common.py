@@ -1,0 +1,22 @@
+"""What several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+from jobfeatures.settings import load_config, settings_of
+from jobfeatures_exporter.config import ExporterConfig
+
+
+def config_of(arguments: argparse.Namespace, changes: Mapping[str, str] | None = None) -> ExporterConfig:
+    """Return the settings of a command whose flags `add_flags` made; `changes` stand where no flag was given.
+
+    Raises ConfigurationError.
+    """
+    given = vars(arguments)
+    flags = {each.key: given.get(each.key) for each in settings_of(ExporterConfig)}
+    for key, value in (changes or {}).items():
+        if flags.get(key) is None:
+            flags[key] = value
+    return load_config(ExporterConfig, flags=flags, file=given.get("config.file"))

@@ -1,0 +1,38 @@
+"""`jobfeatures-exporter jobs`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+
+from jobfeatures.clock import SystemClock
+from jobfeatures.errors import SourceError
+from jobfeatures.formats.sonar.envelopes import Document, Origin
+from jobfeatures_exporter.commands.envelope import add_envelope_arguments, print_envelope
+from jobfeatures_exporter.config import ExporterConfig
+
+log = logging.getLogger(__name__)
+
+
+add_arguments = add_envelope_arguments
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the jobs of the cluster and their steps, those of `controller.history`."""
+    return print_envelope(arguments, _jobs)
+
+
+def _jobs(config: ExporterConfig, origin: Origin) -> Document:
+    from jobfeatures_exporter.cluster.controller import make_cluster_sources
+    from jobfeatures_exporter.sonar.clusterdocuments import JobsDocuments
+
+    clock = SystemClock()
+    source = make_cluster_sources(config, clock)[0]
+    queue = None
+    try:
+        queue = source.poll_queue()
+    except SourceError as error:  # accounting may answer although the controller does not
+        log.warning("no queue, jobs are taken from accounting alone: %s", error)
+    return JobsDocuments(
+        origin, source, clock, history_secs=config.controller_history_secs, queue=lambda: queue
+    ).make_one()

@@ -1,0 +1,37 @@
+"""`jobfeatures-exporter node-token`."""
+
+from __future__ import annotations
+
+import argparse
+
+from jobfeatures.batch.controller.credential import is_node_name, make_token
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.nodelist import expand_nodes
+from jobfeatures.settings import add_flags
+from jobfeatures_exporter.commands.common import config_of
+from jobfeatures_exporter.config import ExporterConfig
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument(
+        "nodes", nargs="+", metavar="NODES", help="names in the batch system, e.g. n1 gpu[01-16]"
+    )
+    add_flags(parser, ExporterConfig)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the token of each node: alone for one, behind the node's name for several."""
+    from jobfeatures_exporter.web.nodes import read_secrets
+
+    names = [name for text in arguments.nodes for name in expand_nodes(text)]
+    for name in names:
+        if not is_node_name(name):
+            raise ConfigurationError("NODES", f"{name!r} is no node's name")
+    config = config_of(arguments)
+    if config.controller_secret_file is None:
+        raise ConfigurationError("controller.secret_file", "is not set: tokens are made of it")
+    secret = read_secrets(config.controller_secret_file)[0]
+    for name in names:
+        print(make_token(secret, name) if len(names) == 1 else f"{name} {make_token(secret, name)}")
+    return 0

@@ -1,0 +1,109 @@
+"""`jobfeatures-exporter report`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import time
+
+from jobfeatures.access import access_of, add_access_flags
+from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.settings import POSITIVE_DURATION
+
+DEFAULT_URL = "http://127.0.0.1:9090"
+DEFAULT_SINCE = "7d"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "job", metavar="JOB", help="id of a job, of an array, or of a task of one (12_3, 12[3], 12.3)"
+    )
+    parser.add_argument(
+        "--prometheus",
+        metavar="URL",
+        default=DEFAULT_URL,
+        help="the server that scrapes the nodes (default: %(default)s)",
+    )
+    add_access_flags(parser, "--prometheus")
+    parser.add_argument("--batch-system", metavar="NAME", help="whose job it is, where several have the id")
+    parser.add_argument("--cluster", metavar="NAME", help="the job's cluster, where several have the id")
+    parser.add_argument(
+        "--cluster-label",
+        metavar="LABEL",
+        default="cluster",
+        help="the label that names the cluster (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--since",
+        metavar="DURATION",
+        default=DEFAULT_SINCE,
+        help="how far back to look for the job (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--at",
+        metavar="SECONDS",
+        help="report as it was at this time since the epoch, for an earlier run of the id (default: now)",
+    )
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="what to print (default: %(default)s)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the report; 1 where there is no such job or no answer."""
+    access = access_of(arguments, "--prometheus", arguments.prometheus)
+    from jobfeatures.progress import shown_count
+    from jobfeatures_exporter.jobreport.asking import Question, ask_all
+    from jobfeatures_exporter.jobreport.document import make_document
+    from jobfeatures_exporter.jobreport.finding import AmbiguousJobError
+    from jobfeatures_exporter.jobreport.text import format_reports
+    from jobfeatures_exporter.remote.prometheus import Prometheus
+    from jobfeatures_exporter.terminal.cells import has_colours
+
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", arguments.cluster_label):
+        raise ConfigurationError(
+            "--cluster-label", f"must be a label's name, not {shown(arguments.cluster_label)}"
+        )
+    question = Question(
+        job=arguments.job,
+        at_secs=_time(arguments.at),
+        since_secs=_duration("--since", arguments.since),
+        batch_system=arguments.batch_system,
+        cluster=arguments.cluster,
+        cluster_label=arguments.cluster_label,
+        where=access.url,
+    )
+    server = Prometheus(access)
+    try:
+        with shown_count(None, f"asking {access.url}"):
+            told = ask_all(server.query, question)
+    except AmbiguousJobError as error:
+        print(f"jobfeatures-exporter: {error}", file=sys.stderr)
+        return 2
+    if arguments.format == "json":
+        print(json.dumps(make_document(told.reports, notes=told.notes), indent=2))
+    else:
+        print(
+            format_reports(told.reports, notes=told.notes, is_terminal=has_colours(sys.stdout, os.environ)),
+            end="",
+        )
+    return 0
+
+
+def _time(text: str | None) -> float:
+    if text is None:
+        return time.time()
+    if not re.fullmatch(r"[0-9]{1,11}(\.[0-9]{1,3})?", text):
+        raise ConfigurationError("--at", f"must be seconds since the epoch, not {shown(text)}")
+    return float(text)
+
+
+def _duration(flag: str, text: str) -> float:
+    try:
+        return float(POSITIVE_DURATION.parse(text))
+    except ValueError as error:
+        raise ConfigurationError(flag, f"{error.args[0]}, not {shown(text)}") from None

@@ -1,0 +1,30 @@
+"""`jobfeatures-exporter sample`."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from jobfeatures.formats.sonar.envelopes import Document, Origin
+from jobfeatures_exporter.commands.envelope import add_envelope_arguments, print_envelope
+from jobfeatures_exporter.config import ExporterConfig
+
+BETWEEN_LOOKS_SECS = 0.1  # as Sonar waits, for what processes use now
+
+
+add_arguments = add_envelope_arguments
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the state of the node and its processes."""
+    return print_envelope(arguments, _sample)
+
+
+def _sample(config: ExporterConfig, origin: Origin) -> Document:
+    del origin
+    from jobfeatures_exporter.sonar.oneshot import node_documents
+
+    with node_documents(config) as documents:
+        documents.prime()
+        time.sleep(BETWEEN_LOOKS_SECS)
+        return documents.sample()[0]

@@ -1,0 +1,27 @@
+"""`jobfeatures-exporter serve`."""
+
+from __future__ import annotations
+
+import argparse
+
+from jobfeatures.logs import configure_logging
+from jobfeatures.settings import add_flags
+from jobfeatures_exporter.commands.common import config_of
+from jobfeatures_exporter.config import ExporterConfig
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add all settings."""
+    add_flags(parser, ExporterConfig)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until a signal ends it; SIGHUP reads the settings again."""
+    config = config_of(arguments)
+    configure_logging(config.log_level, config.log_format)
+    from jobfeatures_exporter.serve import serve
+    from jobfeatures_exporter.service.keptsettings import find_settings_file
+
+    file = find_settings_file(vars(arguments).get("config.file"))
+    serve(config, reread=lambda: config_of(arguments), settings_file=file)
+    return 0

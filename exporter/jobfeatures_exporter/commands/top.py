@@ -1,0 +1,128 @@
+"""`jobfeatures-exporter top`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from jobfeatures.access import access_of, add_access_flags
+from jobfeatures.errors import ConfigurationError, SourceError, shown
+from jobfeatures.settings import DEFAULT_FILE, POSITIVE_DURATION
+
+if TYPE_CHECKING:
+    from jobfeatures_exporter.top.pages import Pages
+
+ORDERS = ("c", "m", "g", "t", "w")
+ONCE_SECS = 1.0  # between the two looks of --once
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "--url",
+        metavar="URL",
+        help="address of a daemon, such as http://node:9819 (default: the one that the settings name; where "
+        "none answers there, top looks by itself)",
+    )
+    add_access_flags(parser, "--url")
+    parser.add_argument("--local", action="store_true", help="look by itself, ask no daemon")
+    parser.add_argument(
+        "--config.file",
+        metavar="PATH",
+        help=f"TOML file with settings (default: {DEFAULT_FILE} if it exists)",
+    )
+    parser.add_argument(
+        "--once", action="store_true", help="print the table once; so it is without a terminal"
+    )
+    parser.add_argument(
+        "--interval", metavar="DURATION", default="2s", help="how often to look (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--sort",
+        choices=ORDERS,
+        default="c",
+        help="by CPUs, memory, GPUs, time left, waste if killed; the same keys sort a live table"
+        " (default: %(default)s)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show the jobs of this node until q is pressed, or once."""
+    try:
+        interval_secs = float(POSITIVE_DURATION.parse(arguments.interval))
+    except ValueError as error:
+        raise ConfigurationError("--interval", f"{error.args[0]}, not {shown(arguments.interval)}") from None
+    is_live = not arguments.once and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    pages = _open(arguments)
+    try:
+        if not (is_live and _show_live(pages, interval_secs, arguments.sort)):
+            _print_once(pages, arguments.sort)
+    finally:
+        pages.close()
+    return 0
+
+
+def _show_live(pages: Pages, interval_secs: float, order: str) -> bool:
+    """Show the live table; False where what it needs is not installed, which is said."""
+    try:
+        from jobfeatures_exporter.top.live import show_live
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "rich":
+            raise
+        print(
+            "jobfeatures-exporter: printed once: a live table needs rich, pip install "
+            "'jobfeatures-exporter[top]'",
+            file=sys.stderr,
+        )
+        return False
+    show_live(pages, interval_secs=interval_secs, order=order)
+    return True
+
+
+def _print_once(pages: Pages, order: str) -> None:
+    from jobfeatures_exporter.top.table import make_lines
+    from jobfeatures_exporter.view.node import view_page
+
+    before = pages.look()
+    time.sleep(ONCE_SECS)
+    now = pages.look()
+    columns = os.get_terminal_size().columns if sys.stdout.isatty() else None
+    lines = make_lines(view_page(now, before), order=order, columns=columns, source=pages.name)
+    print("\n".join(line.text for line in lines))
+
+
+def _open(arguments: argparse.Namespace) -> Pages:
+    from jobfeatures.logs import configure_logging
+    from jobfeatures_exporter.commands.common import config_of
+    from jobfeatures_exporter.top.pages import (
+        WITHOUT_TRACES,
+        DaemonPages,
+        OwnPages,
+        address_of,
+        is_nobody_there,
+        metrics_address,
+    )
+
+    if arguments.url is not None and arguments.local:
+        raise ConfigurationError("--local", "asks no daemon, so that there can be no --url")
+    config = config_of(arguments)
+    if not arguments.local:
+        url = arguments.url or address_of(config.web_listen_address)
+        access = access_of(arguments, "--url", url)
+        daemon = DaemonPages(replace(access, url=metrics_address(access.url)))
+        try:
+            daemon.look()
+        except SourceError as error:
+            if arguments.url is not None:
+                raise
+            if not is_nobody_there(error):
+                hint = "where the daemon wants TLS or a password, say --url https://… and the flags below it"
+                raise SourceError(f"{error} ({hint})") from error
+        else:
+            return daemon
+    configure_logging("error", config.log_format)  # what is logged would stand across the table
+    return OwnPages(config_of(arguments, WITHOUT_TRACES))

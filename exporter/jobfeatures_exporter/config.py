@@ -1,0 +1,173 @@
+"""The daemon's settings: those of `jobfeatures`, and its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, make_dataclass
+from typing import TYPE_CHECKING
+
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.logs import FORMATS, LEVELS
+from jobfeatures.model import NODE_STATES
+from jobfeatures.settings import (
+    ADDRESS,
+    BOOLEAN,
+    COUNT,
+    DURATION,
+    PATH,
+    POSITIVE_DURATION,
+    choice,
+    option,
+    words,
+)
+from jobfeatures_exporter.collectors import COLLECTORS, NODE, ROLES
+from jobfeatures_exporter.profiles import PROFILES
+from jobfeatures_exporter.sampling.gpu import DRIVERS as GPU_DRIVERS
+from jobfeatures_exporter.sampling.gpu import NO_GPUS
+from jobfeatures_exporter.snapshot import Kind
+from jobfeatures_exporter.web.config import WebConfig
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonConfig(WebConfig):
+    """The daemon's settings but for its collectors."""
+
+    role: str = option(
+        choice(*ROLES),
+        NODE,
+        "node: measures this machine; controller: asks batch systems about the whole cluster, once a cluster",
+    )
+    web_listen_address: str = option(
+        ADDRESS,
+        "127.0.0.1:9819",
+        "where /metrics is served; job and user names show there, so beyond loopback only by decision",
+    )
+    path_procfs: str = option(PATH, "/proc", "where procfs is mounted")
+    path_sysfs: str = option(PATH, "/sys", "where sysfs is mounted")
+    path_cgroup: str = option(PATH, "/sys/fs/cgroup", "where control groups are mounted")
+    batch_sources: tuple[str, ...] = option(
+        words(AUTO, *SYSTEMS),
+        (AUTO,),
+        "batch systems to ask; auto: those whose commands, configuration, folders or jobs are here, spool "
+        "where its folder is set",
+    )
+    batch_interval_secs: float = option(
+        POSITIVE_DURATION, 60.0, "how often a batch system is asked, at most and at least"
+    )
+    sample_interval_secs: float = option(
+        POSITIVE_DURATION, 10.0, "how often the node is read between scrapes"
+    )
+    sample_taskstats: bool = option(
+        BOOLEAN,
+        False,
+        "count the processes that no look saw by the kernel's exit records; needs CAP_NET_ADMIN",
+    )
+    scrape_deadline_secs: float = option(POSITIVE_DURATION, 5.0, "when a scrape answers with what there is")
+    features_publish: bool = option(BOOLEAN, True, "keep the feature directories of the jobs on this node")
+    metrics_max_series: int = option(
+        COUNT,
+        20_000,
+        "series of a page at most, 0: any number; of the lightest jobs beyond, only sums are shown",
+    )
+    metrics_profile: tuple[str, ...] = option(
+        words(*PROFILES), (), "other exporters' names that are shown as well"
+    )
+    jobs_kinds: tuple[str, ...] = option(
+        words(*(each.value for each in Kind)),
+        (Kind.BATCH.value,),
+        "whose series are shown; all but batch jobs stand under their kind as batch_system, "
+        "process groups under none",
+    )
+    jobs_retain_secs: float = option(
+        DURATION,
+        120.0,
+        "how long the last values of an ended job are shown, and at least until one scrape has shown them",
+    )
+    jobs_hold_secs: float = option(
+        DURATION,
+        3600.0,
+        "how long a job whose end is told keeps its directories while "
+        "its control group still holds processes",
+    )
+    jobs_steps: bool = option(BOOLEAN, False, "read the steps of jobs too")
+    jobs_process_io: bool = option(BOOLEAN, True, "read what the processes of jobs read and wrote")
+    processes_top: int = option(
+        COUNT, 10, "commands of each job that collector.processes names, by CPU time and as many by memory"
+    )
+    controller_interval_secs: float = option(
+        POSITIVE_DURATION,
+        60.0,
+        "controller role: how often a batch system is asked for the queue and the nodes",
+    )
+    controller_timeout_secs: float = option(
+        POSITIVE_DURATION, 60.0, "controller role: how long one answer may take"
+    )
+    controller_history_secs: float = option(
+        POSITIVE_DURATION, 3600.0, "jobs, and controller role at the start: how far back accounting is asked"
+    )
+    controller_listen: str | None = option(
+        ADDRESS,
+        None,
+        "controller role: where nodes ask for their own jobs in place of Slurm, e.g. :9821; beyond loopback"
+        " with TLS only (nodes in web.config_for)",
+    )
+    controller_secret_file: str | None = option(
+        PATH,
+        None,
+        "controller role: file with the secret that nodes' tokens are made of; only its owner may read it",
+    )
+    controller_max_connections: int = option(COUNT, 12_000, "connections of nodes at once")
+    controller_sd_port: int = option(COUNT, 9819, "port of the nodes' exporters, as /sd lists them")
+    controller_sd_host: str = option(
+        choice("name", "address"),
+        "name",
+        "how /sd names a node: by its name in the batch system, or by the address at which that reaches it",
+    )
+    controller_sd_skip: tuple[str, ...] = option(
+        words(*NODE_STATES),
+        (),
+        "nodes in one of these states are left out of /sd; none by default, since a node that is down for the"
+        " batch system may still be scraped",
+    )
+    schedule_top_users: int = option(
+        COUNT,
+        20,
+        "controller role: users with series of their own, those with most weighted tardiness; 0: none",
+    )
+    gpu_drivers: tuple[str, ...] = option(
+        words(AUTO, NO_GPUS, *GPU_DRIVERS),
+        (AUTO,),
+        "drivers of graphics cards to ask; auto: those whose kernel driver is loaded",
+    )
+    log_level: str = option(choice(*LEVELS), "info", "least severe messages to log")
+    log_format: str = option(choice(*FORMATS), "logfmt", "form of a log line")
+
+    def enabled_collectors(self) -> frozenset[str]:
+        """Return the names of the collectors that run."""
+        return frozenset(
+            name
+            for name, each in COLLECTORS.items()
+            if self.role in each.roles and getattr(self, f"collector_{name}")
+        )
+
+
+if TYPE_CHECKING:
+    ExporterConfig = DaemonConfig
+else:
+    # One boolean a collector, so that a new collector is a line in its table and nowhere else.
+    ExporterConfig = make_dataclass(
+        "ExporterConfig",
+        [
+            (
+                f"collector_{name}",
+                bool,
+                option(BOOLEAN, each.enabled, f"collector: {each.meaning}"),
+            )
+            for name, each in COLLECTORS.items()
+        ],
+        bases=(DaemonConfig,),
+        frozen=True,
+        kw_only=True,
+        namespace={"__doc__": "All settings of the daemon."},
+    )

@@ -1,0 +1,228 @@
+"""What one scrape is made of: everything is already read, nothing here changes any more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from jobfeatures.batch.source import KeeperStatus, SourceStatus
+from jobfeatures.drains.drain import machine_shutdown
+from jobfeatures.features import keys
+from jobfeatures.features.machine import Machine
+from jobfeatures.jobs.evidence import HOOKS
+from jobfeatures.model import Cluster, Job, JobKey, JobTable
+from jobfeatures.publish.drainbook import DrainView
+from jobfeatures.publish.publisher import PublisherStatus
+from jobfeatures.schedule.quality import ScheduleQuality
+from jobfeatures.status.board import StatusView
+from jobfeatures.status.waste import compute_cpu_limit_secs
+from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
+from jobfeatures_exporter.exposition import labels
+from jobfeatures_exporter.rates import cpu_secs_of
+from jobfeatures_exporter.retention import EndedJob
+from jobfeatures_exporter.sinks.keeper import SinkStatus
+from jobfeatures_exporter.snapshot import (
+    GroupKey,
+    JobGpu,
+    JobSample,
+    Kind,
+    Snapshot,
+    SysinfoSample,
+    UnitKey,
+    WorkKey,
+    kind_of,
+)
+from jobfeatures_exporter.web.status import WebStatus
+
+JOB = ("batch_system", "job_id")  # the labels that every series of a job carries
+
+
+@dataclass(frozen=True, slots=True)
+class LastReload:
+    """Whether the settings could be taken over when they were last read, and when that last was so."""
+
+    successful: bool
+    success_secs: float  # since the epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The input of all collectors."""
+
+    now_secs: float
+    snapshot: Snapshot | None = None
+    jobs: Mapping[JobKey, Job] = field(default_factory=dict)
+    leftovers: Mapping[JobKey, float] = field(default_factory=dict)  # ended with processes; told ended when
+    statuses: Mapping[JobKey, StatusView] = field(default_factory=dict)
+    status_violations: Mapping[str, int] = field(default_factory=dict)
+    sources: tuple[SourceStatus | KeeperStatus[Cluster] | KeeperStatus[ScheduleQuality], ...] = ()
+    queues: tuple[QueueSums, ...] = ()  # of whole clusters, in the controller role
+    clusters: tuple[ClusterSums, ...] = ()
+    schedules: tuple[ScheduleQuality, ...] = ()
+    publisher: PublisherStatus | None = None
+    feature_answers: Mapping[int, int] = field(default_factory=dict)  # over HTTP, by status
+    machine: Machine = field(default_factory=Machine)
+    kinds: frozenset[Kind] = frozenset({Kind.BATCH})  # whose series are shown
+    drains: DrainView | None = None
+    cpu_rates: Mapping[JobKey, float] = field(default_factory=dict)  # CPU seconds a second
+    node_busy_cpus: float | None = None  # the same, of the node as a whole
+    ended: Mapping[JobKey, EndedJob] = field(default_factory=dict)  # their last values are shown a while
+    node_name: str = ""  # as the batch system has it
+    reload: LastReload | None = None
+    sysinfo: SysinfoSample | None = None  # without pictures and cards
+    sinks: tuple[SinkStatus, ...] = ()
+    faulty: Mapping[str, int] = field(default_factory=dict)  # own documents not sent, by type
+    sonar_unreadable: Mapping[str, int] = field(default_factory=dict)  # readings for documents, by kind
+    web: WebStatus | None = None
+
+    def jobs_here(self) -> dict[JobKey, Job]:
+        """Return the jobs that occupy this node: known to run, or seen although no source tells of them."""
+        here = {
+            key: job for key, job in self.jobs.items() if job.state.is_on_node and key not in self.leftovers
+        }
+        if self.snapshot is not None:
+            for key in self.snapshot.jobs:
+                if isinstance(key, JobKey) and key not in here and key not in self.leftovers:
+                    here[key] = self.jobs.get(key) or Job(key=key)
+        return here
+
+    def leftovers_here(self) -> dict[JobKey, float]:
+        """Return the jobs that have ended and of which processes are seen, with when their end was told."""
+        seen = self.snapshot.jobs if self.snapshot is not None else {}
+        return {key: told_secs for key, told_secs in self.leftovers.items() if key in seen}
+
+    @property
+    def allocatable_cpus(self) -> int | None:
+        """Return the CPUs that jobs may get here, as the site states, else as batch systems give them out."""
+        told = [
+            source.table.node.cpus
+            for source in self.sources
+            if isinstance(source.table, JobTable) and source.table.node is not None and source.table.node.cpus
+        ]
+        if not told or keys.TOTAL_CPU.name in self.machine.origins:
+            return self.machine.total_cpus
+        return max(told)
+
+    @property
+    def jobs_are_known(self) -> bool:
+        """Tell whether each batch system that is asked has told of its jobs; False where none is asked."""
+        asked = [source for source in self.sources if source.name != HOOKS]
+        return bool(asked) and all(source.table is not None for source in asked)
+
+    def shown_samples(self) -> list[JobSample]:
+        """Return what every job of the kinds that are shown uses, or used last."""
+        return self._samples(self.kinds)
+
+    def batch_samples(self) -> list[JobSample]:
+        """Return what every batch job uses, or used last, whether it is shown or not."""
+        return self._samples(frozenset({Kind.BATCH}))
+
+    def shown_jobs(self) -> dict[JobKey, Job]:
+        """Return the jobs that occupy this node, and those that have just ended here or left processes."""
+        ended = {key: each.job for key, each in self._ended_only().items()}
+        leftovers = {key: self.jobs.get(key) or Job(key=key) for key in self.leftovers_here()}
+        return {**ended, **leftovers, **self.jobs_here()}
+
+    def shown_job_gpus(self) -> list[JobGpu]:
+        """Return what every job does on the cards, or did last."""
+        if self.snapshot is None:
+            return []
+        shown = [each for each in self.snapshot.job_gpus if kind_of(each.key) in self.kinds]
+        if Kind.BATCH in self.kinds:
+            still_there = {each.key for each in shown}
+            ended = ((key, each.gpus) for key, each in self._ended_only().items())
+            shown += [each for key, gpus in ended if key not in still_there for each in gpus]
+        return shown
+
+    def end_times_secs(self) -> dict[JobKey, float]:
+        """Return when each ended job that is shown has ended; one that is said to run here has not."""
+        ended = {
+            key: each.ended_at_secs
+            for key, each in self._ended_only().items()
+            if key not in self.jobs or not self.jobs[key].state.is_on_node
+        }
+        for key, told_secs in self.leftovers_here().items():
+            job = self.jobs.get(key)
+            ended[key] = told_secs if job is None or job.end_secs is None else float(job.end_secs)
+        return ended
+
+    def _samples(self, kinds: frozenset[Kind]) -> list[JobSample]:
+        if self.snapshot is None:
+            return []
+        found = [sample for key, sample in self.snapshot.jobs.items() if kind_of(key) in kinds]
+        if Kind.BATCH in kinds:
+            found += [each.sample for each in self._ended_only().values()]
+        return found
+
+    def _ended_only(self) -> dict[JobKey, EndedJob]:
+        here = self.snapshot.jobs if self.snapshot is not None else {}
+        return {key: each for key, each in self.ended.items() if key not in here}
+
+    def wall_end_secs(self, job: Job) -> float | None:
+        """Return when a job's wall limit ends it, by this node's clock; None where unknown or unlimited."""
+        ahead_secs = 0.0
+        for source in self.sources:
+            if isinstance(source.table, JobTable) and source.table.source == job.key.batch_system:
+                ahead_secs = source.table.clock_ahead_secs or 0.0
+        end_secs = job.end_limit_at(self.now_secs + ahead_secs)
+        return None if end_secs is None else end_secs - ahead_secs
+
+    def cpu_remaining_secs(self, key: JobKey) -> float | None:
+        """Return the seconds until a job has used up its CPU limit; None where that is not known.
+
+        Of a job on several nodes only a part of its use is seen here.
+        """
+        job = self.jobs.get(key)
+        sample = self.snapshot.jobs.get(key) if self.snapshot is not None else None
+        if job is None or sample is None or len(job.nodes) > 1:
+            return None
+        used_secs = cpu_secs_of(sample)
+        if used_secs is None or not isinstance(job.limits.cpu_secs, int):
+            return None
+        return compute_cpu_limit_secs(
+            limit_secs=job.limits.cpu_secs,
+            used_secs=used_secs,
+            rate_cpus=self.cpu_rates.get(key),
+            allocated_cpus=job.allocated_cpus,
+        )
+
+    def shutdown_secs(self, job: Job) -> int | None:
+        """Return when the node or the job has to end (epoch seconds), whichever comes first."""
+        if self.drains is None:
+            return None
+        times = (machine_shutdown(self.drains.drains, self.drains.announced), self.drains.job_shutdown(job))
+        return min((each for each in times if each is not None), default=None)
+
+
+@cache  # bounded by `forget_unused_labels`
+def job_labels(key: WorkKey) -> str:
+    """Return the labels that identify a job; units stand under their kind, groups carry their epoch."""
+    if isinstance(key, GroupKey):
+        return labels(batch_system="none", job_id=f"{key.pgid}@{key.epoch}")
+    if isinstance(key, UnitKey):
+        return labels(batch_system=key.kind.value, job_id=key.name)
+    return labels(batch_system=key.batch_system, job_id=key.job_id)
+
+
+@cache  # bounded by `forget_unused_labels`
+def job_labels_with(key: WorkKey, name: str, value: str) -> str:
+    """Return `job_labels` with one more label."""
+    return f"{job_labels(key)},{labels(**{name: value})}"
+
+
+@cache  # likewise
+def info_labels(names: tuple[str, ...], values: tuple[str | int | None, ...]) -> str:
+    """Return label text of values that change with a job only; empty where one is not known."""
+    texts = ("" if value is None else str(value) for value in values)
+    return labels(**dict(zip(names, texts, strict=True)))
+
+
+def forget_unused_labels(series: int) -> None:
+    """Empty the caches of label texts once most of them are of jobs that have ended.
+
+    `series` is how many the latest look gave: they need no more texts than that.
+    """
+    for kept in (job_labels, job_labels_with, info_labels):
+        if kept.cache_info().currsize > 2 * series + 1024:
+            kept.cache_clear()

@@ -1,0 +1,419 @@
+"""The daemon: threads that keep the node, the batch sources and the feature directories up to date.
+
+Each thread replaces what it knows by one assignment; a scrape puts the latest
+of everything together and takes no lock that a thread at work holds.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from jobfeatures.clock import Clock, SystemClock
+from jobfeatures.drains.drain import machine_shutdown
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.hooks import node_name
+from jobfeatures.model import Job, JobKey
+from jobfeatures.publish.drainbook import DrainBook
+from jobfeatures.publish.drainstore import DrainStore
+from jobfeatures.publish.publisher import Publisher
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.status.board import StatusBoard
+from jobfeatures.status.keeper import StatusKeeper
+from jobfeatures.watch import watch_directory
+from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.context import Context, LastReload
+from jobfeatures_exporter.hookrequests import HookServer
+from jobfeatures_exporter.knowledge import Knowledge
+from jobfeatures_exporter.nodesources import NodeSources, make_site
+from jobfeatures_exporter.page import PageMaker
+from jobfeatures_exporter.privacy.key import make_privacy
+from jobfeatures_exporter.rates import CpuRates
+from jobfeatures_exporter.retention import EndedJob, Retention
+from jobfeatures_exporter.sampling.arrivals import JobArrivals
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.gpu.device import Paths
+from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
+from jobfeatures_exporter.sampling.lastwords import LastWords
+from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sampling.sysinfo import read_sysinfo
+from jobfeatures_exporter.service.reload import Change
+from jobfeatures_exporter.service.supervision import describe_sources
+from jobfeatures_exporter.snapshot import Accounting, Kind, Snapshot, SysinfoSample
+from jobfeatures_exporter.web.status import WebStatus
+
+if TYPE_CHECKING:
+    from jobfeatures_exporter.sonar.sender import Sender
+
+log = logging.getLogger(__name__)
+
+FRESH_SECS = 0.5  # scrapes that come together share one look at the node
+PUBLISH_INTERVAL_SECS = 30.0  # repairs what somebody else took away
+LOOK_SECS = 30.0  # beyond the interval, after which the thread that looks at the node is taken for dead
+FIRST_LOOK_SECS = 5.0  # that controllers are not asked, so that the jobs here can be named to them
+STOP_SECS = 5.0  # that threads may take to end, all together
+
+
+class Daemon:
+    """All that runs in the background, and the text that a scrape gets."""
+
+    def __init__(self, config: DaemonConfig, clock: Clock | None = None) -> None:
+        self._config = config
+        self._clock = clock or SystemClock()
+        self._privacy = make_privacy(config)
+        self._name = node_name(config, {})
+        self._tree = FeatureTree(config.features_root)
+        self._site = make_site(config)
+        self._knowledge = Knowledge(self._clock, hold_secs=config.jobs_hold_secs)
+        self._snapshot: Snapshot | None = None
+        self._stopping = threading.Event()
+        self._sample_wanted = threading.Event()
+        self._sample_taken = threading.Condition()
+        self._publish_wanted = threading.Event()
+        self._gpus = GpuMonitor(
+            config.gpu_drivers,
+            self._clock,
+            interval_secs=config.sample_interval_secs,
+            paths=Paths(procfs=config.path_procfs, sysfs=config.path_sysfs),
+        )
+        self._last_words = LastWords()
+        self._sampler = Sampler(
+            last_words=self._last_words,
+            gpus=self._gpus,
+            procfs=config.path_procfs,
+            cgroup=config.path_cgroup,
+            sysfs=config.path_sysfs,
+            taskstats=config.sample_taskstats,
+            clock=self._clock,
+            jobs=self._knowledge.on_node,
+            node_name=config.node_name,
+            condor_execute=config.htcondor_execute_directory,
+            gridengine_spool=config.gridengine_spool_directory,
+            steps=config.jobs_steps,
+            process_io=config.jobs_process_io,
+            top_commands=config.processes_top if "processes" in config.enabled_collectors() else 0,
+        )
+        self.feature_answers: Mapping[int, int] = {}  # over HTTP, by status
+        self.web: Callable[[], WebStatus | None] = lambda: None  # of our listeners
+        self.reload = LastReload(successful=True, success_secs=self._clock.now_secs())
+        self._pages = PageMaker(
+            config.enabled_collectors(), config.metrics_profile, config.metrics_max_series
+        )
+        self._rates = CpuRates()
+        self._cpu_rates: Mapping[JobKey, float] = {}
+        self._retention = Retention(config.jobs_retain_secs)
+        self._ended: Mapping[JobKey, EndedJob] = {}
+        self._shown: Mapping[JobKey, EndedJob] = {}  # in the latest scrape
+        self._arrivals = JobArrivals(
+            config.path_cgroup,
+            self._clock,
+            self._sample_wanted.set,
+            interval_secs=config.sample_interval_secs,
+            on_ending=self._last_words.note,
+        )
+        self._drains_lock = threading.Lock()
+        self._drains = DrainBook(DrainStore(self._tree) if config.features_publish else None, self._clock)
+        self._board = StatusBoard(self._clock)
+        self._statuses = StatusKeeper(
+            self._board,
+            lambda: self._knowledge.status_targets(self._tree),
+            self._clock,
+            interval_secs=config.sample_interval_secs,
+        )
+        self._publisher = Publisher(self._tree, self._site, self._clock) if config.features_publish else None
+        self._sources = NodeSources(
+            config,
+            self._clock,
+            self._name,
+            self._tree,
+            seen=lambda: self._knowledge.seen(self._snapshot),
+            on_change=self._tables_changed,
+            first_look=self._wait_for_first_look,
+        )
+        self.hooks = HookServer(self._tree, config, self._sources.refresh_in_haste)
+        self._looked_at = self._clock.monotonic_secs()  # when a look at the node last ended
+        self._sysinfo: SysinfoSample | None = None
+        self._unreadable = Unreadable()  # of what is read for documents
+        self._sender = self._make_sender()
+        loops: list[tuple[str, Callable[[], None]]] = [
+            ("sampling", self._sample_loop),
+            ("arrivals", self._arrivals.run),
+            ("last words", self._last_words.run),
+            ("status", self._statuses.run),
+        ]
+        if self._publisher is not None:
+            loops += [("publishing", self._publish_loop), ("hooks", self.hooks.run)]
+        self._threads = [threading.Thread(target=loop, name=name, daemon=True) for name, loop in loops]
+
+    # --- life -------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start all threads."""
+        if self._publisher is not None:
+            try:
+                self._tree.prepare()
+            except (JobfeaturesError, OSError) as error:  # the publisher tries again and counts
+                log.error("cannot keep feature directories: %s", error)
+            else:
+                self._knowledge.remember(self._publisher.remembered())
+        self._gpus.start()
+        self._looked_at = self._clock.monotonic_secs()
+        self._sources.start()
+        for thread in self._threads:
+            thread.start()
+        if self._sender is not None:
+            self._sender.start()
+
+    def stop(self) -> None:
+        """Stop all threads; one that hangs in the kernel is left behind."""
+        self._stopping.set()
+        self._sample_wanted.set()
+        self._publish_wanted.set()
+        self.hooks.stop()
+        for each in (self._arrivals, self._last_words, self._statuses, self._gpus):
+            each.stop()
+        if self._sender is not None:
+            self._sender.stop()
+        self._sources.stop()
+        with self._sample_taken:
+            self._sample_taken.notify_all()  # a scrape that waits for a look answers with what there is
+        deadline = self._clock.monotonic_secs() + STOP_SECS
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(max(0.0, deadline - self._clock.monotonic_secs()))
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether a scrape would show the node, and every source has answered or failed."""
+        return self._snapshot is not None and self._sources.have_been_asked
+
+    def problems(self) -> list[str]:
+        """Return what has not been read yet and what fails, a line each."""
+        return ([] if self._snapshot else ["the node has not been read yet"]) + self._sources.problems()
+
+    def stalled(self) -> list[str]:
+        """Return the threads that have ended, or take too long for a look at the node."""
+        found = [thread.name for thread in self._threads if not thread.is_alive()]
+        patience_secs = self._config.sample_interval_secs + LOOK_SECS
+        if self._clock.monotonic_secs() - self._looked_at > patience_secs and "sampling" not in found:
+            found.append("sampling")
+        return found + self._sources.stalled()
+
+    def summary(self) -> str:
+        """Return one line on how things are, without names."""
+        jobs = sum(job.state.is_on_node for job in self._knowledge.jobs.values())
+        return f"{jobs} jobs here; {describe_sources(self._sources.statuses)}"
+
+    def reconfigure(self, change: Change) -> None:
+        """Run with other settings from now on; counts go on. ConfigurationError: nothing has changed."""
+        config = change.config
+        replace_sources = self._sources.prepare(config) if change.concerns_sources else None
+        self._site, self._config = make_site(config), config
+        self._pages.reconfigure(
+            config.enabled_collectors(), config.metrics_profile, config.metrics_max_series
+        )
+        self._retention.retain_secs = config.jobs_retain_secs
+        self._knowledge.reconfigure(hold_secs=config.jobs_hold_secs)
+        self.hooks.reconfigure(config)
+        if self._publisher is not None:
+            self._publisher.site = self._site
+        if replace_sources is not None:
+            replace_sources()
+        self._tables_changed()
+
+    def job(self, key: JobKey) -> Job | None:
+        """Return what is known about a job."""
+        return self._knowledge.jobs.get(key)
+
+    # --- what a scrape gets -------------------------------------------------------
+
+    def exposition(self, *, openmetrics: bool) -> bytes:
+        """Return the metrics as text, after a fresh look at the node if that is done within the deadline."""
+        self._wait_for_fresh_sample()
+        context = self._known()
+        page = self._pages.render(self._privacy.context(context), openmetrics=openmetrics)
+        self._shown = context.ended
+        return page
+
+    def html(self) -> str:
+        """Return the page for people, of the latest look: opening it costs the node no other one."""
+        from jobfeatures_exporter.web.pages.node import render_node
+
+        context = self.known()
+        return render_node(context, self._pages.collected(context))
+
+    def context(self) -> Context:
+        """Return everything that is known now, after a fresh look at the node."""
+        self._wait_for_fresh_sample()
+        return self.known()
+
+    def known(self) -> Context:
+        """Return everything that is known and may be shown, as old as the latest look is."""
+        return self._privacy.context(self._known())
+
+    def _known(self) -> Context:
+        return Context(
+            now_secs=self._clock.now_secs(),
+            snapshot=self._snapshot,
+            ended=self._ended,  # set before the snapshot: a job is in one of them, or in both
+            jobs=self._knowledge.jobs,
+            leftovers=self._knowledge.roll.leftovers,
+            statuses=self._board.view,
+            status_violations=self._board.violations,
+            sources=self._sources.statuses,
+            publisher=self._publisher.status if self._publisher is not None else None,
+            machine=self._site.machine,
+            kinds=frozenset(map(Kind, self._config.jobs_kinds)),
+            drains=self._drains.view,
+            cpu_rates=self._cpu_rates,
+            node_busy_cpus=self._rates.node_busy_cpus,
+            node_name=self._name,
+            reload=self.reload,
+            feature_answers=dict(self.feature_answers),
+            sysinfo=self._sysinfo,
+            sinks=self._sender.sinks if self._sender is not None else (),
+            faulty=self._sender.faulty if self._sender is not None else {},
+            sonar_unreadable=dict(self._unreadable.counts),
+            web=self.web(),
+        )
+
+    def _make_sender(self) -> Sender | None:
+        if not self._config.sonar_sinks:
+            return None
+        from jobfeatures_exporter.sonar.output import make_node_sender
+
+        return make_node_sender(self._config, self._clock, self._snapshot_of_now, self._unreadable)
+
+    def _snapshot_of_now(self) -> Snapshot | None:
+        """Return a look that was taken after the asking, as a document's time has to be when it is due."""
+        self._wait_for_fresh_sample(0.0)
+        return self._snapshot
+
+    def _wait_for_fresh_sample(self, fresh_secs: float = FRESH_SECS) -> None:
+        asked_at = self._clock.now_secs()
+
+        def fresh() -> bool:
+            taken = self._snapshot is not None and self._snapshot.taken_at_secs >= asked_at - fresh_secs
+            return taken or self._stopping.is_set()
+
+        if fresh():
+            return
+        self._sample_wanted.set()
+        with self._sample_taken:
+            self._sample_taken.wait_for(fresh, self._config.scrape_deadline_secs)
+
+    # --- sources --------------------------------------------------------------------
+
+    def _wait_for_first_look(self) -> None:
+        with self._sample_taken:
+            self._sample_taken.wait_for(
+                lambda: self._snapshot is not None or self._stopping.is_set(), FIRST_LOOK_SECS
+            )
+
+    def _judge(self, published: Mapping[JobKey, float] | None = None) -> None:
+        """Bring what is known of the jobs up to date."""
+        has_ended, is_to_publish = self._knowledge.judge(
+            self._sources.tables, lambda: self._snapshot, self._sources.names, published
+        )
+        if has_ended:
+            self._sample_wanted.set()
+        if is_to_publish:
+            self._publish_wanted.set()
+
+    def _tables_changed(self) -> None:
+        self._judge()
+        if self._publisher is None:
+            with self._drains_lock:
+                self._drains.refresh(self._sources.tables())
+        self._publish_wanted.set()
+        self._statuses.refresh()
+
+    # --- loops ------------------------------------------------------------------------
+
+    def _sample_loop(self) -> None:
+        while not self._stopping.is_set():
+            self._sample_wanted.clear()
+            self._supervised("sampling", self._sample)
+            self._looked_at = self._clock.monotonic_secs()
+            self._sample_wanted.wait(self._config.sample_interval_secs)
+        self._sampler.close()
+
+    def _sample(self) -> None:
+        self._knowledge.begin_look()
+        snapshot = self._sampler.sample()
+        snapshot, self._ended = self._retain(snapshot)
+        if self._sysinfo is None:
+            self._sysinfo = read_sysinfo(
+                procfs=self._config.path_procfs,
+                sysfs=self._config.path_sysfs,
+                now_secs=snapshot.taken_at_secs,
+                unreadable=self._unreadable,
+            )
+        self._cpu_rates = self._rates.update(snapshot)
+        with self._sample_taken:
+            self._snapshot = snapshot
+            self._sample_taken.notify_all()
+        self._judge()
+        known = self._knowledge.jobs
+        unknown = {each for each in snapshot.jobs if isinstance(each, JobKey) and each not in known}
+        self._sources.refresh({each.batch_system for each in unknown})
+
+    def _retain(self, snapshot: Snapshot) -> tuple[Snapshot, Mapping[JobKey, EndedJob]]:
+        """Return the snapshot without jobs that were looked at for the last time, and all ended jobs."""
+        now_secs = self._clock.monotonic_secs()
+        jobs = self._knowledge.jobs
+        ended = self._retention.update(snapshot, jobs, now_secs=now_secs, shown=self._shown)
+        gone = {
+            key
+            for key in self._knowledge.ending
+            if key in snapshot.jobs
+            and snapshot.jobs[key].accounting is Accounting.PROCESSES
+            and not self._knowledge.is_on_node(key)
+        }
+        if gone:
+            living = {key: sample for key, sample in snapshot.jobs.items() if key not in gone}
+            snapshot = replace(snapshot, jobs=living)
+            ended = self._retention.update(snapshot, jobs, now_secs=now_secs, shown=self._shown)
+        return snapshot, ended
+
+    def _publish_loop(self) -> None:
+        with watch_directory(self._tree.drains_path, self._publish_wanted.set):
+            while not self._stopping.is_set():
+                self._publish_wanted.clear()
+                self._publish()
+                self._publish_wanted.wait(self._until_next_publish())
+
+    def _until_next_publish(self) -> float:
+        """Return seconds, none beyond the machine's shutdown: one profile takes it back when it has come."""
+        view = self._drains.view
+        shutdown = machine_shutdown(view.drains, view.announced)
+        left = PUBLISH_INTERVAL_SECS if shutdown is None else shutdown - self._clock.now_secs()
+        return min(left, PUBLISH_INTERVAL_SECS) if left > 0 else PUBLISH_INTERVAL_SECS
+
+    def _publish(self) -> None:
+        """Bring the directories up to date; what fails costs the rest nothing."""
+        publisher = self._publisher
+        assert publisher is not None  # noqa: S101  # the loop runs only then
+        tables = self._sources.tables()
+        self._supervised("drains", lambda: self._drains.refresh(tables))
+        self._supervised("listing published jobs", lambda: self._judge(self._tree.published()))
+        self._supervised("publishing", lambda: publisher.update(self._knowledge.roll, self._drains.view))
+        if self._knowledge.note_epilogs(publisher.take_withdrawn()):
+            self._tables_changed()
+        self._supervised(
+            "drains of ended jobs",
+            lambda: self._drains.forget_ended(self._knowledge.jobs, self._tree.published()),
+        )
+        self._statuses.refresh()  # directories may have been made
+
+    @staticmethod
+    def _supervised(what: str, work: Callable[[], Any]) -> None:
+        try:
+            work()
+        except (JobfeaturesError, OSError) as error:
+            log.error("%s failed: %s", what, error)
+        except Exception:  # supervised: one bad round must not end the loop
+            log.exception("%s failed", what)

@@ -1,0 +1,179 @@
+"""A demonstration on any Linux machine: real processes as jobs, described in a spool folder.
+
+The normal daemon runs on that folder. This package plays the batch system: it
+starts jobs, drops one SSS job object for each, ends what has used up its time,
+and cleans up. All that is seen of the jobs comes from the same code that
+serves a cluster.
+"""
+
+from __future__ import annotations
+
+import getpass
+import itertools
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from jobfeatures.command import BackgroundProcess
+from jobfeatures.formats.sss.write import format_job
+from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.serve import serve
+
+TICK_SECS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of demonstration job. `payload` names a function of `jobfeatures_exporter.demo.payloads`."""
+
+    payload: str
+    name: str
+    cpus: int
+    wall_limit_secs: int
+    memory_bytes: int
+
+
+KINDS = (
+    Kind("burn", "burns one CPU", 1, 3600, 512 * 2**20),
+    Kind("grow", "grows its memory", 1, 1800, 1024 * 2**20),
+    Kind("pilot", "pilot with several payloads", 4, 7200, 2048 * 2**20),
+    Kind("limited", "near its wall limit", 1, 90, 256 * 2**20),
+)
+
+
+class DemoBatchSystem:
+    """Starts and ends the jobs, and tells of them in the spool folder."""
+
+    def __init__(self, spool: str, tree: FeatureTree) -> None:
+        self._spool = spool
+        self._tree = tree
+        self._numbers = itertools.count(1)
+        self._running: dict[JobKey, tuple[Kind, Job, BackgroundProcess]] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="demo", daemon=True)
+
+    def start(self) -> None:
+        """Start one job of each kind, and look after them."""
+        for kind in KINDS:
+            self._start_job(kind)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End all jobs."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        for _kind, _job, process in self._running.values():
+            process.end(grace_secs=0.2)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(TICK_SECS):
+            for key, (kind, job, process) in list(self._running.items()):
+                over_time = job.end_limit_secs is not None and time.time() >= job.end_limit_secs
+                if over_time or process.has_ended:
+                    process.end()
+                    state = JobState.TIMEOUT if over_time else JobState.COMPLETED
+                    self._tell(replace(job, state=state, end_secs=int(time.time())))
+                    del self._running[key]
+                    self._start_job(kind)
+
+    def _start_job(self, kind: Kind) -> None:
+        key = JobKey("spool", f"demo.{next(self._numbers)}")
+        environment = {
+            **os.environ,
+            "MACHINEFEATURES": self._tree.machine_path,
+            "JOBFEATURES": self._tree.job_path(key),
+            "JOBSTATUS": self._tree.status_path(key),
+        }
+        argv = (sys.executable, "-m", "jobfeatures_exporter.demo.payloads", kind.payload, str(os.getpid()))
+        process = BackgroundProcess(argv, environment)
+        job = Job(
+            key=key,
+            state=JobState.RUNNING,
+            name=kind.name,
+            user=getpass.getuser(),
+            account="demo",
+            partition="demo",
+            submit_secs=int(time.time()),
+            start_secs=int(time.time()),
+            total_cpus=kind.cpus,
+            allocated_cpus=kind.cpus,
+            limits=Limits(
+                wall_secs=kind.wall_limit_secs,
+                cpu_secs=kind.wall_limit_secs * kind.cpus,
+                memory_bytes=kind.memory_bytes,
+            ),
+            processes=frozenset({process.pid}),
+        )
+        self._running[key] = (kind, job, process)
+        self._tell(job)
+
+    def _tell(self, job: Job) -> None:
+        """Write the job's document as any site's script should: aside, then renamed into the folder."""
+        temporary = os.path.join(self._spool, f".{job.key.job_id}.new")
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(format_job(job))
+        os.rename(temporary, os.path.join(self._spool, f"{job.key.job_id}.xml"))
+
+
+def run_demo(config_for: Callable[[Mapping[str, str]], DaemonConfig], duration_secs: float | None) -> int:
+    """Run until Ctrl-C or for `duration_secs`; leave no process and no file behind.
+
+    `config_for` returns the configuration with some defaults changed.
+    """
+    folder = tempfile.mkdtemp(prefix="jobfeatures-demo-")
+    spool, root = os.path.join(folder, "spool"), os.path.join(folder, "features")
+    os.mkdir(spool)
+    changes = {
+        "spool.directory": spool,
+        "features.root": root,
+        "batch.sources": "spool",
+        "sample.interval": "2s",
+        # The jobs are given seven CPUs, which many a laptop does not have.
+        "machine.total_cpu": str(max(os.cpu_count() or 1, sum(kind.cpus for kind in KINDS) + 1)),
+        "log.level": "warning",
+    }
+    jobs: DemoBatchSystem | None = None
+    try:
+        config = config_for(changes)
+        tree = FeatureTree(config.features_root)
+        jobs = DemoBatchSystem(spool, tree)
+        configure(config)
+        serve(config, duration_secs=duration_secs, on_listening=lambda address: _welcome(jobs, address, tree))
+    finally:
+        if jobs is not None:
+            jobs.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+def configure(config: DaemonConfig) -> None:
+    """Log as the settings say."""
+    from jobfeatures.logs import configure_logging
+
+    configure_logging(config.log_level, config.log_format)
+
+
+def _welcome(jobs: DemoBatchSystem, address: str, tree: FeatureTree) -> None:
+    jobs.start()
+    print(
+        f"""Four jobs are running. Look at
+
+  http://{address}/                the page, for a browser
+  http://{address}/metrics         what each uses, how long it still runs, what ending it would waste
+  {tree.machine_path}/    what jobs are told about the machine
+  {os.path.dirname(tree.job_path(JobKey("spool", "x")))}/*/     … and about themselves
+  {os.path.dirname(tree.status_path(JobKey("spool", "x")))}/*/       what the pilot tells of itself
+
+  curl -s http://{address}/metrics | grep ^batch_job
+
+Ctrl-C ends the demonstration and removes everything.""",
+        flush=True,
+    )

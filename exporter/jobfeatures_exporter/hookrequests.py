@@ -1,0 +1,159 @@
+"""The daemon's side of what prologs and epilogs ask for: keeps the process that serves them.
+
+See `jobfeatures.hookserver`, which is that process, and `jobfeatures.publish.intake`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import fields
+
+from jobfeatures.config import Config
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.hookserver import Settings
+from jobfeatures.publish.files import replace_file
+from jobfeatures.publish.intake import CONFIG
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.site import Site, read_cores, read_cpu_model
+from jobfeatures_exporter.config import DaemonConfig
+
+log = logging.getLogger(__name__)
+
+LOOK_SECS = 3.0  # between two calls of `on_beat`
+AGAIN_SECS = 5.0  # after which a process that has ended is replaced
+END_SECS = 2.0  # that it may take to end
+
+
+class HookServer:
+    """One thread runs it; the other methods may be called by any."""
+
+    def __init__(
+        self, tree: FeatureTree, config: DaemonConfig, ask: Callable[[Collection[str]], None]
+    ) -> None:
+        """`ask` has these batch systems asked about jobs that start."""
+        self.config = config
+        self.on_beat: Callable[[], None] = lambda: None  # called every few seconds
+        self._tree = tree
+        self._ask = ask
+        self._stopping = threading.Event()
+        self._changed = threading.Event()
+        self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def run(self) -> None:
+        """Keep the process until `stop`; hooks do their work by themselves while there is none."""
+        while not self._stopping.is_set():
+            try:
+                self._serve()
+            except OSError as error:
+                log.error("hooks are not served: %s", error)
+            if not self._stopping.wait(AGAIN_SECS):
+                log.warning("the process that serves hooks has ended: another one is started")
+
+    def stop(self) -> None:
+        """Make `run` end."""
+        self._stopping.set()
+        self._wake()
+
+    def reconfigure(self, config: DaemonConfig) -> None:
+        """Serve by other settings from now on."""
+        self.config = config
+        self._changed.set()
+        self._wake()
+
+    def keep_config(self, content: bytes) -> None:
+        """Keep a good configuration file for hooks. Raises JobfeaturesError or OSError."""
+        with self._tree.intake() as folder:
+            replace_file(folder, folder, CONFIG, content, 0o600)
+
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wake_writer, b"x")
+
+    def _serve(self) -> None:
+        """Start the process and stay with it to its end. Raises OSError."""
+        their_input, our_output = os.pipe2(os.O_CLOEXEC)
+        our_input, their_output = os.pipe2(os.O_CLOEXEC)
+        try:
+            try:
+                pid = os.posix_spawn(
+                    sys.executable,
+                    [sys.executable, "-P", "-m", "jobfeatures.hookserver"],
+                    os.environ,
+                    file_actions=[
+                        (os.POSIX_SPAWN_DUP2, their_input, 0),
+                        (os.POSIX_SPAWN_DUP2, their_output, 1),
+                    ],
+                )
+            finally:
+                os.close(their_input)
+                os.close(their_output)
+            try:
+                self._talk(our_input, our_output)
+            finally:
+                os.close(our_output)
+                our_output = -1
+                _end(pid)
+        finally:
+            os.close(our_input)
+            if our_output >= 0:
+                os.close(our_output)
+
+    def _talk(self, our_input: int, our_output: int) -> None:
+        poll = select.poll()
+        poll.register(our_input, select.POLLIN)
+        poll.register(self._wake_reader, select.POLLIN)
+        self._changed.set()
+        looked: float | None = None
+        while not self._stopping.is_set():
+            if self._changed.is_set():
+                self._changed.clear()
+                _write_all(our_output, settings_of(self.config).packed())
+            if looked is None or time.monotonic() - looked >= LOOK_SECS:
+                looked = time.monotonic()
+                self._look()
+            for descriptor, _ in poll.poll(LOOK_SECS * 1000):
+                data = os.read(descriptor, 4096)
+                if descriptor == our_input:
+                    if not data:
+                        return
+                    self._ask(frozenset(data.decode("ascii", "replace").split()))
+
+    def _look(self) -> None:
+        try:
+            self.on_beat()
+        except (JobfeaturesError, OSError) as error:
+            log.warning("settings cannot be kept for hooks: %s", error)
+        except Exception:  # supervised: hooks are served all the same
+            log.exception("settings cannot be looked at")
+
+
+def settings_of(config: DaemonConfig) -> Settings:
+    """Return what requests are served by: no more than hooks know."""
+    plain = Config(**{each.name: getattr(config, each.name) for each in fields(Config)})
+    cpu_model = read_cpu_model(f"{config.path_procfs}/cpuinfo")
+    site = Site(plain, cpu_model=cpu_model, cores=read_cores(f"{config.path_sysfs}/devices/system/cpu"))
+    return Settings(plain, site, config.log_level, config.log_format)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _end(pid: int) -> None:
+    """Wait for a process whose input has ended; kill one that does not end by itself."""
+    deadline = time.monotonic() + END_SECS
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        if time.monotonic() > deadline:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return
+        time.sleep(0.01)

@@ -1,0 +1,55 @@
+"""The settings of what comes in in Sonar's format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.settings import ADDRESS, COUNT, PATH, POSITIVE_DURATION, TEXT, option
+from jobfeatures_exporter.sonar.config import SonarConfig
+
+LOOPBACK = ("127.", "localhost:", "[::1]:")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestConfig(SonarConfig):
+    """Where envelopes of other agents come from, and how much of them is kept."""
+
+    sonar_listen: str | None = option(
+        ADDRESS,
+        None,
+        "where other agents' documents are accepted over HTTP; beyond loopback only with sonar.users_file",
+    )
+    sonar_users_file: str | None = option(
+        PATH,
+        None,
+        "who may send them: lines USER:PASSWORD or USER[CLUSTER,...]:PASSWORD, readable by its owner alone",
+    )
+    sonar_directory: str | None = option(
+        PATH, None, "folder whose YEAR/MONTH/DAY/*.json other agents' documents are read of"
+    )
+    sonar_minutes_from: str | None = option(
+        TEXT,
+        None,
+        "producer, as its documents name it, that sends time limits in minutes as the format's text says",
+    )
+    sonar_max_nodes: int = option(
+        COUNT, 1000, "how many foreign nodes are kept; the one silent for longest goes"
+    )
+    sonar_silence_secs: float = option(
+        POSITIVE_DURATION, 1800.0, "after this time without a sample a foreign node vanishes"
+    )
+
+    @property
+    def awaits_documents(self) -> bool:
+        """Tell whether documents of other agents are taken at all."""
+        return self.sonar_listen is not None or self.sonar_directory is not None
+
+
+def check_ingest(config: IngestConfig) -> None:
+    """Raise ConfigurationError if the settings of what comes in contradict each other."""
+    listen = config.sonar_listen
+    if listen is not None and config.sonar_users_file is None and not listen.startswith(LOOPBACK):
+        raise ConfigurationError("sonar.listen", "needs sonar.users_file beyond loopback")
+    if config.sonar_max_nodes == 0:
+        raise ConfigurationError("sonar.max_nodes", "must be 1 or more")

@@ -1,0 +1,93 @@
+"""Texts of envelopes → the nodes: what is wrong is named, counted and logged, the rest is taken."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from jobfeatures.clock import Clock
+from jobfeatures.errors import ParseError, shown
+from jobfeatures.formats.sonar.documents import Document, iterate_documents
+from jobfeatures.formats.sonar.parse import parse_envelope
+from jobfeatures.publish.rates import Rates
+from jobfeatures_exporter.ingest.nodes import SonarNodes
+
+log = logging.getLogger(__name__)
+
+MAX_FAULTS = 100  # of one text; reading stops there
+LOGGED_PER_SEC = 1.0  # rejected documents; the others are counted only
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What became of a text; `faults` name number, path and reason, `end` is where to go on in it.
+
+    It is before the end of the text where there were too many faults, and the last of them says so.
+    """
+
+    taken: int
+    faults: tuple[str, ...]
+    end: int
+
+
+class SonarIntake:
+    """Takes texts of several threads."""
+
+    def __init__(self, nodes: SonarNodes, clock: Clock, minutes_from: str | None = None) -> None:
+        self._nodes = nodes
+        self._clock = clock
+        self._minutes_from = minutes_from
+        self._logged = Rates(LOGGED_PER_SEC)
+        self._lock = threading.Lock()
+
+    def take(
+        self,
+        content: bytes,
+        origin: str,
+        *,
+        growing: bool = False,
+        clusters: Collection[str] | None = None,
+    ) -> Intake:
+        """Take all good documents of `clusters`, None of any.
+
+        An unfinished last one of a `growing` text is left for later. `origin` is for the log, `end` in bytes.
+        """
+        text = content.decode("utf-8", "surrogateescape")
+        taken, end, faults = 0, 0, []
+        for document in iterate_documents(text, growing=growing):
+            end = document.end
+            fault = self._take(document, clusters, origin)
+            if fault:
+                faults.append(f"document {document.number}: {fault}")
+                self._tell(origin, faults[-1])
+                if len(faults) == MAX_FAULTS:
+                    faults.append(f"what follows document {document.number} is not read: too many faults")
+                    break
+            else:
+                taken += 1
+        read = end if len(text) == len(content) else len(text[:end].encode("utf-8", "surrogateescape"))
+        return Intake(taken, tuple(faults), read)
+
+    def _take(self, document: Document, clusters: Collection[str] | None, origin: str) -> str:
+        if document.reason:
+            self._nodes.count("rejected")
+            return f"envelope: {document.reason}"
+        try:
+            record = parse_envelope(document.value, self._minutes_from)
+        except ParseError as error:
+            self._nodes.count("rejected")
+            return str(error)
+        if clusters is not None and record.cluster not in clusters:
+            self._nodes.count("rejected")
+            return f"data.attributes.cluster: is not one of this user's: {shown(record.cluster)}"
+        if complaint := self._nodes.take(record):
+            self._tell(origin, complaint)
+        return ""
+
+    def _tell(self, origin: str, fault: str) -> None:
+        with self._lock:
+            may = self._logged.take("", self._clock.monotonic_secs())
+        if may:
+            log.warning("document of another agent: %s", fault, extra={"origin": origin})

@@ -1,0 +1,166 @@
+"""Accepts envelopes over HTTP, as Sonar's agents send them: POST to ROOT/TYPE, with basic authentication.
+
+Reading and judging a document takes time: it is done in threads of its own, few at once, so that
+neither scrapes nor the sampling wait for it. What there is no room for is refused with 429.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import re
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from aiohttp import web
+
+from jobfeatures.clock import Clock
+from jobfeatures.publish.http.connections import ConnectionLimits, Server, Tls
+from jobfeatures.publish.http.opening import Where, accepting
+from jobfeatures.publish.rates import Rates
+from jobfeatures_exporter.ingest.intake import Intake, SonarIntake
+from jobfeatures_exporter.ingest.users import Users
+
+MAX_CONNECTIONS: Final = 1024
+CLIENT_RATE: Final = 200.0  # requests a second of one address
+MAX_BODY_BYTES: Final = 16 * 2**20  # and of a document in a file
+IDLE_SECS: Final = 60.0
+BODY_SECS: Final = 30.0
+MAX_AT_ONCE: Final = 8  # bodies in memory
+THREADS: Final = 2
+RETRY_SECS: Final = 10
+MAX_TOLD: Final = 10  # faults in an answer
+
+# A type may have a prefix and a dot before it: agents put there what they put before topics.
+_PATH = re.compile(
+    r"/(?:[A-Za-z0-9._~-]+/){0,8}(?:[A-Za-z0-9_-]+\.)*(?:sample|sysinfo|jobs?|slurm_jobs|cluster)\Z"
+)
+_CONTENT_TYPES: Final = frozenset(
+    {"application/json", "application/vnd.api+json", "application/octet-stream", "text/json", "text/plain"}
+)
+
+
+class _Refusal(Exception):  # noqa: N818  # an answer, not a failure
+    def __init__(self, status: int, reason: str, **headers: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+class SonarListener:
+    """Answers requests. All methods run in one event loop; `users` None lets everybody send."""
+
+    def __init__(
+        self,
+        intake: SonarIntake,
+        users: Users | None,
+        clock: Clock,
+        *,
+        max_body_bytes: int = MAX_BODY_BYTES,
+        rate: float = CLIENT_RATE,
+    ) -> None:
+        self._clock = clock
+        self._intake = intake
+        self._users = users
+        self._max_body_bytes = max_body_bytes
+        self._rates = Rates(rate)
+        self._places = MAX_AT_ONCE
+        self._threads = ThreadPoolExecutor(THREADS, "sonar")
+
+    def close(self) -> None:
+        """End the threads when what they do is done."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request: 200 taken, or why not."""
+        try:
+            clusters = self._check(request)
+            taken = await self._take(request, clusters)
+        except _Refusal as refusal:
+            response = web.Response(
+                status=refusal.status, text=f"{refusal.reason}\n", headers=refusal.headers
+            )
+            response.force_close()  # what is left of its body is not read
+            return response
+        if taken.faults:
+            told = "".join(f"{fault}\n" for fault in taken.faults[:MAX_TOLD])
+            return web.Response(status=400, text=told)
+        if not taken.taken:
+            return web.Response(status=400, text="there is no document\n")
+        return web.Response(text=f"{taken.taken} taken\n")
+
+    def _check(self, request: web.BaseRequest) -> frozenset[str] | None:
+        """Raise what can be said before the body is read; return the clusters it may tell of, None: any."""
+        if not self._rates.take(request.remote, self._clock.monotonic_secs()):
+            raise _Refusal(429, "too many requests", Retry_After=str(RETRY_SECS))
+        clusters = None
+        if self._users is not None:
+            user = self._users.find(request.headers.get("Authorization", ""))
+            if user is None:
+                raise _Refusal(401, "user or password is wrong", WWW_Authenticate='Basic realm="sonar"')
+            clusters = user.clusters
+        if not _PATH.match(request.path):
+            raise _Refusal(404, "post to /sample, /sysinfo, /job or /cluster")
+        if request.method != "POST":
+            raise _Refusal(405, "only POST is known here", Allow="POST")
+        if request.content_type not in _CONTENT_TYPES:
+            raise _Refusal(415, "content type must be application/json")
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise _Refusal(415, "content must not be encoded")
+        if (request.content_length or 0) > self._max_body_bytes:
+            raise self._too_large()
+        return clusters
+
+    async def _take(self, request: web.BaseRequest, clusters: frozenset[str] | None) -> Intake:
+        if self._places == 0:
+            raise _Refusal(429, "busy", Retry_After=str(RETRY_SECS))
+        self._places -= 1
+        try:
+            body = await self._read(request)
+            work = functools.partial(self._intake.take, body, f"http {request.remote}", clusters=clusters)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        finally:
+            self._places += 1
+
+    async def _read(self, request: web.BaseRequest) -> bytes:
+        body = bytearray()
+        if request.headers.get("Expect", "").lower() == "100-continue":  # curl asks before large bodies
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0
+        try:
+            async with asyncio.timeout(BODY_SECS):
+                while chunk := await request.content.readany():
+                    body += chunk
+                    if len(body) > self._max_body_bytes:
+                        raise self._too_large()
+        except TimeoutError:
+            raise _Refusal(408, f"the body took longer than {BODY_SECS:g} seconds") from None
+        return bytes(body)
+
+    def _too_large(self) -> _Refusal:
+        return _Refusal(413, f"a body has at most {self._max_body_bytes} bytes")
+
+
+@contextlib.asynccontextmanager
+async def listening(
+    listener: SonarListener,
+    where: Where,
+    tls: Tls | None = None,
+    *,
+    on_open: Callable[[Server], None] = lambda _connections: None,
+) -> AsyncIterator[str]:
+    """Answer at HOST:PORT until the context is left; gives the address that is listened on.
+
+    `on_open` learns who counts the connections. Raises ConfigurationError if the address cannot be had.
+    """
+    limits = ConnectionLimits(connections=MAX_CONNECTIONS, idle_secs=IDLE_SECS)
+    connections = Server(listener.handle, limits, tls)
+    on_open(connections)
+    try:
+        async with accepting(connections, where, key="sonar.listen") as address:
+            yield address
+    finally:
+        listener.close()

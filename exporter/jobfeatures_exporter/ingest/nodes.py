@@ -1,0 +1,290 @@
+"""The latest state of every foreign node and cluster, bounded in number and age.
+
+Records come from the threads of the listener and of the folder; each node's state is replaced as
+a whole under one lock, and a page is made of what the states are at that moment.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from jobfeatures.clock import Clock
+from jobfeatures.errors import shown
+from jobfeatures.formats.sonar.records import (
+    ClusterRecord,
+    ErrorRecord,
+    JobsRecord,
+    Record,
+    SampleRecord,
+    SysinfoRecord,
+)
+from jobfeatures.model import Cluster, Job, JobKey, fill_unknown
+from jobfeatures_exporter.ingest.books import Counts, JobBook
+from jobfeatures_exporter.ingest.foreign import (
+    GpuCounts,
+    compute_job_gpus,
+    compute_snapshot,
+    processes_by_key,
+    sysinfo_sample,
+)
+from jobfeatures_exporter.snapshot import GroupKey, Snapshot, SysinfoSample, WorkKey
+
+KEEP_BOOKS_SECS: Final = 3600.0  # a job that a filter hid comes back with its counters
+GROUP_GAP_SECS: Final = 900.0  # a process group that comes back after more is another one
+MAX_BOOKS: Final = 20_000  # of one node
+MAX_CARDS: Final = 2048  # of one node, those that went away among them
+MAX_CLUSTERS: Final = 100
+MAX_JOBS: Final = 200_000  # of one cluster
+MAX_GAP_SECS: Final = 1800.0  # a card's figures are taken to hold no longer than this
+
+KINDS: Final[dict[type[Record], str]] = {
+    SampleRecord: "sample",
+    SysinfoRecord: "sysinfo",
+    JobsRecord: "jobs",
+    ClusterRecord: "cluster",
+    ErrorRecord: "errors",
+}
+NodeName = tuple[str, str]  # cluster and node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """A node as its latest sample and configuration tell. Never changed, but replaced."""
+
+    sample: SampleRecord | None = None
+    sysinfo: SysinfoRecord | None = None
+    seen_at_secs: float = 0.0  # the sample's time, or its arrival if that was earlier
+    snapshot: Snapshot | None = None
+    totals: Mapping[WorkKey, Counts] = field(default_factory=dict)
+
+    @property
+    def made(self) -> SysinfoSample | None:
+        """Return how the node is made."""
+        return None if self.sysinfo is None else sysinfo_sample(self.sysinfo, self.sysinfo.time_secs or 0)
+
+
+@dataclass(slots=True)
+class _Node:
+    state: NodeState = field(default_factory=NodeState)
+    touched_at_secs: float = 0.0
+    books: dict[WorkKey, JobBook] = field(default_factory=dict)
+    cards: dict[str, GpuCounts] = field(default_factory=dict)
+    job_cards: dict[tuple[WorkKey, str], GpuCounts] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Cluster:
+    jobs: dict[JobKey, Job] = field(default_factory=dict)  # the least lately changed first
+    times: dict[JobKey, float] = field(default_factory=dict)
+    state: Cluster | None = None
+    jobs_at_secs: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterState:
+    """What is known of a cluster's jobs and nodes."""
+
+    jobs: Mapping[JobKey, Job]
+    jobs_at_secs: float
+    state: Cluster | None
+
+
+class SonarNodes:
+    """Takes records and gives states."""
+
+    def __init__(self, clock: Clock, *, max_nodes: int, silence_secs: float) -> None:
+        self._clock = clock
+        self._max_nodes = max_nodes
+        self._silence_secs = silence_secs
+        self._lock = threading.Lock()
+        self._nodes: dict[NodeName, _Node] = {}
+        self._clusters: dict[str, _Cluster] = {}
+        self._counts: Counter[str] = Counter()
+        self.dropped_nodes = 0
+
+    def count(self, what: str, number: int = 1) -> None:
+        """Count something that was taken or refused."""
+        with self._lock:
+            self._counts[what] += number
+
+    def counts(self) -> dict[str, int]:
+        """Return documents by kind, and how many were refused and why."""
+        with self._lock:
+            return dict(self._counts)
+
+    def take(self, record: Record) -> str:
+        """Keep what a record says, unless something later is known; return what its sender should be told."""
+        now = self._clock.now_secs()
+        with self._lock:
+            self._counts[KINDS[type(record)]] += 1
+            self._counts["rejected_records"] += len(record.rejected)
+            complaint = ""
+            if isinstance(record, SampleRecord):
+                complaint = self._take_sample(record, now)
+            elif isinstance(record, SysinfoRecord):
+                self._take_sysinfo(record, now)
+            elif isinstance(record, JobsRecord):
+                self._take_jobs(record, now)
+            elif isinstance(record, ClusterRecord):
+                self._take_cluster(record)
+            self._bound()
+            return complaint
+
+    def nodes(self) -> dict[NodeName, NodeState]:
+        """Return the nodes that are not silent."""
+        now = self._clock.now_secs()
+        with self._lock:
+            for name, node in list(self._nodes.items()):
+                if now - max(node.state.seen_at_secs, node.touched_at_secs) > self._silence_secs:
+                    del self._nodes[name]
+            return {name: node.state for name, node in self._nodes.items() if self._is_heard(node, now)}
+
+    def clusters(self) -> dict[str, ClusterState]:
+        """Return the clusters of which jobs or nodes were told."""
+        now = self._clock.now_secs()
+        with self._lock:
+            for cluster in self._clusters.values():
+                self._forget_ended(cluster, now)
+            return {
+                name: ClusterState(jobs=dict(each.jobs), jobs_at_secs=each.jobs_at_secs, state=each.state)
+                for name, each in self._clusters.items()
+            }
+
+    def _is_heard(self, node: _Node, now: float) -> bool:
+        return node.state.sample is not None and now - node.state.seen_at_secs <= self._silence_secs
+
+    # --- with the lock held ----------------------------------------------------------
+
+    def _node(self, name: NodeName, now: float) -> _Node:
+        node = self._nodes.pop(name, None) or _Node()
+        node.touched_at_secs = now
+        self._nodes[name] = node  # the one silent for longest stands first
+        return node
+
+    def _bound(self) -> None:
+        for name in list(itertools.islice(self._nodes, max(0, len(self._nodes) - self._max_nodes))):
+            del self._nodes[name]
+            self.dropped_nodes += 1
+        for cluster in list(itertools.islice(self._clusters, max(0, len(self._clusters) - MAX_CLUSTERS))):
+            del self._clusters[cluster]
+
+    def _take_sample(self, record: SampleRecord, now: float) -> str:
+        name = (record.cluster, record.node)
+        at = now if record.time_secs is None else min(now, record.time_secs)
+        if now - at > self._silence_secs:
+            self._counts["stale"] += 1
+            return f"sample of {shown(record.node)} is {now - at:.0f} s old: is its clock slow?"
+        known = self._nodes.get(name)
+        if known is not None and known.state.sample is not None and at <= known.state.seen_at_secs:
+            self._counts["stale"] += 1
+            return ""
+        node = self._node(name, now)
+        processes = processes_by_key(record.jobs)
+        reborn: set[WorkKey] = set()
+        for key, found in processes.items():
+            book = node.books.setdefault(key, JobBook())
+            if isinstance(key, GroupKey) and at - book.seen_at_secs > GROUP_GAP_SECS:
+                book = node.books[key] = JobBook()
+                reborn.add(key)
+            book.update(found, at)
+        _forget_books(node.books, at)
+        _integrate(node, record, at, reborn)
+        totals = {key: node.books[key].total for key in processes if key in node.books}
+        node.state = NodeState(
+            sample=record,
+            sysinfo=node.state.sysinfo,
+            seen_at_secs=at,
+            totals=totals,
+            snapshot=compute_snapshot(record, node.state.sysinfo, totals, node.cards, node.job_cards, at),
+        )
+        return ""
+
+    def _take_sysinfo(self, record: SysinfoRecord, now: float) -> None:
+        node = self._node((record.cluster, record.node), now)
+        state = node.state
+        if state.sysinfo is not None and (record.time_secs or now) < (state.sysinfo.time_secs or 0):
+            self._counts["stale"] += 1
+            return
+        snapshot = None
+        if state.sample is not None:
+            snapshot = compute_snapshot(
+                state.sample, record, state.totals, node.cards, node.job_cards, state.seen_at_secs
+            )
+        node.state = replace(state, sysinfo=record, snapshot=snapshot)
+
+    def _cluster(self, name: str) -> _Cluster:
+        cluster = self._clusters.pop(name, None) or _Cluster()
+        self._clusters[name] = cluster
+        return cluster
+
+    def _take_jobs(self, record: JobsRecord, now: float) -> None:
+        cluster = self._cluster(record.cluster)
+        at = now if record.time_secs is None else min(now, record.time_secs)
+        cluster.jobs_at_secs = max(cluster.jobs_at_secs, at)
+        for each in record.jobs:
+            key = each.job.key
+            if each.step or at < cluster.times.get(key, 0.0):
+                continue
+            known = cluster.jobs.pop(key, None)
+            cluster.jobs[key] = _with_share(each.job if known is None else fill_unknown(each.job, known))
+            cluster.times[key] = at
+        for key in list(itertools.islice(cluster.jobs, max(0, len(cluster.jobs) - MAX_JOBS))):
+            del cluster.jobs[key], cluster.times[key]
+
+    def _take_cluster(self, record: ClusterRecord) -> None:
+        cluster = self._cluster(record.cluster)
+        if cluster.state is None or record.state.taken_at_secs >= cluster.state.taken_at_secs:
+            cluster.state = record.state
+
+    def _forget_ended(self, cluster: _Cluster, now: float) -> None:
+        for key, job in list(cluster.jobs.items()):
+            if job.state.is_finished and now - cluster.times[key] > self._silence_secs:
+                del cluster.jobs[key], cluster.times[key]
+
+
+def _with_share(job: Job) -> Job:
+    """Return a job with what it has on its node; of several nodes nobody tells the share of each."""
+    if len(job.nodes) == 1:
+        return replace(job, allocated_cpus=job.total_cpus, allocated_gpus=job.total_gpus)
+    return replace(job, allocated_cpus=None, allocated_gpus=None)
+
+
+def _forget_books(books: dict[WorkKey, JobBook], now: float) -> None:
+    for key, book in list(books.items()):
+        if now - book.seen_at_secs > KEEP_BOOKS_SECS:
+            del books[key]
+    for key in sorted(books, key=lambda each: books[each].seen_at_secs)[: max(0, len(books) - MAX_BOOKS)]:
+        del books[key]
+
+
+def _integrate(node: _Node, record: SampleRecord, at: float, reborn: Collection[WorkKey]) -> None:
+    """Add what cards did since the sample before, as the new sample tells it; anew for what is `reborn`."""
+    gap = min(at - node.state.seen_at_secs, MAX_GAP_SECS) if node.state.sample is not None else 0.0
+    cards: dict[str, GpuCounts] = {}
+    for gpu in record.gpus:
+        old = node.cards.get(gpu.uuid, GpuCounts())
+        energy = old.energy_joules
+        if gpu.power_watts is not None:
+            energy = (energy or 0.0) + gpu.power_watts * gap
+        cards[gpu.uuid] = GpuCounts(old.busy_secs + (gpu.ce_util_percent or 0) / 100 * gap, energy)
+    kept = {
+        place: counts
+        for place, counts in node.job_cards.items()
+        if place[0] in node.books and place[0] not in reborn
+    }
+    job_cards: dict[tuple[WorkKey, str], GpuCounts] = {}
+    for key, processes in processes_by_key(record.jobs).items():
+        for uuid, (util, _) in compute_job_gpus(processes).items():
+            used = kept.get((key, uuid), GpuCounts())
+            job_cards[key, uuid] = GpuCounts(used.busy_secs + util / 100 * gap)
+    node.cards = _newest({**node.cards, **cards}, MAX_CARDS)
+    node.job_cards = {**kept, **job_cards}
+
+
+def _newest(cards: dict[str, GpuCounts], number: int) -> dict[str, GpuCounts]:
+    return dict(itertools.islice(cards.items(), max(0, len(cards) - number), None))

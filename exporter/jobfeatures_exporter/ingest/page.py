@@ -1,0 +1,268 @@
+"""The metrics of foreign nodes: the same collectors as for our own, with the labels cluster and node.
+
+What a collector says of one node is kept until something later is known of the node or its cluster.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from jobfeatures.clock import Clock
+from jobfeatures.model import Job, JobKey, JobState, JobTable, fill_unknown
+from jobfeatures_exporter.budget import SeriesBudget, weigh_jobs
+from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
+from jobfeatures_exporter.collectors import COLLECTORS, jobs
+from jobfeatures_exporter.context import Context, forget_unused_labels, job_labels, job_labels_with
+from jobfeatures_exporter.exposition import Family, Metric, Sample, labels, render
+from jobfeatures_exporter.ingest.nodes import ClusterState, NodeName, NodeState, SonarNodes
+from jobfeatures_exporter.privacy.hiding import NO_PRIVACY, Privacy
+from jobfeatures_exporter.snapshot import Kind, kind_of
+
+log = logging.getLogger(__name__)
+
+NODE: Final = ("cluster", "node")
+
+AGE = Metric(
+    "batch_sonar_node_age_seconds",
+    "gauge",
+    "Age of the latest sample of a foreign node; after a time without one all its series vanish.",
+    NODE,
+    "seconds",
+)
+CORES = Metric(
+    "batch_node_core_busy_seconds",
+    "counter",
+    "CPU time of a core since boot without idle time and waiting, of nodes that do not tell its modes.",
+    ("core",),
+    "seconds",
+)
+USED = Metric(
+    "batch_node_memory_used_bytes",
+    "gauge",
+    "Memory of the node that is not available to new work.",
+    (),
+    "bytes",
+)
+ERRORS = Metric(
+    "batch_sonar_node_errors",
+    "gauge",
+    "Errors that the latest sample of a foreign node tells of.",
+)
+DOCUMENTS = Metric(
+    "batch_sonar_documents",
+    "counter",
+    "Documents that came in, by what they were or why they were not taken.",
+    ("kind",),
+)
+DROPPED = Metric(
+    "batch_sonar_dropped_nodes", "counter", "Foreign nodes that gave way to others: too many were sent."
+)
+
+METRICS = (
+    AGE,
+    *(replace(each, label_names=(*NODE, *each.label_names)) for each in (CORES, USED, ERRORS)),
+    DOCUMENTS,
+    DROPPED,
+)
+
+_STORAGE: Final = {
+    jobs.STORAGE_READ: "read_bytes",
+    jobs.STORAGE_WRITTEN: "written_bytes",
+    jobs.STORAGE_CANCELLED: "cancelled_bytes",
+}
+OF_NODE: Final = ("node", "sysinfo", "jobs", "allocation", "gpus")
+OF_CLUSTER: Final = ("queue", "cluster")
+# What a snapshot from afar does not know, and what `AGE` says for all.
+LEFT_OUT: Final = frozenset(
+    {
+        "batch_node_processes",
+        "batch_node_unreadable_readings",
+        "batch_gpu_age_seconds",
+        "batch_gpu_driver_up",
+        "batch_gpu_processes",
+        # Records of jobs do not say why a job waits: it may be held.
+        "batch_queue_pending_jobs",
+        "batch_queue_oldest_wait_seconds",
+        "batch_queue_wait_seconds",
+        "batch_queue_waiting_jobs",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The families of a node, and what they were made of."""
+
+    state: NodeState
+    jobs: Mapping[JobKey, Job]
+    budget: SeriesBudget
+    families: list[Family]
+
+
+class SonarPage:
+    """Makes the text of /sonar/metrics."""
+
+    def __init__(
+        self,
+        nodes: SonarNodes,
+        clock: Clock,
+        kinds: frozenset[Kind],
+        max_series: int = 0,
+        privacy: Privacy = NO_PRIVACY,
+    ) -> None:
+        """`max_series` bounds the series of each node; 0: nothing does."""
+        self._privacy = privacy
+        self._nodes = nodes
+        self._clock = clock
+        self._kinds = kinds
+        self._max_series = max_series
+        self._kept: dict[NodeName, _Kept] = {}
+
+    def exposition(self, *, openmetrics: bool) -> bytes:
+        """Return the text; each family once, with the samples of all nodes."""
+        return render(self.families(), openmetrics=openmetrics)
+
+    def families(self) -> list[Family]:
+        """Return the families of all nodes and clusters, then how many documents came in."""
+        now = self._clock.now_secs()
+        clusters = self._nodes.clusters()
+        states = self._nodes.nodes()
+        by_node = {name: _jobs_by_node(each) for name, each in clusters.items()}
+        kept: dict[NodeName, _Kept] = {}
+        for name, state in states.items():
+            known = by_node.get(name[0], {}).get(_short(name[1]), {})
+            old = self._kept.get(name)
+            if old is not None and old.state is state and old.jobs == known:
+                kept[name] = old
+            else:
+                kept[name] = self._keep(name, state, known, old.budget if old is not None else None)
+        self._kept = kept
+        ages = [(_node_labels(name), max(0.0, now - each.seen_at_secs)) for name, each in states.items()]
+        made = _merged(
+            [
+                Family(AGE, ages),
+                *(family for each in kept.values() for family in each.families),
+                *(
+                    family
+                    for name, each in clusters.items()
+                    for family in _families_of_cluster(name, each, now)
+                ),
+                Family(
+                    DOCUMENTS, [(labels(kind=kind), n) for kind, n in sorted(self._nodes.counts().items())]
+                ),
+                Family(DROPPED, [("", self._nodes.dropped_nodes)]),
+            ]
+        )
+        forget_unused_labels(sum(len(each.samples) for each in made))  # ours are kept as texts already
+        return made
+
+    def _keep(
+        self, name: NodeName, state: NodeState, known: Mapping[JobKey, Job], budget: SeriesBudget | None
+    ) -> _Kept:
+        """Return a node's families; a fault of a collector costs this node's only."""
+        budget = budget or SeriesBudget(self._max_series)
+        prefix = _node_labels(name)
+        try:
+            context = self._privacy.context(_context_of(state, known, self._kinds))
+            page = budget.apply(
+                _merged(_families_of_node(state, context)),
+                look=context.now_secs,
+                now_secs=context.now_secs,
+                weigh=lambda: weigh_jobs(context),
+            )
+            found = [_prefixed(family, prefix, NODE) for family in page.families]
+        except Exception:  # supervised
+            log.exception("foreign node is not shown", extra={"cluster": name[0], "node": name[1]})
+            self._nodes.count("not_shown")
+            found = []
+        return _Kept(state, known, budget, found)
+
+
+def _context_of(state: NodeState, known: Mapping[JobKey, Job], kinds: frozenset[Kind]) -> Context:
+    """Return what collectors are given of a node; jobs that only the sample shows are taken to run."""
+    sample, snapshot = state.sample, state.snapshot
+    here = {key: job for key, job in known.items() if job.state.is_on_node}
+    users = {str(each.job): each.user for each in sample.jobs if each.epoch == 0} if sample else {}
+    for key in snapshot.jobs if snapshot is not None else ():
+        if isinstance(key, JobKey):
+            seen = Job(key=key, state=JobState.RUNNING, user=users.get(key.job_id))
+            here[key] = fill_unknown(known[key], seen) if key in known else seen
+    return Context(now_secs=state.seen_at_secs, snapshot=snapshot, jobs=here, sysinfo=state.made, kinds=kinds)
+
+
+def _families_of_node(state: NodeState, context: Context) -> Iterator[Family]:
+    sample = state.sample
+    if sample is None:
+        return
+    has_threads = all(each.threads is not None for job in sample.jobs for each in job.processes)
+    for collector in OF_NODE:
+        for family in COLLECTORS[collector].families(context):
+            if family.metric.name not in LEFT_OUT and (has_threads or family.metric is not jobs.THREADS):
+                yield family
+    yield Family(CORES, [(labels(core=str(core)), secs) for core, secs in enumerate(sample.core_secs)])
+    yield Family(USED, [("", each) for each in (sample.used_memory_bytes,) if each is not None])
+    yield Family(ERRORS, [("", len(sample.errors))])
+    yield from _counters(state, context.kinds)
+
+
+def _counters(state: NodeState, kinds: frozenset[Kind]) -> Iterator[Family]:
+    """Yield what books keep of the jobs; nothing of storage where the agent does not tell of it."""
+    totals = [(key, counts) for key, counts in state.totals.items() if kind_of(key) in kinds]
+    yield Family(
+        jobs.CPU, [(job_labels_with(key, "mode", "total"), counts.cpu_secs) for key, counts in totals]
+    )
+    if state.sample is not None and any(
+        process.data_read_bytes is not None for job in state.sample.jobs for process in job.processes
+    ):
+        for metric, name in _STORAGE.items():
+            yield Family(metric, [(job_labels(key), getattr(counts, name)) for key, counts in totals])
+
+
+def _families_of_cluster(name: str, cluster: ClusterState, now: float) -> Iterator[Family]:
+    table = JobTable(source="slurm", jobs=cluster.jobs, taken_at_secs=cluster.jobs_at_secs, complete=False)
+    context = Context(
+        now_secs=now,
+        queues=(compute_queue_sums(table),) if cluster.jobs_at_secs else (),
+        clusters=(compute_cluster_sums(cluster.state),) if cluster.state is not None else (),
+    )
+    prefix = labels(cluster=name)
+    for collector in OF_CLUSTER:
+        for family in COLLECTORS[collector].families(context):
+            if family.metric.name not in LEFT_OUT:
+                yield _prefixed(family, prefix, ("cluster",))
+
+
+def _jobs_by_node(cluster: ClusterState) -> dict[str, dict[JobKey, Job]]:
+    found: dict[str, dict[JobKey, Job]] = {}
+    for key, job in cluster.jobs.items():
+        for node in job.nodes:
+            found.setdefault(_short(node), {})[key] = job
+    return found
+
+
+def _short(name: str) -> str:
+    return name.split(".", 1)[0]
+
+
+def _node_labels(name: NodeName) -> str:
+    return labels(cluster=name[0], node=name[1])
+
+
+def _with(prefix: str, samples: Iterable[Sample]) -> list[Sample]:
+    return [(f"{prefix},{text}" if text else prefix, value) for text, value in samples]
+
+
+def _prefixed(family: Family, prefix: str, names: tuple[str, ...]) -> Family:
+    metric = replace(family.metric, label_names=(*names, *family.metric.label_names))
+    return Family(metric, _with(prefix, family.samples))
+
+
+def _merged(families: Iterable[Family]) -> list[Family]:
+    found: dict[str, tuple[Metric, list[Sample]]] = {}
+    for family in families:
+        if family.samples:
+            found.setdefault(family.metric.name, (family.metric, []))[1].extend(family.samples)
+    return [Family(metric, samples) for metric, samples in found.values()]

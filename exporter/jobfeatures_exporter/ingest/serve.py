@@ -1,0 +1,82 @@
+"""Puts the parts together for the daemon, in both of its roles."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import AsyncIterator, Iterator
+
+from aiohttp import web
+
+from jobfeatures.clock import Clock, SystemClock
+from jobfeatures_exporter.ingest.config import IngestConfig
+from jobfeatures_exporter.ingest.directory import SonarDirectory
+from jobfeatures_exporter.ingest.intake import SonarIntake
+from jobfeatures_exporter.ingest.listener import MAX_BODY_BYTES, SonarListener, listening
+from jobfeatures_exporter.ingest.nodes import SonarNodes
+from jobfeatures_exporter.ingest.page import SonarPage
+from jobfeatures_exporter.ingest.users import Users
+from jobfeatures_exporter.privacy.key import make_privacy
+from jobfeatures_exporter.snapshot import Kind
+from jobfeatures_exporter.web.app import answer_metrics
+from jobfeatures_exporter.web.config import SONAR
+from jobfeatures_exporter.web.listener import Listeners
+
+log = logging.getLogger(__name__)
+
+PATH = "/sonar/metrics"
+
+
+class Ingest:
+    """What comes in from other agents, through a listener, a folder or both."""
+
+    def __init__(
+        self, config: IngestConfig, kinds: frozenset[Kind], max_series: int, clock: Clock | None = None
+    ) -> None:
+        """Raise ConfigurationError if the settings cannot be used."""
+        self._config = config
+        self._clock = clock = clock or SystemClock()
+        nodes = SonarNodes(clock, max_nodes=config.sonar_max_nodes, silence_secs=config.sonar_silence_secs)
+        self._intake = SonarIntake(nodes, clock, config.sonar_minutes_from)
+        self._page = SonarPage(nodes, clock, kinds, max_series, make_privacy(config))
+        self._scrape = asyncio.Semaphore(1)  # pages are made one after the other: they share what is kept
+        self._users = None if config.sonar_users_file is None else Users(config.sonar_users_file)
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return what the metrics listener has to offer beside its own pages."""
+        return [web.get(PATH, self._metrics)]
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        async with self._scrape:
+            return await answer_metrics(request, self._page)
+
+    @contextlib.asynccontextmanager
+    async def running(self, listeners: Listeners | None = None) -> AsyncIterator[str | None]:
+        """Take documents until the context is left; gives the address that is listened on."""
+        async with contextlib.AsyncExitStack() as stack:
+            address = None
+            config = self._config
+            if config.sonar_listen is not None:
+                listener = SonarListener(self._intake, self._users, self._clock)
+                listeners = listeners or Listeners()
+                where = listeners.where(SONAR, config.sonar_listen)
+                opened = listening(listener, where, listeners.tls_of(SONAR), on_open=listeners.count(SONAR))
+                address = await stack.enter_async_context(opened)
+                log.info("accepting documents", extra={"address": address})
+            if config.sonar_directory is not None:
+                stack.enter_context(self._reading(config.sonar_directory))
+            yield address
+
+    @contextlib.contextmanager
+    def _reading(self, path: str) -> Iterator[None]:
+        stopping = threading.Event()
+        directory = SonarDirectory(path, self._intake, max_document_bytes=MAX_BODY_BYTES)
+        thread = threading.Thread(target=directory.run, args=(stopping,), name="sonar directory", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stopping.set()
+            thread.join(5.0)

@@ -1,0 +1,207 @@
+"""Which question follows which: first the job and its time, then its figures at its end.
+
+Pure but for `ask`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from jobfeatures.series import Answer, Series
+from jobfeatures_exporter.collectors import allocation, jobs
+from jobfeatures_exporter.jobreport import queries
+from jobfeatures_exporter.jobreport.figures import JobReport
+from jobfeatures_exporter.jobreport.finding import Found, choose_jobs
+from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
+from jobfeatures_exporter.view.units import format_span, format_time
+
+# (question, at which time) → answer
+Ask = Callable[[str, float], Answer]
+
+LOOKBACK_SECS = 300.0  # how long Prometheus holds a value for current that nothing has ended
+EARLIER_RUN = "this id had an earlier run"
+END = allocation.END.sample_name
+AFTER_END_SECS = 120.0  # the exporter shows the last values of an ended job that long
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What somebody wants to know."""
+
+    job: str
+    at_secs: float
+    since_secs: float
+    batch_system: str | None = None
+    cluster: str | None = None
+    cluster_label: str = "cluster"
+    where: str = ""  # the server, as messages name it
+
+    def matchers(self) -> str:
+        """Return what every question has to hold."""
+        found = []
+        if self.batch_system is not None:
+            found.append(f"batch_system={queries.quoted(self.batch_system)}")
+        if self.cluster is not None:
+            found.append(f"{self.cluster_label}={queries.quoted(self.cluster)}")
+        return ",".join(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The reports, and what holds for all of them."""
+
+    reports: tuple[JobReport, ...]
+    notes: tuple[str, ...] = ()
+
+
+def ask_all(ask: Ask, question: Question) -> Told:
+    """Ask, and return the reports. Raises NoSuchJobError, AmbiguousJobError and what `ask` raises."""
+    warnings: dict[str, None] = {}
+
+    def query(text: str, at_secs: float) -> tuple[Series, ...]:
+        answer = ask(text, at_secs)
+        warnings.update(dict.fromkeys(f"the server says: {each}" for each in answer.warnings))
+        return tuple(each for each in answer.series if _is_sound(each))
+
+    infos: list[Series] = []
+    for text in queries.find_jobs(question.job, question.matchers(), question.since_secs):
+        infos += query(text, question.at_secs)
+    found = choose_jobs(
+        question.job,
+        infos,
+        cluster_label=question.cluster_label,
+        since_text=format_span(question.since_secs).replace("\u202f", " "),
+        where=question.where,
+    )
+    more = "" if question.cluster is None else f"{question.cluster_label}={queries.quoted(question.cluster)}"
+    selector = queries.selector_of(found.batch_system, found.job_ids, more)
+    runs = _find_runs(query, found, selector, more, question)
+    answers = _ask_figures(query, runs, selector, question)
+    reports = tuple(
+        gather_report(found, job_id, run, answers, cluster_label=question.cluster_label)
+        for job_id, run in runs.items()
+    )
+    if found.left_out:
+        warnings[f"{found.left_out} tasks of this array are left out"] = None
+    return Told(reports, tuple(warnings))
+
+
+def _is_sound(series: Series) -> bool:
+    """Tell whether a value can be one: only a time limit may be infinite."""
+    return math.isfinite(series.value) or (series.name == allocation.WALL.sample_name and series.value > 0)
+
+
+Query = Callable[[str, float], Sequence[Series]]
+
+
+def _find_runs(query: Query, found: Found, selector: str, more: str, question: Question) -> dict[str, Run]:
+    """Return when each job ran, in the latest of its runs that had begun."""
+    at, since = question.at_secs, question.since_secs
+    times = query(queries.last((allocation.START, allocation.END), selector, since), at)
+    starts = _latest(each for each in times if each.name == allocation.START.sample_name)
+    ends = _latest(each for each in times if each.name == END)
+    firsts = _latest(query(queries.over_time("min_over_time", allocation.START, selector, since), at), min)
+    now_seen = query(queries.current(selector), at)
+    runs = {}
+    for job_id in found.job_ids:
+        start, end = starts.get(job_id), ends.get(job_id)
+        notes = []
+        if start is not None and firsts.get(job_id, start) < start:
+            notes.append(f"{EARLIER_RUN}; --at {start - 1:.0f} reports on what was before it")
+        if end is not None and start is not None and end < start:
+            end = None  # of an earlier run
+        ended_on = {_node(each) for each in times if each.name == END and _is_of(each, job_id)}
+        living = [each for each in now_seen if _is_of(each, job_id) and _node(each) not in ended_on]
+        if end is not None and living:
+            end = None  # on some of its nodes only
+        seen = max((each.value for each in living), default=None)
+        if end is None and seen is None:
+            seen = _last_seen(query, queries.selector_of(found.batch_system, [job_id], more), question)
+            if seen is not None and at - seen > LOOKBACK_SECS:
+                end = seen
+                notes.append(f"its end was not seen: the last sample of it is of {format_time(seen, None)}")
+        if start is None:
+            first = query(queries.seen("min_over_time", selector, since), at)
+            start = min((each.value for each in first if _is_of(each, job_id)), default=None)
+            notes.append("its start is not known; its time counts from when it was first seen")
+        elif start < at - since:
+            notes.append(
+                f"it began before the last {format_span(since)}, in which this report looks: "
+                "highest values may have been earlier (--since looks back further)"
+            )
+        runs[job_id] = Run(start, end, end if end is not None else seen, tuple(notes))
+    return runs
+
+
+def _last_seen(query: Query, selector: str, question: Question) -> float | None:
+    """Return when a job that is not there any more was last seen: roughly first, then closely."""
+    at, since = question.at_secs, question.since_secs
+    roughly = [each.value for each in query(queries.seen("max_over_time", selector, since), at)]
+    if not roughly:
+        return None
+    step = queries.step_secs(since)
+    closely = query(
+        queries.seen("max_over_time", selector, 2 * step), min(at, max(at - since, max(roughly) + step))
+    )
+    return max([*roughly, *(each.value for each in closely)])
+
+
+def _is_of(series: Series, job_id: str) -> bool:
+    return series.labels.get("job_id") == job_id
+
+
+def _node(series: Series) -> tuple[str, str]:
+    return series.labels.get("instance", ""), series.labels.get("node", "")
+
+
+def _ask_figures(query: Query, runs: Mapping[str, Run], selector: str, question: Question) -> Answers:
+    """Ask for the figures of some jobs, at the end of the last and over the time of all."""
+    at, earliest = question.at_secs, question.at_secs - question.since_secs
+    end = max((run.end_secs if run.end_secs is not None else at) for run in runs.values())
+    then = max(earliest, min(at, end + AFTER_END_SECS))
+    starts = [run.start_secs for run in runs.values() if run.start_secs is not None]
+    begin = min(then, max(earliest, min(starts, default=earliest)))  # a node's clock may be ahead
+    range_secs = max(1.0, then - begin)
+    resets = {
+        metric: query(queries.over_time("resets", metric, selector, range_secs), then)
+        for metric in queries.RESETTABLE
+    }
+    last = query(queries.last(queries.LAST, selector, range_secs), then)
+    uuids = sorted({each.labels["uuid"] for each in last if "uuid" in each.labels})
+    cards: Sequence[Series] = ()
+    if uuids:
+        instances = sorted({each.labels.get("instance", "") for each in last if "uuid" in each.labels})
+        which = f"uuid=~{queries.any_of(uuids)},instance=~{queries.any_of(instances)}"
+        cards = query(queries.last(queries.OF_CARDS, which, range_secs), then)
+    had_runs_before = any(note.startswith(EARLIER_RUN) for run in runs.values() for note in run.notes)
+    before: Sequence[Series] = ()
+    if had_runs_before and len(runs) == 1:
+        before = query(queries.last((jobs.CPU,), selector, LOOKBACK_SECS), begin)
+    return Answers(
+        last=tuple(last),
+        highest={
+            metric: tuple(query(queries.over_time("max_over_time", metric, selector, range_secs), then))
+            for metric in queries.HIGHEST
+        },
+        threads=tuple(query(queries.over_time("avg_over_time", jobs.THREADS, selector, range_secs), then)),
+        steps=tuple(query(queries.steps_seen(selector, range_secs), then)),
+        step_secs=queries.step_secs(range_secs),
+        resets={metric: tuple(found) for metric, found in resets.items()},
+        increases={
+            metric: tuple(query(queries.over_time("increase", metric, selector, range_secs), then))
+            for metric, found in resets.items()
+            if any(each.value > 0 for each in found)
+        },
+        before=tuple(before),
+        cards=tuple(cards),
+    )
+
+
+def _latest(series: Iterable[Series], choose: Callable[[Iterable[float]], float] = max) -> dict[str, float]:
+    """Return the highest value by job id, or the lowest."""
+    values: dict[str, list[float]] = {}
+    for each in series:
+        values.setdefault(each.labels.get("job_id", ""), []).append(each.value)
+    return {job_id: choose(found) for job_id, found in values.items()}

@@ -1,0 +1,121 @@
+"""A report as a JSON document. Pure. docs/report.md says what each figure means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from jobfeatures_exporter.jobreport.figures import JobReport, NodeUse
+from jobfeatures_exporter.jobreport.hints import find_hints
+
+VERSION = 1  # of the document's form: grows when something is renamed or taken away
+
+
+def make_document(reports: Sequence[JobReport], *, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the document of some jobs. Unknown is null; a number is never infinite."""
+    return {
+        "version": VERSION,
+        "notes": list(notes),
+        "jobs": [_rounded(_job(report)) for report in reports],
+    }
+
+
+def _job(report: JobReport) -> dict[str, Any]:
+    limit = report.wall_limit_secs
+    is_unlimited = limit is not None and math.isinf(limit)
+    return {
+        "batch_system": report.batch_system,
+        "job_id": report.job_id,
+        "cluster": report.cluster or None,
+        **{name: report.info.get(name) for name in ("user", "account", "partition", "name")},
+        **{
+            name: report.info.get(name)
+            for name in ("array_job_id", "array_task_id", "het_job_id", "restarts")
+        },
+        "state": report.state or None,
+        "is_running": report.is_running,
+        "start_secs": report.start_secs,
+        "end_secs": report.end_secs,
+        "seen_until_secs": report.seen_until_secs,
+        "elapsed_secs": report.elapsed_secs,
+        "wall_limit_secs": None if is_unlimited else limit,
+        "wall_limit_is_unlimited": is_unlimited,
+        "time_ratio": report.time_share,
+        "cpus": {
+            "allocated": report.allocated_cpus,
+            "used": report.cpus_used,
+            "used_secs": report.cpu_secs,
+            "idle_secs": report.idle_cpu_secs,
+            "ratio": report.cpu_share,
+        },
+        "memory": {
+            "allocated_bytes": report.allocated_memory,
+            "peak_bytes": report.memory_peak,
+            "unused_bytes": report.unused_memory,
+            "ratio": report.memory_share,
+            "oom_kills": report.oom_kills,
+        },
+        "gpus": {
+            "allocated": report.gpu_count,
+            "busy_secs": report.gpu_secs,
+            "idle_secs": report.idle_gpu_secs,
+            "ratio": report.gpu_share,
+        },
+        "energy": {"cpu_joules": report.cpu_joules, "gpu_joules": report.gpu_joules},
+        "nodes": [_node(node) for node in report.nodes],
+        "hints": [{"name": hint.name, "text": _plain(hint.text)} for hint in find_hints(report)],
+        "notes": [_plain(note) for note in report.notes],
+    }
+
+
+def _node(node: NodeUse) -> dict[str, Any]:
+    return {
+        "node": node.place.name,
+        "instance": node.place.instance,
+        "allocated_cpus": node.allocated_cpus,
+        "cpu_secs": node.cpu_secs,
+        "cpu_ratio": node.cpu_share,
+        "allocated_memory_bytes": node.allocated_memory,
+        "memory_peak_bytes": node.memory_peak,
+        "memory_charged_peak_bytes": node.charged_peak,
+        "memory_ratio": node.memory_share,
+        "oom_kills": node.oom_kills,
+        "memory_limit_hits": node.limit_hits,
+        "allocated_gpus": node.gpu_count,
+        "gpus": [
+            {
+                "uuid": card.uuid,
+                "model": card.model or None,
+                "is_allocated": card.is_allocated,
+                "busy_secs": card.busy_secs,
+                "memory_peak_bytes": card.memory_peak,
+                "memory_bytes": card.memory,
+            }
+            for card in node.gpus
+        ],
+        "cpu_joules": node.cpu_joules,
+        "gpu_joules": node.gpu_joules,
+        "stalled_secs": dict(sorted(node.stalled_secs.items())),
+        "storage_read_bytes": node.storage_read_bytes,
+        "storage_written_bytes": node.storage_written_bytes,
+        "threads": node.threads,
+        "coverage_ratio": node.coverage,
+    }
+
+
+def _rounded(value: Any) -> Any:
+    """Return the same with numbers of six places at most; whole ones stay whole."""
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    if isinstance(value, float):
+        if not math.isfinite(value):  # JSON has none
+            return None
+        return int(value) if value.is_integer() else round(value, 6)
+    return value
+
+
+def _plain(text: str) -> str:
+    return text.replace("\u202f", " ")

@@ -1,0 +1,98 @@
+"""The questions to Prometheus. Names of metrics come from the collectors' tables. Pure.
+
+Each names the jobs, so that the server looks at their series only, and has a
+range, so that it looks at their time only.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+
+from jobfeatures_exporter.collectors import allocation, energy, gpus, jobs
+from jobfeatures_exporter.exposition import Metric
+
+MAX_STEPS = 500  # of a subquery
+PROOF = allocation.INFO  # what every job has at every scrape, in one series a node
+
+# What the last value of tells.
+LAST = (
+    *(allocation.INFO, allocation.STATE, allocation.START, allocation.END, allocation.WALL),
+    *(allocation.ALLOCATED, allocation.ALLOCATED_GPUS, allocation.MEMORY),
+    *(jobs.CPU, jobs.LIMIT, jobs.PEAK, jobs.OOM_KILLS, jobs.LIMIT_HITS, jobs.PRESSURE),
+    *(jobs.STORAGE_READ, jobs.STORAGE_WRITTEN, energy.JOB_ENERGY),
+    *(gpus.JOB_ALLOCATED, gpus.JOB_BUSY),
+)
+# Of which the highest value of the job's time counts.
+HIGHEST = (jobs.USED, jobs.CHARGED, gpus.JOB_MEMORY)
+# Counters that may begin anew while a job runs: those of the exporter's own making, and of processes.
+RESETTABLE = (jobs.CPU, energy.JOB_ENERGY, gpus.JOB_BUSY)
+OF_CARDS = (gpus.INFO, gpus.MEMORY, gpus.BUSY)
+
+
+def quoted(text: str) -> str:
+    """Return a text as a string of PromQL."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def any_of(texts: Iterable[str]) -> str:
+    """Return a PromQL string of a regular expression that matches these texts alone."""
+    return quoted("|".join(re.sub(r"([.+*?()|\[\]{}^$\\])", r"\\\1", text) for text in texts))
+
+
+def selector_of(batch_system: str, job_ids: Iterable[str], more: str = "") -> str:
+    """Return the matchers of some jobs."""
+    return f"batch_system={quoted(batch_system)},job_id=~{any_of(job_ids)}" + (f",{more}" if more else "")
+
+
+def find_jobs(job: str, more: str, since_secs: float) -> list[str]:
+    """Return the questions for info series of a job: by its id, as a whole array, as a task of one."""
+    ways = [f"job_id={quoted(job)}", f"array_job_id={quoted(job)}"]
+    task = re.fullmatch(r"(.+?)(?:_([0-9]+)|\[([0-9]+)\]|\.([0-9]+))", job)
+    if task is not None:
+        number = next(each for each in task.groups()[1:] if each is not None)
+        ways.append(f"array_job_id={quoted(task[1])},array_task_id={quoted(number)}")
+    rest = f",{more}" if more else ""
+    return [
+        f"last_over_time({allocation.INFO.sample_name}{{{way}{rest}}}[{span(since_secs)}])" for way in ways
+    ]
+
+
+def last(metrics: Iterable[Metric], selector: str, range_secs: float) -> str:
+    """Return the question for the last values of some metrics."""
+    names = "|".join(each.sample_name for each in metrics)
+    return f'last_over_time({{__name__=~"{names}",{selector}}}[{span(range_secs)}])'
+
+
+def over_time(function: str, metric: Metric, selector: str, range_secs: float) -> str:
+    """Return a function over all values of one metric in a range; the answer has no name."""
+    return f"{function}({metric.sample_name}{{{selector}}}[{span(range_secs)}])"
+
+
+def seen(function: str, selector: str, range_secs: float) -> str:
+    """Return when jobs were seen, by max_over_time or min_over_time, to one step."""
+    inner = f"timestamp({PROOF.sample_name}{{{selector}}})"
+    return f"{function}({inner}[{span(range_secs)}:{span(step_secs(range_secs))}])"
+
+
+def current(selector: str) -> str:
+    """Return when jobs that are there now had their latest sample."""
+    return f"timestamp({PROOF.sample_name}{{{selector}}})"
+
+
+def steps_seen(selector: str, range_secs: float) -> str:
+    """Return at how many steps of a range jobs had a value."""
+    step = span(step_secs(range_secs))
+    return f"count_over_time({PROOF.sample_name}{{{selector}}}[{span(range_secs)}:{step}])"
+
+
+def step_secs(range_secs: float) -> int:
+    """Return the step at which a range is looked at."""
+    return max(1, math.ceil(range_secs / MAX_STEPS))
+
+
+def span(secs: float) -> str:
+    """Return a duration for PromQL."""
+    return f"{max(1, math.ceil(secs))}s"

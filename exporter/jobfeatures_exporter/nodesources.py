@@ -1,0 +1,185 @@
+"""The batch sources of a node, each with the thread that keeps asking it, and what its site states."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.batch.source import BatchSource, SourceKeeper, SourceStatus
+from jobfeatures.clock import Clock
+from jobfeatures.model import JobKey, JobTable
+from jobfeatures.publish.hooksource import HookSource
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures.site import Site, read_cores, read_cpu_model
+from jobfeatures_exporter.config import AUTO, DaemonConfig
+from jobfeatures_exporter.service.supervision import describe_problems
+
+log = logging.getLogger(__name__)
+
+LOCAL_MIN_INTERVAL_SECS = 0.2  # between two looks at a folder
+STOP_SECS = 5.0  # that questions under way may take to end, all together
+
+
+class NodeSources:
+    """The keepers. A reload replaces them; what they knew, and their counts, go on."""
+
+    def __init__(
+        self,
+        config: DaemonConfig,
+        clock: Clock,
+        node_name: str,
+        tree: FeatureTree,
+        *,
+        seen: Callable[[], Collection[JobKey]],
+        on_change: Callable[[], None],
+        first_look: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Raise ConfigurationError if a source cannot be asked as the settings say.
+
+        `first_look` waits until the jobs that live here have been seen: a
+        source that is asked job by job has nothing to be asked before.
+        """
+        self._clock = clock
+        self._node_name = node_name
+        self._tree = tree
+        self._seen = seen
+        self._on_change = on_change
+        self._first_look = first_look
+        self._published: Collection[JobKey] = frozenset()
+        self._config = config
+        self._expected: frozenset[str] = frozenset()  # not found at the start, and jobs of them are here
+        self._replacing = threading.Lock()
+        self._keepers = self._make(config)
+
+    def start(self) -> None:
+        """Start asking."""
+        for keeper in self._keepers:
+            keeper.start()
+
+    def stop(self) -> None:
+        """Stop asking; a question that hangs is left behind."""
+        for keeper in self._keepers:
+            keeper.stop(0.0)  # all are told before one is waited for
+        deadline = self._clock.monotonic_secs() + STOP_SECS
+        for keeper in self._keepers:
+            keeper.stop(max(0.0, deadline - self._clock.monotonic_secs()))
+
+    def prepare(self, config: DaemonConfig) -> Callable[[], None]:
+        """Return what starts asking by other settings. ConfigurationError: nothing has changed."""
+        made = self._make(config)
+
+        def replace() -> None:
+            with self._replacing:
+                self.stop()
+                known = {keeper.status.name: keeper.status for keeper in self._keepers}
+                for keeper in made:
+                    keeper.status = known.get(keeper.status.name, keeper.status)
+                self._keepers, self._config = made, config
+                self.start()
+
+        return replace
+
+    def refresh(self, names: Collection[str]) -> None:
+        """Ask these again as soon as the limits allow: jobs of theirs are here that nobody told of.
+
+        With sources left to us, a system that was not found at the start is
+        asked from now on: either it answers by now, or what it lacks is told
+        like any other failure.
+        """
+        kept = {keeper.status.name: keeper for keeper in self._keepers}
+        for name in names:
+            if name in kept:
+                kept[name].refresh()
+            elif AUTO in self._config.batch_sources and name in SYSTEMS and name not in self._expected:
+                self._expect(name)
+
+    def refresh_in_haste(self, names: Collection[str]) -> None:
+        """Ask these again, for jobs that start."""
+        for keeper in self._keepers:
+            if keeper.status.name in names:
+                keeper.refresh(in_haste=True)
+
+    def _expect(self, name: str) -> None:
+        with self._replacing:
+            self._expected |= {name}
+            log.warning(
+                "jobs of a batch system are here that was not found: it is asked from now on",
+                extra={"source": name},
+            )
+            keeper = self._keep(self._make_source(name, self._config), self._config.batch_interval_secs)
+            self._keepers = [*self._keepers, keeper]
+            keeper.start()
+
+    @property
+    def statuses(self) -> tuple[SourceStatus, ...]:
+        """Return what each keeper tells."""
+        return tuple(keeper.status for keeper in self._keepers)
+
+    @property
+    def have_been_asked(self) -> bool:
+        """Tell whether each has answered or failed."""
+        return all(status.table is not None or status.failures for status in self.statuses)
+
+    def problems(self) -> list[str]:
+        """Return a line for each that has not answered yet, or fails."""
+        return describe_problems(self.statuses, self._clock.now_secs())
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of the sources that are asked."""
+        return frozenset(keeper.status.name for keeper in self._keepers)
+
+    def tables(self) -> list[JobTable]:
+        """Return the last good answers."""
+        return [status.table for status in self.statuses if status.table is not None]
+
+    def stalled(self) -> list[str]:
+        """Return the names of keepers whose thread has died."""
+        return [f"source {keeper.status.name}" for keeper in self._keepers if keeper.has_died]
+
+    def _make(self, config: DaemonConfig) -> list[SourceKeeper]:
+        """Return keepers, the best informed last."""
+        names = [name for name in SYSTEMS if name in config.batch_sources]
+        if AUTO in config.batch_sources:
+            wanted = self._expected.union(names)
+            names = [name for name in SYSTEMS if name in wanted or SYSTEMS[name].load("site").is_here(config)]
+        made: list[BatchSource] = []
+        if config.features_publish:
+            made.append(HookSource(self._tree.records_path, self._clock))
+        made += [self._make_source(name, config) for name in names]
+        return [self._keep(source, config.batch_interval_secs) for source in made]
+
+    def _make_source(self, name: str, config: DaemonConfig) -> BatchSource:
+        source: BatchSource = SYSTEMS[name].load("site").make_source(config, self._clock, self._node_name)
+        return source
+
+    def _keep(self, source: BatchSource, interval_secs: float) -> SourceKeeper:
+        return SourceKeeper(
+            source,
+            interval_secs=interval_secs,
+            min_interval_secs=LOCAL_MIN_INTERVAL_SECS if source.is_local else interval_secs,
+            seen=self._seen,
+            claimed=self._claimed,
+            on_change=self._on_change,
+            clock=self._clock,
+            before_first=(lambda: None) if source.is_local else self._first_look,
+        )
+
+    def _claimed(self) -> Collection[JobKey]:
+        """Return the jobs that have directories; where these cannot be listed, those that had them last."""
+        try:
+            self._published = self._tree.published().keys()
+        except OSError as error:
+            log.warning("published directories cannot be listed: %s", error)
+        return self._published
+
+
+def make_site(config: DaemonConfig) -> Site:
+    """Return what the settings state for this machine."""
+    return Site(
+        config,
+        cpu_model=read_cpu_model(f"{config.path_procfs}/cpuinfo"),
+        cores=read_cores(f"{config.path_sysfs}/devices/system/cpu"),
+    )

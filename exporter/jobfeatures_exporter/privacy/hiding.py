@@ -1,0 +1,204 @@
+"""What is said of people: names of users, accounts, jobs and commands, user ids. Pure.
+
+All that leaves the exporter goes through a `Privacy`: contexts before anything
+is made of them, documents before they are sent. `Privacy.name` is the one
+function that decides on a name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from jobfeatures.drains.drain import Drain
+from jobfeatures.model import Job, JobKey
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD
+from jobfeatures_exporter.retention import EndedJob
+from jobfeatures_exporter.snapshot import (
+    CommandSample,
+    GroupKey,
+    JobSample,
+    Kind,
+    Snapshot,
+    UnitKey,
+    WorkKey,
+)
+
+HASH_BYTES: Final = 6  # 12 digits: of 100,000 names, two are alike by a chance of 1 in 56,000
+OTHER: Final = "other"  # commands that are not told apart
+UNKNOWN_USER: Final = "_user_unknown"  # of Sonar's format, where a user has to stand
+WITHHELD: Final = "_withheld"
+
+# Kinds of names, and what a hash of each begins with.
+USER, ACCOUNT, NAME, COMMAND, UNIT, RESERVATION = "user", "account", "job", "command", "unit", "reservation"
+
+# Members of documents in Sonar's format, and what stands there where names are withheld.
+_MEMBERS: Final = {
+    "user": (USER, UNKNOWN_USER),
+    "user_name": (USER, ""),
+    "account": (ACCOUNT, ""),
+    "job_name": (NAME, ""),
+    "reservation": (RESERVATION, ""),
+    "cmd": (COMMAND, WITHHELD),
+}
+_FAULT: Final = "detail"  # the member that says what went wrong, and may quote what was being read
+_UID_IN_PATH: Final = re.compile(r"(uid_|user-|user@)[0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Privacy:
+    """Hides names, or shows them."""
+
+    mode: str = SHOWN
+    key: bytes = field(default=b"", repr=False)
+
+    def name(self, kind: str, text: str | None) -> str | None:
+        """Return what is shown for a name. What is not known or empty stays so; withheld is not known."""
+        if self.mode == SHOWN or not text:
+            return text
+        if self.mode == WITHHOLD:
+            return None
+        content = text.encode("utf-8", "surrogateescape")
+        digest = hashlib.blake2b(
+            content, key=hashlib.blake2b(self.key).digest(), person=kind.encode(), digest_size=HASH_BYTES
+        )
+        return f"{kind}-{digest.hexdigest()}"
+
+    def job(self, job: Job) -> Job:
+        """Return a job without its names. Numbers by which a job is known stay."""
+        if self.mode == SHOWN:
+            return job
+        return replace(
+            job,
+            user=self.name(USER, job.user),
+            uid=None,
+            account=self.name(ACCOUNT, job.account),
+            name=self.name(NAME, job.name),
+            reservation=self.name(RESERVATION, job.reservation),
+        )
+
+    def context(self, context: Context) -> Context:
+        """Return a context that collectors, profiles and pages may see."""
+        if self.mode == SHOWN:
+            return context
+        drains = context.drains
+        if drains is not None:
+            machine = drains.drains.machine
+            hidden = replace(
+                drains.drains,
+                machine=None if machine is None else self._drain(machine),
+                jobs={key: self._drain(each) for key, each in drains.drains.jobs.items()},
+            )
+            # What is wrong with a document of drains may quote who asked for one.
+            drains = replace(drains, drains=hidden, problem=WITHHELD if drains.problem else "")
+        return replace(
+            context,
+            jobs={key: self.job(job) for key, job in context.jobs.items()},
+            ended={key: self._ended(each) for key, each in context.ended.items()},
+            snapshot=None if context.snapshot is None else self._snapshot(context.snapshot),
+            kinds=context.kinds & {Kind.BATCH, Kind.GROUP} if self.mode == WITHHOLD else context.kinds,
+            drains=drains,
+            # What is wrong with a status may name a user id.
+            statuses={
+                key: replace(each, problem=WITHHELD) if each.problem else each
+                for key, each in context.statuses.items()
+            },
+            schedules=tuple(
+                replace(
+                    each,
+                    top_users=()
+                    if self.mode == WITHHOLD
+                    else tuple(replace(one, user=self.name(USER, one.user) or "") for one in each.top_users),
+                )
+                for each in context.schedules
+            ),
+        )
+
+    def document(self, document: Any) -> Any:
+        """Return a document in Sonar's format without names."""
+        if self.mode == SHOWN:
+            return document
+        if isinstance(document, dict):
+            return {name: self._member(name, value) for name, value in document.items()}
+        if isinstance(document, list):
+            return [self.document(each) for each in document]
+        return document
+
+    def _member(self, name: str, value: Any) -> Any:
+        if name == _FAULT and isinstance(value, str):
+            return WITHHELD
+        if name not in _MEMBERS or not isinstance(value, str):
+            return self.document(value)
+        kind, instead = _MEMBERS[name]
+        if not value or value == UNKNOWN_USER:
+            return value
+        return self.name(kind, value) or instead
+
+    # --- parts of a context -------------------------------------------------------
+
+    def _drain(self, drain: Drain) -> Drain:
+        return replace(drain, set_by=self.name(USER, drain.set_by) or "")
+
+    def _ended(self, ended: EndedJob) -> EndedJob:
+        return replace(ended, job=self.job(ended.job), sample=self._sample(ended.sample))
+
+    def _sample(self, sample: JobSample) -> JobSample:
+        path = sample.cgroup
+        return replace(
+            sample,
+            key=self._key(sample.key),
+            uid=None,
+            cgroup=None if path is None else _UID_IN_PATH.sub(r"\1" + WITHHELD, path),
+        )
+
+    def _key(self, key: WorkKey) -> WorkKey:
+        """Return the key of what is shown: a service may be called after its user, a session is."""
+        if not isinstance(key, UnitKey):
+            return key
+        return key._replace(name=self.name(UNIT, key.name) or WITHHELD)
+
+    def _snapshot(self, snapshot: Snapshot) -> Snapshot:
+        samples = [self._sample(each) for each in snapshot.jobs.values()]
+        has_units = any(isinstance(key, UnitKey) for key in snapshot.jobs)
+        return replace(
+            snapshot,
+            jobs={each.key: each for each in samples},
+            keys={pid: self._owner(key) for pid, key in snapshot.keys.items()}
+            if has_units
+            else snapshot.keys,
+            job_gpus=tuple(replace(each, key=self._key(each.key)) for each in snapshot.job_gpus),
+            commands={key: self._commands(found) for key, found in snapshot.commands.items()},
+        )
+
+    def _owner(self, key: JobKey | UnitKey | int) -> JobKey | UnitKey | int:
+        if not isinstance(key, UnitKey):
+            return key
+        found = self._key(key)
+        assert not isinstance(found, GroupKey)  # noqa: S101  # a unit stays one
+        return found
+
+    def _commands(self, commands: tuple[CommandSample, ...]) -> tuple[CommandSample, ...]:
+        """Return what commands use under other names; where they have none, as one."""
+        if self.mode == HASH:
+            return tuple(
+                each
+                if each.command == OTHER
+                else replace(each, command=self.name(COMMAND, each.command) or "")
+                for each in commands
+            )
+        if not commands:
+            return ()
+        return (
+            CommandSample(
+                command=OTHER,
+                cpu_secs=sum(each.cpu_secs for each in commands),
+                resident_bytes=sum(each.resident_bytes for each in commands),
+                processes=sum(each.processes for each in commands),
+            ),
+        )
+
+
+NO_PRIVACY: Final = Privacy()

@@ -1,0 +1,96 @@
+"""Names of other exporters, so that dashboards made for them keep working.
+
+One file each, one line in `PROFILES` each. A file offers `METRICS`, whose
+names stand verbatim, and up to two functions: `of_node(view)` and
+`of_job(view, sample)` yield readings, from the same snapshot as everything
+else. What an exporter measures and a snapshot has not is left out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family, Metric, Number, Sample, labels
+from jobfeatures_exporter.profiles import ceems, jobstats, process_exporter, slurm_job_exporter, treydock
+from jobfeatures_exporter.profiles.common import Reading, View
+from jobfeatures_exporter.snapshot import JobSample, WorkKey
+
+log = logging.getLogger(__name__)
+
+
+def _nothing(_view: View) -> Iterator[Reading]:
+    yield from ()
+
+
+class Profile(NamedTuple):
+    """One line of the table."""
+
+    meaning: str
+    metrics: tuple[Metric, ...]
+    of_job: Callable[[View, JobSample], Iterator[Reading]]
+    of_node: Callable[[View], Iterator[Reading]] = _nothing
+
+
+PROFILES: dict[str, Profile] = {
+    "treydock": Profile("treydock/cgroup_exporter", treydock.METRICS, treydock.of_job),
+    "jobstats": Profile(
+        "Jobstats: its cgroup_exporter and nvidia_gpu_prometheus_exporter",
+        jobstats.METRICS,
+        jobstats.of_job,
+        jobstats.of_node,
+    ),
+    "slurm-job-exporter": Profile(
+        "guilbaults/slurm-job-exporter", slurm_job_exporter.METRICS, slurm_job_exporter.of_job
+    ),
+    "ceems": Profile("CEEMS' exporter", ceems.METRICS, ceems.of_job, ceems.of_node),
+    "process-exporter": Profile(
+        "ncabatoff/process-exporter, a group being a job", process_exporter.METRICS, process_exporter.of_job
+    ),
+}
+
+SUCCESS = Metric(
+    "batch_exporter_profile_success", "gauge", "1 if the profile worked, 0 if it failed.", ("profile",)
+)
+
+Readings = dict[WorkKey | None, list[Reading]]  # by job; None is the node
+
+
+def read_profiles(context: Context, names: Collection[str]) -> tuple[Readings, Family]:
+    """Return what the profiles show, and how they fared. One that fails costs its own series only."""
+    view = View(context)
+    found: Readings = {}
+    success: list[Sample] = []
+    for name, profile in PROFILES.items():
+        if name not in names:
+            continue
+        try:
+            made: Readings = {None: list(profile.of_node(view))}
+            for sample in context.shown_samples():
+                made[sample.key] = list(profile.of_job(view, sample))
+        except Exception:  # supervised, like a collector
+            log.exception("profile failed", extra={"profile": name})
+            success.append((labels(profile=name), 0))
+            continue
+        for key, readings in made.items():
+            found.setdefault(key, []).extend(readings)
+        success.append((labels(profile=name), 1))
+    return found, Family(SUCCESS, success)
+
+
+def to_families(readings: Iterable[Reading]) -> list[Family]:
+    """Return readings as families, no series twice.
+
+    Of two profiles that share a name the first declares it for both; of two
+    jobs that another exporter could not tell apart the first is shown.
+    """
+    metrics: dict[str, Metric] = {}
+    samples: dict[str, dict[str, Number]] = {}
+    for metric, text, value in readings:
+        if metric.name not in metrics:
+            metrics[metric.name] = metric
+            samples[metric.name] = {}
+        samples[metric.name].setdefault(text, value)
+    return [Family(metric, list(samples[name].items())) for name, metric in metrics.items()]

@@ -1,0 +1,113 @@
+"""Names of CEEMS' exporter: compute units, which are batch jobs with a control group.
+
+Source: pkg/collector/cgroup.go there, and its expected outputs for the flags
+of cards. Pressure is the share "full" in seconds. `uuid` is the job's id,
+`gpuuuid` the card's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.exposition import labels
+from jobfeatures_exporter.profiles.common import (
+    Reading,
+    View,
+    counter,
+    cpu_readings,
+    gauge,
+    job_id_of,
+    known,
+    number_text,
+    page_cache,
+    swap_used,
+)
+from jobfeatures_exporter.snapshot import JobSample
+
+UNIT = ("manager", "hostname", "cgrouphostname", "uuid")
+DEVICE = (*UNIT, "device")
+
+UNITS = gauge("ceems_compute_units", "Jobs.", ("manager", "hostname"))
+USER = counter("ceems_compute_unit_cpu_user_seconds_total", "User CPU time.", UNIT)
+SYSTEM = counter("ceems_compute_unit_cpu_system_seconds_total", "System CPU time.", UNIT)
+CPUS = gauge("ceems_compute_unit_cpus", "CPUs that the job may use.", UNIT)
+RSS = gauge("ceems_compute_unit_memory_rss_bytes", "Anonymous memory.", UNIT)
+CACHE = gauge("ceems_compute_unit_memory_cache_bytes", "Page cache, shmem included.", UNIT)
+USED = gauge("ceems_compute_unit_memory_used_bytes", "Memory held against the limit.", UNIT)
+LIMIT = gauge("ceems_compute_unit_memory_total_bytes", "Memory limit.", UNIT)
+FAILURES = gauge("ceems_compute_unit_memory_fail_count", "How often the limit was hit; v1 only.", UNIT)
+SWAP = gauge("ceems_compute_unit_memsw_used_bytes", "Swap; on v1 memory and swap.", UNIT)
+CPU_PRESSURE = gauge("ceems_compute_unit_cpu_psi_seconds", "Time that all tasks stalled for CPU.", UNIT)
+MEMORY_PRESSURE = gauge(
+    "ceems_compute_unit_memory_psi_seconds", "Time that all tasks stalled for memory.", UNIT
+)
+READ_BYTES = gauge("ceems_compute_unit_blkio_read_total_bytes", "Bytes read, over all devices.", DEVICE)
+WRITE_BYTES = gauge("ceems_compute_unit_blkio_write_total_bytes", "Bytes written, over all devices.", DEVICE)
+READS = gauge("ceems_compute_unit_blkio_read_total_requests", "Reads, over all devices.", DEVICE)
+WRITES = gauge("ceems_compute_unit_blkio_write_total_requests", "Writes, over all devices.", DEVICE)
+FLAG = gauge(
+    "ceems_compute_unit_gpu_index_flag",
+    "1 for each card that the job has or uses.",
+    ("manager", "hostname", "cgrouphostname", "uuid", "index", "hindex", "gpuuuid", "gpuiid"),
+)
+
+METRICS = (
+    UNITS, USER, SYSTEM, CPUS, RSS, CACHE, USED, LIMIT, FAILURES, SWAP, CPU_PRESSURE, MEMORY_PRESSURE,
+    READ_BYTES, WRITE_BYTES, READS, WRITES, FLAG,
+)  # fmt: skip
+
+
+def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
+    """Yield what is shown of one job; nothing of a job without a control group."""
+    if sample.cgroup is None or not isinstance(sample.key, JobKey):
+        return
+    host = view.context.node_name
+    text = labels(
+        manager=_manager(sample.key),
+        hostname=host,
+        cgrouphostname=sample.node or "",
+        uuid=job_id_of(sample) or "",
+    )
+    memory = sample.memory
+    yield from cpu_readings(USER, SYSTEM, None, text, sample)
+    yield from known(
+        text,
+        (CPUS, sample.cpus),
+        (RSS, memory.anon),
+        (CACHE, page_cache(memory)),
+        (USED, memory.charged),
+        (LIMIT, memory.limit),
+        (FAILURES, sample.memory_limit_hits if sample.cgroup_version == 1 else None),
+        (SWAP, swap_used(sample)),
+        (CPU_PRESSURE, sample.pressure_secs.get(("cpu", "full"))),
+        (MEMORY_PRESSURE, sample.pressure_secs.get(("memory", "full"))),
+    )
+    if sample.block_io is not None:
+        moved = sample.block_io
+        yield READ_BYTES, f'{text},device=""', moved.read_bytes
+        yield WRITE_BYTES, f'{text},device=""', moved.written_bytes
+        yield READS, f'{text},device=""', moved.reads
+        yield WRITES, f'{text},device=""', moved.writes
+    for gpu in view.gpus_of.get(sample.key, ()):
+        if gpu.uuid in view.cards:
+            index = number_text(view.card_number(view.cards[gpu.uuid])[0])
+            card = labels(index=index, hindex=f"{host}/gpu-{index}", gpuuuid=gpu.uuid, gpuiid="")
+            yield FLAG, f"{text},{card}", 1
+
+
+def of_node(view: View) -> Iterator[Reading]:
+    """Yield how many jobs there are of each batch system."""
+    units = Counter(
+        _manager(sample.key)
+        for sample in view.context.shown_samples()
+        if sample.cgroup is not None and isinstance(sample.key, JobKey)
+    )
+    for system, count in sorted(units.items()):
+        yield UNITS, labels(manager=system, hostname=view.context.node_name), count
+
+
+def _manager(key: JobKey) -> str:
+    """Return a batch system's name there."""
+    return {"pbs": "openpbs"}.get(key.batch_system, key.batch_system)

@@ -1,0 +1,127 @@
+"""What several profiles need of a snapshot."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from jobfeatures.model import Job, JobKey
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Metric, Number
+from jobfeatures_exporter.snapshot import (
+    GpuSample,
+    JobGpu,
+    JobSample,
+    MemoryBytes,
+    ProcessSample,
+    StepSample,
+    WorkKey,
+)
+
+Reading = tuple[Metric, str, Number]  # metric, label text, value
+
+
+def gauge(name: str, meaning: str, label_names: tuple[str, ...]) -> Metric:
+    """Declare another exporter's gauge."""
+    return Metric(name, "gauge", meaning, label_names, verbatim=True)
+
+
+def counter(name: str, meaning: str, label_names: tuple[str, ...]) -> Metric:
+    """Declare another exporter's counter, with or without ``_total``."""
+    return Metric(name, "counter", meaning, label_names, verbatim=True)
+
+
+class View:
+    """A context, arranged by job where one asks for it."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    @cached_property
+    def cards(self) -> dict[str, GpuSample]:
+        """Return the cards by UUID."""
+        snapshot = self.context.snapshot
+        return {} if snapshot is None else {sample.card.uuid: sample for sample in snapshot.gpus}
+
+    @cached_property
+    def gpus_of(self) -> dict[WorkKey, list[JobGpu]]:
+        """Return what each job does on which cards."""
+        found: dict[WorkKey, list[JobGpu]] = {}
+        for each in self.context.shown_job_gpus():
+            found.setdefault(each.key, []).append(each)
+        return found
+
+    @cached_property
+    def processes_of(self) -> dict[WorkKey, list[ProcessSample]]:
+        """Return each job's processes."""
+        found: dict[WorkKey, list[ProcessSample]] = {}
+        snapshot = self.context.snapshot
+        if snapshot is not None:
+            for pid, process in snapshot.processes.items():
+                key = snapshot.key_of(pid)
+                if key is not None:
+                    found.setdefault(key, []).append(process)
+        return found
+
+    @cached_property
+    def jobs(self) -> dict[JobKey, Job]:
+        """Return what the batch systems know of the jobs that are shown."""
+        return self.context.shown_jobs()
+
+    def job(self, key: WorkKey) -> Job | None:
+        """Return what the batch system knows of a job."""
+        return self.jobs.get(key) if isinstance(key, JobKey) else None
+
+    def uid(self, sample: JobSample) -> int | None:
+        """Return whose job it is."""
+        job = self.job(sample.key)
+        return job.uid if job is not None and job.uid is not None else sample.uid
+
+    def user(self, sample: JobSample) -> str:
+        """Return the name of whose job it is, empty where the batch system has not told it."""
+        job = self.job(sample.key)
+        return "" if job is None or job.user is None else job.user
+
+    def card_number(self, sample: GpuSample) -> tuple[int | None, int | None]:
+        """Return index and minor number of a card; of a MIG instance those of the card it is a part of."""
+        card = sample.card
+        if card.parent_uuid is not None and card.parent_uuid in self.cards:
+            card = self.cards[card.parent_uuid].card
+        return card.index, card.minor
+
+
+def job_id_of(sample: JobSample) -> str | None:
+    """Return a batch job's id; None for anything else."""
+    return sample.key.job_id if isinstance(sample.key, JobKey) else None
+
+
+def page_cache(memory: MemoryBytes) -> int | None:
+    """Return the page cache as the kernel counts it for a group: with shmem."""
+    return None if memory.file is None or memory.shmem is None else memory.file + memory.shmem
+
+
+def swap_used(sample: JobSample) -> int | None:
+    """Return what the kernel holds against a group's swap limit: on v1 memory and swap, on v2 swap alone."""
+    memory = sample.memory
+    if sample.cgroup_version == 2 or memory.swap is None:
+        return memory.swap
+    return None if memory.charged is None else memory.charged + memory.swap
+
+
+def number_text(value: int | None) -> str:
+    """Return a number as a label shows it, empty where it is not known."""
+    return "" if value is None else str(value)
+
+
+def cpu_readings(
+    user: Metric, system: Metric, total: Metric | None, text: str, sample: JobSample | StepSample
+) -> list[Reading]:
+    """Return CPU seconds by mode, and their sum where it is asked for and both are known."""
+    found = known(text, (user, sample.user_cpu_secs), (system, sample.system_cpu_secs))
+    if total is not None and sample.user_cpu_secs is not None and sample.system_cpu_secs is not None:
+        found.append((total, text, sample.user_cpu_secs + sample.system_cpu_secs))
+    return found
+
+
+def known(text: str, *values: tuple[Metric, Number | None]) -> list[Reading]:
+    """Return readings of the values that are known."""
+    return [(metric, text, value) for metric, value in values if value is not None]

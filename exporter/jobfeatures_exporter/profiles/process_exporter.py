@@ -1,0 +1,66 @@
+"""Names of ncabatoff/process-exporter: a named group is a job, such as slurm/1234.
+
+Source: collector/process_collector.go there. Open files, page faults and
+context switches are not sampled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from jobfeatures_exporter.exposition import labels
+from jobfeatures_exporter.profiles.common import Reading, View, counter, gauge, known
+from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.snapshot import GroupKey, JobSample, UnitKey, WorkKey
+
+GROUP = ("groupname",)
+
+PROCESSES = gauge("namedprocess_namegroup_num_procs", "Processes.", GROUP)
+THREADS = gauge("namedprocess_namegroup_num_threads", "Threads.", GROUP)
+CPU = counter("namedprocess_namegroup_cpu_seconds_total", "CPU time.", (*GROUP, "mode"))
+MEMORY = gauge("namedprocess_namegroup_memory_bytes", "Memory, summed over processes.", (*GROUP, "memtype"))
+READ = counter("namedprocess_namegroup_read_bytes_total", "Bytes read from storage.", GROUP)
+WRITTEN = counter("namedprocess_namegroup_write_bytes_total", "Bytes written to storage.", GROUP)
+START = gauge(
+    "namedprocess_namegroup_oldest_start_time_seconds", "Start of the oldest process since the epoch.", GROUP
+)
+STATES = gauge("namedprocess_namegroup_states", "Processes by state.", (*GROUP, "state"))
+
+METRICS = (PROCESSES, THREADS, CPU, MEMORY, READ, WRITTEN, START, STATES)
+
+_STATES = {"R": "Running", "S": "Sleeping", "D": "Waiting", "Z": "Zombie"}
+_OTHER = "Other"
+
+
+def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
+    """Yield what is shown of one job, unit or process group."""
+    text = labels(groupname=_group_name(sample.key))
+    yield PROCESSES, text, sample.processes
+    yield THREADS, text, sample.threads
+    yield from known(f'{text},mode="user"', (CPU, sample.user_cpu_secs))
+    yield from known(f'{text},mode="system"', (CPU, sample.system_cpu_secs))
+    if sample.process_io is not None:
+        yield READ, text, sample.process_io.data_read_bytes
+        yield WRITTEN, text, sample.process_io.data_written_bytes
+    yield from known(f'{text},memtype="swapped"', (MEMORY, sample.memory.swap))
+    processes = view.processes_of.get(sample.key)
+    if not processes:
+        return
+    yield MEMORY, f'{text},memtype="resident"', sum(each.resident_bytes for each in processes)
+    yield MEMORY, f'{text},memtype="virtual"', sum(each.virtual_bytes for each in processes)
+    states = Counter(_STATES.get(each.state, _OTHER) for each in processes)
+    for state in (*_STATES.values(), _OTHER):
+        yield STATES, f'{text},state="{state}"', states[state]
+    node = view.context.snapshot.node if view.context.snapshot is not None else None
+    if node is not None and node.boot_time_secs is not None:
+        ticks = min(each.start_ticks for each in processes)
+        yield START, text, node.boot_time_secs + ticks // TICKS_PER_SEC
+
+
+def _group_name(key: WorkKey) -> str:
+    if isinstance(key, GroupKey):
+        return f"none/{key.pgid}@{key.epoch}"
+    if isinstance(key, UnitKey):
+        return f"{key.kind.value}/{key.name}"
+    return f"{key.batch_system}/{key.job_id}"

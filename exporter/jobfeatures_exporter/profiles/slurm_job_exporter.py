@@ -1,0 +1,92 @@
+"""Names of guilbaults/slurm-job-exporter: Slurm's jobs only.
+
+Source: slurm-job-exporter.py there. Memory is in bytes without saying so,
+power in milliwatts. `gpu` is the card's number, of a MIG instance its UUID.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.exposition import labels
+from jobfeatures_exporter.profiles.common import Reading, View, gauge, job_id_of, known, page_cache
+from jobfeatures_exporter.snapshot import GpuSample, JobSample
+
+JOB = ("user", "account", "slurmjobid")
+GPU = (*JOB, "gpu", "gpu_type")
+
+USAGE = gauge("slurm_job_memory_usage", "Memory held against the limit, in bytes.", JOB)
+MAX = gauge("slurm_job_memory_max", "Highest usage so far, in bytes.", JOB)
+LIMIT = gauge("slurm_job_memory_limit", "Memory limit in bytes.", JOB)
+CACHE = gauge("slurm_job_memory_cache", "Page cache in bytes, shmem included.", JOB)
+RSS = gauge("slurm_job_memory_rss", "Anonymous memory in bytes.", JOB)
+PROCESSES = gauge("slurm_job_process_count", "Processes but for slurmstepd and the batch script.", JOB)
+THREADS = gauge("slurm_job_threads_count", "Their threads by state of the process.", (*JOB, "state"))
+
+GPU_MEMORY = gauge("slurm_job_memory_total_gpu", "Memory of the card in bytes.", GPU)
+GPU_USAGE = gauge("slurm_job_memory_usage_gpu", "Memory of the card in use, in bytes.", GPU)
+GPU_POWER = gauge("slurm_job_power_gpu", "Power of the card in mW.", GPU)
+GPU_UTIL = gauge("slurm_job_utilization_gpu", "Utilisation of the card in percent.", GPU)
+GPU_MEMORY_UTIL = gauge("slurm_job_utilization_gpu_memory", "Memory utilisation in percent.", GPU)
+
+METRICS = (
+    USAGE, MAX, LIMIT, CACHE, RSS, PROCESSES, THREADS,
+    GPU_MEMORY, GPU_USAGE, GPU_POWER, GPU_UTIL, GPU_MEMORY_UTIL,
+)  # fmt: skip
+
+_NOT_COUNTED = frozenset({"slurmstepd", "slurm_script"})
+# psutil's words for the letters of proc_pid_stat(5).
+_STATES = {
+    "R": "running",
+    "S": "sleeping",
+    "D": "disk-sleep",
+    "T": "stopped",
+    "t": "tracing-stop",
+    "Z": "zombie",
+    "X": "dead",
+    "I": "idle",
+}
+
+
+def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
+    """Yield what is shown of one job of Slurm's."""
+    if not isinstance(sample.key, JobKey) or sample.key.batch_system != "slurm":
+        return
+    job = view.job(sample.key)
+    account = "" if job is None or job.account is None else job.account
+    text = labels(user=view.user(sample), account=account, slurmjobid=job_id_of(sample) or "")
+    memory = sample.memory
+    yield from known(
+        text,
+        (USAGE, memory.charged),
+        (MAX, memory.peak),
+        (LIMIT, memory.limit),
+        (CACHE, page_cache(memory)),
+        (RSS, memory.anon),
+    )
+    processes = [each for each in view.processes_of.get(sample.key, ()) if each.command not in _NOT_COUNTED]
+    yield PROCESSES, text, len(processes)
+    threads: Counter[str] = Counter()
+    for process in processes:
+        threads[_STATES.get(process.state, "unknown")] += process.threads
+    for state, count in sorted(threads.items()):
+        yield THREADS, f'{text},state="{state}"', count
+    for gpu in view.gpus_of.get(sample.key, ()):
+        if gpu.uuid in view.cards:
+            yield from _of_card(view.cards[gpu.uuid], text)
+
+
+def _of_card(sample: GpuSample, job: str) -> list[Reading]:
+    card = sample.card
+    number = card.uuid if card.parent_uuid is not None or card.index is None else str(card.index)
+    watts = sample.power_watts
+    return known(
+        f"{job},{labels(gpu=number, gpu_type=card.model)}",
+        (GPU_MEMORY, card.memory_bytes),
+        (GPU_USAGE, sample.memory_used_bytes),
+        (GPU_POWER, None if watts is None else watts * 1000),
+        (GPU_UTIL, sample.ce_util_percent),
+        (GPU_MEMORY_UTIL, sample.memory_util_percent),
+    )

@@ -1,0 +1,105 @@
+"""How many CPUs each job uses now, from two looks at the node. Pure but for what it remembers."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.snapshot import CpuSecs, JobSample, Snapshot
+
+MIN_SECS = 5.0  # two looks that are closer would measure clock ticks
+APART_SECS = 1.0  # of looks that are kept, however often somebody scrapes
+KEPT = 64
+
+
+def cpu_secs_of(sample: JobSample) -> float | None:
+    """Return the CPU seconds that a job has used here, None where one of the modes cannot be read."""
+    if sample.user_cpu_secs is None or sample.system_cpu_secs is None:
+        return None
+    return sample.user_cpu_secs + sample.system_cpu_secs
+
+
+def busy_secs_of(cpu: CpuSecs) -> float:
+    """Return the CPU seconds in which the node did something; waiting for storage is nothing."""
+    return cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq + cpu.steal
+
+
+def idle_secs_of(cpu: CpuSecs) -> float:
+    """Return the CPU seconds in which it did not."""
+    return cpu.idle + cpu.iowait
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one look at the node found."""
+
+    read_at_secs: float  # monotonic
+    used_secs: Mapping[JobKey, float]
+    node: CpuSecs | None
+
+
+class CpuRates:
+    """CPU seconds a second of each job, between the latest look and the last one at least 5 s before it.
+
+    Time is that of the readings, by a clock that nobody sets. `node_busy_cpus`
+    is the same for the node as a whole, None where it is not known: the busy
+    part of the CPU time that one reading tells, which a late one cannot exceed.
+    """
+
+    def __init__(self) -> None:
+        self._looks: deque[_Look] = deque(maxlen=KEPT)
+        self.node_busy_cpus: float | None = None
+
+    def update(self, snapshot: Snapshot) -> Mapping[JobKey, float]:
+        """Return the rates after one more look. A job that was not in the earlier one has none yet."""
+        now = _look(snapshot)
+        while len(self._looks) > 1 and self._looks[1].read_at_secs <= now.read_at_secs - MIN_SECS:
+            self._looks.popleft()
+        rates: dict[JobKey, float] = {}
+        self.node_busy_cpus = None
+        cpus = 0 if snapshot.node is None else len(snapshot.node.cores)
+        if self._looks and (elapsed := now.read_at_secs - self._looks[0].read_at_secs) >= MIN_SECS:
+            before = self._looks[0]
+            if cpus and (share := compute_busy_share(before.node, now.node)) is not None:
+                self.node_busy_cpus = share * cpus
+            both = ((key, before.used_secs.get(key), secs) for key, secs in now.used_secs.items())
+            found = {key: compute_rate(earlier, secs, elapsed, cpus) for key, earlier, secs in both}
+            rates = {key: rate for key, rate in found.items() if rate is not None}
+        if not self._looks or now.read_at_secs - self._looks[-1].read_at_secs >= APART_SECS:
+            self._looks.append(now)
+        return rates
+
+
+def _look(snapshot: Snapshot) -> _Look:
+    used = {
+        key: secs
+        for key, sample in snapshot.jobs.items()
+        if isinstance(key, JobKey) and (secs := cpu_secs_of(sample)) is not None
+    }
+    return _Look(snapshot.read_at_secs, used, None if snapshot.node is None else snapshot.node.cpu)
+
+
+def compute_rate(
+    before_secs: float | None, secs: float | None, elapsed_secs: float, cpus: float
+) -> float | None:
+    """Return CPU seconds a second between two readings of a job, never more than the node has CPUs.
+
+    `cpus` 0 is not known. None where one is unknown, or the count has fallen.
+    """
+    if before_secs is None or secs is None or secs < before_secs or elapsed_secs <= 0:
+        return None
+    return min((secs - before_secs) / elapsed_secs, cpus or math.inf)
+
+
+def compute_busy_share(before: CpuSecs | None, now: CpuSecs | None) -> float | None:
+    """Return the part of the CPU time between two readings that was busy, None where that is not known."""
+    if before is None or now is None:
+        return None
+    busy = busy_secs_of(now) - busy_secs_of(before)
+    idle = idle_secs_of(now) - idle_secs_of(before)
+    if busy < 0 or busy + idle <= 0:
+        return None
+    return min(1.0, busy / (busy + idle))  # the kernel's iowait may fall

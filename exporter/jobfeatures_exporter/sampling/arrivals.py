@@ -1,0 +1,192 @@
+"""Knowing at once that a job begins or ends, by the making and removal of its control group.
+
+The kernel tells of directories that come and go in control group file systems,
+and on v2 when the last process of a group has left it: that is the moment for
+a last look, since the figures vanish with the directory.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+
+from jobfeatures import inotify
+from jobfeatures.clock import Clock
+from jobfeatures.inotify import Inotify, Notice
+from jobfeatures_exporter.lookplan import LookPlan
+from jobfeatures_exporter.sampling.descriptors import VANISHED, read_file
+from jobfeatures_exporter.sampling.hierarchies import BATCH_HIERARCHIES
+from jobfeatures_exporter.sampling.hierarchy import find_hierarchies
+
+log = logging.getLogger(__name__)
+
+MAX_WATCHES = 4096
+RESCAN_SECS = 60.0  # finds what no notice told of, such as a hierarchy that was mounted later
+EVENTS_FILE = "cgroup.events"
+_DIRECTORY = (
+    inotify.CREATE | inotify.DELETE | inotify.MOVED_TO | inotify.ONLY_DIRECTORIES | inotify.DO_NOT_FOLLOW
+)
+
+# What may stand below a directory: shapes of paths, one pattern a level. The
+# empty shape says that the directory is a job's.
+Shapes = frozenset[tuple[str, ...]]
+JOB_SHAPES: Shapes = frozenset(shape for batch in BATCH_HIERARCHIES for shape in batch.job_directories)
+
+
+def compute_shapes_below(shapes: Shapes, name: str) -> Shapes:
+    """Return what may stand below a directory's directory of this name."""
+    return frozenset(shape[1:] for shape in shapes if shape and fnmatchcase(name, shape[0]))
+
+
+def is_empty(path: str) -> bool:
+    """Tell whether a control group has no process, by its ``cgroup.events``; see cgroups(7)."""
+    try:
+        return b"populated 0" in read_file(path)
+    except OSError:
+        return False  # it is gone, which is told elsewhere
+
+
+class JobArrivals:
+    """Wakes the sampling when a job's control group comes, loses a part, runs empty or goes.
+
+    Watched are the directories in which the batch systems' tables expect those
+    of jobs, and these themselves: nothing below, where a user may have a say.
+    `run` is the thread; `on_due` is called in it, and `on_ending` with the
+    directory of a job that may be about to go. Where the kernel has no
+    watch to spare, the regular looks remain.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        clock: Clock,
+        on_due: Callable[[], None],
+        *,
+        interval_secs: float,
+        on_ending: Callable[[str], None] = lambda path: None,
+        prefix: str = "",
+        max_watches: int = MAX_WATCHES,
+    ) -> None:
+        self._root = root
+        self._prefix = prefix.rstrip("/")
+        self._clock = clock
+        self._on_due = on_due
+        self._on_ending = on_ending
+        self._max_watches = max_watches
+        self._plan = LookPlan(interval_secs)
+        self._places: dict[int, tuple[str, Shapes]] = {}  # by watch
+        self._inotify = Inotify()
+        self._problem = ""
+        self._stopping = threading.Event()
+        self._tell(self._inotify.problem)
+
+    @property
+    def watches(self) -> int:
+        """Return how many directories and files are watched."""
+        return len(self._places)
+
+    def run(self) -> None:
+        """Watch until `stop`."""
+        if self._inotify.works:
+            self.rescan()
+            scanned_secs = self._clock.monotonic_secs()
+            while not self._stopping.is_set():
+                self._inotify.wait(self._plan.wait_secs(self._clock.monotonic_secs()) or RESCAN_SECS)
+                self.follow()
+                if self._clock.monotonic_secs() - scanned_secs >= RESCAN_SECS:
+                    self.rescan()
+                    scanned_secs = self._clock.monotonic_secs()
+        self._inotify.close()
+
+    def stop(self) -> None:
+        """End `run`."""
+        self._stopping.set()
+        self._inotify.wake()
+
+    def rescan(self) -> None:
+        """Watch what there is, and nothing that has gone; jobs found here are no news to the next look."""
+        try:
+            tops = find_hierarchies(self._root).values()
+        except OSError:
+            return  # the looks themselves count it
+        known, self._places = self._places, {}
+        for top in set(tops):
+            self._watch(f"{top}{self._prefix}", JOB_SHAPES)
+        for watch in known.keys() - self._places.keys():
+            self._inotify.remove(watch)
+
+    def follow(self) -> None:
+        """Take what the kernel has told, and ask for a look if one is due."""
+        for notice in self._inotify.notices():
+            if notice.mask & inotify.OVERFLOW:
+                self.rescan()
+                self._plan.ending()
+            elif notice.mask & inotify.IGNORED:
+                self._places.pop(notice.watch, None)
+            elif notice.watch in self._places:
+                self._take(notice)
+        if self._plan.is_due(self._clock.monotonic_secs()):
+            self._on_due()
+
+    def _take(self, notice: Notice) -> None:
+        path, shapes = self._places[notice.watch]
+        if not shapes:
+            if is_empty(path):
+                self._end(os.path.dirname(path))
+            return
+        if () in shapes and notice.mask & inotify.DELETE:  # of a job: a step of it has gone
+            self._end(path)
+        below = compute_shapes_below(shapes, notice.name)
+        if not below:
+            return
+        if notice.mask & (inotify.CREATE | inotify.MOVED_TO):
+            if self._watch(f"{path}/{notice.name}", below):
+                self._plan.began(self._clock.monotonic_secs())
+        elif () in below:
+            self._plan.ended()
+
+    def _end(self, path: str) -> None:
+        """Have what a job has used read at once, and then all."""
+        self._on_ending(path)
+        self._plan.ending()
+
+    def _watch(self, path: str, shapes: Shapes) -> bool:
+        """Watch a directory and what may hold jobs below it; tell whether there are any."""
+        has_jobs = () in shapes
+        if not self._add(path, _DIRECTORY, shapes):
+            return has_jobs
+        if has_jobs:
+            self._add(f"{path}/{EVENTS_FILE}", inotify.MODIFY | inotify.DO_NOT_FOLLOW, frozenset())
+        if shapes == {()}:
+            return True
+        try:
+            with os.scandir(path) as entries:  # behind the watch: what comes now is told
+                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            return has_jobs
+        for name in names:
+            below = compute_shapes_below(shapes, name)
+            if below and self._watch(f"{path}/{name}", below):
+                has_jobs = True
+        return has_jobs
+
+    def _add(self, path: str, mask: int, shapes: Shapes) -> bool:
+        if len(self._places) >= self._max_watches:
+            self._tell(f"more than {self._max_watches} watches")
+            return False
+        try:
+            watch = self._inotify.add(path, mask)
+        except OSError as error:
+            if error.errno not in VANISHED:
+                self._tell(error.strerror or "no reason given")
+            return False
+        self._places[watch] = path, shapes
+        return True
+
+    def _tell(self, problem: str) -> None:
+        if problem and problem != self._problem:  # once per kind of problem
+            log.warning("cannot watch every job's control group, short jobs may be missed: %s", problem)
+        self._problem = problem

@@ -1,0 +1,70 @@
+"""What Sonar's documents tell of a process beyond its stat line, read for one document at a time.
+
+Three files a process would be dear at every sample; documents are minutes apart.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from jobfeatures.errors import ParseError
+from jobfeatures.quantities import parse_count
+from jobfeatures_exporter.sampling.counterfiles import parse_process_io
+from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_file
+from jobfeatures_exporter.sampling.processes import PAGE_BYTES
+from jobfeatures_exporter.sampling.status import parse_process_status
+from jobfeatures_exporter.snapshot import ProcessDetail, ProcessSample
+
+
+def parse_statm_data(text: str, *, page_bytes: int = PAGE_BYTES) -> int:
+    """Return bytes of data and stack of /proc/PID/statm: the sixth field, in pages. Raises ParseError.
+
+    Source: proc_pid_statm(5). Sample: ``765 443 415 5 0 123 0``.
+    """
+    words = text.split()
+    if len(words) < 6:
+        raise ParseError("fewer than 6 fields", source="statm", line=1, text=text)
+    return parse_count(words[5], field="statm") * page_bytes
+
+
+def read_details(
+    procfs: str, processes: Iterable[ProcessSample], unreadable: Unreadable
+) -> dict[int, ProcessDetail]:
+    """Read what can be read of each process, by pid; one that has gone since is absent."""
+    found = {each.pid: read_detail(procfs, each, unreadable) for each in processes}
+    return {pid: detail for pid, detail in found.items() if detail is not None}
+
+
+def read_detail(procfs: str, process: ProcessSample, unreadable: Unreadable) -> ProcessDetail | None:
+    """Read one process: its user, its own memory, its data and its input and output; None if it has gone.
+
+    The input and output of other users' processes is for root, see ptrace(2);
+    memory is not asked of kernel threads and zombies, which have none.
+    """
+    folder = f"{procfs}/{process.pid}"
+    uid = anon_bytes = data_bytes = io = None
+    try:
+        uid = os.stat(folder).st_uid
+    except OSError as error:
+        if error.errno in VANISHED:
+            return None
+        unreadable.add("process_owner", error)
+    if process.virtual_bytes:
+        try:
+            anon_bytes = parse_process_status(_text(f"{folder}/status")).memory.anon
+        except (OSError, ParseError) as error:
+            unreadable.add("process_status", error)
+        try:
+            data_bytes = parse_statm_data(_text(f"{folder}/statm"))
+        except (OSError, ParseError) as error:
+            unreadable.add("process_statm", error)
+    try:
+        io = parse_process_io(_text(f"{folder}/io"))
+    except (OSError, ParseError) as error:
+        unreadable.add("process_io", error)
+    return ProcessDetail(uid=uid, anon_bytes=anon_bytes, data_bytes=data_bytes, io=io)
+
+
+def _text(path: str) -> str:
+    return read_file(path).decode("utf-8", "replace")

@@ -1,0 +1,81 @@
+"""The block devices of the node: /proc/diskstats, and in sysfs which of them are whole disks.
+
+Sources: Documentation/admin-guide/iostats.rst; Documentation/ABI/testing/sysfs-block.
+A transfer to a device that is made of others (LVM, RAID, an encrypted or a
+loop device) shows on it and on those. Sums are right over the disks alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_file
+from jobfeatures_exporter.snapshot import DiskSample
+
+# Devices in memory or made of others, also where sysfs does not tell.
+_NO_DISK = re.compile(r"(?:loop|ram|zram|dm-|md_?d?|bcache|drbd)[0-9]+(?:p[0-9]+)?\Z")
+_LINE = re.compile(r" *([0-9]{1,8}) +([0-9]{1,8}) ([^\s]{1,64})((?: [0-9]{1,20}){4,40}) *\Z")
+
+
+def parse_diskstats(text: str, *, source: str = "diskstats") -> dict[str, DiskSample]:
+    """Return the devices of /proc/diskstats by name; `whole` is not known here.
+
+    Sample: `` 254       0 vda 45023 11337 3165466 9175 27223 43076 2878264 8078 0 9248 21528``.
+    Raises ParseError.
+    """
+    disks = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if match := _LINE.match(line):
+            stats = tuple(int(word) for word in match[4].split())
+            disks[match[3]] = DiskSample(major=int(match[1]), minor=int(match[2]), stats=stats)
+        elif line.strip():
+            raise ParseError("not a line of diskstats", source=source, line=number, text=line)
+    return disks
+
+
+class Disks:
+    """Reads the block devices again and again; what they are made of when one comes or goes."""
+
+    def __init__(self, procfs: str, sysfs: str, unreadable: Unreadable) -> None:
+        self._procfs = procfs
+        self._sysfs = sysfs
+        self._unreadable = unreadable
+        self._whole: dict[str, bool | None] = {}
+        self._others: frozenset[str] = frozenset()
+
+    @property
+    def others(self) -> frozenset[str]:
+        """Return the numbers, such as ``253:0``, of devices that are made of others or of memory."""
+        return self._others
+
+    def read(self) -> dict[str, DiskSample]:
+        """Return all devices by name, none where they cannot be read."""
+        try:
+            text = read_file(f"{self._procfs}/diskstats").decode("utf-8", "replace")
+            disks = parse_diskstats(text, source=f"{self._procfs}/diskstats")
+        except (OSError, ParseError) as error:
+            self._unreadable.add("node_diskstats", error)
+            return {}
+        if disks.keys() != self._whole.keys():
+            self._whole = {name: self._is_whole(name) for name in disks}
+        found = {
+            name: DiskSample(major=disk.major, minor=disk.minor, stats=disk.stats, whole=self._whole[name])
+            for name, disk in disks.items()
+        }
+        self._others = frozenset(
+            f"{disk.major}:{disk.minor}" for disk in found.values() if disk.whole is False
+        )
+        return found
+
+    def _is_whole(self, name: str) -> bool | None:
+        """Tell whether a device is a whole disk; None for what sysfs does not list: a partition."""
+        if _NO_DISK.match(name):
+            return False
+        try:
+            return not os.listdir(f"{self._sysfs}/block/{name.replace('/', '!')}/slaves")
+        except OSError as error:
+            if error.errno not in VANISHED:
+                self._unreadable.add("node_block", error)
+            return None

@@ -1,0 +1,74 @@
+"""What is still to be said of jobs whose control groups have gone: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from jobfeatures_exporter.sampling.accumulate import DYING
+from jobfeatures_exporter.snapshot import JobSample, ProcessSample
+
+# The batch systems' own processes within a job, which do not tell whose it is.
+DAEMON_COMMANDS = frozenset({"slurmstepd", "sge_shepherd", "condor_starter"})
+Number = TypeVar("Number", int, float)
+
+
+def find_first_processes(
+    key: Hashable,
+    members: Sequence[ProcessSample],
+    processes: Mapping[int, ProcessSample],
+    keys: Mapping[int, Hashable],
+) -> Iterable[int]:
+    """Yield the pids of a job's first processes: their parent is none of the job's, or its batch system's.
+
+    A batch system's own do not count: they stay until the control groups have gone.
+    """
+    for process in members:
+        if process.command in DAEMON_COMMANDS:
+            continue
+        parent = processes.get(process.ppid)
+        of_daemon = parent is not None and parent.command in DAEMON_COMMANDS
+        if (of_daemon or keys.get(process.ppid) != key) and process.state not in DYING:
+            yield process.pid
+
+
+def complete(last: JobSample, now: JobSample) -> JobSample:
+    """Return the last record of a job that has gone, with what was counted since."""
+    counts = _counts(now, last)
+    return replace(last, memory=replace(last.memory, peak=counts.pop("peak")), **counts)
+
+
+def keep_counts(now: JobSample, last: JobSample) -> JobSample:
+    """Return the record of what a job has left, with all that its control groups had counted."""
+    counts = _counts(now, last)
+    return replace(
+        now,
+        accounting=last.accounting,
+        memory=replace(now.memory, limit=last.memory.limit, peak=counts.pop("peak")),
+        cpus=last.cpus,
+        cgroup=last.cgroup,
+        cgroup_version=last.cgroup_version,
+        node=last.node,
+        **counts,
+    )
+
+
+def _counts(now: JobSample, last: JobSample) -> dict[str, Any]:
+    """Return the fields that never fall, each of the two records' greater one."""
+    return {
+        "user_cpu_secs": _most(now.user_cpu_secs, last.user_cpu_secs),
+        "system_cpu_secs": _most(now.system_cpu_secs, last.system_cpu_secs),
+        "peak": _most(now.memory.peak, last.memory.peak),
+        "oom_kills": _most(now.oom_kills, last.oom_kills),
+        "memory_limit_hits": _most(now.memory_limit_hits, last.memory_limit_hits),
+        "throttled_secs": _most(now.throttled_secs, last.throttled_secs),
+        "block_io": now.block_io or last.block_io,
+        "pressure_secs": {**last.pressure_secs, **now.pressure_secs},
+    }
+
+
+def _most(now: Number | None, last: Number | None) -> Number | None:
+    if now is None or last is None:
+        return last if now is None else now
+    return max(now, last)

@@ -1,0 +1,115 @@
+"""Joules of the CPU packages, and each job's share of them: pure but for what it remembers.
+
+A package does not know for whom it works. Between two looks its joules are
+shared out by CPU time: a job gets the part of them that its CPU time is of all
+CPU time that the node spent other than idle. The power that a package draws
+while it idles is so borne by those who run on it; what the rest of the node
+used stays with the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.snapshot import CpuSecs
+
+# No package draws as much: a counter that seems to show more was set back, it has not wrapped.
+MAX_WATTS = 5000.0
+_SHARED = ("package", "dram")
+
+
+def compute_increase_uj(before_uj: int, now_uj: int, *, max_range_uj: int | None, elapsed_secs: float) -> int:
+    """Return the microjoules that a counter has gone on by, none where that cannot be known.
+
+    Source: Documentation/power/powercap/powercap.rst: ``energy_uj`` starts again
+    from 0 beyond ``max_energy_range_uj``. One wrap is seen, two are not.
+    """
+    if now_uj >= before_uj:
+        return now_uj - before_uj
+    if max_range_uj is None or before_uj > max_range_uj:
+        return 0
+    wrapped = max_range_uj - before_uj + now_uj
+    return wrapped if wrapped <= MAX_WATTS * 1e6 * max(elapsed_secs, 0.0) else 0
+
+
+def compute_shares(
+    joules: float, *, busy_secs: float, used_secs: Mapping[JobKey, float]
+) -> dict[JobKey, float]:
+    """Return the joules of each job: its part of the CPU time that was not idle. They never exceed the whole.
+
+    The node's time is counted in ticks, the jobs' finer: where the jobs' sum is
+    the greater it is the whole.
+    """
+    whole_secs = max(busy_secs, sum(used_secs.values()))
+    if whole_secs <= 0 or joules <= 0:
+        return dict.fromkeys(used_secs, 0.0)
+    return {key: joules * (secs / whole_secs) for key, secs in used_secs.items()}
+
+
+def compute_busy_secs(cpu: CpuSecs) -> float:
+    """Return the CPU time that this machine spent other than idle; stolen time was spent by another."""
+    return cpu.user + cpu.nice + cpu.system + cpu.irq + cpu.softirq
+
+
+def compute_package_joules(domains: Mapping[str, float]) -> float | None:
+    """Return what is shared out, packages and their memory, None where no package is readable.
+
+    Not `psys`: it is the whole platform, the packages included.
+    """
+    if not any(name.startswith("package") for name in domains):
+        return None
+    return sum(joules for name, joules in domains.items() if name.startswith(_SHARED))
+
+
+class JobEnergy:
+    """The joules of each job since it was first seen; they never fall while it is there.
+
+    A look at which joules or CPU time could not be read shares nothing out: the
+    next good one shares for both.
+    """
+
+    def __init__(self) -> None:
+        self._joules: float | None = None
+        self._busy_secs = 0.0
+        self._used_secs: dict[JobKey, float] = {}
+        self._totals: dict[JobKey, float] = {}
+
+    def update(
+        self, *, joules: float | None, cpu: CpuSecs | None, used_secs: Mapping[JobKey, float | None]
+    ) -> Mapping[JobKey, float]:
+        """Take one look; return the joules by job, empty where packages are not readable.
+
+        `joules` and the CPU seconds are counters. A job that was not in the last
+        look began after it, unless it used more since than the whole node: then
+        it counts from here on.
+        """
+        for key in self._totals.keys() - used_secs.keys():
+            del self._totals[key]
+        if joules is None or cpu is None:
+            return {} if self._joules is None else {key: self._totals.get(key, 0.0) for key in used_secs}
+        busy_secs = compute_busy_secs(cpu)
+        if self._joules is not None:
+            increase = max(0.0, busy_secs - self._busy_secs)
+            used = self._increases(used_secs, increase)
+            shares = compute_shares(joules - self._joules, busy_secs=increase, used_secs=used)
+            for key, share in shares.items():
+                self._totals[key] = self._totals.get(key, 0.0) + share
+        self._joules, self._busy_secs = joules, busy_secs
+        self._used_secs = {
+            key: secs if secs is not None else self._used_secs[key]
+            for key, secs in used_secs.items()
+            if secs is not None or key in self._used_secs
+        }
+        return {key: self._totals.get(key, 0.0) for key in used_secs}
+
+    def _increases(self, used_secs: Mapping[JobKey, float | None], most_secs: float) -> dict[JobKey, float]:
+        found = {}
+        for key, secs in used_secs.items():
+            if secs is None:
+                continue
+            if key in self._used_secs:
+                found[key] = max(0.0, secs - self._used_secs[key])
+            elif secs <= most_secs:
+                found[key] = secs
+        return found

@@ -1,0 +1,297 @@
+"""CPU time of jobs by the kernel's records of exits: pure but for what it remembers.
+
+A process that nobody waits for takes its last moments with it, and one that no
+look saw, its whole life; with a record of each exit both are known. What a
+parent shows of its children must then not be counted as well. So this is a
+second account beside that of `accumulate`, made of nothing but processes' own
+times: of those alive by /proc, of the dead by their records. Each account
+alone never exceeds the truth, so the greater one is told: nothing is counted
+twice, and a lost record costs no more than what the other account lacks too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from jobfeatures_exporter.sampling.accumulate import CpuTicks
+from jobfeatures_exporter.sampling.exitrecords import ExitRecord
+from jobfeatures_exporter.snapshot import ProcessSample
+
+Key = TypeVar("Key", bound=Hashable)
+
+START_TOLERANCE_SECS = 3.0  # between a record's idea of a start and that of /proc
+COUNTED, ELSEWHERE, UNKNOWN = "counted", "elsewhere", "unknown"
+
+
+@dataclass(slots=True)
+class _Time:
+    """Microseconds."""
+
+    user: int = 0
+    system: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.user + self.system
+
+    def copy(self) -> _Time:
+        return _Time(self.user, self.system)
+
+    def add(self, other: _Time) -> None:
+        self.user += other.user
+        self.system += other.system
+
+
+@dataclass(slots=True)
+class _Process(Generic[Key]):
+    """A process of a job."""
+
+    start_ticks: int
+    key: Key
+    own: _Time  # by /proc
+    base: _Time  # of its children that had ended before our start
+    recorded: _Time  # by the records of its threads that have ended
+
+    def final(self) -> _Time:
+        """Return what it has used if it has ended: threads that ended before our start have no record."""
+        return self.recorded if self.recorded.total > self.own.total else self.own
+
+
+@dataclass(slots=True)
+class _Unseen:
+    """A process that no look saw, by its records."""
+
+    ppid: int
+    start_secs: float
+    time: _Time
+    looks: int = 0
+
+
+class ExitAccount(Generic[Key]):
+    """Totals by job that never fall. The caller takes the records before it looks at the processes.
+
+    A process is told from another one of the same number by its start. A
+    record of a number that has meant two processes since the last look counts
+    for neither.
+    """
+
+    def __init__(self, *, ticks_per_sec: int) -> None:
+        self._tick_usecs = 1_000_000 // ticks_per_sec
+        self._ticks_per_sec = ticks_per_sec
+        self._started = False
+        self._boot_time_secs: float | None = None
+        self._before: Mapping[int, ProcessSample] = {}
+        self._known: dict[int, _Process[Key]] = {}
+        self._departed: dict[int, _Process[Key]] = {}  # at the last look; their records may come late
+        self._unseen: dict[int, _Unseen] = {}
+        self._ended: dict[Key, _Time] = {}
+        self._entangled: set[Key] = set()
+        self._told: dict[Key, CpuTicks] = {}
+        self.results = dict.fromkeys((COUNTED, ELSEWHERE, UNKNOWN), 0)
+
+    @property
+    def has_started(self) -> bool:
+        """Tell whether there was a look: what the records say of the time before is in it."""
+        return self._started
+
+    def update(
+        self,
+        records: Iterable[ExitRecord],
+        processes: Mapping[int, ProcessSample],
+        keys: Mapping[int, Key],
+        ticks: Mapping[Key, CpuTicks],
+        *,
+        boot_time_secs: float | None,
+    ) -> dict[Key, CpuTicks]:
+        """Take one look; return the totals.
+
+        `keys` has the job of each process that has one, `ticks` the totals of
+        the other account. Returned are the totals to be told of the jobs in `ticks`; others are forgotten.
+        Before the first look there are no records: what has ended then is in
+        the children's time of those that are there.
+        """
+        self._boot_time_secs = boot_time_secs
+        self._take(records if self._started else ())
+        self._departed = self._look(processes, keys)
+        self._settle_unseen(processes, keys)
+        self._before = processes
+        self._started = True
+        self._find_entangled(processes, keys)
+        return self._tell(ticks)
+
+    # --- what the records say -----------------------------------------------------
+
+    def _take(self, records: Iterable[ExitRecord]) -> None:
+        counted = {pid: each.final().copy() for pid, each in self._departed.items()}
+        for record in records:
+            time = _Time(record.user_usecs, record.system_usecs)
+            process = self._known.get(record.pid) or self._departed.get(record.pid)
+            if process is not None:
+                if self._is_same(process.start_ticks, record.start_secs):
+                    process.recorded.add(time)
+                    self.results[COUNTED] += 1
+                else:
+                    self.results[UNKNOWN] += 1
+            elif record.pid in self._before:
+                self.results[ELSEWHERE] += 1
+            else:
+                unseen = self._unseen.setdefault(record.pid, _Unseen(record.ppid, record.start_secs, _Time()))
+                unseen.time.add(time)
+                unseen.ppid = record.ppid
+        for pid, before in counted.items():
+            process = self._departed[pid]
+            self._end(process.key, _increase(before, process.final()))
+
+    def _is_same(self, start_ticks: int, start_secs: float) -> bool:
+        if self._boot_time_secs is None:
+            return False
+        return abs(self._started_secs(start_ticks) - start_secs) <= START_TOLERANCE_SECS
+
+    def _started_secs(self, start_ticks: int) -> float:
+        return (self._boot_time_secs or 0.0) + start_ticks / self._ticks_per_sec
+
+    def _end(self, key: Key, time: _Time) -> None:
+        self._ended.setdefault(key, _Time()).add(time)
+
+    # --- what the look says ---------------------------------------------------------
+
+    def _look(
+        self, processes: Mapping[int, ProcessSample], keys: Mapping[int, Key]
+    ) -> dict[int, _Process[Key]]:
+        """Bring the living up to date; count those that have departed, and return them."""
+        departed: dict[int, _Process[Key]] = {}
+        living: dict[int, _Process[Key]] = {}
+        for pid, known in self._known.items():
+            now = processes.get(pid)
+            if now is None or now.start_ticks != known.start_ticks:
+                departed[pid] = known
+                self._end(known.key, known.final())
+                self._end(known.key, known.base)
+            elif pid in keys:
+                known.key, known.own = keys[pid], self._own(now)
+                living[pid] = known
+        for pid, key in keys.items():
+            if pid in living:
+                continue
+            process = processes[pid]
+            base = _Time() if self._started else self._children(process)
+            recorded = _Time()
+            unseen = self._unseen.get(pid)
+            if unseen is not None and self._is_same(process.start_ticks, unseen.start_secs):
+                recorded = unseen.time
+            living[pid] = _Process(process.start_ticks, key, self._own(process), base, recorded)
+        self._known = living
+        return departed
+
+    def _own(self, process: ProcessSample) -> _Time:
+        return _Time(process.user_ticks * self._tick_usecs, process.system_ticks * self._tick_usecs)
+
+    def _children(self, process: ProcessSample) -> _Time:
+        return _Time(
+            process.children_user_ticks * self._tick_usecs, process.children_system_ticks * self._tick_usecs
+        )
+
+    def _settle_unseen(self, processes: Mapping[int, ProcessSample], keys: Mapping[int, Key]) -> None:
+        """Count those that no look saw to the job of their parent, where that is known."""
+        left: dict[int, _Unseen] = {}
+        found: dict[int, tuple[bool, Key | None]] = {}
+        for pid, unseen in self._unseen.items():
+            if pid in processes:
+                continue  # threads of a process that lives, or of its number's former owner
+            found[pid] = self._job_of(unseen, processes, keys)
+        for pid, (is_known, key) in found.items():
+            unseen = self._unseen[pid]
+            if key is not None:
+                self._end(key, unseen.time)
+                self.results[COUNTED] += 1
+            elif is_known:
+                self.results[ELSEWHERE] += 1
+            elif unseen.looks:
+                self.results[UNKNOWN] += 1
+            else:  # its parent's own record may come with the next look
+                unseen.looks += 1
+                left[pid] = unseen
+        self._unseen = left
+
+    def _job_of(
+        self, child: _Unseen, processes: Mapping[int, ProcessSample], keys: Mapping[int, Key]
+    ) -> tuple[bool, Key | None]:
+        """Return whether the parent is known, and its job; asked up through parents that no look saw."""
+        asked: set[int] = set()
+        pid = child.ppid
+        while pid not in asked and pid > 1:  # whom the first process adopted may be anybody's
+            asked.add(pid)
+            before, now, unseen = self._before.get(pid), processes.get(pid), self._unseen.get(pid)
+            starts = {each.start_ticks for each in (before, now) if each is not None}
+            if len(starts) > 1:
+                return False, None
+            for start_ticks in starts:
+                is_other = unseen is not None and not self._is_same(start_ticks, unseen.start_secs)
+                is_younger = self._started_secs(start_ticks) > child.start_secs + START_TOLERANCE_SECS
+                if is_other or is_younger:
+                    return False, None
+                if now is not None:
+                    return True, keys.get(pid)
+                departed = self._departed.get(pid)
+                return True, None if departed is None else departed.key
+            if unseen is None:
+                return False, None
+            pid = unseen.ppid
+        return False, None
+
+    # --- what is told -----------------------------------------------------------------
+
+    def _find_entangled(self, processes: Mapping[int, ProcessSample], keys: Mapping[int, Key]) -> None:
+        """Find jobs with processes of another one as children: whose time is whose differs by account."""
+        for pid, key in keys.items():
+            other = keys.get(processes[pid].ppid)
+            if other is not None and other != key:
+                self._entangled |= {key, other}
+
+    def _tell(self, ticks: Mapping[Key, CpuTicks]) -> dict[Key, CpuTicks]:
+        for gone in self._told.keys() - ticks.keys():
+            del self._told[gone]
+        for gone in self._ended.keys() - ticks.keys():
+            del self._ended[gone]
+        self._entangled &= ticks.keys()
+        totals: dict[Key, _Time] = {}
+        for process in self._known.values():
+            total = totals.get(process.key)
+            if total is None:
+                ended = self._ended.get(process.key, _Time())
+                total = totals[process.key] = _Time(ended.user, ended.system)
+            total.add(process.own)
+            total.add(process.base)
+        for key, other in ticks.items():
+            mine = totals.get(key)
+            best = other
+            if mine is not None and key not in self._entangled:
+                user, total_ticks = mine.user // self._tick_usecs, mine.total // self._tick_usecs
+                if total_ticks > other.user + other.system:
+                    best = CpuTicks(user, total_ticks - user)
+            told = compute_told(self._told.get(key, CpuTicks(0, 0)), best)
+            if key not in self._told or told != self._told[key]:
+                self._told[key] = told
+        return dict(self._told)
+
+
+def _increase(before: _Time, after: _Time) -> _Time:
+    """Return the difference of the totals, divided like the later one's growth."""
+    told = compute_told(CpuTicks(before.user, before.system), CpuTicks(after.user, after.system))
+    return _Time(told.user - before.user, told.system - before.system)
+
+
+def compute_told(told: CpuTicks, best: CpuTicks) -> CpuTicks:
+    """Return `told`, grown to the total of `best` where that is more: neither mode falls.
+
+    Accounts divide the same time differently between the modes; the greater of
+    each would be more than the whole.
+    """
+    growth = best.user + best.system - told.user - told.system
+    if growth <= 0:
+        return told
+    user, system = max(0, best.user - told.user), max(0, best.system - told.system)
+    user_growth = growth * user // (user + system)
+    return CpuTicks(told.user + user_growth, told.system + growth - user_growth)

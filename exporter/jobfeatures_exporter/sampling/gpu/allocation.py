@@ -1,0 +1,75 @@
+"""Which cards the batch system gave to which job. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jobfeatures.model import Job, JobKey
+from jobfeatures.quantities import parse_count
+from jobfeatures_exporter.snapshot import GpuCard
+
+UUID_FORMS = ("GPU-", "MIG-", "PCI-")
+
+
+def parse_gpustat(text: str) -> str | None:
+    """Return the job id of a file ``/run/gpustat/CARD``, which a prolog wrote: ``JOBID UID``.
+
+    None where the card is free: an empty file, or job 0. Raises ParseError.
+    """
+    words = text.split()
+    if not words:
+        return None
+    job_id = parse_count(words[0], field="job id")
+    for word in words[1:2]:
+        parse_count(word, field="uid")
+    return str(job_id) if job_id else None
+
+
+def resolve_card(name: str, cards: Sequence[GpuCard], *, by_minor: bool = True) -> str | None:
+    """Return the UUID of a card as somebody names it, None where it is not one for certain.
+
+    A name is a UUID, or the beginning of one that no other card shares, or a
+    number. For NVIDIA's cards a batch system's number is that of the device
+    file (``/dev/nvidia3``, as gres.conf names it), with ``by_minor=False``
+    NVML's; for others it is their place in the order of bus addresses. On a
+    node with MIG instances a number may count instances, and names nothing.
+    """
+    if name.startswith(UUID_FORMS):
+        found = [card.uuid for card in cards if card.uuid.startswith(name)]
+        return name if name in found else (found[0] if len(found) == 1 else None)
+    if not (name.isascii() and name.isdigit() and len(name) <= 6):
+        return None
+    if any(card.parent_uuid is not None for card in cards):
+        return None
+    makers = [card for card in cards if card.manufacturer == "NVIDIA"]
+    number = int(name)
+    if makers and by_minor and all(card.minor is not None for card in makers):
+        found = [card.uuid for card in makers if card.minor == number]
+    else:
+        found = [card.uuid for card in makers or cards if card.index == number]
+    return found[0] if len(found) == 1 else None
+
+
+def compute_allocations(
+    jobs: Mapping[JobKey, Job], cards: Sequence[GpuCard], gpustat: Mapping[str, str]
+) -> dict[JobKey, frozenset[str]]:
+    """Return the UUIDs of each job's cards.
+
+    A job for which only their number is known has all cards if it has as many
+    as there are. `gpustat` maps the name of a card to a job id of Slurm, see
+    `parse_gpustat`; what it tells of jobs that are not known is left out.
+    """
+    found: dict[JobKey, set[str]] = {}
+    whole = [card.uuid for card in cards if card.parent_uuid is None]
+    for key, job in jobs.items():
+        uuids = {uuid for name in job.gpus if (uuid := resolve_card(name, cards)) is not None}
+        if not job.gpus and whole and job.allocated_gpus == len(whole):
+            uuids = set(whole)
+        if uuids:
+            found[key] = uuids
+    for name, job_id in gpustat.items():
+        key = JobKey("slurm", job_id)
+        named = resolve_card(name, cards, by_minor=False)
+        if key in jobs and named is not None:
+            found.setdefault(key, set()).add(named)
+    return {key: frozenset(uuids) for key, uuids in found.items()}

@@ -1,0 +1,179 @@
+"""AMD's cards: by ROCm SMI where it is installed, by the files of the kernel's drivers for the rest.
+
+See "AMDGPU driver" in the kernel's GPU documentation (GPU sysfs, hwmon).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TypeVar
+
+from jobfeatures.clock import Clock
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.gpu.clients import ClientUse, DrmClients
+from jobfeatures_exporter.sampling.gpu.device import Paths, compute_percent
+from jobfeatures_exporter.sampling.gpu.kfd import Kfd, KfdNode, KfdProcess
+from jobfeatures_exporter.sampling.gpu.rocm import RocmSmi, open_rocm
+from jobfeatures_exporter.sampling.gpu.sysfs import (
+    DrmCard,
+    Sysfs,
+    drm_cards,
+    parse_current_clock,
+    parse_highest_clock,
+)
+from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
+
+MANUFACTURER = "AMD"
+VENDOR = "1002"
+MICRO = 1e-6
+Number = TypeVar("Number", int, float)
+
+
+def is_here(paths: Paths) -> bool:
+    """Tell whether AMD's driver is loaded."""
+    return os.path.exists(f"{paths.devfs}/kfd") or os.path.exists(f"{paths.sysfs}/module/amdgpu")
+
+
+def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable) -> AmdDriver:
+    """Return the driver; it works without ROCm SMI too."""
+    return AmdDriver(paths, clock, unreadable, open_rocm())
+
+
+class AmdDriver:
+    """All cards of the amdgpu driver."""
+
+    def __init__(self, paths: Paths, clock: Clock, unreadable: Unreadable, rocm: RocmSmi | None) -> None:
+        self._paths = paths
+        self._clock = clock
+        self._sysfs = Sysfs(unreadable)
+        self._kfd = Kfd(paths.sysfs, self._sysfs)
+        self._clients = DrmClients(paths.procfs, unreadable)
+        self._rocm = rocm
+        self._cards: dict[str, GpuCard] = {}
+
+    def close(self) -> None:
+        """Let go of ROCm SMI."""
+        if self._rocm is not None:
+            self._rocm.close()
+
+    def read(self) -> Iterator[GpuSample]:
+        """Yield each card."""
+        cards = [card for card in drm_cards(self._paths.sysfs, self._sysfs) if card.vendor == VENDOR]
+        nodes = {node.address: node for node in self._kfd.nodes()}
+        computing = self._kfd.processes()
+        clients = self._clients.read(self._clock.monotonic_secs())
+        for index, drm in enumerate(sorted(cards, key=lambda each: each.address)):
+            node = nodes.get(drm.address)
+            card = self._cards.get(drm.address)
+            if card is None:
+                card = self._cards[drm.address] = self._describe(index, drm, node)
+            processes = _processes(drm.address, node, computing, clients, card.memory_bytes)
+            yield self._sample(drm, card, processes)
+
+    def _rocm_number(self, function: str, address: str) -> float | None:
+        return None if self._rocm is None else self._rocm.number(function, address)
+
+    def _describe(self, index: int, drm: DrmCard, node: KfdNode | None) -> GpuCard:
+        read, device = self._sysfs, f"{drm.path}/device"
+        sensors = read.hwmon(device) or f"{device}/hwmon/none"
+        name = self._rocm.text("smi_get_device_name", drm.address) if self._rocm is not None else ""
+        memory = self._rocm_number("smi_get_device_memory_total", drm.address)
+        if memory is None:
+            memory = read.number(f"{device}/mem_info_vram_total")
+        unique = (read.text(f"{device}/unique_id") or "").removeprefix("0x")
+        return GpuCard(
+            uuid=f"GPU-{unique}" if unique.strip("0") else f"PCI-{drm.address}",
+            index=index,
+            minor=drm.minor,
+            address=drm.address,
+            manufacturer=MANUFACTURER,
+            model=name or read.text(f"{device}/product_name") or f"{drm.vendor}:{drm.device}",
+            architecture=node.architecture if node is not None else "",
+            driver=read.text(f"{self._paths.sysfs}/module/amdgpu/version") or "",
+            firmware=read.text(f"{device}/vbios_version") or "",
+            memory_bytes=None if memory is None else int(memory),
+            power_limit_watts=read.scaled(f"{sensors}/power1_cap", MICRO),
+            max_power_limit_watts=read.scaled(f"{sensors}/power1_cap_max", MICRO),
+            min_power_limit_watts=read.scaled(f"{sensors}/power1_cap_min", MICRO),
+            max_ce_clock_mhz=parse_highest_clock(read.text(f"{device}/pp_dpm_sclk") or ""),
+            max_memory_clock_mhz=parse_highest_clock(read.text(f"{device}/pp_dpm_mclk") or ""),
+        )
+
+    def _sample(self, drm: DrmCard, card: GpuCard, processes: tuple[GpuProcess, ...]) -> GpuSample:
+        read, device = self._sysfs, f"{drm.path}/device"
+        sensors = read.hwmon(device) or f"{device}/hwmon/none"
+        busy = self._rocm_number("smi_get_device_utilization", drm.address)
+        if busy is None:
+            busy = read.number(f"{device}/gpu_busy_percent")
+        used = self._rocm_number("smi_get_device_memory_used", drm.address)
+        if used is None:
+            used = read.number(f"{device}/mem_info_vram_used")
+        watts = self._rocm_number("smi_get_device_average_power", drm.address)
+        if not watts:  # older cards tell an average, newer ones what they draw now
+            power = read.first(f"{sensors}/power1_average", f"{sensors}/power1_input")
+            watts = None if power is None else power * MICRO
+        temperature = read.first(f"{sensors}/temp1_input", f"{sensors}/temp2_input")  # edge, else junction
+        return GpuSample(
+            card=card,
+            taken_at_secs=self._clock.now_secs(),
+            fan_percent=self._fan(sensors),
+            compute_mode=read.text(f"{device}/current_compute_partition") or "",
+            memory_used_bytes=None if used is None else int(used),
+            ce_util_percent=None if busy is None else min(100.0, float(busy)),
+            memory_util_percent=compute_percent(used, card.memory_bytes),
+            temperature_celsius=None if temperature is None else temperature / 1000,
+            power_watts=watts,
+            power_limit_watts=read.scaled(f"{sensors}/power1_cap", MICRO),
+            ce_clock_mhz=parse_current_clock(read.text(f"{device}/pp_dpm_sclk") or ""),
+            memory_clock_mhz=parse_current_clock(read.text(f"{device}/pp_dpm_mclk") or ""),
+            energy_joules=read.scaled(f"{sensors}/energy1_input", MICRO),
+            processes=processes,
+        )
+
+    def _fan(self, sensors: str) -> float | None:
+        turns, most = self._sysfs.number(f"{sensors}/fan1_input"), self._sysfs.number(f"{sensors}/fan1_max")
+        if turns is not None and most:
+            return 100.0 * turns / most
+        pulse = self._sysfs.number(f"{sensors}/pwm1")  # of 255
+        return None if pulse is None else 100.0 * pulse / 255
+
+
+def _processes(
+    address: str,
+    node: KfdNode | None,
+    computing: list[KfdProcess],
+    clients: list[ClientUse],
+    memory_bytes: int | None,
+) -> tuple[GpuProcess, ...]:
+    """Return who is on a card: of KFD and DRM together, each process once.
+
+    Both may count the same memory, so the larger figure stands. Computing
+    shows in KFD as the share of compute units that are occupied, drawing and
+    transcoding in DRM as time of engines.
+    """
+    memory: dict[int, int | None] = {}
+    percents: dict[int, float | None] = {}
+    for client in clients:
+        if client.address == address:
+            memory[client.pid] = client.memory_bytes
+            percents[client.pid] = client.ce_util_percent
+    for process in computing:
+        if node is None or process.gpu_id != node.gpu_id:
+            continue
+        memory[process.pid] = _larger(memory.get(process.pid), process.memory_bytes)
+        occupied = compute_percent(process.compute_units, node.compute_units)
+        percents[process.pid] = _larger(percents.get(process.pid), occupied)
+    return tuple(
+        GpuProcess(
+            pid=pid,
+            memory_bytes=used,
+            ce_util_percent=percents.get(pid),
+            memory_util_percent=compute_percent(used, memory_bytes),
+        )
+        for pid, used in sorted(memory.items())
+    )
+
+
+def _larger(one: Number | None, other: Number | None) -> Number | None:
+    return max((each for each in (one, other) if each is not None), default=None)

@@ -1,0 +1,183 @@
+"""Whose a card's time, joules and memory are. Pure but for what it remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.snapshot import GpuProcess, GpuSample, JobGpu, WorkKey
+
+KEPT_SECS = 600.0  # of a job that was not seen: it may only have been missed, and counters never fall
+
+KeyOf = Callable[[int], WorkKey | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What all jobs and groups have done on the cards, and who was not known."""
+
+    job_gpus: tuple[JobGpu, ...] = ()
+    unattributed: Mapping[str, int] = field(default_factory=dict)  # processes by card
+
+
+def compute_shares(
+    processes: Collection[GpuProcess], key_of: KeyOf, allocated: Collection[JobKey]
+) -> dict[WorkKey | None, float]:
+    """Return each job's share of what a card did; the shares sum to one, None stands for the unknown.
+
+    By the processes' utilisation where the driver tells any; else evenly among
+    those who have processes there, all unknown processes counting as one; else
+    the job that alone was given the card. Without any of these nobody's.
+    """
+    weights: dict[WorkKey | None, float] = {}
+    for process in processes:
+        key = key_of(process.pid)
+        weights[key] = weights.get(key, 0.0) + (process.ce_util_percent or 0.0)
+    total = sum(weights.values())
+    if total > 0:
+        return {key: weight / total for key, weight in weights.items()}
+    if weights:
+        return dict.fromkeys(weights, 1 / len(weights))
+    return dict.fromkeys(allocated, 1.0) if len(allocated) == 1 else {}
+
+
+@dataclass(slots=True)
+class _Meter:
+    busy_secs: float | None = None
+    joules: float | None = None
+    seen_secs: float = 0.0
+
+
+class GpuBook:
+    """Keeps the counters of every job on every card."""
+
+    def __init__(self) -> None:
+        self._meters: dict[tuple[WorkKey, str], _Meter] = {}
+        self._before: dict[str, _Meter] = {}  # the latest counters of each card that were told
+        self._keys: dict[int, WorkKey] = {}  # of processes on cards
+
+    def update(
+        self,
+        readings: Iterable[GpuSample],
+        latest: Collection[GpuSample],
+        *,
+        key_of: KeyOf,
+        allocations: Mapping[JobKey, Collection[str]],
+        alive: Collection[WorkKey],
+        monotonic_secs: float,
+    ) -> Account:
+        """Return the counters after more `readings` (with their cards' counters, oldest first).
+
+        `latest` are the readings that hold now. A process that has ended since
+        it was seen on a card is still its job's. `alive` are the keys whose
+        counters are told; others' are kept for a while.
+        """
+        readings = list(readings)
+        whose = self._remembering(key_of, [*readings, *latest])
+        owners: dict[str, list[JobKey]] = {}
+        for key, uuids in allocations.items():
+            for uuid in uuids:
+                owners.setdefault(uuid, []).append(key)
+        for reading in readings:
+            self._count(reading, whose, owners.get(reading.card.uuid, ()), monotonic_secs)
+        known = {*alive, *allocations}
+        for (owner, _), meter in self._meters.items():
+            if owner in known:
+                meter.seen_secs = monotonic_secs
+        self._meters = {
+            place: meter
+            for place, meter in self._meters.items()
+            if monotonic_secs - meter.seen_secs <= KEPT_SECS
+        }
+        return self._account(latest, whose, allocations, known)
+
+    def _remembering(self, key_of: KeyOf, readings: Collection[GpuSample]) -> KeyOf:
+        pids = {process.pid for reading in readings for process in reading.processes}
+        known: dict[int, WorkKey] = {}
+        for pid in pids:
+            key = key_of(pid)
+            if key is None:
+                key = self._keys.get(pid)
+            if key is not None:
+                known[pid] = key
+        self._keys = known
+        return known.get
+
+    def _count(
+        self, reading: GpuSample, whose: KeyOf, owners: Collection[JobKey], monotonic_secs: float
+    ) -> None:
+        uuid = reading.card.uuid
+        before = self._before.setdefault(uuid, _Meter())
+        busy = _growth(before.busy_secs, reading.busy_secs)
+        joules = _growth(before.joules, reading.energy_joules)
+        before.busy_secs = before.busy_secs if busy is None else reading.busy_secs
+        before.joules = before.joules if joules is None else reading.energy_joules
+        for key, share in compute_shares(reading.processes, whose, owners).items():
+            if key is None:
+                continue
+            meter = self._meters.setdefault((key, uuid), _Meter())
+            meter.seen_secs = monotonic_secs
+            meter.joules = _sum(meter.joules, joules, share)
+            if reading.processes or busy:  # else it was given the card and never used it: nothing to tell
+                meter.busy_secs = _sum(meter.busy_secs, busy, share)
+
+    def _account(
+        self,
+        latest: Collection[GpuSample],
+        whose: KeyOf,
+        allocations: Mapping[JobKey, Collection[str]],
+        alive: Collection[WorkKey],
+    ) -> Account:
+        unattributed: dict[str, int] = {}
+        memory: dict[tuple[WorkKey, str], int | None] = {}
+        percents: dict[tuple[WorkKey, str], float | None] = {}
+        for sample in latest:
+            uuid = sample.card.uuid
+            unattributed[uuid] = sum(whose(process.pid) is None for process in sample.processes)
+            shares = compute_shares(
+                sample.processes, whose, [key for key, uuids in allocations.items() if uuid in uuids]
+            )
+            for key, share in shares.items():
+                if key is not None:
+                    percents[key, uuid] = (
+                        None if sample.ce_util_percent is None else share * sample.ce_util_percent
+                    )
+            for process in sample.processes:
+                key = whose(process.pid)
+                if key is not None:
+                    known = memory.get((key, uuid))
+                    used = process.memory_bytes
+                    memory[key, uuid] = known if used is None else used + (known or 0)
+        given = {(key, uuid) for key, uuids in allocations.items() for uuid in uuids}
+        places = dict.fromkeys([*given, *memory, *self._meters])
+        nothing = _Meter()
+        job_gpus = [
+            JobGpu(
+                key=key,
+                uuid=uuid,
+                allocated=(key, uuid) in given,
+                busy_secs=self._meters.get((key, uuid), nothing).busy_secs,
+                energy_joules=self._meters.get((key, uuid), nothing).joules,
+                memory_bytes=memory.get((key, uuid)),
+                ce_util_percent=percents.get((key, uuid)),
+            )
+            for key, uuid in places
+            if key in alive
+        ]
+        return Account(tuple(sorted(job_gpus, key=_order)), unattributed)
+
+
+def _order(each: JobGpu) -> tuple[str, str, str]:
+    return type(each.key).__name__, str(each.key), each.uuid
+
+
+def _growth(before: float | None, now: float | None) -> float | None:
+    """Return what a counter grew by; None where it is not told, 0 at its first reading."""
+    if now is None:
+        return None
+    return 0.0 if before is None else max(0.0, now - before)
+
+
+def _sum(counter: float | None, grown: float | None, share: float) -> float | None:
+    return counter if grown is None else (counter or 0.0) + grown * share

@@ -1,0 +1,130 @@
+"""Which processes use cards through the kernel's DRM: found by their descriptors, read by fdinfo.
+
+Looking at every descriptor of every process is dear, so it is done rarely: at
+a process's first sight and every `RESCAN_SECS`. In between only descriptors
+that are known to lead to a card are read. Links are judged by their text alone
+and never followed; what is behind a descriptor only counts if the kernel says
+in fdinfo that it is a DRM client.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
+from jobfeatures_exporter.sampling.gpu.fdinfo import DrmClient, compute_utilisation, parse_fdinfo
+
+RESCAN_SECS = 60.0
+MAX_DESCRIPTORS = 1024  # of one process that are looked at, and
+MAX_LOOKS = 100_000  # of all in one scan
+MAX_CLIENTS = 64  # descriptors of one process that are read
+_DEVICE = re.compile(r"/dev/dri/(?:card|renderD)[0-9]{1,6}\Z|/dev/kfd\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientUse:
+    """What one process does on one device through DRM."""
+
+    pid: int
+    address: str
+    memory_bytes: int | None
+    ce_util_percent: float | None  # None at the first sight
+
+
+class DrmClients:
+    """Follows the DRM clients of all processes. One thread calls `read`."""
+
+    def __init__(self, procfs: str, unreadable: Unreadable) -> None:
+        self._procfs = procfs
+        self._unreadable = unreadable
+        self._known: set[int] = set()
+        self._holders: dict[int, tuple[int, ...]] = {}  # descriptors by process
+        self._scanned_secs: float | None = None
+        self._before: dict[tuple[int, str, int], tuple[float, DrmClient]] = {}
+        self.is_whole = False  # whether every process could be looked at: then the sum is the card's
+
+    def read(self, now_secs: float) -> list[ClientUse]:
+        """Return what each process does on each device; `now_secs` is monotonic."""
+        self._find(now_secs)
+        clients: dict[tuple[int, str, int], DrmClient] = {}
+        shared: set[tuple[str, int]] = set()
+        for pid in sorted(self._holders):
+            for descriptor in self._holders[pid]:
+                client = self._client(pid, descriptor)
+                if client is None:
+                    continue
+                number = -1 - descriptor if client.client_id is None else client.client_id
+                if client.client_id is not None:
+                    if (client.address, number) in shared:
+                        continue  # the same client by another descriptor, of this process or of a child
+                    shared.add((client.address, number))
+                clients[pid, client.address, number] = client
+        uses = self._uses(clients, now_secs)
+        self._before = {place: (now_secs, client) for place, client in clients.items()}
+        return uses
+
+    def _find(self, now_secs: float) -> None:
+        try:
+            pids = {int(name) for name in os.listdir(self._procfs) if name.isascii() and name.isdigit()}
+        except OSError as error:
+            self._unreadable.add("gpu_processes", error)
+            return
+        due = self._scanned_secs is None or now_secs - self._scanned_secs >= RESCAN_SECS
+        if due:
+            self._scanned_secs = now_secs
+            self.is_whole = True
+        left = MAX_LOOKS
+        for pid in sorted(pids if due else pids - self._known):
+            names = self._descriptors(pid)[: min(left, MAX_DESCRIPTORS)]
+            left -= len(names)
+            self.is_whole = self.is_whole and left > 0
+            held = tuple(number for number in names if self._leads_to_card(pid, number))[:MAX_CLIENTS]
+            if held:
+                self._holders[pid] = held
+            else:
+                self._holders.pop(pid, None)
+        self._known = pids
+        for pid in self._holders.keys() - pids:
+            del self._holders[pid]
+
+    def _descriptors(self, pid: int) -> list[int]:
+        try:
+            names = os.listdir(f"{self._procfs}/{pid}/fd")
+        except OSError as error:
+            if isinstance(error, PermissionError):
+                self.is_whole = False
+            self._unreadable.add("gpu_descriptors", error)
+            return []
+        return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+
+    def _leads_to_card(self, pid: int, descriptor: int) -> bool:
+        try:
+            return _DEVICE.match(os.readlink(f"{self._procfs}/{pid}/fd/{descriptor}")) is not None
+        except OSError:  # it was closed meanwhile, or is not ours to see
+            return False
+
+    def _client(self, pid: int, descriptor: int) -> DrmClient | None:
+        try:
+            text = read_file(f"{self._procfs}/{pid}/fdinfo/{descriptor}", max_bytes=65536)
+            return parse_fdinfo(text.decode("utf-8", "replace"))
+        except (OSError, ParseError) as error:
+            self._unreadable.add("gpu_fdinfo", error)
+            return None
+
+    def _uses(self, clients: dict[tuple[int, str, int], DrmClient], now_secs: float) -> list[ClientUse]:
+        memory: dict[tuple[int, str], int] = {}
+        percents: dict[tuple[int, str], float] = {}
+        for (pid, address, number), client in clients.items():
+            place = pid, address
+            if client.memory_bytes is not None:
+                memory[place] = memory.get(place, 0) + client.memory_bytes
+            earlier = self._before.get((pid, address, number))
+            if earlier is not None:
+                percent = compute_utilisation(earlier[1], client, now_secs - earlier[0])
+                if percent is not None:
+                    percents[place] = min(100.0, percents.get(place, 0.0) + percent)
+        places = dict.fromkeys((pid, address) for pid, address, _ in clients)
+        return [ClientUse(*place, memory.get(place), percents.get(place)) for place in places]

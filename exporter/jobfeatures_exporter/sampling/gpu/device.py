@@ -1,0 +1,56 @@
+"""What a driver of graphics cards has to offer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from jobfeatures.clock import Clock
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.snapshot import GpuSample
+
+
+class DriverError(JobfeaturesError):
+    """A driver cannot be used now; it is made anew at the next reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Where the kernel's files are."""
+
+    procfs: str = "/proc"
+    sysfs: str = "/sys"
+    devfs: str = "/dev"
+    gpustat: str = "/run/gpustat"  # where a prolog may tell which job has which card
+
+
+def compute_percent(part: float | None, whole: float | None) -> float | None:
+    """Return a part of a whole in percent, None where either is unknown or the whole is nothing."""
+    return None if part is None or not whole else 100.0 * part / whole
+
+
+class Driver(Protocol):
+    """One way to learn about cards. Made and used by one thread."""
+
+    def read(self) -> Iterator[GpuSample]:
+        """Yield the state of each card and each instance, as soon as it is known.
+
+        `energy_joules` is the driver's own counter or None, `busy_secs` is
+        None: integrating is not the driver's business. What cannot be read is
+        None. Raises DriverError.
+        """
+
+    def close(self) -> None:
+        """Let go of libraries and files."""
+
+
+class DriverModule(Protocol):
+    """What the file of a driver offers."""
+
+    def is_here(self, paths: Paths) -> bool:
+        """Tell whether the kernel's driver is loaded, by the existence of files."""
+
+    def make_driver(self, paths: Paths, clock: Clock, unreadable: Unreadable) -> Driver:
+        """Return the driver. Raises DriverError."""

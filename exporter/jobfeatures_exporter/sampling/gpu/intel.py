@@ -1,0 +1,104 @@
+"""Intel's cards (drivers i915 and xe): sensors by hwmon, processes and utilisation by fdinfo."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from jobfeatures.clock import Clock
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.gpu.clients import ClientUse, DrmClients
+from jobfeatures_exporter.sampling.gpu.device import Paths, compute_percent
+from jobfeatures_exporter.sampling.gpu.sysfs import DrmCard, Sysfs, drm_cards
+from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
+
+MANUFACTURER = "Intel"
+VENDOR = "8086"
+MODULES = ("i915", "xe")
+MICRO = 1e-6
+XE_CLOCK = "device/tile0/gt0/freq0"
+
+
+def is_here(paths: Paths) -> bool:
+    """Tell whether one of Intel's drivers is loaded."""
+    return any(os.path.exists(f"{paths.sysfs}/module/{name}") for name in MODULES)
+
+
+def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable) -> IntelDriver:
+    """Return the driver."""
+    return IntelDriver(paths, clock, unreadable)
+
+
+class IntelDriver:
+    """All cards of i915 and xe.
+
+    The kernel tells no utilisation of a card: it is the sum over its clients,
+    known only where all processes could be looked at. There is no UUID either:
+    cards are named by their address.
+    """
+
+    def __init__(self, paths: Paths, clock: Clock, unreadable: Unreadable) -> None:
+        self._paths = paths
+        self._clock = clock
+        self._sysfs = Sysfs(unreadable)
+        self._clients = DrmClients(paths.procfs, unreadable)
+        self._has_looked = False
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def read(self) -> Iterator[GpuSample]:
+        """Yield each card."""
+        clients = self._clients.read(self._clock.monotonic_secs())
+        cards = [card for card in drm_cards(self._paths.sysfs, self._sysfs) if card.driver in MODULES]
+        for index, drm in enumerate(sorted(cards, key=lambda each: each.address)):
+            yield self._sample(index, drm, [each for each in clients if each.address == drm.address])
+        self._has_looked = True
+
+    def _sample(self, index: int, drm: DrmCard, clients: list[ClientUse]) -> GpuSample:
+        read, device = self._sysfs, f"{drm.path}/device"
+        sensors = read.hwmon(device) or f"{device}/hwmon/none"
+        memory = read.first(f"{device}/physical_vram_size_bytes", f"{drm.path}/lmem_total_bytes")
+        limit = read.scaled(f"{sensors}/power1_max", MICRO)
+        card = GpuCard(
+            uuid=f"PCI-{drm.address}",
+            index=index,
+            minor=drm.minor,
+            address=drm.address,
+            manufacturer=MANUFACTURER,
+            model=f"{drm.vendor}:{drm.device}",
+            driver=drm.driver,
+            memory_bytes=memory,
+            power_limit_watts=limit,
+            max_power_limit_watts=read.scaled(f"{sensors}/power1_rated_max", MICRO),
+            max_ce_clock_mhz=read.first(f"{drm.path}/{XE_CLOCK}/max_freq", f"{drm.path}/gt_max_freq_mhz"),
+        )
+        told = [each.memory_bytes for each in clients if each.memory_bytes is not None]
+        used = sum(told) if told and self._clients.is_whole else None
+        temperature = read.first(f"{sensors}/temp1_input", f"{sensors}/temp2_input")
+        return GpuSample(
+            card=card,
+            taken_at_secs=self._clock.now_secs(),
+            memory_used_bytes=used,
+            ce_util_percent=self._utilisation(clients),
+            memory_util_percent=compute_percent(used, memory),
+            temperature_celsius=None if temperature is None else temperature / 1000,
+            power_limit_watts=limit,
+            ce_clock_mhz=read.first(f"{drm.path}/{XE_CLOCK}/act_freq", f"{drm.path}/gt_act_freq_mhz"),
+            energy_joules=read.scaled(f"{sensors}/energy1_input", MICRO),
+            processes=tuple(
+                GpuProcess(
+                    pid=each.pid,
+                    memory_bytes=each.memory_bytes,
+                    ce_util_percent=each.ce_util_percent,
+                    memory_util_percent=compute_percent(each.memory_bytes, memory),
+                )
+                for each in clients
+            ),
+        )
+
+    def _utilisation(self, clients: list[ClientUse]) -> float | None:
+        """Return the sum over the clients; nobody there is nothing done, but not before a second look."""
+        if not (self._clients.is_whole and self._has_looked):
+            return None
+        return min(100.0, sum(each.ce_util_percent or 0.0 for each in clients))

@@ -1,0 +1,210 @@
+"""The drivers at work, each in a thread of its own: a driver that hangs costs its own series only."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from jobfeatures.clock import Clock
+from jobfeatures.model import Job, JobKey
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.gpu import DRIVERS, NO_GPUS
+from jobfeatures_exporter.sampling.gpu.allocation import compute_allocations
+from jobfeatures_exporter.sampling.gpu.attribution import GpuBook
+from jobfeatures_exporter.sampling.gpu.device import Driver, DriverError, Paths
+from jobfeatures_exporter.sampling.gpu.gpustat import read_gpustat
+from jobfeatures_exporter.sampling.gpu.meter import CardMeter
+from jobfeatures_exporter.snapshot import GpuSample, Snapshot
+
+log = logging.getLogger(__name__)
+
+AUTO = "auto"
+DEADLINE_SECS = 5.0  # beyond its interval, after which a driver is told to be down
+ABSENT_INTERVALS = 6  # after which a card that was not read any more is left out, but at least
+ABSENT_SECS = 60.0
+GAP_INTERVALS = 3  # between two readings of a card; nothing is counted in a longer gap
+MAX_READINGS = 4096  # that wait for attribution
+
+
+class DriverReader:
+    """Reads one driver again and again. `latest` is replaced as a whole, at each card."""
+
+    def __init__(
+        self, name: str, make: Callable[[Unreadable], Driver], clock: Clock, interval_secs: float
+    ) -> None:
+        self.name = name
+        self.latest: Mapping[str, GpuSample] = {}  # by UUID
+        self.fresh: deque[GpuSample] = deque(maxlen=MAX_READINGS)  # that nobody has attributed yet
+        self.unreadable = Unreadable()
+        self._make = make
+        self._clock = clock
+        self._interval_secs = interval_secs
+        self._driver: Driver | None = None
+        self._meters: dict[str, CardMeter] = {}
+        self._answered_secs: float | None = None  # monotonic
+        self._complaint = ""
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"gpu-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Start reading."""
+        self._thread.start()
+
+    def stop(self, timeout_secs: float) -> None:
+        """Stop reading; a call that hangs is left behind."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_secs)
+
+    @property
+    def is_up(self) -> bool:
+        """Tell whether the driver has answered in full, and not too long ago."""
+        answered = self._answered_secs
+        if answered is None or self._complaint:
+            return False
+        return self._clock.monotonic_secs() - answered <= self._interval_secs + DEADLINE_SECS
+
+    def read_once(self) -> None:
+        """Read all cards now, in this thread."""
+        try:
+            if self._driver is None:
+                self._driver = self._make(self.unreadable)
+            self._read(self._driver)
+        except DriverError as error:
+            self._failed(str(error))
+        except Exception as error:  # supervised: a driver's fault costs its own series only
+            log.exception("driver failed unexpectedly", extra={"driver": self.name})
+            self._failed(f"{type(error).__name__}: {error}")
+        else:
+            if self._complaint:
+                log.info("driver answers again", extra={"driver": self.name})
+            self._complaint = ""
+            self._answered_secs = self._clock.monotonic_secs()
+
+    def close(self) -> None:
+        """Let go of the driver."""
+        driver, self._driver = self._driver, None
+        if driver is None:
+            return
+        try:
+            driver.close()
+        except Exception:  # supervised: as reading
+            log.exception("driver does not close", extra={"driver": self.name})
+
+    def _read(self, driver: Driver) -> None:
+        read: dict[str, GpuSample] = {}
+        for reading in driver.read():
+            uuid = reading.card.uuid
+            meter = self._meters.get(uuid)
+            if meter is None:
+                meter = self._meters[uuid] = CardMeter(self._interval_secs * GAP_INTERVALS)
+            sample = meter.update(reading, self._clock.monotonic_secs())
+            read[uuid] = sample
+            self.latest = {**self.latest, uuid: sample}
+            self.fresh.append(sample)
+        self.latest = read
+
+    def _failed(self, reason: str) -> None:
+        if reason != self._complaint:  # once per kind of failure
+            log.warning("driver failed: %s", reason, extra={"driver": self.name})
+        self._complaint = reason
+        self.close()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self.read_once()
+            self._stopping.wait(self._interval_secs)
+        self.close()
+
+
+class GpuMonitor:
+    """All drivers that are here, and what their cards do for whom.
+
+    `names` are drivers, ``auto`` (those whose kernel driver is loaded) or
+    ``none``. Nothing is imported and no thread runs for a driver that is not here.
+    """
+
+    def __init__(
+        self,
+        names: Collection[str],
+        clock: Clock,
+        *,
+        interval_secs: float,
+        paths: Paths | None = None,
+    ) -> None:
+        self._paths = paths or Paths()
+        self._clock = clock
+        self._interval_secs = interval_secs
+        self._book = GpuBook()
+        self._unreadable = Unreadable()
+        self.readers = [self._reader(name) for name in chosen_drivers(names, self._paths)]
+
+    def start(self) -> None:
+        """Start the drivers' threads."""
+        for reader in self.readers:
+            reader.start()
+
+    def stop(self, timeout_secs: float = 2.0) -> None:
+        """Stop them; one that hangs is left behind."""
+        for reader in self.readers:
+            reader.stop(timeout_secs)
+
+    def fill(self, snapshot: Snapshot, jobs: Mapping[JobKey, Job]) -> Snapshot:
+        """Return a snapshot with the cards as they were last read, never waiting. One thread calls this."""
+        if not self.readers:
+            return snapshot
+        now_secs = self._clock.now_secs()
+        oldest_secs = now_secs - max(ABSENT_SECS, ABSENT_INTERVALS * self._interval_secs)
+        latest = [
+            sample
+            for reader in self.readers
+            for sample in reader.latest.values()
+            if sample.taken_at_secs >= oldest_secs
+        ]
+        fresh: list[GpuSample] = []
+        for reader in self.readers:
+            while reader.fresh:
+                fresh.append(reader.fresh.popleft())
+        allocations = compute_allocations(
+            jobs,
+            [sample.card for sample in latest],
+            read_gpustat(self._paths.gpustat, self._unreadable),
+        )
+        account = self._book.update(
+            fresh,
+            latest,
+            key_of=snapshot.key_of,
+            allocations=allocations,
+            alive=snapshot.jobs.keys(),
+            monotonic_secs=self._clock.monotonic_secs(),
+        )
+        unreadable = dict(snapshot.unreadable)
+        for source in (self._unreadable, *(reader.unreadable for reader in self.readers)):
+            for kind, count in dict(source.counts).items():
+                unreadable[kind] = unreadable.get(kind, 0) + count
+        return replace(
+            snapshot,
+            gpus=tuple(latest),
+            job_gpus=account.job_gpus,
+            gpu_unattributed=account.unattributed,
+            gpu_drivers={reader.name: reader.is_up for reader in self.readers},
+            unreadable=unreadable,
+        )
+
+    def _reader(self, name: str) -> DriverReader:
+        def make(unreadable: Unreadable) -> Driver:
+            return DRIVERS[name].make_driver(self._paths, self._clock, unreadable)
+
+        return DriverReader(name, make, self._clock, self._interval_secs)
+
+
+def chosen_drivers(names: Collection[str], paths: Paths) -> list[str]:
+    """Return the drivers that `names` asks for, in the table's order."""
+    if NO_GPUS in names:
+        return []
+    return [
+        name for name, driver in DRIVERS.items() if name in names or (AUTO in names and driver.is_here(paths))
+    ]

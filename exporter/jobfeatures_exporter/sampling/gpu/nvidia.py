@@ -1,0 +1,361 @@
+"""NVIDIA's cards, by the library that comes with their driver (NVML), through nvidia-ml-py.
+
+Every call may fail by itself, as old drivers lack functions and old cards
+lack sensors: that field is None and the others live. See NVIDIA's "NVML API
+Reference Guide"; the functions are named here as they are there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jobfeatures.clock import Clock
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
+from jobfeatures_exporter.sampling.gpu.device import DriverError, Paths, compute_percent
+from jobfeatures_exporter.sampling.gpu.procdriver import CardFile, parse_card_file
+from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
+
+MANUFACTURER = "NVIDIA"
+ARCHITECTURES = {
+    2: "Kepler",
+    3: "Maxwell",
+    4: "Pascal",
+    5: "Volta",
+    6: "Turing",
+    7: "Ampere",
+    8: "Ada",
+    9: "Hopper",
+    10: "Blackwell",
+    13: "Rubin",
+}
+COMPUTE_MODES = {0: "Default", 1: "ExclusiveThread", 2: "Prohibited", 3: "ExclusiveProcess"}
+MAX_PERFORMANCE_STATE = 15  # 32 stands for unknown
+
+NOT_SUPPORTED, NOT_FOUND, FUNCTION_NOT_FOUND = 3, 6, 13
+FAILURES = frozenset({15, 16})  # the card is lost, or wants a reset
+NO_NEWS = frozenset({NOT_SUPPORTED, NOT_FOUND, FUNCTION_NOT_FOUND})
+
+_PROCESS_LISTS = (
+    ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
+    ("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2"),
+    ("nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2"),
+)
+
+
+def is_here(paths: Paths) -> bool:
+    """Tell whether NVIDIA's driver is loaded."""
+    return os.path.exists(f"{paths.procfs}/driver/nvidia/version") or os.path.exists(
+        f"{paths.devfs}/nvidiactl"
+    )
+
+
+def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable) -> NvidiaDriver:
+    """Return the driver, its library loaded. Raises DriverError."""
+    return NvidiaDriver(paths, clock, unreadable)
+
+
+class _Asked:
+    """Asks NVML about one device and remembers whether the device is failing."""
+
+    def __init__(self, nvml: Any, handle: Any, unreadable: Unreadable) -> None:
+        self._nvml = nvml
+        self._handle = handle
+        self._unreadable = unreadable
+        self.failing = 0
+        self.error = 0  # of the latest call
+
+    def __call__(self, function: str, *arguments: Any) -> Any | None:
+        """Return what a function answers, None where it does not exist or fails."""
+        self.error = 0
+        call = getattr(self._nvml, function, None)
+        if call is None:
+            self.error = FUNCTION_NOT_FOUND
+            return None
+        try:
+            return call(self._handle, *arguments)
+        except self._nvml.NVMLError as error:
+            self.error = error.value
+        except ValueError:  # a name that is not UTF-8
+            self.error = NOT_SUPPORTED
+        if self.error in FAILURES:
+            self.failing = self.error
+        elif self.error not in NO_NEWS:
+            self._unreadable.count(f"gpu_{function}_{self.error}")
+        return None
+
+    def number(self, function: str, *arguments: Any, scale: float = 1.0) -> float | None:
+        """Return a number, scaled."""
+        value = self(function, *arguments)
+        return None if value is None else value * scale
+
+    def text(self, function: str) -> str:
+        """Return a text, empty where it is not known."""
+        value = self(function)
+        return value if isinstance(value, str) else ""
+
+
+class NvidiaDriver:
+    """All cards of one NVML, and their MIG instances."""
+
+    def __init__(self, paths: Paths, clock: Clock, unreadable: Unreadable) -> None:
+        self._paths = paths
+        self._clock = clock
+        self._unreadable = unreadable
+        try:
+            self._nvml = importlib.import_module("pynvml")
+        except ImportError as error:
+            raise DriverError("nvidia-ml-py is not installed") from error
+        try:
+            self._nvml.nvmlInit()
+        except self._nvml.NVMLError as error:
+            raise DriverError(f"NVML: {error}") from error
+        self._version = self._driver_version()
+        self._by_index: dict[int, GpuCard] = {}  # for cards that have ceased to answer
+        self._cards: dict[str, GpuCard] = {}
+        self._seen_usecs: dict[tuple[str, str], int] = {}  # by card and function
+        self._lists = [0] * len(_PROCESS_LISTS)  # which name of each list exists
+
+    def close(self) -> None:
+        """Let go of the library."""
+        try:
+            self._nvml.nvmlShutdown()
+        except self._nvml.NVMLError:  # it was not there any more
+            return
+
+    def read(self) -> Iterator[GpuSample]:
+        """Yield each card, and each MIG instance behind its card. Raises DriverError."""
+        try:
+            count = self._nvml.nvmlDeviceGetCount()
+        except self._nvml.NVMLError as error:
+            raise DriverError(f"NVML: {error}") from error
+        for index in range(count):
+            try:
+                handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
+            except self._nvml.NVMLError as error:
+                yield from self._silent(index, error.value)
+                continue
+            yield from self._read_card(index, handle)
+
+    def _driver_version(self) -> str:
+        try:
+            version = self._nvml.nvmlSystemGetDriverVersion()
+        except (self._nvml.NVMLError, ValueError):
+            return ""
+        return version if isinstance(version, str) else ""
+
+    def _silent(self, index: int, code: int) -> Iterator[GpuSample]:
+        """Yield a card that was known and gives no handle any more."""
+        self._unreadable.count(f"gpu_nvmlDeviceGetHandleByIndex_{code}")
+        card = self._by_index.get(index)
+        if card is not None:
+            yield GpuSample(card=card, taken_at_secs=self._clock.now_secs(), failing=code or 1)
+
+    def _read_card(self, index: int, handle: Any) -> Iterator[GpuSample]:
+        ask = _Asked(self._nvml, handle, self._unreadable)
+        uuid = ask.text("nvmlDeviceGetUUID")
+        if not uuid:
+            yield from self._silent(index, ask.error)
+            return
+        card = self._cards.get(uuid)
+        if card is None or card.index != index:
+            card = self._describe(index, uuid, ask)
+            if not ask.failing:
+                self._cards[uuid] = card
+        self._by_index[index] = card
+        instances = list(self._instances(ask))
+        taken_at_secs = self._clock.now_secs()
+        sample = self._sample(card, ask, with_processes=not instances)
+        yield replace(sample, taken_at_secs=taken_at_secs, failing=ask.failing)
+        for instance in instances:
+            yield from self._read_instance(card, instance)
+
+    def _describe(self, index: int, uuid: str, ask: _Asked) -> GpuCard:
+        nvml = self._nvml
+        memory = self._memory(ask)
+        limits = ask("nvmlDeviceGetPowerManagementLimitConstraints")  # [minimum, maximum], mW
+        pci = ask("nvmlDeviceGetPciInfo")
+        address = getattr(pci, "busId", "")
+        if isinstance(address, bytes):
+            address = address.decode("ascii", "replace")
+        minor = ask("nvmlDeviceGetMinorNumber")
+        if minor is None:
+            minor = next((each.minor for each in self._card_files() if each.uuid == uuid), None)
+        architecture = ask("nvmlDeviceGetArchitecture")
+        return GpuCard(
+            uuid=uuid,
+            index=index,
+            minor=minor,
+            address=address,
+            manufacturer=MANUFACTURER,
+            model=ask.text("nvmlDeviceGetName"),
+            architecture="" if architecture is None else ARCHITECTURES.get(architecture, ""),
+            driver=self._version,
+            firmware=ask.text("nvmlDeviceGetVbiosVersion"),
+            memory_bytes=None if memory is None else int(memory.total),
+            power_limit_watts=ask.number("nvmlDeviceGetPowerManagementLimit", scale=1e-3),
+            max_power_limit_watts=None if limits is None else limits[1] / 1e3,
+            min_power_limit_watts=None if limits is None else limits[0] / 1e3,
+            max_ce_clock_mhz=ask("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM),
+            max_memory_clock_mhz=ask("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_MEM),
+        )
+
+    def _sample(self, card: GpuCard, ask: _Asked, *, with_processes: bool) -> GpuSample:
+        nvml = self._nvml
+        memory = self._memory(ask)
+        rates = ask("nvmlDeviceGetUtilizationRates")
+        busy = self._mean_utilisation(card.uuid, ask)
+        if busy is None and rates is not None:
+            busy = float(rates.gpu)
+        state = ask("nvmlDeviceGetPerformanceState")
+        mode = ask("nvmlDeviceGetComputeMode")
+        processes = self._processes(card, ask, has_utilisation=True) if with_processes else ()
+        return GpuSample(
+            card=card,
+            taken_at_secs=0.0,
+            fan_percent=ask.number("nvmlDeviceGetFanSpeed"),
+            compute_mode="" if mode is None else COMPUTE_MODES.get(mode, ""),
+            performance_state=state if state is not None and state <= MAX_PERFORMANCE_STATE else None,
+            memory_used_bytes=None if memory is None else int(memory.used),
+            ce_util_percent=busy,
+            memory_util_percent=None if memory is None else compute_percent(memory.used, memory.total),
+            temperature_celsius=ask.number("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+            power_watts=ask.number("nvmlDeviceGetPowerUsage", scale=1e-3),
+            power_limit_watts=ask.number("nvmlDeviceGetEnforcedPowerLimit", scale=1e-3),
+            ce_clock_mhz=ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+            memory_clock_mhz=ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
+            energy_joules=ask.number("nvmlDeviceGetTotalEnergyConsumption", scale=1e-3),
+            processes=processes,
+        )
+
+    def _read_instance(self, parent: GpuCard, handle: Any) -> Iterator[GpuSample]:
+        """Yield one MIG instance. It has memory and processes of its own; power is the card's alone."""
+        ask = _Asked(self._nvml, handle, self._unreadable)
+        uuid = ask.text("nvmlDeviceGetUUID")
+        if not uuid:
+            return
+        card = self._cards.get(uuid)
+        if card is None:
+            memory = self._memory(ask)
+            card = GpuCard(
+                uuid=uuid,
+                parent_uuid=parent.uuid,
+                address=parent.address,
+                manufacturer=MANUFACTURER,
+                model=ask.text("nvmlDeviceGetName") or parent.model,
+                architecture=parent.architecture,
+                driver=parent.driver,
+                firmware=parent.firmware,
+                memory_bytes=None if memory is None else int(memory.total),
+            )
+            if not ask.failing:
+                self._cards[uuid] = card
+        memory = self._memory(ask)
+        rates = ask("nvmlDeviceGetUtilizationRates")
+        yield GpuSample(
+            card=card,
+            taken_at_secs=self._clock.now_secs(),
+            memory_used_bytes=None if memory is None else int(memory.used),
+            ce_util_percent=None if rates is None else float(rates.gpu),
+            memory_util_percent=None if memory is None else compute_percent(memory.used, memory.total),
+            processes=self._processes(card, ask, has_utilisation=False),
+            failing=ask.failing,
+        )
+
+    def _instances(self, ask: _Asked) -> Iterator[Any]:
+        mode = ask("nvmlDeviceGetMigMode")  # [current, pending]
+        if not mode or not mode[0]:
+            return
+        for number in range(ask("nvmlDeviceGetMaxMigDeviceCount") or 0):
+            instance = ask("nvmlDeviceGetMigDeviceHandleByIndex", number)
+            if instance is not None:
+                yield instance
+
+    def _memory(self, ask: _Asked) -> Any | None:
+        """Return total and used; the newer form does not take what the driver reserves for used."""
+        newer = getattr(self._nvml, "nvmlMemory_v2", None)
+        found = ask("nvmlDeviceGetMemoryInfo", newer) if newer is not None else None
+        return found if found is not None else ask("nvmlDeviceGetMemoryInfo")
+
+    def _mean_utilisation(self, uuid: str, ask: _Asked) -> float | None:
+        """Return the mean of what the driver has sampled since the last reading, in percent.
+
+        Its latest figure alone covers a sixth of a second to a second.
+        """
+        place = (uuid, "samples")
+        since = self._seen_usecs.get(place, 0)
+        answer = ask("nvmlDeviceGetSamples", self._nvml.NVML_GPU_UTILIZATION_SAMPLES, since)
+        if answer is None:
+            return None
+        value_type, samples = answer
+        if value_type != self._nvml.NVML_VALUE_TYPE_UNSIGNED_INT:
+            return None
+        values = [
+            (sample.timeStamp, sample.sampleValue.uiVal) for sample in samples if sample.timeStamp > since
+        ]
+        if not values:
+            return None
+        self._seen_usecs[place] = max(stamp for stamp, _ in values)
+        percents = [value for _, value in values if value <= 100]
+        return sum(percents) / len(percents) if since and percents else None
+
+    def _processes(self, card: GpuCard, ask: _Asked, *, has_utilisation: bool) -> tuple[GpuProcess, ...]:
+        memory: dict[int, int | None] = {}
+        for which in range(len(_PROCESS_LISTS)):
+            for process in self._running(which, ask):
+                used, known = process.usedGpuMemory, memory.get(process.pid)
+                # A process that computes and draws stands in both lists with all its memory.
+                memory[process.pid] = known if used is None else max(used, known or 0)
+        utilisation = self._process_utilisation(card.uuid, ask) if has_utilisation and memory else None
+        return tuple(
+            GpuProcess(
+                pid=pid,
+                memory_bytes=used,
+                ce_util_percent=None if utilisation is None else utilisation.get(pid, 0.0),
+                memory_util_percent=compute_percent(used, card.memory_bytes),
+            )
+            for pid, used in memory.items()
+        )
+
+    def _running(self, which: int, ask: _Asked) -> Sequence[Any]:
+        names = _PROCESS_LISTS[which]
+        for number in range(self._lists[which], len(names)):
+            found = ask(names[number])
+            if ask.error != FUNCTION_NOT_FOUND:
+                self._lists[which] = number
+                return found or ()
+        return ()
+
+    def _process_utilisation(self, uuid: str, ask: _Asked) -> dict[int, float] | None:
+        """Return percent by process since the last reading; who is not named has done nothing."""
+        place = (uuid, "processes")
+        since = self._seen_usecs.get(place, 0)
+        samples = ask("nvmlDeviceGetProcessUtilization", since)
+        if samples is None:
+            return {} if ask.error == NOT_FOUND else None
+        newest: dict[int, tuple[int, float]] = {}
+        for sample in samples:
+            stamp, percent = int(sample.timeStamp), float(sample.smUtil)
+            if sample.pid and percent <= 100 and stamp >= newest.get(sample.pid, (0, 0.0))[0]:
+                newest[sample.pid] = stamp, percent
+        self._seen_usecs[place] = max([since, *(stamp for stamp, _ in newest.values())])
+        return {pid: percent for pid, (_, percent) in newest.items()}
+
+    def _card_files(self) -> Iterator[CardFile]:
+        """Yield what the kernel's driver tells of its cards in /proc/driver/nvidia/gpus."""
+        top = f"{self._paths.procfs}/driver/nvidia/gpus"
+        try:
+            names = os.listdir(top)
+        except OSError as error:
+            self._unreadable.add("gpu_procfs", error)
+            return
+        for name in names:
+            try:
+                text = read_file(f"{top}/{name}/information", max_bytes=65536)
+                yield parse_card_file(text.decode("utf-8", "replace"))
+            except (OSError, ParseError) as error:
+                self._unreadable.add("gpu_procfs", error)

@@ -1,0 +1,160 @@
+"""The jobs of Grid Engine on this node, from the spool directory of its execution daemon.
+
+Grid Engine makes no control groups. It gives each job a supplementary group of
+its own, which a user can neither take off nor put on, and starts it from an
+sge_shepherd. Both are in ``active_jobs/<job>.<task>``, in files of the daemon's
+administrator: `addgrpid` and `pid`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from jobfeatures.batch.gridengine.basics import NAME, parse_job_id
+from jobfeatures.batch.gridengine.spool import (
+    ACTIVE,
+    EXECD_COMMAND,
+    list_active,
+    list_tasks,
+    parse_number,
+    read_config,
+    read_owned,
+)
+from jobfeatures.errors import ParseError
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_file
+from jobfeatures_exporter.sampling.status import parse_process_status
+from jobfeatures_exporter.snapshot import ProcessSample
+
+FIND_GAP_LOOKS = 8  # between two looks for the daemon, while it is not known
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveJob:
+    """What tells one job's processes: their supplementary groups, and the shepherds they descend from."""
+
+    gids: frozenset[int] = frozenset()
+    shepherds: frozenset[int] = frozenset()
+
+
+class _Known:
+    """One job's directory: what was read when it looked like this."""
+
+    __slots__ = ("complete", "job", "key", "state")
+
+    def __init__(self) -> None:
+        self.state: tuple[int, int] | None = None
+        self.complete = False
+        self.key: JobKey | None = None
+        self.job = ActiveJob()
+
+
+class GridEngineJobs:
+    """Keeps the jobs of an execution daemon.
+
+    `spool` is its directory on this node, such as ``/var/spool/gridengine/execd/HOST``;
+    where it is None, it is the working directory of the running sge_execd.
+    """
+
+    def __init__(self, procfs: str, spool: str | None, unreadable: Unreadable) -> None:
+        self._procfs = procfs
+        self._spool = spool
+        self._unreadable = unreadable
+        self._is_stated = spool is not None
+        self._known: dict[str, _Known] = {}
+        self._jobs: Mapping[JobKey, ActiveJob] = {}
+        self._look = 0
+
+    @property
+    def is_here(self) -> bool:
+        """Tell whether a spool directory is known."""
+        return self._spool is not None
+
+    def update(self, processes: Mapping[int, ProcessSample]) -> Mapping[JobKey, ActiveJob]:
+        """Return the jobs that are active now; the last ones where it cannot be listed."""
+        if self._spool is None:
+            if self._look % FIND_GAP_LOOKS == 0:
+                self._spool = self._find(processes)
+            self._look += 1
+        if self._spool is None:
+            return {}
+        try:
+            names, owners = list_active(self._spool)
+        except OSError as error:
+            self._unreadable.add("gridengine_spool", error)
+            if error.errno in VANISHED:
+                self._known.clear()
+                self._jobs = {}
+                if not self._is_stated:  # the daemon may come back with another directory
+                    self._spool = None
+            return self._jobs
+        for gone in self._known.keys() - names:
+            del self._known[gone]
+        for name in names:
+            self._refresh(name, owners)
+        jobs: dict[JobKey, ActiveJob] = {}
+        for known in self._known.values():
+            if known.key is not None:
+                other = jobs.get(known.key, ActiveJob())
+                jobs[known.key] = ActiveJob(
+                    other.gids | known.job.gids, other.shepherds | known.job.shepherds
+                )
+        self._jobs = jobs
+        return jobs
+
+    def _find(self, processes: Mapping[int, ProcessSample]) -> str | None:
+        """Return where the execution daemon runs; a process of that name that is not root's is not it."""
+        for process in processes.values():
+            if process.command != EXECD_COMMAND:
+                continue
+            try:
+                status = read_file(f"{self._procfs}/{process.pid}/status").decode("utf-8", "replace")
+                if parse_process_status(status).real_uid == 0:
+                    return os.readlink(f"{self._procfs}/{process.pid}/cwd")
+            except (OSError, ParseError) as error:
+                self._unreadable.add("gridengine_execd", error)
+        return None
+
+    def _refresh(self, name: str, owners: Collection[int]) -> None:
+        """Read a job's directory if it is new, has changed, or was not complete."""
+        path = f"{self._spool}/{ACTIVE}/{name}"
+        known = self._known.setdefault(name, _Known())
+        try:
+            found = os.lstat(path)
+            state = (found.st_ino, found.st_mtime_ns)
+            if state == known.state and known.complete:
+                return
+            numbers = list(self._numbers(path, owners))
+            config = read_config(path, owners)
+        except (OSError, ParseError) as error:
+            self._unreadable.add("gridengine_job", error)
+            return
+        told = [pair for pair in numbers if pair != (None, None)]
+        if not config or not any(pid is not None for _, pid in told):
+            return  # the shepherd notes its own pid when all the rest is written
+        job_id = parse_job_id(name, config)
+        known.key = None if job_id is None else JobKey(NAME, job_id)
+        known.job = ActiveJob(
+            frozenset(gid for gid, _ in numbers if gid is not None),
+            frozenset(pid for _, pid in numbers if pid is not None),
+        )
+        known.state = state
+        known.complete = all(None not in pair for pair in told)
+
+    def _numbers(self, path: str, owners: Collection[int]) -> Iterator[tuple[int | None, int | None]]:
+        """Yield group and shepherd of a job, then those of its tasks here that `qrsh -inherit` started."""
+        yield self._number(f"{path}/addgrpid", owners), self._number(f"{path}/pid", owners)
+        for name in list_tasks(path):
+            yield (
+                self._number(f"{path}/{name}/addgrpid", owners),
+                self._number(f"{path}/{name}/pid", owners),
+            )
+
+    @staticmethod
+    def _number(path: str, owners: Collection[int]) -> int | None:
+        try:
+            return parse_number(read_owned(path, owners))
+        except FileNotFoundError:  # a moment later it will be there
+            return None

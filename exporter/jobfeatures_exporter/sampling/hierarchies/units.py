@@ -1,0 +1,72 @@
+"""Containers, services and user sessions by their control groups: pure."""
+
+from __future__ import annotations
+
+import re
+
+from jobfeatures.batch.groups import unescape
+from jobfeatures_exporter.snapshot import Kind, UnitKey
+
+_HEX = "(?P<id>[0-9a-f]{12})[0-9a-f]{52}"
+_RUNTIMES = {
+    "docker": "docker",
+    "libpod": "podman",
+    "libpod-conmon": "podman",
+    "cri-containerd": "cri",
+    "crio": "cri",
+    "crio-conmon": "cri",
+    "nerdctl": "containerd",
+}
+_SCOPE = re.compile(rf"(?:.{{0,255}}:)?(?P<runtime>{'|'.join(_RUNTIMES)})[-:]{_HEX}(?:\.scope)?", re.ASCII)
+_IMAGE = re.compile(r"(?P<runtime>apptainer|singularity)-(?P<id>[0-9]{1,10})\.scope", re.ASCII)
+_MACHINE = re.compile(r"machine-(?P<name>.{1,200})\.scope|systemd-nspawn@(?P<nspawn>.{1,200})\.service")
+# Where the runtimes make the groups themselves, by the rest of the path from the root.
+_DIRECT = (
+    ("docker", re.compile(rf"/docker/{_HEX}(?:/|\Z)")),
+    ("podman", re.compile(rf"/libpod_parent/libpod-(?:conmon-)?{_HEX}(?:/|\Z)")),
+    (
+        "cri",
+        re.compile(
+            rf"/kubepods(?:/besteffort|/burstable)?/pod[0-9a-f_-]{{32,36}}/(?:crio-)?{_HEX}(?:/|\Z)"
+        ),
+    ),
+    ("containerd", re.compile(rf"/(?:default|k8s\.io|moby)/{_HEX}(?:/|\Z)")),
+    ("lxc", re.compile(r"/lxc(?:\.payload|\.monitor)?[./](?P<id>[^/]{1,64})(?:/|\Z)")),
+    ("apptainer", re.compile(r"/(?:apptainer|singularity)/(?P<id>[0-9]{1,10})(?:/|\Z)")),
+)  # fmt: skip
+_USER = re.compile(r"/user\.slice/(?P<name>user-[0-9]{1,10})\.slice(?:/|\Z)", re.ASCII)
+
+
+def match_unit(path: str) -> UnitKey | None:
+    """Return whose control group a path is, if a container's, a service's or a user session's.
+
+    Source: systemd.unit(5), systemd.slice(5), user@.service(5), and what the
+    runtimes make. Slices are passed over; the first thing below them, which
+    is root's, decides. Whatever a user makes below ``user-UID.slice`` is that
+    user's session: containers without root are, too.
+    """
+    if found := _USER.match(path):
+        return UnitKey(Kind.SESSION, found["name"])
+    parts = path.split("/")
+    number = 1
+    while number < len(parts) and parts[number].endswith(".slice"):
+        number += 1
+    if number == len(parts) or parts[1] == "user.slice":
+        return None
+    if parts[number].endswith((".service", ".scope")) or ":" in parts[number]:
+        return _match_name(parts[number])
+    if number == 1:
+        for runtime, pattern in _DIRECT:
+            if found := pattern.match(path):
+                return UnitKey(Kind.CONTAINER, f"{runtime}-{found['id']}")
+    return None
+
+
+def _match_name(name: str) -> UnitKey | None:
+    if found := _SCOPE.fullmatch(name):
+        return UnitKey(Kind.CONTAINER, f"{_RUNTIMES[found['runtime']]}-{found['id']}")
+    if found := _IMAGE.fullmatch(name):
+        return UnitKey(Kind.CONTAINER, f"apptainer-{found['id']}")
+    if found := _MACHINE.fullmatch(name):
+        return UnitKey(Kind.CONTAINER, f"machine-{unescape(found['name'] or found['nspawn'])}")
+    return UnitKey(Kind.SERVICE, name) if name.endswith((".service", ".scope")) else None

@@ -1,0 +1,152 @@
+"""Where control groups are: the hierarchies of v1, v2 or both, and the directories of jobs in them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from jobfeatures.batch.groups import Membership
+from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable
+from jobfeatures_exporter.sampling.hierarchies import BATCH_HIERARCHIES, match_path
+
+UNIFIED = "unified"  # stands for the hierarchy of v2 among the controllers of v1
+V1_CONTROLLERS = ("cpuacct", "memory", "cpuset", "blkio", "cpu")
+# Not listed where others have the jobs: the paths are the same, and what is not there is no failure.
+_FOLLOWING = frozenset({"cpuset", "blkio", "cpu"})
+WILD = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDirectory:
+    """One job's control group, by its path from the root: the same in every hierarchy of v1.
+
+    `groups` has its directories by controller, `UNIFIED` for that of v2, and
+    `inodes` tells them from others that had the same path before: a job that
+    runs again, or the next one in a slot, has directories of its own.
+    """
+
+    path: str
+    membership: Membership
+    groups: Mapping[str, str]
+    inodes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def cpu_source(self) -> str:
+        """Return what tells the directory that counts CPU time from all others."""
+        return f"{self.path}@{self.inodes.get('cpuacct') or self.inodes.get(UNIFIED)}"
+
+    @property
+    def version(self) -> int:
+        """Return which version of control groups counts for it: 2 where 1 counts nothing."""
+        return 2 if self.groups.keys() == {UNIFIED} else 1
+
+
+def find_hierarchies(root: str) -> dict[str, str]:
+    """Find the hierarchies below `root` by controller, by the names of its directories.
+
+    v2 shows itself by ``cgroup.controllers`` at the root; v1 has a directory
+    per controller or several (``cpu,cpuacct``), links between them aside; in
+    a hybrid layout v2 is in ``unified``. Raises OSError where `root` cannot be listed.
+    """
+    names = os.listdir(root)
+    if "cgroup.controllers" in names:
+        return {UNIFIED: root}
+    found: dict[str, str] = {}
+    for name in sorted(names):
+        for controller in name.split(","):
+            if controller in V1_CONTROLLERS or controller == UNIFIED:
+                path = f"{root}/{name}"
+                try:
+                    is_directory = stat.S_ISDIR(os.lstat(path).st_mode)
+                except OSError:
+                    continue
+                if is_directory:
+                    found.setdefault(controller, path)
+    return found
+
+
+def list_job_directories(
+    hierarchies: Mapping[str, str], unreadable: Unreadable, *, prefix: str = ""
+) -> tuple[list[JobDirectory], bool]:
+    """Return the control groups of jobs below `prefix` in all hierarchies, and whether these are all.
+
+    What vanishes meanwhile is left out; where a directory cannot be listed for
+    another reason, a job that is missing need not be gone.
+    """
+    memberships: dict[str, Membership] = {}
+    directories: dict[str, dict[str, str]] = {}  # by path, then by controller
+    inodes: dict[str, dict[str, int]] = {}
+    failures: list[OSError] = []
+    for kind in (*V1_CONTROLLERS, UNIFIED):
+        if kind not in hierarchies:
+            continue
+        top = hierarchies[kind] + prefix.rstrip("/")
+        if kind in _FOLLOWING and memberships:
+            for path, groups in directories.items():
+                groups[kind] = top + path
+            continue
+        if kind == "memory" and memberships:
+            _follow(kind, top, directories, inodes, failures)
+            continue
+        for batch in BATCH_HIERARCHIES:
+            for patterns in batch.job_directories:
+                for path, inode in _expand(top, "", patterns, failures):
+                    membership = match_path(path)
+                    if membership is None or membership.batch_system != batch.name:
+                        continue
+                    memberships[path] = membership
+                    directories.setdefault(path, {})[kind] = top + path
+                    inodes.setdefault(path, {})[kind] = inode
+    for failure in failures:
+        unreadable.add("job_directories", failure)
+    found = [
+        JobDirectory(path=path, membership=membership, groups=directories[path], inodes=inodes[path])
+        for path, membership in memberships.items()
+    ]
+    return found, not failures
+
+
+def _follow(
+    kind: str,
+    top: str,
+    directories: Mapping[str, dict[str, str]],
+    inodes: Mapping[str, dict[str, int]],
+    failures: list[OSError],
+) -> None:
+    """Look for known jobs in a further hierarchy: paths are the same, and asking is cheaper than listing."""
+    for path, groups in directories.items():
+        try:
+            inodes[path][kind] = os.stat(top + path, follow_symlinks=False).st_ino
+        except OSError as error:
+            if error.errno not in VANISHED:
+                failures.append(error)
+        else:
+            groups[kind] = top + path
+
+
+def _expand(
+    top: str, path: str, patterns: tuple[str, ...], failures: list[OSError]
+) -> Iterator[tuple[str, int]]:
+    """Yield the directories of a shape below `path`, each with its inode."""
+    # A plain name needs no list: what stands below it is not there either if it is not.
+    while len(patterns) > 1 and not WILD.intersection(patterns[0]):
+        path, patterns = f"{path}/{patterns[0]}", patterns[1:]
+    try:
+        with os.scandir(top + path) as entries:
+            found = sorted(
+                (entry.name, entry.inode())
+                for entry in entries
+                if fnmatchcase(entry.name, patterns[0]) and entry.is_dir(follow_symlinks=False)
+            )
+    except OSError as error:
+        if error.errno not in VANISHED:
+            failures.append(error)
+        return
+    for name, inode in found:
+        if len(patterns) == 1:
+            yield f"{path}/{name}", inode
+        else:
+            yield from _expand(top, f"{path}/{name}", patterns[1:], failures)

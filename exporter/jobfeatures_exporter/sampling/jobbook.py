@@ -1,0 +1,175 @@
+"""From control groups, processes and accumulated times to one record a job; remembers what must not fall."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from jobfeatures.batch.groups import Membership
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.sampling.accumulate import CpuLedger, CpuTicks, CpuTimes
+from jobfeatures_exporter.sampling.cgroup import JobCgroup
+from jobfeatures_exporter.sampling.cgroupfiles import compute_memory_sum
+from jobfeatures_exporter.sampling.endings import DAEMON_COMMANDS, keep_counts
+from jobfeatures_exporter.sampling.ledger import JobCounters
+from jobfeatures_exporter.sampling.members import Members
+from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.sampling.steps import StepBook
+from jobfeatures_exporter.snapshot import (
+    Accounting,
+    GroupKey,
+    JobSample,
+    ProcessIo,
+    ProcessSample,
+    UnitKey,
+    WorkKey,
+)
+
+EXTERN_STEP = "extern"
+
+
+class _State:
+    """What is remembered of a job."""
+
+    __slots__ = ("by_cgroup", "counters", "last", "ledger", "told", "uid")
+
+    def __init__(self) -> None:
+        self.counters = JobCounters()
+        self.ledger = CpuLedger()
+        self.by_cgroup = False  # once the kernel counts for a job, it stays so
+        self.told = CpuTimes(0.0, 0.0)
+        self.uid: int | None = None
+        self.last: JobSample | None = None  # with control groups
+
+
+class JobBook:
+    """Makes the records of jobs, and forgets jobs that have ended."""
+
+    def __init__(self, members: Members, steps: StepBook | None = None) -> None:
+        self._members = members
+        self._steps = steps
+        self.other_devices: Collection[str] = ()  # block devices whose transfers show on others too
+        self._states: dict[JobKey, _State] = {}
+        self._units: dict[UnitKey | GroupKey, tuple[CpuTicks, JobSample, Sequence[ProcessSample]]] = {}
+
+    def forget_others(self, keys: Collection[WorkKey]) -> None:
+        """Forget all jobs, units and process groups but these. Ends a look."""
+        if self._steps is not None:
+            self._steps.forget_others()
+        for ended in self._states.keys() - keys:
+            del self._states[ended]
+        for gone in self._units.keys() - keys:
+            del self._units[gone]
+
+    def job(
+        self,
+        key: JobKey,
+        cgroups: Sequence[JobCgroup],
+        processes: Sequence[ProcessSample],
+        ticks: CpuTicks | None,
+        io: ProcessIo | None = None,
+    ) -> JobSample:
+        """Return the record of a job that has control groups, processes or both.
+
+        CPU time is the kernel's where it counts it for the job, else that of
+        the processes; so is memory, independently.
+        """
+        state = self._states.setdefault(key, _State())
+        figures = [(each, each.read()) for each in cgroups]
+        counted = state.ledger.update(
+            {each.directory.cpu_source: said.cpu for each, said in figures if each.counts_cpu}
+        )
+        state.by_cgroup = state.by_cgroup or any(each.counts_cpu for each in cgroups)
+        cpu = counted if state.by_cgroup else _seconds(ticks)
+        if cpu is not None:
+            state.told = cpu = CpuTimes(
+                max(cpu.user_secs, state.told.user_secs), max(cpu.system_secs, state.told.system_secs)
+            )
+        counted_else = state.counters.update(
+            {each.directory.cpu_source: said.counters for each, said in figures}, self.other_devices
+        )
+        cpus = [said.cpus for _, said in figures if said.cpus is not None]
+        memories = [said.memory for each, said in figures if each.counts_memory and not each.has_gone]
+        peaks = [said.memory.peak for each, said in figures if each.has_gone and said.memory.peak]
+        memory = compute_memory_sum(memories) if memories else self._members.memory(processes)
+        if peaks:
+            memory = replace(memory, peak=max(memory.peak or 0, *peaks))
+        memberships = {each.directory.membership for each in cgroups} or self._memberships(processes)
+        nodes = {each.node for each in memberships}
+        if state.uid is None:
+            state.uid = self._uid(cgroups, processes)
+        sample = JobSample(
+            key=key,
+            accounting=Accounting.CGROUP if state.by_cgroup else Accounting.PROCESSES,
+            user_cpu_secs=None if cpu is None else cpu.user_secs,
+            system_cpu_secs=None if cpu is None else cpu.system_secs,
+            memory=memory,
+            processes=len(processes),
+            threads=sum(process.threads for process in processes),
+            uid=state.uid,
+            node=nodes.pop() if len(nodes) == 1 else None,
+            sluid=next((each.sluid for each in memberships if each.sluid is not None), None),
+            slot=next((each.slot for each in memberships if each.slot is not None), None),
+            cpus=len(frozenset.union(*cpus)) if cpus else None,
+            process_io=io,
+            steps=() if self._steps is None else self._steps.read(key, cgroups),
+            **counted_else,
+            cgroup=cgroups[0].directory.path if cgroups else None,
+            cgroup_version=cgroups[0].directory.version if cgroups else None,
+        )
+        if state.last is not None and all(each.has_gone for each in cgroups):
+            sample = keep_counts(sample, state.last)  # what is still there of it has outlived its groups
+        if cgroups:
+            state.last = sample
+        return sample
+
+    def unit(self, key: UnitKey | GroupKey, processes: Sequence[ProcessSample], ticks: CpuTicks) -> JobSample:
+        """Return the record of processes without a job; its user is that of the first of them.
+
+        Most of them sleep: where no process has changed the last record is given again.
+        """
+        uid = self._members.uid(processes[0].pid)
+        last = self._units.get(key)
+        if last is not None and last[0] is ticks and last[1].uid == uid and last[2] == processes:
+            return last[1]
+        record = JobSample(
+            key=key,
+            accounting=Accounting.PROCESSES,
+            user_cpu_secs=ticks.user / TICKS_PER_SEC,
+            system_cpu_secs=ticks.system / TICKS_PER_SEC,
+            memory=self._members.memory(processes),
+            processes=len(processes),
+            threads=sum(process.threads for process in processes),
+            uid=uid,
+        )
+        self._units[key] = (ticks, record, processes)
+        return record
+
+    def _uid(self, cgroups: Sequence[JobCgroup], processes: Sequence[ProcessSample]) -> int | None:
+        """Return whose job it is: as the control group says, else as a process of the user does."""
+        for each in cgroups:
+            if each.directory.membership.uid is not None:
+                return each.directory.membership.uid
+        owners = set()
+        for process in processes:
+            membership = self._members.attributed.get(process.pid)
+            if membership is not None and membership.uid is not None:
+                return membership.uid
+            if process.command in DAEMON_COMMANDS:
+                continue
+            owner = self._members.uid(process.pid)
+            if owner:  # not root: set-user-ID programs are in any job
+                return owner
+            if membership is None or membership.step != EXTERN_STEP:
+                owners.add(owner)
+        return 0 if 0 in owners else None
+
+    def _memberships(self, processes: Sequence[ProcessSample]) -> set[Membership]:
+        found = (self._members.attributed.get(process.pid) for process in processes)
+        return {membership for membership in found if membership is not None}
+
+
+def _seconds(ticks: CpuTicks | None) -> CpuTimes | None:
+    if ticks is None:
+        return None
+    return CpuTimes(ticks.user / TICKS_PER_SEC, ticks.system / TICKS_PER_SEC)

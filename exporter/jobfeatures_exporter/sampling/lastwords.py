@@ -1,0 +1,148 @@
+"""What the kernel counted for a job in the last moments of its control groups, read before they go.
+
+A group takes its figures with it, and a batch system removes the groups of a
+task within milliseconds of its end: kills for want of memory and the peak
+before them would be lost between two looks. So the first processes of each
+job's groups are waited for, by pidfd_open(2), and the groups are read when one
+of them has ended. Where the kernel has no such descriptors, and when a group
+was there for less than a look, the looks are all there is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import threading
+from collections.abc import Callable, Collection, Mapping
+
+from jobfeatures_exporter.sampling.cgroup import JobCgroup, JobFigures
+from jobfeatures_exporter.sampling.descriptors import NO_MORE_FILES, VANISHED, DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.hierarchy import JobDirectory
+
+log = logging.getLogger(__name__)
+
+MAX_WAITED_FOR = 256
+GAP_SECS = 0.01  # between two rounds: many that end at once are read once
+
+
+def read_figures(directory: JobDirectory) -> JobFigures:
+    """Return what is counted now; what is not there, or cannot be read, is not known."""
+    group = JobCgroup(directory, DescriptorBudget(0), Unreadable())
+    return group.read()
+
+
+class LastWords:
+    """Waits for ends, and keeps what was read until a look takes it. `run` is the thread."""
+
+    def __init__(self, read: Callable[[JobDirectory], JobFigures] = read_figures) -> None:
+        self._read = read
+        self._lock = threading.Lock()
+        self._heard: dict[str, JobFigures] = {}  # by cpu_source of the directory
+        self._directories: Mapping[str, Collection[JobDirectory]] = {}  # by path
+        self._wanted: Mapping[int, Collection[JobDirectory]] = {}  # by pid
+        self._waiting: dict[int, int] = {}  # descriptor by pid
+        self._ended: set[int] = set()  # of those wanted; nobody may have waited for them yet
+        self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._poll = select.poll()
+        self._poll.register(self._wake_reader, select.POLLIN)
+        self._stopping = threading.Event()
+        self._works = hasattr(os, "pidfd_open")
+
+    def follow(
+        self, directories: Collection[JobDirectory], first: Mapping[int, Collection[JobDirectory]]
+    ) -> None:
+        """Say which groups there are, and of which processes the end may be that of groups. Any thread."""
+        by_path: dict[str, list[JobDirectory]] = {}
+        for each in directories:
+            for path in each.groups.values():
+                by_path.setdefault(path, []).append(each)
+        self._directories, self._wanted = by_path, first
+        self._wake()
+
+    def note(self, path: str) -> None:
+        """Read the groups of the job that has a directory here. Any thread."""
+        for each in self._directories.get(path, ()):
+            self._note(each)
+
+    def take(self) -> dict[str, JobFigures]:
+        """Return what was read since the last call, by `cpu_source`; waits for a reading under way."""
+        with self._lock:
+            taken, self._heard = self._heard, {}
+        return taken
+
+    def run(self) -> None:
+        """Wait and read until `stop`."""
+        while not self._stopping.is_set():
+            ended = {descriptor for descriptor, _ in self._poll.poll()}
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wake_reader, 65536)
+            self._hear({pid for pid, descriptor in self._waiting.items() if descriptor in ended})
+            self._wait_for_others()
+            self._stopping.wait(GAP_SECS)
+        self.close()
+
+    def stop(self) -> None:
+        """End `run`."""
+        self._stopping.set()
+        self._wake()
+
+    def close(self) -> None:
+        """Close all descriptors."""
+        for pid in list(self._waiting):
+            self._forget(pid)
+        with self._lock:
+            for descriptor in (self._wake_reader, self._wake_writer):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._wake_reader = self._wake_writer = -1
+
+    def _wake(self) -> None:
+        with self._lock, contextlib.suppress(BlockingIOError):  # full: it will wake all the same
+            if self._wake_writer >= 0:
+                os.write(self._wake_writer, b"x")
+
+    def _hear(self, ended: Collection[int]) -> None:
+        wanted = self._wanted
+        found = {each.cpu_source: each for pid in ended for each in wanted.get(pid, ())}
+        for pid in ended:
+            self._forget(pid)
+        self._ended.update(ended)
+        for each in found.values():
+            self._note(each)
+
+    def _note(self, directory: JobDirectory) -> None:
+        with self._lock:
+            try:
+                figures = self._read(directory)
+            except Exception:  # supervised: the looks go on without
+                log.exception("the last figures of a job cannot be read")
+                return
+            before = self._heard.get(directory.cpu_source)
+            self._heard[directory.cpu_source] = figures if before is None else figures.merged(before)
+
+    def _wait_for_others(self) -> None:
+        wanted = self._wanted
+        self._ended &= wanted.keys()
+        for pid in self._waiting.keys() - wanted.keys():
+            self._forget(pid)
+        for pid in wanted.keys() - self._waiting.keys() - self._ended if self._works else ():
+            if len(self._waiting) >= MAX_WAITED_FOR:
+                break
+            try:
+                descriptor = os.pidfd_open(pid)
+            except OSError as error:
+                if error.errno in VANISHED:
+                    continue
+                if error.errno not in NO_MORE_FILES:
+                    self._works = False
+                    log.warning("ends of processes cannot be waited for: %s", error.strerror)
+                return
+            self._waiting[pid] = descriptor
+            self._poll.register(descriptor, select.POLLIN)
+
+    def _forget(self, pid: int) -> None:
+        descriptor = self._waiting.pop(pid)
+        self._poll.unregister(descriptor)
+        os.close(descriptor)

@@ -1,0 +1,176 @@
+"""What is known of a process beyond its stat line: control group, user, memory; read as rarely as may be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+
+from jobfeatures.batch.groups import Membership
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
+from jobfeatures_exporter.sampling.hierarchies import parse_process_cgroup
+from jobfeatures_exporter.sampling.status import parse_process_groups, parse_process_status
+from jobfeatures_exporter.snapshot import MemoryBytes, ProcessSample, UnitKey
+
+MAX_GAP_LOOKS = 32
+_NO_MEMORY = MemoryBytes()
+_NO_GROUPS: frozenset[int] = frozenset()
+
+
+class _Known:
+    """One process. `memory` was read when its stat line was that of `memory_of`."""
+
+    __slots__ = ("command", "gap", "groups", "memory", "memory_of", "next_check", "start_ticks", "uid")
+
+    def __init__(self, process: ProcessSample) -> None:
+        self.start_ticks = process.start_ticks
+        self.command = process.command
+        self.gap = 0
+        self.groups = _NO_GROUPS
+        self.next_check = 0
+        self.uid: int | None = None
+        self.memory = _NO_MEMORY
+        self.memory_of: ProcessSample | None = None
+
+
+class Members:
+    """Which processes belong to batch jobs and units by their control group, and whose they are.
+
+    A process may be moved: a batch system's daemon forks first and moves the
+    child then. So each is checked at its 1st, 2nd, 4th, 8th … look, then at
+    every 32nd, and when its command changes, which is when it has called exec.
+    While `reads_groups` is set, its supplementary groups are read then too.
+    """
+
+    def __init__(self, procfs: str, unreadable: Unreadable, *, root: str = "") -> None:
+        self._procfs = procfs
+        self._unreadable = unreadable
+        self._root = root
+        self._known: dict[int, _Known] = {}
+        self._look = 0
+        self._attributed: dict[int, Membership] = {}
+        self._units: dict[int, UnitKey] = {}
+        self._by_group: dict[int, set[int]] = {}  # pids by supplementary group
+        self.reads_groups = False
+
+    @property
+    def attributed(self) -> Mapping[int, Membership]:
+        """Return the processes of batch jobs by pid, as of the latest update."""
+        return self._attributed
+
+    @property
+    def units(self) -> Mapping[int, UnitKey]:
+        """Return the processes of containers, services and sessions by pid, as of the latest update."""
+        return self._units
+
+    def pids_of_group(self, gid: int) -> Collection[int]:
+        """Return the processes with a supplementary group, as of the latest update."""
+        return self._by_group.get(gid, ())
+
+    def update(self, processes: Mapping[int, ProcessSample]) -> None:
+        """Take one look at all processes."""
+        known = self._known
+        self._look += 1
+        look = self._look
+        for pid, process in processes.items():
+            each = known.get(pid)
+            if each is None or each.start_ticks != process.start_ticks:
+                if each is not None:
+                    self._forget(pid)
+                known[pid] = each = _Known(process)
+            elif look < each.next_check and each.command == process.command:
+                continue
+            each.command = process.command
+            if look >= each.next_check:
+                each.next_check = look + _next_gap(each, pid)
+            self._check(pid, each)
+        if len(known) != len(processes):
+            for pid in known.keys() - processes.keys():
+                self._forget(pid)
+
+    def uid(self, pid: int) -> int | None:
+        """Return the owner of a process that the latest update knew: its effective user. See proc_pid(5)."""
+        known = self._known.get(pid)
+        return None if known is None else known.uid
+
+    def memory(self, processes: Iterable[ProcessSample]) -> MemoryBytes:
+        """Return the memory of processes that the latest update knew, by component, summed.
+
+        Pages that processes share count once for each of them. A component is
+        None where no process tells it. What a process has is read again when
+        its stat line has changed: without a page fault it is the same.
+        """
+        memories = [self._memory(process) for process in processes]
+        return MemoryBytes(
+            anon=_sum([each.anon for each in memories]),
+            file=_sum([each.file for each in memories]),
+            shmem=_sum([each.shmem for each in memories]),
+            swap=_sum([each.swap for each in memories]),
+        )
+
+    def _forget(self, pid: int) -> None:
+        self._regroup(pid, self._known.pop(pid), _NO_GROUPS)
+        self._attributed.pop(pid, None)
+        self._units.pop(pid, None)
+
+    def _regroup(self, pid: int, known: _Known, groups: frozenset[int]) -> None:
+        for gid in known.groups - groups:
+            pids = self._by_group[gid]
+            pids.discard(pid)
+            if not pids:
+                del self._by_group[gid]
+        for gid in groups - known.groups:
+            self._by_group.setdefault(gid, set()).add(pid)
+        known.groups = groups
+
+    def _check(self, pid: int, known: _Known) -> None:
+        """Read anew; what cannot be read stays as it was known."""
+        try:
+            text = read_file(f"{self._procfs}/{pid}/cgroup").decode("utf-8", "replace")
+        except OSError as error:
+            self._unreadable.add("process_cgroup", error)
+        else:
+            found = parse_process_cgroup(text, root=self._root)
+            if isinstance(found, Membership):
+                self._attributed[pid] = found
+            else:
+                self._attributed.pop(pid, None)
+            if isinstance(found, UnitKey):
+                self._units[pid] = found
+            else:
+                self._units.pop(pid, None)
+        if self.reads_groups:
+            try:
+                text = read_file(f"{self._procfs}/{pid}/status").decode("utf-8", "replace")
+            except OSError as error:
+                self._unreadable.add("process_status", error)
+            else:
+                self._regroup(pid, known, parse_process_groups(text))
+        try:
+            known.uid = os.stat(f"{self._procfs}/{pid}").st_uid
+        except OSError as error:
+            self._unreadable.add("process_owner", error)
+
+    def _memory(self, process: ProcessSample) -> MemoryBytes:
+        known = self._known[process.pid]
+        if known.memory_of is not process:
+            known.memory_of = process
+            known.memory = _NO_MEMORY
+            if process.virtual_bytes:  # kernel threads and zombies have none
+                try:
+                    data = read_file(f"{self._procfs}/{process.pid}/status")
+                    known.memory = parse_process_status(data.decode("utf-8", "replace")).memory
+                except (OSError, ParseError) as error:
+                    self._unreadable.add("process_status", error)
+        return known.memory
+
+
+def _next_gap(known: _Known, pid: int) -> int:
+    known.gap = min(max(1, known.gap * 2), MAX_GAP_LOOKS)
+    # Those that were there at the start do not all come due at once for ever.
+    return known.gap + pid % MAX_GAP_LOOKS if known.gap == MAX_GAP_LOOKS // 2 else known.gap
+
+
+def _sum(values: list[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -1,0 +1,116 @@
+"""Out-of-memory kills and limit hits on cgroup v1, which counts them in the very group and in none above.
+
+A kill counts in the group of the process, which is that of a task; a failed
+charge in the group whose limit was in the way. So the job's count is the sum
+over its group and all below. What a group counted after the last look and
+before it was removed is lost: on v1 these counts are lower bounds.
+
+Kills are rare and the node counts them too: while that count stands still no
+group's can have grown, none is read, and new groups are looked for less often.
+"""
+
+from __future__ import annotations
+
+import os
+
+from jobfeatures_exporter.sampling.cgroupfiles import parse_number
+from jobfeatures_exporter.sampling.counterfiles import parse_oom_control
+from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable
+from jobfeatures_exporter.sampling.groupfiles import ABSENT, Absence, GroupFiles
+from jobfeatures_exporter.sampling.ledger import Rows
+
+MAX_GROUPS = 2048  # below one job
+RELIST_LOOKS = 16
+WALK_LOOKS = 4
+
+
+class NodeKills:
+    """How many processes the kernel has killed on the node for want of memory, None where it does not tell.
+
+    Set before the groups are read, from /proc/vmstat; one for all groups.
+    """
+
+    def __init__(self) -> None:
+        self.count: int | None = None
+
+
+class MemoryTree:
+    """The memory group of one job on v1 and all groups below it."""
+
+    def __init__(self, top: str, files: GroupFiles, unreadable: Unreadable, kills: NodeKills) -> None:
+        self._top = top
+        self._files = files
+        self._unreadable = unreadable
+        self._node_kills = kills
+        self._kills_read_at: int | None = None
+        self._known: dict[str, tuple[int, list[str]]] = {}  # links and directories below, by path
+        self._look = 0
+
+    def read(self) -> dict[str, Rows]:
+        """Return the counts by group of ``oom_kills`` and ``limit_hits``, those that the kernel has."""
+        node_kills = self._node_kills.count
+        quiet = node_kills is not None and node_kills == self._kills_read_at
+        self._kills_read_at = node_kills
+        try:
+            groups = self._walk(quiet)
+        except OSError as error:
+            if error.errno in VANISHED:
+                return {}
+            self._unreadable.add("job_memory_groups", error)
+            return {"oom_kills": None, "limit_hits": None}
+        kills: dict[str, int | Absence | None] = {}
+        hits: dict[str, int | Absence | None] = {}
+        for path in groups:  # one that is new is read in any case: nothing is known of it
+            said = self._files.read(f"{path}/memory.oom_control", parse_oom_control, every=0 if quiet else 1)
+            kills[path] = said if said is ABSENT or said is None else said.get("oom_kill", ABSENT)
+            hits[path] = self._files.read(f"{path}/memory.failcnt", _parse_failcnt)
+        found = {"oom_kills": self._rows(kills), "limit_hits": self._rows(hits)}
+        return {name: rows for name, rows in found.items() if rows != {}}
+
+    def _rows(self, counts: dict[str, int | Absence | None]) -> Rows:
+        """Return what is there as rows by path below the job; a kernel that does not count has none."""
+        rows: dict[str, tuple[int, ...]] = {}
+        for path, count in counts.items():
+            if count is None:
+                return None
+            if count is not ABSENT:
+                rows[path[len(self._top) :]] = (count,)
+        return rows
+
+    def _walk(self, quiet: bool) -> list[str]:
+        """Return all groups; a directory is listed again when its count of links says so, or now and then.
+
+        While nothing was killed, new groups can wait for a few looks.
+        """
+        self._look += 1
+        if quiet and self._known and self._look % WALK_LOOKS:
+            return list(self._known)
+        known: dict[str, tuple[int, list[str]]] = {}
+        pending = [self._top]
+        while pending and len(known) < MAX_GROUPS:
+            path = pending.pop()
+            try:
+                links = os.stat(path).st_nlink
+                last = self._known.get(path)
+                # Not every file system counts directories in their links: one link tells nothing.
+                if last is None or last[0] != links or links < 2 or self._look % RELIST_LOOKS == 0:
+                    last = (links, _directories(path))
+            except OSError as error:
+                if error.errno not in VANISHED or path == self._top:
+                    raise
+                continue
+            known[path] = last
+            pending.extend(last[1])
+        for gone in self._known.keys() - known.keys():
+            self._files.forget(gone)
+        self._known = known
+        return list(known)
+
+
+def _directories(path: str) -> list[str]:
+    with os.scandir(path) as entries:
+        return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def _parse_failcnt(text: str) -> int:
+    return parse_number(text, source="memory.failcnt")

@@ -1,0 +1,133 @@
+"""What the processes of jobs read and wrote, by job: /proc/PID/io.
+
+Only what may have changed is read: a process whose stat line is the same has
+not used a clock tick since. As its input and output may still have grown a
+little, each is read at every `RELOOK`-th look in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from jobfeatures.errors import ParseError
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.sampling.accumulate import IoAccumulator, IoBytes, IoReading
+from jobfeatures_exporter.sampling.counterfiles import parse_process_io
+from jobfeatures_exporter.sampling.descriptors import VANISHED, DescriptorBudget, KeptFile, Unreadable
+from jobfeatures_exporter.snapshot import ProcessIo, ProcessSample
+
+RELOOK = 32
+FAILED_RELOOK = 8  # for those that could not be read: without the right to, it would be all of them each time
+_NOTHING = IoBytes(0, 0, 0, 0, 0)
+
+
+class _Entry(KeptFile):
+    """One process: its file, and what that said last."""
+
+    def __init__(self, path: str, budget: DescriptorBudget, start_ticks: int) -> None:
+        super().__init__(path, budget)
+        self.start_ticks = start_ticks
+        self.data = b""
+
+
+class ProcessIoBook:
+    """Input and output by job, never falling."""
+
+    def __init__(self, procfs: str, budget: DescriptorBudget, unreadable: Unreadable) -> None:
+        self._procfs = procfs
+        self._budget = budget
+        self._unreadable = unreadable
+        self._entries: dict[int, _Entry] = {}
+        self._processes: Mapping[int, ProcessSample] = {}  # those of the last look, by pid
+        self._readings: dict[int, IoReading] = {}
+        self._failed: set[int] = set()  # those that could not be read the last time
+        self._accumulator: IoAccumulator[JobKey] = IoAccumulator()
+        self._last: dict[JobKey, IoBytes] = {}
+        self._before: dict[JobKey, IoBytes] = {}  # of the time before a job had no processes for a while
+        self._look = 0
+
+    def update(self, members: Mapping[JobKey, Sequence[ProcessSample]]) -> dict[JobKey, ProcessIo]:
+        """Take one look at the processes of each job, by job, also of those that have none just now.
+
+        A job of which a process could not be read is left out. Jobs that are not there are forgotten.
+        """
+        self._look += 1
+        keys = {process.pid: key for key, processes in members.items() for process in processes}
+        processes = {process.pid: process for processes in members.values() for process in processes}
+        known = self._entries
+        for pid in known.keys() - processes.keys():
+            self._forget(pid)
+        before, self._processes = self._processes, processes
+        due, due_again = -self._look % RELOOK, -self._look % FAILED_RELOOK
+        failed = frozenset(self._failed)
+        for pid, process in processes.items():
+            if before.get(pid) is not process or (pid % RELOOK == due and pid not in failed):
+                self._look_at(process)
+        for pid in failed:
+            if pid % FAILED_RELOOK == due_again and before.get(pid) is processes[pid]:
+                self._look_at(processes[pid])
+        unknown = {keys[pid] for pid in self._failed}
+        readings = self._readings.copy()
+        if len(readings) != len(keys):
+            keys = {pid: keys[pid] for pid in readings}
+        totals = self._accumulator.update(readings, keys)
+        return {key: ProcessIo(**sums) for key, sums in self._sums(members, totals) if key not in unknown}
+
+    def _look_at(self, process: ProcessSample) -> None:
+        pid = process.pid
+        entry = self._entries.get(pid)
+        if entry is not None and entry.start_ticks != process.start_ticks:
+            self._forget(pid)
+            entry = None
+        if entry is None:
+            entry = _Entry(f"{self._procfs}/{pid}/io", self._budget, process.start_ticks)
+            self._entries[pid] = entry
+        self._read(entry, process)
+
+    def _forget(self, pid: int) -> None:
+        self._entries.pop(pid).close()
+        self._readings.pop(pid, None)
+        self._failed.discard(pid)
+
+    def _sums(
+        self, jobs: Collection[JobKey], totals: Mapping[JobKey, IoBytes]
+    ) -> Iterator[tuple[JobKey, dict[str, int]]]:
+        before, last = self._before, self._last
+        self._before, self._last = {}, {}
+        for key in jobs:
+            done = before.get(key, _NOTHING)
+            if key in totals:
+                self._last[key] = totals[key]
+            elif key in last:
+                done = IoBytes(*map(sum, zip(done, last[key], strict=True)))
+            elif key not in before:
+                continue
+            self._before[key] = done
+            now = self._last.get(key, _NOTHING)
+            yield key, {name: getattr(done, name) + getattr(now, name) for name in IoBytes._fields}
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        for entry in self._entries.values():
+            entry.close()
+        self._entries.clear()
+        self._processes = {}
+
+    def _read(self, entry: _Entry, process: ProcessSample) -> None:
+        """Read one process; what cannot be read stays as it was known."""
+        pid = process.pid
+        last = self._readings.get(pid)
+        self._failed.discard(pid)
+        try:
+            data = entry.read()
+            if data == entry.data and last is not None:
+                io = last.io
+            else:
+                io = parse_process_io(data.decode("ascii", "replace"))
+        except (OSError, ParseError) as error:
+            self._unreadable.add("process_io", error)
+            if not (isinstance(error, OSError) and error.errno in VANISHED):
+                self._failed.add(pid)
+            return
+        self._readings[pid] = IoReading(pid, process.ppid, process.start_ticks, process.state, io)
+        entry.data = data

@@ -1,0 +1,197 @@
+"""The node as a whole: /proc/stat, meminfo, loadavg and pressure, see proc_stat(5) and so on."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from jobfeatures.errors import ParseError
+from jobfeatures.quantities import parse_count
+from jobfeatures_exporter.sampling.counterfiles import parse_pressure
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
+from jobfeatures_exporter.sampling.groupfiles import NOT_OFFERED
+from jobfeatures_exporter.snapshot import CpuSecs, NodeSample
+
+TICKS_PER_SEC = os.sysconf("SC_CLK_TCK")
+RESOURCES = ("cpu", "memory", "io")  # whose pressure is told
+MODES = 8  # user nice system idle iowait irq softirq steal; guest times are part of user and nice
+
+_CPU = re.compile(r"cpu([0-9]{0,6})\Z")
+_LOAD = re.compile(r"[0-9]{1,12}\.[0-9]{1,6}\Z")
+_ENTITIES = re.compile(r"([0-9]{1,10})/([0-9]{1,10})\Z")
+_MEMORY = re.compile(r"([A-Za-z0-9_()]{1,64}): +([0-9]{1,16}) kB\Z")
+_OOM_KILLS = re.compile(r"^oom_kill ([0-9]{1,19})$", re.MULTILINE)
+_COUNT = re.compile(r"[A-Za-z0-9_()]{1,64}: +[0-9]{1,19}\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelStat:
+    """What /proc/stat says that is of use here."""
+
+    boot_time_secs: int | None = None
+    cpu: CpuSecs | None = None  # over all cores
+    cores: Mapping[int, CpuSecs] = field(default_factory=dict)
+
+
+def parse_stat(text: str, *, source: str = "stat", ticks_per_sec: int = TICKS_PER_SEC) -> KernelStat:
+    """Return CPU seconds and boot time of /proc/stat.
+
+    Lines like ``cpu0 10132153 290696 3084719 46828483 16683 0 25195 0 175628 0``
+    (ticks) and ``btime 1753000000``; others are skipped. Raises ParseError for
+    a malformed line of these, and where no line is one of them.
+    """
+    boot_time_secs = None
+    cpu = None
+    cores: dict[int, CpuSecs] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        words = line.split()
+        if not words:
+            continue
+        if words[0] == "btime":
+            if len(words) != 2:
+                raise ParseError("not a boot time", source=source, line=number, text=line)
+            boot_time_secs = _count(words[1], source, number, "btime")
+        elif match := _CPU.match(words[0]):
+            if len(words) < MODES + 1:
+                raise ParseError("fewer than 8 CPU times", source=source, line=number, text=line)
+            ticks = [_count(word, source, number, words[0]) for word in words[1 : MODES + 1]]
+            times = CpuSecs(*(each / ticks_per_sec for each in ticks))
+            if match[1]:
+                cores[int(match[1])] = times
+            else:
+                cpu = times
+    if boot_time_secs is None and cpu is None and not cores:
+        raise ParseError("neither CPU times nor boot time", source=source, text=text)
+    return KernelStat(boot_time_secs=boot_time_secs, cpu=cpu, cores=cores)
+
+
+def parse_meminfo(text: str, *, source: str = "meminfo") -> dict[str, int]:
+    """Return bytes by name of /proc/meminfo, lines like ``MemTotal:       32774796 kB``.
+
+    Lines without a unit count huge pages, not bytes, and are left out. Raises
+    ParseError for a malformed line, and where there is none.
+    """
+    sizes = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if match := _MEMORY.match(line):
+            sizes[match[1]] = int(match[2]) * 1024
+        elif line and not _COUNT.match(line):
+            raise ParseError("not a line of meminfo", source=source, line=number, text=line)
+    if not sizes:
+        raise ParseError("no sizes", source=source, text=text)
+    return sizes
+
+
+def parse_loadavg(text: str, *, source: str = "loadavg") -> tuple[float, float, float]:
+    """Return the load over 1, 5 and 15 minutes of ``0.20 0.18 0.12 1/80 11206``. Raises ParseError."""
+    words = text.split()[:3]
+    if len(words) != 3 or not all(_LOAD.match(word) for word in words):
+        raise ParseError("not three loads", source=source, line=1, text=text)
+    return float(words[0]), float(words[1]), float(words[2])
+
+
+def parse_entities(text: str, *, source: str = "loadavg") -> tuple[int, int]:
+    """Return how many threads run or would, and how many there are: ``1/80`` of /proc/loadavg.
+
+    Raises ParseError.
+    """
+    words = text.split()
+    match = _ENTITIES.match(words[3]) if len(words) > 3 else None
+    if match is None:
+        raise ParseError("no count of threads", source=source, line=1, text=text)
+    return int(match[1]), int(match[2])
+
+
+def parse_oom_kills(text: str) -> int | None:
+    """Return how often the kernel killed for want of memory: ``oom_kill 7`` of /proc/vmstat (Linux 4.13).
+
+    None where the text does not tell.
+    """
+    match = _OOM_KILLS.search(text)
+    return None if match is None else int(match[1])
+
+
+def read_oom_kills(procfs: str, unreadable: Unreadable) -> int | None:
+    """Read /proc/vmstat below `procfs`; one that is not there is no failure."""
+    try:
+        return parse_oom_kills(_text(f"{procfs}/vmstat"))
+    except OSError as error:
+        unreadable.add("node_vmstat", error)
+        return None
+
+
+def read_stat(procfs: str) -> KernelStat:
+    """Read /proc/stat below `procfs`. Raises OSError, ParseError."""
+    return parse_stat(_text(f"{procfs}/stat"), source=f"{procfs}/stat")
+
+
+def read_meminfo(procfs: str) -> dict[str, int]:
+    """Read /proc/meminfo below `procfs`. Raises OSError, ParseError."""
+    return parse_meminfo(_text(f"{procfs}/meminfo"), source=f"{procfs}/meminfo")
+
+
+def read_pressure(procfs: str, unreadable: Unreadable) -> dict[tuple[str, str], float]:
+    """Return seconds stalled by resource and share of tasks, those that the kernel has.
+
+    The kernel writes a zero where all tasks would wait for CPUs, of a whole node: that cannot be.
+    """
+    found: dict[tuple[str, str], float] = {}
+    for resource in RESOURCES:
+        path = f"{procfs}/pressure/{resource}"
+        try:
+            shares = parse_pressure(_text(path), source=path)
+        except (OSError, ParseError) as error:
+            if not (isinstance(error, OSError) and error.errno in NOT_OFFERED):
+                unreadable.add(f"node_pressure_{resource}", error)
+            continue
+        found.update(((resource, share), usecs / 1e6) for share, usecs in shares.items())
+    found.pop(("cpu", "full"), None)
+    return found
+
+
+def read_node(procfs: str, unreadable: Unreadable) -> NodeSample:
+    """Read all of it but the disks; what cannot be read is None or empty, and counted."""
+    stat = KernelStat()
+    memory: dict[str, int] = {}
+    loads: tuple[float | None, float | None, float | None] = (None, None, None)
+    entities: tuple[int | None, int | None] = (None, None)
+    try:
+        stat = read_stat(procfs)
+    except (OSError, ParseError) as error:
+        unreadable.add("node_stat", error)
+    try:
+        memory = read_meminfo(procfs)
+    except (OSError, ParseError) as error:
+        unreadable.add("node_meminfo", error)
+    try:
+        text = _text(f"{procfs}/loadavg")
+        loads = parse_loadavg(text, source=f"{procfs}/loadavg")
+        entities = parse_entities(text, source=f"{procfs}/loadavg")
+    except (OSError, ParseError) as error:
+        unreadable.add("node_loadavg", error)
+    return NodeSample(
+        boot_time_secs=stat.boot_time_secs,
+        cpu=stat.cpu,
+        cores=stat.cores,
+        memory_bytes=memory,
+        load1=loads[0],
+        load5=loads[1],
+        load15=loads[2],
+        runnable_entities=entities[0],
+        existing_entities=entities[1],
+        pressure_secs=read_pressure(procfs, unreadable),
+        oom_kills=read_oom_kills(procfs, unreadable),
+    )
+
+
+def _text(path: str) -> str:
+    return read_file(path).decode("utf-8", "replace")
+
+
+def _count(word: str, source: str, line: int, name: str) -> int:
+    try:
+        return parse_count(word)
+    except ParseError as error:
+        raise ParseError(error.reason, source=source, line=line, field=name, text=word) from None

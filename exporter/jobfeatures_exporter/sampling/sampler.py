@@ -1,0 +1,285 @@
+"""One look at the node, again and again: processes, control groups and jobs brought together."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from jobfeatures.batch.groups import Membership
+from jobfeatures.batch.htcondor.scratch import EXECUTE
+from jobfeatures.clock import Clock
+from jobfeatures.errors import ParseError
+from jobfeatures.model import Job, JobKey
+from jobfeatures_exporter.rates import cpu_secs_of
+from jobfeatures_exporter.sampling.accumulate import CpuAccumulator, CpuTicks
+from jobfeatures_exporter.sampling.attribution import compute_epoch
+from jobfeatures_exporter.sampling.attributor import Attributor, Key
+from jobfeatures_exporter.sampling.cgroup import JobCgroup, JobCgroups
+from jobfeatures_exporter.sampling.commands import CommandBook
+from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.disks import Disks
+from jobfeatures_exporter.sampling.endings import complete, find_first_processes
+from jobfeatures_exporter.sampling.energy import JobEnergy, compute_package_joules
+from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
+from jobfeatures_exporter.sampling.jobbook import JobBook
+from jobfeatures_exporter.sampling.lastwords import LastWords
+from jobfeatures_exporter.sampling.members import Members
+from jobfeatures_exporter.sampling.processes import ProcessScanner
+from jobfeatures_exporter.sampling.processio import ProcessIoBook
+from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC, read_node
+from jobfeatures_exporter.sampling.rapl import NodeEnergy
+from jobfeatures_exporter.sampling.steps import StepBook
+from jobfeatures_exporter.sampling.taskstats import ExitTimes
+from jobfeatures_exporter.snapshot import (
+    CommandSample,
+    GroupKey,
+    JobSample,
+    NodeSample,
+    ProcessIo,
+    ProcessSample,
+    Snapshot,
+    UnitKey,
+    WorkKey,
+)
+
+log = logging.getLogger(__name__)
+
+
+class Sampler:
+    """Takes snapshots of the node. One thread calls `sample`; a snapshot may go to any.
+
+    `jobs` returns the jobs known at the time, for those that name processes or
+    sessions. With `node_name`, control groups that name another node (several
+    emulated on one host) are ignored, their processes count as without a job;
+    else all count, and a job on two of them is summed. `cgroup_root` is the
+    path at which the batch systems' control groups begin, other than ``/``
+    where the node is itself a container. `condor_execute` is HTCondor's
+    EXECUTE, `gridengine_spool` the directory of Grid Engine's execution daemon
+    where its running process is not to tell. `steps` reads the steps of jobs
+    too, `process_io` what their processes read and wrote, and `top_commands`,
+    if not 0, rolls up their processes by command.
+
+    The processes and threads of a job include its slurmstepd, which is in its
+    control groups. Memory of a job without control groups is the sum over its
+    processes, in which shared pages count once for each.
+    """
+
+    def __init__(
+        self,
+        *,
+        procfs: str = "/proc",
+        cgroup: str = "/sys/fs/cgroup",
+        sysfs: str | None = None,
+        clock: Clock,
+        jobs: Callable[[], Mapping[JobKey, Job]],
+        node_name: str | None = None,
+        cgroup_root: str = "",
+        condor_execute: str = EXECUTE,
+        gridengine_spool: str | None = None,
+        gpus: GpuMonitor | None = None,
+        taskstats: bool = False,
+        steps: bool = False,
+        process_io: bool = False,
+        top_commands: int = 0,
+        last_words: LastWords | None = None,
+    ) -> None:
+        self._procfs = procfs
+        self._clock = clock
+        self._jobs = jobs
+        self._node_name = node_name
+        self._unreadable = Unreadable()
+        budget = DescriptorBudget()
+        self._scanner = ProcessScanner(procfs, budget=budget, unreadable=self._unreadable)
+        self._cgroups = JobCgroups(cgroup, budget, self._unreadable, prefix=cgroup_root)
+        self._members = Members(procfs, self._unreadable, root=cgroup_root)
+        self._attributor = Attributor(
+            procfs,
+            self._members,
+            self._unreadable,
+            is_here=self._is_here,
+            condor_execute=condor_execute,
+            gridengine_spool=gridengine_spool,
+        )
+        self._accumulator: CpuAccumulator[Key] = CpuAccumulator()
+        self._exits = self._subscribe() if taskstats else None
+        self._node_energy = None if sysfs is None else NodeEnergy(sysfs, clock, budget, self._unreadable)
+        self._job_energy = JobEnergy()
+        self._gpus = gpus
+        self._disks = Disks(procfs, sysfs or "/sys", self._unreadable)
+        self._steps = StepBook(budget, self._unreadable) if steps else None
+        self._book = JobBook(self._members, self._steps)
+        self._process_io = ProcessIoBook(procfs, budget, self._unreadable) if process_io else None
+        self._command_book = (
+            CommandBook(top=top_commands, ticks_per_sec=TICKS_PER_SEC) if top_commands else None
+        )
+        self._last_words = last_words
+        self._last_jobs: Mapping[WorkKey, JobSample] = {}
+        self._keys_of: dict[str, JobKey] = {}  # by cpu_source of control groups, at the last look
+        self._commands: Mapping[JobKey, tuple[CommandSample, ...]] = {}
+        self._processes: Mapping[int, ProcessSample] = {}
+        self._epoch: int | None = None
+        self._boot_time_secs: int | None = None
+
+    def sample(self) -> Snapshot:
+        """Take one look at the node. What cannot be read is left out and counted."""
+        taken_at_secs, started_secs = self._clock.now_secs(), self._clock.monotonic_secs()
+        node = replace(read_node(self._procfs, self._unreadable), disks=self._disks.read())
+        self._book.other_devices = self._disks.others
+        self._cgroups.kills.count = node.oom_kills
+        if self._epoch is None and node.boot_time_secs is not None:
+            # Once only: the kernel derives the boot time from the clock, and groups must keep their names.
+            self._epoch = compute_epoch(node.boot_time_secs)
+        self._boot_time_secs = node.boot_time_secs
+        if self._exits is not None:
+            self._exits.take()
+        processes = self._scan()
+        self._attributor.read(processes)
+        self._cgroups.update(self._is_here)
+        gone = self._hear()
+        read_at_secs = self._clock.monotonic_secs()
+        keys, jobs, final = self._attribute(processes, gone)
+        node, jobs = self._with_energy(node, jobs)
+        self._last_jobs = jobs
+        snapshot = Snapshot(
+            taken_at_secs=taken_at_secs,
+            duration_secs=self._clock.monotonic_secs() - started_secs,
+            node=node,
+            jobs=jobs,
+            final=final,
+            read_at_secs=read_at_secs,
+            processes=processes,
+            keys=keys,
+            epoch=self._epoch,
+            commands=self._commands,
+            exit_records={} if self._exits is None else dict(self._exits.results),
+            unreadable=dict(self._unreadable.counts),
+        )
+        return snapshot if self._gpus is None else self._gpus.fill(snapshot, self._jobs())
+
+    def close(self) -> None:
+        """Close all descriptors."""
+        self._scanner.close()
+        self._cgroups.close()
+        if self._steps is not None:
+            self._steps.close()
+        if self._process_io is not None:
+            self._process_io.close()
+        if self._node_energy is not None:
+            self._node_energy.close()
+        if self._exits is not None:
+            self._exits.close()
+
+    def _subscribe(self) -> ExitTimes[Key] | None:
+        try:
+            return ExitTimes(self._unreadable)
+        except (OSError, ParseError) as error:
+            self._unreadable.add("exit_records", error)
+            log.warning("no exit records of processes: %s", error)
+            return None
+
+    def _with_energy(
+        self, node: NodeSample, jobs: dict[WorkKey, JobSample]
+    ) -> tuple[NodeSample, dict[WorkKey, JobSample]]:
+        """Return the same with the joules since the last look, those of the jobs by their CPU time."""
+        if self._node_energy is None or not (domains := self._node_energy.read()):
+            return node, jobs
+        shares = self._job_energy.update(
+            joules=compute_package_joules(domains),
+            cpu=node.cpu,
+            used_secs={key: cpu_secs_of(sample) for key, sample in jobs.items() if isinstance(key, JobKey)},
+        )
+        for key, joules in shares.items():
+            jobs[key] = replace(jobs[key], energy_joules=joules)
+        return replace(node, energy_joules=domains), jobs
+
+    def _scan(self) -> Mapping[int, ProcessSample]:
+        try:
+            self._processes = self._scanner.scan()
+        except OSError as error:  # nothing is known to have ended: what was there stays
+            self._unreadable.add("process_list", error)
+        return self._processes
+
+    def _is_here(self, membership: Membership) -> bool:
+        return self._node_name is None or membership.node in {None, self._node_name}
+
+    def _hear(self) -> dict[JobKey, list[JobCgroup]]:
+        """Hand to the control groups what was read beside the looks; return those that left a last word."""
+        if self._last_words is None:
+            return {}
+        heard = self._last_words.take()
+        for cgroup in self._cgroups:
+            cgroup.heard = heard.get(cgroup.directory.cpu_source)
+        gone: dict[JobKey, list[JobCgroup]] = {}
+        living = {each.directory.cpu_source for each in self._cgroups}
+        for cgroup in self._cgroups.gone:
+            cgroup.heard = heard.get(cgroup.directory.cpu_source)
+            key = self._keys_of.get(cgroup.directory.cpu_source)
+            if cgroup.heard is not None and key is not None and cgroup.directory.cpu_source not in living:
+                gone.setdefault(key, []).append(cgroup)
+        return gone
+
+    def _attribute(
+        self, processes: Mapping[int, ProcessSample], gone: Mapping[JobKey, Sequence[JobCgroup]]
+    ) -> tuple[dict[int, Key], dict[WorkKey, JobSample], dict[JobKey, JobSample]]:
+        """Return whose each process is, what each job and process group uses, and the last of gone jobs."""
+        found = self._attributor.attribute(
+            processes,
+            [cgroup.directory.membership for cgroup in self._cgroups],
+            self._jobs(),
+            by_group=self._epoch is not None,
+        )
+        keys = found.keys
+        cgroups: dict[JobKey, list[JobCgroup]] = {}
+        for cgroup in self._cgroups:
+            cgroups.setdefault(found.job_key(cgroup.directory.membership), []).append(cgroup)
+        self._keys_of = {each.directory.cpu_source: key for key, those in cgroups.items() for each in those}
+        members: dict[Key, list[ProcessSample]] = {}
+        for pid, key in keys.items():
+            members.setdefault(key, []).append(processes[pid])
+        of_jobs = {key: members.get(key, ()) for key in [*cgroups, *members] if isinstance(key, JobKey)}
+        if self._command_book is not None:
+            self._commands = self._command_book.update(processes, of_jobs)
+        io = {} if self._process_io is None else self._process_io.update(of_jobs)
+        ticks = self._accumulator.update(processes, keys)
+        if self._exits is not None:
+            of_batch = {pid: key for pid, key in keys.items() if isinstance(key, JobKey)}
+            ticks = self._exits.update(processes, of_batch, ticks, boot_time_secs=self._boot_time_secs)
+        if self._last_words is not None:
+            self._last_words.follow(
+                [each.directory for each in self._cgroups],
+                {
+                    pid: [each.directory for each in those]
+                    for job, those in cgroups.items()
+                    for pid in find_first_processes(job, members.get(job, ()), processes, keys)
+                },
+            )
+        final: dict[JobKey, JobSample] = {}
+        for job, those in gone.items():
+            if job in of_jobs:
+                cgroups.setdefault(job, []).extend(those)
+            elif (last := self._last_jobs.get(job)) is not None:
+                now = self._book.job(job, those, (), None)
+                final[job] = complete(last, now)
+        return keys, self._records(members, cgroups, ticks, io), final
+
+    def _records(
+        self,
+        members: Mapping[Key, Sequence[ProcessSample]],
+        cgroups: Mapping[JobKey, Sequence[JobCgroup]],
+        ticks: Mapping[Key, CpuTicks],
+        io: Mapping[JobKey, ProcessIo],
+    ) -> dict[WorkKey, JobSample]:
+        records: dict[WorkKey, JobSample] = {}
+        for key in [*cgroups, *(each for each in members if each not in cgroups)]:
+            if isinstance(key, JobKey):
+                records[key] = self._book.job(
+                    key, cgroups.get(key, ()), members.get(key, ()), ticks.get(key), io.get(key)
+                )
+            elif isinstance(key, UnitKey):
+                records[key] = self._book.unit(key, members[key], ticks[key])
+            elif self._epoch is not None:
+                group = GroupKey(key, self._epoch)
+                records[group] = self._book.unit(group, members[key], ticks[key])
+        self._book.forget_others(records.keys())
+        return records

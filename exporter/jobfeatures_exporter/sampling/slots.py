@@ -1,0 +1,146 @@
+"""Which job runs in a slot of HTCondor, found on the node itself.
+
+A control group of HTCondor names a slot. The slot's condor_starter keeps the
+job's ad in ``dir_PID/.job.ad`` below EXECUTE, PID being its own process id.
+Users write environments, and what is in their scratch directory; they write
+neither EXECUTE nor the ancestry of their processes. So the way is: a process
+of the slot, its ancestor for which there is a ``dir_PID``, that directory's
+ad: see `jobfeatures.batch.htcondor.scratch`. An ad that the user could have
+written is a claim: it may not take a number that another slot has.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+
+from jobfeatures.batch.groups import Membership
+from jobfeatures.batch.htcondor.basics import is_ad_of_slot, parse_job_id
+from jobfeatures.batch.htcondor.scratch import STARTER_COMMAND, find_owner, list_scratch, read_ads
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.snapshot import ProcessSample
+
+MAX_ASKED = 64  # processes of one slot and look
+MAX_ANCESTORS = 256
+MAX_GAP_LOOKS = 32
+
+
+class _Answer:
+    """What is known of one slot, and of which starter."""
+
+    __slots__ = ("gap", "job_id", "next_look", "proven", "starter")
+
+    def __init__(self) -> None:
+        self.job_id: str | None = None
+        self.proven = False
+        self.starter: tuple[int, int] | None = None  # pid, start time
+        self.gap = 0
+        self.next_look = 0
+
+
+class SlotResolver:
+    """Keeps the jobs of the slots on the node. `execute` is HTCondor's EXECUTE directory."""
+
+    def __init__(self, procfs: str, execute: str, unreadable: Unreadable) -> None:
+        self._procfs = procfs
+        self._execute = execute
+        self._unreadable = unreadable
+        self._answers: dict[str, _Answer] = {}
+        self._look = 0
+
+    def update(
+        self,
+        slots: Mapping[str, Collection[int]],
+        processes: Mapping[int, ProcessSample],
+        batch: Mapping[int, Membership],
+    ) -> Mapping[str, str]:
+        """Return the job by slot, for those found so far, given the pids of each slot.
+
+        `batch` are the processes in control groups of jobs: none of them is a
+        starter. A slot is asked about until its starter is known, at growing
+        gaps, and again when that has ended: the next job has one of its own.
+        """
+        self._look += 1
+        for gone in self._answers.keys() - slots.keys():
+            del self._answers[gone]
+        due = [slot for slot, pids in slots.items() if self._is_due(slot, pids, processes)]
+        scratch = self._list_scratch() if due else {}
+        owner = self._owner() if scratch else None
+        for slot in due if owner is not None else ():
+            starter = _find_starter(slots[slot], processes, batch, scratch)
+            if starter is not None:
+                self._ask(slot, starter, owner or 0)
+        taken: dict[str, str] = {}
+        numbers: dict[str, str] = {}
+        for slot, answer in sorted(self._answers.items(), key=lambda each: not each[1].proven):
+            if answer.job_id is not None and taken.setdefault(answer.job_id, slot) == slot:
+                numbers[slot] = answer.job_id
+        return numbers
+
+    def _is_due(self, slot: str, pids: Collection[int], processes: Mapping[int, ProcessSample]) -> bool:
+        answer = self._answers.setdefault(slot, _Answer())
+        if answer.starter is not None:
+            pid, start_ticks = answer.starter
+            starter = processes.get(pid)
+            if not pids or (starter is not None and starter.start_ticks == start_ticks):
+                return False
+            self._answers[slot] = answer = _Answer()
+        if not pids or self._look < answer.next_look:
+            return False
+        answer.gap = min(max(1, answer.gap * 2), MAX_GAP_LOOKS)
+        answer.next_look = self._look + answer.gap
+        return True
+
+    def _list_scratch(self) -> dict[int, str]:
+        try:
+            return list_scratch(self._execute)
+        except OSError as error:
+            self._unreadable.add("htcondor_execute", error)
+            return {}
+
+    def _owner(self) -> int | None:
+        """Return whose EXECUTE is; None where others may write there, and make any ``dir_PID``."""
+        try:
+            return find_owner(self._execute)
+        except OSError as error:
+            self._unreadable.add("htcondor_execute", error)
+            return None
+
+    def _ask(self, slot: str, starter: ProcessSample, owner: int) -> None:
+        """Read the ads that a starter wrote for a slot."""
+        path = f"{self._execute}/dir_{starter.pid}"
+        trusted = {0, owner}
+        try:
+            if os.stat(f"{self._procfs}/{starter.pid}").st_uid not in trusted:
+                return
+            ads = read_ads(path, trusted)
+        except (OSError, ParseError) as error:
+            self._unreadable.add("htcondor_ad", error)
+            return
+        job_id = parse_job_id(ads.job)
+        if job_id is None or not is_ad_of_slot(ads.machine, slot):
+            self._unreadable.add("htcondor_ad", ParseError("not the ad of a job in this slot", source=path))
+            return
+        answer = self._answers[slot]
+        answer.job_id = job_id
+        answer.starter = (starter.pid, starter.start_ticks)
+        answer.proven = ads.is_proven
+
+
+def _find_starter(
+    pids: Collection[int],
+    processes: Mapping[int, ProcessSample],
+    batch: Mapping[int, Membership],
+    scratch: Mapping[int, str],
+) -> ProcessSample | None:
+    """Return the nearest ancestor of a slot's processes that is a starter with a scratch directory."""
+    for pid in sorted(pids)[:MAX_ASKED]:
+        process = processes.get(pid)
+        for _ in range(MAX_ANCESTORS):
+            if process is None:
+                break
+            if process.command == STARTER_COMMAND and process.pid in scratch and process.pid not in batch:
+                return process
+            process = processes.get(process.ppid)
+    return None

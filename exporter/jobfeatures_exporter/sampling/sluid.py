@@ -1,0 +1,127 @@
+"""Which job number a SLUID stands for, found on the node itself.
+
+Slurm 26.05 names control groups by SLUID. Two things on the node tell the
+number: the title of the job's slurmstepd, ``slurmstepd: [3385.0]``, and
+SLURM_JOB_ID in the environment of its processes. Users write environments, and
+titles of their own processes, so a title counts only where its process belongs
+to root by its real user, and the environment only while there is no such title.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
+from jobfeatures_exporter.sampling.status import parse_process_status
+from jobfeatures_exporter.snapshot import ProcessSample
+
+_TITLE = re.compile(rb"slurmstepd: \[([1-9][0-9]{0,9})\.[A-Za-z0-9_+]{1,32}\]")
+_VARIABLE = re.compile(rb"(?:\A|\0)SLURM_JOB_ID=([1-9][0-9]{0,9})(?:\0|\Z)")
+MAX_ASKED = 64  # processes of one job and look
+MAX_GAP_LOOKS = 32
+
+
+def parse_slurmstepd_title(cmdline: bytes) -> str | None:
+    """Return the job number in the command line of a slurmstepd, ``slurmstepd: [3385.0]``; else None."""
+    match = _TITLE.match(cmdline)
+    return match[1].decode("ascii") if match else None
+
+
+def parse_job_variable(environ: bytes) -> str | None:
+    """Return SLURM_JOB_ID of /proc/PID/environ, None where there is none or it is no job number."""
+    match = _VARIABLE.search(environ)
+    return match[1].decode("ascii") if match else None
+
+
+class _Answer:
+    """What is known of one SLUID. `proven`: root's own title said so."""
+
+    __slots__ = ("gap", "job_id", "next_look", "proven")
+
+    def __init__(self) -> None:
+        self.job_id: str | None = None
+        self.proven = False
+        self.gap = 0
+        self.next_look = 0
+
+
+class SluidResolver:
+    """Keeps the job numbers of the SLUIDs on the node."""
+
+    def __init__(self, procfs: str, unreadable: Unreadable) -> None:
+        self._procfs = procfs
+        self._unreadable = unreadable
+        self._answers: dict[str, _Answer] = {}
+        self._look = 0
+
+    def update(
+        self, jobs: Mapping[str, Sequence[ProcessSample]], taken: Collection[str] = frozenset()
+    ) -> Mapping[str, str]:
+        """Return the job number by SLUID, for those found so far, given the processes of each SLUID.
+
+        `taken` are numbers that certainly are other jobs'. What is not proven
+        is asked again at growing gaps.
+        """
+        self._look += 1
+        for sluid in self._answers.keys() - jobs.keys():
+            del self._answers[sluid]
+        for sluid, processes in jobs.items():
+            answer = self._answers.setdefault(sluid, _Answer())
+            if not answer.proven and self._look >= answer.next_look and processes:
+                answer.gap = min(max(1, answer.gap * 2), MAX_GAP_LOOKS)
+                answer.next_look = self._look + answer.gap
+                self._ask(answer, processes[:MAX_ASKED])
+        proven = {answer.job_id for answer in self._answers.values() if answer.proven} | set(taken)
+        numbers: dict[str, str] = {}
+        for sluid, answer in self._answers.items():
+            # A user may claim any number, but not one that is another job's.
+            if answer.job_id is not None and (answer.proven or answer.job_id not in proven):
+                numbers[sluid] = answer.job_id
+                proven.add(answer.job_id)
+        return numbers
+
+    def _ask(self, answer: _Answer, processes: Sequence[ProcessSample]) -> None:
+        for process in processes:
+            job_id = self._titled(process.pid)
+            if job_id is not None:
+                answer.job_id = job_id
+                answer.proven = True
+                return
+        if answer.job_id is not None:
+            return
+        for process in processes:
+            environ = self._read(process.pid, "environ")
+            job_id = None if environ is None else parse_job_variable(environ)
+            if job_id is not None:
+                answer.job_id = job_id
+                return
+
+    def _titled(self, pid: int) -> str | None:
+        try:
+            if os.stat(f"{self._procfs}/{pid}").st_uid != 0:
+                return None
+        except OSError:
+            return None
+        cmdline = self._read(pid, "cmdline")
+        job_id = None if cmdline is None else parse_slurmstepd_title(cmdline)
+        if job_id is None:
+            return None
+        # /proc/PID is root's also for a set-user-ID program, which a user runs with a title of his choice.
+        status = self._read(pid, "status")
+        try:
+            if status is None or parse_process_status(status.decode("utf-8", "replace")).real_uid != 0:
+                return None
+        except ParseError as error:
+            self._unreadable.add("process_status", error)
+            return None
+        return job_id
+
+    def _read(self, pid: int, name: str) -> bytes | None:
+        try:
+            return read_file(f"{self._procfs}/{pid}/{name}")
+        except OSError as error:
+            self._unreadable.add(f"process_{name}", error)
+            return None

@@ -1,0 +1,203 @@
+"""How the node is made: sockets, cores, threads, memory, NUMA nodes, and hwloc's drawing of it.
+
+The processors are those that are online. Source: Linux,
+Documentation/ABI/stable/sysfs-devices-system-cpu and -node.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from jobfeatures.command import run_command
+from jobfeatures.errors import CommandError, ParseError
+from jobfeatures.quantities import parse_count
+from jobfeatures.site import read_cpu_model
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
+from jobfeatures_exporter.sampling.procfs import read_meminfo
+from jobfeatures_exporter.snapshot import GpuCard, SysinfoSample
+
+LSTOPO = ("lstopo-no-graphics", "lstopo")
+LSTOPO_TIMEOUT_SECS = 10.0
+MAX_TOPOLOGY_BYTES = 2**19  # a message broker takes 1 MiB, and base64 makes 4 bytes of 3
+SVG, TEXT = "svg", "text"
+_FORMATS = {SVG: "svg", TEXT: "console"}
+_ERRNOS = {"timeout": errno.ETIMEDOUT, "too large": errno.EFBIG}
+_CPU = re.compile(r"cpu[0-9]{1,6}\Z")
+_NODE = re.compile(r"node([0-9]{1,6})\Z")
+_INFO = re.compile(r"^(processor|physical id|core id)[ \t]*:[ \t]*([0-9]{1,9})[ \t]*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """Where one logical processor sits. A core's number counts within its package and may leave gaps."""
+
+    package: int
+    core: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Processors of a node whose cores are all alike."""
+
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+
+
+def compute_layout(processors: Iterable[Processor]) -> Layout | None:
+    """Return the layout, the largest socket and core counting; None of no processors."""
+    threads: dict[tuple[int, int | str], int] = {}
+    for each in processors:
+        place = (each.package, each.core)
+        threads[place] = threads.get(place, 0) + 1
+    if not threads:
+        return None
+    cores: dict[int, int] = {}
+    for package, _ in threads:
+        cores[package] = cores.get(package, 0) + 1
+    return Layout(len(cores), max(cores.values()), max(threads.values()))
+
+
+def parse_cpuinfo_layout(text: str, *, source: str = "cpuinfo") -> Layout:
+    """Return the layout that /proc/cpuinfo tells: ``physical id : 0`` and ``core id : 1`` of each processor.
+
+    Where there are no such lines, as on ARM, the sockets cannot be told. Raises
+    ParseError.
+    """
+    found: list[Processor] = []
+    place: dict[str, int] = {}
+    for name, number in [*_INFO.findall(text), ("processor", "0")]:
+        if name == "processor":
+            if "physical id" in place and "core id" in place:
+                found.append(Processor(place["physical id"], place["core id"]))
+            place = {}
+        else:
+            place[name] = int(number)
+    layout = compute_layout(found)
+    if layout is None:
+        raise ParseError("no processor tells its socket and core", source=source, text=text)
+    return layout
+
+
+def parse_distances(rows: Collection[str], *, source: str = "distance") -> tuple[tuple[int, ...], ...]:
+    """Return the distances between NUMA nodes, one row like ``10 21`` a node. Raises ParseError."""
+    matrix = []
+    for number, row in enumerate(rows, 1):
+        values = tuple(parse_count(word, field="distance") for word in row.split())
+        if len(values) != len(rows):
+            raise ParseError("as many distances as nodes expected", source=source, line=number, text=row)
+        matrix.append(values)
+    return tuple(matrix)
+
+
+def read_processors(sysfs: str) -> list[Processor]:
+    """Read ``cpuN/topology`` of each online processor. Raises OSError, ParseError."""
+    folder = f"{sysfs}/devices/system/cpu"
+    found = []
+    for name in os.listdir(folder):
+        if _CPU.match(name):
+            try:
+                package = _text(f"{folder}/{name}/topology/physical_package_id").strip()
+                core = _text(f"{folder}/{name}/topology/thread_siblings_list").strip()
+            except FileNotFoundError:  # offline
+                continue
+            # Some machines do not know their package: -1.
+            found.append(Processor(0 if package == "-1" else parse_count(package, field=name), core))
+    return found
+
+
+def read_layout(procfs: str, sysfs: str, unreadable: Unreadable) -> Layout | None:
+    """Return the layout by sysfs, else by cpuinfo; None where neither tells."""
+    try:
+        layout = compute_layout(read_processors(sysfs))
+    except (OSError, ParseError) as error:
+        unreadable.add("cpu_topology", error)
+        layout = None
+    if layout is not None:
+        return layout
+    try:
+        return parse_cpuinfo_layout(_text(f"{procfs}/cpuinfo"), source=f"{procfs}/cpuinfo")
+    except (OSError, ParseError) as error:
+        unreadable.add("cpuinfo", error)
+        return None
+
+
+def read_numa_distances(sysfs: str, unreadable: Unreadable) -> tuple[tuple[int, ...], ...]:
+    """Return the distances of the online NUMA nodes by their numbers; empty where the kernel knows none."""
+    folder = f"{sysfs}/devices/system/node"
+    try:
+        numbers = sorted(int(match[1]) for name in os.listdir(folder) if (match := _NODE.match(name)))
+        return parse_distances([_text(f"{folder}/node{number}/distance") for number in numbers])
+    except (OSError, ParseError) as error:
+        unreadable.add("numa_distances", error)
+        return ()
+
+
+def read_topology(form: str) -> str:
+    """Return hwloc's picture of this machine, `SVG` or `TEXT`; empty where hwloc is not installed.
+
+    Raises CommandError: "timeout", "failed", "too large".
+    """
+    for program in LSTOPO:
+        try:
+            output = run_command(
+                [program, "--of", _FORMATS[form], "-"],
+                timeout_secs=LSTOPO_TIMEOUT_SECS,
+                max_bytes=MAX_TOPOLOGY_BYTES,
+            )
+        except CommandError as error:
+            if error.kind == "missing":
+                continue
+            raise
+        if output.status != 0:
+            raise CommandError("failed", f"{program}: status {output.status}")
+        return output.stdout.decode("utf-8", "replace")
+    return ""
+
+
+def read_sysinfo(
+    *,
+    procfs: str,
+    sysfs: str,
+    now_secs: float,
+    unreadable: Unreadable,
+    topology: Collection[str] = (),
+    cards: tuple[GpuCard, ...] = (),
+) -> SysinfoSample:
+    """Read all; what cannot be found out is left out and counted. `topology` names the pictures wanted."""
+    layout = read_layout(procfs, sysfs, unreadable)
+    try:
+        memory_bytes = read_meminfo(procfs).get("MemTotal")
+    except (OSError, ParseError) as error:
+        unreadable.add("node_meminfo", error)
+        memory_bytes = None
+    pictures = dict.fromkeys(_FORMATS, "")
+    for form in topology:
+        try:
+            pictures[form] = read_topology(form)
+        except CommandError as error:
+            unreadable.add("topology", OSError(_ERRNOS.get(error.kind, errno.EIO), str(error)))
+    system = os.uname()
+    return SysinfoSample(
+        taken_at_secs=now_secs,
+        os_name=system.sysname,
+        os_release=system.release,
+        architecture=system.machine,
+        sockets=layout.sockets if layout else None,
+        cores_per_socket=layout.cores_per_socket if layout else None,
+        threads_per_core=layout.threads_per_core if layout else None,
+        cpu_model=read_cpu_model(f"{procfs}/cpuinfo") or "",
+        memory_bytes=memory_bytes,
+        numa_distances=read_numa_distances(sysfs, unreadable),
+        topology_svg=pictures[SVG],
+        topology_text=pictures[TEXT],
+        cards=cards,
+    )
+
+
+def _text(path: str) -> str:
+    return read_file(path).decode("utf-8", "replace")

@@ -1,0 +1,145 @@
+"""The kernel's exit records, taken from its netlink socket. Needs CAP_NET_ADMIN in the first namespaces."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Hashable, Mapping
+from typing import Generic, TypeVar
+
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.accumulate import CpuTicks
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
+from jobfeatures_exporter.sampling.exitrecords import (
+    CTRL,
+    CTRL_ATTR_FAMILY_NAME,
+    CTRL_GET_FAMILY,
+    ERROR,
+    GET,
+    REGISTER_CPUMASK,
+    ExitRecord,
+    make_message,
+    parse_error_code,
+    parse_exits,
+    parse_family,
+    split_messages,
+)
+from jobfeatures_exporter.sampling.exits import ExitAccount
+from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.snapshot import ProcessSample
+
+Key = TypeVar("Key", bound=Hashable)
+
+NETLINK_GENERIC = 16
+SO_RCVBUFFORCE = 33  # beyond net.core.rmem_max, by the same capability
+BUFFER_BYTES = 16 * 2**20  # the kernel allows twice that, and takes it only as records wait
+ANSWER_SECS = 2.0
+_READ_BYTES = 65536
+
+
+class ExitRecords:
+    """A subscription to the exits on all processors. One thread uses it.
+
+    What a process ran since the scheduler last counted, a tick at most, is in no record.
+    """
+
+    def __init__(self, unreadable: Unreadable, *, sysfs: str = "/sys") -> None:
+        """Subscribe. Raises OSError where the kernel does not offer it or does not allow it, ParseError."""
+        self._unreadable = unreadable
+        self._socket = socket.socket(
+            socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_GENERIC
+        )
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
+            self._socket.bind((0, 0))
+            self._socket.settimeout(ANSWER_SECS)
+            answer = self._ask(make_message(CTRL, CTRL_GET_FAMILY, CTRL_ATTR_FAMILY_NAME, b"TASKSTATS\0"))
+            self._family = parse_family(answer)
+            processors = read_file(f"{sysfs}/devices/system/cpu/possible").strip()
+            self._ask(make_message(self._family, GET, REGISTER_CPUMASK, processors + b"\0"))
+            self._socket.setblocking(False)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def close(self) -> None:
+        """Unsubscribe."""
+        self._socket.close()
+
+    def drain(self) -> list[ExitRecord]:
+        """Return the records since the last call. Those that found no room, or are garbled, are counted."""
+        records: list[ExitRecord] = []
+        while True:
+            try:
+                data = self._socket.recv(_READ_BYTES)
+            except BlockingIOError:
+                return records
+            except OSError as error:
+                self._unreadable.add("exit_records", error)
+                if error.errno != errno.ENOBUFS:  # which tells that some were lost; others wait
+                    return records
+                continue
+            try:
+                for message_type, content in split_messages(data):
+                    if message_type == self._family:
+                        records += parse_exits(content)
+            except ParseError as error:
+                self._unreadable.add("exit_records", error)
+
+    def _ask(self, message: bytes) -> bytes:
+        """Return the content of the answer, empty where there is an acknowledgement only."""
+        self._socket.send(message)
+        answer = b""
+        while True:
+            for message_type, content in split_messages(self._socket.recv(_READ_BYTES)):
+                if message_type != ERROR:
+                    answer = answer or content
+                    continue
+                if code := parse_error_code(content):
+                    raise OSError(code, os.strerror(code), "TASKSTATS")
+                return answer
+
+
+class ExitTimes(Generic[Key]):
+    """The exits as they serve a sampler: records are taken before a look, and counted after it."""
+
+    def __init__(self, unreadable: Unreadable) -> None:
+        """Subscribe. Raises OSError, ParseError."""
+        self._source = ExitRecords(unreadable)
+        self._account: ExitAccount[Key] = ExitAccount(ticks_per_sec=TICKS_PER_SEC)
+        self._records: list[ExitRecord] = []
+
+    @property
+    def results(self) -> Mapping[str, int]:
+        """Return how many records there were since our start, by what became of them."""
+        return self._account.results
+
+    def take(self) -> None:
+        """Take the records of those that the look to come will not find."""
+        self._records = self._source.drain()
+
+    def update(
+        self,
+        processes: Mapping[int, ProcessSample],
+        keys: Mapping[int, Key],
+        ticks: Mapping[Key, CpuTicks],
+        *,
+        boot_time_secs: float | None,
+    ) -> Mapping[Key, CpuTicks]:
+        """Return `ticks` with more where the records know of more; see `ExitAccount.update`."""
+        if not self._account.has_started:
+            self._source.drain()  # of those that ended during the first look: it has them already
+        of_jobs = set(keys.values())
+        told = self._account.update(
+            self._records,
+            processes,
+            keys,
+            {key: each for key, each in ticks.items() if key in of_jobs},
+            boot_time_secs=boot_time_secs,
+        )
+        return {**ticks, **told}
+
+    def close(self) -> None:
+        """Unsubscribe."""
+        self._source.close()

@@ -1,0 +1,214 @@
+"""Runs the daemon and its listener until a signal or a given time ends them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from jobfeatures.clock import SystemClock
+from jobfeatures.errors import ConfigurationError
+from jobfeatures_exporter.collectors import CONTROLLER
+from jobfeatures_exporter.config import DaemonConfig, ExporterConfig
+from jobfeatures_exporter.daemon import Daemon
+from jobfeatures_exporter.service.checks import check
+from jobfeatures_exporter.service.keptsettings import KeptSettings
+from jobfeatures_exporter.service.permissions import check_features_root
+from jobfeatures_exporter.service.reloader import Reloader
+from jobfeatures_exporter.service.supervision import Notifier, keep_telling
+from jobfeatures_exporter.snapshot import Kind
+from jobfeatures_exporter.web.app import Routes, make_app
+from jobfeatures_exporter.web.config import FEATURES, NODES
+from jobfeatures_exporter.web.listener import Listeners
+
+# What a daemon does only where it is asked to is imported only then: it runs
+# on every node, and its memory is the jobs'.
+if TYPE_CHECKING:
+    from jobfeatures_exporter.cluster.controller import Controller
+    from jobfeatures_exporter.ingest.serve import Ingest
+    from jobfeatures_exporter.web.nodes import NodeListener
+
+log = logging.getLogger(__name__)
+
+
+def serve(
+    config: ExporterConfig,
+    *,
+    reread: Callable[[], ExporterConfig] | None = None,
+    settings_file: str | None = None,
+    duration_secs: float | None = None,
+    on_listening: Callable[[str], None] = lambda _address: None,
+) -> None:
+    """Serve until SIGINT, SIGTERM or for `duration_secs`; a second signal ends the process at once.
+
+    `reread` returns the settings as they are now: SIGHUP takes them over. Where
+    `settings_file` is given, it is looked at now and then: see `keptsettings`.
+    `on_listening` is called with HOST:PORT once the port is open. Raises
+    ConfigurationError before anything has started.
+    """
+    notifier = Notifier.from_environment()
+    try:
+        asyncio.run(_serve(config, notifier, reread, settings_file, duration_secs, on_listening))
+    except ConfigurationError as error:
+        notifier.status(str(error))
+        raise
+
+
+async def _serve(
+    config: ExporterConfig,
+    notifier: Notifier,
+    reread: Callable[[], ExporterConfig] | None,
+    settings_file: str | None,
+    duration_secs: float | None,
+    on_listening: Callable[[str], None],
+) -> None:
+    served = make_served(config)
+    ingest = make_ingest(config)
+    listeners = Listeners.from_config(config)
+    served.web = listeners.status
+    routes = [*_routes(served), *(() if ingest is None else ingest.routes())]
+    ended = _end_signals()
+    started = False
+    try:
+        async with (
+            listeners.serving(make_app(served, routes), config.web_listen_address) as address,
+            _serving_features(config, served, listeners),
+            _serving_nodes(config, served, listeners) as node_listener,
+            contextlib.nullcontext() if ingest is None else ingest.running(listeners),
+        ):
+            reloader = Reloader(config, served, notifier, reread, lambda: f"serving on {address}")
+            reloader.files.append(listeners.reread)
+            if node_listener is not None:
+                reloader.files.append(node_listener.reread)
+            started = True
+            if isinstance(served, Daemon) and reread is not None and settings_file is not None:
+                served.hooks.on_beat = KeptSettings(settings_file, lambda: check(reread()), served).look
+            served.start()
+            log.info("listening", extra={"address": address})
+            on_listening(address)
+            reloader.listen(asyncio.get_running_loop())
+            notifier.ready(reloader.status())
+            async with _at_work(keep_telling(notifier, served, reloader.prefix), reloader.follow()):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(ended.wait(), duration_secs)
+                notifier.stopping()
+    finally:  # after the listeners: no scrape is taken that nobody would answer
+        if started:
+            await asyncio.to_thread(served.stop)
+    log.info("stopped")
+
+
+def _end_signals() -> asyncio.Event:
+    """Return what the first SIGINT or SIGTERM sets; the next one ends the process as if nobody took it."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+
+    def end() -> None:
+        ended.set()
+        for number in numbers:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+
+    for number in numbers:
+        loop.add_signal_handler(number, end)
+    return ended
+
+
+@contextlib.asynccontextmanager
+async def _at_work(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Let these run until the context is left."""
+    tasks = [asyncio.create_task(each) for each in work]
+    for task in tasks:
+        task.add_done_callback(_tell_end)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _tell_end(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("does not go on any more", exc_info=error)
+
+
+def make_served(config: DaemonConfig) -> Daemon | Controller:
+    """Return what the role asks for, not started. Raises ConfigurationError."""
+    check(config)
+    if config.role == CONTROLLER:
+        from jobfeatures_exporter.cluster.controller import Controller
+
+        return Controller(config)
+    daemon = Daemon(config)  # what settings contradict is said before what this machine refuses
+    check_features_root(config)
+    return daemon
+
+
+def _routes(served: Daemon | Controller) -> Routes:
+    """Return what the metrics listener has to offer beside its own pages."""
+    if isinstance(served, Daemon):
+        return []
+    from jobfeatures_exporter.web.app import discovery_route
+
+    return [discovery_route(served.targets)]
+
+
+def make_ingest(config: DaemonConfig) -> Ingest | None:
+    """Return what takes documents of other agents, not started, None where none are awaited.
+
+    Raises ConfigurationError.
+    """
+    check(config)
+    if not config.awaits_documents:
+        return None
+    from jobfeatures_exporter.ingest.serve import Ingest
+
+    return Ingest(config, frozenset(map(Kind, config.jobs_kinds)), config.metrics_max_series)
+
+
+@contextlib.asynccontextmanager
+async def _serving_nodes(
+    config: DaemonConfig, served: Daemon | Controller, listeners: Listeners
+) -> AsyncIterator[NodeListener | None]:
+    """Let nodes ask the controller role, where that is asked for."""
+    answers = None if isinstance(served, Daemon) else served.node_answers
+    if answers is None or config.controller_listen is None or config.controller_secret_file is None:
+        yield None
+        return
+    from jobfeatures_exporter.web.nodes import NodeListener, listening
+
+    listener = NodeListener(answers, config.controller_secret_file, SystemClock())
+    async with listening(
+        listener,
+        config.controller_listen,
+        listeners.tls_of(NODES),
+        connections=config.controller_max_connections,
+        on_open=listeners.count(NODES),
+    ) as address:
+        log.info("answering nodes", extra={"address": address})
+        yield listener
+
+
+@contextlib.asynccontextmanager
+async def _serving_features(
+    config: DaemonConfig, daemon: Daemon | Controller, listeners: Listeners
+) -> AsyncIterator[None]:
+    """Serve the features of a node as well, where that is asked for."""
+    if config.features_listen_address is None or not isinstance(daemon, Daemon):
+        yield
+        return
+    from jobfeatures.publish.http.server import FeatureServer, listening
+    from jobfeatures.publish.tree import FeatureTree
+
+    tls = listeners.tls_of(FEATURES)
+    server = FeatureServer(FeatureTree(config.features_root), job_of=daemon.job)
+    daemon.feature_answers = server.counts
+    where = listeners.where(FEATURES, config.features_listen_address)
+    async with listening(server, where, tls, on_open=listeners.count(FEATURES)) as address:
+        log.info("serving features", extra={"address": address, "tls": str(tls is not None).lower()})
+        yield

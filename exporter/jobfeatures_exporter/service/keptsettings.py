@@ -1,0 +1,81 @@
+"""Looks at the settings file while the daemon runs: hooks read it at every job, and not only at a reload.
+
+A good one is kept, for hooks that will find a broken one; a broken one is told
+at once, in the log and by the metric that tells of failed reloads.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.settings import DEFAULT_FILE, FILE_VARIABLE
+from jobfeatures.settingsfile import read_bytes
+from jobfeatures_exporter.context import LastReload
+from jobfeatures_exporter.hookrequests import HookServer
+
+log = logging.getLogger(__name__)
+
+
+class Served(Protocol):
+    """What shows whether the settings could be read, and what talks to hooks."""
+
+    reload: LastReload
+    hooks: HookServer
+
+
+def find_settings_file(file: str | None) -> str:
+    """Return the path of the settings file, whether or not it is there; `file` is that of the flag."""
+    return file or os.environ.get(FILE_VARIABLE) or DEFAULT_FILE
+
+
+class KeptSettings:
+    """One thread calls `look` now and then."""
+
+    def __init__(self, path: str, read: Callable[[], object], served: Served) -> None:
+        """`read` reads all settings and checks them; it raises JobfeaturesError where they are wrong."""
+        self._path = path
+        self._read = read
+        self._served = served
+        self._seen: tuple[int, ...] | None = None
+        self._is_broken = False
+
+    def look(self) -> None:
+        """Look whether the file has changed. Raises JobfeaturesError or OSError where it cannot be kept."""
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            if self._path == DEFAULT_FILE:
+                return  # none is needed
+            seen: tuple[int, ...] = ()
+        else:
+            seen = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if seen == self._seen:
+            return
+        try:
+            before = read_bytes(self._path)
+            self._read()
+            if read_bytes(self._path) != before:
+                return  # it is being written: the next look is soon
+        except JobfeaturesError as error:
+            self._broken(error)
+        else:
+            self._good(before)
+        self._seen = seen
+
+    def _broken(self, error: JobfeaturesError) -> None:
+        log.error("the settings file is broken, hooks take the last good one: %s", error)
+        if self._served.reload.successful:
+            self._is_broken = True
+            self._served.reload = replace(self._served.reload, successful=False)
+
+    def _good(self, content: bytes) -> None:
+        if self._is_broken:  # told by us: a reload that failed is over with the next one only
+            self._is_broken = False
+            self._served.reload = replace(self._served.reload, successful=True)
+            log.info("the settings file is good again")
+        self._served.hooks.keep_config(content)

@@ -1,0 +1,166 @@
+"""Documents posted over HTTP or HTTPS: to ROOT/sample and so on, with basic authentication.
+
+The standard library's client is enough for a document in minutes: in a thread
+of its own, no redirect is followed, and proxies are taken from the environment.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import logging
+import os
+import socket
+import ssl
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+
+from jobfeatures.errors import ConfigurationError, SinkError
+from jobfeatures_exporter.sinks.message import Message
+from jobfeatures_exporter.sinks.secret import read_secret
+from jobfeatures_exporter.sonar.config import SonarConfig
+
+log = logging.getLogger(__name__)
+
+MAX_ANSWER_BYTES = 65536
+# The far side says that it cannot read this document; it will not read it later either.
+FINAL = frozenset({400, 413, 415, 422})
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirected POST would become a GET, and take the password to another host."""
+
+    def redirect_request(self, *_arguments: object) -> None:
+        """Follow none: the answer stands as it is."""
+
+
+class _Deadline:
+    """Ends what a request does on the network when its time is up: a socket's timeout bounds one call only.
+
+    Looking up a name is not ended: it has the resolver's own limits.
+    """
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._connection: HTTPConnection | None = None
+        self._socket: socket.socket | None = None
+
+    def handlers(self, context: ssl.SSLContext) -> tuple[urllib.request.BaseHandler, ...]:
+        """Return what makes connections that can be ended."""
+        deadline = self
+
+        class Plain(HTTPConnection):
+            def connect(self) -> None:
+                deadline.watch(self, super().connect)
+
+        class Encrypted(HTTPSConnection):
+            def connect(self) -> None:
+                deadline.watch(self, super().connect)
+
+        class PlainHandler(urllib.request.HTTPHandler):
+            def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+                return self.do_open(Plain, req)
+
+        class EncryptedHandler(urllib.request.HTTPSHandler):
+            def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+                return self.do_open(Encrypted, req, context=context)
+
+        return PlainHandler(), EncryptedHandler(context=context)
+
+    def watch(self, connection: HTTPConnection, connect: Callable[[], None]) -> None:
+        """Connect, and keep the socket, of which the connection lets go when an answer begins."""
+        self._connection = connection
+        connect()
+        self._socket = connection.sock
+        if self.is_over:
+            raise TimeoutError("timed out")
+
+    def end(self) -> None:
+        """Shut down what is open."""
+        self.is_over = True
+        connecting = None if self._connection is None else self._connection.sock
+        for each in (self._socket, connecting):
+            if each is not None:
+                with contextlib.suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+
+
+class HttpSink:
+    """Posts documents to one address. `timeout_secs` bounds one sending from its beginning to its end."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_secs: float,
+        user: str | None = None,
+        password_file: str | None = None,
+        prefix: str | None = None,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._url = url
+        self._timeout_secs = timeout_secs
+        self._user = user
+        self._password_file = password_file
+        self._prefix = f"{prefix}." if prefix else ""
+        self._context = context or ssl.create_default_context()
+
+    def send(self, message: Message) -> None:
+        """Post one document; any answer below 300 means that it has arrived."""
+        address = f"{self._url}/{self._prefix}{message.kind}"
+        request = urllib.request.Request(  # noqa: S310  # a setting, of http or https only
+            address, data=message.body, headers=self._headers(), method="POST"
+        )
+        deadline = _Deadline()
+        opener = urllib.request.build_opener(_NoRedirects, *deadline.handlers(self._context))
+        timer = threading.Timer(self._timeout_secs, deadline.end)
+        timer.start()
+        try:
+            with opener.open(request, timeout=self._timeout_secs) as answer:
+                answer.read(MAX_ANSWER_BYTES)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise SinkError(f"{address}: answers {error.code}", is_final=error.code in FINAL) from error
+        except (OSError, HTTPException) as error:
+            if deadline.is_over:
+                raise SinkError(f"{address}: not done after {self._timeout_secs:g} s") from error
+            raise SinkError(f"{address}: {error}") from error
+        finally:
+            timer.cancel()
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+    def _headers(self) -> Mapping[str, str]:
+        headers = {"Content-Type": "application/json", "User-Agent": "jobfeatures-exporter"}
+        if self._password_file is not None:
+            known = f"{self._user}:{read_secret(self._password_file)}".encode()
+            headers["Authorization"] = "Basic " + base64.b64encode(known).decode("ascii")
+        return headers
+
+
+def make_sink(config: SonarConfig) -> HttpSink:
+    """Return the sink. Raises ConfigurationError."""
+    if config.sonar_http_url is None:
+        raise ConfigurationError("sonar.http_url", "sink http needs it")
+    context = None
+    if config.sonar_http_ca_file is not None:
+        if not os.path.isfile(config.sonar_http_ca_file):
+            raise ConfigurationError("sonar.http_ca_file", "there is no such file")
+        try:
+            context = ssl.create_default_context(cafile=config.sonar_http_ca_file)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigurationError("sonar.http_ca_file", str(error)) from error
+    if config.sonar_http_password_file is not None and config.sonar_http_url.startswith("http:"):
+        log.warning("the password for %s goes over the wire unencrypted", config.sonar_http_url)
+    return HttpSink(
+        config.sonar_http_url,
+        timeout_secs=config.sonar_send_timeout_secs,
+        user=config.sonar_http_user or config.sonar_cluster,
+        password_file=config.sonar_http_password_file,
+        prefix=config.sonar_topic_prefix,
+        context=context,
+    )

@@ -1,0 +1,119 @@
+"""Documents to Kafka, to topic [PREFIX.]CLUSTER.TYPE with the node as key. Needs the extra ``kafka``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from jobfeatures.errors import ConfigurationError, SinkError
+from jobfeatures_exporter.sinks.message import Message
+from jobfeatures_exporter.sinks.secret import read_secret
+from jobfeatures_exporter.sonar.config import SonarConfig
+
+log = logging.getLogger(__name__)
+FINAL = frozenset({"MSG_SIZE_TOO_LARGE", "INVALID_MSG", "_BAD_MSG"})
+
+
+class KafkaSink:
+    """Hands documents to brokers, one at a time, and waits until they are acknowledged."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        *,
+        timeout_secs: float,
+        prefix: str | None = None,
+        user: str | None = None,
+        password_file: str | None = None,
+    ) -> None:
+        self._settings = settings
+        self._timeout_secs = timeout_secs
+        self._prefix = f"{prefix}." if prefix else ""
+        self._user = user
+        self._password_file = password_file
+        self._producer: Any = None
+
+    def send(self, message: Message) -> None:
+        """Produce one record and wait for its acknowledgement."""
+        from confluent_kafka import KafkaException
+
+        failures: list[Any] = []
+        topic = f"{self._prefix}{message.cluster}.{message.kind}"
+        try:
+            producer = self._connected()
+            producer.produce(
+                topic,
+                value=message.body,
+                key=message.node.encode(),
+                on_delivery=lambda failure, _record: failures.append(failure),
+            )
+            producer.flush(self._timeout_secs + 1)
+        except (KafkaException, BufferError) as error:
+            self._abandon()
+            raise SinkError(f"kafka: {error}", is_final=_is_final(error)) from error
+        if not failures:
+            self._abandon()
+            raise SinkError(f"kafka: no answer within {self._timeout_secs:g} s")
+        if failures[0] is not None:
+            raise SinkError(f"kafka: {failures[0].str()}", is_final=failures[0].name() in FINAL)
+
+    def close(self) -> None:
+        """Drop what is on its way: it was not acknowledged and will be sent anew."""
+        self._abandon()
+
+    def _connected(self) -> Any:
+        if self._producer is None:
+            from confluent_kafka import Producer
+
+            settings = dict(self._settings)
+            if self._password_file is not None:
+                settings["sasl.username"] = self._user
+                settings["sasl.password"] = read_secret(self._password_file)
+            self._producer = Producer(settings, logger=log)
+        return self._producer
+
+    def _abandon(self) -> None:
+        if self._producer is not None:
+            self._producer.purge()
+            self._producer.flush(0)
+            self._producer = None
+
+
+def _is_final(error: Exception) -> bool:
+    cause = error.args[0] if error.args else None
+    name = getattr(cause, "name", None)
+    return callable(name) and name() in FINAL
+
+
+def make_sink(config: SonarConfig) -> KafkaSink:
+    """Return the sink. Raises ConfigurationError; brokers that cannot be reached are not asked here."""
+    if config.sonar_kafka_brokers is None:
+        raise ConfigurationError("sonar.kafka_brokers", "sink kafka needs it")
+    try:
+        import confluent_kafka  # noqa: F401  # said before a port opens
+    except ImportError as error:
+        raise ConfigurationError(
+            "sonar.sinks", "kafka needs confluent-kafka: pip install 'jobfeatures-exporter[kafka]'"
+        ) from error
+    tls, sasl = config.sonar_kafka_ca_file is not None, config.sonar_kafka_password_file is not None
+    settings: dict[str, Any] = {
+        "bootstrap.servers": config.sonar_kafka_brokers,
+        "client.id": "jobfeatures-exporter",
+        "acks": "all",
+        "message.timeout.ms": max(1, int(config.sonar_send_timeout_secs * 1000)),
+        "message.max.bytes": 10_000_000,  # a node of many processes; brokers have limits of their own
+        "compression.type": "gzip",
+        "security.protocol": ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT"),
+    }
+    if tls:
+        settings["ssl.ca.location"] = config.sonar_kafka_ca_file
+    if sasl:
+        settings["sasl.mechanism"] = "PLAIN"
+    return KafkaSink(
+        settings,
+        timeout_secs=config.sonar_send_timeout_secs,
+        prefix=config.sonar_topic_prefix,
+        user=config.sonar_kafka_user or config.sonar_cluster,
+        password_file=config.sonar_kafka_password_file,
+    )

@@ -1,0 +1,154 @@
+"""Sends what waits for one sink, in its own thread, and tries again while the far side is away."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from jobfeatures.clock import Clock
+from jobfeatures.errors import SinkError, UnsafePathError
+from jobfeatures_exporter.sinks.message import Message, Sink
+from jobfeatures_exporter.sinks.spool import Limits, MemorySpool, Spool
+
+log = logging.getLogger(__name__)
+
+FIRST_RETRY_SECS = 1.0
+MAX_RETRY_SECS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class SinkStatus:
+    """What a keeper tells of its sink; counts are since the start, by type of document."""
+
+    name: str
+    sent: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, int] = field(default_factory=dict)  # attempts
+    refused: int = 0  # documents that the far side will never take, dropped
+    dropped: int = 0  # documents for which there was no room
+    corrupt: int = 0  # spool files set aside
+    waiting: int = 0
+    last_success_secs: float | None = None
+
+
+def compute_retry_secs(failures: int) -> float:
+    """Return how long to wait after so many failures in a row: doubling, 5 minutes at most."""
+    return float(min(MAX_RETRY_SECS, FIRST_RETRY_SECS * 2 ** min(failures - 1, 30)))
+
+
+class SinkKeeper:
+    """One sink, its queue and its thread. `window_secs` spreads the sending of many nodes.
+
+    `open_spool` is called at the start; where it fails, what waits is kept in memory.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sink: Sink,
+        clock: Clock,
+        *,
+        limits: Limits,
+        open_spool: Callable[[], Spool] | None = None,
+        window_secs: float = 0.0,
+    ) -> None:
+        self.name = name
+        self._sink = sink
+        self._spool: Spool = MemorySpool(limits)
+        self._open_spool = open_spool
+        self._clock = clock
+        self._window_secs = window_secs
+        self._sent: Counter[str] = Counter()
+        self._failed: Counter[str] = Counter()
+        self._refused = 0
+        self._last_success_secs: float | None = None
+        self._failures = 0  # in a row
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"sink-{name}", daemon=True)
+
+    @property
+    def status(self) -> SinkStatus:
+        """Return what is known now."""
+        return SinkStatus(
+            name=self.name,
+            sent=dict(self._sent),
+            failed=dict(self._failed),
+            refused=self._refused,
+            dropped=self._spool.dropped,
+            corrupt=self._spool.corrupt,
+            waiting=len(self._spool),
+            last_success_secs=self._last_success_secs,
+        )
+
+    def start(self) -> None:
+        """Start sending; what waited in a folder goes first."""
+        if self._open_spool is not None:
+            try:
+                self._spool = self._open_spool()
+            except (OSError, UnsafePathError) as error:
+                log.error("documents wait in memory only: %s", error, extra={"sink": self.name})
+        self._wake.set()
+        self._thread.start()
+
+    def stop(self, timeout_secs: float = 5.0) -> None:
+        """Stop; what waits in a folder stays there. A sink that hangs is left behind."""
+        self._stopping.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_secs)
+
+    def put(self, message: Message) -> None:
+        """Queue a document; never waits for the far side."""
+        self._spool.put(message)
+        self._wake.set()
+
+    def send_waiting(self) -> bool:
+        """Send what waits, oldest first, until nothing does; False where one could not be sent."""
+        while not self._stopping.is_set() and (found := self._spool.oldest()) is not None:
+            number, message = found
+            try:
+                self._sink.send(message)
+            except SinkError as error:
+                self._failed[message.kind] += 1
+                log.log(
+                    logging.DEBUG if self._failures else logging.WARNING,  # once per outage
+                    "document not sent: %s",
+                    error,
+                    extra={"sink": self.name, "type": message.kind},
+                )
+                if not error.is_final:
+                    return False
+                self._refused += 1
+            else:
+                if self._failures:
+                    log.info("documents are sent again", extra={"sink": self.name})
+                self._sent[message.kind] += 1
+                self._last_success_secs = self._clock.now_secs()
+                self._failures = 0
+            self._spool.remove(number)
+        return True
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            if self._stopping.wait(random.uniform(0, self._window_secs)):  # noqa: S311  # not a secret
+                break
+            while not self._try():
+                self._failures += 1
+                wait_secs = compute_retry_secs(self._failures)
+                if self._stopping.wait(wait_secs * random.uniform(0.5, 1)):  # noqa: S311
+                    break
+        self._sink.close()
+        self._spool.close()
+
+    def _try(self) -> bool:
+        try:
+            return self.send_waiting()
+        except Exception:  # supervised: one bad document must not end the sending
+            log.exception("sink failed unexpectedly", extra={"sink": self.name})
+            return False

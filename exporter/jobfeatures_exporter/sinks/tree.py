@@ -1,0 +1,79 @@
+"""Documents in a tree of folders, as Sonar and its consumers lay it out.
+
+    yyyy/mm/dd/0+sample-NODE.json    0+sysinfo-NODE.json    0+job-slurm.json    0+cluzter-slurm.json
+
+The day is that of UTC at which the document was made, 0 the version of the
+format, and documents are appended, one a line. Trees of several nodes can be
+copied into one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from jobfeatures.errors import ConfigurationError, SinkError
+from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, SAMPLE, SYSINFO
+from jobfeatures.publish.files import DIRECTORY, closing, opened
+from jobfeatures_exporter.sinks.message import Message
+from jobfeatures_exporter.sonar.config import SonarConfig
+
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NODE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}\Z")
+
+
+class TreeSink:
+    """Appends to files below one folder. No link is followed below it."""
+
+    def __init__(self, directory: str, *, fsync: bool = False) -> None:
+        self._directory = directory
+        self._fsync = fsync
+
+    def send(self, message: Message) -> None:
+        """Append one line, as a whole where the system allows: several nodes may share the folder."""
+        try:
+            self._append(message)
+        except OSError as error:
+            raise SinkError(f"{self._directory}: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+    def _append(self, message: Message) -> None:
+        day = datetime.fromtimestamp(message.made_at_secs, UTC)
+        os.makedirs(self._directory, mode=0o755, exist_ok=True)
+        folder = os.open(self._directory, DIRECTORY)
+        for name in (f"{day:%Y}", f"{day:%m}", f"{day:%d}"):
+            with closing(folder):
+                with suppress(FileExistsError):
+                    os.mkdir(name, 0o755, dir_fd=folder)
+                below = os.open(name, DIRECTORY, dir_fd=folder)
+            folder = below
+        with closing(folder), opened(file_name(message.kind, message.node), _APPEND, folder, 0o644) as file:
+            size = os.fstat(file).st_size
+            data = message.body + b"\n"
+            written = os.write(file, data)
+            if written < len(data):  # the disk is full: half a document would spoil the next one too
+                os.ftruncate(file, size)
+                raise SinkError(f"{self._directory}: only {written} of {len(data)} bytes could be written")
+            if self._fsync:
+                os.fsync(file)
+
+
+def file_name(kind: str, node: str) -> str:
+    """Return the name of a file: ``0+sample-c1.json``; what speaks of a cluster is one for all."""
+    names = {SAMPLE: "sample", SYSINFO: "sysinfo", JOBS: "job", CLUSTER: "cluzter"}
+    if kind in {JOBS, CLUSTER}:
+        return f"0+{names[kind]}-slurm.json"
+    if not _NODE.match(node):
+        raise SinkError(f"{node!r} cannot be part of a file's name", is_final=True)
+    return f"0+{names[kind]}-{node}.json"
+
+
+def make_sink(config: SonarConfig) -> TreeSink:
+    """Return the sink. Raises ConfigurationError where it has no folder."""
+    if config.sonar_tree_directory is None:
+        raise ConfigurationError("sonar.tree_directory", "sink tree needs it")
+    return TreeSink(config.sonar_tree_directory, fsync=config.sonar_tree_fsync)

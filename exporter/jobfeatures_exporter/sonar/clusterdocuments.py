@@ -1,0 +1,176 @@
+"""Makes the documents of the controller role: jobs and cluster."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+from jobfeatures.clock import Clock
+from jobfeatures.errors import ParseError, SourceError
+from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, Document, Origin
+from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document
+from jobfeatures.joblog import JobRecord
+from jobfeatures.model import Cluster, Job, JobState, JobTable
+from jobfeatures_exporter.cluster.accountingfeed import AccountingSource
+from jobfeatures_exporter.sonar.cluster import cluster_document
+from jobfeatures_exporter.sonar.config import SonarConfig
+from jobfeatures_exporter.sonar.jobchanges import JobChanges
+from jobfeatures_exporter.sonar.node import make_origin
+from jobfeatures_exporter.sonar.sender import Sender
+
+log = logging.getLogger(__name__)
+
+RECORDS_PER_DOCUMENT = 1000  # sinks and consumers bound the size of a message
+MIN_OVERLAP_SECS = 600.0
+MAX_HISTORY_SECS = 7 * 86400.0
+
+
+class JobsDocuments:
+    """Jobs of one batch system: from accounting, and from the queue what accounting does not know (yet)."""
+
+    def __init__(
+        self,
+        origin: Origin,
+        source: AccountingSource,
+        clock: Clock,
+        *,
+        history_secs: float,
+        overlap_secs: float = MIN_OVERLAP_SECS,
+        queue: Callable[[], JobTable | None],
+        changes: JobChanges | None = None,
+    ) -> None:
+        """Look back `history_secs` at first, later `overlap_secs` behind the last answer.
+
+        Without `changes` all is sent each time.
+        """
+        self._origin = origin
+        self._source = source
+        self._clock = clock
+        self._history_secs = history_secs
+        self._overlap_secs = overlap_secs
+        self._queue = queue
+        self._changes = changes
+        self._answered_secs: float | None = None
+        self._complaint = ""
+
+    def make(self) -> list[Document]:
+        """Return the documents of one round, at least one. Raises SourceError where nothing can be told."""
+        taken_at_secs = self._clock.now_secs()
+        records = list(self._records(taken_at_secs))
+        chunks = [
+            records[start : start + RECORDS_PER_DOCUMENT]
+            for start in range(0, len(records), RECORDS_PER_DOCUMENT)
+        ]
+        return [jobs_document(self._origin, chunk, taken_at_secs) for chunk in chunks or [[]]]
+
+    def make_one(self) -> Document:
+        """Return all in one document."""
+        taken_at_secs = self._clock.now_secs()
+        return jobs_document(self._origin, self._records(taken_at_secs), taken_at_secs)
+
+    def _records(self, taken_at_secs: float) -> Iterator[Document]:
+        lost = 0
+        for record in self._found(taken_at_secs):
+            try:
+                fields = job_fields(self._origin, record)
+            except ParseError as error:
+                if not lost:  # there may be a hundred thousand of them
+                    log.warning("job is not sent: %s", error, extra={"job_id": record.key.job_id})
+                lost += 1
+                continue
+            new = fields if self._changes is None else self._changes.changes(fields)
+            if new is not None:
+                yield new
+        if lost > 1:
+            log.warning("jobs are not sent: %d in all", lost)
+        if self._changes is not None:
+            self._changes.end_round()
+
+    def _found(self, taken_at_secs: float) -> list[JobRecord]:
+        table = self._queue()
+        try:
+            accounting = self._source.poll_accounting(self._since_secs(taken_at_secs))
+        except SourceError as error:
+            if table is None or not table.jobs:  # to tell of no jobs would say that there are none
+                raise
+            if str(error) != self._complaint:  # once, not each time: a cluster may keep no accounting
+                log.warning("no accounting, jobs are taken from the queue alone: %s", error)
+            self._complaint = str(error)
+            return list(queue_records(table))
+        self._complaint = ""
+        self._answered_secs = accounting.taken_at_secs
+        for rejected in accounting.rejected:
+            log.warning("record skipped: %s", rejected, extra={"source": self._source.name})
+        known = {record.key for record in accounting.records}
+        queued = [] if table is None else [each for each in queue_records(table) if each.key not in known]
+        return [*accounting.records, *queued]
+
+    def _since_secs(self, now_secs: float) -> float:
+        if self._answered_secs is None:
+            return now_secs - self._history_secs
+        return max(now_secs - MAX_HISTORY_SECS, self._answered_secs - self._overlap_secs)
+
+
+def add_cluster_documents(
+    sender: Sender,
+    config: SonarConfig,
+    source: AccountingSource,
+    clock: Clock,
+    *,
+    history_secs: float,
+    queue: Callable[[], JobTable | None],
+    cluster: Callable[[], Cluster | None],
+) -> None:
+    """Let the jobs and cluster records of one batch system be sent."""
+    origin = make_origin(config)
+    jobs = JobsDocuments(
+        origin,
+        source,
+        clock,
+        history_secs=history_secs,
+        # What ended between two rounds, and what accounting learnt late.
+        overlap_secs=max(MIN_OVERLAP_SECS, 2 * config.sonar_jobs_interval_secs),
+        queue=queue,
+        changes=None if config.sonar_jobs_stateless else JobChanges(),
+    )
+
+    def make_cluster() -> list[Document]:
+        found = cluster()
+        if found is None:
+            raise SourceError("the batch system has not told of its nodes yet")
+        return [cluster_document(origin, found)]
+
+    sender.add(JOBS, config.sonar_jobs_interval_secs, jobs.make)
+    sender.add(CLUSTER, config.sonar_cluster_interval_secs, make_cluster)
+
+
+def queue_records(table: JobTable) -> Iterator[JobRecord]:
+    """Yield the jobs of a queue as accounting would tell of them, for a cluster that keeps no accounting."""
+    for job in table.jobs.values():
+        if job.state is not JobState.UNKNOWN:
+            yield _from_job(job)
+
+
+def _from_job(job: Job) -> JobRecord:
+    return JobRecord(
+        batch_system=job.key.batch_system,
+        job_id=job.key.job_id,
+        state=job.state,
+        name=job.name,
+        user=job.user,
+        account=job.account,
+        partition=job.partition,
+        reservation=job.reservation,
+        priority=job.priority,
+        submit_secs=job.submit_secs,
+        start_secs=job.start_secs,
+        end_secs=job.end_secs,
+        nodes=job.nodes,
+        requested_nodes=job.total_nodes,
+        requested_cpus=job.total_cpus,
+        wall_limit_secs=job.limits.wall_secs,
+        array_job_id=job.array_job_id,
+        array_task_id=job.array_task_id,
+        het_job_id=job.het_job_id,
+        het_offset=job.het_offset,
+    )

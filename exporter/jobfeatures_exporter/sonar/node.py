@@ -1,0 +1,154 @@
+"""The documents that speak of this node: looks taken, details read, envelopes made."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from jobfeatures.clock import Clock
+from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.formats.sonar.envelopes import SEED, Document, Origin
+from jobfeatures.formats.sonar.values import fault_of_hostname
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.details import read_details
+from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.sampling.sysinfo import TEXT, read_sysinfo
+from jobfeatures_exporter.snapshot import Snapshot
+from jobfeatures_exporter.sonar.config import SonarConfig
+from jobfeatures_exporter.sonar.sample import SampleInput, SampleOptions, sample_envelope
+from jobfeatures_exporter.sonar.sysinfo import sysinfo_envelope
+
+CARDS_WAIT_SECS = 10.0  # at the start, drivers are slower than we
+_LOOK_SECS = 0.5
+
+
+def make_origin(config: SonarConfig) -> Origin:
+    """Return who speaks. Raises ConfigurationError where the cluster or the node has no usable name.
+
+    A node's name is the one that it knows itself by, in full, as Sonar sends it.
+    """
+    if not config.sonar_cluster:
+        raise ConfigurationError("sonar.cluster", "is needed for documents in Sonar's format")
+    node = config.node_name or os.uname().nodename
+    for key, name in (("sonar.cluster", config.sonar_cluster), ("node.name", node)):
+        if fault := fault_of_hostname(name, strict=True):  # no document would ever pass the checks
+            raise ConfigurationError(key, f"{shown(name)} {fault}")
+    return Origin(
+        cluster=config.sonar_cluster,
+        node=node,
+        profile=config.sonar_profile,
+    )
+
+
+def options_of(config: SonarConfig) -> SampleOptions:
+    """Return which processes are told of."""
+    return SampleOptions(
+        rollup=config.sonar_rollup,
+        exclude_system_jobs=config.sonar_exclude_system_jobs,
+        batch_only=config.sonar_batch_only,
+        min_cpu_secs=config.sonar_min_cpu_time_secs,
+    )
+
+
+class Users:
+    """Names of users, each asked for once; one that has no name yet is asked for again next time."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+
+    def names(self, uids: Iterable[int]) -> dict[int, str]:
+        """Return the names of those that have one, by uid. May take as long as the directory service does."""
+        for uid in set(uids) - self._names.keys():
+            try:
+                self._names[uid] = pwd.getpwuid(uid).pw_name
+            except (KeyError, OverflowError, OSError):
+                continue
+        return self._names
+
+
+class NodeDocuments:
+    """Makes `sample` and `sysinfo` of looks at the node that `look` takes; None where it could take none."""
+
+    def __init__(
+        self,
+        *,
+        origin: Origin,
+        options: SampleOptions,
+        clock: Clock,
+        look: Callable[[], Snapshot | None],
+        procfs: str,
+        sysfs: str,
+        unreadable: Unreadable,
+        topology: Iterable[str] = (),
+    ) -> None:
+        self._origin = origin
+        self._sample_origin = replace(origin, attributes={**origin.attributes, **options.attributes()})
+        self._options = options
+        self._clock = clock
+        self._look = look
+        self._procfs = procfs
+        self._sysfs = sysfs
+        # The older form has no place for hwloc's text.
+        self._topology = [each for each in topology if origin.profile != SEED or each != TEXT]
+        self._users = Users()
+        self._previous: tuple[Snapshot, float] | None = None
+        self._unreadable = unreadable
+
+    def prime(self) -> None:
+        """Take the first look of two, so that a sample can tell what processes do now."""
+        snapshot = self._look()
+        if snapshot is not None:
+            self._previous = (snapshot, self._monotonic_of(snapshot))
+
+    def sample(self) -> list[Document]:
+        """Return the state of the node and of its processes since the last time."""
+        snapshot = self._look()
+        given = None if snapshot is None else self._read(snapshot)
+        return [sample_envelope(self._sample_origin, given, self._options, now_secs=self._clock.now_secs())]
+
+    def sysinfo(self) -> list[Document]:
+        """Return how the node is made, as soon as the cards' drivers have answered or had their time."""
+        snapshot = self._look()
+        deadline_secs = self._clock.monotonic_secs() + CARDS_WAIT_SECS
+        while (
+            snapshot is not None
+            and not all(snapshot.gpu_drivers.values())
+            and self._clock.monotonic_secs() < deadline_secs
+        ):
+            time.sleep(_LOOK_SECS)
+            snapshot = self._look()
+        sample = read_sysinfo(
+            procfs=self._procfs,
+            sysfs=self._sysfs,
+            now_secs=self._clock.now_secs(),
+            unreadable=self._unreadable,
+            topology=self._topology,
+            cards=tuple(gpu.card for gpu in snapshot.gpus) if snapshot is not None else (),
+        )
+        return [sysinfo_envelope(self._origin, sample)]
+
+    def _read(self, snapshot: Snapshot) -> SampleInput:
+        # The details are those of a moment later: a process that has ended meanwhile is left out.
+        details = read_details(self._procfs, snapshot.processes.values(), self._unreadable)
+        users = self._users.names(each.uid for each in details.values() if each.uid is not None)
+        monotonic_secs = self._monotonic_of(snapshot)
+        previous, elapsed_secs = None, None
+        if self._previous is not None and self._previous[0] is not snapshot:
+            previous, elapsed_secs = self._previous[0], monotonic_secs - self._previous[1]
+        self._previous = (snapshot, monotonic_secs)
+        return SampleInput(
+            snapshot=snapshot,
+            now_secs=self._clock.now_secs(),
+            ticks_per_sec=TICKS_PER_SEC,
+            previous=previous,
+            elapsed_secs=elapsed_secs,
+            details=details,
+            users=users,
+        )
+
+    def _monotonic_of(self, snapshot: Snapshot) -> float:
+        age_secs = max(0.0, self._clock.now_secs() - snapshot.taken_at_secs)
+        return self._clock.monotonic_secs() - age_secs

@@ -1,0 +1,58 @@
+"""This node's documents for one command: what the daemon has running is started, used once and stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+from jobfeatures.clock import SystemClock
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sampling.gpu.device import Paths
+from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
+from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.sonar.node import NodeDocuments
+from jobfeatures_exporter.sonar.output import make_node_documents
+
+GPU_WAIT_SECS = 5.0  # for drivers to answer once
+_LOOK_SECS = 0.05
+
+
+@contextlib.contextmanager
+def node_documents(config: ExporterConfig) -> Iterator[NodeDocuments]:
+    """Give what makes documents. No batch system is asked: jobs are those that the node itself shows."""
+    clock = SystemClock()
+    gpus = GpuMonitor(
+        config.gpu_drivers,
+        clock,
+        interval_secs=GPU_WAIT_SECS,
+        paths=Paths(procfs=config.path_procfs, sysfs=config.path_sysfs),
+    )
+    sampler = Sampler(
+        procfs=config.path_procfs,
+        cgroup=config.path_cgroup,
+        sysfs=config.path_sysfs,
+        clock=clock,
+        jobs=dict,
+        node_name=config.node_name,
+        condor_execute=config.htcondor_execute_directory,
+        gridengine_spool=config.gridengine_spool_directory,
+        gpus=gpus,
+    )
+    gpus.start()
+    try:
+        deadline_secs = clock.monotonic_secs() + GPU_WAIT_SECS
+        while not all(reader.is_up for reader in gpus.readers) and clock.monotonic_secs() < deadline_secs:
+            time.sleep(_LOOK_SECS)
+        yield make_node_documents(
+            config,
+            clock,
+            sampler.sample,
+            procfs=config.path_procfs,
+            sysfs=config.path_sysfs,
+            unreadable=Unreadable(),
+        )
+    finally:
+        gpus.stop()
+        sampler.close()

@@ -1,0 +1,100 @@
+"""The sender and the sinks that the settings ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jobfeatures.clock import Clock
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.formats.sonar.envelopes import SAMPLE, SYSINFO
+from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.privacy.key import make_privacy
+from jobfeatures_exporter.sampling.descriptors import Unreadable
+from jobfeatures_exporter.sinks import make_sink
+from jobfeatures_exporter.sinks.keeper import SinkKeeper
+from jobfeatures_exporter.sinks.spool import DiskSpool, Limits, SafeSpool, Spool
+from jobfeatures_exporter.snapshot import Snapshot
+from jobfeatures_exporter.sonar.config import SonarConfig
+from jobfeatures_exporter.sonar.node import NodeDocuments, make_origin, options_of
+from jobfeatures_exporter.sonar.sender import Sender
+
+NETWORK_SINKS = frozenset({"http", "kafka"})  # which many nodes share
+
+
+def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
+    """Return the sender with its sinks, None where the settings name no sink. Raises ConfigurationError.
+
+    What it sends is to be added before it starts.
+    """
+    if not config.sonar_sinks:
+        return None
+    origin = make_origin(config)
+    limits = Limits(config.sonar_spool_max_bytes, config.sonar_spool_max_files)
+    if 0 in limits:
+        raise ConfigurationError("sonar.spool_max_bytes", "and sonar.spool_max_files must be 1 or more")
+    sinks = {name: make_sink(name, config) for name in config.sonar_sinks}
+    keepers = [
+        SinkKeeper(
+            name,
+            sink,
+            clock,
+            limits=limits,
+            open_spool=_opener(config.sonar_spool_directory, name, limits),
+            window_secs=config.sonar_sending_window_secs if name in NETWORK_SINKS else 0.0,
+        )
+        for name, sink in sinks.items()
+    ]
+    return Sender(origin, keepers, clock, make_privacy(config).document)
+
+
+def _opener(directory: str | None, sink: str, limits: Limits) -> Callable[[], Spool] | None:
+    return None if directory is None else lambda: SafeSpool(DiskSpool(f"{directory}/{sink}", limits), limits)
+
+
+def make_node_sender(
+    config: DaemonConfig, clock: Clock, look: Callable[[], Snapshot | None], unreadable: Unreadable
+) -> Sender | None:
+    """Return the sender of this node's documents, None where the settings name no sink.
+
+    Raises ConfigurationError.
+    """
+    sender = make_sender(config, clock)
+    if sender is not None:
+        documents = make_node_documents(
+            config,
+            clock,
+            look,
+            procfs=config.path_procfs,
+            sysfs=config.path_sysfs,
+            unreadable=unreadable,
+        )
+        add_node_documents(sender, config, documents)
+    return sender
+
+
+def make_node_documents(
+    config: SonarConfig,
+    clock: Clock,
+    look: Callable[[], Snapshot | None],
+    *,
+    procfs: str,
+    sysfs: str,
+    unreadable: Unreadable,
+) -> NodeDocuments:
+    """Return what makes this node's documents. Raises ConfigurationError."""
+    return NodeDocuments(
+        origin=make_origin(config),
+        options=options_of(config),
+        clock=clock,
+        look=look,
+        procfs=procfs,
+        sysfs=sysfs,
+        unreadable=unreadable,
+        topology=config.sonar_topology,
+    )
+
+
+def add_node_documents(sender: Sender, config: SonarConfig, documents: NodeDocuments) -> None:
+    """Let this node's documents be sent."""
+    sender.add(SAMPLE, config.sonar_sample_interval_secs, documents.sample)
+    sender.add(SYSINFO, config.sonar_sysinfo_interval_secs, documents.sysinfo, at_start=True)

@@ -1,0 +1,285 @@
+"""Processes as Sonar tells of them: times, percentages, sizes; several alike as one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+from zlib import crc32
+
+from jobfeatures.formats.sonar.envelopes import Document, unicode_text, without_defaults
+from jobfeatures.formats.sonar.fields import PID_MAX
+from jobfeatures_exporter.snapshot import Kind, ProcessDetail, ProcessIo, ProcessSample, Snapshot, UnitKey
+
+DEFUNCT = " <defunct>"
+DEAD, ZOMBIE = "X", "Z"
+UINT32_MAX: Final = 2**32 - 1
+
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuWork:
+    """What a process does on one card."""
+
+    index: int | None
+    uuid: str
+    ce_util_percent: float | None
+    memory_bytes: int | None
+    memory_util_percent: float | None
+
+    def document(self) -> Document:
+        """Return the object of the format."""
+        said = without_defaults(
+            {
+                "gpu_util": self.ce_util_percent,
+                "gpu_memory": (self.memory_bytes or 0) // 1024,
+                "gpu_memory_util": self.memory_util_percent,
+            }
+        )
+        return {"index": self.index or 0, "uuid": unicode_text(self.uuid), **said}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What one process, or several alike, did. None is unknown."""
+
+    pid: int  # of several: 0, or where the profile has it a number above those of processes
+    ppid: int
+    command: str
+    has_children: bool = False
+    is_in_container: bool = False
+    threads: int = 1
+    anon_bytes: int | None = None
+    data_bytes: int | None = None
+    cpu_secs: float = 0.0  # of it and of the children that it has waited for
+    cpu_avg_percent: float = 0.0  # over its life, without children
+    cpu_util_percent: float | None = None  # since the previous look, with children
+    io: ProcessIo | None = None
+    gpus: tuple[GpuWork, ...] = ()
+    rolled_up: int = 0  # further processes
+
+    def document(self, *, current: bool) -> Document:
+        """Return the object of the format."""
+        fields: Document = {
+            "resident_memory": (self.anon_bytes or 0) // 1024,
+            "virtual_memory": (self.data_bytes or 0) // 1024,
+            "cmd": unicode_text(self.command),
+            "pid": self.pid,
+            "ppid": self.ppid,
+            "cpu_avg": round(self.cpu_avg_percent, 1),
+            "cpu_util": None if self.cpu_util_percent is None else round(self.cpu_util_percent, 1),
+            "cpu_time": int(self.cpu_secs + 0.5),
+            "rolledup": self.rolled_up,
+            "gpus": [each.document() for each in self.gpus],
+        }
+        if current:
+            fields["in_container"] = self.is_in_container
+            fields["num_threads"] = self.threads - 1 - self.rolled_up  # the main thread does not count
+            if self.io is not None:
+                fields["data_read"] = _kib_up(self.io.data_read_bytes)
+                fields["data_written"] = _kib_up(self.io.data_written_bytes)
+                fields["data_cancelled"] = _kib_up(self.io.data_cancelled_bytes)
+        return without_defaults(fields)
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """The clocks that a look at processes needs."""
+
+    boot_secs: float | None
+    now_secs: float
+    ticks_per_sec: int
+    elapsed_secs: float | None
+    before: Mapping[int, ProcessSample] = field(default_factory=dict)
+
+
+def measure_processes(
+    snapshot: Snapshot,
+    *,
+    previous: Snapshot | None,
+    elapsed_secs: float | None,
+    details: Mapping[int, ProcessDetail],
+    ticks_per_sec: int,
+) -> dict[int, Work]:
+    """Return all processes by pid, but for those that are dead and only not yet taken off the list."""
+    boot_secs = snapshot.node.boot_time_secs if snapshot.node is not None else None
+    times = _Times(
+        boot_secs=boot_secs,
+        now_secs=snapshot.taken_at_secs,
+        ticks_per_sec=ticks_per_sec,
+        elapsed_secs=elapsed_secs if previous is not None else None,
+        before=previous.processes if previous is not None else {},
+    )
+    parents = {process.ppid for process in snapshot.processes.values()}
+    gpus = _gpu_work(snapshot)
+    found = {}
+    for pid, process in snapshot.processes.items():
+        if process.state == DEAD:
+            continue
+        detail = details.get(pid) or ProcessDetail()
+        found[pid] = Work(
+            pid=pid,
+            ppid=process.ppid,
+            command=process.command + (DEFUNCT if process.state == ZOMBIE else ""),
+            has_children=pid in parents,
+            is_in_container=_is_in_container(snapshot, pid),
+            threads=max(1, process.threads),
+            anon_bytes=detail.anon_bytes,
+            data_bytes=detail.data_bytes,
+            cpu_secs=_family_ticks(process) / ticks_per_sec,
+            cpu_avg_percent=_average(process, times),
+            cpu_util_percent=_utilisation(process, times),
+            io=detail.io,
+            gpus=tuple(gpus.get(pid, ())),
+        )
+    return found
+
+
+def roll_up(processes: Iterable[Work], *, job: int = 0, current: bool = False) -> list[Work]:
+    """Return one for all childless processes of one parent and command, sums of what they did.
+
+    Its pid is 0, or `current` a number above those of processes, which is the same for a job, parent and
+    command while processes come and go, and is nobody else's in the job. All others stay as they are.
+    """
+    kept: list[Work] = []
+    alike: dict[tuple[int, str], list[Work]] = {}
+    for each in processes:
+        if each.has_children:
+            kept.append(each)
+        else:
+            alike.setdefault((each.ppid, each.command), []).append(each)
+    taken: set[int] = set()
+    for (ppid, command), group in alike.items():
+        if len(group) == 1:
+            kept.append(group[0])
+        else:
+            kept.append(_sum(group, _pid_of_group(job, ppid, command, taken) if current else 0))
+    return kept
+
+
+def _pid_of_group(job: int, ppid: int, command: str, taken: set[int]) -> int:
+    span = UINT32_MAX - PID_MAX  # a reader may keep 32 bits
+    place = crc32(f"{job} {ppid} {command}".encode("utf-8", "surrogateescape"))
+    while (pid := PID_MAX + 1 + place % span) in taken:
+        place += 1
+    taken.add(pid)
+    return pid
+
+
+def _sum(group: list[Work], pid: int) -> Work:
+    gpus: dict[str, GpuWork] = {}
+    for gpu in (each for work in group for each in work.gpus):
+        before = gpus.get(gpu.uuid)
+        gpus[gpu.uuid] = gpu if before is None else _sum_gpus(before, gpu)
+    ios = [work.io for work in group if work.io is not None]
+    return replace(
+        group[0],
+        pid=pid,
+        is_in_container=any(work.is_in_container for work in group),
+        threads=sum(work.threads for work in group),
+        anon_bytes=_total([work.anon_bytes for work in group]),
+        data_bytes=_total([work.data_bytes for work in group]),
+        cpu_secs=sum(work.cpu_secs for work in group),
+        cpu_avg_percent=sum(work.cpu_avg_percent for work in group),
+        cpu_util_percent=_total([work.cpu_util_percent for work in group]),
+        io=_sum_io(ios) if ios else None,
+        gpus=tuple(gpus.values()),
+        rolled_up=len(group) - 1,
+    )
+
+
+def _sum_io(ios: list[ProcessIo]) -> ProcessIo:
+    return ProcessIo(
+        read_bytes=sum(io.read_bytes for io in ios),
+        written_bytes=sum(io.written_bytes for io in ios),
+        data_read_bytes=sum(io.data_read_bytes for io in ios),
+        data_written_bytes=sum(io.data_written_bytes for io in ios),
+        data_cancelled_bytes=sum(io.data_cancelled_bytes for io in ios),
+    )
+
+
+def _sum_gpus(one: GpuWork, other: GpuWork) -> GpuWork:
+    return replace(
+        one,
+        ce_util_percent=_total([one.ce_util_percent, other.ce_util_percent]),
+        memory_bytes=_total([one.memory_bytes, other.memory_bytes]),
+        memory_util_percent=_total([one.memory_util_percent, other.memory_util_percent]),
+    )
+
+
+def _total(values: Iterable[Number | None]) -> Number | None:
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if known else None
+
+
+def _family_ticks(process: ProcessSample) -> int:
+    return (
+        process.user_ticks
+        + process.system_ticks
+        + process.children_user_ticks
+        + process.children_system_ticks
+    )
+
+
+def _life_secs(process: ProcessSample, times: _Times) -> float | None:
+    """Return how long a process has lived, a tick at least."""
+    if times.boot_secs is None:
+        return None
+    started_secs = times.boot_secs + process.start_ticks / times.ticks_per_sec
+    return max(1 / times.ticks_per_sec, times.now_secs - started_secs)
+
+
+def _average(process: ProcessSample, times: _Times) -> float:
+    life_secs = _life_secs(process, times)
+    if life_secs is None:
+        return 0.0
+    return 100.0 * (process.user_ticks + process.system_ticks) / times.ticks_per_sec / life_secs
+
+
+def _utilisation(process: ProcessSample, times: _Times) -> float | None:
+    """Return the percentage of one core since the previous look; of a newer process, since it began."""
+    if times.elapsed_secs is None or times.elapsed_secs <= 0:
+        return None
+    before = times.before.get(process.pid)
+    ticks, secs = _family_ticks(process), times.elapsed_secs
+    if before is not None and before.start_ticks == process.start_ticks:
+        ticks = max(0, ticks - _family_ticks(before))
+    else:
+        secs = min(secs, _life_secs(process, times) or secs)
+    return 100.0 * ticks / times.ticks_per_sec / secs
+
+
+def _is_in_container(snapshot: Snapshot, pid: int) -> bool:
+    """Tell whether the control group is a container's, or a container daemon below init is an ancestor."""
+    key = snapshot.keys.get(pid)
+    if isinstance(key, UnitKey) and key.kind is Kind.CONTAINER:
+        return True
+    seen: set[int] = set()
+    parent = snapshot.processes.get(snapshot.processes[pid].ppid)
+    while parent is not None and parent.pid not in seen:  # two looks may have made a ring of reused numbers
+        if parent.ppid == 1 and parent.command.startswith("containerd"):
+            return True
+        seen.add(parent.pid)
+        parent = snapshot.processes.get(parent.ppid)
+    return False
+
+
+def _gpu_work(snapshot: Snapshot) -> dict[int, list[GpuWork]]:
+    found: dict[int, list[GpuWork]] = {}
+    for gpu in snapshot.gpus:
+        for process in gpu.processes:
+            found.setdefault(process.pid, []).append(
+                GpuWork(
+                    index=gpu.card.index,
+                    uuid=gpu.card.uuid,
+                    ce_util_percent=process.ce_util_percent,
+                    memory_bytes=process.memory_bytes,
+                    memory_util_percent=process.memory_util_percent,
+                )
+            )
+    return found
+
+
+def _kib_up(size_bytes: int) -> int:
+    return -(-size_bytes // 1024)

@@ -1,0 +1,252 @@
+"""The node and its processes at one time, as an envelope. Pure.
+
+Where the format's text and Sonar differ, this is what Sonar sends, because that
+is what consumers know: see docs/sonar.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from jobfeatures.formats.sonar.envelopes import (
+    CURRENT,
+    SAMPLE,
+    Document,
+    Origin,
+    data_envelope,
+    error_envelope,
+    errors,
+    extended,
+    timestamp,
+    unicode_text,
+    without_defaults,
+)
+from jobfeatures.jobnumbers import parse_job_number
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.snapshot import GpuSample, NodeSample, ProcessDetail, Snapshot
+from jobfeatures_exporter.sonar.process import Work, measure_processes, roll_up
+
+FIRST_USER_UID = 1000  # below are the system's own
+UNKNOWN_USER = "_user_unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleOptions:
+    """Which processes are told of, and how."""
+
+    rollup: bool = False  # childless processes of one batch job, parent and command become one
+    exclude_system_jobs: bool = True  # processes of users below 1000
+    batch_only: bool = False
+    min_cpu_secs: float = 0.0  # that the processes of a job have used together
+
+    def attributes(self) -> dict[str, str]:
+        """Return what a reader has to know of them; what is not in effect is not said."""
+        said = {
+            "rollup": self.rollup,
+            "exclude_system_jobs": self.exclude_system_jobs,
+            "batch_only": self.batch_only,
+        }
+        found = {name: "true" for name, value in said.items() if value}
+        if self.min_cpu_secs:
+            found["min_cpu_time"] = f"{self.min_cpu_secs:g}"
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleInput:
+    """Two looks at the node, and what was asked about its processes."""
+
+    snapshot: Snapshot
+    now_secs: float
+    ticks_per_sec: int
+    previous: Snapshot | None = None  # for `cpu_util`
+    elapsed_secs: float | None = None  # between the two, by a clock that is never set
+    details: Mapping[int, ProcessDetail] = field(default_factory=dict)  # by pid; others are not told of
+    users: Mapping[int, str] = field(default_factory=dict)  # names by uid
+
+
+STALE_SECS = 60.0
+
+
+def sample_envelope(
+    origin: Origin, given: SampleInput | None, options: SampleOptions, *, now_secs: float
+) -> Document:
+    """Return the envelope. A node without jobs has an empty list of them, which says that it lives."""
+    if given is None or _is_empty(given.snapshot):
+        return error_envelope(origin, "the node could not be read", now_secs)
+    snapshot = given.snapshot
+    troubles = []
+    if (age_secs := given.now_secs - snapshot.taken_at_secs) > STALE_SECS:
+        troubles.append(f"the node could not be read for {age_secs:.0f} s: these figures are old")
+    if snapshot.epoch is None:
+        troubles.append("the boot time is unknown: processes without a batch job are left out")
+    attributes: Document = {
+        "time": timestamp(snapshot.taken_at_secs, origin.zone),
+        "cluster": origin.cluster,
+        "node": origin.node,
+        "system": _system(origin, snapshot),
+        "jobs": _jobs(given, options, origin.profile),
+    }
+    if troubles:
+        attributes["errors"] = errors(origin, troubles, now_secs)
+    return data_envelope(origin, SAMPLE, attributes)
+
+
+def _is_empty(snapshot: Snapshot) -> bool:
+    node = snapshot.node
+    return not snapshot.processes and (node is None or not (node.cores or node.memory_bytes))
+
+
+def compute_used_memory(memory_bytes: Mapping[str, int]) -> int | None:
+    """Return KiB in use: MemTotal − MemAvailable, never below 0."""
+    total, available = memory_bytes.get("MemTotal"), memory_bytes.get("MemAvailable")
+    return None if total is None or available is None else max(0, total - available) // 1024
+
+
+def compute_core_secs(node: NodeSample) -> list[int]:
+    """Return busy seconds since boot by core number; a core that is offline has 0."""
+    secs = [0] * (max(node.cores, default=-1) + 1)
+    for number, core in node.cores.items():
+        secs[number] = int(core.user + core.nice + core.system + core.irq + core.softirq)
+    return secs
+
+
+def _system(origin: Origin, snapshot: Snapshot) -> Document:
+    node = snapshot.node or NodeSample()
+    fields: Document = {
+        "cpus": compute_core_secs(node),
+        "gpus": [_gpu(each) for each in snapshot.gpus],
+        "used_memory": compute_used_memory(node.memory_bytes),
+    }
+    if origin.profile == CURRENT:
+        boot = node.boot_time_secs
+        fields |= {
+            "boot": "" if boot is None else timestamp(boot, origin.zone),
+            "disks": [
+                {
+                    "name": unicode_text(name),
+                    "major": disk.major,
+                    "minor": disk.minor,
+                    "stats": list(disk.stats),
+                }
+                for name, disk in node.disks.items()
+            ],
+            "load1": node.load1,
+            "load5": node.load5,
+            "load15": node.load15,
+            "runnable_entities": node.runnable_entities,
+            "existing_entities": node.existing_entities,
+        }
+    return without_defaults(fields)
+
+
+def _gpu(gpu: GpuSample) -> Document:
+    fields = without_defaults(
+        {
+            "uuid": unicode_text(gpu.card.uuid),
+            "failing": gpu.failing,
+            "fan": _whole(gpu.fan_percent),
+            "compute_mode": unicode_text(gpu.compute_mode),
+            "performance_state": extended(gpu.performance_state),
+            "memory": (gpu.memory_used_bytes or 0) // 1024,
+            "ce_util": _share(gpu.ce_util_percent),
+            "memory_util": _share(gpu.memory_util_percent),
+            "temperature": _whole(gpu.temperature_celsius),
+            "power": _whole(gpu.power_watts),
+            "power_limit": _whole(gpu.power_limit_watts),
+            "ce_clock": gpu.ce_clock_mhz,
+            "memory_clock": gpu.memory_clock_mhz,
+        }
+    )
+    return (
+        fields if gpu.card.index is None else {"index": gpu.card.index, **fields}
+    )  # the first card has index 0
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _share(value: float | None) -> int | None:
+    return None if value is None else min(100, round(value))
+
+
+def _jobs(given: SampleInput, options: SampleOptions, profile: str) -> list[Document]:
+    works: dict[tuple[WorkId, str], list[Work]] = {}
+    names = _names(given)
+    measured = measure_processes(
+        given.snapshot,
+        previous=given.previous,
+        elapsed_secs=given.elapsed_secs,
+        details=given.details,
+        ticks_per_sec=given.ticks_per_sec,
+    )
+    for pid, work_id in identify(given.snapshot).items():
+        detail = given.details.get(pid)
+        if detail is None or pid not in measured:  # it has gone, or is about to
+            continue
+        is_system = detail.uid is not None and detail.uid < FIRST_USER_UID
+        if (options.exclude_system_jobs and is_system) or (options.batch_only and not work_id.is_batch):
+            continue
+        works.setdefault((work_id, names.get(pid, UNKNOWN_USER)), []).append(measured[pid])
+    jobs = []
+    for (work_id, user), processes in works.items():
+        if sum(each.cpu_secs for each in processes) < options.min_cpu_secs:
+            continue
+        told = processes
+        if options.rollup and work_id.is_batch:
+            told = roll_up(processes, job=work_id.job, current=profile == CURRENT)
+        # Sonar gives every process of the group 0, which is the kernel's, a record of its own.
+        for each in [told] if work_id.job else [[one] for one in told]:
+            jobs.append(_job(work_id, user, each, profile))
+    return jobs
+
+
+def _job(work_id: WorkId, user: str, processes: Iterable[Work], profile: str) -> Document:
+    job: Document = {"job": work_id.job, "user": unicode_text(user)}
+    if work_id.epoch:
+        job["epoch"] = work_id.epoch
+    job["processes"] = [each.document(current=profile == CURRENT) for each in processes]
+    return job
+
+
+def _names(given: SampleInput) -> dict[int, str]:
+    """Return the users' names by pid, where anything is known of them."""
+    uids = {pid: detail.uid for pid, detail in given.details.items() if detail.uid is not None}
+    return {pid: given.users.get(uid) or f"_user_{uid}" for pid, uid in uids.items()}
+
+
+class WorkId(NamedTuple):
+    """By which number Sonar's format knows whose a process is: a job, or what stands for one.
+
+    Epoch 0 is for batch jobs: records of one number from several nodes belong
+    to one job. All others carry the node's boot time, so that they are never merged.
+    """
+
+    job: int
+    epoch: int
+    is_batch: bool
+
+
+def identify(snapshot: Snapshot) -> dict[int, WorkId]:
+    """Return the identity of each process, by pid in ascending order.
+
+    A batch job without a number has the process group and the user time of
+    its oldest process, one number for the job while that lives. What has no
+    batch job counts by process group, containers and services too, as Sonar
+    counts. Without a boot time only jobs with numbers can be told.
+    """
+    ids: dict[int, WorkId] = {}
+    leaders: dict[JobKey, int] = {}
+    processes = sorted(snapshot.processes.values(), key=lambda each: (each.start_ticks, each.pid))
+    for process in processes:
+        key = snapshot.keys.get(process.pid)
+        number = parse_job_number(key.job_id) if isinstance(key, JobKey) else None
+        if number is not None:
+            ids[process.pid] = WorkId(number, 0, is_batch=True)
+        elif snapshot.epoch:
+            group = leaders.setdefault(key, process.pgid) if isinstance(key, JobKey) else process.pgid
+            ids[process.pid] = WorkId(group, snapshot.epoch, is_batch=isinstance(key, JobKey))
+    return dict(sorted(ids.items()))

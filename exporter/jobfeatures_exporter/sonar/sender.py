@@ -1,0 +1,164 @@
+"""Makes documents when they are due, checks them, and gives them to the sinks."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from jobfeatures.clock import Clock
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.formats.sonar.envelopes import Document, Origin, error_envelope
+from jobfeatures.formats.sonar.validate import validate_envelope
+from jobfeatures_exporter.sinks.keeper import SinkKeeper, SinkStatus
+from jobfeatures_exporter.sinks.message import Message
+
+log = logging.getLogger(__name__)
+
+LOOK_SECS = 30.0  # at the clock, while waiting: it may be set
+
+
+class Sender:
+    """Sends several kinds of documents, each at its own interval, in a thread of its own.
+
+    `make` of a kind returns documents, most often one; if it raises, an envelope
+    that says so is sent in their place. A document that breaks the format is
+    not sent but counted.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        sinks: Sequence[SinkKeeper],
+        clock: Clock,
+        hide: Callable[[Document], Document] = lambda document: document,
+    ) -> None:
+        """`hide` returns a document as it may leave."""
+        self._hide = hide
+        self._origin = origin
+        self._sinks = sinks
+        self._clock = clock
+        self._faulty: Counter[str] = Counter()
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def sinks(self) -> tuple[SinkStatus, ...]:
+        """Return how the sinks fare."""
+        return tuple(keeper.status for keeper in self._sinks)
+
+    @property
+    def faulty(self) -> Mapping[str, int]:
+        """Return how many documents broke the format, by kind, since the start."""
+        return dict(self._faulty)
+
+    def add(
+        self,
+        kind: str,
+        interval_secs: float,
+        make: Callable[[], Iterable[Document]],
+        *,
+        at_start: bool = False,
+    ) -> None:
+        """Send documents of one kind at multiples of an interval. To be called before `start`."""
+        self._threads.append(
+            threading.Thread(
+                target=self._run,
+                args=(kind, interval_secs, make, at_start),
+                name=f"sonar-{kind}",
+                daemon=True,
+            )
+        )
+
+    def start(self) -> None:
+        """Start the sinks and all kinds."""
+        for keeper in self._sinks:
+            keeper.start()
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Stop all; one that hangs is left behind."""
+        self._stopping.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(5.0)
+        for keeper in self._sinks:
+            keeper.stop()
+
+    def send(self, kind: str, make: Callable[[], Iterable[Document]]) -> None:
+        """Make the documents of one kind now, check them and queue them for every sink."""
+        for document in self._made(kind, make):
+            body = encode(self._hide(document))
+            faults = validate_envelope(json.loads(body), profile=self._origin.profile, strict=True)
+            if faults:
+                self._faulty[kind] += 1
+                log.error(
+                    "document breaks the format and is not sent: %s (of %d faults)",
+                    faults[0],
+                    len(faults),
+                    extra={"type": kind},
+                )
+                continue
+            message = Message(
+                kind=kind,
+                cluster=self._origin.cluster,
+                node=self._origin.node,
+                made_at_secs=self._clock.now_secs(),
+                body=body,
+            )
+            for keeper in self._sinks:
+                keeper.put(message)
+
+    def _made(self, kind: str, make: Callable[[], Iterable[Document]]) -> list[Document]:
+        try:
+            return list(make())
+        except JobfeaturesError as error:
+            log.warning("nothing to send: %s", error, extra={"type": kind})
+            return [error_envelope(self._origin, str(error), self._clock.now_secs())]
+        except Exception as error:  # supervised: the next round may work
+            log.exception("document could not be made", extra={"type": kind})
+            return [
+                error_envelope(
+                    self._origin, f"internal error: {type(error).__name__}", self._clock.now_secs()
+                )
+            ]
+
+    def _run(
+        self, kind: str, interval_secs: float, make: Callable[[], Iterable[Document]], at_start: bool
+    ) -> None:
+        if at_start:
+            self._supervised(kind, make)
+        while self._wait(interval_secs):
+            self._supervised(kind, make)
+
+    def _supervised(self, kind: str, make: Callable[[], Iterable[Document]]) -> None:
+        try:
+            self.send(kind, make)
+        except Exception:  # supervised: one bad document must not end the rounds
+            log.exception("sending failed", extra={"type": kind})
+
+    def _wait(self, interval_secs: float) -> bool:
+        """Wait until the next document is due; False where the end comes first."""
+        due_secs = compute_next_secs(self._clock.now_secs(), interval_secs)
+        while (left_secs := due_secs - self._clock.now_secs()) > 0:
+            if left_secs > interval_secs:  # the clock was set back
+                due_secs = compute_next_secs(self._clock.now_secs(), interval_secs)
+                continue
+            if self._stopping.wait(min(left_secs, LOOK_SECS)):
+                return False
+        return not self._stopping.is_set()
+
+
+def encode(document: Document) -> bytes:
+    """Return a document as JSON in one line, pure ASCII."""
+    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def compute_next_secs(now_secs: float, interval_secs: float) -> float:
+    """Return the first multiple of an interval after a time, both since the epoch: nodes keep step (UTC)."""
+    due_secs = (math.floor(now_secs / interval_secs) + 1) * interval_secs
+    return due_secs if due_secs > now_secs else due_secs + interval_secs

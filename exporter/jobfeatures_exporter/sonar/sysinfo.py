@@ -1,0 +1,88 @@
+"""How the node is made, as an envelope. Pure."""
+
+from __future__ import annotations
+
+import base64
+
+from jobfeatures.formats.sonar.envelopes import (
+    CURRENT,
+    SYSINFO,
+    Document,
+    Origin,
+    data_envelope,
+    error_envelope,
+    timestamp,
+    unicode_text,
+    without_defaults,
+)
+from jobfeatures_exporter.snapshot import GpuCard, SysinfoSample
+
+_NEEDED = {
+    "sockets": "the number of CPU sockets",
+    "cores_per_socket": "the number of cores",
+    "threads_per_core": "the number of threads",
+    "memory_bytes": "the size of the memory",
+}
+
+
+def sysinfo_envelope(origin: Origin, sample: SysinfoSample) -> Document:
+    """Return the envelope; one of errors where a number that may not be missing is unknown."""
+    missing = [meaning for name, meaning in _NEEDED.items() if not getattr(sample, name)]
+    if missing:
+        return error_envelope(origin, f"{', '.join(missing)} cannot be found out", sample.taken_at_secs)
+    attributes = {
+        "time": timestamp(sample.taken_at_secs, origin.zone),
+        "cluster": origin.cluster,
+        "node": origin.node,
+        "os_name": sample.os_name,
+        "os_release": sample.os_release,
+        "architecture": sample.architecture,
+        "sockets": sample.sockets,
+        "cores_per_socket": sample.cores_per_socket,
+        "threads_per_core": sample.threads_per_core,
+        "memory": (sample.memory_bytes or 0) // 1024,
+        **without_defaults(_optional(origin, sample)),
+    }
+    return data_envelope(origin, SYSINFO, attributes)
+
+
+def _optional(origin: Origin, sample: SysinfoSample) -> Document:
+    fields: Document = {
+        "cpu_model": unicode_text(sample.cpu_model),
+        "topo_svg": _base64(sample.topology_svg),
+        "cards": [_card(card) for card in sample.cards],
+    }
+    if origin.profile == CURRENT:
+        fields["topo_text"] = _base64(sample.topology_text)
+        fields["numa_nodes"] = len(sample.numa_distances)
+        fields["distances"] = [list(row) for row in sample.numa_distances]
+    return fields
+
+
+def _card(card: GpuCard) -> Document:
+    fields = without_defaults(
+        {
+            "uuid": unicode_text(card.uuid),
+            "address": unicode_text(card.address),
+            "manufacturer": unicode_text(card.manufacturer),
+            "model": unicode_text(card.model),
+            "architecture": unicode_text(card.architecture),
+            "driver": unicode_text(card.driver),
+            "firmware": unicode_text(card.firmware),
+            "memory": (card.memory_bytes or 0) // 1024,
+            "power_limit": _whole(card.power_limit_watts),
+            "max_power_limit": _whole(card.max_power_limit_watts),
+            "min_power_limit": _whole(card.min_power_limit_watts),
+            "max_ce_clock": card.max_ce_clock_mhz,
+            "max_memory_clock": card.max_memory_clock_mhz,
+        }
+    )
+    return fields if card.index is None else {"index": card.index, **fields}  # the first card has index 0
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")

@@ -1,0 +1,114 @@
+"""Where pages come from: a running daemon, which costs nothing and needs no rights, or a look of our own."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+from jobfeatures.access import Access
+from jobfeatures.errors import SourceError, shown
+from jobfeatures.series import parse_lines
+from jobfeatures_exporter.collectors import features, node
+from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.view.node import NAMES
+from jobfeatures_exporter.view.numbers import Numbers
+
+SIGNS = (node.TAKEN, features.TOTAL_CPU)  # of the page of a node, however early
+READY_SECS = 10.0  # that batch systems may take to answer for the first time
+
+
+class Pages(Protocol):
+    """What gives looks."""
+
+    name: str
+
+    def look(self) -> Numbers:
+        """Return the latest figures. Raises SourceError and ParseError."""
+
+    def close(self) -> None:
+        """End what was started."""
+
+
+class DaemonPages:
+    """The pages of a daemon."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self.name = access.url
+
+    def look(self) -> Numbers:
+        """Fetch a page."""
+        return parse_page(self._access.get(), source=self._access.url)
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+
+class OwnPages:
+    """A daemon of our own without listeners: it publishes nothing, sends nothing and writes nothing."""
+
+    name = "no daemon: own look"
+
+    def __init__(self, config: DaemonConfig) -> None:
+        """`config` is one that `without_traces` made."""
+        from jobfeatures_exporter.daemon import Daemon
+
+        self._daemon = Daemon(config)
+        self._daemon.start()
+        deadline = time.monotonic() + READY_SECS
+        while not self._daemon.is_ready and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    def look(self) -> Numbers:
+        """Look at the node."""
+        return parse_page(self._daemon.exposition(openmetrics=False).decode("utf-8", "replace"))
+
+    def close(self) -> None:
+        """Stop looking."""
+        self._daemon.stop()
+
+
+WITHOUT_TRACES = {
+    "role": "node",
+    "features.publish": "false",
+    "sonar.sinks": "",
+    "jobs.kinds": "batch",
+    "metrics.profile": "",
+    "metrics.max_series": "0",
+    "jobs.process_io": "false",
+    "sample.taskstats": "false",
+}
+
+
+def parse_page(text: str, *, source: str = "") -> Numbers:
+    """Return the figures of a page. Raises SourceError where it is none of ours, and ParseError."""
+    numbers = Numbers.from_series(parse_lines(text, NAMES, source=source))
+    if any(numbers.all(each) for each in SIGNS):
+        return numbers
+    if "batch_exporter_" in text:
+        raise SourceError(f"{source}: tells of no node: is it a controller's? top shows the jobs of one node")
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    raise SourceError(f"{source}: no metrics of a jobfeatures-exporter, but {shown(first)}")
+
+
+def metrics_address(url: str) -> str:
+    """Return where the metrics are of a daemon that was named with or without their path."""
+    parts = urlsplit(url)
+    if parts.path.rstrip("/").endswith("/metrics") or parts.query:
+        return url
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/") + "/metrics"))
+
+
+def address_of(listen_address: str) -> str:
+    """Return the address at which a daemon with this setting is asked from its own machine."""
+    host, _, port = listen_address.rpartition(":")
+    if host in {"", "0.0.0.0", "[::]"}:  # noqa: S104  # asked, not bound
+        host = "127.0.0.1"
+    return f"http://{host}:{port}/metrics"
+
+
+def is_nobody_there(error: SourceError) -> bool:
+    """Tell whether nothing listens at an address."""
+    reason = getattr(error.__cause__, "reason", error.__cause__)
+    return isinstance(reason, ConnectionRefusedError)

@@ -1,0 +1,311 @@
+"""What people see of one job: the figures of /metrics and a few shares of them. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures.series import parse_labels
+from jobfeatures.status.waste import Basis, RemainingBasis
+from jobfeatures_exporter.collectors import allocation, gpus, jobs, node, remaining, status, waste
+from jobfeatures_exporter.context import job_labels, job_labels_with
+from jobfeatures_exporter.exposition import Metric, Number, labels
+from jobfeatures_exporter.rates import compute_rate
+from jobfeatures_exporter.view.numbers import Numbers
+
+ENDS_SOON_SECS = 600.0
+NEAR_LIMIT = 0.9  # of its memory
+IDLE_AFTER_SECS = 600.0  # a job may take its time to begin
+IDLE_CPUS = 0.1  # of its allocation, on average and now
+IDLE_GPU = 0.05
+NOT_BATCH = frozenset({"none", "container", "service", "session"})  # stand where a batch system's name does
+OTHERS = "other"  # the sum of jobs beyond a page's budget
+
+
+# What the view of a job is made of.
+METRICS = (
+    *(allocation.INFO, allocation.STATE, allocation.START, allocation.END, allocation.REMAINS),
+    *(allocation.ALLOCATED, allocation.ALLOCATED_GPUS, allocation.MEMORY, allocation.WALL),
+    *(jobs.CPU, jobs.MEMORY, jobs.USED, jobs.LIMIT, jobs.PROCESSES, jobs.THREADS),
+    *(gpus.JOB_ALLOCATED, gpus.JOB_UTILIZATION, gpus.JOB_MEMORY, gpus.JOB_BUSY, gpus.UTILIZATION),
+    *(remaining.REMAINING, waste.DRAINING, waste.KILL, waste.OVERDUE, status.AGE, status.USED, node.TAKEN),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who and what a job is; empty is not known."""
+
+    user: str = ""
+    name: str = ""
+    state: str = JobState.UNKNOWN.value
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    """What a job does on one card."""
+
+    uuid: str
+    is_allocated: bool
+    share: Number | None = None  # of the card's time, by its own work
+    memory_bytes: Number | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """One job; None is what is not known."""
+
+    key: JobKey
+    identity: Identity = Identity()
+    is_running: bool = True
+    processes_remain: bool = False  # of a job that has ended
+    cpus_now: float | None = None  # CPU seconds a second between the latest looks
+    cpus_mean: float | None = None  # since its start
+    allocated_cpus: Number | None = None
+    memory: Number | None = None  # see `jobs.USED`
+    page_cache: Number | None = None
+    memory_limit: Number | None = None
+    limit_metric: Metric = jobs.LIMIT  # what `memory_limit` is
+    gpus: tuple[GpuUse, ...] = ()
+    idle_gpus: int = 0
+    allocated_gpus: Number | None = None
+    elapsed_secs: float | None = None
+    wall_secs: Number | None = None  # +Inf: known to be unlimited
+    left_secs: Number | None = None
+    left_basis: RemainingBasis | None = None
+    enforced_secs: Number | None = None  # the least that is no mere estimate: a pilot's moves with payloads
+    ended_at_secs: Number | None = None
+    processes: Number | None = None
+    threads: Number | None = None
+    draining: Number | None = None
+    draining_basis: Basis | None = None
+    is_overdue: bool = False  # its draining waste is a lower bound
+    kill: Number | None = None
+    kill_basis: Basis | None = None
+    status_age_secs: Number | None = None
+    claimed_cpus: Number | None = None  # that it says it uses
+
+    @property
+    def cpus_used(self) -> float | None:
+        """Return the CPUs that it uses now; on average where nothing is known of now."""
+        return self.cpus_now if self.cpus_now is not None else self.cpus_mean
+
+    @property
+    def cpu_share(self) -> float | None:
+        """Return what it uses of its CPUs."""
+        used = self.cpus_used
+        return None if used is None or not self.allocated_cpus else used / self.allocated_cpus
+
+    @property
+    def memory_share(self) -> float | None:
+        """Return what it uses of its memory."""
+        return None if self.memory is None or not self.memory_limit else self.memory / self.memory_limit
+
+    @property
+    def gpus_used(self) -> float | None:
+        """Return how many cards it keeps busy; None where no driver tells."""
+        told = [each.share for each in self.gpus if each.share is not None]
+        return float(sum(told)) if told else None
+
+    @property
+    def given_gpus(self) -> Number | None:
+        """Return how many cards it was given: those that are known by name, else their number."""
+        return sum(each.is_allocated for each in self.gpus) or self.allocated_gpus
+
+    @property
+    def ends_soon(self) -> bool:
+        """Tell whether something will end it soon, and most of its time has gone by."""
+        left = self.enforced_secs
+        return left is not None and 0 <= left < min(ENDS_SOON_SECS, (self.elapsed_secs or 0.0) / 3)
+
+    @property
+    def is_late(self) -> bool:
+        """Tell whether it should have been ended by now."""
+        return self.enforced_secs is not None and self.enforced_secs < 0
+
+    @property
+    def is_near_its_memory(self) -> bool:
+        """Tell whether little is left of its memory."""
+        return self.memory_share is not None and self.memory_share >= NEAR_LIMIT
+
+    @property
+    def time_share(self) -> float | None:
+        """Return what has gone by of its time, by what ends it first."""
+        elapsed, left = self.elapsed_secs, self.left_secs
+        if elapsed is None or left is None or not math.isfinite(left):
+            return None
+        whole = elapsed + max(0.0, left)
+        return elapsed / whole if whole > 0 else 1.0
+
+
+def find_jobs(numbers: Numbers) -> dict[JobKey, str]:
+    """Return the batch jobs of which there are figures, with the label text that `identify` reads."""
+    found = {}
+    for text, samples in numbers.jobs(allocation.INFO).items():
+        names = parse_labels(text)
+        key = JobKey(names["batch_system"], names["job_id"])
+        if key.batch_system not in NOT_BATCH and key.job_id != OTHERS:
+            found[key] = next(iter(samples))
+    return found
+
+
+def identify(numbers: Numbers, key: JobKey, text: str) -> Identity:
+    """Return who a job is, by the labels of its info series."""
+    said = parse_labels(text)
+    uid = said.get("uid", "")
+    states = [parse_labels(each).get("state", "") for each in numbers.of_job(allocation.STATE, key)]
+    user = said.get("user", "") or (f"uid {uid}" if uid else "")
+    return Identity(user, said.get("name", ""), *states[:1])
+
+
+def identity_of(job: Job) -> Identity:
+    """Return the same of what a batch system knows, for where the info series are switched off."""
+    user = job.user or ("" if job.uid is None else f"uid {job.uid}")
+    return Identity(user, job.name or "", job.state.value)
+
+
+def view_job(
+    numbers: Numbers, key: JobKey, identity: Identity, *, now_secs: float, cpus_now: float | None
+) -> JobView:
+    """Return one job, at a time since the epoch. `cpus_now`: see `compute_cpus_now`."""
+    text = job_labels(key)
+    start, ended = numbers.one(allocation.START, text), numbers.one(allocation.END, text)
+    processes_remain = numbers.one(allocation.REMAINS, text) is not None
+    elapsed = None if start is None else max(0.0, (ended if ended is not None else now_secs) - start)
+    read_at = numbers.one(node.TAKEN) if ended is None else ended
+    worked = None if start is None or read_at is None else read_at - start
+    cpu_secs = find_cpu_secs(numbers, key)
+    draining, draining_basis = _by_basis(numbers, waste.DRAINING, key)
+    kill, kill_basis = _by_basis(numbers, waste.KILL, key)
+    left, left_basis = _left(numbers, key)
+    limit, limit_metric = find_memory_limit(numbers, key)
+    used = _gpus(numbers, key)
+    return JobView(
+        key=key,
+        identity=identity,
+        is_running=ended is None,
+        processes_remain=processes_remain,
+        cpus_now=cpus_now if ended is None or processes_remain else None,
+        cpus_mean=cpu_secs / worked if cpu_secs is not None and worked and worked > 0 else None,
+        allocated_cpus=numbers.one(allocation.ALLOCATED, text),
+        memory=numbers.one(jobs.USED, text),
+        page_cache=numbers.one(jobs.MEMORY, job_labels_with(key, "component", "file")),
+        memory_limit=limit,
+        limit_metric=limit_metric,
+        gpus=used,
+        idle_gpus=_count_idle(numbers, key, used, elapsed),
+        allocated_gpus=numbers.one(allocation.ALLOCATED_GPUS, text),
+        elapsed_secs=elapsed,
+        wall_secs=numbers.one(allocation.WALL, text),
+        left_secs=left,
+        left_basis=left_basis,
+        enforced_secs=min(_enforced(numbers, key), default=None),
+        ended_at_secs=ended,
+        processes=numbers.one(jobs.PROCESSES, text),
+        threads=numbers.one(jobs.THREADS, text),
+        draining=draining,
+        draining_basis=draining_basis,
+        is_overdue=_by_basis(numbers, waste.OVERDUE, key)[0] is not None,
+        kill=kill,
+        kill_basis=kill_basis,
+        status_age_secs=numbers.one(status.AGE, text),
+        claimed_cpus=numbers.one(status.USED, text),
+    )
+
+
+def find_cpu_secs(numbers: Numbers, key: JobKey) -> float | None:
+    """Return the CPU seconds that a job has used, None where one of the modes cannot be read."""
+    user, system = (numbers.one(jobs.CPU, job_labels_with(key, "mode", mode)) for mode in ("user", "system"))
+    return None if user is None or system is None else float(user + system)
+
+
+def find_memory_limit(numbers: Numbers, key: JobKey) -> tuple[Number | None, Metric]:
+    """Return the memory that a job may use: the kernel's limit, else what its batch system gave it."""
+    text = job_labels(key)
+    metric = jobs.LIMIT if text in numbers.all(jobs.LIMIT) else allocation.MEMORY
+    return numbers.one(metric, text), metric
+
+
+def compute_cpus_now(now: Numbers, before: Numbers, elapsed_secs: float, cpus: float) -> dict[JobKey, float]:
+    """Return the CPUs that each job used between two pages; not of a job that the earlier one lacks."""
+    found = {}
+    for key in find_jobs(now):
+        rate = compute_rate(find_cpu_secs(before, key), find_cpu_secs(now, key), elapsed_secs, cpus)
+        if rate is not None:
+            found[key] = rate
+    return found
+
+
+def _gpus(numbers: Numbers, key: JobKey) -> tuple[GpuUse, ...]:
+    given, busy = numbers.of_job(gpus.JOB_ALLOCATED, key), numbers.of_job(gpus.JOB_UTILIZATION, key)
+    held, worked = numbers.of_job(gpus.JOB_MEMORY, key), numbers.of_job(gpus.JOB_BUSY, key)
+    return tuple(
+        GpuUse(parse_labels(text).get("uuid", ""), text in given, busy.get(text), held.get(text))
+        for text in dict.fromkeys((*given, *busy, *held, *worked))
+    )
+
+
+def _by_basis(numbers: Numbers, metric: Metric, key: JobKey) -> tuple[Number | None, Basis | None]:
+    """Return what the job reports, else what is estimated."""
+    for basis in Basis:
+        value = numbers.one(metric, job_labels_with(key, "basis", basis))
+        if value is not None:
+            return value, basis
+    return None, None
+
+
+def _left(numbers: Numbers, key: JobKey) -> tuple[Number | None, RemainingBasis | None]:
+    """Return the least remaining time, and what it is that ends the job then."""
+    least = numbers.one(remaining.REMAINING, job_labels_with(key, "basis", remaining.MINIMUM))
+    if least is None:
+        return None, None
+    for basis in RemainingBasis:
+        if numbers.one(remaining.REMAINING, job_labels_with(key, "basis", basis)) == least:
+            return least, basis
+    return least, None
+
+
+def _enforced(numbers: Numbers, key: JobKey) -> list[Number]:
+    bases = [each for each in RemainingBasis if each is not RemainingBasis.EXPECTED_END]
+    found = [numbers.one(remaining.REMAINING, job_labels_with(key, "basis", basis)) for basis in bases]
+    return [each for each in found if each is not None]
+
+
+def find_hints(each: JobView) -> list[tuple[str, str]]:
+    """Return what somebody may want to look at: (kind of badge, words)."""
+    if not each.is_running:
+        return [("bad", "processes remain")] if each.processes_remain else []
+    found: list[tuple[str, str]] = []
+    settled = (each.elapsed_secs or 0.0) >= IDLE_AFTER_SECS
+    cpus, now = each.allocated_cpus, each.cpus_used
+    mean = each.cpus_mean
+    if settled and cpus and mean is not None and now is not None and max(mean, now) < IDLE_CPUS * cpus:
+        found.append(("warn", "CPUs idle"))
+    if settled and (idle := each.idle_gpus):
+        found.append(("warn", f"{idle} of {len(each.gpus)} GPUs idle" if len(each.gpus) > 1 else "GPU idle"))
+    if each.is_near_its_memory:
+        found.append(("bad", "memory near its limit"))
+    if each.is_late:
+        found.append(("bad", "past its end"))
+    elif each.ends_soon:
+        found.append(("warn", "ends soon"))
+    if each.is_overdue:
+        found.append(("", "payload overdue"))
+    return found
+
+
+def _count_idle(numbers: Numbers, key: JobKey, used: tuple[GpuUse, ...], elapsed_secs: float | None) -> int:
+    """Return how many of its cards a job hardly uses, neither on the whole nor now.
+
+    A card whose use the driver does not tell is not called idle.
+    """
+    worked = numbers.of_job(gpus.JOB_BUSY, key)
+    count = 0
+    for use in used:
+        text = labels(uuid=use.uuid)
+        busy_now = numbers.one(gpus.UTILIZATION, text)
+        if not use.is_allocated or not elapsed_secs or busy_now is None:
+            continue
+        count += busy_now < IDLE_GPU and worked.get(text, 0) < IDLE_GPU * elapsed_secs
+    return count

@@ -1,0 +1,178 @@
+"""What people see of a node: jobs, how busy it is, what ending them would waste, who told of them. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jobfeatures.model import JobKey
+from jobfeatures.status.waste import Basis
+from jobfeatures_exporter.collectors import allocation, drains, features, node, sources
+from jobfeatures_exporter.context import job_labels
+from jobfeatures_exporter.exposition import Metric, Number, labels
+from jobfeatures_exporter.rates import compute_busy_share
+from jobfeatures_exporter.snapshot import CpuSecs
+from jobfeatures_exporter.view import job
+from jobfeatures_exporter.view.job import Identity, JobView, compute_cpus_now, find_jobs, identify, view_job
+from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.view.sources import SourceView, describe_no_jobs, view_sources
+from jobfeatures_exporter.view.units import counted, format_figure
+
+METRICS = (
+    *(*job.METRICS, features.TOTAL_CPU, node.CORES, node.CPU, node.MEMORY),
+    *(drains.DRAINING_WASTE, drains.DRAINING_JOBS, drains.KILL_WASTE, drains.KILL_JOBS),
+    *(sources.UP, sources.AGE, sources.FAILURES, sources.FAILING),
+)
+NAMES = frozenset(each.sample_name for each in METRICS)  # of what a view is made of
+
+
+@dataclass(frozen=True, slots=True)
+class WasteSum:
+    """CPU seconds over the jobs of which enough is known: `counted` of `jobs`. None is not known."""
+
+    core_secs: Number | None = None
+    basis: Basis | None = None
+    counted: int = 0
+    jobs: int = 0
+
+    @property
+    def coverage(self) -> str:
+        """Return of how many jobs the sum is, where that is not all."""
+        return "" if self.counted == self.jobs else f"of {self.counted:,} of {counted(self.jobs, 'job')}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """The node as a whole."""
+
+    jobs: tuple[JobView, ...] = ()  # as many as were asked for, the running ones first, of these the largest
+    count: int = 0
+    running: int = 0
+    leftovers: tuple[JobKey, ...] = ()  # have ended, processes remain
+    allocated_cpus: Number = 0  # by the running jobs of which that is known
+    unknown_allocations: int = 0  # running jobs of which nobody knows it
+    allocatable_cpus: Number | None = None
+    cores: Number | None = None
+    busy_cpus: float | None = None
+    memory_bytes: Number | None = None
+    available_bytes: Number | None = None
+    draining: WasteSum = WasteSum()
+    kill: WasteSum = WasteSum()
+    sources: tuple[SourceView, ...] = ()
+
+    @property
+    def jobs_are_known(self) -> bool:
+        """Tell whether each batch system that is asked has told of its jobs."""
+        return bool(self.sources) and all(each.has_answered for each in self.sources)
+
+    @property
+    def allocation(self) -> str | None:
+        """Return the CPUs that jobs hold as words, None where nobody has told of any."""
+        if self.unknown_allocations == self.running and (self.running or not self.jobs_are_known):
+            return None
+        return format_figure(self.allocated_cpus)
+
+    @property
+    def allocation_doubt(self) -> str:
+        """Return what is not known of the allocated CPUs."""
+        if self.unknown_allocations:
+            return f"nobody knows what {counted(self.unknown_allocations, 'job')} got"
+        return "" if self.jobs_are_known else "not all batch systems have answered" if self.sources else ""
+
+    @property
+    def leftovers_sentence(self) -> str:
+        """Return how many jobs have left processes; empty where none has."""
+        count = len(self.leftovers)
+        verb = "has" if count == 1 else "have"
+        return f"{counted(count, 'job')} {verb} ended, processes remain" if count else ""
+
+    @property
+    def without_jobs(self) -> str:
+        """Return what to say where there are no jobs."""
+        return describe_no_jobs(self.sources)
+
+    @property
+    def troubles(self) -> tuple[SourceView, ...]:
+        """Return the sources that do not answer, or not about this node."""
+        return tuple(each for each in self.sources if each.sentence)
+
+
+def view_node(
+    numbers: Numbers,
+    *,
+    now_secs: float,
+    cpus_now: Mapping[JobKey, float],
+    busy_cpus: float | None,
+    limit: int | None = None,
+    known: Mapping[JobKey, Identity] | None = None,
+    words: Mapping[str, str] | None = None,
+) -> NodeView:
+    """Return the node with the figures of `limit` jobs.
+
+    `known` are jobs to be shown although `numbers` may lack them, `words` what
+    sources say of their failures, by name.
+    """
+    texts = find_jobs(numbers)
+    keys = {**dict.fromkeys(known or ()), **dict.fromkeys(texts)}
+    ended = numbers.all(allocation.END)
+    cpus = {key: numbers.one(allocation.ALLOCATED, job_labels(key)) for key in keys}
+    leftovers = {key for key in keys if job_labels(key) in numbers.all(allocation.REMAINS)}
+    here = {key for key in keys if job_labels(key) not in ended}
+    order = sorted(keys, key=lambda key: (key not in here, key not in leftovers, -(cpus[key] or 0), key))
+    of_kind = {kind: numbers.one(node.MEMORY, labels(kind=kind)) for kind in ("total", "available")}
+    return NodeView(
+        jobs=tuple(
+            view_job(
+                numbers,
+                key,
+                identify(numbers, key, texts[key]) if key in texts else (known or {})[key],
+                now_secs=now_secs,
+                cpus_now=cpus_now.get(key),
+            )
+            for key in order[:limit]
+        ),
+        count=len(order),
+        running=len(here),
+        leftovers=tuple(sorted(leftovers)),
+        allocated_cpus=sum(cpus[key] or 0 for key in here),
+        unknown_allocations=sum(cpus[key] is None for key in here),
+        allocatable_cpus=numbers.one(features.TOTAL_CPU),
+        cores=numbers.one(node.CORES),
+        busy_cpus=busy_cpus,
+        memory_bytes=of_kind["total"],
+        available_bytes=of_kind["available"],
+        draining=_waste(numbers, drains.DRAINING_WASTE, drains.DRAINING_JOBS),
+        kill=_waste(numbers, drains.KILL_WASTE, drains.KILL_JOBS),
+        sources=view_sources(numbers, words or {}),
+    )
+
+
+def view_page(now: Numbers, before: Numbers | None) -> NodeView:
+    """Return the node by two pages of its metrics, or by one: then CPUs are those used on average."""
+    taken, earlier = now.one(node.TAKEN), None if before is None else before.one(node.TAKEN)
+    cores = now.one(node.CORES)
+    cpus_now: dict[JobKey, float] = {}
+    busy_cpus = None
+    if before is not None and taken is not None and earlier is not None and taken > earlier:
+        cpus_now = compute_cpus_now(now, before, taken - earlier, cores or 0)
+        share = compute_busy_share(_cpu_secs(before), _cpu_secs(now))
+        busy_cpus = None if share is None or not cores else share * cores
+    return view_node(now, now_secs=taken or 0.0, cpus_now=cpus_now, busy_cpus=busy_cpus)
+
+
+def _cpu_secs(numbers: Numbers) -> CpuSecs | None:
+    """Return the node's CPU time by mode, None where one is missing."""
+    values = [numbers.one(node.CPU, labels(mode=mode)) for mode in node.MODES]
+    found = [each for each in values if each is not None]
+    return CpuSecs(*found) if len(found) == len(values) else None
+
+
+def _waste(numbers: Numbers, metric: Metric, jobs: Metric) -> WasteSum:
+    found = (numbers.one(jobs, labels(counted=word)) or 0 for word in ("yes", "no"))
+    yes, no = (int(each) if math.isfinite(each) else 0 for each in found)
+    for basis in Basis:
+        value = numbers.one(metric, labels(basis=basis))
+        if value is not None:
+            return WasteSum(value, basis, yes, yes + no)
+    return WasteSum(None, None, yes, yes + no)

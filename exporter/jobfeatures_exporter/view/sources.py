@@ -1,0 +1,116 @@
+"""What people see of the batch systems that are asked: who answers, who does not, and what may help. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.jobs.evidence import HOOKS
+from jobfeatures.series import parse_labels
+from jobfeatures_exporter.collectors import sources
+from jobfeatures_exporter.exposition import Number, labels
+from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.view.units import format_span
+
+# A failure in a batch system's own words, and what to do about it. The first one that fits is taken.
+ADVICE = (
+    (
+        r"knows no node of this name|nothing about |not about this host|not a host's name",
+        "if it calls this machine by another name, node.name has to say so",
+    ),
+    (
+        r"\A[^\s:]+: No such file or directory",
+        "its command is not found: name the whole path, as {setting} has it",
+    ),
+    (
+        r"cannot stat file|Could not establish a configuration source",
+        "SLURM_CONF has to name the configuration that is there",
+    ),
+    (r"(?i)authentication|munge", "see that munged runs here, with the cluster's key"),
+    (r"(?i)permission denied|not authorized", "see that the exporter's user may ask it"),
+    (
+        r"(?i)unable to contact|connection refused|connect failure|cannot connect",
+        "see that its server runs and can be reached from here",
+    ),
+    (
+        r"no end after|no answer after",
+        "its server answers late or not at all; how long to wait is {source}.timeout",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceView:
+    """One source. `words` are its own on what is wrong, where they are known."""
+
+    name: str
+    has_answered: bool
+    is_up: bool
+    failures: Number
+    failing_secs: Number | None = None  # None: it does not fail, or did not say since when
+    words: str = ""
+
+    @property
+    def is_failing(self) -> bool:
+        """Tell whether the latest question was not answered."""
+        return not self.is_up and self.failures > 0
+
+    @property
+    def advice(self) -> str:
+        """Return what may help."""
+        for pattern, text in ADVICE:
+            if re.search(pattern, self.words):
+                system = self.name.partition("-")[0]  # of slurm-queue, in the controller role
+                setting = SYSTEMS[system].command if system in SYSTEMS else "its setting"
+                return text.format(source=system, setting=setting)
+        return ""
+
+    @property
+    def sentence(self) -> str:
+        """Return what is wrong with it, without its own words; empty where nothing is."""
+        if self.is_failing:
+            since = "" if self.failing_secs is None else f" for {format_span(self.failing_secs)}"
+            if self.has_answered:
+                return f"{self.name} has not answered{since}: what is shown of it is older"
+            return f"{self.name} has never answered, and has failed{since}"
+        if not self.has_answered:
+            return f"{self.name} has not answered yet"
+        return f"{self.name} answers, though not about this node" if self.words else ""
+
+
+def view_sources(numbers: Numbers, words: Mapping[str, str]) -> tuple[SourceView, ...]:
+    """Return all sources but prologs' records, which are no batch system. `words`: by name, where known."""
+    found = []
+    for text, is_up in numbers.all(sources.UP).items():
+        name = parse_labels(text).get("source", "")
+        if name == HOOKS:
+            continue
+        of_source = labels(source=name)
+        found.append(
+            SourceView(
+                name,
+                has_answered=numbers.one(sources.AGE, of_source) is not None,
+                is_up=bool(is_up),
+                failures=numbers.one(sources.FAILURES, of_source) or 0,
+                failing_secs=numbers.one(sources.FAILING, of_source),
+                words=words.get(name, ""),
+            )
+        )
+    return tuple(found)
+
+
+def describe_no_jobs(found: Sequence[SourceView]) -> str:
+    """Return what it means that no job is to be seen, by who has told of jobs."""
+    if not found:
+        return "No job is seen on this node, and no batch system is asked (batch.sources)."
+    silent = [each.name for each in found if not each.has_answered]
+    if len(silent) == len(found):
+        return f"No job is seen on this node; no batch system has answered yet ({', '.join(silent)})."
+    if silent:
+        return f"No job is known on this node; {', '.join(silent)} has not answered yet."
+    failing = [each.name for each in found if each.is_failing]
+    if failing:
+        return f"No job was known on this node when {', '.join(failing)} answered last."
+    return "No batch job is on this node."

@@ -1,0 +1,191 @@
+"""The metrics listener, and what it shares with the others: the web configuration, sockets, counts."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from jobfeatures.errors import ConfigurationError
+from jobfeatures.publish.http.connections import ENDINGS, ConnectionLimits, Server, Tls
+from jobfeatures.publish.http.opening import Where, accepting
+from jobfeatures_exporter.web.config import FEATURES, NODES, SONAR, WebConfig
+from jobfeatures_exporter.web.hosts import is_loopback, parse_names
+from jobfeatures_exporter.web.sockets import take_sockets
+from jobfeatures_exporter.web.status import ListenerStatus, WebStatus
+
+if TYPE_CHECKING:  # it needs the extra
+    from jobfeatures_exporter.web.webconfig import TlsOptions
+
+METRICS = "metrics"
+MAX_CONNECTIONS = 512
+RATE = 1000.0  # requests a second
+CLIENT_RATE = 200.0  # requests, and connections, a second of one address
+IDLE_SECS = 120.0  # between two scrapes
+_CLIENTS = "RequireAndVerifyClientCert"
+HEADER_BYTES = 8190  # browsers send one machine's cookies to all its ports
+
+
+class Listeners:
+    """What all listeners of a process have in common. Everything happens in one event loop.
+
+    `inherited` are sockets that listen already, by the listener's name.
+    """
+
+    def __init__(
+        self, config: WebConfig | None = None, inherited: Mapping[str, list[socket.socket]] | None = None
+    ) -> None:
+        """Raise ConfigurationError if the web configuration file cannot be used."""
+        self._config = config = config or WebConfig()
+        self._inherited = inherited or {}
+        self._servers: dict[str, tuple[Server, Mapping[str, int], Collection[str]]] = {}
+        self.file = None
+        self._tls: Tls | None = None
+        if config.web_config_file is not None:
+            from jobfeatures_exporter.web.guard import FileTls
+            from jobfeatures_exporter.web.webfile import WebFile
+
+            self.file = WebFile(config.web_config_file)
+            self._tls = FileTls(self.file) if self.file.context is not None else None
+
+    @classmethod
+    def from_config(cls, config: WebConfig) -> Listeners:
+        """Take over what systemd hands over, where that is asked for. Raises ConfigurationError."""
+        if not config.web_systemd_socket:
+            return cls(config)
+        inherited = take_sockets()
+        for name, address in ((FEATURES, config.features_listen_address), (SONAR, config.sonar_listen)):
+            if name in inherited and address is None:
+                told = f"a socket named {name} was handed over, and that listener is not set"
+                raise ConfigurationError("web.systemd_socket", told)
+        return cls(config, inherited)
+
+    def where(self, name: str, address: str) -> Where:
+        """Return where a listener listens: on its inherited sockets, else at its address."""
+        return self._inherited.get(name) or address
+
+    def tls_of(self, name: str) -> Tls | None:
+        """Return how another listener speaks TLS by the web configuration, None where it does not."""
+        return self._tls if name in self._config.web_config_for else None
+
+    def count(self, name: str) -> Callable[[Server], None]:
+        """Return what takes a listener's connections into the counts."""
+
+        def take(server: Server) -> None:
+            self._servers[name] = server, {}, ()
+
+        return take
+
+    def reread(self) -> None:
+        """Read the web configuration file again. Raises ConfigurationError; the old one stays then."""
+        if self.file is not None and (problem := self.file.reload()):
+            raise ConfigurationError("web.config_file", problem)
+
+    def status(self) -> WebStatus:
+        """Return what happened so far."""
+        return WebStatus(
+            listeners=tuple(
+                ListenerStatus(
+                    name=name,
+                    connections=server.count,
+                    answers=dict(server.answers),
+                    rejected={
+                        **{reason: refused.get(reason, 0) for reason in known},
+                        **{reason: server.ended[reason] for reason in ENDINGS},
+                    },
+                )
+                for name, (server, refused, known) in self._servers.items()
+            ),
+            file_failures=None if self.file is None else self.file.failures,
+            file_is_good=self.file is None or not self.file.problem,
+        )
+
+    @asynccontextmanager
+    async def serving(
+        self, app: web.Application, address: str, *, key: str = "web.listen_address"
+    ) -> AsyncIterator[str]:
+        """Serve metrics until the context is left; gives the address that is listened on as HOST:PORT.
+
+        Raises ConfigurationError, naming `key`, if it cannot be had.
+        """
+        from jobfeatures_exporter.web.guard import REFUSALS, Guard
+
+        config = self._config
+        where = self.where(METRICS, address)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        made = runner.server
+        assert made is not None  # noqa: S101  # after its setup
+        guard = Guard(
+            made.request_handler,
+            file=self.file,
+            rate=RATE,
+            client_rate=CLIENT_RATE,
+            names=_names(config.web_hosts, where),
+        )
+        limits = ConnectionLimits(
+            connections=MAX_CONNECTIONS,
+            idle_secs=IDLE_SECS,
+            header_bytes=HEADER_BYTES,
+            client_rate=CLIENT_RATE,
+        )
+        server = Server(guard.handle, limits, self._tls, request_factory=made.request_factory)
+        self._servers[METRICS] = server, guard.refused, REFUSALS
+        try:
+            async with accepting(server, where, key=key) as bound:
+                yield bound
+        finally:
+            guard.close()
+            await runner.cleanup()
+
+
+@asynccontextmanager
+async def serving(app: web.Application, address: str) -> AsyncIterator[str]:
+    """Serve without a web configuration."""
+    async with Listeners().serving(app, address) as bound:
+        yield bound
+
+
+def check_web(config: WebConfig) -> None:
+    """Raise ConfigurationError if the settings of the listeners contradict each other, or a file is bad."""
+    if config.web_config_file is None:
+        if config.web_config_for:
+            raise ConfigurationError("web.config_for", "needs web.config_file")
+        return
+    from jobfeatures_exporter.web.webfile import WebFile
+
+    tls = WebFile(config.web_config_file, quiet=True).options.tls
+    for name in config.web_config_for:
+        if tls is None:
+            raise ConfigurationError("web.config_for", "needs tls_server_config in web.config_file")
+        if reason := _misfit(config, name, tls):
+            raise ConfigurationError("web.config_for", f"{name} {reason}")
+
+
+def _misfit(config: WebConfig, name: str, tls: TlsOptions) -> str:
+    """Return why a listener cannot speak TLS by the web configuration, empty if it can."""
+    if name == SONAR:
+        return "needs sonar.listen" if config.sonar_listen is None else ""
+    if name == NODES:
+        told = "is asked by nodes, and they show tokens, no client certificate"
+        return told if tls.client_auth.value == _CLIENTS else ""
+    if config.features_listen_address is None:
+        return "needs features.listen_address"
+    if not (config.features_url or "").startswith("https://"):
+        return "needs features.url with https://, which jobs are told"
+    if tls.client_auth.value == _CLIENTS:
+        return "is asked by jobs, and they have no client certificate"
+    return ""
+
+
+def _names(text: str | None, where: Where) -> Collection[str] | None:
+    """Return by which names we are asked beside addresses; None: by any."""
+    if text is not None:
+        return parse_names(text)
+    if isinstance(where, str):
+        return frozenset() if is_loopback(where.rpartition(":")[0]) else None
+    bound = [each.getsockname() for each in where]
+    return frozenset() if all(isinstance(each, tuple) and is_loopback(each[0]) for each in bound) else None

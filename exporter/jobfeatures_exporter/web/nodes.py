@@ -1,0 +1,132 @@
+"""Answers nodes: GET /nodes/NAME with the node's token. Thousands of them ask, each once a minute.
+
+Everything but the first word of who asks is bounded before it costs anything:
+who has no token gets a few tries a second, a node two questions a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import resource
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from aiohttp import web
+
+from jobfeatures.batch.controller.answer import CLOCK_HEADER, format_clock
+from jobfeatures.batch.controller.credential import MAX_FILE_BYTES, is_node_name, is_token, parse_secrets
+from jobfeatures.clock import Clock
+from jobfeatures.errors import ConfigurationError, JobfeaturesError
+from jobfeatures.privatefile import read_private
+from jobfeatures.publish.http.connections import ConnectionLimits, Server, Tls
+from jobfeatures.publish.http.opening import Where, accepting
+from jobfeatures.publish.rates import Rates
+from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
+
+log = logging.getLogger(__name__)
+
+PREFIX: Final = "/nodes/"
+IDLE_SECS: Final = 30.0
+NODE_RATE: Final = 2.0  # questions a second of one node
+WRONG_RATE: Final = 5.0  # wrong tokens a second of one address
+SPARE_DESCRIPTORS: Final = 256
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Server": "jobfeatures"}
+
+
+class NodeListener:
+    """Answers requests. All methods run in one event loop."""
+
+    def __init__(self, answers: NodeAnswers, secret_file: str, clock: Clock) -> None:
+        """Raise ConfigurationError if the secret cannot be used."""
+        self._answers = answers
+        self._secret_file = secret_file
+        self._clock = clock
+        self._secrets = read_secrets(secret_file)
+        self._node_rates = Rates(NODE_RATE)
+        self._wrong_rates = Rates(WRONG_RATE)
+
+    def reread(self) -> None:
+        """Read the secrets again. Raises ConfigurationError; the old ones stay then."""
+        self._secrets = read_secrets(self._secret_file)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a node, or refuse."""
+        name = request.path.removeprefix(PREFIX)
+        if not request.path.startswith(PREFIX) or not is_node_name(name):
+            return _refusal(404, "ask for /nodes/NAME")
+        if request.method != "GET":
+            return _refusal(405, "only GET is known here", Allow="GET")
+        now_secs = self._clock.monotonic_secs()
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not is_token(token.strip(), name, self._secrets):
+            if not self._wrong_rates.take(request.remote, now_secs):
+                return _refusal(429, "too many wrong tokens", **{"Retry-After": "10"})
+            return _refusal(401, "the token is not this node's", **{"WWW-Authenticate": "Bearer"})
+        if not self._node_rates.take(name, now_secs):
+            return _refusal(429, "too many questions", **{"Retry-After": "1"})
+        told = self._answers.tell(name)
+        if told.age_secs is None:
+            return _refusal(told.status, told.text.rstrip("\n"))
+        headers = {**_HEADERS, "Age": str(told.age_secs), "ETag": told.etag}
+        if told.clock_secs is not None:
+            headers[CLOCK_HEADER] = format_clock(told.clock_secs)
+        if request.headers.get("If-None-Match") == told.etag:
+            return _closing(web.Response(status=304, headers=headers))
+        headers["Content-Type"] = "application/jsonl; charset=utf-8"
+        return _closing(web.Response(body=told.text.encode(), headers=headers))
+
+
+def _refusal(status: int, text: str, **headers: str) -> web.Response:
+    return _closing(web.Response(status=status, text=f"{text}\n", headers={**_HEADERS, **headers}))
+
+
+def _closing(response: web.Response) -> web.Response:
+    response.force_close()  # a node asks once a minute: thousands of connections would stay open for nothing
+    return response
+
+
+def read_secrets(path: str) -> tuple[bytes, ...]:
+    """Return the site's secrets. Raises ConfigurationError."""
+    try:
+        return parse_secrets(read_private(path, MAX_FILE_BYTES), path)
+    except OSError as error:
+        raise ConfigurationError("controller.secret_file", f"{path}: {error.strerror}") from error
+    except JobfeaturesError as error:
+        raise ConfigurationError("controller.secret_file", str(error)) from error
+
+
+@contextlib.asynccontextmanager
+async def listening(
+    listener: NodeListener,
+    where: Where,
+    tls: Tls | None,
+    *,
+    connections: int,
+    on_open: Callable[[Server], None] = lambda _connections: None,
+) -> AsyncIterator[str]:
+    """Answer until the context is left; gives the address that is listened on. Raises ConfigurationError."""
+    raise_descriptors(connections + SPARE_DESCRIPTORS)
+    server = Server(listener.handle, ConnectionLimits(connections=connections, idle_secs=IDLE_SECS), tls)
+    on_open(server)
+    async with accepting(server, where, key="controller.listen") as address:
+        yield address
+
+
+def raise_descriptors(wanted: int) -> None:
+    """Let this process open so many files. Raises ConfigurationError where the hard limit forbids it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        raise ConfigurationError(
+            "controller.max_connections",
+            f"needs {wanted} descriptors, and the limit is {hard} (LimitNOFILE= of the unit, ulimit -Hn)",
+        )
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError) as error:  # a service may be forbidden to
+        raise ConfigurationError(
+            "controller.max_connections",
+            f"needs {wanted} descriptors, and the soft limit of {soft} cannot be raised: {error}",
+        ) from error

@@ -1,0 +1,123 @@
+"""The graphics cards of a node. Pure."""
+
+from __future__ import annotations
+
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.collectors import gpus
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import labels
+from jobfeatures_exporter.snapshot import GpuSample
+from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.view.units import (
+    format_bytes,
+    format_figure,
+    format_part_of,
+    format_share,
+    format_span,
+)
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, name
+from jobfeatures_exporter.web.pages.pieces import (
+    MAX_ROWS,
+    UNKNOWN,
+    Cell,
+    Part,
+    Row,
+    badge,
+    bar,
+    figure,
+    lines,
+    note,
+    section,
+    table,
+)
+
+SHOWN_JOBS = 3
+STALE_SECS = 60.0
+
+
+def cards_section(context: Context, numbers: Numbers) -> Html | None:
+    """Return the section of the cards, None on a node without any, or whose collector is off."""
+    drivers = numbers.all(gpus.UP)
+    if context.snapshot is None or not drivers:
+        return None
+    silent = [
+        driver for driver in context.snapshot.gpu_drivers if not numbers.one(gpus.UP, labels(driver=driver))
+    ]
+    problem = None
+    if silent:
+        problem = note(badge("no answer", "bad"), f" from the driver {', '.join(silent)}")
+    users: dict[str, list[JobKey]] = {}
+    for use in context.shown_job_gpus():
+        if isinstance(use.key, JobKey):
+            users.setdefault(use.uuid, []).append(use.key)
+    cards = context.snapshot.gpus
+    rows = [_row(each, numbers, users.get(each.card.uuid, [])) for each in cards[:MAX_ROWS]]
+    made = table(
+        "Graphics cards: use, memory, power, and the jobs on them",
+        ["Card", "Busy", "Memory", "Power", "Temperature", "Jobs", "State"],
+        rows,
+        identity="cards-table",
+        kind="cards",
+        more=len(cards) - MAX_ROWS,
+    )
+    return section("Graphics cards", "cards", problem, made if rows else note("No card has been read yet."))
+
+
+def _row(gpu: GpuSample, numbers: Numbers, jobs: list[JobKey]) -> Row:
+    text = labels(uuid=gpu.card.uuid)
+    busy = numbers.one(gpus.UTILIZATION, text)
+    used, total = numbers.one(gpus.MEMORY_USED, text), numbers.one(gpus.MEMORY, text)
+    power, limit = numbers.one(gpus.POWER, text), numbers.one(gpus.POWER_LIMIT, text)
+    age = numbers.one(gpus.AGE, text)
+    number = "" if gpu.card.index is None else f"{gpu.card.index} "
+    part_of = f"part of {gpu.card.parent_uuid}" if gpu.card.parent_uuid else gpu.card.uuid
+    drawn_busy = None if busy is None else bar(f"{format_share(busy)} busy", Part(busy))
+    drawn_memory = None
+    if used is not None and total:
+        drawn_memory = bar(f"{format_bytes(used)} of {format_bytes(total)} in use", Part(used / total))
+    memory: Child = UNKNOWN
+    if used is not None or total is not None:
+        memory = join(
+            figure(gpus.MEMORY_USED, used, lambda value: format_part_of(value, total or value)),
+            " of ",
+            figure(gpus.MEMORY, total, format_bytes),
+        )
+    watts = figure(gpus.POWER, power, _watts)
+    power_text = (
+        watts if limit is None else lines(watts, join("of ", figure(gpus.POWER_LIMIT, limit, _watts)))
+    )
+    return Row(
+        [
+            Cell(lines(join(number, name(gpu.card.model or "card", 32)), name(part_of, 24)), kind="job"),
+            Cell(join(drawn_busy, lines(figure(gpus.UTILIZATION, busy, format_share))), kind="bars"),
+            Cell(join(drawn_memory, lines(memory)), kind="bars"),
+            Cell(power_text, kind="number"),
+            Cell(figure(gpus.TEMPERATURE, numbers.one(gpus.TEMPERATURE, text), _celsius), kind="number"),
+            Cell(_jobs(jobs)),
+            Cell(_state(numbers.one(gpus.FAILING, text), age)),
+        ]
+    )
+
+
+def _jobs(jobs: list[JobKey]) -> Html:
+    named = [name(each.job_id, 24) for each in jobs[:SHOWN_JOBS]]
+    more = f" and {len(jobs) - SHOWN_JOBS} more" if len(jobs) > SHOWN_JOBS else None
+    return join(*(join(", ", each) if number else each for number, each in enumerate(named)), more) or join(
+        "none"
+    )
+
+
+def _state(failing: float | None, age: float | None) -> Html:
+    if failing:
+        return badge(f"failing, code {failing:.0f}", "bad")
+    if age is not None and age > STALE_SECS:
+        return badge(f"read {format_span(age)} ago", "warn")
+    return badge("good", "good")
+
+
+def _watts(value: float) -> str:
+    return f"{format_figure(value)}\u202fW"
+
+
+def _celsius(value: float) -> str:
+    return f"{format_figure(value)}\u202f°C"

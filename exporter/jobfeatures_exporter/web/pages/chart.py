@@ -1,0 +1,104 @@
+"""A drain plan as a drawing: core hours wasted against the time of the shutdown. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from jobfeatures_exporter.cluster.draincurves import CurvePoint, cheapest, thin
+from jobfeatures_exporter.view.units import format_figure, format_span
+from jobfeatures_exporter.web.pages.markup import Html, tag
+
+WIDTH, HEIGHT = 640, 240
+LEFT, RIGHT, TOP, BOTTOM = 84, 16, 34, 46  # margins
+MAX_POINTS = 300
+_STEPS = (60, 300, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800, 604_800)
+
+
+def draw_curve(every: Sequence[CurvePoint], label: str, *, planned_secs: float | None = None) -> Html:
+    """Return the drawing; `label` says the same in words. In `planned_secs` a shutdown is planned."""
+    points = thin(every, MAX_POINTS)
+    span = max(max(points[-1].after_secs, planned_secs or 0.0) * 1.02, 60.0)
+    top = max(max(point.core_secs, point.core_secs_before) for point in points) / 3600 or 1.0
+    high = _round_up(top)
+
+    def x(secs: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * secs / span
+
+    def y(core_secs: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * core_secs / 3600 / high
+
+    path = []
+    for number, point in enumerate(points):
+        if number:
+            path.append(f"{x(point.after_secs):.1f},{y(point.core_secs_before):.1f}")
+        path.append(f"{x(point.after_secs):.1f},{y(point.core_secs):.1f}")
+    line = "M" + "L".join(path)
+    ground = y(0)
+    area = f"{line}L{x(points[-1].after_secs):.1f},{ground:.1f}L{x(0):.1f},{ground:.1f}Z"
+    best = cheapest(every)
+    at_x, at_y = x(best.after_secs), y(best.core_secs)
+    left_half = at_x < WIDTH * 0.62
+    return tag(
+        "svg",
+        *_axes(high, span, x, y),
+        tag("path", d=area, class_="area"),
+        tag("path", d=line, class_="curve"),
+        *_planned(x(planned_secs) if planned_secs is not None and planned_secs >= 0 else None, ground),
+        tag("line", class_="guide", x1=f"{at_x:.1f}", x2=f"{at_x:.1f}", y1=TOP, y2=f"{ground:.1f}"),
+        tag("circle", class_="best", cx=f"{at_x:.1f}", cy=f"{at_y:.1f}", r=6),
+        tag(
+            "text",
+            "cheapest: " + ("now" if best.after_secs == 0 else f"in {format_span(best.after_secs)}"),
+            class_="mark",
+            x=f"{at_x + (10 if left_half else -10):.1f}",
+            y=TOP + 10,
+            text_anchor="start" if left_half else "end",
+        ),
+        class_="chart",
+        role="img",
+        aria_label=label,
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+    )
+
+
+def _planned(at_x: float | None, ground: float) -> list[Html]:
+    """Return the mark of a shutdown that is planned; its words stand below those of the cheapest."""
+    if at_x is None:
+        return []
+    left_half = at_x < WIDTH * 0.62
+    return [
+        tag("line", class_="planned", x1=f"{at_x:.1f}", x2=f"{at_x:.1f}", y1=TOP, y2=f"{ground:.1f}"),
+        tag(
+            "text",
+            "planned",
+            class_="mark",
+            x=f"{at_x + (10 if left_half else -10):.1f}",
+            y=TOP + 28,
+            text_anchor="start" if left_half else "end",
+        ),
+    ]
+
+
+def _axes(high: float, span: float, x: Callable[[float], float], y: Callable[[float], float]) -> list[Html]:
+    made: list[Html] = []
+    for quarter in range(3):
+        value = high * quarter / 2
+        at = y(value * 3600)
+        made.append(tag("line", class_="axis", x1=LEFT, x2=WIDTH - RIGHT, y1=f"{at:.1f}", y2=f"{at:.1f}"))
+        made.append(tag("text", format_figure(value), x=LEFT - 8, y=f"{at + 4:.1f}", text_anchor="end"))
+    step = next((each for each in _STEPS if span / each <= 8), _STEPS[-1] * math.ceil(span / _STEPS[-1] / 8))
+    for number in range(int(span // step) + 1):
+        said = "now" if number == 0 else format_span(number * step)
+        kind = "minor" if number % 2 else None  # a phone has no room for it
+        place = f"{x(number * step):.1f}"
+        made.append(tag("text", said, class_=kind, x=place, y=HEIGHT - BOTTOM + 18, text_anchor="middle"))
+    made.append(tag("text", "core hours wasted", x=4, y=18))
+    made.append(tag("text", "shutdown in …", x=WIDTH - RIGHT, y=HEIGHT - 4, text_anchor="end"))
+    return made
+
+
+def _round_up(value: float) -> float:
+    """Return 1, 2, 4, 5 or 10 times a power of ten that is not below."""
+    power: float = 10 ** math.floor(math.log10(value)) if value > 0 else 1
+    return next(each * power for each in (1, 2, 4, 5, 10) if each * power >= value * 0.9999)

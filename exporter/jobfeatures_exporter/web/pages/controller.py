@@ -1,0 +1,91 @@
+"""The page of the controller role: nodes, queues, users, drain plans. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+
+from jobfeatures_exporter.cluster.view import ClusterView
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family
+from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.view.sources import view_sources
+from jobfeatures_exporter.view.units import format_core_hours, format_share, format_span
+from jobfeatures_exporter.web.pages.health import health_section
+from jobfeatures_exporter.web.pages.layout import page
+from jobfeatures_exporter.web.pages.markup import Html, join, tag
+from jobfeatures_exporter.web.pages.partitions import nodes_table, queue_table
+from jobfeatures_exporter.web.pages.pieces import (
+    UNKNOWN,
+    Part,
+    badge,
+    bar,
+    lines,
+    moment,
+    section,
+    tile,
+    tiles,
+)
+from jobfeatures_exporter.web.pages.plans import plans_section
+from jobfeatures_exporter.web.pages.quality import quality_section
+from jobfeatures_exporter.web.pages.troubles import troubles_notice, words_of
+
+
+def render_controller(
+    context: Context, families: Sequence[Family], views: Sequence[ClusterView], tz: tzinfo | None = None
+) -> str:
+    """Return the page of what is known now; `families` are those of /metrics, times are shown in `tz`."""
+    numbers = Numbers(families)
+    systems = ", ".join(view.source for view in views)
+    troubles = [each for each in view_sources(numbers, words_of(context)) if each.is_failing]
+    return page(
+        f"Cluster ({systems})" if systems else "Cluster",
+        _as_of(context, tz),
+        troubles_notice(troubles, context.now_secs, tz),
+        tiles(*(each for view in views for each in _tiles(view, several=len(views) > 1))),
+        section("Nodes", "nodes", nodes_table(context, numbers)),
+        section("Queue", "queue", queue_table(context, numbers)),
+        *(quality_section(each, numbers, tz) for each in context.schedules),
+        plans_section([curve for view in views for curve in view.curves], context.now_secs, tz),
+        health_section(context, numbers),
+        links=(("sd", "Service discovery"),),
+    )
+
+
+def _as_of(context: Context, tz: tzinfo | None) -> Html:
+    taken = [each.table.taken_at_secs for each in context.sources if each.table is not None]
+    if not taken:
+        return tag("p", badge("no batch system has answered yet", "warn"), class_="about", id="as-of")
+    age = max(0.0, context.now_secs - min(taken))
+    return tag("p", "as of ", moment(min(taken), tz), f", {format_span(age)} ago", class_="about", id="as-of")
+
+
+def _tiles(view: ClusterView, *, several: bool) -> list[Html]:
+    said = f", {view.source}" if several else ""
+    made: list[Html] = []
+    if view.nodes is not None:
+        states = {state: count for (_, state), count in view.nodes.states.items()}
+        draining = view.nodes.flags.get(("", "DRAIN"), 0)
+        below = f"{states.get('DOWN', 0):,} down, {draining:,} draining"
+        made.append(tile(f"Nodes{said}", lines(f"{sum(states.values()):,}", below)))
+        for title, sums in (("CPUs", view.nodes.cpus), ("GPUs", view.nodes.gpus)):
+            whole = sum(sums.values())
+            if whole:
+                used = sums.get(("", "allocated"), 0)
+                words = f"{used:,} of {whole:,} allocated"
+                drawn = bar(f"{words} {title}", Part(used / whole))
+                made.append(tile(f"{title}{said}", join(drawn, lines(format_share(used / whole), words))))
+    running = UNKNOWN if view.running_jobs is None else f"{view.running_jobs:,}"
+    pending = UNKNOWN if view.pending_jobs is None else f"{view.pending_jobs:,}"
+    made.append(tile(f"Jobs that run{said}", lines(running)))
+    made.append(tile(f"Jobs that wait{said}", lines(pending)))
+    if view.curves:
+        largest = view.curves[0].best
+        when = "now" if largest.after_secs == 0 else f"in {format_span(largest.after_secs)}"
+        made.append(
+            tile(
+                f"Cheapest shutdown{said}",
+                lines(when, f"of the largest pool: {format_core_hours(largest.core_secs)}"),
+            )
+        )
+    return made

@@ -1,0 +1,244 @@
+"""The jobs of a node as rows. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import tzinfo
+
+from jobfeatures.status.waste import Basis, RemainingBasis
+from jobfeatures_exporter.collectors import allocation, gpus, jobs, remaining, waste
+from jobfeatures_exporter.exposition import Metric, Number
+from jobfeatures_exporter.view.job import JobView, find_hints
+from jobfeatures_exporter.view.node import NodeView
+from jobfeatures_exporter.view.units import (
+    format_bytes,
+    format_core_hours,
+    format_figure,
+    format_part_of,
+    format_share,
+    format_span,
+    format_time,
+    machine_time,
+)
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, shorten, tag
+from jobfeatures_exporter.web.pages.pieces import (
+    UNKNOWN,
+    Cell,
+    Part,
+    Row,
+    badge,
+    bar,
+    figure,
+    lines,
+    note,
+    table,
+)
+
+WORDS = {
+    RemainingBasis.WALL_LIMIT: "wall limit",
+    RemainingBasis.CPU_LIMIT: "CPU limit",
+    RemainingBasis.SHUTDOWN: "shutdown",
+    RemainingBasis.EXPECTED_END: "its own estimate",
+    RemainingBasis.MAXIMUM_END: "its own limit",
+}
+CROWDED = 1.25  # more CPUs than it was given; rates of a few seconds are a little off
+MUCH_CACHE_BYTES = 2**30
+_LAST = float("inf")  # sorts behind all that is known
+
+
+def jobs_table(shown: NodeView, now_secs: float, tz: tzinfo | None, *, has_gpus: bool) -> Html:
+    """Return the table of the jobs."""
+    if not shown.count:
+        return note(shown.without_jobs)
+    head = ["Job", "User", "CPUs", "Memory"]
+    head += ["GPUs"] if has_gpus else []
+    head += ["Time", "Processes", "Waste if drained", "Waste if killed", "Hints"]
+    rows = [_row(each, now_secs, tz, has_gpus=has_gpus) for each in shown.jobs]
+    return table(
+        "Jobs on this node: used and allocated, time, and what ending them now would waste",
+        head,
+        rows,
+        identity="jobs-table",
+        kind="cards sortable",
+        more=shown.count - len(shown.jobs),
+    )
+
+
+def _row(each: JobView, now_secs: float, tz: tzinfo | None, *, has_gpus: bool) -> Row:
+    cells = [_identity(each), _user(each), _cpus(each), _memory(each)]
+    if has_gpus:
+        cells.append(_gpus(each))
+    cells += [_time(each, now_secs, tz), _processes(each), _draining(each), _kill(each), _hints(each)]
+    return Row(cells, "" if each.is_running or each.processes_remain else "ended")
+
+
+def _identity(each: JobView) -> Cell:
+    state = each.identity.state.lower().replace("_", " ")
+    content = lines(
+        name(each.key.job_id, 24),
+        join(f"{each.key.batch_system} ", state if each.is_running else badge(state)),
+    )
+    return Cell(content, natural(each.key.job_id), "job")
+
+
+def natural(text: str) -> str:
+    """Return a text that sorts numbers within names by their value."""
+    return re.sub(r"[0-9]{1,12}", lambda found: found[0].rjust(12, "0"), text[:100])
+
+
+def _user(each: JobView) -> Cell:
+    who, what = each.identity.user, each.identity.name
+    return Cell(
+        lines(name(who, 24) if who else UNKNOWN, name(what) if what else None), shorten(who).lower(), "user"
+    )
+
+
+def _cpus(each: JobView) -> Cell:
+    used = each.cpus_used
+    if used is None and each.allocated_cpus is None:
+        return _unknown()
+    given = figure(allocation.ALLOCATED, each.allocated_cpus, format_figure)
+    if used is None:
+        return Cell(lines(join(given, " allocated")), each.allocated_cpus, "bars")
+    share = each.cpu_share
+    drawn = None
+    if share is not None:
+        label = f"{format_figure(used)} of {format_figure(each.allocated_cpus or 0)} CPUs in use"
+        drawn = bar(label, Part(share, "over" if share > CROWDED else "used"))
+    said = None
+    if each.claimed_cpus is not None:
+        said = f"says {format_figure(each.claimed_cpus)}"
+    elif each.cpus_now is not None and each.cpus_mean is not None:
+        said = f"on average {format_figure(each.cpus_mean)}"
+    elif each.cpus_now is None:
+        said = "on average"
+    return Cell(join(drawn, lines(join(format_figure(used), " of ", given), said)), used, "bars")
+
+
+def _memory(each: JobView) -> Cell:
+    if each.memory is None and each.memory_limit is None:
+        return _unknown()
+    used = figure(jobs.USED, each.memory, format_bytes)
+    share = each.memory_share
+    if share is None or each.memory is None:
+        limit = None if each.memory_limit is None else join(" of ", _limit(each))
+        return Cell(lines(join(used, limit), _cache(each)), _order(each.memory), "bars")
+    label = f"{format_bytes(each.memory)} of {format_bytes(each.memory_limit or 0)} memory in use"
+    drawn = bar(label, Part(share, "bad-bar" if each.is_near_its_memory else "used"))
+    whole = each.memory_limit or 0
+    used = figure(jobs.USED, each.memory, lambda value: format_part_of(value, whole))
+    text = lines(join(used, " of ", _limit(each)), format_share(share), _cache(each))
+    return Cell(join(drawn, text), each.memory, "bars")
+
+
+def _cache(each: JobView) -> Html | None:
+    """Return its page cache where there is much of it: somebody else may count that as used."""
+    cache = each.page_cache
+    if cache is None or cache < MUCH_CACHE_BYTES:
+        return None
+    return join(format_bytes(cache), " page cache")
+
+
+def _limit(each: JobView) -> Html:
+    return figure(each.limit_metric, each.memory_limit, format_bytes)
+
+
+def _gpus(each: JobView) -> Cell:
+    if not each.gpus:
+        count = each.allocated_gpus
+        if not count:
+            return Cell(tag("span", "none" if count == 0 else UNKNOWN, class_="none"), -1.0, "bars")
+        return Cell(
+            join(figure(allocation.ALLOCATED_GPUS, count, format_figure), " allocated"), count, "bars"
+        )
+    busy = each.gpus_used
+    held = [use.memory_bytes for use in each.gpus if use.memory_bytes is not None]
+    count = sum(use.is_allocated for use in each.gpus)
+    noun = "GPU" if len(each.gpus) == 1 else "GPUs"
+    first: Child = f"{len(each.gpus)} {noun}" if count else f"{len(each.gpus)} {noun}, not allocated"
+    if busy is None:
+        return Cell(lines(first, None if not held else format_bytes(sum(held))), 0.0, "bars")
+    share = busy / len(each.gpus)
+    drawn = bar(f"{len(each.gpus)} {noun} {format_share(share)} busy", Part(share))
+    memory: Child = None
+    if held:
+        memory = figure(gpus.JOB_MEMORY, held[0], format_bytes) if len(held) == 1 else format_bytes(sum(held))
+    said = first if memory is None else join(first, " · ", memory)
+    return Cell(join(drawn, lines(_busy(each, share), said)), share, "bars")
+
+
+def _busy(each: JobView, share: float) -> Html:
+    """Return how busy its cards are: the metric's own figure where it is one card."""
+    if len(each.gpus) == 1:
+        return join(figure(gpus.JOB_UTILIZATION, share, format_share), " busy")
+    return join(format_share(share), " busy")
+
+
+def _time(each: JobView, now_secs: float, tz: tzinfo | None) -> Cell:
+    if each.ended_at_secs is not None:
+        after = None if each.elapsed_secs is None else f"after {format_span(each.elapsed_secs)}"
+        return Cell(lines(_ended(each.ended_at_secs, now_secs, tz), after), _LAST, "bars")
+    elapsed = None if each.elapsed_secs is None else format_span(each.elapsed_secs)
+    if each.left_secs is None:
+        unlimited = each.wall_secs is not None and math.isinf(each.wall_secs)
+        limit = "no wall limit" if unlimited else "limit not known"
+        return Cell(lines(elapsed or UNKNOWN, limit), _LAST, "bars")
+    basis = None if each.left_basis is None else WORDS[each.left_basis]
+    late = each.left_secs < 0
+    left = figure(remaining.REMAINING, each.left_secs, lambda secs: format_span(abs(secs)))
+    share, drawn = each.time_share, None
+    if share is not None:
+        said = f"{format_span(abs(each.left_secs))} {'past its end' if late else 'left'}"
+        label = f"{elapsed} gone by, {said}" + (f", {basis}" if basis else "")
+        drawn = bar(
+            label, Part(share, "bad-bar" if each.is_late else "warn-bar" if each.ends_soon else "time")
+        )
+    gone = None if elapsed is None else f"{elapsed} used"
+    first = join(left, " past its end" if late else " left")
+    return Cell(join(drawn, lines(first, gone, basis)), each.left_secs, "bars")
+
+
+def _ended(at_secs: Number, now_secs: float, tz: tzinfo | None) -> Html:
+    ago = f"ended {format_span(max(0.0, now_secs - at_secs))} ago"
+    return tag("time", ago, datetime=machine_time(at_secs), title=format_time(at_secs, tz))
+
+
+def _processes(each: JobView) -> Cell:
+    if each.processes is None:
+        return _unknown()
+    threads = None
+    if each.threads is not None:
+        threads = join(
+            figure(jobs.THREADS, each.threads, format_figure), " threads" if each.threads != 1 else " thread"
+        )
+    return Cell(
+        lines(figure(jobs.PROCESSES, each.processes, format_figure), threads), each.processes, "number"
+    )
+
+
+def _draining(each: JobView) -> Cell:
+    return _waste(waste.DRAINING, each.draining, each.draining_basis, "≥ " if each.is_overdue else None)
+
+
+def _kill(each: JobView) -> Cell:
+    return _waste(waste.KILL, each.kill, each.kill_basis, None)
+
+
+def _waste(metric: Metric, value: Number | None, basis: Basis | None, bound: str | None) -> Cell:
+    if value is None:
+        return _unknown()
+    return Cell(lines(join(bound, figure(metric, value, format_core_hours)), str(basis)), value, "number")
+
+
+def _hints(each: JobView) -> Cell:
+    found = find_hints(each)
+    return Cell(join(*(badge(words, kind) for kind, words in found)), -float(len(found)), "hints")
+
+
+def _unknown() -> Cell:
+    return Cell(tag("span", UNKNOWN, class_="none"), _LAST, "number")
+
+
+def _order(value: Number | None) -> float:
+    return _LAST if value is None else float(value)

@@ -1,0 +1,43 @@
+"""What every page has around its content. Pure."""
+
+from __future__ import annotations
+
+from jobfeatures import __version__
+from jobfeatures_exporter.web.pages.markup import Child, join, tag
+
+LINKS = (("metrics", "Metrics"), ("-/healthy", "Health"), ("-/ready", "Readiness"))
+DOCUMENTATION = "docs/page.md"
+
+
+def page(title: str, head: Child, *content: Child, links: tuple[tuple[str, str], ...] = ()) -> str:
+    """Return the document. `head` is what stands beside the title; `links` are further ones, relative."""
+    found = [tag("li", tag("a", text, href=href)) for href, text in (*LINKS, *links)]
+    navigation = tag("nav", tag("ul", *found), aria_label="Other pages")
+    body = tag(
+        "body",
+        tag("a", "To the content", href="#content", class_="skip"),
+        tag("header", tag("div", tag("h1", title), head, class_="title"), navigation),
+        tag("main", *content, id="content", tabindex=-1),
+        tag(
+            "footer",
+            tag("p", f"jobfeatures-exporter {__version__}. What is shown is explained in {DOCUMENTATION}."),
+            tag("p", id="refresh"),
+        ),
+    )
+    document = tag(
+        "html",
+        tag(
+            "head",
+            tag("meta", charset="utf-8"),
+            tag("title", join(title, " · jobs")),
+            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            tag("meta", name="color-scheme", content="light dark"),
+            tag("meta", name="robots", content="noindex"),
+            tag("link", rel="icon", href="page.svg", type="image/svg+xml"),
+            tag("link", rel="stylesheet", href="page.css"),
+            tag("script", src="page.js", defer=True),
+        ),
+        body,
+        lang="en",
+    )
+    return f"<!DOCTYPE html>\n{document}\n"

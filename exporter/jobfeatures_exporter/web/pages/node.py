@@ -1,0 +1,265 @@
+"""The page of a node. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+
+from jobfeatures.drains.drain import OPERATOR
+from jobfeatures_exporter.collectors import drains, features, node
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family, labels
+from jobfeatures_exporter.view.job import identity_of
+from jobfeatures_exporter.view.node import NodeView, WasteSum, view_node
+from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.view.units import (
+    counted,
+    format_bytes,
+    format_core_hours,
+    format_figure,
+    format_share,
+    format_span,
+)
+from jobfeatures_exporter.web.pages.cards import cards_section
+from jobfeatures_exporter.web.pages.health import health_section
+from jobfeatures_exporter.web.pages.jobs import jobs_table
+from jobfeatures_exporter.web.pages.layout import page
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, tag
+from jobfeatures_exporter.web.pages.nodeplan import node_plan_section
+from jobfeatures_exporter.web.pages.pieces import (
+    MAX_ROWS,
+    UNKNOWN,
+    Part,
+    badge,
+    bar,
+    figure,
+    lines,
+    moment,
+    section,
+    tile,
+    tiles,
+)
+from jobfeatures_exporter.web.pages.reports import reports_section
+from jobfeatures_exporter.web.pages.troubles import troubles_notice, words_of
+
+CROWDED = 0.95
+MAX_LEFTOVERS = 8  # named in the notice
+
+
+def render_node(context: Context, families: Sequence[Family], tz: tzinfo | None = None) -> str:
+    """Return the page of what is known now; `families` are those of /metrics, times are shown in `tz`."""
+    numbers = Numbers(families)
+    shown = view_context(context, numbers, MAX_ROWS)
+    has_gpus = context.snapshot is not None and bool(context.snapshot.gpu_drivers)
+    title = context.node_name or "This node"
+    return page(
+        title,
+        _head(context, numbers, tz),
+        _troubles(shown, context.now_secs, tz),
+        _shutdown(context, numbers, tz),
+        _tiles(context, numbers, shown, has_gpus=has_gpus),
+        section("Jobs", "jobs", jobs_table(shown, context.now_secs, tz, has_gpus=has_gpus)),
+        cards_section(context, numbers),
+        reports_section(context, numbers, tz),
+        node_plan_section(families, numbers, shown.running, context.now_secs, tz),
+        health_section(context, numbers, shown),
+    )
+
+
+def view_context(context: Context, numbers: Numbers, limit: int | None = None) -> NodeView:
+    """Return the view of what a daemon knows."""
+    return view_node(
+        numbers,
+        now_secs=context.now_secs,
+        cpus_now=context.cpu_rates,
+        busy_cpus=context.node_busy_cpus,
+        limit=limit,
+        known={key: identity_of(job) for key, job in context.shown_jobs().items()},
+        words=words_of(context),
+    )
+
+
+def _troubles(shown: NodeView, now_secs: float, tz: tzinfo | None) -> Html | None:
+    more = []
+    if shown.unknown_allocations:
+        said = f"Of {counted(shown.unknown_allocations, 'job')} here nobody knows the allocation"
+        seen = ": no batch system has said what they got."
+        more.append(tag("p", tag("strong", said), seen))
+    if shown.leftovers:
+        ids = [name(key.job_id, 24) for key in shown.leftovers[:MAX_LEFTOVERS]]
+        listed = [each for one in ids for each in (", ", one)][1:]
+        rest = len(shown.leftovers) - len(ids)
+        more.append(
+            tag(
+                "p",
+                tag("strong", shown.leftovers_sentence),
+                ": ",
+                *listed,
+                f" and {rest:,} more" if rest else None,
+            )
+        )
+        advice = (
+            "They use CPUs and memory that the batch system may give to other jobs: see what they do or wait "
+            "for. Their directories are kept for jobs.hold."
+        )
+        more.append(tag("p", advice, class_="sub"))
+    return troubles_notice(shown.troubles, now_secs, tz, *more)
+
+
+def _head(context: Context, numbers: Numbers, tz: tzinfo | None) -> Html:
+    made = context.sysinfo
+    parts: list[Child] = []
+    if made is not None:
+        parts.append(f"{made.os_name} {made.os_release} {made.architecture}")
+        if made.cpu_model:
+            parts.append(made.cpu_model)
+    cores = numbers.one(node.CORES)
+    if cores is not None:
+        parts.append(join(figure(node.CORES, cores, format_figure), " logical cores"))
+    taken = numbers.one(node.TAKEN)
+    if taken is None:
+        read: Html = badge("not read yet", "warn")
+    else:
+        age = max(0.0, context.now_secs - taken)
+        read = join("as of ", moment(taken, tz), f", {format_span(age)} ago")
+    words = [join(" · ", each) if number else join(each) for number, each in enumerate(parts)]
+    return join(tag("p", *words, class_="about"), tag("p", read, class_="about", id="as-of"))
+
+
+def _shutdown(context: Context, numbers: Numbers, tz: tzinfo | None) -> Html | None:
+    """Return the notice of what is planned, with who asks for it."""
+    planned = sorted(numbers.all(drains.SHUTDOWN).items(), key=lambda each: each[1])
+    draining = [text for text, flag in numbers.all(drains.NODE_DRAINING).items() if flag]
+    view = context.drains
+    if view is None or not (planned or draining or view.problem):
+        return None
+    found: list[Html] = []
+    for text, at in planned:
+        left = at - context.now_secs
+        when = f"in {format_span(left)}" if left >= 0 else f"{format_span(-left)} ago"
+        found.append(
+            tag("p", tag("strong", "Shutdown "), moment(at, tz), f", {when}: ", *_asker(context, text, tz))
+        )
+    shown = {text for text, _ in planned}
+    for text in draining:
+        if text not in shown:
+            found.append(tag("p", tag("strong", "Draining: "), *_asker(context, text, tz)))
+    if view.problem:
+        found.append(tag("p", badge("problem", "bad"), " ", name(view.problem, 160)))
+    return tag("div", *found, class_="notice", role="note")
+
+
+def _asker(context: Context, text: str, tz: tzinfo | None) -> list[Child]:
+    """Return who asks for a drain, and why as far as that is known."""
+    view = context.drains
+    if view is None:
+        return []
+    own = view.drains.machine
+    if text == labels(source=OPERATOR) and own is not None:
+        return ["asked for by ", name(own.set_by, 24), " on ", moment(own.set_at_secs, tz)]
+    for system, is_draining in sorted(view.announced.draining.items()):
+        if text == labels(source=system):
+            said = "starts no more jobs here" if is_draining else "has announced it"
+            return [name(system, 24), f" {said}"]
+    for system in sorted(view.announced.shutdowns):
+        if text == labels(source=system):
+            return [name(system, 24), " has announced it"]
+    return []
+
+
+def _tiles(context: Context, numbers: Numbers, shown: NodeView, *, has_gpus: bool) -> Html:
+    made = [_cpu_tile(shown), _memory_tile(shown), _load_tile(numbers)]
+    if has_gpus:
+        made.append(_gpu_tile(context))
+    made += [_jobs_tile(shown), _draining_tile(shown), _kill_tile(shown)]
+    return tiles(*made)
+
+
+def _cpu_tile(shown: NodeView) -> Html:
+    busy, cores = shown.busy_cpus, shown.cores
+    if busy is None or not cores:
+        return tile("CPUs busy", lines(UNKNOWN))
+    share = busy / cores
+    label = f"{format_figure(busy)} of {format_figure(cores)} CPUs busy"
+    drawn = bar(label, Part(share, "over" if share > CROWDED else "used"))
+    return tile(
+        "CPUs busy",
+        join(drawn, lines(join(format_share(share)), f"{format_figure(busy)} of {format_figure(cores)}")),
+    )
+
+
+def _memory_tile(shown: NodeView) -> Html:
+    total, free = shown.memory_bytes, shown.available_bytes
+    if not total or free is None:
+        return tile("Memory", lines(UNKNOWN))
+    share = 1 - free / total
+    label = f"{format_bytes(total - free)} of {format_bytes(total)} memory in use"
+    drawn = bar(label, Part(share, "bad-bar" if share > CROWDED else "used"))
+    parts = join(
+        figure(node.MEMORY, free, format_bytes), " free of ", figure(node.MEMORY, total, format_bytes)
+    )
+    return tile("Memory", join(drawn, lines(format_share(share), parts)))
+
+
+def _load_tile(numbers: Numbers) -> Html:
+    loads = [numbers.one(node.LOAD, labels(minutes=each)) for each in ("1", "5", "15")]
+    first, *others = (figure(node.LOAD, each, format_figure) for each in loads)
+    later = join(others[0], " in 5 min, ", others[1], " in 15 min")
+    return tile("Load", lines(first, later))
+
+
+def _gpu_tile(context: Context) -> Html:
+    cards = context.snapshot.gpus if context.snapshot is not None else ()
+    busy = [each.ce_util_percent for each in cards if each.ce_util_percent is not None]
+    noun = "card" if len(cards) == 1 else "cards"
+    if not busy:
+        return tile("GPUs", lines(f"{len(cards)} {noun}", "use not known"))
+    share = sum(busy) / len(busy) / 100
+    drawn = bar(f"GPUs {format_share(share)} busy", Part(share))
+    return tile("GPUs", join(drawn, lines(format_share(share), f"busy, of {len(cards)} {noun}")))
+
+
+def _jobs_tile(shown: NodeView) -> Html:
+    held, total = shown.allocation, shown.allocatable_cpus
+    running = f"{shown.running:,}" if shown.running or shown.jobs_are_known else UNKNOWN
+    if held is None:
+        return tile("Jobs", lines(running, "CPUs allocated: not known", shown.allocation_doubt))
+    if not total:
+        return tile("Jobs", lines(running, f"{held} CPUs allocated", shown.allocation_doubt))
+    share = shown.allocated_cpus / total
+    given = join(f"{held} of ", figure(features.TOTAL_CPU, total, format_figure), " CPUs allocated")
+    drawn = bar(
+        f"{held} of {format_figure(total)} CPUs allocated", Part(share, "over" if share > 1 else "used")
+    )
+    return tile("Jobs", join(drawn, lines(running, given, shown.allocation_doubt)))
+
+
+def _draining_tile(shown: NodeView) -> Html:
+    """Return the tile of draining: what the jobs' rows say, and the CPUs that no job has any more."""
+    title, waste = "If drained now", shown.draining
+    if waste.core_secs is None:
+        return _unknown_waste(title, waste)
+    said = f"idle until the last job ends ({waste.basis})"
+    own = [each.draining for each in shown.jobs if each.is_running]
+    parts = None
+    if len(own) == shown.running and None not in own and waste.core_secs and not waste.coverage:
+        in_jobs = sum(each or 0 for each in own)
+        parts = f"{format_core_hours(in_jobs)} in jobs, the rest in CPUs without one"
+    return tile(
+        title,
+        lines(figure(drains.DRAINING_WASTE, waste.core_secs, format_core_hours), said, parts, waste.coverage),
+    )
+
+
+def _kill_tile(shown: NodeView) -> Html:
+    title, waste = "If killed now", shown.kill
+    if waste.core_secs is None:
+        return _unknown_waste(title, waste)
+    said = f"of work would be lost ({waste.basis})"
+    return tile(
+        title, lines(figure(drains.KILL_WASTE, waste.core_secs, format_core_hours), said, waste.coverage)
+    )
+
+
+def _unknown_waste(title: str, waste: WasteSum) -> Html:
+    return tile(title, lines(UNKNOWN, "known of no job" if waste.jobs else "jobs are not known"))

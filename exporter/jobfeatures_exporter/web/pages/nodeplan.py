@@ -1,0 +1,119 @@
+"""When this node would be drained most cheaply, by what its own metrics say of its jobs. Pure.
+
+It is the plan of ``jobfeatures drain plan`` for this node, made of the same series.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import tzinfo
+
+from jobfeatures.drains.nodemetrics import NAMES, SeenNode, gather_nodes, parse_page
+from jobfeatures.drains.plan import Choice, NodePlan, compute_choice, plan_drain
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.cluster.draincurves import CurvePoint
+from jobfeatures_exporter.collectors import drains
+from jobfeatures_exporter.exposition import Family, render
+from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.view.units import counted, format_core_hours, format_span
+from jobfeatures_exporter.web.pages.chart import draw_curve
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, tag
+from jobfeatures_exporter.web.pages.pieces import moment, note, section
+from jobfeatures_exporter.web.pages.plans import choices_table
+
+MAX_JOBS = 200  # beyond, a plan takes more time than a page should
+
+
+def node_plan_section(
+    families: Sequence[Family], numbers: Numbers, running: int, now_secs: float, tz: tzinfo | None
+) -> Html | None:
+    """Return the section; None where none of the `running` jobs is known well enough."""
+    if running > MAX_JOBS:
+        said = note(
+            f"More than {MAX_JOBS} jobs run here: the plan is made by ",
+            tag("code", "jobfeatures drain plan"),
+            ".",
+        )
+        return section("Draining", "draining", said)
+    node = _seen_node(families)
+    plan = plan_drain(node) if node is not None and node.jobs else None
+    if node is None or plan is None or len(plan.unknown_jobs) == len(node.jobs):
+        return None
+    shutdowns = [at for at in numbers.all(drains.SHUTDOWN).values() if at >= now_secs]
+    planned_secs = min(shutdowns) - now_secs if shutdowns else None
+    points = [_point(node, choice) for choice in plan.choices]
+    said = note("What a shutdown would waste by its time, if no job started here from now on.")
+    facts = tag("figcaption", *_facts(node, plan, planned_secs, now_secs, tz))
+    drawn = draw_curve(points, _label(plan), planned_secs=planned_secs)
+    figures = tag("div", choices_table(points, identity="plan-table"), class_="shown")
+    both = tag("div", tag("figure", facts, drawn), figures, class_="plans")
+    return section("Draining", "draining", said, both)
+
+
+def _seen_node(families: Sequence[Family]) -> SeenNode | None:
+    wanted = [each for each in families if each.metric.sample_name in NAMES]
+    try:
+        nodes = gather_nodes(parse_page(render(wanted, openmetrics=False).decode()))
+    except ParseError:
+        return None  # a figure that no plan can be made of, such as an infinite time
+    return nodes[0] if nodes else None
+
+
+def _point(node: SeenNode, choice: Choice) -> CurvePoint:
+    """Return a choice as a point of the curve; CPUs that drain are idle ones."""
+    before = choice
+    if choice.after_secs > 0:
+        before = compute_choice(node, math.nextafter(choice.after_secs, 0))
+    return CurvePoint(
+        choice.after_secs,
+        choice.idle_core_secs + choice.draining_core_secs,
+        choice.kill_core_secs,
+        before.core_secs,
+        len(choice.killed),
+    )
+
+
+def _facts(
+    node: SeenNode, plan: NodePlan, planned_secs: float | None, now_secs: float, tz: tzinfo | None
+) -> list[Child]:
+    best, sparing = plan.best, plan.sparing
+    facts: list[Child] = []
+    if best is None:
+        facts.append(tag("strong", "Too little is known to name a cheapest time. "))
+    else:
+        facts += [
+            tag("strong", "Cheapest ", _when(best.after_secs)),
+            join(" (", moment(now_secs + best.after_secs, tz), "): "),
+            f"{format_core_hours(best.core_secs)} ({best.basis}), ",
+            f"{len(best.killed)} of {len(node.jobs)} jobs killed. ",
+        ]
+        if sparing is not None and sparing is not best:
+            facts += [
+                tag("strong", "Nobody killed ", _when(sparing.after_secs)),
+                f": {format_core_hours(sparing.core_secs)}. ",
+            ]
+        if best.after_secs > 0:
+            facts.append(f"Now: {format_core_hours(plan.choices[0].core_secs)}.")
+    if planned_secs is not None:
+        cost = compute_choice(node, planned_secs)
+        facts.append(
+            f" At the planned shutdown: {format_core_hours(cost.core_secs)}, {len(cost.killed)} killed."
+        )
+    if plan.unknown_jobs:
+        facts.append(f" Left out, since too little is known: {counted(len(plan.unknown_jobs), 'job')}.")
+    return facts
+
+
+def _label(plan: NodePlan) -> str:
+    best = plan.best
+    said = f"Core hours wasted by the time of a shutdown: now {format_core_hours(plan.choices[0].core_secs)}"
+    return (
+        said
+        if best is None
+        else f"{said}, least {format_core_hours(best.core_secs)} {_when(best.after_secs)}"
+    )
+
+
+def _when(after_secs: float) -> str:
+    return "now" if after_secs == 0 else f"in {format_span(after_secs)}"

@@ -1,0 +1,160 @@
+"""Nodes and queue of a cluster, by partition. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
+from jobfeatures_exporter.collectors import cluster, queue
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Metric, labels
+from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.view.units import format_bytes, format_figure, format_share, format_span
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, name
+from jobfeatures_exporter.web.pages.pieces import (
+    MAX_ROWS,
+    UNKNOWN,
+    Cell,
+    Part,
+    Row,
+    badge,
+    bar,
+    figure,
+    lines,
+    note,
+    table,
+)
+
+SHOWN_REASONS = 4
+_WORKING = ("ALLOCATED", "MIXED")
+_AVAILABLE = ("IDLE",)
+
+
+def nodes_table(context: Context, numbers: Numbers) -> Html:
+    """Return a row for each partition: its nodes by state, its CPUs, memory and GPUs."""
+    places = [(sums, partition) for sums in context.clusters for partition in _partitions(sums, sums.states)]
+    if not places:
+        return note("No batch system has told of its nodes yet.")
+    head = ["Partition", "Nodes", "States", "CPUs allocated", "Memory allocated", "GPUs allocated"]
+    rows = [_nodes_row(sums, partition, numbers) for sums, partition in places[:MAX_ROWS]]
+    caption = "Nodes by partition; a node of several partitions counts in each"
+    more = len(places) - MAX_ROWS
+    return table(caption, head, rows, identity="nodes-table", kind="cards sortable", more=more)
+
+
+def _partitions(sums: ClusterSums, found: Iterable[tuple[str, str]]) -> list[str]:
+    return list(dict.fromkeys([*sums.partitions, *(partition for partition, _ in found)]))
+
+
+def _nodes_row(sums: ClusterSums, partition: str, numbers: Numbers) -> Row:
+    place = {"batch_system": sums.source, "partition": partition}
+    states = {state: count for (of, state), count in sums.states.items() if of == partition and count}
+    flags = {flag: count for (of, flag), count in sums.flags.items() if of == partition and count}
+    whole = sum(states.values())
+    up = numbers.one(cluster.PARTITION, labels(**place))
+    mark = badge("closed", "warn") if up == 0 else None
+    working = sum(states.get(each, 0) for each in _WORKING)
+    idle = sum(states.get(each, 0) for each in _AVAILABLE)
+    drawn = None
+    if whole:
+        label = f"{working} of {whole} nodes work, {idle} are idle, {whole - working - idle} are neither"
+        rest = (whole - working - idle) / whole
+        drawn = bar(label, Part(working / whole), Part(idle / whole, "free"), Part(rest, "bad-bar"))
+    words: list[Child] = []
+    for metric, label_name, counts in ((cluster.NODES, "state", states), (cluster.FLAGGED, "flag", flags)):
+        for word, _ in sorted(counts.items(), key=lambda each: -each[1]):
+            value = numbers.one(metric, labels(**place, **{label_name: word}))
+            said = join(figure(metric, value, _count), f" {word.lower().replace('_', ' ')}")
+            words.append(join(", ", said) if words else said)
+    return Row(
+        [
+            Cell(lines(_named(partition), join(sums.source, " ", mark)), partition[:100].lower(), "job"),
+            Cell(join(drawn, lines(_count(whole))), float(whole), "bars"),
+            Cell(join(*words) if words else UNKNOWN, kind="user wide"),
+            _amount(cluster.CPUS, sums, "cpus", partition, numbers, _count),
+            _amount(cluster.MEMORY, sums, "memory_bytes", partition, numbers, format_bytes),
+            _amount(cluster.GPUS, sums, "gpus", partition, numbers, _count),
+        ]
+    )
+
+
+def _named(partition: str) -> Html:
+    return name(partition, 32) if partition else join("in no partition")
+
+
+def _amount(metric: Metric, sums: ClusterSums, field: str, partition: str, numbers: Numbers, form) -> Cell:  # type: ignore[no-untyped-def]
+    found = {kind: count for (of, kind), count in getattr(sums, field).items() if of == partition}
+    whole = sum(found.values())
+    if not whole:
+        return Cell(UNKNOWN, -1.0, "bars")
+    place = {"batch_system": sums.source, "partition": partition}
+    used, other = found.get("allocated", 0), found.get("other", 0)
+    share = used / whole
+    words = f"{form(used)} of {form(whole)} allocated"
+    drawn = bar(words, Part(share), Part(1 - share - other / whole, "free"), Part(other / whole, "time"))
+    said = f"{format_share(share)} · {form(max(0, whole - used - other))} idle"
+    given = figure(metric, numbers.one(metric, labels(**place, kind="allocated")), form)
+    return Cell(join(drawn, lines(join(given, f" of {form(whole)}"), said)), share, "bars")
+
+
+def queue_table(context: Context, numbers: Numbers) -> Html:
+    """Return a row for each partition: jobs that run, that wait, how long and why."""
+    known = {sums.source: tuple(sums.partitions) for sums in context.clusters}
+    places = [
+        (sums, partition)
+        for sums in context.queues
+        for partition in dict.fromkeys([*known.get(sums.source, ()), *(of for of, _ in sums.jobs)])
+    ]
+    if not places:
+        return note("No batch system has told of its queue yet.")
+    head = [
+        "Partition",
+        "Running jobs",
+        "Pending jobs",
+        "CPUs wanted",
+        "Longest wait",
+        "Mean wait",
+        "Why they wait",
+    ]
+    rows = [_queue_row(sums, partition, numbers) for sums, partition in places[:MAX_ROWS]]
+    caption = "The queue by partition; a job that may start in several counts in each"
+    more = len(places) - MAX_ROWS
+    return table(caption, head, rows, identity="queue-table", kind="cards sortable", more=more)
+
+
+def _queue_row(sums: QueueSums, partition: str, numbers: Numbers) -> Row:
+    place = {"batch_system": sums.source, "partition": partition}
+    text = labels(**place)
+
+    def of_state(metric: Metric, state: str) -> Cell:
+        value = numbers.one(metric, labels(**place, state=state))
+        return Cell(figure(metric, value, _count), value, "number")
+
+    reasons = {why: count for (of, why), count in sums.reasons.items() if of == partition and count}
+    shown = sorted(reasons, key=lambda why: -reasons[why])
+    words = [
+        join(
+            figure(queue.REASONS, numbers.one(queue.REASONS, labels(**place, reason=why)), _count), f" {why}"
+        )
+        for why in shown[:SHOWN_REASONS]
+    ]
+    parts: list[Child] = [join(", ", each) if number else each for number, each in enumerate(words)]
+    more = len(shown) - SHOWN_REASONS
+    oldest = numbers.one(queue.OLDEST, text)
+    waiting, waited = numbers.one(queue.WAITING, text), numbers.one(queue.WAIT, text)
+    mean = waited / waiting if waiting and waited is not None else None
+    return Row(
+        [
+            Cell(lines(_named(partition), sums.source), partition[:100].lower(), "job"),
+            of_state(queue.JOBS, "RUNNING"),
+            of_state(queue.JOBS, "PENDING"),
+            of_state(queue.CPUS, "PENDING"),
+            Cell(figure(queue.OLDEST, oldest or None, format_span), oldest or 0.0, "number"),
+            Cell(UNKNOWN if mean is None else format_span(mean), mean or 0.0, "number"),
+            Cell(join(*parts, f" and {more} more" if more > 0 else None), kind="user wide"),
+        ]
+    )
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else format_figure(value)

@@ -1,0 +1,157 @@
+"""Small pieces of the page: figures, bars, badges, tiles, tables. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+
+from jobfeatures_exporter.exposition import Metric, Number
+from jobfeatures_exporter.view.units import format_time, machine_time
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, tag
+
+MAX_ROWS = 500  # of one table; a page of thousands is no page
+UNKNOWN = "–"
+BAR_WIDTH, BAR_HEIGHT = 100, 8
+
+
+def figure(metric: Metric, value: Number | None, form: Callable[[float], str]) -> Html:
+    """Return a figure of /metrics: text for people, the value for machines, the metric when pointed at."""
+    if value is None:
+        return tag("span", UNKNOWN, class_="none")
+    return tag("data", form(value), value=repr(value), title=metric.sample_name)
+
+
+def moment(epoch_secs: float, tz: tzinfo | None) -> Html:
+    """Return a point in time."""
+    return tag("time", format_time(epoch_secs, tz), datetime=machine_time(epoch_secs))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a bar: its share of the whole (0 to 1) and its kind, a class of the style."""
+
+    share: float
+    kind: str = "used"
+
+
+def bar(label: str, *parts: Part) -> Html:
+    """Return a bar; `label` says the same in words. A share beyond the whole ends with it."""
+    rects: list[Html] = [tag("rect", class_="track", width=BAR_WIDTH, height=BAR_HEIGHT)]
+    at = 0.0
+    for part in parts:
+        width = max(0.0, min(BAR_WIDTH - at, part.share * BAR_WIDTH))
+        if width > 0:
+            rects.append(
+                tag("rect", class_=part.kind, x=f"{at:.4g}", width=f"{width:.4g}", height=BAR_HEIGHT)
+            )
+            at += width
+    return tag(
+        "svg",
+        *rects,
+        class_="bar",
+        role="img",
+        aria_label=label,
+        viewBox=f"0 0 {BAR_WIDTH} {BAR_HEIGHT}",
+        preserveAspectRatio="none",
+    )
+
+
+def badge(text: str, kind: str = "") -> Html:
+    """Return a word in a box; `kind` is good, warn, bad or nothing."""
+    return tag("span", text, class_=f"badge {kind}".rstrip())
+
+
+def tile(title: str, *content: Child) -> Html:
+    """Return one of the figures at the head of the page."""
+    return tag("div", tag("dt", title), tag("dd", *content))
+
+
+def tiles(*made: Html) -> Html:
+    """Return the figures at the head of the page."""
+    return tag("dl", *made, class_="tiles")
+
+
+def section(title: str, identity: str, *content: Child) -> Html:
+    """Return a section with its heading."""
+    heading = tag("h2", title, id=identity)
+    return tag("section", heading, *content, aria_labelledby=identity)
+
+
+def note(*content: Child) -> Html:
+    """Return a line of explanation."""
+    return tag("p", *content, class_="note")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell; `order` is what its column is sorted by: a number, or the text."""
+
+    content: Child
+    order: float | str | None = None
+    kind: str = ""  # a class of the style: number, …
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: the first cell is its heading."""
+
+    cells: Sequence[Cell]
+    kind: str = ""  # a class of the style
+
+
+def table(
+    caption: str,
+    head: Sequence[str],
+    rows: Iterable[Row],
+    *,
+    identity: str,
+    kind: str = "",
+    more: int = 0,
+) -> Html:
+    """Return a table that scrolls in a box of its own.
+
+    `more` are the rows left out. `kind` are classes: of ``cards`` the rows are
+    cards on a phone; the columns of a ``sortable`` one can be sorted and its
+    rows filtered, by the script.
+    """
+    heads = [tag("th", each, scope="col") for each in head]
+    body = [_row(row, head) for row in rows]
+    made = tag(
+        "table",
+        tag("caption", caption),
+        tag("thead", tag("tr", *heads)),
+        tag("tbody", *body),
+        id=identity,
+        class_=kind or None,
+    )
+    left_out = note(f"{more:,} more are not shown; /metrics has them.") if more > 0 else None
+    # Focusable, so that it can be scrolled by keyboard.
+    box = tag("div", made, class_="scroll", tabindex=0, role="region", aria_label=caption)
+    return join(box, left_out)
+
+
+def _row(row: Row, head: Sequence[str]) -> Html:
+    cells = [
+        tag(
+            "th" if number == 0 else "td",
+            cell.content,
+            scope="row" if number == 0 else None,
+            class_=cell.kind or None,
+            data_label=title or None,
+            data_order=_order(cell.order),
+        )
+        for number, (cell, title) in enumerate(zip(row.cells, head, strict=True))
+    ]
+    return tag("tr", *cells, class_=row.kind or None)
+
+
+def _order(order: float | str | None) -> str | None:
+    return None if order is None else order if isinstance(order, str) else f"{order:.12g}"
+
+
+def lines(*content: Child) -> Html:
+    """Return contents below each other; the first is the main one."""
+    return join(
+        *(tag("div", each, class_="sub" if number else None) for number, each in enumerate(content) if each)
+    )

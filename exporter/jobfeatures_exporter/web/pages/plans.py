@@ -1,0 +1,90 @@
+"""Drain plans of the pools of a cluster, drawn and as tables. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+
+from jobfeatures_exporter.cluster.draincurves import CurvePoint, DrainCurve, cheapest, thin
+from jobfeatures_exporter.view.units import counted, format_core_hours, format_span
+from jobfeatures_exporter.web.pages.chart import draw_curve
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, tag
+from jobfeatures_exporter.web.pages.pieces import Cell, Row, lines, moment, note, section, table
+
+MAX_PLANS = 12
+MAX_CHOICES = 12
+
+
+def plans_section(curves: Sequence[DrainCurve], now_secs: float, tz: tzinfo | None) -> Html:
+    """Return the section, a plan for each pool of partitions that share nodes."""
+    said = note(
+        "If no job started from now on: CPUs that stay idle until the shutdown, and work of the jobs that it "
+        "kills. Jobs are taken to run to their wall limits, and to lose all when killed: estimated. "
+        "What jobs report themselves is known on their nodes."
+    )
+    drawn = [
+        _plan(curve, number, now_secs, tz) for number, curve in enumerate(curves[:MAX_PLANS]) if curve.points
+    ]
+    if not drawn:
+        return section(
+            "Draining", "draining", note("No running job is known, so that there is nothing to plan.")
+        )
+    left_out = len(curves) - MAX_PLANS
+    more = note(f"{left_out} smaller pools are not shown.") if left_out > 0 else None
+    return section("Draining", "draining", said, tag("div", *drawn, class_="plans"), more)
+
+
+def _plan(curve: DrainCurve, number: int, now_secs: float, tz: tzinfo | None) -> Html:
+    best = curve.best
+    title = join(*_joined(curve.partitions))
+    when = "now" if best.after_secs == 0 else f"in {format_span(best.after_secs)}"
+    first = curve.points[0]
+    facts: list[Child] = [
+        f"{counted(curve.jobs, 'job')} on {counted(curve.total_cpus, 'CPU')}. Cheapest {when} (",
+        moment(now_secs + best.after_secs, tz),
+        f"): {format_core_hours(best.core_secs)}, {counted(best.killed, 'job')} killed.",
+    ]
+    if best.after_secs > 0:
+        facts.append(f" Now: {format_core_hours(first.core_secs)}.")
+    if curve.endless_jobs:
+        facts.append(f" Without a known end, and killed at any time: {counted(curve.endless_jobs, 'job')}.")
+    if curve.unknown_jobs:
+        facts.append(f" Left out, since too little is known: {counted(curve.unknown_jobs, 'job')}.")
+    label = (
+        f"Core hours wasted by the time of a shutdown: now {format_core_hours(first.core_secs)}, least "
+        f"{format_core_hours(best.core_secs)} {when}"
+    )
+    made = choices_table(curve.points, identity=f"plan-{number}")
+    return tag(
+        "figure",
+        tag("figcaption", tag("strong", title), lines(None, join(*facts))),
+        draw_curve(curve.points, label),
+        tag("details", tag("summary", "The same in figures"), made),
+    )
+
+
+def _joined(partitions: Sequence[str]) -> list[Child]:
+    shown = [name(each, 24) for each in partitions[:6]]
+    found: list[Child] = [join(" + ", each) if number else each for number, each in enumerate(shown)]
+    return [*found, f" and {len(partitions) - 6} more"] if len(partitions) > 6 else found
+
+
+def choices_table(points: Sequence[CurvePoint], *, identity: str) -> Html:
+    """Return some of the choices in figures, the cheapest among them."""
+    best = cheapest(points)
+    head = ["Shutdown", "Waste", "Idle CPUs", "Killed work", "Jobs killed"]
+    rows = [_row(point, is_best=point is best) for point in thin(points, MAX_CHOICES)]
+    return table("Choices", head, rows, identity=identity)
+
+
+def _row(point: CurvePoint, *, is_best: bool) -> Row:
+    when = "now" if point.after_secs == 0 else f"in {format_span(point.after_secs)}"
+    return Row(
+        [
+            Cell(f"{when}, the cheapest" if is_best else when),
+            Cell(format_core_hours(point.core_secs), kind="number"),
+            Cell(format_core_hours(point.idle_core_secs), kind="number"),
+            Cell(format_core_hours(point.kill_core_secs), kind="number"),
+            Cell(f"{point.killed:,}", kind="number"),
+        ]
+    )

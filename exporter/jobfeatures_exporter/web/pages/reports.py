@@ -1,0 +1,108 @@
+"""What jobs tell of themselves in JOBSTATUS. Pure."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+
+from jobfeatures.model import JobKey
+from jobfeatures.status.board import StatusView
+from jobfeatures_exporter.collectors import status
+from jobfeatures_exporter.context import Context, job_labels
+from jobfeatures_exporter.exposition import Number, labels
+from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.view.units import counted, format_core_hours, format_figure, format_span
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, name
+from jobfeatures_exporter.web.pages.pieces import (
+    MAX_ROWS,
+    UNKNOWN,
+    Cell,
+    Row,
+    badge,
+    figure,
+    lines,
+    moment,
+    note,
+    section,
+    table,
+)
+
+STALE_SECS = 3600.0  # a job that has not written for so long is pointed out
+
+
+def reports_section(context: Context, numbers: Numbers, tz: tzinfo | None) -> Html | None:
+    """Return the section: jobs that report, and what was refused; None where no job could."""
+    if not context.statuses and not any(context.status_violations.values()):
+        return None
+    told = [(key, view) for key, view in context.statuses.items() if view.status is not None or view.problem]
+    rows = [_row(key, view, context, numbers, tz) for key, view in told[:MAX_ROWS]]
+    good = sum(view.status is not None for view in context.statuses.values())
+    said = f"{good} of {counted(len(context.statuses), 'job')} report; the waste of the others is estimated."
+    made = table(
+        "Jobs that report by JOBSTATUS",
+        [
+            "Job",
+            "Last written",
+            "CPUs in use",
+            "First payload ends",
+            "Last payload ends",
+            "Not yet saved",
+            "State",
+        ],
+        rows,
+        identity="reports-table",
+        kind="cards",
+        more=len(told) - MAX_ROWS,
+    )
+    refused = [
+        (reason, numbers.one(status.VIOLATIONS, labels(reason=str(reason))))
+        for reason in sorted(context.status_violations)
+    ]
+    counts = [
+        join(f"{reason.replace('_', ' ')} ", figure(status.VIOLATIONS, n, _count))
+        for reason, n in refused
+        if n
+    ]
+    listed = [join(", ", each) if number else each for number, each in enumerate(counts)]
+    bad = note(badge("refused or flagged", "warn"), " since the start: ", *listed) if counts else None
+    return section("What jobs report", "reports", note(said), made if rows else None, bad)
+
+
+def _row(key: JobKey, view: StatusView, context: Context, numbers: Numbers, tz: tzinfo | None) -> Row:
+    text = job_labels(key)
+    age = numbers.one(status.AGE, text)
+    told = view.status
+    return Row(
+        [
+            Cell(lines(name(key.job_id, 24), key.batch_system), kind="job"),
+            Cell(join(figure(status.AGE, age, format_span), None if age is None else " ago"), kind="number"),
+            Cell(figure(status.USED, numbers.one(status.USED, text), format_figure), kind="number"),
+            Cell(_when(told.first_exp_job_end if told is not None else None, context.now_secs, tz)),
+            Cell(_when(told.last_exp_job_end if told is not None else None, context.now_secs, tz)),
+            Cell(_hours(told.add_uncom_time if told is not None else None), kind="number"),
+            Cell(_state(view, age)),
+        ]
+    )
+
+
+def _when(at_secs: int | None, now_secs: float, tz: tzinfo | None) -> Child:
+    if at_secs is None:
+        return UNKNOWN
+    left = at_secs - now_secs
+    said = f"in {format_span(left)}" if left >= 0 else f"{format_span(-left)} ago"
+    return lines(said, moment(at_secs, tz))
+
+
+def _hours(core_secs: int | None) -> str:
+    return UNKNOWN if core_secs is None else format_core_hours(core_secs)
+
+
+def _state(view: StatusView, age: Number | None) -> Html:
+    if view.problem:
+        return lines(badge("refused", "bad"), name(view.problem, 100))
+    if age is not None and age > STALE_SECS:
+        return badge("stale", "warn")
+    return badge("good", "good")
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
