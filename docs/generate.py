@@ -21,7 +21,7 @@ from jobfeatures_exporter.collectors import COLLECTORS, METRICS
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.exposition import Metric
 from jobfeatures_exporter.ingest import page as foreign
-from jobfeatures_exporter.ingest.serve import PATH as FOREIGN_PATH
+from jobfeatures_exporter.ingestion import PATH as FOREIGN_PATH
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "packaging/tools"))
 from makepackages.grammar import Argument, Command, Option

@@ -27,8 +27,8 @@ from jobfeatures_exporter.web.listener import Listeners
 # What a daemon does only where it is asked to is imported only then: it runs
 # on every node, and its memory is the jobs'.
 if TYPE_CHECKING:
-    from jobfeatures_exporter.cluster.controller import Controller
-    from jobfeatures_exporter.ingest.serve import Ingest
+    from jobfeatures_exporter.controller import Controller
+    from jobfeatures_exporter.ingestion import Ingest
     from jobfeatures_exporter.web.nodes import NodeListener
 
 log = logging.getLogger(__name__)
@@ -141,7 +141,7 @@ def make_served(config: DaemonConfig) -> Daemon | Controller:
     """Return what the role asks for, not started. Raises ConfigurationError."""
     check(config)
     if config.role == CONTROLLER:
-        from jobfeatures_exporter.cluster.controller import Controller
+        from jobfeatures_exporter.controller import Controller
 
         return Controller(config)
     daemon = Daemon(config)  # what settings contradict is said before what this machine refuses
@@ -166,7 +166,7 @@ def make_ingest(config: DaemonConfig) -> Ingest | None:
     check(config)
     if not config.awaits_documents:
         return None
-    from jobfeatures_exporter.ingest.serve import Ingest
+    from jobfeatures_exporter.ingestion import Ingest
 
     return Ingest(config, frozenset(map(Kind, config.jobs_kinds)), config.metrics_max_series)
 

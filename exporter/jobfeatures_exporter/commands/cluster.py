@@ -18,7 +18,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _cluster(config: ExporterConfig, origin: Origin) -> Document:
-    from jobfeatures_exporter.cluster.controller import make_cluster_sources
+    from jobfeatures_exporter.controller import make_cluster_sources
     from jobfeatures_exporter.sonar.cluster import cluster_document
 
     source = make_cluster_sources(config, SystemClock())[0]

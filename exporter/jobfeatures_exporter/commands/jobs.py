@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _jobs(config: ExporterConfig, origin: Origin) -> Document:
-    from jobfeatures_exporter.cluster.controller import make_cluster_sources
+    from jobfeatures_exporter.controller import make_cluster_sources
     from jobfeatures_exporter.sonar.clusterdocuments import JobsDocuments
 
     clock = SystemClock()

@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 
 from jobfeatures.errors import ConfigurationError, SinkError
+from jobfeatures_exporter.sinks.config import SinksConfig
 from jobfeatures_exporter.sinks.message import Message
 from jobfeatures_exporter.sinks.secret import read_secret
-from jobfeatures_exporter.sonar.config import SonarConfig
 
 log = logging.getLogger(__name__)
 
@@ -142,7 +142,7 @@ class HttpSink:
         return headers
 
 
-def make_sink(config: SonarConfig) -> HttpSink:
+def make_sink(config: SinksConfig) -> HttpSink:
     """Return the sink. Raises ConfigurationError."""
     if config.sonar_http_url is None:
         raise ConfigurationError("sonar.http_url", "sink http needs it")

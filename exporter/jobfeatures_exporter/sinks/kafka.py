@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobfeatures.errors import ConfigurationError, SinkError
+from jobfeatures_exporter.sinks.config import SinksConfig
 from jobfeatures_exporter.sinks.message import Message
 from jobfeatures_exporter.sinks.secret import read_secret
-from jobfeatures_exporter.sonar.config import SonarConfig
 
 log = logging.getLogger(__name__)
 FINAL = frozenset({"MSG_SIZE_TOO_LARGE", "INVALID_MSG", "_BAD_MSG"})
@@ -86,7 +86,7 @@ def _is_final(error: Exception) -> bool:
     return callable(name) and name() in FINAL
 
 
-def make_sink(config: SonarConfig) -> KafkaSink:
+def make_sink(config: SinksConfig) -> KafkaSink:
     """Return the sink. Raises ConfigurationError; brokers that cannot be reached are not asked here."""
     if config.sonar_kafka_brokers is None:
         raise ConfigurationError("sonar.kafka_brokers", "sink kafka needs it")

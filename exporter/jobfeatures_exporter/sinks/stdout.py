@@ -6,8 +6,8 @@ import os
 import sys
 
 from jobfeatures.errors import SinkError
+from jobfeatures_exporter.sinks.config import SinksConfig
 from jobfeatures_exporter.sinks.message import Message
-from jobfeatures_exporter.sonar.config import SonarConfig
 
 
 class StdoutSink:
@@ -29,7 +29,7 @@ class StdoutSink:
         """Leave it open: it is not ours."""
 
 
-def make_sink(config: SonarConfig) -> StdoutSink:
+def make_sink(config: SinksConfig) -> StdoutSink:
     """Return the sink."""
     del config
     return StdoutSink(sys.stdout.fileno())

@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from jobfeatures.errors import ConfigurationError, SinkError
 from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, SAMPLE, SYSINFO
 from jobfeatures.publish.files import DIRECTORY, closing, opened
+from jobfeatures_exporter.sinks.config import SinksConfig
 from jobfeatures_exporter.sinks.message import Message
-from jobfeatures_exporter.sonar.config import SonarConfig
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NODE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}\Z")
@@ -72,7 +72,7 @@ def file_name(kind: str, node: str) -> str:
     return f"0+{names[kind]}-{node}.json"
 
 
-def make_sink(config: SonarConfig) -> TreeSink:
+def make_sink(config: SinksConfig) -> TreeSink:
     """Return the sink. Raises ConfigurationError where it has no folder."""
     if config.sonar_tree_directory is None:
         raise ConfigurationError("sonar.tree_directory", "sink tree needs it")

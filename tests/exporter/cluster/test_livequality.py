@@ -18,12 +18,13 @@ from jobfeatures.model import Cluster, ClusterNode, Job, JobKey, JobState, JobTa
 from jobfeatures.schedule.jobs import from_records
 from jobfeatures.schedule.result import Options, evaluate
 from jobfeatures.schedule.shares import ShareRules
-from jobfeatures_exporter.cluster import controller, livequality
+from jobfeatures_exporter import controller
+from jobfeatures_exporter.cluster import livequality
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
-from jobfeatures_exporter.cluster.controller import Controller
 from jobfeatures_exporter.cluster.livequality import LiveQuality, compute_begin, make_options, make_rules
 from jobfeatures_exporter.collectors import CONTROLLER
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.controller import Controller
 
 DAY = 86_400
 HOSTILE = 'eve"\n\\ü'
@@ -466,7 +467,7 @@ def test_a_broken_accounting_leaves_the_last_figures_and_shows_in_the_sources(se
 
 @pytest.mark.program
 def test_it_needs_no_numpy():
-    code = "import sys, exporter.cluster.controller, exporter.serve; print('numpy' in sys.modules)"
+    code = "import sys, jobfeatures_exporter.controller, jobfeatures_exporter.serve; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

@@ -127,8 +127,8 @@ def test_messages_outlive_a_kill(open_spool):
     """A writer is killed between two of its writes, whenever that is: what is there is whole and in order."""
     code = (
         "import sys\n"
-        "from exporter.sinks.message import Message\n"
-        "from exporter.sinks.spool import DiskSpool, Limits\n"
+        "from jobfeatures_exporter.sinks.message import Message\n"
+        "from jobfeatures_exporter.sinks.spool import DiskSpool, Limits\n"
         "queue = DiskSpool(sys.argv[1], Limits(10**8, 10**6))\n"
         "number = 0\n"
         "while True:\n"

@@ -134,7 +134,7 @@ def test_the_files_are_in_the_package_as_it_is_installed():
 
 @pytest.mark.program
 def test_a_daemon_whose_page_nobody_opens_has_nothing_of_it_in_memory():
-    code = "import sys, jobfeatures_exporter.serve, jobfeatures_exporter.daemon, jobfeatures_exporter.cluster.controller, jobfeatures_exporter.web.app; print(*sys.modules)"
+    code = "import sys, jobfeatures_exporter.serve, jobfeatures_exporter.daemon, jobfeatures_exporter.controller, jobfeatures_exporter.web.app; print(*sys.modules)"
     loaded = loaded_by(code)
     assert "jobfeatures_exporter.web.app" in loaded
     assert not {
@@ -153,9 +153,9 @@ def test_the_daemon_of_a_node_has_in_memory_only_what_it_needs():
         *("numpy", "matplotlib", "yaml", "bcrypt", "rich", "tqdm"),
         *("importlib.metadata", "importlib.resources"),  # 2 MB
         *(
-            "jobfeatures_exporter.cluster.controller",
+            "jobfeatures_exporter.controller",
             "jobfeatures_exporter.cluster.livequality",
-            "jobfeatures_exporter.ingest.serve",
+            "jobfeatures_exporter.ingestion",
         ),
         *(
             "jobfeatures_exporter.web.webconfig",

@@ -9,7 +9,7 @@ from jobfeatures.model import JobKey
 from jobfeatures.publish.http.server import FeatureServer, listening
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures_exporter.ingest.config import IngestConfig
-from jobfeatures_exporter.ingest.serve import Ingest
+from jobfeatures_exporter.ingestion import Ingest
 from jobfeatures_exporter.snapshot import Kind
 from jobfeatures_exporter.web.config import WebConfig
 from jobfeatures_exporter.web.listener import Listeners

@@ -73,7 +73,7 @@ def test_without_matplotlib_the_extra_is_named(option, tmp_path, monkeypatch):
 @pytest.mark.program
 def test_nothing_that_measures_or_shows_loads_matplotlib():
     code = (
-        "import sys, jobfeatures_exporter.cli, jobfeatures_exporter.daemon, jobfeatures_exporter.cluster.controller, jobfeatures_exporter.page, jobfeatures.cli\n"
+        "import sys, jobfeatures_exporter.cli, jobfeatures_exporter.daemon, jobfeatures_exporter.controller, jobfeatures_exporter.page, jobfeatures.cli\n"
         "import jobfeatures.commands.schedule\n"
         "print('matplotlib' in sys.modules)"
     )

@@ -242,7 +242,7 @@ def test_loading_rocm_smi_prints_nothing_and_starts_nothing(rocm):
     """pyrsmi by itself runs rocminfo and a shell: without Popen either fails loudly."""
     code = (
         "import logging, subprocess, sys; logging.basicConfig(); subprocess.Popen = None;"
-        "from exporter.sampling.gpu.rocm import open_rocm;"
+        "from jobfeatures_exporter.sampling.gpu.rocm import open_rocm;"
         "open_rocm().close(); sys.exit('amdsmi' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)

@@ -218,9 +218,9 @@ def test_drivers_are_found_by_their_files_or_asked_for_by_name(tree):
 @pytest.mark.program
 def test_without_a_driver_no_library_is_imported(tree):
     code = (
-        "import sys, exporter.daemon\n"
-        "from exporter.sampling.gpu.device import Paths\n"
-        "from exporter.sampling.gpu.monitor import GpuMonitor\n"
+        "import sys, jobfeatures_exporter.daemon\n"
+        "from jobfeatures_exporter.sampling.gpu.device import Paths\n"
+        "from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor\n"
         "from jobfeatures.clock import SystemClock\n"
         f"paths = Paths({tree.paths.procfs!r}, {tree.paths.sysfs!r}, {tree.paths.devfs!r})\n"
         "watch = GpuMonitor(['auto'], SystemClock(), interval_secs=1, paths=paths)\n"

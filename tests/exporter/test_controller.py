@@ -12,11 +12,11 @@ from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS
 from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.model import Cluster, ClusterNode, JobState, Limits, Partition
+from jobfeatures_exporter import controller
 from jobfeatures_exporter.cli import main
-from jobfeatures_exporter.cluster import controller
-from jobfeatures_exporter.cluster.controller import Controller, make_cluster_sources
 from jobfeatures_exporter.collectors import COLLECTORS, CONTROLLER
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.controller import Controller, make_cluster_sources
 from jobfeatures_exporter.daemon import Daemon
 from jobfeatures_exporter.serve import make_served
 from jobfeatures_exporter.web.app import discovery_route, make_app

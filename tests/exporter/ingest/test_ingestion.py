@@ -12,7 +12,7 @@ import pytest
 from jobfeatures.settings import load_config
 from jobfeatures_exporter.cli import main
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.ingest.serve import PATH, Ingest
+from jobfeatures_exporter.ingestion import PATH, Ingest
 from jobfeatures_exporter.serve import make_ingest
 from jobfeatures_exporter.snapshot import Kind
 from jobfeatures_exporter.web.app import make_app
