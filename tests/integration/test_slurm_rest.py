@@ -1,4 +1,4 @@
-"""A real Slurm told by text, by slurmrestd and by its commands' JSON: the same of the same jobs."""
+"""A real Slurm told by text and by slurmrestd: the same of the same jobs."""
 
 import json
 import re
@@ -111,11 +111,10 @@ def test_the_nodes_source_tells_the_same_as_by_text(slurm, rest, jobs, until, wa
     assert endless.limits.wall_secs is UNLIMITED
 
 
-@pytest.mark.parametrize("way", ["socket", "port", "json"])
+@pytest.mark.parametrize("way", ["socket", "port"])
 def test_the_queue_and_the_nodes_are_the_same_as_by_text(slurm, rest, jobs, until, way):
-    config = Config(slurm_ask="json") if way == "json" else rest[way]
     clock = SystemClock()
-    by_text, by_json = (make_cluster_source(each, clock, 30.0) for each in (rest["text"], config))
+    by_text, by_json = (make_cluster_source(rest[each], clock, 30.0) for each in ("text", way))
     told, found = ask_both(until, by_text.poll_queue, by_json.poll_queue)
     assert told.rejected == found.rejected == ()
     assert found.jobs.keys() == told.jobs.keys() >= {JobKey("slurm", each) for each in jobs["all"]}
@@ -130,8 +129,7 @@ def test_the_queue_and_the_nodes_are_the_same_as_by_text(slurm, rest, jobs, unti
             assert limits == job.limits
     old, new = ask_both(until, by_text.poll_cluster, by_json.poll_cluster)
     assert new.nodes == old.nodes
-    if way != "json":  # 22.05 has no JSON of partitions
-        assert new.partitions == old.partitions
+    assert new.partitions == old.partitions
 
 
 def told_otherwise(record):

@@ -28,10 +28,10 @@ class SlurmSettings:
 
     slurm_scontrol: str = option(TEXT, "scontrol", "Slurm's scontrol command")
     slurm_ask: str = option(
-        choice("auto", "scontrol", "rest", "json", "controller"),
+        choice("auto", "scontrol", "rest", "controller"),
         "auto",
-        "how Slurm is asked: by its commands' text (scontrol, auto), by slurmrestd (rest), by its commands'"
-        " JSON (json), or not by a node, which asks the controller role at controller.url (controller)",
+        "how Slurm is asked: by its commands (scontrol, auto), by slurmrestd (rest), or not by a node, which"
+        " asks the controller role at controller.url (controller)",
     )
     slurm_rest_url: str | None = option(
         TEXT,

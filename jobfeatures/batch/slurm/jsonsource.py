@@ -1,13 +1,10 @@
-"""Slurm by its JSON: about single jobs for a node, about everything for the controller role.
-
-The transports (slurmrestd, commands) only fetch documents; what they mean is
-the same for both.
-"""
+"""Slurm by slurmrestd: about single jobs for a node, about everything for the controller role."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Protocol, TypeVar
+from typing import TypeVar
+from urllib.parse import quote
 
 from jobfeatures.batch.slurm.answers import Answers
 from jobfeatures.batch.slurm.basics import NAME
@@ -16,6 +13,7 @@ from jobfeatures.batch.slurm.jsoncluster import parse_json_cluster, parse_json_n
 from jobfeatures.batch.slurm.jsonjobs import parse_json_job, parse_json_jobs
 from jobfeatures.batch.slurm.jsonvalues import JsonRecord, complaints, error_numbers
 from jobfeatures.batch.slurm.node import NodeAnswer, is_node_name
+from jobfeatures.batch.slurm.rest import Rest
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError, shown
 from jobfeatures.joblog import Accounting
@@ -25,41 +23,12 @@ T = TypeVar("T")
 INVALID_JOB_ID = 2017  # slurm_errno.h, ESLURM_INVALID_JOB_ID
 
 
-class Transport(Protocol):
-    """What fetches documents. Each method raises SourceError where there is none."""
-
-    name: str
-
-    def job(self, job_id: str, timeout_secs: float) -> JsonRecord:
-        """Ask about one job."""
-
-    def node(self, name: str, timeout_secs: float) -> JsonRecord:
-        """Ask about one node."""
-
-    def reservations(self, timeout_secs: float) -> JsonRecord:
-        """Ask about the reservations."""
-
-    def jobs(self, timeout_secs: float) -> JsonRecord:
-        """Ask about the whole queue."""
-
-    def nodes(self, timeout_secs: float) -> JsonRecord:
-        """Ask about all nodes."""
-
-    def partitions(self, timeout_secs: float) -> JsonRecord:
-        """Ask about all partitions."""
-
-    def accounting(self, since_secs: int, timeout_secs: float) -> JsonRecord:
-        """Ask accounting about jobs since then."""
-
-
 class JsonAsker:
     """Asks job by job, for a node; all questions of a poll share one time limit."""
 
-    def __init__(
-        self, clock: Clock, transport: Transport, *, node_name: str | None, timeout_secs: float
-    ) -> None:
+    def __init__(self, clock: Clock, rest: Rest, *, node_name: str | None, timeout_secs: float) -> None:
         self._clock = clock
-        self._transport = transport
+        self._rest = rest
         self._node_name = node_name
         self._timeout_secs = timeout_secs
 
@@ -80,13 +49,13 @@ class JsonAsker:
         answered = 0
         try:
             for job_id in job_ids:
-                document = self._transport.job(job_id, self._left(deadline))
+                document = self._rest.ask(f"job/{quote(job_id, safe='')}", self._left(deadline))
                 answered += 1
                 try:
                     job = self._job_of(document, job_id)
                 except ParseError as error:
                     reason = f"{error.reason} (job {job_id})"
-                    rejected[job_id] = Rejected(self._transport.name, reason, 0, error.field, error.text)
+                    rejected[job_id] = Rejected(self._rest.name, reason, 0, error.field, error.text)
                     continue
                 if job is not None:
                     jobs[job_id] = job
@@ -119,7 +88,7 @@ class JsonAsker:
     def _left(self, deadline: float) -> float:
         left = deadline - self._clock.monotonic_secs()
         if left <= 0:
-            raise SourceError(f"{self._transport.name}: no end after {self._timeout_secs:g} s")
+            raise SourceError(f"{self._rest.name}: no end after {self._timeout_secs:g} s")
         return left
 
     def _job_of(self, document: JsonRecord, job_id: str) -> Job | None:
@@ -132,14 +101,14 @@ class JsonAsker:
     def _ask_about_node(self, deadline: float, now_secs: float) -> NodeAnswer | None:
         if self._node_name is None or not is_node_name(self._node_name):
             return None
-        node = self._transport.node(self._node_name, self._left(deadline))
-        reservations = self._transport.reservations(self._left(deadline))
+        node = self._rest.ask(f"node/{quote(self._node_name, safe='')}", self._left(deadline))
+        reservations = self._rest.ask("reservations", self._left(deadline))
         return parse_json_notice(
             node,
             reservations,
             node_name=self._node_name,
             now_secs=now_secs,
-            source=self._transport.name,
+            source=self._rest.name,
         )
 
 
@@ -148,47 +117,46 @@ class JsonCluster:
 
     name = NAME
 
-    def __init__(self, clock: Clock, transport: Transport, *, timeout_secs: float = 60.0) -> None:
+    def __init__(self, clock: Clock, rest: Rest, *, timeout_secs: float = 60.0) -> None:
         """`timeout_secs` limits each question."""
         self._clock = clock
-        self._transport = transport
+        self._rest = rest
         self._timeout_secs = timeout_secs
 
     def poll_queue(self) -> JobTable:
         """Return the queue; jobs stay in it for Slurm's MinJobAge after their end."""
         taken_at_secs = self._clock.now_secs()
-        document = self._checked(self._transport.jobs(self._timeout_secs), "jobs")
+        document = self._answer("jobs", "jobs")
         return self._parsed(
-            lambda: parse_json_jobs(document, source=self._transport.name, taken_at_secs=taken_at_secs)
+            lambda: parse_json_jobs(document, source=self._rest.name, taken_at_secs=taken_at_secs)
         )
 
     def poll_cluster(self) -> Cluster:
         """Return nodes and partitions."""
         taken_at_secs = self._clock.now_secs()
-        nodes = self._checked(self._transport.nodes(self._timeout_secs), "nodes")
-        partitions = self._checked(self._transport.partitions(self._timeout_secs), "partitions")
+        nodes = self._answer("nodes", "nodes")
+        partitions = self._answer("partitions", "partitions")
         cluster = self._parsed(
-            lambda: parse_json_cluster(
-                nodes, partitions, source=self._transport.name, taken_at_secs=taken_at_secs
-            )
+            lambda: parse_json_cluster(nodes, partitions, source=self._rest.name, taken_at_secs=taken_at_secs)
         )
         if not cluster.nodes:
-            raise SourceError(f"{self._transport.name}: no nodes in the answer")
+            raise SourceError(f"{self._rest.name}: no nodes in the answer")
         return cluster
 
     def poll_accounting(self, since_secs: float) -> Accounting:
         """Return the jobs and steps that accounting saw pending, running or ending since then."""
         taken_at_secs = self._clock.now_secs()
-        document = self._checked(self._transport.accounting(int(since_secs), self._timeout_secs), "jobs")
+        document = self._answer(f"jobs?start_time=uts{int(since_secs)}", "jobs", service="slurmdb")
         return self._parsed(
-            lambda: parse_json_accounting(document, source=self._transport.name, taken_at_secs=taken_at_secs)
+            lambda: parse_json_accounting(document, source=self._rest.name, taken_at_secs=taken_at_secs)
         )
 
-    def _checked(self, document: JsonRecord, field: str) -> JsonRecord:
+    def _answer(self, question: str, field: str, *, service: str = "slurm") -> JsonRecord:
         """Return a document that answers. An empty list beside errors is no answer."""
+        document = self._rest.ask(question, self._timeout_secs, service=service)
         said = complaints(document)
         if said and not document.get(field):
-            raise SourceError(f"{self._transport.name}: {shown(said[0])}")
+            raise SourceError(f"{self._rest.name}: {shown(said[0])}")
         return document
 
     def _parsed(self, parse: Callable[[], T]) -> T:

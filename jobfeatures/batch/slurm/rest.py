@@ -1,60 +1,40 @@
-"""What slurmrestd is asked: one request a question, of the newest version that it offers."""
+"""What slurmrestd is asked: one request a question, of the newest version that it offers.
+
+Asks, never changes. Source: https://slurm.schedmd.com/rest.html. Over its socket slurmrestd knows
+the asking user by the kernel's word; over TCP a token has to say who it is.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import re
-from urllib.parse import quote
+import stat
 
 from jobfeatures.batch.slurm.jsonvalues import VERSIONS, JsonRecord, parse_document
-from jobfeatures.batch.slurm.restclient import RestClient
 from jobfeatures.errors import ParseError, SourceError
-from jobfeatures.httpget import Response
+from jobfeatures.httpget import Response, Server
 
+MAX_TOKEN_BYTES = 16384
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,16000}\Z")
 _OFFERED = re.compile(r"/slurm/(v[0-9]+\.[0-9]+\.[0-9]+)/")
 
 
-class RestTransport:
+class Rest(Server):
     """Asks slurmrestd. The version is found at the first question, and again once it is gone."""
 
-    def __init__(self, client: RestClient) -> None:
-        self.name = client.name
-        self._client = client
+    def __init__(self, url: str, *, token_file: str | None = None, max_bytes: int = 32 * 2**20) -> None:
+        """Raise SourceError for an address that is none."""
+        super().__init__(url, max_bytes=max_bytes)
+        self._token_file = token_file
         self._version: str | None = None
 
-    def job(self, job_id: str, timeout_secs: float) -> JsonRecord:
-        """Ask about one job."""
-        return self._ask(f"job/{quote(job_id, safe='')}", timeout_secs)
-
-    def node(self, name: str, timeout_secs: float) -> JsonRecord:
-        """Ask about one node."""
-        return self._ask(f"node/{quote(name, safe='')}", timeout_secs)
-
-    def reservations(self, timeout_secs: float) -> JsonRecord:
-        """Ask about the reservations."""
-        return self._ask("reservations", timeout_secs)
-
-    def jobs(self, timeout_secs: float) -> JsonRecord:
-        """Ask about the whole queue."""
-        return self._ask("jobs", timeout_secs)
-
-    def nodes(self, timeout_secs: float) -> JsonRecord:
-        """Ask about all nodes."""
-        return self._ask("nodes", timeout_secs)
-
-    def partitions(self, timeout_secs: float) -> JsonRecord:
-        """Ask about all partitions."""
-        return self._ask("partitions", timeout_secs)
-
-    def accounting(self, since_secs: int, timeout_secs: float) -> JsonRecord:
-        """Ask accounting about jobs since then."""
-        return self._ask(f"jobs?start_time=uts{since_secs}", timeout_secs, service="slurmdb")
-
-    def _ask(self, question: str, timeout_secs: float, *, service: str = "slurm") -> JsonRecord:
+    def ask(self, question: str, timeout_secs: float, *, service: str = "slurm") -> JsonRecord:
+        """Ask for a path below the version. Raises SourceError."""
         version = self._version or self._find_version(timeout_secs)
         path = f"/{service}/{version}/{question}"
-        response = self._client.ask(path, timeout_secs)
-        _check_access(response, self.name)
+        response = self.fetch(path, timeout_secs)
         try:
             document = parse_document(response.body, source=f"{self.name}{path}")
         except ParseError as error:
@@ -68,15 +48,27 @@ class RestTransport:
     def _find_version(self, timeout_secs: float) -> str:
         """Return the newest version that is offered and known here, tried from the newest on."""
         for version in VERSIONS:
-            response = self._client.ask(f"/slurm/{version}/ping", timeout_secs)
-            _check_access(response, self.name)
+            response = self.fetch(f"/slurm/{version}/ping", timeout_secs)
             if response.status != 404:
                 return version
-        response = self._client.ask("/openapi/v3", timeout_secs)
+        response = self.fetch("/openapi/v3", timeout_secs)
         offered = ", ".join(offered_versions(response)) or "none"
         raise SourceError(
             f"{self.name}: offers {offered} of Slurm's API, known are {VERSIONS[-1]} to {VERSIONS[0]}"
         )
+
+    def fetch(self, path: str, timeout_secs: float) -> Response:
+        """Ask for a path. Raises SourceError where there is no answer, or none that fits into the bounds."""
+        headers = {"Accept": "application/json"}
+        if self._token_file is not None:  # read each time: tokens end and are replaced
+            token = read_token(self._token_file)
+            headers["X-SLURM-USER-TOKEN"] = token
+            if (user := user_of_token(token)) is not None:
+                headers["X-SLURM-USER-NAME"] = user
+        response = self.get(path, headers=headers, timeout_secs=timeout_secs)
+        if response.status in {401, 403}:
+            raise SourceError(f"{self.name}: refused (status {response.status}): slurm.rest_token_file")
+        return response
 
 
 def offered_versions(response: Response) -> tuple[str, ...]:
@@ -89,6 +81,43 @@ def offered_versions(response: Response) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _check_access(response: Response, name: str) -> None:
-    if response.status in {401, 403}:
-        raise SourceError(f"{name}: refused (status {response.status}): slurm.rest_token_file")
+def read_token(path: str) -> str:
+    """Return the token in a file: alone, or as ``scontrol token`` prints it, behind ``SLURM_JWT=``.
+
+    Raises SourceError, also where others than the owner may read the file.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise SourceError(f"{path}: is no regular file")
+            if stat.S_IMODE(found.st_mode) & 0o077:
+                raise SourceError(f"{path}: others may read this token (chmod 600)")
+            if found.st_uid not in {0, os.geteuid()}:
+                raise SourceError(f"{path}: belongs to user {found.st_uid}")
+            data = os.read(descriptor, MAX_TOKEN_BYTES)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise SourceError(f"{path}: {error.strerror}") from error
+    token = data.decode("ascii", "replace").strip().removeprefix("SLURM_JWT=")
+    if not _TOKEN.match(token):
+        raise SourceError(f"{path}: holds no token")
+    return token
+
+
+def user_of_token(token: str) -> str | None:
+    """Return the user whom a token names, None where it names none. It is told, not believed, here.
+
+    Source: https://slurm.schedmd.com/jwt.html: the claim ``sun``.
+    """
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (ValueError, RecursionError):
+        return None
+    name = claims.get("sun", claims.get("username")) if isinstance(claims, dict) else None
+    return name if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9._@-]{1,255}", name) else None

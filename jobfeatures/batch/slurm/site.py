@@ -18,7 +18,8 @@ CONFIGURATIONS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/run/s
 if TYPE_CHECKING:
     from jobfeatures.batch.controller.source import ControllerSource
     from jobfeatures.batch.slurm.clustersource import SlurmCluster
-    from jobfeatures.batch.slurm.jsonsource import JsonCluster, Transport
+    from jobfeatures.batch.slurm.jsonsource import JsonCluster
+    from jobfeatures.batch.slurm.rest import Rest
     from jobfeatures.batch.slurm.source import SlurmSource
     from jobfeatures.config import Config
 
@@ -46,12 +47,12 @@ def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource | C
     from jobfeatures.batch.slurm.source import SlurmSource
 
     asker = None
-    if config.slurm_ask in {"rest", "json"}:
+    if config.slurm_ask == "rest":
         from jobfeatures.batch.slurm.jsonsource import JsonAsker
 
         asker = JsonAsker(
             clock,
-            make_transport(config, clock),
+            make_rest(config),
             node_name=node_name,
             timeout_secs=config.slurm_timeout_secs,
         )
@@ -90,36 +91,29 @@ def _make_controller_source(config: Config, clock: Clock, node_name: str) -> Con
     )
 
 
-def make_transport(config: Config, clock: Clock, *, whole: bool = False) -> Transport:
-    """Return what fetches Slurm's JSON; `whole`: also the whole queue. Raises ConfigurationError."""
+def make_rest(config: Config, *, whole: bool = False) -> Rest:
+    """Return what asks slurmrestd; `whole`: also for the whole queue. Raises ConfigurationError."""
+    from jobfeatures.batch.slurm.rest import Rest
     from jobfeatures.errors import ConfigurationError, SourceError
-
-    if config.slurm_ask == "json":
-        from jobfeatures.batch.slurm.jsoncommands import CommandTransport
-
-        return CommandTransport(clock, scontrol=config.slurm_scontrol)
-    from jobfeatures.batch.slurm.rest import RestTransport
-    from jobfeatures.batch.slurm.restclient import RestClient
 
     if config.slurm_rest_url is None:
         raise ConfigurationError("slurm.rest_url", "is not set: slurm.ask = rest needs it")
     try:
-        client = RestClient(
+        return Rest(
             config.slurm_rest_url,
             token_file=config.slurm_rest_token_file,
             max_bytes=MAX_WHOLE_ANSWER_BYTES if whole else MAX_ANSWER_BYTES,
         )
     except SourceError as error:
         raise ConfigurationError("slurm.rest_url", str(error)) from error
-    return RestTransport(client)
 
 
 def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> SlurmCluster | JsonCluster:
     """Return the source of the controller role. The other commands are those beside scontrol."""
-    if config.slurm_ask in {"rest", "json"}:
+    if config.slurm_ask == "rest":
         from jobfeatures.batch.slurm.jsonsource import JsonCluster
 
-        return JsonCluster(clock, make_transport(config, clock, whole=True), timeout_secs=timeout_secs)
+        return JsonCluster(clock, make_rest(config, whole=True), timeout_secs=timeout_secs)
     from jobfeatures.batch.slurm.clustersource import SlurmCluster  # a prolog has no use for it
 
     folder = config.slurm_scontrol.removesuffix("scontrol")
@@ -155,8 +149,8 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
     """
     if not needs_server(job, config):
         return None
-    if config.slurm_ask in {"rest", "json"}:
-        return _ask_by_json(job.key.job_id, config, node_name, timeout_secs)
+    if config.slurm_ask == "rest":
+        return _ask_by_rest(job.key.job_id, config, node_name, timeout_secs)
     from jobfeatures.batch.slurm.answers import ask_about_job  # only where there is something to ask
 
     return ask_about_job(
@@ -164,7 +158,7 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
     )
 
 
-def _ask_by_json(job_id: str, config: Config, node_name: str, timeout_secs: float) -> Job | None:
+def _ask_by_rest(job_id: str, config: Config, node_name: str, timeout_secs: float) -> Job | None:
     from jobfeatures.batch.slurm.basics import is_plain_id
     from jobfeatures.batch.slurm.jsonsource import JsonAsker
     from jobfeatures.clock import SystemClock
@@ -172,13 +166,12 @@ def _ask_by_json(job_id: str, config: Config, node_name: str, timeout_secs: floa
 
     if not is_plain_id(job_id):
         raise ParseError("not a job id", text=job_id)
-    clock = SystemClock()
-    transport = make_transport(config, clock)
-    asker = JsonAsker(clock, transport, node_name=node_name, timeout_secs=timeout_secs)
+    rest = make_rest(config)
+    asker = JsonAsker(SystemClock(), rest, node_name=node_name, timeout_secs=timeout_secs)
     answers, _ = asker.ask([job_id], about_node=False, now_secs=0.0)
     if job_id in answers.rejected:
         refused = answers.rejected[job_id]
         raise ParseError(refused.reason, source=refused.source, field=refused.field, text=refused.text)
     if job_id not in answers.jobs and job_id not in answers.gone:
-        raise SourceError(f"{transport.name}: no answer about job {job_id}: {answers.complaint}")
+        raise SourceError(f"{rest.name}: no answer about job {job_id}: {answers.complaint}")
     return answers.jobs.get(job_id)

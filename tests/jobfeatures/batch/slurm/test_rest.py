@@ -1,4 +1,4 @@
-"""slurmrestd, by stand-ins that listen on a socket and on TCP, and Slurm's commands with --json."""
+"""slurmrestd, by stand-ins that listen on a socket and on TCP."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.slurm.rest import offered_versions
-from jobfeatures.batch.slurm.restclient import RestClient, read_token, user_of_token
+from jobfeatures.batch.slurm.rest import Rest, offered_versions, read_token, user_of_token
 from jobfeatures.batch.slurm.site import ask_in_prolog, is_here, make_cluster_source, make_source
 from jobfeatures.config import Config
-from jobfeatures.errors import CommandError, ConfigurationError, ParseError, SourceError
+from jobfeatures.errors import ConfigurationError, ParseError, SourceError
 from jobfeatures.httpget import Response
 from jobfeatures.model import Job, JobKey, JobState, NodeNotice
 
@@ -37,7 +36,7 @@ def one_job(job_id: str) -> bytes:
     return json.dumps(document).encode()
 
 
-class Rest(threading.Thread):
+class Restd(threading.Thread):
     """Answers by path; keeps what was asked, and its headers."""
 
     def __init__(self, address) -> None:
@@ -90,7 +89,7 @@ class Rest(threading.Thread):
 
 @pytest.fixture
 def rest(sockets):
-    server = Rest(str(sockets / "rest.sock"))
+    server = Restd(str(sockets / "rest.sock"))
     server.offer("v0.0.38")
     yield server
     server.server.shutdown()
@@ -210,7 +209,7 @@ def test_a_prolog_asks_about_its_job(config, rest):
 
 
 def test_a_token_says_who_asks_over_tcp(tmp_path, clock):
-    server = Rest(("127.0.0.1", 0))
+    server = Restd(("127.0.0.1", 0))
     server.offer("v0.0.38")
     path = tmp_path / "token"
     path.write_text(f"SLURM_JWT={TOKEN}\n")
@@ -257,9 +256,9 @@ def test_any_token_names_a_user_or_none(text):
 
 def test_an_answer_that_is_too_large_is_given_up(rest, sockets):
     rest.answers["/large"] = (200, b"x" * 100_000)
-    client = RestClient(f"unix:{sockets}/rest.sock", max_bytes=50_000)
+    client = Rest(f"unix:{sockets}/rest.sock", max_bytes=50_000)
     with pytest.raises(SourceError, match="more than 50000 bytes"):
-        client.ask("/large", 60.0)
+        client.fetch("/large", 60.0)
 
 
 def test_an_answer_that_is_cut_off_is_none(sockets):
@@ -271,14 +270,14 @@ def test_an_answer_that_is_cut_off_is_none(sockets):
     with socketserver.UnixStreamServer(str(sockets / "half.sock"), Handler) as server:
         threading.Thread(target=server.handle_request, daemon=True).start()
         with pytest.raises(SourceError):
-            RestClient(f"unix:{sockets}/half.sock").ask("/", 60.0)
+            Rest(f"unix:{sockets}/half.sock").fetch("/", 60.0)
 
 
 def test_a_server_that_never_answers_is_given_up(sockets):
     path = str(sockets / "mute.sock")
     mute = socketserver.UnixStreamServer(path, socketserver.BaseRequestHandler)  # accepts nobody
     with mute, pytest.raises(SourceError, match=r"no answer after 0\.1 s"):
-        RestClient(f"unix:{path}").ask("/", 0.1)
+        Rest(f"unix:{path}").fetch("/", 0.1)
 
 
 def test_a_server_that_is_not_there_is_told(config, clock, sockets):
@@ -298,78 +297,3 @@ def test_an_address_that_is_none_is_refused(url, clock):
 @given(st.binary(max_size=60))
 def test_any_document_offers_versions_or_none(body):
     assert isinstance(offered_versions(Response(200, body)), tuple)
-
-
-# --- commands with --json ----------------------------------------------------------
-
-SCONTROL = """#!/bin/sh
-case "$*" in
-*"show job 1") cat {fixtures}/one.json ;;
-*"show job 999") cat {fixtures}/missing.json; exit 1 ;;
-*"show node"*) cat {fixtures}/nodes.json ;;
-*"show partition"*) cat {fixtures}/partitions.json ;;
-*"show reservation"*) cat {fixtures}/reservations.json ;;
-*) echo "scontrol: unrecognized option '--json'" >&2; exit 1 ;;
-esac
-"""
-
-
-@pytest.fixture
-def commands(tmp_path):
-    for name in ("nodes", "partitions", "reservations"):
-        (tmp_path / f"{name}.json").write_bytes(fixture(f"{name}-v0.0.38"))
-    (tmp_path / "one.json").write_bytes(one_job("1"))
-    (tmp_path / "missing.json").write_bytes(fixture("job-missing-v0.0.38"))
-    (tmp_path / "jobs.json").write_bytes(fixture("jobs-v0.0.38"))
-    (tmp_path / "accounting.json").write_bytes(fixture("accounting-v0.0.38"))
-    scripts = {
-        "scontrol": SCONTROL.format(fixtures=tmp_path),
-        "squeue": f"#!/bin/sh\ncat {tmp_path}/jobs.json\n",
-        "sinfo": f"#!/bin/sh\ncat {tmp_path}/nodes.json\n",
-        "sacct": f"#!/bin/sh\ncat {tmp_path}/accounting.json\n",
-    }
-    for name, text in scripts.items():
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
-    return tmp_path
-
-
-def test_commands_with_json_tell_the_same(commands, clock):
-    config = Config(slurm_ask="json", slurm_scontrol=str(commands / "scontrol"))
-    table = make_source(config, clock, "labE1").poll_jobs(keys("1", "999"))
-    assert table.complete
-    assert set(table.jobs) == keys("1")
-    assert table.node is not None
-    cluster = make_cluster_source(config, clock, 5.0)
-    assert len(cluster.poll_queue().jobs) == 10
-    assert [each.state for each in cluster.poll_cluster().partitions] == ["UP", "UP"]
-    assert cluster.poll_accounting(clock.now - 60).records
-
-
-def test_nodes_come_from_sinfo_where_scontrol_knows_no_json(commands, clock):
-    (commands / "scontrol").write_text("#!/bin/sh\necho unrecognized >&2\nexit 1\n")
-    config = Config(slurm_ask="json", slurm_scontrol=str(commands / "scontrol"))
-    cluster = make_cluster_source(config, clock, 5.0).poll_cluster()
-    assert [node.name for node in cluster.nodes] == ["labE1", "labE2"]
-    assert [(each.name, each.nodes, each.state) for each in cluster.partitions] == [
-        ("batch", ("labE1", "labE2"), None),
-        ("long", ("labE1", "labE2"), None),
-    ]
-    with pytest.raises(SourceError, match="unrecognized"):
-        make_source(config, clock, None).poll_jobs(keys("1"))
-
-
-@pytest.mark.parametrize(
-    "script", ["echo Welcome\ncat {jobs}", "head -c 300 {jobs}", "exit 3", "printf '\\377\\376'"]
-)
-def test_a_command_that_fails_prints_half_or_a_banner_is_told(commands, clock, script):
-    (commands / "squeue").write_text(f"#!/bin/sh\n{script.format(jobs=commands / 'jobs.json')}\n")
-    config = Config(slurm_ask="json", slurm_scontrol=str(commands / "scontrol"))
-    with pytest.raises(SourceError):
-        make_cluster_source(config, clock, 5.0).poll_queue()
-
-
-def test_a_command_that_is_not_there_is_told(clock):
-    config = Config(slurm_ask="json", slurm_scontrol="/nowhere/scontrol")
-    with pytest.raises(CommandError):
-        make_cluster_source(config, clock, 5.0).poll_cluster()
