@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from jobfeatures.batch import controller, gridengine, htcondor, lsf, oar, pbs, slurm, spool
 from jobfeatures.batch.system import System
+from jobfeatures.settings import POSITIVE_DURATION, option
 
 SYSTEMS: Mapping[str, System] = {
     each.name: each
@@ -22,6 +24,7 @@ SYSTEMS: Mapping[str, System] = {
 }
 
 
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class BatchSettings(
     controller.ControllerSettings,
     spool.SpoolSettings,
@@ -33,4 +36,13 @@ class BatchSettings(
     pbs.PbsSettings,
     slurm.SlurmSettings,
 ):
-    """The settings of all of them, those of the last room first."""
+    """The settings of all of them, those of the last room first, and what holds for all."""
+
+    batch_timeout_secs: float = option(
+        POSITIVE_DURATION, 10.0, "how long a node waits for one answer of a batch system"
+    )
+    batch_refresh_secs: float = option(
+        POSITIVE_DURATION,
+        300.0,
+        "how often a node asks again about a job that it knows, about itself, and for the limits of queues",
+    )

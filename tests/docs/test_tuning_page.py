@@ -33,7 +33,7 @@ def test_when_jobs_reach_the_budget():
 
 
 def test_what_two_thousand_nodes_ask():
-    assert CONFIG.slurm_refresh_secs == CONFIG.slurm_node_refresh_secs == 300
+    assert CONFIG.batch_refresh_secs == 300
     rpcs = 2 * 16 + 4
     told = " ".join(PAGE.split())
     assert (

@@ -137,7 +137,7 @@ def test_what_grace_secs_forbids_is_refused_unless_forced(slurm, watching_job, d
 def test_what_slurm_announces_is_told_to_the_job_and_shown(slurm, start_exporter, watching_job, until):
     exporter = start_exporter(
         "--batch.sources", "slurm", "--features.root", str(slurm.features), "--node.name", slurm.node,
-        "--batch.interval", "1s", "--slurm.node-refresh", "1s", environ=slurm.environ,
+        "--batch.interval", "1s", "--batch.refresh", "1s", environ=slurm.environ,
     )  # fmt: skip
 
     def draining():

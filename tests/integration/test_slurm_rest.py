@@ -201,7 +201,7 @@ def test_a_wrong_token_proves_nothing(rest, jobs, tmp_path):
 def test_the_daemon_shows_and_forgets_a_job_by_slurmrestd(slurm, rest, start_exporter, until):
     exporter = start_exporter(
         "--batch.sources", "slurm", "--features.root", str(slurm.features), "--node.name", slurm.node,
-        "--batch.interval", "1s", "--sample.interval", "1s", "--jobs.retain", "0s", "--slurm.refresh", "2s",
+        "--batch.interval", "1s", "--sample.interval", "1s", "--jobs.retain", "0s", "--batch.refresh", "2s",
         "--slurm.ask", "rest", "--slurm.rest-url", rest["socket"].slurm_rest_url,
         "--slurm.scontrol", "/nowhere/scontrol", environ=slurm.environ,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import LogKind, System
-from jobfeatures.settings import PATH, POSITIVE_DURATION, TEXT, choice, option
+from jobfeatures.settings import PATH, TEXT, choice, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -26,14 +26,6 @@ class GridEngineSettings:
         " running",
     )
     gridengine_qstat: str = option(TEXT, "qstat", "Grid Engine's qstat command, beside which qhost is")
-    gridengine_timeout_secs: float = option(
-        POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of Grid Engine's master"
-    )
-    gridengine_refresh_secs: float = option(
-        POSITIVE_DURATION,
-        300.0,
-        "how often the daemon asks again about a job it knows, and about this host's queues",
-    )
     gridengine_ask_in_prolog: str = option(
         choice("auto", "never"),
         "auto",

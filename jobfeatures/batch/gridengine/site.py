@@ -33,8 +33,8 @@ def make_source(config: Config, clock: Clock, node_name: str) -> GridEngineSourc
         node_name=node_name,
         spool=config.gridengine_spool_directory,
         qstat=config.gridengine_qstat,
-        timeout_secs=config.gridengine_timeout_secs,
-        refresh_secs=config.gridengine_refresh_secs,
+        timeout_secs=config.batch_timeout_secs,
+        refresh_secs=config.batch_refresh_secs,
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import DOCUMENT, LogKind, System
-from jobfeatures.settings import PATH, POSITIVE_DURATION, TEXT, option
+from jobfeatures.settings import PATH, TEXT, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -29,12 +29,6 @@ class HTCondorSettings:
     )
     htcondor_condor_status: str = option(
         TEXT, "condor_status", "HTCondor's condor_status command, beside which the others are"
-    )
-    htcondor_timeout_secs: float = option(
-        POSITIVE_DURATION, 10.0, "how long the daemon waits for the node's own startd"
-    )
-    htcondor_node_refresh_secs: float = option(
-        POSITIVE_DURATION, 300.0, "how often the daemon asks the node's own startd whether it drains"
     )
 
 

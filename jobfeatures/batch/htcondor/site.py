@@ -36,8 +36,8 @@ def make_source(config: Config, clock: Clock, node_name: str) -> CondorSource:
         procfs=getattr(config, "path_procfs", "/proc"),  # a setting of the daemon's alone
         site_limits=_site_limits(config),
         condor_status=config.htcondor_condor_status,
-        timeout_secs=config.htcondor_timeout_secs,
-        node_refresh_secs=config.htcondor_node_refresh_secs,
+        timeout_secs=config.batch_timeout_secs,
+        node_refresh_secs=config.batch_refresh_secs,
     )
 
 

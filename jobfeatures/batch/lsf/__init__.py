@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import LIST_OF_NODES, LogKind, System
-from jobfeatures.settings import POSITIVE_DURATION, TEXT, choice, option
+from jobfeatures.settings import TEXT, choice, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -31,14 +31,6 @@ class LsfSettings:
     lsf_bjobs: str = option(TEXT, "bjobs", "LSF's bjobs command; the others are taken from beside it")
     lsf_user: str | None = option(
         TEXT, None, "user as whom LSF's commands are run, where LSF refuses root; by runuser"
-    )
-    lsf_timeout_secs: float = option(
-        POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of LSF"
-    )
-    lsf_refresh_secs: float = option(
-        POSITIVE_DURATION,
-        300.0,
-        "how often the daemon asks about the host, CPU factors, and the limits of queues",
     )
     lsf_abs_runlimit: str = option(
         choice("auto", "yes", "no"),

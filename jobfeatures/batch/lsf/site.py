@@ -36,10 +36,10 @@ def make_source(config: Config, clock: Clock, node_name: str) -> LsfSource:
 
     return LsfSource(
         clock,
-        make_commands(config, config.lsf_timeout_secs),
+        make_commands(config, config.batch_timeout_secs),
         node_name=node_name,
         abs_runlimit=ABS_RUNLIMIT[config.lsf_abs_runlimit],
-        refresh_secs=config.lsf_refresh_secs,
+        refresh_secs=config.batch_refresh_secs,
     )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import DOCUMENT, LogKind, System
-from jobfeatures.settings import PATH, POSITIVE_DURATION, TEXT, choice, option
+from jobfeatures.settings import PATH, TEXT, choice, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -33,9 +33,6 @@ class OarSettings:
         "files",
         "what a node asks: its own files, which do not tell of changed wall limits, or the controller role at"
         " controller.url",
-    )
-    oar_timeout_secs: float = option(
-        POSITIVE_DURATION, 10.0, "how long the daemon waits for the controller role's answer"
     )
 
 

@@ -88,7 +88,9 @@ def state_of(job: Values) -> tuple[JobState, str | None]:
     word = job.text("state") or ""
     events = job.asked.get("events")
     told = {
-        str(each.get("type")): str(each.get("description")) for each in events or () if isinstance(each, dict)
+        str(each.get("type")): str(each.get("description"))
+        for each in (events if isinstance(events, list) else ())
+        if isinstance(each, dict)
     }
     if word in STATES:
         return STATES[word], None

@@ -37,7 +37,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> OarSource | Con
 
     return ControllerSource(
         NAME,
-        make_client(config, clock, node_name, key="oar.ask", timeout_secs=config.oar_timeout_secs),
+        make_client(config, clock, node_name, key="oar.ask", timeout_secs=config.batch_timeout_secs),
         clock,
         ask_one=files.read_job,
         is_plain=is_plain_id,

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import LIST_OF_NODES, LogKind, System
-from jobfeatures.settings import PATH, POSITIVE_DURATION, TEXT, option
+from jobfeatures.settings import PATH, TEXT, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -30,12 +30,6 @@ class PbsSettings:
 
     pbs_home: str = option(PATH, "/var/spool/pbs", "folder of PBS's daemons: its PBS_HOME")
     pbs_qstat: str = option(TEXT, "qstat", "PBS's qstat command; pbsnodes is taken from beside it")
-    pbs_timeout_secs: float = option(
-        POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the server"
-    )
-    pbs_refresh_secs: float = option(
-        POSITIVE_DURATION, 300.0, "how often the daemon asks again about a job it knows, and about the node"
-    )
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -44,12 +38,6 @@ class TorqueSettings:
 
     torque_home: str = option(PATH, "/var/spool/torque", "folder of Torque's daemons: its server home")
     torque_qstat: str = option(TEXT, "qstat", "Torque's qstat command; pbsnodes is taken from beside it")
-    torque_timeout_secs: float = option(
-        POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the server"
-    )
-    torque_refresh_secs: float = option(
-        POSITIVE_DURATION, 300.0, "how often the daemon asks again about a job it knows, and about the node"
-    )
 
 
 VARIABLES = ("PBS_CONF_FILE",)

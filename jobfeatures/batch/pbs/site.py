@@ -34,11 +34,11 @@ class Site:
         from jobfeatures.batch.pbs.source import QstatSource  # a hook has no use for it
 
         return QstatSource(
-            self._commands(config, self.setting(config, "timeout_secs")),
+            self._commands(config, config.batch_timeout_secs),
             clock,
             node_name=node_name,
             home=self.setting(config, "home"),
-            refresh_secs=self.setting(config, "refresh_secs"),
+            refresh_secs=config.batch_refresh_secs,
         )
 
     def make_cluster_source(self, config: Config, clock: Clock, timeout_secs: float) -> PbsCluster:

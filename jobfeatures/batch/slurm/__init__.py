@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import DOCUMENT, LIST_OF_NODES, LogKind, System
-from jobfeatures.settings import COUNT, PATH, POSITIVE_DURATION, TEXT, choice, option
+from jobfeatures.settings import COUNT, PATH, TEXT, choice, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -40,19 +40,6 @@ class SlurmSettings:
     )
     slurm_rest_token_file: str | None = option(
         PATH, None, "file that holds the token for slurmrestd over TCP; only its owner may read it"
-    )
-    slurm_timeout_secs: float = option(
-        POSITIVE_DURATION, 10.0, "how long the daemon waits for one answer of the controller"
-    )
-    slurm_refresh_secs: float = option(
-        POSITIVE_DURATION,
-        300.0,
-        "how often the daemon asks again about a job it knows, a quarter sooner or later",
-    )
-    slurm_node_refresh_secs: float = option(
-        POSITIVE_DURATION,
-        300.0,
-        "how often the daemon asks whether the node drains and when maintenance begins",
     )
     slurm_ask_in_prolog: str = option(
         choice("auto", "never"),

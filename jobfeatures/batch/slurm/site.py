@@ -54,16 +54,17 @@ def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource | C
             clock,
             make_rest(config),
             node_name=node_name,
-            timeout_secs=config.slurm_timeout_secs,
+            timeout_secs=config.batch_timeout_secs,
         )
+    # Each daemon at its own pace: all begin at once where a new version is rolled out.
+    refresh_secs = config.batch_refresh_secs * random.uniform(*SPREAD)  # noqa: S311  # not a secret
     return SlurmSource(
         clock,
         node_name=node_name,
         scontrol=config.slurm_scontrol,
-        timeout_secs=config.slurm_timeout_secs,
-        # Each daemon at its own pace: all begin at once where a new version is rolled out.
-        refresh_secs=config.slurm_refresh_secs * random.uniform(*SPREAD),  # noqa: S311  # not a secret
-        node_refresh_secs=config.slurm_node_refresh_secs * random.uniform(*SPREAD),  # noqa: S311
+        timeout_secs=config.batch_timeout_secs,
+        refresh_secs=refresh_secs,
+        node_refresh_secs=refresh_secs,
         asker=asker,
     )
 
@@ -78,13 +79,13 @@ def _make_controller_source(config: Config, clock: Clock, node_name: str) -> Con
 
     return ControllerSource(
         NAME,
-        make_client(config, clock, node_name, key="slurm.ask", timeout_secs=config.slurm_timeout_secs),
+        make_client(config, clock, node_name, key="slurm.ask", timeout_secs=config.batch_timeout_secs),
         clock,
         ask_one=functools.partial(
             ask_about_job,
             node_name=node_name,
             scontrol=config.slurm_scontrol,
-            timeout_secs=config.slurm_timeout_secs,
+            timeout_secs=config.batch_timeout_secs,
         ),
         is_plain=is_plain_id,
         fallback_secs=config.controller_fallback_secs,

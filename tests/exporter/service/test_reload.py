@@ -61,7 +61,7 @@ def test_tables_of_the_file_are_taken_over(tmp_path):
 
 
 def test_how_a_batch_system_is_asked_concerns_the_sources():
-    assert compute_change(ExporterConfig(), ExporterConfig(slurm_refresh_secs=1.0)).concerns_sources
+    assert compute_change(ExporterConfig(), ExporterConfig(batch_refresh_secs=1.0)).concerns_sources
 
 
 @pytest.mark.parametrize("role", LIVE)

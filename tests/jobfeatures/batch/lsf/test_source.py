@@ -269,7 +269,7 @@ def test_a_command_that_hangs_or_never_ends_is_ended(
 ) -> None:
     lsf.say("bjobs", script)
     with pytest.raises(CommandError) as caught:
-        source(lsf, now, lsf_timeout_secs=0.3).poll_jobs(())
+        source(lsf, now, batch_timeout_secs=0.3).poll_jobs(())
     assert caught.value.kind in ({kind} if kind else {"timeout", "too large"})
 
 

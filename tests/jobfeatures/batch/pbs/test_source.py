@@ -72,15 +72,11 @@ class Server:
         path.unlink(missing_ok=True)
         return [line for line in found if "pbsnodes" not in line]
 
-    def config(self, **changes) -> Config:
-        values = {
-            "home": str(self.home),
-            "qstat": str(self.folder / "qstat"),
-            "timeout_secs": 60.0,
-            **changes,
-        }
+    def config(self, timeout_secs: float = 60.0, **changes) -> Config:
+        values = {"home": str(self.home), "qstat": str(self.folder / "qstat"), **changes}
         return Config(
-            **{f"{system}_{key}": value for key, value in values.items() for system in ("pbs", "torque")}
+            batch_timeout_secs=timeout_secs,
+            **{f"{system}_{key}": value for key, value in values.items() for system in ("pbs", "torque")},
         )
 
 

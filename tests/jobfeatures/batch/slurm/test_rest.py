@@ -98,7 +98,7 @@ def rest(sockets):
 
 @pytest.fixture
 def config(sockets, rest):
-    return Config(slurm_ask="rest", slurm_rest_url=f"unix:{sockets}/rest.sock", slurm_timeout_secs=60.0)
+    return Config(slurm_ask="rest", slurm_rest_url=f"unix:{sockets}/rest.sock", batch_timeout_secs=60.0)
 
 
 def keys(*ids: str) -> set[JobKey]:

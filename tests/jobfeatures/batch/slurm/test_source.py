@@ -259,7 +259,7 @@ def test_jobs_of_other_batch_systems_are_not_asked_about(source: SlurmSource, co
 
 
 def test_settings_reach_the_source(controller: Controller, clock: HandClock) -> None:
-    config = Config(slurm_scontrol=str(controller.program), slurm_refresh_secs=10.0)
+    config = Config(slurm_scontrol=str(controller.program), batch_refresh_secs=10.0)
     source = make_source(config, clock, "n1")
     controller.put("1")
     source.poll_jobs(keys("1"))
@@ -351,7 +351,7 @@ def test_a_controller_that_does_not_tell_the_time_is_no_clock_that_is_right(
 
 
 def test_daemons_that_start_at_once_ask_again_at_different_times(clock):
-    config = Config(slurm_refresh_secs=3600.0)
+    config = Config(batch_refresh_secs=3600.0)
     periods = [make_source(config, clock, "n1")._refresh_secs for _ in range(200)]
     assert 2700 <= min(periods) < 2900
     assert 4300 < max(periods) <= 4500
