@@ -85,9 +85,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--arrival",
-        choices=("submit", "eligible"),
+        choices=("submit", "eligible", "ready"),
         default="submit",
-        help="when a job arrives: submitted, or eligible where the log tells it (default: submit)",
+        help="when a job arrives: submitted; eligible, where the log tells it; ready, when the job that it "
+        "follows has ended, too (default: submit)",
     )
     add(
         "--min-runtime",
@@ -234,14 +235,14 @@ def _options(
         raise ConfigurationError(
             "schedule", "needs numpy: pip install 'jobfeatures-exporter[analysis]'"
         ) from None
-    from jobfeatures.schedule.choosing import Filter
+    from jobfeatures.schedule.choosing import Arrival, Filter
     from jobfeatures.schedule.result import Options
 
     return Options(
         resources=resources,
         rules=rules,
         mode=Mode(arguments.mode),
-        by_eligible=arguments.arrival == "eligible",
+        arrival=Arrival(arguments.arrival),
         no_waits=arguments.no_waits,
         min_runtime_secs=arguments.min_runtime,
         tau_secs=arguments.tau,
@@ -288,9 +289,9 @@ def _logs(
     workload = make_workload(log, pool, by_eligible=arguments.arrival == "eligible")
     for policy in policies:
         with shown_count(len(workload.position), f"{name}: {policy.value}") as progress:
-            waits = run_policy(log, workload, policy, simulated.rules, progress=progress)
+            outcome = run_policy(log, workload, policy, simulated.rules, progress=progress)
         shown_as = policy.value if len(arguments.logs) == 1 else f"{name}: {policy.value}"
-        yield make_log(log, workload, waits, shown_as)
+        yield make_log(log, workload, outcome, shown_as)
 
 
 def _evaluate(

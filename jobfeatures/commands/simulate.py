@@ -73,12 +73,12 @@ def run(arguments: argparse.Namespace) -> int:
     log = read.log
     workload = make_workload(log, asked.pool or choose_pool(log), by_eligible=arguments.arrival == "eligible")
     with shown_count(len(workload.position), f"{name}: {policy.value}") as progress:
-        waits = run_policy(log, workload, policy, asked.rules, progress=progress)
+        outcome = run_policy(log, workload, policy, asked.rules, progress=progress)
     about = describe(name, workload, policy, asked.rules)
     if read.columns is not None:
-        lines = swf_lines(read.columns, workload, waits, about)
+        lines = swf_lines(read.columns, workload, outcome, about)
     else:
-        lines = record_lines(read.records, workload, waits, about)
+        lines = record_lines(read.records, log.zero_secs or 0, workload, outcome, about)
     with replacing(arguments.output) as aside, writing(aside) as out:
         out.writelines(f"{line}\n" for line in lines)
     for warning in (*log.warnings, *tell(workload)):
@@ -88,8 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
     for what, count in sorted(log.folded.items()):
         print(f"jobfeatures: {name}: folded: {what} ({count})", file=sys.stderr)
     print(
-        f"jobfeatures: {name}: {len(waits)} jobs, policy {policy.value}, {workload.pool.text}, "
-        f"mean wait {waits.mean() / workload.ticks:.6g} s",
+        f"jobfeatures: {name}: {len(outcome.waits)} jobs, policy {policy.value}, {workload.pool.text}, "
+        f"mean wait {outcome.waits.mean() / workload.ticks:.6g} s",
         file=sys.stderr,
     )
     return NOT_SIMULATED if arguments.strict and log.unreadable else DONE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -17,6 +18,14 @@ FIELDS: Final = ("user", "group", "queue", "partition")
 
 class ScheduleError(JobfeaturesError):
     """A log says too little of its jobs, or something that cannot be computed with."""
+
+
+class Arrival(enum.Enum):
+    """When a job arrives."""
+
+    SUBMIT = "submit"
+    ELIGIBLE = "eligible"  # where that is known
+    READY = "ready"  # submitted, and the job that it follows has ended, its think time ago
 
 
 class Filter(NamedTuple):
@@ -58,14 +67,17 @@ class Chosen:
 
 
 def choose(
-    log: ScheduleLog, *, by_eligible: bool = False, filters: Iterable[Filter] = (), no_waits: bool = False
+    log: ScheduleLog,
+    *,
+    by: Arrival = Arrival.SUBMIT,
+    filters: Iterable[Filter] = (),
+    no_waits: bool = False,
 ) -> Chosen:
     """Return the jobs that count. Raises ScheduleError where none does, or eligible times are not told.
 
-    `by_eligible`: jobs arrive when they are eligible, where that is known.
-    `no_waits`: a start that is unknown was at arrival.
+    `by` says when jobs arrive. `no_waits`: a start that is unknown was at arrival.
     """
-    is_chosen, skipped, (arrival, start, end) = sift(log, by_eligible=by_eligible, no_waits=no_waits)
+    is_chosen, skipped, (arrival, start, end) = sift(log, by=by, no_waits=no_waits)
     if not is_chosen.any():
         raise ScheduleError(f"{log.name}: {why_none(skipped)}")
     all_users = len(np.unique(log.user.codes[is_chosen]))
@@ -97,13 +109,13 @@ def choose(
 
 
 def sift(
-    log: ScheduleLog, *, by_eligible: bool = False, no_waits: bool = False
+    log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, no_waits: bool = False
 ) -> tuple[Array, dict[str, int], tuple[Array, Array, Array]]:
     """Return whether each job counts, how many do not by reason, and arrivals, starts and ends.
 
     Raises ScheduleError where eligible times are wanted and not told.
     """
-    arrival = _arrival(log) if by_eligible else log.submit
+    arrival = _arrival(log, by)
     start, end = log.start, log.end
     if no_waits:
         is_open = (start == -1) & (log.runtime >= 0)
@@ -116,7 +128,11 @@ def sift(
     return reasons == 0, skipped, (arrival, start, end)
 
 
-def _arrival(log: ScheduleLog) -> Array:
+def _arrival(log: ScheduleLog, by: Arrival) -> Array:
+    if by is Arrival.READY and log.could_start is not None:
+        return np.where(log.could_start >= 0, log.could_start, log.submit)
+    if by is not Arrival.ELIGIBLE:
+        return log.submit
     if log.eligible is None:
         raise ScheduleError(f"{log.name}: does not tell when jobs were eligible")
     return np.where(log.eligible >= 0, log.eligible, log.submit)

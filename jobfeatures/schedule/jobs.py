@@ -24,6 +24,7 @@ from jobfeatures.formats.swf.header import Header, Preemption
 from jobfeatures.formats.swf.records import Names
 from jobfeatures.joblog import JobRecord, Number
 from jobfeatures.model import JobState, Limit
+from jobfeatures.schedule.links import Links, find_links, links_of
 from jobfeatures.schedule.reasons import IMPOSSIBLE, LATEST_SECS, UNKNOWN, compute_runtime
 
 Array = npt.NDArray[Any]
@@ -58,6 +59,8 @@ class ScheduleLog:
     memory_kib: Array | None = None  # of the whole job: requested, else used
     gpus: Array | None = None  # allocated, else requested
     requested_secs: Array | None = None  # for how long it asked
+    links: Links | None = None  # who follows whom
+    could_start: Array | None = None  # since when, by the end of the job before it
     user: Labels
     group: Labels
     queue: Labels
@@ -102,6 +105,8 @@ def from_swf(columns: SwfColumns, name: str, memory_is: Memory | None = None) ->
         _product(asked, np.where(requested > 0, requested, processors), memory_is),
         _product(used, processors, memory_is),
     )
+    end = np.where((start >= 0) & (runtime >= 0), start + runtime + swapped, UNKNOWN)
+    links, told = find_links(table["number"], table["preceding"], table["think_secs"])
     names = Names(header)
     warnings = [f"{count} × {repair}" for repair, count in columns.repaired.items()]
     looks = _looks_like_bytes(asked, used)
@@ -109,12 +114,14 @@ def from_swf(columns: SwfColumns, name: str, memory_is: Memory | None = None) ->
         name=name,
         submit=submit,
         start=start,
-        end=np.where((start >= 0) & (runtime >= 0), start + runtime + swapped, UNKNOWN),
+        end=end,
         runtime=runtime,
         is_cancelled=table["status"] == CANCELLED,
         cpus=cpus,
         memory_kib=memory if (memory > UNKNOWN).any() else None,
         requested_secs=table["requested_secs"],
+        links=links,
+        could_start=None if links is None else links.could_start(submit, start, end),
         user=_label(table["user"], lambda number: names.of("user", number)),
         group=_label(table["group"], lambda number: names.of("group", number)),
         queue=_label(table["queue"], names.queues.get),
@@ -122,7 +129,7 @@ def from_swf(columns: SwfColumns, name: str, memory_is: Memory | None = None) ->
         totals=_totals(header),
         zero_secs=_zero(header),
         unreadable=columns.skipped,
-        warnings=(*warnings, *looks),
+        warnings=(*warnings, *looks, *told),
     )
 
 
@@ -142,18 +149,25 @@ def from_records(
     eligible = _times([job.eligible_secs for job in jobs], zero)
     memory = np.array([_memory_kib(job) for job in jobs], dtype=np.int64)
     gpus = _counts([_first(job.total_gpus, job.requested_gpus) for job in jobs])
+    submit, start, end = (
+        _times([getattr(job, name) for job in jobs], zero)
+        for name in ("submit_secs", "start_secs", "end_secs")
+    )
+    links, told = links_of(jobs)
     return ScheduleLog(
         name=name,
-        submit=_times([job.submit_secs for job in jobs], zero),
+        submit=submit,
         eligible=eligible if (eligible >= 0).any() else None,
-        start=_times([job.start_secs for job in jobs], zero),
-        end=_times([job.end_secs for job in jobs], zero),
+        start=start,
+        end=end,
         runtime=_array([_runtime(job) for job in jobs]),
         is_cancelled=np.array([job.state is JobState.CANCELLED for job in jobs], dtype=bool),
         cpus=_counts([_first(job.total_cpus, job.requested_cpus) for job in jobs]),
         memory_kib=memory if (memory > UNKNOWN).any() else None,
         gpus=gpus if (gpus > UNKNOWN).any() else None,
         requested_secs=_counts([_whole(job.wall_limit_secs) for job in jobs]),
+        links=links,
+        could_start=None if links is None else links.could_start(submit, start, end),
         user=_label_texts([job.user if job.user is not None else _text(job.uid) for job in jobs]),
         group=_label_texts([job.group if job.group is not None else _text(job.gid) for job in jobs]),
         queue=_label_texts([job.queue for job in jobs]),
@@ -162,6 +176,7 @@ def from_records(
         unreadable=unreadable,
         folded=dict(folded or {}),
         ids=np.array([_id_of(job) for job in jobs], dtype=np.int64),
+        warnings=tuple(told),
     )
 
 

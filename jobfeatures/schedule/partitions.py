@@ -25,12 +25,12 @@ from jobfeatures.schedule.result import Options, asked, evaluate
 from jobfeatures.schedule.shares import STEPS, make_shares, plain
 
 HANDS: Final = 16
-SUMMED: Final = ("sum_eet", "violated", "total_tardiness", "total_weighted_tardiness")
+SUMMED: Final = ("waited_for_another", "sum_eet", "violated", "total_tardiness", "total_weighted_tardiness")
 BY_USER: Final = ("veet", "weighted_tardiness")
-TIMES: Final = ("submit", "eligible", "start", "end")
+TIMES: Final = ("submit", "eligible", "start", "end", "could_start")
 ARRAYS: Final = ("submit", "start", "end", "runtime", "is_cancelled", "cpus")
 LABELS: Final = ("user", "group", "queue", "partition")
-OPTIONAL: Final = ("eligible", "memory_kib", "gpus", "ids")
+OPTIONAL: Final = ("eligible", "could_start", "memory_kib", "gpus", "ids")
 
 
 class Runner(Protocol):
@@ -126,7 +126,7 @@ def _take(log: ScheduleLog, which: Array, shift_secs: int) -> ScheduleLog:
     for name in LABELS:
         labels = getattr(log, name)
         found[name] = Labels(labels.codes[which], labels.names)
-    return replace(log, **found)
+    return replace(log, links=None, **found)
 
 
 def join(logs: Sequence[ScheduleLog]) -> ScheduleLog:
@@ -211,7 +211,7 @@ def _join_labels(labels: Sequence[Labels]) -> Labels:
 
 def survey(log: ScheduleLog, options: Options) -> Values:
     """Return what has to be known of all hands before one of them is evaluated."""
-    is_chosen, skipped, _ = sift(log, by_eligible=options.by_eligible, no_waits=options.no_waits)
+    is_chosen, skipped, _ = sift(log, by=options.arrival, no_waits=options.no_waits)
     users = len(np.unique(log.user.codes[is_chosen]))
     return {
         "users": users,
@@ -258,7 +258,7 @@ def summarise(log: ScheduleLog, options: Options) -> Values | None:
     for resource in options.resources:
         asked(log, resource)
     try:
-        choose(log, by_eligible=options.by_eligible, filters=options.filters, no_waits=options.no_waits)
+        choose(log, by=options.arrival, filters=options.filters, no_waits=options.no_waits)
     except ScheduleError:
         return None
     document = make_document(evaluate(log, options))
@@ -292,7 +292,7 @@ def _combine(
         "recomputed": options.recompute,
         "users": sum(each["users"] for each in found),
         "mode": options.mode.value,
-        "arrival": "eligible" if options.by_eligible else "submit",
+        "arrival": options.arrival.value,
         "min_runtime_secs": options.min_runtime_secs,
         "tau_secs": options.tau_secs,
         "resources": list(options.resources),

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from jobfeatures.schedule.choosing import (
+    Arrival,
     Chosen,
     Filter,
     ScheduleError,
@@ -46,7 +47,7 @@ class Options:
     resources: tuple[str, ...] = (CPU,)
     rules: ShareRules = field(default_factory=ShareRules)
     mode: Mode = Mode.LITERAL
-    by_eligible: bool = False
+    arrival: Arrival = Arrival.SUBMIT
     no_waits: bool = False
     min_runtime_secs: float = 0
     tau_secs: float = TAU_SECS
@@ -111,6 +112,14 @@ class Schedule:
         """Return by user which part of the jobs that is, in percent: formula 1."""
         sizes = np.diff(self.chosen.bounds).tolist()
         return [100 * violated / size for violated, size in zip(self.violated, sizes, strict=True)]
+
+    @property
+    def waited_for_another(self) -> int:
+        """Return how many jobs had been submitted before the job that they follow had ended."""
+        if self.log.could_start is None:
+            return 0
+        position = self.chosen.position
+        return int((self.log.could_start[position] > self.log.submit[position]).sum())
 
     @cached_property
     def weighted_by_user(self) -> list[int | float]:
@@ -211,7 +220,7 @@ class Schedule:
 
 def evaluate(log: ScheduleLog, options: Options, tick: Tick | None = None) -> Schedule:
     """Return a log evaluated; `tick` is told how many jobs were done. Raises ScheduleError."""
-    chosen = choose(log, by_eligible=options.by_eligible, filters=options.filters, no_waits=options.no_waits)
+    chosen = choose(log, by=options.arrival, filters=options.filters, no_waits=options.no_waits)
     laid = chosen if options.recompute else _all_of_users(log, options, chosen)
     shares = [_shares(log, resource, options, laid) for resource in options.resources]
     part = make_part(
@@ -238,7 +247,7 @@ def _all_of_users(log: ScheduleLog, options: Options, chosen: Chosen) -> Chosen:
     if all(each.field == "user" for each in options.filters):
         return chosen
     users = Filter("user", frozenset(chosen.users))
-    return choose(log, by_eligible=options.by_eligible, filters=[users], no_waits=options.no_waits)
+    return choose(log, by=options.arrival, filters=[users], no_waits=options.no_waits)
 
 
 def requests_of(log: ScheduleLog, resource: str) -> Array | None:
@@ -313,7 +322,7 @@ def _shares(log: ScheduleLog, resource: str, options: Options, chosen: Chosen) -
     else:
         everybody = chosen
         if options.filters:
-            everybody = choose(log, by_eligible=options.by_eligible, no_waits=options.no_waits)
+            everybody = choose(log, by=options.arrival, no_waits=options.no_waits)
         held = held_weights(requests[everybody.position], everybody)
         machine, source = round(compute_peak(everybody.start, everybody.end, held)), "most in use"
     return make_shares(

@@ -133,6 +133,8 @@ def _columns(documents: Sequence[Values]) -> list[list[str]]:
                 for each in _each(documents, "recomputed")
             ],
         )
+    if any(_each(documents, "waited_for_another")):
+        add("waited for another job's end", _each(documents, "waited_for_another"))
     add("users", _each(documents, "users"))
     add("mode", _each(documents, "mode"))
     for resource in first["resources"]:

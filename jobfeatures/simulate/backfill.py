@@ -18,6 +18,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable
 
+from jobfeatures.simulate.arrivals import Arrivals
 from jobfeatures.simulate.jobs import Jobs
 from jobfeatures.simulate.placing import Machine
 from jobfeatures.simulate.queues import WAITING, Queue
@@ -28,14 +29,17 @@ Line = deque[int]
 class Backfill:
     """The lines of those who wait, the estimated ends of those who run, and the reservation."""
 
-    def __init__(self, jobs: Jobs, machine: Machine, queue: Queue, starts: list[int]) -> None:
+    def __init__(
+        self, jobs: Jobs, coming: Arrivals, machine: Machine, queue: Queue, starts: list[int]
+    ) -> None:
+        self._order, self._places = coming.order, coming.places
         self._estimates = jobs.estimates
         self._machine = machine
         self._queue = queue
         self._starts = starts
         self._running: list[tuple[int, int]] = []  # (estimated end, job), sorted
         self._lines: dict[int, dict[tuple[int, int], Line]] = {}  # by size, then (group, estimate)
-        self._known = 0  # jobs before it have been put into a line, if they had to wait
+        self._known = 0  # jobs that came before it have been put into a line, if they had to wait
         self._reserved = WAITING  # the job that has the reservation
         self._shadow = 0
 
@@ -53,7 +57,7 @@ class Backfill:
     def fill(self, now: int, head: int, behind: int, start: Callable[[int], None]) -> None:
         """Start what may go before the head, in order of the queue.
 
-        Jobs up to, and without, `behind` have come. `start` is told of each job that has been placed.
+        So many jobs have come as `behind` says. `start` is told of each job that has been placed.
         """
         fresh = self._add_lines(behind)
         if head == self._reserved and now <= self._shadow:
@@ -68,13 +72,13 @@ class Backfill:
             self._start_some(lines, now, start)
 
     def no_one_waits(self, behind: int) -> None:
-        """Note that all jobs up to, and without, `behind` have started."""
+        """Note that all of so many jobs that came have started."""
         self._known = behind
 
     def _add_lines(self, behind: int) -> list[Line]:
         """Put the jobs that have come since into lines; return the lines whose first one is among them."""
         found = []
-        for job in range(self._known, behind):
+        for job in self._order[self._known : behind]:
             if self._starts[job] != WAITING:
                 continue
             same = self._lines.setdefault(self._machine.sizes[job], {})
@@ -87,7 +91,7 @@ class Backfill:
 
     def _run(self, job: int, now: int) -> None:
         insort(self._running, (now + self._estimates[job], job))
-        if job < self._known:
+        if self._places[job] < self._known:
             size, key = self._machine.sizes[job], self._key(job)
             same = self._lines[size]
             line = same[key]

@@ -2,7 +2,7 @@
 
 At each instant jobs end, jobs come, and jobs start: under fairshare in the
 order of what their users have used until then. A job that runs for no time ends at the same
-instant, and what then has room starts too.
+instant, and what then has room starts too, and who follows it comes.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import heapq
 from collections.abc import Callable
 from typing import Final
 
+from jobfeatures.simulate.arrivals import FOREVER, Arrivals
 from jobfeatures.simulate.backfill import Backfill
 from jobfeatures.simulate.jobs import Jobs
 from jobfeatures.simulate.placing import Machine
 from jobfeatures.simulate.policies import Fairshare, Policy
-from jobfeatures.simulate.queues import FOREVER, WAITING, FairQueue, FifoQueue
+from jobfeatures.simulate.queues import WAITING, FairQueue, FifoQueue
 
 TICK_JOBS: Final = 4096  # a progress bar moves on after so many
 
@@ -35,13 +36,13 @@ def simulate(
 
     `ticks` is how many make a second; only `rules` are in seconds.
     """
-    arrivals: list[float] = [*jobs.submits, FOREVER]
     runtimes = jobs.runtimes
     starts = [WAITING] * len(runtimes)
+    coming = Arrivals(jobs)
     ends: list[tuple[int, int]] = []
-    fair = FairQueue(jobs, starts, rules or Fairshare(), ticks) if policy.is_fair else None
-    queue = FifoQueue(starts) if fair is None else fair
-    backfill = Backfill(jobs, machine, queue, starts) if policy.backfills else None
+    fair = FairQueue(jobs, coming, starts, rules or Fairshare(), ticks) if policy.is_fair else None
+    queue = FifoQueue(coming, starts) if fair is None else fair
+    backfill = Backfill(jobs, coming, machine, queue, starts) if policy.backfills else None
     come = 0
     told = 0
     now: int
@@ -54,7 +55,7 @@ def simulate(
 
     pop, take, give, next_job = heapq.heappop, machine.take, machine.give, queue.head
     while True:
-        soonest = arrivals[come]
+        soonest = coming.next_at()
         if ends and ends[0][0] < soonest:
             soonest = ends[0][0]
         if fair is not None and (due := fair.next_refresh()) < soonest:
@@ -67,17 +68,16 @@ def simulate(
         while ends and ends[0][0] == now:
             job = pop(ends)[1]
             give(job)
+            coming.ended(job, now)
             if fair is not None:
                 fair.ended(job)
             if backfill is not None:
                 backfill.ended(job, starts[job])
         if fair is not None:
             fair.pass_to(now, inclusive=True)
-        if arrivals[come] == now:
-            first = come
-            while arrivals[come] == now:
-                come += 1
-            queue.add_all(first, come)
+        if behind := coming.take(now):
+            queue.add_all(come, behind)
+            come = behind
             if progress is not None and come - told >= TICK_JOBS:
                 progress(come - told)
                 told = come

@@ -9,7 +9,9 @@ from typing import NamedTuple
 class Jobs(NamedTuple):
     """Jobs in order of submission. Times are whole ticks: of a second, or finer ones all alike.
 
-    Users are numbers from 0.
+    Users are numbers from 0. Where jobs follow others, the order is that of
+    the log. Such a job comes its think time after the other's end; where that
+    is not told (−1), at that end, but not before its own submission.
     """
 
     submits: Sequence[int]
@@ -17,3 +19,5 @@ class Jobs(NamedTuple):
     estimates: Sequence[int]  # how long a scheduler is told that they run
     users: Sequence[int]
     charges: Sequence[int]  # what running costs the user: processors × runtime
+    preceding: Sequence[int] = ()  # the job that each follows, −1 for none; empty: none does
+    thinks: Sequence[int] = ()

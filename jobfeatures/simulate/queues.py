@@ -1,7 +1,7 @@
 """Which of the waiting jobs is next: pure.
 
-A queue is told of every job that comes, in order of submission. Jobs that have
-a start have left it, wherever in it they stood.
+A queue is told of every job that comes, in that order. Jobs that have a start
+have left it, wherever in it they stood.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import heapq
 from collections import deque
 from typing import Final, Protocol
 
+from jobfeatures.simulate.arrivals import FOREVER, Arrivals
 from jobfeatures.simulate.jobs import Jobs
 from jobfeatures.simulate.policies import Fairshare
 
 WAITING: Final = -1  # the start of a job that has none
-FOREVER: Final = float("inf")
 
 
 class Queue(Protocol):
     """What the loop over time wants of a queue."""
 
     def add_all(self, first: int, behind: int) -> None:
-        """Add the jobs from `first` up to, and without, `behind`."""
+        """Add the jobs in those places of the order in which they came, without the one `behind`."""
 
     def head(self) -> int:
         """Return the job that is next, WAITING where none waits."""
@@ -34,9 +34,10 @@ class Queue(Protocol):
 
 
 class FifoQueue:
-    """Who came first is first: the next job is a place in the list of all jobs."""
+    """Who came first is first: the next job is a place in the order of those that came."""
 
-    def __init__(self, starts: list[int]) -> None:
+    def __init__(self, coming: Arrivals, starts: list[int]) -> None:
+        self._order, self._places = coming.order, coming.places
         self._starts = starts
         self._next = 0
         self._behind = 0
@@ -47,15 +48,15 @@ class FifoQueue:
 
     def head(self) -> int:
         """Return the job that is next, WAITING where none waits."""
-        job, behind, starts = self._next, self._behind, self._starts
-        while job < behind and starts[job] != WAITING:
-            job += 1
-        self._next = job
-        return job if job < behind else WAITING
+        place, behind, order, starts = self._next, self._behind, self._order, self._starts
+        while place < behind and starts[order[place]] != WAITING:
+            place += 1
+        self._next = place
+        return order[place] if place < behind else WAITING
 
     def rank(self, job: int) -> tuple[float, int]:
         """Return what is less for the one of two jobs that is nearer to the head."""
-        return (0, job)
+        return (0, self._places[job])
 
     def group(self, job: int) -> int:
         """Return the same for all: they keep their order."""
@@ -72,8 +73,9 @@ class FairQueue:
     (what was used, first job), which holds for one instant.
     """
 
-    def __init__(self, jobs: Jobs, starts: list[int], rules: Fairshare, ticks: int) -> None:
+    def __init__(self, jobs: Jobs, coming: Arrivals, starts: list[int], rules: Fairshare, ticks: int) -> None:
         users = max(jobs.users, default=-1) + 1
+        self._order, self._places = coming.order, coming.places
         self._users, self._starts = jobs.users, starts
         self._rates = [
             charge // runtime if runtime else 0
@@ -85,17 +87,17 @@ class FairQueue:
         self._running = 0
         self._waiting: list[deque[int]] = [deque() for _ in range(users)]
         self._here: set[int] = set()  # users with jobs that wait, or have left since
-        self._heap: list[tuple[float, int, int]] = []
+        self._heap: list[tuple[float, int, int]] = []  # what was used, place of the first job, user
         self._is_ordered = False  # the heap holds for this instant
         self._refresh = rules.refresh_secs * ticks
         self._halving = rules.halving_secs * ticks
-        self._first = jobs.submits[0] if jobs.submits else 0
+        self._first = coming.first
         self._now = self._first
         self._halved = 0  # how often it was time
 
     def add_all(self, first: int, behind: int) -> None:
         """Add the jobs from `first` up to, and without, `behind`."""
-        for job in range(first, behind):
+        for job in self._order[first:behind]:
             user = self._users[job]
             self._waiting[user].append(job)
             self._here.add(user)
@@ -105,19 +107,20 @@ class FairQueue:
         """Return the job that is next, WAITING where none waits."""
         if not self._is_ordered:
             self._heap = [
-                (self._used_now(user), job, user)
+                (self._used_now(user), self._places[job], user)
                 for user in list(self._here)
                 if (job := self._first_of(user)) != WAITING
             ]
             heapq.heapify(self._heap)
             self._is_ordered = True
         while self._heap:
-            used, job, user = self._heap[0]
+            used, place, user = self._heap[0]
+            job = self._order[place]
             if self._starts[job] == WAITING:
                 return job
             job = self._first_of(user)
             if job != WAITING:
-                heapq.heapreplace(self._heap, (used, job, user))
+                heapq.heapreplace(self._heap, (used, self._places[job], user))
             else:
                 heapq.heappop(self._heap)
         return WAITING
@@ -133,7 +136,7 @@ class FairQueue:
 
     def rank(self, job: int) -> tuple[float, int]:
         """Return what is less for the one of two jobs that is nearer to the head."""
-        return (self._used_now(self._users[job]), job)
+        return (self._used_now(self._users[job]), self._places[job])
 
     def group(self, job: int) -> int:
         """Return the user."""

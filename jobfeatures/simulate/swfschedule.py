@@ -14,6 +14,8 @@ from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
+import numpy as np
+
 from jobfeatures import __version__
 from jobfeatures.convert import write_log
 from jobfeatures.errors import ParseError, shown_name
@@ -24,7 +26,7 @@ from jobfeatures.formats.swf.lines import format_job
 from jobfeatures.joblog import JobRecord, Notes, Number, compute_run_secs
 from jobfeatures.schedule.jobs import Array, whole_jobs
 from jobfeatures.simulate.policies import Fairshare, Policy
-from jobfeatures.simulate.workload import Workload, seconds
+from jobfeatures.simulate.workload import Outcome, Workload, seconds
 
 # What a header tells of jobs and of where they are from; a simulation changes nothing of it.
 KEPT: Final = (
@@ -65,23 +67,31 @@ def _why(workload: Workload) -> str:
 
 
 def swf_lines(
-    columns: SwfColumns, workload: Workload, waits: Array, about: Sequence[tuple[str, str]]
+    columns: SwfColumns, workload: Workload, outcome: Outcome, about: Sequence[tuple[str, str]]
 ) -> Iterator[str]:
     """Return the lines of a schedule of jobs that were read as columns, without newlines."""
-    jobs = _make_jobs(whole_jobs(columns)[0], workload, waits)
+    jobs = _make_jobs(whole_jobs(columns)[0], workload, outcome)
     yield from format_header(_make_header(columns.header, jobs, about))
     yield from map(format_job, jobs)
 
 
 def record_lines(
-    records: Sequence[JobRecord], workload: Workload, waits: Array, about: Sequence[tuple[str, str]]
+    records: Sequence[JobRecord],
+    zero_secs: int,
+    workload: Workload,
+    outcome: Outcome,
+    about: Sequence[tuple[str, str]],
 ) -> Iterator[str]:
     """Return the lines of a schedule of jobs that were read as records, without newlines."""
     found = []
-    spans = seconds(waits, workload.ticks).tolist()
-    for place, wait in zip(workload.position.tolist(), spans, strict=True):
+    follows = [before >= 0 for before in workload.jobs.preceding] or [False] * len(workload.position)
+    columns = (workload.position, *(seconds(each, workload.ticks) for each in outcome))
+    for place, submitted, wait, is_follower in zip(
+        *(each.tolist() for each in columns), follows, strict=True
+    ):
         record = records[place]
-        start = (record.submit_secs or 0) + wait
+        submit = zero_secs + submitted if is_follower else record.submit_secs or 0
+        start = submit + wait
         told = compute_run_secs(record) if record.end_secs is None or record.start_secs is None else None
         ran = (
             (record.end_secs or 0) - (record.start_secs or 0) - (record.suspended_secs or 0)
@@ -92,6 +102,9 @@ def record_lines(
         found.append(
             replace(
                 record,
+                submit_secs=submit,
+                preceding_job_id=record.preceding_job_id if is_follower else None,
+                think_secs=record.think_secs if is_follower else None,
                 start_secs=start,
                 end_secs=start + ran,
                 run_secs=None,
@@ -103,11 +116,12 @@ def record_lines(
     yield from write_log(found, "swf", Notes(), header=header)
 
 
-def _make_jobs(table: dict[str, Array], workload: Workload, waits: Array) -> list[SwfJob]:
+def _make_jobs(table: dict[str, Array], workload: Workload, outcome: Outcome) -> list[SwfJob]:
     """Return the jobs in order of submission: numbers stay where all are different ones from 1."""
     which = workload.position
     picked = {name: table[name][which].tolist() for name in FIELDS}
-    picked["wait_secs"] = seconds(waits, workload.ticks).tolist()
+    for name, ticks in (("submit_secs", outcome.submits), ("wait_secs", outcome.waits)):
+        picked[name] = seconds(ticks, workload.ticks).tolist()
     for name in TIME_FIELDS:
         picked[name] = [_plain(value) for value in picked[name]]
     picked["processors"] = [
@@ -116,15 +130,16 @@ def _make_jobs(table: dict[str, Array], workload: Workload, waits: Array) -> lis
     ]
     numbers = picked["number"]
     keeps = len(set(numbers)) == len(numbers) and min(numbers, default=1) >= 1
-    known = set(numbers) if keeps else set()
-    for place, preceding in enumerate(picked["preceding"]):
-        if preceding not in known:
-            picked["preceding"][place] = picked["think_secs"][place] = UNKNOWN
+    order = np.argsort(outcome.submits, kind="stable").tolist()
+    if not keeps:
+        for number, place in enumerate(order, 1):
+            numbers[place] = number
+    for place, before in enumerate(workload.jobs.preceding or [UNKNOWN] * len(order)):
+        picked["preceding"][place] = UNKNOWN if before < 0 else numbers[before]
+        if before < 0:
+            picked["think_secs"][place] = UNKNOWN
     jobs = [SwfJob._make(values) for values in zip(*picked.values(), strict=True)]
-    jobs.sort(key=lambda job: job.submit_secs)
-    if keeps:
-        return jobs
-    return [job._replace(number=number) for number, job in enumerate(jobs, 1)]
+    return [jobs[place] for place in order]
 
 
 def _plain(value: Number) -> Number:

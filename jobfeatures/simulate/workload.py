@@ -15,6 +15,7 @@ import numpy as np
 
 from jobfeatures.schedule.choosing import ScheduleError
 from jobfeatures.schedule.jobs import MOST, Array, Labels, ScheduleLog
+from jobfeatures.schedule.links import Links
 from jobfeatures.schedule.metrics import compute_peak
 from jobfeatures.schedule.reasons import (
     IMPOSSIBLE,
@@ -23,6 +24,7 @@ from jobfeatures.schedule.reasons import (
     NO_CPUS,
     NO_RUNTIME,
     NO_SUBMIT,
+    UNKNOWN,
     UNREADABLE,
     compute_rules,
 )
@@ -51,7 +53,10 @@ REASONS: Final = {
 
 
 class Workload(NamedTuple):
-    """The jobs that are simulated, in order of arrival, and the machine."""
+    """The jobs that are simulated, in order of arrival, and the machine.
+
+    Where jobs follow others the order is that of the log.
+    """
 
     pool: Pool
     position: Array  # of each job in its log
@@ -67,6 +72,13 @@ class Workload(NamedTuple):
         if self.pool.nodes:
             return Nodes(self.pool.nodes, self.shapes, self.sizes)
         return Processors(self.pool.processors, self.sizes)
+
+
+class Outcome(NamedTuple):
+    """When each job of a workload was submitted, and how long it waited: whole ticks."""
+
+    submits: Array
+    waits: Array
 
 
 def choose_pool(log: ScheduleLog) -> Pool:
@@ -93,7 +105,7 @@ def make_workload(log: ScheduleLog, pool: Pool, *, by_eligible: bool = False) ->
     sizes, shapes, size_reasons = _sizes(log, pool)
     is_told = np.ones(len(log), dtype=bool)
     rules = compute_rules(
-        arrival=arrival,
+        arrival=arrival if log.links is None else np.where(log.links.preceding >= 0, 0, arrival),
         start=log.start,
         end=log.end,
         runtime=log.runtime,
@@ -106,16 +118,46 @@ def make_workload(log: ScheduleLog, pool: Pool, *, by_eligible: bool = False) ->
     for place, reason in enumerate(REASONS, 1):
         holds = rules.get(reason, size_reasons == place)
         np.copyto(reasons, place, where=(reasons == 0) & holds)
+    links, cut = _links_left(log.links, reasons, arrival)
     counts = np.bincount(reasons, minlength=len(REASONS) + 1)[1:]
     skipped = {reason: count for reason, count in zip(REASONS, counts.tolist(), strict=True) if count}
     position = np.flatnonzero(reasons == 0)
     if not len(position):
         raise _nothing(log, skipped)
-    position = position[np.argsort(arrival[position], kind="stable")]
+    links = None if links is None else links.taken(position)
+    if links is None or not (links.preceding >= 0).any():
+        position, links = position[np.argsort(arrival[position], kind="stable")], None
     return Workload(
-        pool, position, *_columns(log, arrival, position, sizes), shapes=shapes,
-        ticks=_ticks(log, arrival), skipped=skipped, notes=_notes(log, pool, position),
+        pool, position, *_columns(log, arrival, position, sizes, links), shapes=shapes,
+        ticks=_ticks(log, arrival), skipped=skipped, notes=_notes(log, pool, position, links, cut),
     )  # fmt: skip
+
+
+def _links_left(links: Links | None, reasons: Array, arrival: Array) -> tuple[Links | None, int]:
+    """Return who follows a job that is simulated, and how many follow another.
+
+    Of these, `reasons` leaves out who has no submit time.
+    """
+    if links is None:
+        return None, 0
+    cut = 0
+    before, why = links.preceding.tolist(), reasons.tolist()
+    settled: set[int] = set()
+    for first in np.flatnonzero(links.preceding >= 0).tolist():
+        chain, job = [], first
+        while before[job] >= 0 and job not in settled:
+            settled.add(job)
+            chain.append(job)
+            job = before[job]
+        for job in reversed(chain):
+            if why[before[job]]:
+                before[job] = UNKNOWN
+                if not why[job]:
+                    cut += 1
+                    why[job] = 0 if arrival[job] >= 0 else list(REASONS).index(NO_SUBMIT) + 1
+    reasons[:] = why
+    preceding = np.array(before)
+    return Links(preceding, np.where(preceding >= 0, links.thinks, UNKNOWN)), cut
 
 
 def _nothing(log: ScheduleLog, skipped: Mapping[str, int]) -> ScheduleError:
@@ -132,31 +174,47 @@ def run_policy(
     rules: Fairshare | None = None,
     *,
     progress: Tick | None = None,
-) -> Array:
-    """Return how many ticks after its submission each job starts. Raises ScheduleError."""
+) -> Outcome:
+    """Return the schedule of a policy. Raises ScheduleError.
+
+    Who follows another is submitted its think time after the other's end;
+    without one, when it was, if that is known.
+    """
     starts = simulate(
         workload.jobs, workload.machine(), policy, rules, ticks=workload.ticks, progress=progress
     )
-    submits = _in_ticks(log.submit[workload.position], workload.ticks)
-    waits = [start - submit for start, submit in zip(starts, submits, strict=True)]
-    if max(starts) + max(workload.jobs.runtimes) >= MOST:
+    jobs = workload.jobs
+    if max(starts) + max(jobs.runtimes) >= MOST:
         raise ScheduleError(f"{log.name}: jobs would end later than any clock shows")
-    return np.array(waits, dtype=np.int64)
+    submits = _in_ticks(log.submit[workload.position], workload.ticks)
+    for job, before in enumerate(jobs.preceding):
+        if before >= 0 and (submits[job] < 0 or jobs.thinks[job] >= 0):
+            submits[job] = starts[before] + jobs.runtimes[before] + max(0, jobs.thinks[job])
+    submitted = np.array(submits, dtype=np.int64)
+    return Outcome(submitted, np.array(starts, dtype=np.int64) - submitted)
 
 
-def make_log(log: ScheduleLog, workload: Workload, waits: Array, name: str) -> ScheduleLog:
-    """Return the simulated schedule as a log: of the jobs that were simulated, in order of arrival."""
-    which, ticks = workload.position, workload.ticks
-    submit = np.array(_in_ticks(log.submit[which], ticks), dtype=np.int64)
-    runtime = np.array(workload.jobs.runtimes, dtype=np.int64)
-    start = submit + waits
+def make_log(log: ScheduleLog, workload: Workload, outcome: Outcome, name: str) -> ScheduleLog:
+    """Return the simulated schedule as a log: of the jobs that were simulated, in order of submission."""
+    ticks, order, links = workload.ticks, np.arange(len(workload.position)), None
+    if workload.jobs.preceding:
+        order = np.argsort(outcome.submits, kind="stable")
+        preceding, thinks = (np.array(each) for each in (workload.jobs.preceding, workload.jobs.thinks))
+        links = Links(preceding, np.where(thinks >= 0, seconds(thinks, ticks), UNKNOWN)).taken(order)
+    which = workload.position[order]
+    submit = outcome.submits[order]
+    runtime = np.array(workload.jobs.runtimes, dtype=np.int64)[order]
+    start = submit + outcome.waits[order]
+    times = [seconds(each, ticks) for each in (submit, start, start + runtime)]
     return replace(
         log,
         name=name,
-        submit=seconds(submit, ticks),
+        submit=times[0],
         eligible=None if log.eligible is None else np.round(log.eligible[which], 6),  # microseconds
-        start=seconds(start, ticks),
-        end=seconds(start + runtime, ticks),
+        start=times[1],
+        end=times[2],
+        links=links,
+        could_start=None if links is None else links.could_start(*times),
         runtime=seconds(runtime, ticks),
         is_cancelled=log.is_cancelled[which],
         cpus=log.cpus[which],
@@ -233,10 +291,14 @@ def _ticks(log: ScheduleLog, *others: Array) -> int:
     """Return into how many ticks a second is cut."""
     times = (log.runtime, log.submit, *others)
     estimates = () if log.requested_secs is None else (log.requested_secs,)
-    return 1 if all(each.dtype.kind == "i" for each in (*times, *estimates)) else MICROSECONDS
+    thinks = () if log.links is None else (log.links.thinks,)
+    whole = all(each.dtype.kind == "i" for each in (*times, *estimates, *thinks))
+    return 1 if whole else MICROSECONDS
 
 
-def _columns(log: ScheduleLog, arrival: Array, position: Array, sizes: Array) -> tuple[Jobs, list[int]]:
+def _columns(
+    log: ScheduleLog, arrival: Array, position: Array, sizes: Array, links: Links | None
+) -> tuple[Jobs, list[int]]:
     ticks = _ticks(log, arrival)
     runtimes = _in_ticks(log.runtime[position], ticks)
     estimates = runtimes
@@ -251,6 +313,8 @@ def _columns(log: ScheduleLog, arrival: Array, position: Array, sizes: Array) ->
         estimates=estimates,
         users=users,
         charges=[count * ran for count, ran in zip(cpus, runtimes, strict=True)],
+        preceding=() if links is None else links.preceding.tolist(),
+        thinks=() if links is None else _in_ticks(links.thinks, ticks),
     )
     return jobs, sizes[position].tolist()
 
@@ -260,8 +324,8 @@ def _in_ticks(times: Array, ticks: int) -> list[int]:
     return found if ticks == 1 else [round(value * ticks) for value in found]
 
 
-def _notes(log: ScheduleLog, pool: Pool, position: Array) -> tuple[str, ...]:
-    """Tell of values that are not known, and would have counted."""
+def _notes(log: ScheduleLog, pool: Pool, position: Array, links: Links | None, cut: int) -> tuple[str, ...]:
+    """Tell of values that are not known, and would have counted, and who follows whom."""
     counts = {"do not say for how long they ask: they are estimated to run for what they ran": len(position)}
     if log.requested_secs is not None:
         counts = {what: int((log.requested_secs[position] <= 0).sum()) for what in counts}
@@ -269,4 +333,8 @@ def _notes(log: ScheduleLog, pool: Pool, position: Array) -> tuple[str, ...]:
         what = "do not say how much memory they want: taken as none"
         counts[what] = len(position) if log.memory_kib is None else int((log.memory_kib[position] < 0).sum())
     counts["do not say who their user is: taken as one"] = int((log.user.codes[position] < 0).sum())
+    counts["come when the job that they follow has ended"] = (
+        0 if links is None else int((links.preceding >= 0).sum())
+    )
+    counts["follow one that is not simulated: they come when they were submitted, if that is known"] = cut
     return tuple(f"{count} jobs {what}" for what, count in counts.items() if count)

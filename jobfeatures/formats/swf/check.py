@@ -189,7 +189,7 @@ def _check_predecessor(job: SwfJob, number: int, seen: _Seen) -> Iterator[Fault]
     start_secs = job.submit_secs + job.wait_secs
     if job.wait_secs != UNKNOWN and end_secs - start_secs >= 1:  # less is rounding
         how = f"started at {start_secs}, preceding job {job.preceding} ended at {end_secs}"
-        yield Fault(WARNING, "start", number, how)
+        yield Fault(ERROR, "start", number, how)
     if job.think_secs != UNKNOWN and abs(job.submit_secs - end_secs - job.think_secs) >= 1:
         how = f"submitted at {job.submit_secs}, not {job.think_secs} s after {end_secs}"
         yield Fault(WARNING, "think time", number, how)

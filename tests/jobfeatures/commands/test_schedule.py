@@ -417,3 +417,23 @@ def test_what_was_folded_stands_in_the_document_and_is_told(tmp_path, capsys):
     output = capsys.readouterr()
     assert json.loads(output.out)["folded"] == {"earlier run": 1}
     assert "folded: earlier run (1)" in output.err
+
+
+def test_who_waited_for_a_preceding_job_is_told_and_may_count_from_its_end(tmp_path, capsys):
+    """ "the current job can only start after the termination of this preceding job" """
+    path = tmp_path / "log.swf"
+    path.write_text(
+        "; UnixStartTime: 0\n; MaxProcs: 8\n"
+        "1   0   0 600 4 -1 -1 4 -1 -1 1 1 1 -1 1 -1 -1 -1\n"
+        "2   0 600  50 4 -1 -1 4 -1 -1 1 1 1 -1 1 -1  1 -1\n"
+        "3 660   0  50 4 -1 -1 4 -1 -1 1 1 1 -1 1 -1  2 10\n"
+    )
+    found = answer(capsys, str(path))[1]
+    assert (found["arrival"], found["waited_for_another"], found["violated"]) == ("submit", 1, 1)
+    found = answer(capsys, str(path), "--arrival", "ready")[1]
+    assert (found["arrival"], found["waited_for_another"], found["violated"]) == ("ready", 1, 0)
+    assert found["mean_wait"] == 0
+    files = answer(capsys, str(path), "--arrival", "ready", "--one-log")[1]
+    assert (files["waited_for_another"], files["violated"], files["sum_eet"]) == (1, 0, found["sum_eet"])
+    assert main(["schedule", str(path)]) == 0
+    assert "waited for another job's end" in capsys.readouterr().out

@@ -49,13 +49,13 @@ def test_a_schedule_is_written_as_swf(log, capsys):
     assert [line for line in lines if not line.startswith(";")] == [
         "7 0 0 10 4 9 -1 4 10 1024 1 7 1 -1 1 -1 -1 -1",
         "8 1 9 10 5 9 -1 5 10 1024 1 7 1 -1 1 -1 -1 -1",
-        "9 2 0 8 1 9 -1 1 8 1024 0 8 1 -1 1 -1 8 3",
         "12 2 18 9 1 9 -1 1 9 1024 1 8 1 -1 1 -1 -1 -1",
+        "9 23 0 8 1 9 -1 1 8 1024 0 8 1 -1 1 -1 8 3",
     ]
     header = [line.removeprefix("; ") for line in lines if line.startswith(";")]
     assert header[:2] == ["Version: 2.2", "Computer: simulated: 5 processors"]
     assert "MaxProcs: 5" in header
-    assert "EndTime: Sun Sep 09 03:47:09 CEST 2001" in header
+    assert "EndTime: Sun Sep 09 03:47:11 CEST 2001" in header
     assert "Note: this schedule is simulated: policy easy, on 5 processors" in header
     assert "Note: 2 jobs of the log are not in it: never_started 1, too_many_cpus 1" in header
     assert {"Note: user 7 is ann", "Queue: 1 long"} <= set(header)
@@ -135,6 +135,58 @@ def test_jobs_that_were_swapped_out_run_in_one_piece(tmp_path, capsys):
     ]
 
 
+# "the current job can only start after the termination of this preceding job"
+FEEDBACK = """\
+; Version: 2.2
+; MaxProcs: 5
+1   0   0 100 5 -1 -1 5 -1 -1 1 1 1 -1 1 -1 -1 -1
+2  10  90 500 5 -1 -1 5 -1 -1 1 1 1 -1 1 -1 -1 -1
+3 100 500   7 1 -1 -1 1 -1 -1 1 2 1 -1 1 -1  2 10
+4 -1   -1   7 1 -1 -1 1 -1 -1 1 2 1 -1 1 -1  3 -1
+"""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_submission_is_the_end_of_the_preceding_job_and_think_time(tmp_path, capsys, name):
+    path, out = tmp_path / "log.swf", str(tmp_path / "out.swf")
+    path.write_text(FEEDBACK)
+    assert main(["simulate", str(path), "--policy", name, "--output", out]) == 0
+    assert "2 jobs come when the job that they follow has ended" in capsys.readouterr().err
+    with open(out) as stream:
+        lines = [line.split() for line in stream if not line.startswith(";")]
+    assert [[*line[:4], *line[16:]] for line in lines] == [
+        ["1", "0", "0", "100", "-1", "-1"],
+        ["2", "10", "90", "500", "-1", "-1"],
+        ["3", "610", "0", "7", "2", "10"],
+        ["4", "617", "0", "7", "3", "-1"],
+    ]
+    assert main(["swf", "check", out]) == 0
+    assert "start: " not in capsys.readouterr().out
+
+
+def test_an_on_success_dependency_of_sss_holds_in_simulations(tmp_path, capsys):
+    path, out = tmp_path / "jobs.xml", str(tmp_path / "out.swf")
+    job = (
+        "<Job><Id>%s</Id><State>Completed</State><User>ann</User><SubmitTime>%d</SubmitTime>%s<Delivered>"
+        "<Processors>1</Processors></Delivered><StartTime>%d</StartTime><EndTime>%d</EndTime></Job>"
+    )
+    path.write_text(
+        "<JobGroup><Id>workflow1</Id>"
+        + job % ("1", 1000, "", 2000, 2600)
+        + job % ("2", 1000, '<Dependency condition="OnSuccess">1</Dependency>', 2600, 2610)
+        + "</JobGroup>"
+    )
+    assert main(["simulate", str(path), "--policy", "easy", "--processors", "8", "--output", out]) == 0
+    with open(out) as stream:
+        lines = [line.split() for line in stream if not line.startswith(";")]
+    assert [[*line[:4], line[16]] for line in lines] == [
+        ["1", "0", "0", "600", "-1"],
+        ["2", "0", "600", "10", "1"],
+    ]
+    assert main(["swf", "check", out]) == 0
+    capsys.readouterr()
+
+
 @pytest.mark.parametrize(
     ("text", "words", "status", "told"),
     [
@@ -210,7 +262,7 @@ def test_four_policies_stand_beside_the_log_in_one_command(log, capsys):
     assert status == 0
     assert [each["log"] for each in found["logs"]] == [log, *NAMES]
     assert [each["jobs"] for each in found["logs"]] == [5, 4, 4, 4, 4]
-    assert [each["mean_wait"] for each in found["logs"]][1:] == [11.25, 6.5, 6.75, 6.5]
+    assert [each["mean_wait"] for each in found["logs"]][1:] == [6.75, 2.5, 6.75, 2.5]
     assert len(found["comparison"]["others"]) == 4
     assert said.count("not simulated: 1 × it asks for more processors") == 1
     assert main(["schedule", log, "--simulate", "easy,fifo"]) == 0

@@ -15,6 +15,8 @@ class Job(NamedTuple):
     user: int
     parts: int
     part: tuple[int, int, int]  # processors, memory, cards of each
+    preceding: int | None = None  # the place of the job that it follows
+    think: int = -1
 
     @property
     def processors(self):
@@ -28,23 +30,24 @@ class Oracle:
         self.refresh, self.halving = refresh, halving
         self.starts = [None] * len(jobs)
         self.where = [None] * len(jobs)  # node by part
+        self.came = [None] * len(jobs)  # how many times anybody had come before
         self.ended = [False] * len(jobs)
         self.used = {job.user: Fraction(0) for job in jobs}
 
     def run(self):
         if not self.jobs:
             return self
-        zero = time = min(job.submit for job in self.jobs)
+        zero = time = min(job.submit for job in self.jobs if job.preceding is None)
         while not all(self.ended):
             for place in self.running():  # the second before this one
                 self.used[self.jobs[place].user] += self.jobs[place].processors
-            happens = self.end_jobs(time) or any(job.submit == time for job in self.jobs)
+            happens = self.end_jobs(time) | self.let_come(time)
             if self.halving and time > zero and (time - zero) % self.halving == 0:
                 self.used = {user: used / 2 for user, used in self.used.items()}
             happens |= self.is_fair and (time - zero) % self.refresh == 0
             while happens:
                 self.start_jobs(time)
-                happens = self.end_jobs(time)  # those that ran for no time
+                happens = self.end_jobs(time) | self.let_come(time)  # those that ran for no time, who follow
             time += 1
         return self
 
@@ -54,12 +57,34 @@ class Oracle:
             self.ended[place] = True
         return bool(over)
 
-    def queue(self, time):
+    def comes_at(self, job):
+        """Return when a job is submitted, None before that is known."""
+        if job.preceding is None:
+            return job.submit
+        if not self.ended[job.preceding]:
+            return None
+        end = self.starts[job.preceding] + self.jobs[job.preceding].runtime
+        return max(end, job.submit) if job.think == -1 else end + job.think
+
+    def let_come(self, time):
+        coming = [
+            place
+            for place, job in enumerate(self.jobs)
+            if self.came[place] is None and self.comes_at(job) == time
+        ]
+        before = sum(each is not None for each in self.came)
+        for place in coming:
+            self.came[place] = before
+        return bool(coming)
+
+    def queue(self):
         waiting = [
-            place for place, job in enumerate(self.jobs) if job.submit <= time and self.starts[place] is None
+            place
+            for place in range(len(self.jobs))
+            if self.came[place] is not None and self.starts[place] is None
         ]
         by_use = (lambda place: self.used[self.jobs[place].user]) if self.is_fair else (lambda _: 0)
-        return sorted(waiting, key=lambda place: (by_use(place), self.jobs[place].submit, place))
+        return sorted(waiting, key=lambda place: (by_use(place), self.came[place], place))
 
     def running(self):
         return [
@@ -97,7 +122,7 @@ class Oracle:
         self.starts[place], self.where[place] = time, nodes
 
     def start_jobs(self, time):
-        for place in self.queue(time):
+        for place in self.queue():
             nodes = self.place(self.jobs[place], self.free(self.running()))
             if nodes is None:
                 break
@@ -108,7 +133,7 @@ class Oracle:
 
     def backfill_one(self, time):
         """Start the first job that may go before the head; tell whether there was one."""
-        queue = self.queue(time)
+        queue = self.queue()
         if not queue:
             return False
         running = self.running()

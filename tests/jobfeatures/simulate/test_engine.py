@@ -27,7 +27,13 @@ def columns(jobs):
         [job.estimate for job in jobs],
         [job.user for job in jobs],
         [job.processors * job.runtime for job in jobs],
+        [-1 if job.preceding is None else job.preceding for job in jobs] if any_follows(jobs) else (),
+        [job.think for job in jobs],
     )
+
+
+def any_follows(jobs):
+    return any(job.preceding is not None for job in jobs)
 
 
 def in_order(jobs):
@@ -86,6 +92,51 @@ def run_nodes(jobs, policy, rules=None):
 def test_one_pool_is_what_the_policies_say(jobs, policy, refresh, halving):
     expected = Oracle(jobs, [(POOL, 0, 0)], policy.value, refresh, halving).run()
     assert run_pool(jobs, policy, Fairshare(refresh, halving)) == expected.starts
+
+
+@st.composite
+def following(draw, jobs):
+    """Let some of the jobs follow one that stands before them, others one behind them; none in a circle."""
+    drawn = draw(st.permutations(draw(jobs)))
+    place_of = draw(st.permutations(range(len(drawn))))
+    links = draw(st.lists(st.integers(-3, len(drawn)), min_size=len(drawn), max_size=len(drawn)))
+    found = list(drawn)
+    for step, link in enumerate(links):
+        if 0 <= link < step:
+            think = draw(st.sampled_from([-1, -1, 0, 0, 1, 4]))
+            found[place_of[step]] = found[place_of[step]]._replace(preceding=place_of[link], think=think)
+    return found if any_follows(found) else in_order(found)
+
+
+@given(following(pool_jobs()), POLICIES, st.sampled_from([1, 3, 3600]), st.sampled_from([0, 5]))
+def test_a_job_can_only_start_after_the_termination_of_its_preceding_job(jobs, policy, refresh, halving):
+    """ "the current job can only start after the termination of this preceding job" """
+    expected = Oracle(jobs, [(POOL, 0, 0)], policy.value, refresh, halving).run()
+    starts = run_pool(jobs, policy, Fairshare(refresh, halving))
+    assert starts == expected.starts
+    for start, job in zip(starts, jobs, strict=True):
+        if job.preceding is not None:
+            end = starts[job.preceding] + jobs[job.preceding].runtime
+            assert start >= end + max(0, job.think)
+
+
+@given(following(node_jobs()), POLICIES, st.sampled_from([1, 3600]))
+def test_on_nodes_too(jobs, policy, refresh):
+    expected = Oracle(jobs, NODES, policy.value, refresh).run()
+    assert run_nodes(jobs, policy, Fairshare(refresh)) == (expected.starts, expected.where)
+
+
+def test_think_time_is_the_number_of_seconds_that_should_elapse_before_the_submittal():
+    """ "job number 123, should start ten seconds after the termination of gcc x.c, which is job number 120" """
+    first, second = one(0, 600, 5), one(100, 50, 1)._replace(preceding=0, think=10)
+    assert run_pool([first, second], Policy.FIFO) == [0, 610]
+    assert run_pool([one(0, 7, 5), *[each._replace(submit=1) for each in (first,)],
+                     second._replace(preceding=1)], Policy.FIFO) == [0, 7, 617]  # fmt: skip
+
+
+def test_without_a_think_time_a_job_comes_at_that_end_but_not_before_its_own_submission():
+    jobs = [one(0, 10, 1), one(5, 1, 1)._replace(preceding=0), one(30, 1, 1)._replace(preceding=0)]
+    assert run_pool(jobs, Policy.EASY) == [0, 10, 30]
 
 
 @given(node_jobs(), POLICIES, st.sampled_from([1, 3, 7, 3600]), st.sampled_from([0, 5]))

@@ -30,10 +30,10 @@ def test_real_logs_are_simulated_on_their_machine_and_on_parts_of_it(path, part)
         return
     pool = one_pool(max(1, choose_pool(log).processors // part))
     workload = make_workload(log, pool)
-    waits = {policy: run_policy(log, workload, policy) for policy in Policy}
-    for policy, found in waits.items():
+    outcomes = {policy: run_policy(log, workload, policy) for policy in Policy}
+    for policy, found in outcomes.items():
         made = make_log(log, workload, found, policy.value)
-        assert found.min() >= 0
+        assert found.waits.min() >= 0
         assert compute_peak(made.start, made.end, made.cpus) <= pool.processors
         if policy is Policy.FIFO:
             assert (made.start[1:] >= made.start[:-1]).all()
@@ -41,4 +41,4 @@ def test_real_logs_are_simulated_on_their_machine_and_on_parts_of_it(path, part)
         assert [
             each for each in check_log(swf_lines(read.columns, workload, found, about)) if each.level == ERROR
         ] == []
-    assert waits[Policy.EASY].mean() <= waits[Policy.FIFO].mean()
+    assert outcomes[Policy.EASY].waits.mean() <= outcomes[Policy.FIFO].waits.mean()

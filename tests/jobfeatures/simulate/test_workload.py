@@ -133,8 +133,8 @@ def test_jobs_may_arrive_when_they_are_eligible(read_records):
     job = '{"batch_system": "slurm", "job_id": "%d", "total_cpus": 1, "submit_secs": 5, %s "start_secs": 96, "end_secs": 99}'
     log = read_records(job % (1, '"eligible_secs": 50,'), job % (2, "")).log
     workload = make_workload(log, one_pool(1), by_eligible=True)
-    waits = run_policy(log, workload, Policy.FIFO)
-    assert (workload.position.tolist(), waits.tolist()) == ([1, 0], [0, 45])
+    outcome = run_policy(log, workload, Policy.FIFO)
+    assert (workload.position.tolist(), outcome.waits.tolist()) == ([1, 0], [0, 45])
 
 
 def test_times_that_add_up_beyond_any_clock_are_told(read_swf):
@@ -147,3 +147,45 @@ def test_times_that_add_up_beyond_any_clock_are_told(read_swf):
 def test_an_empty_log_is_told(read_swf):
     with pytest.raises(ScheduleError, match="it holds no jobs"):
         make_workload(read_swf("; MaxProcs: 9"), one_pool(1))
+
+
+# "models can include precedences with dependent jobs that don't have independent arrival times"
+MODEL = (
+    "1  0 -1 600 5 -1 -1 5 -1 -1 -1 1 1 -1 -1 -1 -1 -1",
+    "2 -1 -1  50 1 -1 -1 1 -1 -1 -1 1 1 -1 -1 -1  1 10",
+    "3 -1 -1   5 1 -1 -1 1 -1 -1 -1 2 1 -1 -1 -1  2  0",
+)
+
+
+def test_a_model_runs_with_jobs_that_have_no_arrival_times_of_their_own(read_swf):
+    log = read_swf("; MaxProcs: 5", *MODEL)
+    found = simulated(log, choose_pool(log), Policy.EASY)
+    assert (found.submit.tolist(), found.start.tolist()) == ([0, 610, 660], [0, 610, 660])
+    assert "2 jobs come when the job that they follow has ended" in tell(make_workload(log, one_pool(5)))
+
+
+def test_who_follows_a_job_that_is_not_simulated_comes_when_submitted_if_that_is_known(read_swf):
+    wide = MODEL[0].replace("600 5 -1 -1 5", "600 9 -1 -1 9")
+    log = read_swf(wide, *MODEL[1:], "4 7 -1 5 1 -1 -1 1 -1 -1 -1 1 1 -1 -1 -1 1 10")
+    workload = make_workload(log, one_pool(5))
+    assert (workload.position.tolist(), workload.skipped) == ([3], {"no_submit_time": 2, "too_many_cpus": 1})
+    assert any(
+        "3 jobs follow one that is not simulated: they come when they were submitted" in each
+        for each in tell(workload)
+    )
+    assert run_policy(log, workload, Policy.FIFO).waits.tolist() == [0]
+
+
+def test_a_dependency_without_think_time_holds_a_job_that_was_submitted_before(read_records):
+    job = '{"batch_system": "sss", "job_id": "%d", "total_cpus": 1, "submit_secs": %d, "start_secs": 96, "end_secs": %d%s}'
+    log = read_records(job % (1, 5, 99, ""), job % (2, 6, 98, ', "preceding_job_id": "1"')).log
+    found = simulated(log, one_pool(9), Policy.FIFO)
+    assert (found.submit.tolist(), found.start.tolist()) == ([0, 1], [0, 3])
+    assert (found.could_start.tolist(), found.links.preceding.tolist()) == ([-1, 3], [-1, 0])
+
+
+def test_a_simulated_schedule_stands_in_order_of_submission(read_swf):
+    log = read_swf(MODEL[0], MODEL[1], "3 9 -1 5 1 -1 -1 1 -1 -1 -1 2 1 -1 -1 -1 -1 -1")
+    found = simulated(log, one_pool(5), Policy.FIFO)
+    assert found.submit.tolist() == [0, 9, 610]
+    assert (found.links.preceding.tolist(), found.links.thinks.tolist()) == ([-1, -1, 0], [-1, -1, 10])

@@ -1,0 +1,69 @@
+"""Who comes when, and in which order: pure.
+
+Jobs that follow no other come when they were submitted. The others come by the
+end of the job before them, which is known when it has ended; of those that
+come at one moment, who stands first in the log is first.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import Final
+
+from jobfeatures.simulate.jobs import Jobs
+
+FOREVER: Final = float("inf")
+
+
+class Arrivals:
+    """The jobs in the order in which they come; `places` says which place each has in it."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        everybody = range(len(jobs.submits))
+        self.order: Sequence[int] = everybody
+        self.places: Sequence[int] = everybody
+        self._submits, self._thinks = jobs.submits, jobs.thinks
+        self._alone: Sequence[int] = everybody
+        self._followers: dict[int, list[int]] = {}
+        self._due: list[tuple[int, int]] = []  # (when, job): a heap of followers
+        self._came: list[int] = []  # where jobs follow others: all of them, with their places
+        self._placed: list[int] = []
+        if jobs.preceding:
+            for job, before in enumerate(jobs.preceding):
+                if before >= 0:
+                    self._followers.setdefault(before, []).append(job)
+            alone = (job for job in everybody if jobs.preceding[job] < 0)
+            self._alone = sorted(alone, key=jobs.submits.__getitem__)
+            self._placed = [-1] * len(everybody)
+            self.order, self.places = self._came, self._placed
+        self._times: list[float] = [*(jobs.submits[job] for job in self._alone), FOREVER]
+        self._next = 0
+        self.first = jobs.submits[self._alone[0]] if self._alone else 0
+
+    def next_at(self) -> float:
+        """Return when the next job comes, as far as that is known."""
+        soonest = self._times[self._next]
+        return self._due[0][0] if self._due and self._due[0][0] < soonest else soonest
+
+    def ended(self, job: int, now: int) -> None:
+        """Note that a job has ended: those that follow it will come."""
+        for each in self._followers.get(job, ()):
+            think = self._thinks[each]
+            when = max(now, self._submits[each]) if think < 0 else now + think
+            heapq.heappush(self._due, (when, each))
+
+    def take(self, now: int) -> int:
+        """Return how many have come, those of this moment included; 0 where none comes at it."""
+        first = self._next
+        while self._times[self._next] == now:
+            self._next += 1
+        if not self._placed:
+            return self._next if self._next > first else 0
+        fresh = list(self._alone[first : self._next])
+        while self._due and self._due[0][0] == now:
+            fresh.append(heapq.heappop(self._due)[1])
+        for job in sorted(fresh):
+            self._placed[job] = len(self._came)
+            self._came.append(job)
+        return len(self._came) if fresh else 0
