@@ -41,6 +41,7 @@ KINDS: Final[dict[str, LogKind]] = {
         writer="jobfeatures.formats.sss.writerecords",
         endings=(".xml",),
         jobs_only=True,
+        keeps_text=True,
         longest_line=DOCUMENT,
     ),
     "sonar": LogKind(

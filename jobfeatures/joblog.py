@@ -49,10 +49,14 @@ class Passage(NamedTuple):
 
 
 class SourceText(NamedTuple):
-    """The lines of a log that a record was read from, with their newlines."""
+    """The lines of a log that a record was read from, with their newlines.
+
+    `record`: what they say, where they do not say it by themselves.
+    """
 
     kind: str
     text: str
+    record: JobRecord | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

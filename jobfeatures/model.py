@@ -137,6 +137,7 @@ class Job:
     gpus: tuple[str, ...] = ()  # these, as the batch system names them: index, minor number or UUID
     sluid: str | None = None  # Slurm's own unique id
     limit_end_secs: int | None = None  # when its wall limit ends it, as the batch system itself reckons
+    deadline_secs: int | None = None  # by which it has to end, whenever it starts
     ran_secs: int | None = None  # of its wall limit, before it was suspended
     total_nodes: int | None = None  # given, or asked for while it is pending
     total_gpus: int | None = None  # over all nodes

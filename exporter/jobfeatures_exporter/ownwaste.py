@@ -26,6 +26,7 @@ def compute_own_waste(context: Context, key: JobKey, job: Job) -> NodeJob:
         status,
         limit_ends_secs=(
             context.wall_end_secs(job),
+            job.deadline_secs,
             None if cpu_secs is None else context.now_secs + cpu_secs,
         ),
     )

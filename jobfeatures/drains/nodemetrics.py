@@ -198,7 +198,9 @@ def _job_of(key: tuple[str, str], series: Iterable[Series], read_at_secs: float 
 def _end_of(values: Mapping[tuple[str, str], float]) -> tuple[float | None, Basis]:
     """Return seconds to the end: the job's own estimate or limit, unless the batch system's comes before."""
     limits = [
-        values[REMAINING, basis] for basis in ("wall_limit", "cpu_limit") if (REMAINING, basis) in values
+        values[REMAINING, basis]
+        for basis in ("wall_limit", "cpu_limit", "deadline")
+        if (REMAINING, basis) in values
     ]
     for basis in ("expected_end", "maximum_end"):
         own = values.get((REMAINING, basis))

@@ -42,8 +42,9 @@ def job_features(
 
     Unknown and unlimited values have no key: readers take any number for a
     limit, 0 and −1 included. `shutdown_secs` (epoch) is the time by which this
-    job has to have finished; it stays in either profile when it has come, as
-    only the machine's has to be removed (2.2, not 1.8, of the draft).
+    job has to have finished, unless its own deadline comes before; it stays in
+    either profile when it has come, as only the machine's has to be removed
+    (2.2, not 1.8, of the draft).
 
     Sources: HSF-TN-2016-02, "$JOBFEATURES"; draft 0.99 of 2014, 1.1 to 1.8.
     """
@@ -52,7 +53,7 @@ def job_features(
     known: dict[str, Limit | str] = {
         keys.ALLOCATED_CPU.name: job.allocated_cpus,
         keys.HS06_JOB.name: compute_hs06_job(machine, job.allocated_cpus),
-        keys.SHUTDOWNTIME_JOB.name: shutdown_secs,
+        keys.SHUTDOWNTIME_JOB.name: min(filter(None, (shutdown_secs, job.deadline_secs)), default=None),
         keys.GRACE_SECS_JOB.name: terms.grace_secs,
         keys.JOBSTART_SECS.name: job.start_secs,
         keys.JOB_ID.name: job.key.job_id if _PRINTABLE.match(job.key.job_id) else None,

@@ -60,7 +60,8 @@ def job_origins(names: Iterable[str], job: Job, terms: Terms, fields: Mapping[st
     `KEY_SOURCES`).
     """
     system = job.key.batch_system
-    known = {keys.SHUTDOWNTIME_JOB.name: DRAIN}
+    deadline = "" if job.deadline_secs is None else f", or {system}: the job's deadline"
+    known = {keys.SHUTDOWNTIME_JOB.name: DRAIN + deadline}
     known |= {name: f"{system}: {field}" for name, field in fields.items()}
     known |= {name: f"derived: {formula}" for name, formula in DERIVED.items()}
     told = terms.origins.keys() - {keys.SCRATCH_LIMIT_BYTES.name}

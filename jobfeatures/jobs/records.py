@@ -15,7 +15,7 @@ _UNLIMITED_TEXT = "unlimited"
 _INTEGERS = frozenset(
     {
         *("uid", "submit_secs", "start_secs", "end_secs", "total_cpus", "allocated_cpus", "allocated_gpus"),
-        *("het_offset", "restarts", "limit_end_secs", "ran_secs"),
+        *("het_offset", "restarts", "limit_end_secs", "ran_secs", "deadline_secs"),
     }
 )
 _TEXTS = frozenset(

@@ -30,6 +30,7 @@ class RemainingBasis(enum.StrEnum):
 
     WALL_LIMIT = "wall_limit"
     CPU_LIMIT = "cpu_limit"
+    DEADLINE = "deadline"
     SHUTDOWN = "shutdown"
     EXPECTED_END = "expected_end"
     MAXIMUM_END = "maximum_end"
@@ -124,6 +125,7 @@ def compute_remaining(
     *,
     now_secs: float,
     end_limit_secs: float | None = None,
+    deadline_secs: float | None = None,
     shutdown_secs: float | None = None,
     status: JobStatus | None = None,
     cpu_secs: float | None = None,
@@ -131,13 +133,15 @@ def compute_remaining(
     """Return the seconds until each known end of the job, negative where it has passed. Use case 9.
 
     `end_limit_secs` is when the wall limit ends it (`Job.end_limit_at`),
-    `shutdown_secs` the earliest announced shutdown, both epoch seconds;
+    `deadline_secs` by when it has to end whatever its limit, `shutdown_secs`
+    the earliest announced shutdown, all epoch seconds;
     `cpu_secs` is the time until the CPU limit is used up, see
     `compute_cpu_limit_secs`. An end that is unknown, or that nothing limits,
     has no entry.
     """
     ends = {
         RemainingBasis.WALL_LIMIT: end_limit_secs,
+        RemainingBasis.DEADLINE: deadline_secs,
         RemainingBasis.SHUTDOWN: shutdown_secs,
         RemainingBasis.EXPECTED_END: status.last_exp_job_end if status is not None else None,
         RemainingBasis.MAXIMUM_END: status.last_max_job_end if status is not None else None,

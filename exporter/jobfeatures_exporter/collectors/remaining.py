@@ -12,8 +12,9 @@ REMAINING = Metric(
     "batch_job_remaining_seconds",
     "gauge",
     "Time until the job ends by its wall limit (wall_limit), by its CPU limit at its present CPU rate "
-    "(cpu_limit), by the shutdown of its node or its own (shutdown), by its own estimate (expected_end) or "
-    "by its own enforced limit (maximum_end), and the least of these (minimum); negative once it has passed.",
+    "(cpu_limit), by the time by which it has to end (deadline), by the shutdown of its node or its own "
+    "(shutdown), by its own estimate (expected_end) or by its own enforced limit (maximum_end), and the "
+    "least of these (minimum); negative once it has passed.",
     (*JOB, "basis"),
     "seconds",
 )
@@ -30,6 +31,7 @@ def families(context: Context) -> Iterator[Family]:
         remaining = compute_remaining(
             now_secs=context.now_secs,
             end_limit_secs=context.wall_end_secs(job),
+            deadline_secs=job.deadline_secs,
             cpu_secs=context.cpu_remaining_secs(key),
             shutdown_secs=context.shutdown_secs(job),
             status=view.status if view is not None else None,

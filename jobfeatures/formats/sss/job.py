@@ -25,13 +25,13 @@ from jobfeatures.formats.sss import values
 from jobfeatures.formats.sss.awareness import REJECT, policy_of, understood
 from jobfeatures.formats.sss.extensions import STATES
 from jobfeatures.formats.sss.names import expand_names
-from jobfeatures.formats.sss.objects import DELIVERED, Property, SssJob, SssTask, SssTaskGroup
+from jobfeatures.formats.sss.objects import DELIVERED, REQUESTED, Property, SssJob, SssTask, SssTaskGroup
 from jobfeatures.formats.sss.reader import read_container
 from jobfeatures.formats.sss.said import Said
 from jobfeatures.formats.sss.stream import read_job
 from jobfeatures.formats.sss.vocabulary import CONTENT, ROOTS
 from jobfeatures.formats.sss.xml import MAX_BYTES, Element, parse_element
-from jobfeatures.model import Job, JobKey, Limits
+from jobfeatures.model import Job, JobKey, JobState, Limits
 
 MAX_NOTES: Final = 100
 MAX_INHERITED: Final = 2**20  # elements and characters that all jobs of a group inherit together
@@ -129,7 +129,10 @@ class _Reader:
             told = next(job.all("State")).error("not a state of a job; read as unknown", word)
             self._warn(Rejected.from_error(told))
         places = _Places(job, self._node)
-        processors, starts = said.has("Processors"), said.number("StartCount")
+        processors = total_cpus = said.processors(lambda each: each.has("Processors"))
+        if total_cpus is None and state is JobState.PENDING:  # what it asks for, at least
+            total_cpus = said.processors(_least_processors)
+        starts = said.number("StartCount")
         nodes = said.has("NodeCount")
         is_one_node = places.is_listed and len(places.nodes) <= 1 if nodes is None else nodes == 1
         return Job(
@@ -143,7 +146,7 @@ class _Reader:
             start_secs=said.number("StartTime"),
             end_secs=said.number("EndTime") if state.is_finished else None,
             nodes=tuple(places.nodes),
-            total_cpus=processors,
+            total_cpus=total_cpus,
             allocated_cpus=said.extended_number("allocated_cpus")
             if said.extension("allocated_cpus") is not None
             else (processors if is_one_node else None),
@@ -154,6 +157,7 @@ class _Reader:
             total_nodes=nodes,
             total_gpus=said.has("Resource GPU"),
             reason=_text(said, "StatusMessage"),
+            deadline_secs=said.number("DeadlineTime"),
             eligible_secs=said.number("EligibleTime"),
             priority=said.number("Priority"),
             reservation=_text(said, "Reservation"),
@@ -246,6 +250,11 @@ def _gpus(said: Said) -> tuple[str, ...]:
     return tuple(_checked(found, word) for word in values.split_words(str(found.value)))
 
 
+def _least_processors(said: Said) -> int | None:
+    found = said.has("Processors")
+    return said.amount("Processors", REQUESTED) if found is None else found
+
+
 def _checked(each: Property, text: str) -> str:
     try:
         return values.checked_id(text) if each.name == "Id" else values.checked_text(text, each.name)
@@ -257,7 +266,7 @@ def _limits(said: Said, *, is_used: bool) -> Limits:
     return Limits(
         wall_secs=said.limit("Duration", "Duration", is_used=is_used),
         cpu_secs=said.limit("", "CPUTime"),
-        memory_bytes=said.limit("Memory", "MaxMemory", "MaxMemorySize"),
+        memory_bytes=said.total("Memory", lambda each: each.limit("Memory", "MaxMemory", "MaxMemorySize")),
         swap_bytes=said.limit("Swap", "Swap"),
         scratch_bytes=said.limit("Disk", "MaxDisk"),
     )

@@ -13,20 +13,26 @@ from dataclasses import replace
 from typing import Final
 
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.formats.sss import extensions, values
+from jobfeatures.formats.sss import values
 from jobfeatures.formats.sss.names import expand_names
 from jobfeatures.formats.sss.objects import (
     DELIVERED,
     DIRECT,
     REQUESTED,
+    Property,
+    Reference,
     SssJob,
+    SssTask,
+    SssTaskGroup,
 )
 from jobfeatures.formats.sss.said import Said, whole
-from jobfeatures.formats.sss.stream import read_jobs
-from jobfeatures.joblog import JobRecord, Notes
-from jobfeatures.model import JobState
+from jobfeatures.formats.sss.stream import GROUP, GROUP_ID, KIND, KeptJob, read_jobs
+from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY
+from jobfeatures.joblog import JobRecord, Notes, Passage, SourceText
+from jobfeatures.model import JobState, Limit
 
 BATCH_SYSTEM: Final = "sss"
+_OWN_GROUP: Final = Property(f"{GROUP} Id", GROUP_ID)  # of what we write
 _HEAD = re.compile(
     r"\ufeff?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?:<!--.*?-->\s*)*<(?:Job|JobGroup)[\s/>]", re.DOTALL
 )
@@ -38,33 +44,49 @@ def recognise(head: str) -> bool:
 
 
 def read_records(
-    lines: Iterable[str], *, source: str, strict: bool = False, notes: Notes | None = None
-) -> Iterator[JobRecord | Rejected]:
+    lines: Iterable[str],
+    *,
+    source: str,
+    strict: bool = False,
+    notes: Notes | None = None,
+    keep_text: bool = False,
+) -> Iterator[JobRecord | Rejected | Passage]:
     """Return the jobs of a log. What was passed over by the document's own policy Warn is told as rejected.
 
     A tolerant reader takes typographic quotes for straight ones. A strict one
     raises ParseError at the first fault.
     """
-    for found in read_jobs(lines, repairing=not strict):
-        told = found
-        if isinstance(told, SssJob):
-            try:
-                record = make_record(told)
-                _tell_not_taken(told, record, notes)
-                yield record
+    notes = notes or Notes()
+    for found in read_jobs(lines, repairing=not strict, keep_text=keep_text):
+        told: object = found
+        try:
+            if isinstance(found, SssJob):
+                yield make_record(found, notes)
                 continue
-            except ParseError as error:
-                told = error
-        if isinstance(told, Rejected):
+            if isinstance(found, KeptJob):
+                record = make_record(found.job)
+                yield replace(record, source_text=SourceText(KIND, found.text, record))
+                continue
+        except ParseError as error:
+            told = error
+        if isinstance(told, Property):
+            if not keep_text and told != _OWN_GROUP:
+                notes.not_taken[told.name] += 1
+        elif isinstance(told, Passage):
+            yield told
+        elif isinstance(told, Rejected):
             yield replace(told, source=source)
-            continue
-        if strict:
-            raise told.at(source)
-        yield Rejected.from_error(told.at(source))
+        elif isinstance(told, ParseError):
+            if strict:
+                raise told.at(source)
+            yield Rejected.from_error(told.at(source))
 
 
-def make_record(job: SssJob) -> JobRecord:
-    """Return the record of a job whose defaults are resolved. Raises ParseError for an id that is none."""
+def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
+    """Return the record of a job whose defaults are resolved. Raises ParseError for an id that is none.
+
+    `notes` are told what the job says and the record does not.
+    """
     said = Said(job)
     state = _state(said)
     is_pending = state is JobState.PENDING  # what stands outside any category is what it asks for
@@ -75,9 +97,9 @@ def make_record(job: SssJob) -> JobRecord:
         used = said.amount("Duration", DELIVERED, DIRECT)
         end = None if used is None else start + used
     starts = said.number("StartCount")
-    return JobRecord(
+    record = JobRecord(
         batch_system=said.text("ResourceManagerType") or BATCH_SYSTEM,
-        job_id=values.checked_id(job.id or ""),
+        job_id=_job_id(job, said),
         state=state,
         name=said.text("Name"),
         user=said.text("User"),
@@ -98,19 +120,19 @@ def make_record(job: SssJob) -> JobRecord:
         eligible_secs=said.number("EligibleTime"),
         start_secs=start,
         end_secs=end,
-        run_secs=said.extended_number("run_secs"),
+        run_secs=_run_secs(said, start, end),
         suspended_secs=said.number("SuspendDuration"),
         restarts=starts - 1 if starts else None,
         exit_status=said.number("ExitCode"),
         exit_signal=said.extended_number("exit_signal"),
-        nodes=_nodes(job),
+        nodes=_nodes(job, said),
         total_nodes=said.amount("NodeCount", *allocated),
-        total_cpus=said.amount("Processors", *allocated),
+        total_cpus=_processors(said, allocated),
         total_gpus=said.amount("Resource GPU", *allocated),
         requested_nodes=said.amount("NodeCount", *requested),
-        requested_cpus=said.amount("Processors", *requested),
+        requested_cpus=_processors(said, requested),
         requested_gpus=said.amount("Resource GPU", *requested),
-        requested_memory_bytes=said.limit("Memory", "MaxMemory", "MaxMemorySize"),
+        requested_memory_bytes=said.total("Memory", _memory_limit),
         wall_limit_secs=said.limit("Duration", "Duration", is_used=state.is_finished),
         cpu_limit_secs=said.limit("", "CPUTime"),
         used_cpu_secs=said.number("CpuDuration"),
@@ -125,44 +147,64 @@ def make_record(job: SssJob) -> JobRecord:
         preceding_job_id=_preceding(said),
         think_secs=said.extended_number("think_secs"),
     )
+    if notes is not None:
+        _tell_not_taken(job, said.used, record, notes)
+    return record
 
 
-# What a record takes of a job, its task groups and tasks. The names of some tell what they are.
-_TAKEN: Final = frozenset(
-    {
-        *("ResourceManagerType", "Id", "State", "Name", "User", "Group", "Project", "Queue", "Partition"),
-        *("Executable", "Reservation", "Priority", "SubmitTime", "EligibleTime", "StartTime", "EndTime"),
-        *("SuspendDuration", "StartCount", "ExitCode", "Node", "NodeCount", "Processors", "Memory"),
-        *("Duration", "CpuDuration", "Interactive", "QualityOfService", "Dependency"),
-    }
+def _job_id(job: SssJob, said: Said) -> str:
+    return values.checked_id("".join(str(said.use(each).value) for each in job.all("Id")))
+
+
+def _run_secs(said: Said, start: int | None, end: int | None) -> int | None:
+    """Return how long the job ran, None where that is from start to end but for suspensions."""
+    told = said.extended_number("run_secs")
+    delivered = said.amount("Duration", DELIVERED) if told is None else None
+    if delivered is None or start is None or end is None:
+        return told
+    return None if delivered == end - start - (said.number("SuspendDuration") or 0) else delivered
+
+
+def _processors(said: Said, categories: tuple[str, ...]) -> int | None:
+    return said.processors(lambda each: each.amount("Processors", *categories), by_tasks=DIRECT in categories)
+
+
+def _memory_limit(said: Said) -> Limit:
+    return said.limit("Memory", "MaxMemory", "MaxMemorySize")
+
+
+# What attributes say that is in the value which was taken.
+_PLAIN_ATTRIBUTES: Final = frozenset(
+    {("op", "EQ"), ("op", "LE"), ("condition", "OnExit"), ("designator", "JobId")}
 )
-_TAKEN_LIMITS: Final = frozenset({"MaxMemory", "MaxMemorySize", "Duration", "CPUTime"})
+_TAKEN_ATTRIBUTES: Final = frozenset(
+    {*("units", "aggregation", "delimiter", "name", "type", "metric", "context"), AWARENESS_POLICY}
+)
+_PREFIXES: Final = {SssJob: "", SssTaskGroup: "TaskGroup ", SssTask: "Task "}
 
 
-def _tell_not_taken(job: SssJob, record: JobRecord, notes: Notes | None) -> None:
+def _tell_not_taken(job: SssJob, used: set[int], record: JobRecord, notes: Notes) -> None:
     """Count what a job says and its record does not."""
-    if notes is None:
-        return
+    told = notes.not_taken
+    for group in job.task_groups:
+        each_of = group.tasks if isinstance(group, SssTaskGroup) else ()
+        told.update(f"{each.name} reference" for each in (group, *each_of) if isinstance(each, Reference))
     for scope in job.scopes():
+        prefix = _PREFIXES.get(type(scope), "")
         if scope.environment is not None:
-            notes.not_taken["Environment"] += 1
-        inner = scope is not job  # of a task group or a task only the nodes are taken
+            told[f"{prefix}Environment"] += 1
         for each in (*scope.properties, *scope.requested, *scope.delivered):
-            name, own = each.name, each.text("name")
-            if name in {"ResourceLimit", "Resource"}:
-                is_taken = own in _TAKEN_LIMITS if name == "ResourceLimit" else own == "GPU"
-                name = f"{name} {own}"
-            elif name == "Extension":
-                is_taken = each.text("type") == extensions.TYPE
-                name = f"Extension {own}".rstrip()
-            elif name == "Dependency":
-                is_taken = record.preceding_job_id is not None
-            elif name == "Account":
-                is_taken = str(each.value) == record.account
-            else:
-                is_taken = name in _TAKEN
-            if not is_taken or (inner and name not in {"Node", "Id"}):
-                notes.not_taken[name] += 1
+            name = prefix + " ".join(each.key[:2]).rstrip()
+            if id(each) in used:
+                told.update(
+                    f"{name}@{attribute}"
+                    for attribute, value in each.attributes.items()
+                    if attribute not in _TAKEN_ATTRIBUTES and (attribute, value) not in _PLAIN_ATTRIBUTES
+                )
+            elif (each.value != "" or each.attributes) and not (
+                each.name == "Account" and str(each.value) == record.account
+            ):
+                told[name] += 1
 
 
 def _state(said: Said) -> JobState:
@@ -176,21 +218,24 @@ def _used_memory(said: Said) -> int | None:
     found = said.all("Memory", DELIVERED)
     found += [each for each in said.all("Memory") if each.text("context") == "Used"]
     peaks = [each for each in found if each.text("metric", "Max") in {"Max", "Total"}]
-    return max(map(whole, peaks), default=None)
+    return max((whole(said.use(each)) for each in peaks), default=None)
 
 
-def _nodes(job: SssJob) -> tuple[str, ...]:
+def _nodes(job: SssJob, said: Said) -> tuple[str, ...]:
     """Return the nodes that the job was on, as it, its task groups and its tasks name them."""
     names: dict[str, None] = {}
     for scope in job.scopes():
         for each in [*scope.all("Node", DELIVERED), *scope.all("Node")]:
             if each.text("aggregation") != "Pattern":
-                names.update(dict.fromkeys(expand_names(each)))
+                names.update(dict.fromkeys(expand_names(said.use(each))))
     return tuple(names)
 
 
 def _preceding(said: Said) -> str | None:
+    """Return the id of the only job that this one waits for; under which condition is in no record."""
     found = said.all("Dependency")
     if len(found) != 1 or found[0].text("designator", "JobId") != "JobId":
         return None
+    if found[0].text("condition") == "OnExit" and "code" not in found[0].attributes:
+        said.use(found[0])
     return str(found[0].value) or None

@@ -10,17 +10,31 @@
 - Alternatives leave the property unknown: a conj other than And, or a
   preference. A conj other than And that joins different properties makes the
   whole Requested element an expression, of which no value is taken.
+- What a job says nothing of is the sum over its task groups, of each as often
+  as it has tasks; of a group that does not say it, over its tasks. Processors
+  that nobody names are one a task, or as TaskDistribution has it ("a job that
+  requests 3 nodes and 4 processors will have 4 tasks", section 3.0). A sum is
+  unknown where a part of it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss import extensions, values
 from jobfeatures.formats.sss.amounts import amount_of
-from jobfeatures.formats.sss.objects import DELIVERED, DIRECT, REQUESTED, Property, SssJob
+from jobfeatures.formats.sss.objects import (
+    DELIVERED,
+    DIRECT,
+    REQUESTED,
+    Property,
+    Scope,
+    SssJob,
+    SssTask,
+    SssTaskGroup,
+)
 from jobfeatures.formats.sss.values import Value, parse_value
 from jobfeatures.formats.sss.vocabulary import Type
 from jobfeatures.model import UNLIMITED, JobState, Limit, Unlimited
@@ -30,9 +44,14 @@ _MEGABYTES: Final = frozenset({"MaxMemory", "MaxMemorySize", "MaxDisk", "Swap"})
 
 
 class Said:
-    """What a job says of itself, by category; resources are known by their own names, as "Resource GPU"."""
+    """What a job says of itself, by category; resources are known by their own names, as "Resource GPU".
 
-    def __init__(self, job: SssJob) -> None:
+    `used` has the ids of the properties that were asked for, and told something.
+    """
+
+    def __init__(self, job: Scope, used: set[int] | None = None) -> None:
+        self._scope = job
+        self.used: set[int] = set() if used is None else used
         self._found: dict[tuple[str, str], list[Property]] = {}
         self._alternatives: frozenset[str] | None = frozenset()  # None: all that is requested
         self._extended: dict[str, Property] = {}
@@ -66,8 +85,13 @@ class Said:
             if found:
                 is_said = len(found) == 1 and found[0].text("op", "EQ") == "EQ"
                 is_choice = category == REQUESTED and self._is_alternative(name)
-                return found[0] if is_said and not is_choice else None
+                return self.use(found[0]) if is_said and not is_choice else None
         return None
+
+    def use(self, each: Property) -> Property:
+        """Return a property, remembered as one that told something."""
+        self.used.add(id(each))
+        return each
 
     def _is_alternative(self, name: str) -> bool:
         return self._alternatives is None or name.partition(" ")[0] in self._alternatives
@@ -84,13 +108,13 @@ class Said:
     def number(self, name: str) -> int | None:
         """Return a number that stands outside any category."""
         found = self.all(name)
-        value = found[0].value if len(found) == 1 else None
+        value = self.use(found[0]).value if len(found) == 1 else None
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def flag(self, name: str) -> bool | None:
         """Return what is said with true or false."""
         found = self.all(name)
-        return found[0].value is True if len(found) == 1 else None
+        return self.use(found[0]).value is True if len(found) == 1 else None
 
     def extension(self, name: str) -> Property | None:
         """Return an Extension of our own type, be it empty."""
@@ -102,7 +126,7 @@ class Said:
         if found is None or not found.value:
             return None
         try:
-            return parse_value(extensions.FIELDS[name], str(found.value))
+            return parse_value(extensions.FIELDS[name], str(self.use(found).value))
         except ParseError as error:
             raise found.error(error.reason, error.text) from None
 
@@ -131,9 +155,46 @@ class Said:
         """Return how much is said in the first of some categories; of a request, at least."""
         for category in categories:
             found = self.all(name, category)
-            if len(found) == 1 and found[0].text("op", "EQ") in {"EQ", "GE"}:
-                return whole(found[0])
+            if not found:
+                continue
+            is_least = all(each.text("op", "EQ") in {"EQ", "GE"} for each in found)
+            if is_least and (len(found) == 1 or (category == REQUESTED and self._is_choice(found))):
+                return min(whole(self.use(each)) for each in found)
         return None
+
+    def _is_choice(self, found: Sequence[Property]) -> bool:
+        """Tell whether one of some requests of one property has to be met."""
+        rest = all(each.text("conj") == "Or" for each in found[1:])
+        weighed = all(each.number("preference") > 0 for each in found)
+        return self._alternatives is not None and (rest or weighed)
+
+    def total(self, name: str, amount: Callable[[Said], Limit]) -> Limit:
+        """Return an amount of the job, or of its task groups together; see the module."""
+        return self._total(name, amount, by_tasks=False)
+
+    def processors(self, amount: Callable[[Said], Limit], *, by_tasks: bool = True) -> int | None:
+        """Return the same of processors. `by_tasks`: those that are not named are one a task."""
+        found = self._total("Processors", amount, by_tasks=by_tasks)
+        return found if isinstance(found, int) else None
+
+    def _total(self, name: str, amount: Callable[[Said], Limit], *, by_tasks: bool) -> Limit:
+        own = amount(self)
+        if own is not None or self.says(name) or not isinstance(self._scope, SssJob):
+            return own
+        used: set[int] = set()
+        found = _sum(
+            _of_group(each, name, amount, used, by_tasks=by_tasks) if isinstance(each, SssTaskGroup) else None
+            for each in self._scope.task_groups
+        )
+        if isinstance(found, int) and found > values.MAX_NUMBER:
+            raise ParseError("number too large, over all task groups", field=name, text=str(found))
+        if found is not None:
+            self.used |= used
+        return found
+
+    def says(self, name: str) -> bool:
+        """Tell whether a property of this name stands anywhere."""
+        return any(self.all(name, category) for category in (DIRECT, REQUESTED, DELIVERED))
 
     def limit(self, name: str, *limits: str, is_used: bool = False) -> Limit:
         """Return the first of some ResourceLimits, else what limits a property; see the module.
@@ -144,15 +205,47 @@ class Said:
         for each in limits:
             found = self.all(f"ResourceLimit {each}")
             if hard := [limit for limit in found if limit.text("type") != "Soft"] or found:
-                amounts = [_resource_limit(limit) for limit in hard]
+                amounts = [_resource_limit(self.use(limit)) for limit in hard]
                 return min((each for each in amounts if not isinstance(each, Unlimited)), default=UNLIMITED)
         requests = [each for each in self.all(name, REQUESTED) if each.text("op", "EQ") in _LIMITING]
         if requests:
-            return None if self._is_alternative(name) else min(map(whole, requests))
+            return None if self._is_alternative(name) else min(whole(self.use(each)) for each in requests)
         direct = self.all(name)
         if len(direct) != 1 or is_used or direct[0].text("context") == "Used":
             return None
-        return whole(direct[0]) if direct[0].text("metric", "Total") == "Total" else None
+        return whole(self.use(direct[0])) if direct[0].text("metric", "Total") == "Total" else None
+
+
+def _of_group(
+    group: SssTaskGroup, name: str, amount: Callable[[Said], Limit], used: set[int], *, by_tasks: bool
+) -> Limit:
+    said = Said(group, used)
+    count = said.number("TaskCount")
+    if said.says(name):
+        return _times(amount(said), count)
+    tasks = [Said(each, used) for each in group.tasks if isinstance(each, SssTask)]
+    if any(each.says(name) for each in tasks):
+        return _times(_sum(map(amount, tasks)), count if len(tasks) == 1 else None)
+    if not by_tasks or count is None:
+        return None
+    distribution = group.one("TaskDistribution")
+    per_task = distribution.value if distribution is not None else None
+    if distribution is None or distribution.text("type") != "ProcessorsPerTask":
+        return count
+    said.use(distribution)
+    return _times(per_task if isinstance(per_task, int) else None, count)
+
+
+def _times(amount: Limit, count: int | None) -> Limit:
+    return amount * count if isinstance(amount, int) and count is not None else amount
+
+
+def _sum(amounts: Iterable[Limit]) -> Limit:
+    found = list(amounts)
+    numbers = [each for each in found if isinstance(each, int)]
+    if None in found or not found:
+        return None
+    return sum(numbers) if len(numbers) == len(found) else UNLIMITED
 
 
 def whole(each: Property) -> int:

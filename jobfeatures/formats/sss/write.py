@@ -39,6 +39,7 @@ def format_job(job: Job) -> str:
         *_element("State", state_word(job.state)),
         *_element("SubmitTime", job.submit_secs),
         *_element("EligibleTime", job.eligible_secs),
+        *_element("DeadlineTime", job.deadline_secs),
         *_element("StartTime", job.start_secs),
         *_element("EndTime", job.end_secs),
         *_element("StartCount", None if job.restarts is None else job.restarts + 1),

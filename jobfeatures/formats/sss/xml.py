@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -155,6 +155,10 @@ class _Parser(DefusedExpatParser):
         self._builder = builder
         self.setContentHandler(builder)
 
+    def offset(self) -> int:
+        """Return the byte at which what is being handled begins."""
+        return int(self._parser.CurrentByteIndex)  # type: ignore[attr-defined]  # expat's own
+
     def start_element(self, name: str, attrs: Mapping[str, str]) -> None:
         self._builder.start(name, attrs, self.getLineNumber() or 0, (self.getColumnNumber() or 0) + 1)
 
@@ -167,10 +171,14 @@ class Event(NamedTuple):
     """What a stream of documents came to: the beginning of a group, a finished part of it, or its end.
 
     `kind` is "open", "part" or "close" of a JobGroup, "root" of anything else.
+    `begin` is where the element begins, `last_tag` where the last tag does that
+    has been read of it, or where it ends if it is empty: in bytes of UTF-8 since the first that was fed.
     """
 
     kind: str
     element: Element
+    begin: int
+    last_tag: int
 
 
 class ElementFeed:
@@ -188,9 +196,10 @@ class ElementFeed:
         before = "<_>\n"  # an element around all documents
         if in_group:
             before += f"<{group}>\n"
-        self._builder = _StreamBuilder(group, line - before.count("\n"))
+        self._builder = _StreamBuilder(group, line - before.count("\n"), len(before))
         self._parser = _Parser(self._builder)
         self._builder.setDocumentLocator(ExpatLocator(self._parser))
+        self._builder.offset_now = self._parser.offset
         list(self.feed(before))
 
     def feed(self, line: str) -> Iterator[Event]:
@@ -269,10 +278,13 @@ def _checked(text: str, field: str) -> str:
 class _StreamBuilder(_Builder):
     """Hands out the parts of a stream instead of building a tree of all."""
 
-    def __init__(self, group: str, line: int) -> None:
+    def __init__(self, group: str, line: int, first_byte: int) -> None:
         super().__init__("", MAX_DEPTH + 1, MAX_ELEMENTS)
         self._group = group
         self._first_line = line
+        self._first_byte = first_byte
+        self._begun = [0, 0, 0]  # where the elements began that are open, outermost first
+        self.offset_now: Callable[[], int] = int
         self._events: list[Event] = []
 
     def take_events(self) -> list[Event]:
@@ -299,9 +311,13 @@ class _StreamBuilder(_Builder):
 
     def start(self, name: str, attributes: Mapping[str, str], line: int, column: int) -> None:
         super().start(name, attributes, self.shifted(line), column)
-        if len(self._open) == 2 and name == self._group:
+        depth = len(self._open)
+        if depth <= 3:
+            self._begun[depth - 1] = at = self.offset_now() - self._first_byte
+        if depth == 2 and name == self._group:
             group = self._open[1]
-            self._events.append(Event("open", Element(name, group.attributes, "", group.line, group.column)))
+            element = Element(name, group.attributes, "", group.line, group.column)
+            self._events.append(Event("open", element, at, at))
 
     def end(self) -> None:
         super().end()
@@ -310,7 +326,7 @@ class _StreamBuilder(_Builder):
             return
         element = self._open[-1].children.pop()
         kind = "part" if depth == 2 else "close" if element.name == self._group else "root"
-        self._events.append(Event(kind, element))
+        self._events.append(Event(kind, element, self._begun[depth], self.offset_now() - self._first_byte))
         self._elements_left = MAX_ELEMENTS
         around = "".join(self._open[-1].pieces)
         self._open[-1].pieces.clear()  # of many blank lines nothing is kept

@@ -120,6 +120,15 @@ def test_remaining_time_stands_under_its_basis(context):
     }
 
 
+# "Date and time that a job must end by": DeadlineTime of the SSS job object, section 5.1.
+def test_a_deadline_bounds_remaining_time_with_a_basis_of_its_own(context):
+    job = context.jobs[JobKey("slurm", "12")]
+    jobs = {**context.jobs, job.key: replace(job, deadline_secs=int(context.now_secs) + 900)}
+    found = series(replace(context, jobs=jobs), "batch_job_remaining_seconds")
+    assert found['batch_system="slurm",job_id="12",basis="deadline"'] == 900
+    assert found['batch_system="slurm",job_id="12",basis="minimum"'] == 900
+
+
 def test_waste_is_reported_where_the_job_tells_measured_where_its_use_is_known_else_estimated(context):
     batch = JobKey("slurm", "12")  # it works on a card
     found = series(context, "batch_job_kill_waste_core_seconds")

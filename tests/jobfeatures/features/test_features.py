@@ -177,6 +177,15 @@ def test_a_shutdown_time_that_has_come_is_removed_by_the_rule_of_2014_only(make_
     assert job_features(make_job(), machine, profile=profile, shutdown_secs=5)["shutdowntime_job"] == "5"
 
 
+# "The job needs to have finished all of its processing when the shutdown time has arrived": so it does by its
+# own deadline, "Date and time that a job must end by".
+def test_a_job_is_told_its_deadline_unless_a_shutdown_comes_before(make_job):
+    job = make_job(deadline_secs=70)
+    assert job_features(job, Machine())["shutdowntime_job"] == "70"
+    assert job_features(job, Machine(), shutdown_secs=80)["shutdowntime_job"] == "70"
+    assert job_features(job, Machine(), shutdown_secs=60)["shutdowntime_job"] == "60"
+
+
 def test_a_batch_system_s_scratch_limit_beats_the_site_s(make_job):
     told = job_features(make_job(allocated_cpus=4), Machine(), terms=FULL_TERMS)
     assert told["scratch_limit_bytes"] == str(4 * 10**10)

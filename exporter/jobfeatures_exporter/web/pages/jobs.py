@@ -38,6 +38,7 @@ from jobfeatures_exporter.web.pages.pieces import (
 WORDS = {
     RemainingBasis.WALL_LIMIT: "wall limit",
     RemainingBasis.CPU_LIMIT: "CPU limit",
+    RemainingBasis.DEADLINE: "deadline",
     RemainingBasis.SHUTDOWN: "shutdown",
     RemainingBasis.EXPECTED_END: "its own estimate",
     RemainingBasis.MAXIMUM_END: "its own limit",

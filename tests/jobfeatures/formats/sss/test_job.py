@@ -82,6 +82,7 @@ def test_a_group_with_defaults_on_one_of_its_nodes(sss_fixtures):
             user="sulu",
             account="Exploration",
             submit_secs=1690000000,
+            total_cpus=12,  # 12 or 16
             limits=Limits(wall_secs=12 * 3600, cpu_secs=UNLIMITED, memory_bytes=512 * MIB),
         ),
     )

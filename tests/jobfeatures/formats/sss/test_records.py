@@ -96,7 +96,10 @@ def test_a_group_with_defaults(sss_fixtures):
         3600,
     )
     assert (second.state, second.user, second.wall_limit_secs) == (JobState.PENDING, "sulu", 12 * 3600)
-    assert (second.requested_cpus, second.requested_memory_bytes) == (None, 512 * MIB)
+    assert (second.requested_cpus, second.requested_memory_bytes) == (
+        12,
+        512 * MIB,
+    )  # of alternatives the least
 
 
 def test_everything(sss_fixtures):
