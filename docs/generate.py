@@ -6,12 +6,15 @@ import re
 import sys
 from pathlib import Path
 
+from jobfeatures_exporter.ingest.serve import PATH as FOREIGN_PATH
+
 from jobfeatures import cli as jobfeatures_cli
 from jobfeatures import exits as jobfeatures_exits
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.config import Config
 from jobfeatures.features.keys import KEYS, SHUTDOWNTIME, SHUTDOWNTIME_JOB, Area, Key, Profile
 from jobfeatures.features.origin import DEFAULTS, DERIVED, SETTINGS
+from jobfeatures.metrics import Metric
 from jobfeatures.settings import DEFAULT_FILE, FILE_FLAG, FILE_VARIABLE, display, settings_of, tables_of
 from jobfeatures.status.jobstatus import STATUS_KEYS
 from jobfeatures_exporter import budget, profiles
@@ -19,9 +22,7 @@ from jobfeatures_exporter import cli as exporter_cli
 from jobfeatures_exporter import exits as exporter_exits
 from jobfeatures_exporter.collectors import COLLECTORS, METRICS
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.exposition import Metric
 from jobfeatures_exporter.ingest import page as foreign
-from jobfeatures_exporter.ingestion import PATH as FOREIGN_PATH
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "packaging/tools"))
 from makepackages.grammar import Argument, Command, Option

@@ -18,6 +18,7 @@ DOTTED = re.compile(r"""(["'])((?:jobfeatures|jobfeatures_exporter)(?:\.[a-z_]+)
 
 PURE = {
     "jobfeatures.errors",
+    "jobfeatures.metrics",
     "jobfeatures.model",
     "jobfeatures.joblog",
     "jobfeatures.batch.clocks",
@@ -177,7 +178,6 @@ PURE = {
     "jobfeatures_exporter.snapshot",
     "jobfeatures_exporter.cluster.sums",
     "jobfeatures_exporter.context",
-    "jobfeatures_exporter.ownwaste",
     "jobfeatures_exporter.cluster.discovery",
     "jobfeatures_exporter.sampling.accumulate",
     "jobfeatures_exporter.sampling.attribution",

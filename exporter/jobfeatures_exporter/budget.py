@@ -20,16 +20,15 @@ does not matter how often and by whom a page is asked for.
 from __future__ import annotations
 
 import math
-import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+from jobfeatures.metrics import Metric
 from jobfeatures.model import Job, JobKey
-from jobfeatures_exporter.context import JOB, Context, job_labels
-from jobfeatures_exporter.exposition import Family, Metric, Number, Sample
+from jobfeatures_exporter.context import Context, job_labels
+from jobfeatures_exporter.exposition import Family, Number, Sample, Values
 from jobfeatures_exporter.snapshot import JobSample, WorkKey
 
 DROPPED = Metric(
@@ -44,7 +43,7 @@ DROPPED_TOTAL = Metric(
 )
 METRICS = (DROPPED, DROPPED_TOTAL)
 
-OTHER = 'job_id="other"'
+OTHER = "other"  # the job id of the sums
 OPEN_LABELS = frozenset({"step", "command"})  # users choose their values, so nothing bounds their number
 MAX_TOTALS = 1000  # sums that are remembered
 GPU_CPUS = 16  # what a GPU weighs
@@ -53,11 +52,9 @@ KEEP_FACTOR = 1.25  # by which a job must be heavier to take the place of anothe
 ADMIT_SHARE = 0.95  # of the room may be filled anew; the rest is for those that grow
 FORGET_SECS = 600.0  # after which a job that is not seen is taken for a new one when it is
 
-_VALUE = r'"[^"\\]*(?:\\.[^"\\]*)*"'  # with its escapes
-_JOB_TEXT = re.compile(f"(batch_system={_VALUE}),job_id={_VALUE}")
 _OWN = ("batch_exporter_", "process_")
 
-_SumKey = tuple[str, str, str]  # metric, text of the batch system, text of further labels
+_SumKey = tuple[str, str, Values]  # metric, batch system, values of further labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +67,10 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What is left of a page; `hidden` are the label texts of the jobs without series of their own."""
+    """What is left of a page; `hidden` are the jobs without series of their own, see `job_labels`."""
 
     families: list[Family]
-    hidden: frozenset[str] = frozenset()
-
-
-class _Row(NamedTuple):
-    """One series of a job."""
-
-    family: int
-    system: str
-    rest: str
-    sample: Sample
+    hidden: frozenset[Values] = frozenset()
 
 
 @dataclass(slots=True)
@@ -91,13 +79,15 @@ class _Job:
 
     seen_secs: float
     shown: bool
-    told: dict[tuple[str, str], Number] = field(default_factory=dict)  # counters by metric and further labels
+    told: dict[tuple[str, Values], Number] = field(
+        default_factory=dict
+    )  # counters by metric and further labels
 
 
 def sums_up(metric: Metric) -> bool:
     """Tell whether values of several jobs are added up: counters, and gauges that say so."""
     amounts = metric.sums or metric.kind == "counter"
-    return amounts and metric.label_names[:2] == JOB and not OPEN_LABELS.intersection(metric.label_names)
+    return amounts and metric.is_of_jobs and not OPEN_LABELS.intersection(metric.label_names)
 
 
 def compute_weight(job: Job | None, sample: JobSample | None, *, rate_cpus: float, gpus: int) -> float:
@@ -114,11 +104,11 @@ def compute_weight(job: Job | None, sample: JobSample | None, *, rate_cpus: floa
     return rate_cpus + allocated + GPU_CPUS * cards + memory / TIE_BREAK_BYTES
 
 
-def weigh_jobs(context: Context) -> dict[str, Weight]:
-    """Return the weight of each job by its label text."""
-    jobs = context.shown_jobs()
-    samples = {sample.key: sample for sample in context.shown_samples()}
-    gpus = Counter(key for key, _uuid in {(each.key, each.uuid) for each in context.shown_job_gpus()})
+def weigh_jobs(context: Context) -> dict[Values, Weight]:
+    """Return the weight of each job, see `job_labels`."""
+    jobs = context.shown_jobs
+    samples = {sample.key: sample for sample in context.shown_samples}
+    gpus = Counter(key for key, _uuid in {(each.key, each.uuid) for each in context.shown_job_gpus})
     weights = {}
     keys: list[WorkKey] = [*samples, *(key for key in jobs if key not in samples)]
     for key in keys:
@@ -138,7 +128,7 @@ class SeriesBudget:
 
     def __init__(self, max_series: int) -> None:
         self._max = max_series or sys.maxsize
-        self._jobs: dict[str, _Job] = {}  # by label text; empty while there is room for all
+        self._jobs: dict[Values, _Job] = {}  # empty while there is room for all
         self._active = False
         self._totals: dict[_SumKey, Number] = {}
         self._dropped = 0
@@ -154,8 +144,8 @@ class SeriesBudget:
         *,
         look: float | None,
         now_secs: float,
-        weigh: Callable[[], Mapping[str, Weight]],
-        extra: Mapping[str | None, int] | None = None,
+        weigh: Callable[[], Mapping[Values, Weight]],
+        extra: Mapping[Values | None, int] | None = None,
     ) -> Page:
         """Return the families within the bound, and those that tell of it.
 
@@ -174,116 +164,103 @@ class SeriesBudget:
         if dropped and look != self._last_look:
             self._dropped += dropped
             self._last_look = look
-        return [Family(DROPPED, (("", dropped),)), Family(DROPPED_TOTAL, (("", self._dropped),))]
+        return [Family.single(DROPPED, dropped), Family.single(DROPPED_TOTAL, self._dropped)]
 
     def _with_totals(self, families: Sequence[Family]) -> Sequence[Family]:
         """Return the families with what earlier sums have come to."""
         if not self._totals:
             return families
         others = _samples_of(self._totals)
-        return [
-            Family(family.metric, [*family.samples, *others.get(family.metric.name, ())])
-            for family in families
-        ]
+        return [Family(metric, [*samples, *others.get(metric.name, ())]) for metric, samples in families]
 
     def _reduce(
         self,
         families: Sequence[Family],
-        extra: Mapping[str | None, int],
-        weights: Mapping[str, Weight],
+        extra: Mapping[Values | None, int],
+        weights: Mapping[Values, Weight],
         look: float | None,
         now_secs: float,
     ) -> Page:
-        rows: dict[str, list[_Row]] = {text: [] for text in extra if text is not None}
-        loose: list[list[Sample]] = [[] for _ in families]  # of each family, what belongs to no job
-        for number, family in enumerate(families):
-            loose[number] = _divide(number, family, rows)
+        of_jobs = [family for family in families if family.metric.is_of_jobs]
+        sizes = Counter({job: count for job, count in extra.items() if job is not None})
+        for _, samples in of_jobs:
+            sizes.update([values[:2] for values, _ in samples])
+        loose = {metric.name: len(samples) for metric, samples in families if not metric.is_of_jobs}
         own = len(METRICS) + extra.get(None, 0)
-        dropped = _fit_loose(families, loose, self._max - own)
-        kept = own + sum(map(len, loose))
-        sums = self._sum_keys(families, rows)
-        room = max(0, self._max - kept)
-        shown = self._choose(rows, extra, weights, max(0, room - len(sums)))
-        others = self._add_up(families, rows, shown, now_secs)
-        allowed = room - sum(len(rows[job]) + extra.get(job, 0) for job in shown)
-        dropped += sum(len(rows[job]) + extra.get(job, 0) for job in rows if job not in shown)
-        made: list[list[Sample]] = loose
-        for job, series in rows.items():
-            if job in shown:
-                for row in series:
-                    made[row.family].append(row.sample)
-        for number, family in enumerate(families):
-            for sample in others.get(family.metric.name, ())[: max(0, allowed)]:
-                made[number].append(sample)
-                allowed -= 1
-        self._active = len(shown) < len(rows)
+        left_out = _choose_left_out(loose, self._max - own)
+        room = max(0, self._max - own - sum(loose[name] for name in loose.keys() - left_out))
+        sums = self._sum_keys(of_jobs)
+        shown = self._choose(sizes, weights, max(0, room - len(sums)))
+        others = self._add_up(of_jobs, sizes, shown, now_secs)
+        allowed = room - sum(sizes[job] for job in shown)
+        dropped = sum(loose[name] for name in left_out) + sum(sizes[job] for job in sizes.keys() - shown)
+        made = []
+        for metric, samples in families:
+            if metric.is_of_jobs:
+                summed = others.get(metric.name, ())[: max(0, allowed)]
+                allowed -= len(summed)
+                made.append(Family(metric, [*[each for each in samples if each[0][:2] in shown], *summed]))
+            else:
+                made.append(Family(metric, () if metric.name in left_out else samples))
+        self._active = len(shown) < len(sizes)
         if not self._active:
             self._jobs.clear()
-        result = [Family(family.metric, made[number]) for number, family in enumerate(families)]
-        return Page([*result, *self._told(dropped, look)], frozenset(rows.keys() - shown))
+        return Page([*made, *self._told(dropped, look)], frozenset(sizes.keys() - shown))
 
-    def _sum_keys(self, families: Sequence[Family], rows: Mapping[str, list[_Row]]) -> set[_SumKey]:
+    def _sum_keys(self, families: Iterable[Family]) -> set[_SumKey]:
         """Return all sums that there may be."""
-        metrics = [family.metric for family in families]
-        summed = [sums_up(metric) for metric in metrics]
-        found = {
-            (metrics[row.family].name, row.system, row.rest)
-            for series in rows.values()
-            for row in series
-            if summed[row.family]
-        }
-        return found | self._totals.keys()
+        found = set(self._totals)
+        for metric, samples in families:
+            if sums_up(metric):
+                found.update({(metric.name, values[0], values[2:]) for values, _ in samples})
+        return found
 
     def _choose(
-        self,
-        rows: Mapping[str, list[_Row]],
-        extra: Mapping[str | None, int],
-        weights: Mapping[str, Weight],
-        room: int,
-    ) -> set[str]:
+        self, sizes: Mapping[Values, int], weights: Mapping[Values, Weight], room: int
+    ) -> set[Values]:
         """Return the jobs that keep their series. Asked again with the same figures it says the same."""
-        was_shown = {job: self._jobs[job].shown if job in self._jobs else not self._active for job in rows}
+        was_shown = {job: self._jobs[job].shown if job in self._jobs else not self._active for job in sizes}
 
-        def rank(job: str) -> tuple[bool, float, str]:
+        def rank(job: Values) -> tuple[bool, float, Values]:
             weight = weights.get(job, Weight())
             return not weight.is_batch, -weight.cpus * (KEEP_FACTOR if was_shown[job] else 1.0), job
 
-        chosen: set[str] = set()
+        chosen: set[Values] = set()
         used = 0
-        for job in sorted(rows, key=rank):
-            size = len(rows[job]) + extra.get(job, 0)
+        for job in sorted(sizes, key=rank):
             limit = room if was_shown[job] else room * ADMIT_SHARE
-            if used + size <= limit and not job.endswith(OTHER):  # a job of that name is one of the others
+            if used + sizes[job] <= limit and job[1] != OTHER:  # a job of that name is one of the others
                 chosen.add(job)
-                used += size
+                used += sizes[job]
         return chosen
 
     def _add_up(
-        self, families: Sequence[Family], rows: Mapping[str, list[_Row]], shown: set[str], now_secs: float
+        self, families: Iterable[Family], jobs: Iterable[Values], shown: set[Values], now_secs: float
     ) -> dict[str, list[Sample]]:
         """Count what the others used since the last page; return the samples of the others by metric."""
-        metrics = [family.metric for family in families]
-        summed = [sums_up(metric) for metric in metrics]
-        amounts: dict[_SumKey, Number] = {}
-        for job, series in rows.items():
-            known = self._jobs.get(job)
-            # Where there was room until now a job is not new, only what it told is not remembered.
-            is_new = known is None and self._active
-            state = known or _Job(now_secs, shown=True)
-            self._jobs[job] = state
+        # Where there was room until now a job is not new, only what it told is not remembered.
+        new = {job for job in jobs if job not in self._jobs} if self._active else set()
+        for job in jobs:
+            state = self._jobs.setdefault(job, _Job(now_secs, shown=True))
             state.seen_secs, state.shown = now_secs, job in shown
-            for row in series:
-                metric, value = metrics[row.family], row.sample[1]
-                if not summed[row.family] or not _is_amount(value):
+        amounts: dict[_SumKey, Number] = {}
+        for metric, samples in families:
+            if not sums_up(metric):
+                continue
+            name, counts = metric.name, metric.kind == "counter"
+            for values, value in samples:
+                job, rest = values[:2], values[2:]
+                if not _is_amount(value):
                     continue
-                key = (metric.name, row.system, row.rest)
-                if metric.kind != "counter":
-                    if not state.shown:
+                key = (name, values[0], rest)
+                if not counts:
+                    if job not in shown:
                         amounts[key] = amounts.get(key, 0) + value
                     continue
-                before = state.told.get((metric.name, row.rest), 0 if is_new else value)
-                state.told[metric.name, row.rest] = max(before, value)
-                if not state.shown and (key in self._totals or len(self._totals) < MAX_TOTALS):
+                told = self._jobs[job].told
+                before = told.get((name, rest), 0 if job in new else value)
+                told[name, rest] = max(before, value)
+                if job not in shown and (key in self._totals or len(self._totals) < MAX_TOTALS):
                     self._totals[key] = self._totals.get(key, 0) + max(0, value - before)
         for job in [job for job, state in self._jobs.items() if state.seen_secs < now_secs - FORGET_SECS]:
             del self._jobs[job]
@@ -300,35 +277,16 @@ def _is_amount(value: Number) -> bool:
 def _samples_of(sums: Mapping[_SumKey, Number]) -> dict[str, list[Sample]]:
     found: dict[str, list[Sample]] = {}
     for (name, system, rest), value in sums.items():
-        found.setdefault(name, []).append((f"{system},{OTHER}{rest}", value))
+        found.setdefault(name, []).append(((system, OTHER, *rest), value))
     return found
 
 
-def _divide(number: int, family: Family, rows: dict[str, list[_Row]]) -> list[Sample]:
-    """Give each job its series of a family; return those without a job."""
-    if family.metric.label_names[:2] != JOB:
-        return list(family.samples)
-    loose = []
-    for sample in family.samples:
-        match = _JOB_TEXT.match(sample[0])
-        if match is None:
-            loose.append(sample)
-        else:
-            row = _Row(number, match[1], sample[0][match.end() :], sample)
-            rows.setdefault(match[0], []).append(row)
-    return loose
-
-
-def _fit_loose(families: Sequence[Family], loose: list[list[Sample]], room: int) -> int:
-    """Leave out the largest families without jobs until the rest fits; return how many series went."""
-    dropped = 0
-    kept = sum(map(len, loose))
-    order = sorted(range(len(loose)), key=lambda number: -len(loose[number]))
-    for number in order:
-        if kept <= room:
-            break
-        if not families[number].metric.name.startswith(_OWN):
-            kept -= len(loose[number])
-            dropped += len(loose[number])
-            loose[number] = []
-    return dropped
+def _choose_left_out(sizes: Mapping[str, int], room: int) -> set[str]:
+    """Return the families without jobs to be left out, the largest ones, so that the rest fits."""
+    left_out: set[str] = set()
+    kept = sum(sizes.values())
+    for name in sorted(sizes, key=lambda name: -sizes[name]):
+        if kept > room and not name.startswith(_OWN):
+            left_out.add(name)
+            kept -= sizes[name]
+    return left_out

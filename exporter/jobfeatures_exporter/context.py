@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from jobfeatures.batch.source import KeeperStatus, SourceStatus
 from jobfeatures.drains.drain import machine_shutdown
@@ -16,9 +16,16 @@ from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.publish.publisher import PublisherStatus
 from jobfeatures.schedule.quality import ScheduleQuality
 from jobfeatures.status.board import StatusView
-from jobfeatures.status.waste import compute_cpu_limit_secs
+from jobfeatures.status.waste import (
+    NodeJob,
+    cap_waste,
+    compute_cpu_limit_secs,
+    compute_draining_waste,
+    compute_expected_end,
+    compute_kill_waste,
+)
 from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
-from jobfeatures_exporter.exposition import labels
+from jobfeatures_exporter.exposition import Values
 from jobfeatures_exporter.rates import cpu_secs_of
 from jobfeatures_exporter.retention import EndedJob
 from jobfeatures_exporter.sinks.keeper import SinkStatus
@@ -29,13 +36,10 @@ from jobfeatures_exporter.snapshot import (
     Kind,
     Snapshot,
     SysinfoSample,
-    UnitKey,
     WorkKey,
     kind_of,
 )
 from jobfeatures_exporter.web.status import WebStatus
-
-JOB = ("batch_system", "job_id")  # the labels that every series of a job carries
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +50,17 @@ class LastReload:
     success_secs: float  # since the epoch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class OwnWaste:
+    """What a job wastes by its own figures; of that counts in sums what its CPUs can waste."""
+
+    own: NodeJob
+    counted: NodeJob
+
+
+@dataclass(frozen=True, kw_only=True)
 class Context:
-    """The input of all collectors."""
+    """The input of all collectors; what several of them need is worked out once."""
 
     now_secs: float
     snapshot: Snapshot | None = None
@@ -76,6 +88,7 @@ class Context:
     sonar_unreadable: Mapping[str, int] = field(default_factory=dict)  # readings for documents, by kind
     web: WebStatus | None = None
 
+    @cached_property
     def jobs_here(self) -> dict[JobKey, Job]:
         """Return the jobs that occupy this node: known to run, or seen although no source tells of them."""
         here = {
@@ -87,6 +100,7 @@ class Context:
                     here[key] = self.jobs.get(key) or Job(key=key)
         return here
 
+    @cached_property
     def leftovers_here(self) -> dict[JobKey, float]:
         """Return the jobs that have ended and of which processes are seen, with when their end was told."""
         seen = self.snapshot.jobs if self.snapshot is not None else {}
@@ -110,20 +124,24 @@ class Context:
         asked = [source for source in self.sources if source.name != HOOKS]
         return bool(asked) and all(source.table is not None for source in asked)
 
+    @cached_property
     def shown_samples(self) -> list[JobSample]:
         """Return what every job of the kinds that are shown uses, or used last."""
         return self._samples(self.kinds)
 
+    @cached_property
     def batch_samples(self) -> list[JobSample]:
         """Return what every batch job uses, or used last, whether it is shown or not."""
         return self._samples(frozenset({Kind.BATCH}))
 
+    @cached_property
     def shown_jobs(self) -> dict[JobKey, Job]:
         """Return the jobs that occupy this node, and those that have just ended here or left processes."""
-        ended = {key: each.job for key, each in self._ended_only().items()}
-        leftovers = {key: self.jobs.get(key) or Job(key=key) for key in self.leftovers_here()}
-        return {**ended, **leftovers, **self.jobs_here()}
+        ended = {key: each.job for key, each in self._ended_only.items()}
+        leftovers = {key: self.jobs.get(key) or Job(key=key) for key in self.leftovers_here}
+        return {**ended, **leftovers, **self.jobs_here}
 
+    @cached_property
     def shown_job_gpus(self) -> list[JobGpu]:
         """Return what every job does on the cards, or did last."""
         if self.snapshot is None:
@@ -131,18 +149,19 @@ class Context:
         shown = [each for each in self.snapshot.job_gpus if kind_of(each.key) in self.kinds]
         if Kind.BATCH in self.kinds:
             still_there = {each.key for each in shown}
-            ended = ((key, each.gpus) for key, each in self._ended_only().items())
+            ended = ((key, each.gpus) for key, each in self._ended_only.items())
             shown += [each for key, gpus in ended if key not in still_there for each in gpus]
         return shown
 
+    @cached_property
     def end_times_secs(self) -> dict[JobKey, float]:
         """Return when each ended job that is shown has ended; one that is said to run here has not."""
         ended = {
             key: each.ended_at_secs
-            for key, each in self._ended_only().items()
+            for key, each in self._ended_only.items()
             if key not in self.jobs or not self.jobs[key].state.is_on_node
         }
-        for key, told_secs in self.leftovers_here().items():
+        for key, told_secs in self.leftovers_here.items():
             job = self.jobs.get(key)
             ended[key] = told_secs if job is None or job.end_secs is None else float(job.end_secs)
         return ended
@@ -152,9 +171,10 @@ class Context:
             return []
         found = [sample for key, sample in self.snapshot.jobs.items() if kind_of(key) in kinds]
         if Kind.BATCH in kinds:
-            found += [each.sample for each in self._ended_only().values()]
+            found += [each.sample for each in self._ended_only.values()]
         return found
 
+    @cached_property
     def _ended_only(self) -> dict[JobKey, EndedJob]:
         here = self.snapshot.jobs if self.snapshot is not None else {}
         return {key: each for key, each in self.ended.items() if key not in here}
@@ -194,35 +214,41 @@ class Context:
         times = (machine_shutdown(self.drains.drains, self.drains.announced), self.drains.job_shutdown(job))
         return min((each for each in times if each is not None), default=None)
 
+    @cached_property
+    def own_wastes(self) -> dict[JobKey, OwnWaste]:
+        """Return the expected end of each job on this node, and what it wastes."""
+        return {key: self._own_waste(key, job) for key, job in self.jobs_here.items()}
 
-@cache  # bounded by `forget_unused_labels`
-def job_labels(key: WorkKey) -> str:
-    """Return the labels that identify a job; units stand under their kind, groups carry their epoch."""
+    def _own_waste(self, key: JobKey, job: Job) -> OwnWaste:
+        view = self.statuses.get(key)
+        status = view.status if view is not None else None
+        sample = self.snapshot.jobs.get(key) if self.snapshot is not None else None
+        cpu_secs = self.cpu_remaining_secs(key)
+        cpus, now_secs = job.allocated_cpus, self.now_secs
+        cpu_end_secs = None if cpu_secs is None else now_secs + cpu_secs
+        limits = (self.wall_end_secs(job), job.deadline_secs, cpu_end_secs)
+        end, basis = compute_expected_end(status, limit_ends_secs=limits)
+        draining = compute_draining_waste(status, allocated_cpus=cpus, now_secs=now_secs)
+        kill = compute_kill_waste(
+            status,
+            allocated_cpus=cpus,
+            start_secs=job.start_secs,
+            now_secs=now_secs,
+            # Of a job that works on cards CPU time tells little.
+            cpu_secs=None if sample is None or job.allocated_gpus else cpu_secs_of(sample),
+        )
+        own = NodeJob(allocated_cpus=cpus, end_secs=end, end_basis=basis, draining=draining, kill=kill)
+        most_draining = cap_waste(draining, allocated_cpus=cpus, from_secs=now_secs, to_secs=end)
+        most_kill = cap_waste(kill, allocated_cpus=cpus, from_secs=job.start_secs, to_secs=now_secs)
+        if most_draining is draining and most_kill is kill:
+            return OwnWaste(own, own)
+        return OwnWaste(own, replace(own, draining=most_draining, kill=most_kill))
+
+
+def job_labels(key: WorkKey) -> Values:
+    """Return the values of `JOB`: units stand under their kind, groups carry their epoch."""
+    if isinstance(key, JobKey):
+        return key
     if isinstance(key, GroupKey):
-        return labels(batch_system="none", job_id=f"{key.pgid}@{key.epoch}")
-    if isinstance(key, UnitKey):
-        return labels(batch_system=key.kind.value, job_id=key.name)
-    return labels(batch_system=key.batch_system, job_id=key.job_id)
-
-
-@cache  # bounded by `forget_unused_labels`
-def job_labels_with(key: WorkKey, name: str, value: str) -> str:
-    """Return `job_labels` with one more label."""
-    return f"{job_labels(key)},{labels(**{name: value})}"
-
-
-@cache  # likewise
-def info_labels(names: tuple[str, ...], values: tuple[str | int | None, ...]) -> str:
-    """Return label text of values that change with a job only; empty where one is not known."""
-    texts = ("" if value is None else str(value) for value in values)
-    return labels(**dict(zip(names, texts, strict=True)))
-
-
-def forget_unused_labels(series: int) -> None:
-    """Empty the caches of label texts once most of them are of jobs that have ended.
-
-    `series` is how many the latest look gave: they need no more texts than that.
-    """
-    for kept in (job_labels, job_labels_with, info_labels):
-        if kept.cache_info().currsize > 2 * series + 1024:
-            kept.cache_clear()
+        return "none", f"{key.pgid}@{key.epoch}"
+    return key.kind.value, key.name

@@ -1,63 +1,86 @@
 """Metric families as text: the Prometheus format 0.0.4 and OpenMetrics 1.0.
 
-A collector declares each `Metric` once and gives samples as (label text,
-value) pairs. Label texts are made by `labels` and kept from one scrape to the
-next; what is left of the work is to write the numbers.
+A sample is its label values, in the order of its declaration, and a value.
+Only here do labels become text, which is kept from one page to the next.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from jobfeatures.metrics import Metric
 
 # Half characters, as JSON may hold them; those that stand for bytes are not among them.
 _LONE_HALF = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 Number = int | float
-Sample = tuple[str, Number]
+Values = tuple[str, ...]  # of labels
+Sample = tuple[Values, Number]
+
+SUM, COUNT = "sum", "count"  # stand in the place of `le` on the samples of a histogram that are no classes
+SPARE_TEXTS = 1024  # label texts that may be kept beside those in use
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """Declaration of a family.
-
-    `name` has its unit and no ``_total`` or ``_info``; `kind` is "gauge",
-    "counter", "info", "histogram" or "summary" (of quantiles alone);
-    `label_names` are for the reference page. `sums` tells that values of
-    several jobs may be added up: so it is for counters, and for gauges of
-    amounts that say so. With `verbatim` the name stands as it is on every
-    sample: another exporter's.
-    """
-
-    name: str
-    kind: str
-    meaning: str
-    label_names: tuple[str, ...] = ()
-    unit: str = ""
-    sums: bool = False
-    verbatim: bool = False
-
-    @property
-    def sample_name(self) -> str:
-        """Return the name that samples carry."""
-        if self.verbatim:
-            return self.name
-        return self.name + {"counter": "_total", "info": "_info"}.get(self.kind, "")
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(NamedTuple):
     """A metric with its samples of one scrape; those of histograms are made by `histogram_samples`."""
 
     metric: Metric
     samples: Sequence[Sample]
 
+    @classmethod
+    def single(cls, metric: Metric, value: Number | None) -> Family:
+        """Return a family of one sample without labels, of none where the value is not known."""
+        return cls(metric, () if value is None else (((), value),))
 
-def labels(**values: str) -> str:
-    """Return label text without braces: ``job_id="12",mode="user"``; empty without labels."""
-    return ",".join(f'{name}="{escape(value)}"' for name, value in values.items())
+    @classmethod
+    def known(cls, metric: Metric, values: Iterable[tuple[Values, Number | None]]) -> Family:
+        """Return a family of the values that are known."""
+        return cls(metric, [(labels, value) for labels, value in values if value is not None])
+
+    @classmethod
+    def by_word(cls, metric: Metric, values: Mapping[str, Number]) -> Family:
+        """Return a family with one label, by its values."""
+        return cls(metric, [((word,), value) for word, value in values.items()])
+
+
+class _Texts(dict[Values, str]):
+    """The text of labels by their values, for one set of names; made when it is first asked for."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self._names = names
+
+    def __missing__(self, values: Values) -> str:
+        text = self[values] = label_text(self._names, values)
+        return text
+
+
+class LabelTexts:
+    """Keeps the texts of labels from one page to the next; those of jobs that have ended go in time."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, ...], _Texts] = {}
+
+    def of(self, names: tuple[str, ...]) -> _Texts:
+        """Return the texts for some names of labels."""
+        found = self._kept.get(names)
+        if found is None:
+            found = self._kept[names] = _Texts(names)
+        return found
+
+    def forget_unused(self, series: int) -> None:
+        """Begin anew once most texts belong to no series any more: a page of `series` needs no more."""
+        if sum(map(len, self._kept.values())) > 2 * series + SPARE_TEXTS:
+            self._kept = {}
+
+
+def label_text(names: Iterable[str], values: Iterable[str]) -> str:
+    """Return labels as they stand on a line: ``{job_id="12",mode="user"}``; empty without any."""
+    text = ",".join([f'{name}="{escape(value)}"' for name, value in zip(names, values, strict=True)])
+    return f"{{{text}}}" if text else ""
 
 
 def escape(value: str) -> str:
@@ -77,21 +100,15 @@ def format_value(value: Number) -> str:
 
 
 def histogram_samples(
-    text: str, bounds: Sequence[Number], counts: Sequence[int], total: Number
+    values: Values, bounds: Sequence[Number], counts: Sequence[int], total: Number
 ) -> list[Sample]:
     """Return the samples of one histogram: `counts` of values up to each bound, then of all.
 
-    They carry their suffix: ``_bucket{partition="a",le="60.0"}``. Bounds are
-    written as floats, as OpenMetrics wants them.
+    Bounds are written as floats, as OpenMetrics wants them.
     """
-    inside = f"{text}," if text else ""
     limits = [*(float(each) for each in bounds), math.inf]
-    found: list[Sample] = [
-        (f'_bucket{{{inside}le="{format_value(limit)}"}}', count)
-        for limit, count in zip(limits, counts, strict=True)
-    ]
-    braces = f"{{{text}}}" if text else ""
-    return [*found, (f"_sum{braces}", total), (f"_count{braces}", counts[-1])]
+    classes = [((*values, format_value(limit)), count) for limit, count in zip(limits, counts, strict=True)]
+    return [*classes, ((*values, SUM), total), ((*values, COUNT), counts[-1])]
 
 
 def choose_format(accept: str) -> tuple[bool, str]:
@@ -104,38 +121,51 @@ def choose_format(accept: str) -> tuple[bool, str]:
     return False, "text/plain; version=0.0.4; charset=utf-8"
 
 
-def render(families: Iterable[Family], *, openmetrics: bool) -> bytes:
-    """Return the text of all families that have samples."""
+def render(families: Iterable[Family], *, openmetrics: bool, texts: LabelTexts | None = None) -> bytes:
+    """Return the text of all families that have samples. Of several with one name the first declares it."""
+    texts = LabelTexts() if texts is None else texts
     parts: list[str] = []
+    series = 0
+    name = ""
     for family in families:
         if family.samples:
-            parts.append(_head_openmetrics(family.metric) if openmetrics else _head(family.metric))
-            if family.metric.kind == "histogram":
-                parts += [
-                    f"{family.metric.name}{text} {format_value(value)}\n" for text, value in family.samples
-                ]
-            else:
-                parts += _lines(family.metric.sample_name, family.samples)
+            if family.metric.name != name:
+                parts.append(head(family.metric, openmetrics=openmetrics))
+            name = family.metric.name
+            series += len(family.samples)
+            parts += sample_lines(family, texts)
+    texts.forget_unused(series)
     if openmetrics:
         parts.append("# EOF\n")
     return "".join(parts).encode("utf-8")
 
 
-def _lines(name: str, samples: Sequence[Sample]) -> list[str]:
+def sample_lines(family: Family, texts: LabelTexts) -> list[str]:
     """Return a line for each sample. Where all numbers are finite, as their sum tells, none is looked at."""
+    metric, samples = family
+    if metric.kind == "histogram":
+        return [_histogram_line(metric, values, value, texts) for values, value in samples]
+    name, made = metric.sample_name, texts.of(metric.label_names)
     try:
         finite = math.isfinite(sum([value for _, value in samples]))
     except OverflowError:  # an integer beyond what a float can be
         finite = False
     if finite:
-        return [f"{name}{{{text}}} {value!r}\n" if text else f"{name} {value!r}\n" for text, value in samples]
-    return [
-        f"{name}{{{text}}} {format_value(value)}\n" if text else f"{name} {format_value(value)}\n"
-        for text, value in samples
-    ]
+        return [f"{name}{made[values]} {value!r}\n" for values, value in samples]
+    return [f"{name}{made[values]} {format_value(value)}\n" for values, value in samples]
 
 
-def _head(metric: Metric) -> str:
+def _histogram_line(metric: Metric, values: Values, value: Number, texts: LabelTexts) -> str:
+    *own, limit = values
+    if limit in {SUM, COUNT}:
+        return f"{metric.name}_{limit}{texts.of(metric.label_names[:-1])[tuple(own)]} {format_value(value)}\n"
+    return f"{metric.name}_bucket{texts.of(metric.label_names)[values]} {format_value(value)}\n"
+
+
+def head(metric: Metric, *, openmetrics: bool) -> str:
+    """Return the lines that declare a family."""
+    if openmetrics:
+        return _head_openmetrics(metric)
     kind = metric.kind if metric.kind in {"counter", "histogram", "summary"} else "gauge"
     meaning = metric.meaning.replace("\\", "\\\\").replace("\n", "\\n")
     return f"# HELP {metric.sample_name} {meaning}\n# TYPE {metric.sample_name} {kind}\n"

@@ -7,8 +7,8 @@ from collections.abc import Collection
 
 from jobfeatures_exporter.budget import Page, SeriesBudget, weigh_jobs
 from jobfeatures_exporter.collectors import collect
-from jobfeatures_exporter.context import Context, forget_unused_labels, job_labels
-from jobfeatures_exporter.exposition import Family, render
+from jobfeatures_exporter.context import Context, job_labels
+from jobfeatures_exporter.exposition import Family, LabelTexts, Values, render
 from jobfeatures_exporter.profiles import read_profiles, to_families
 
 
@@ -20,6 +20,7 @@ class PageMaker:
         self._profiles = profiles
         self._budget = SeriesBudget(max_series)
         self._budget_lock = threading.Lock()
+        self._texts = LabelTexts()
 
     def reconfigure(self, collectors: Collection[str], profiles: Collection[str], max_series: int) -> None:
         """Make pages of these from now on; sums over jobs without series of their own go on."""
@@ -35,21 +36,22 @@ class PageMaker:
     def families(self, context: Context) -> list[Family]:
         """Return all families within the budget."""
         families = collect(context, self._collectors)
-        forget_unused_labels(sum([len(family.samples) for family in families]))
         if not self._profiles:
             return self._within_budget(context, families, {}).families
         readings, success = read_profiles(context, self._profiles)
         by_job = {None if key is None else job_labels(key): made for key, made in readings.items()}
-        counts = {text: len(made) for text, made in by_job.items()}
+        counts = {job: len(made) for job, made in by_job.items()}
         page = self._within_budget(context, [*families, success], counts)
-        shown = [made for text, made in by_job.items() if text not in page.hidden]
+        shown = [made for job, made in by_job.items() if job not in page.hidden]
         return page.families + to_families(reading for made in shown for reading in made)
 
     def render(self, context: Context, *, openmetrics: bool) -> bytes:
         """Return the page."""
-        return render(self.families(context), openmetrics=openmetrics)
+        return render(self.families(context), openmetrics=openmetrics, texts=self._texts)
 
-    def _within_budget(self, context: Context, families: list[Family], counts: dict[str | None, int]) -> Page:
+    def _within_budget(
+        self, context: Context, families: list[Family], counts: dict[Values | None, int]
+    ) -> Page:
         with self._budget_lock:
             return self._budget.apply(
                 families,

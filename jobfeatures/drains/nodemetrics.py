@@ -12,41 +12,33 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobfeatures.errors import ParseError, shown
+from jobfeatures.metrics import (
+    JOB_CAPPED_WASTE,
+    JOB_CPUS,
+    JOB_DRAINING_WASTE,
+    JOB_END,
+    JOB_INFO,
+    JOB_KILL_WASTE,
+    JOB_REMAINING,
+    JOB_SAYS_CPUS,
+    JOB_SAYS_POSTPONABLE,
+    JOB_SAYS_PRIORITY,
+    JOB_START,
+    NODE_CPUS,
+    NODE_READ_AT,
+    SOURCE_AGE,
+    SOURCE_UP,
+    Metric,
+)
 from jobfeatures.series import Series, parse_lines, parse_vector
 from jobfeatures.status.waste import Basis
 
-ALLOCATED = "batch_job_allocated_cpus"
-INFO = "batch_job_info"
-REMAINING = "batch_job_remaining_seconds"
-DRAINING = "batch_job_draining_waste_core_seconds"
-KILL = "batch_job_kill_waste_core_seconds"
-CAPPED = "batch_job_waste_capped_core_seconds"
-START = "batch_job_start_time_seconds"
-READ_AT = "batch_node_sample_time_seconds"
-USED = "batch_job_status_used_cpus"
-PRIORITY = "batch_job_status_priority_factor"
-POSTPONABLE = "batch_job_status_can_postpone"
-ENDED = "batch_job_end_time_seconds"  # of jobs that are shown for a while after their end
-NODE_CPUS = "batch_node_allocatable_cpus"
-SOURCE_UP = "batch_exporter_source_up"
-SOURCE_AGE = "batch_exporter_source_age_seconds"  # of those that have answered once
-NAMES = (
-    ALLOCATED,
-    INFO,
-    REMAINING,
-    DRAINING,
-    KILL,
-    CAPPED,
-    START,
-    READ_AT,
-    USED,
-    PRIORITY,
-    POSTPONABLE,
-    ENDED,
-    NODE_CPUS,
-    SOURCE_UP,
-    SOURCE_AGE,
+READ = (
+    *(JOB_CPUS, JOB_INFO, JOB_REMAINING, JOB_DRAINING_WASTE, JOB_KILL_WASTE, JOB_CAPPED_WASTE, JOB_START),
+    *(JOB_END, JOB_SAYS_CPUS, JOB_SAYS_PRIORITY, JOB_SAYS_POSTPONABLE),
+    *(NODE_READ_AT, NODE_CPUS, SOURCE_UP, SOURCE_AGE),
 )
+NAMES = tuple(metric.sample_name for metric in READ)
 # What stands where a batch system's name does and is none; and the sum of jobs beyond a page's budget.
 NO_BATCH_SYSTEM = frozenset({"none", "container", "service", "session"})
 OTHERS = "other"
@@ -91,15 +83,16 @@ def parse_page(text: str, *, source: str = "") -> list[Series]:
 
     Raises ParseError, also for a value that is not finite.
     """
-    return _finite(parse_lines(text, NAMES, source=source), source)
+    return check_finite(parse_lines(text, NAMES, source=source), source)
 
 
 def parse_answer(text: str, *, source: str = "") -> list[Series]:
     """Return the series of Prometheus's answer to an instant query. Raises ParseError, as above."""
-    return _finite(parse_vector(text, source=source).series, source)
+    return check_finite(parse_vector(text, source=source).series, source)
 
 
-def _finite(found: Iterable[Series], source: str) -> list[Series]:
+def check_finite(found: Iterable[Series], source: str) -> list[Series]:
+    """Return series as they are. Raises ParseError for a value that is not finite."""
     found = list(found)
     for each in found:
         if not math.isfinite(each.value):
@@ -125,17 +118,17 @@ def gather_nodes(series: Iterable[Series], *, default_name: str = "this node") -
     nodes: dict[str, _Gathered] = {}
     for each in series:
         node = nodes.setdefault(each.labels.get("instance", default_name), _Gathered())
-        if each.name == NODE_CPUS:
+        if each.name == NODE_CPUS.sample_name:
             node.total_cpus = _whole(each.value)
-        elif each.name == READ_AT:
+        elif each.name == NODE_READ_AT.sample_name:
             node.read_at_secs = each.value
-        elif each.name == SOURCE_UP:
+        elif each.name == SOURCE_UP.sample_name:
             node.sources.add(each.labels.get("source", ""))
-        elif each.name == SOURCE_AGE:
+        elif each.name == SOURCE_AGE.sample_name:
             node.answered.add(each.labels.get("source", ""))
         elif "job_id" in each.labels and each.labels.get("batch_system") not in NO_BATCH_SYSTEM:
             key = each.labels.get("batch_system", ""), each.labels["job_id"]
-            if each.name == ENDED:
+            if each.name == JOB_END.sample_name:
                 node.ended.add(key)
             elif key[1] != OTHERS:
                 node.jobs.setdefault(key, []).append(each)
@@ -159,22 +152,23 @@ def _job_of(key: tuple[str, str], series: Iterable[Series], read_at_secs: float 
     user = None
     for each in series:
         values[each.name, each.labels.get("basis", each.labels.get("waste", ""))] = each.value
-        if each.name == INFO:
+        if each.name == JOB_INFO.sample_name:
             user = each.labels.get("user") or None
 
-    def waste(name: str, kind: str) -> tuple[float | None, Basis]:
+    def waste(metric: Metric, kind: str) -> tuple[float | None, Basis]:
         for basis in (Basis.REPORTED, Basis.MEASURED, Basis.ESTIMATED):
-            if (name, str(basis)) in values:
-                return values.get((CAPPED, kind), values[name, str(basis)]), basis
+            if (own := values.get((metric.sample_name, str(basis)))) is not None:
+                return values.get((JOB_CAPPED_WASTE.sample_name, kind), own), basis
         return None, Basis.ESTIMATED
 
-    def shown_as(name: str, convert: Callable[[float], Any]) -> Any:
-        return convert(values[name, ""]) if (name, "") in values else None
+    def shown_as(metric: Metric, convert: Callable[[float], Any]) -> Any:
+        value = values.get((metric.sample_name, ""))
+        return None if value is None else convert(value)
 
-    allocated = shown_as(ALLOCATED, _whole)
-    kill, kill_basis = waste(KILL, "kill")
-    rate = shown_as(USED, float) if kill_basis is Basis.REPORTED else allocated
-    start = shown_as(START, float)
+    allocated = shown_as(JOB_CPUS, _whole)
+    kill, kill_basis = waste(JOB_KILL_WASTE, "kill")
+    rate = shown_as(JOB_SAYS_CPUS, float) if kill_basis is Basis.REPORTED else allocated
+    start = shown_as(JOB_START, float)
     if kill_basis is Basis.MEASURED and None not in (kill, start, read_at_secs, allocated):
         rate = min(allocated, kill / max(1.0, read_at_secs - start))  # it goes on as it did so far
     end, end_basis = _end_of(values)
@@ -185,25 +179,22 @@ def _job_of(key: tuple[str, str], series: Iterable[Series], read_at_secs: float 
         allocated_cpus=allocated,
         end_secs=end,
         end_basis=end_basis,
-        draining_core_secs=waste(DRAINING, "draining")[0],
+        draining_core_secs=waste(JOB_DRAINING_WASTE, "draining")[0],
         kill_core_secs=kill,
         kill_basis=kill_basis,
         kill_rate_cpus=rate,
-        is_capped=any(name == CAPPED for name, _ in values),
-        priority_factor=shown_as(PRIORITY, _whole),
-        can_postpone=shown_as(POSTPONABLE, bool),
+        is_capped=any(name == JOB_CAPPED_WASTE.sample_name for name, _ in values),
+        priority_factor=shown_as(JOB_SAYS_PRIORITY, _whole),
+        can_postpone=shown_as(JOB_SAYS_POSTPONABLE, bool),
     )
 
 
 def _end_of(values: Mapping[tuple[str, str], float]) -> tuple[float | None, Basis]:
     """Return seconds to the end: the job's own estimate or limit, unless the batch system's comes before."""
-    limits = [
-        values[REMAINING, basis]
-        for basis in ("wall_limit", "cpu_limit", "deadline")
-        if (REMAINING, basis) in values
-    ]
+    ends = {basis: value for (name, basis), value in values.items() if name == JOB_REMAINING.sample_name}
+    limits = [ends[basis] for basis in ("wall_limit", "cpu_limit", "deadline") if basis in ends]
     for basis in ("expected_end", "maximum_end"):
-        own = values.get((REMAINING, basis))
+        own = ends.get(basis)
         if own is not None:
             return (
                 (own, Basis.REPORTED) if own <= min(limits, default=own) else (min(limits), Basis.ESTIMATED)

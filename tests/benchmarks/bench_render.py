@@ -28,11 +28,12 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from jobfeatures.metrics import Metric
 from jobfeatures.model import Job, JobKey, JobState, Limits
 from jobfeatures_exporter.budget import SeriesBudget
 from jobfeatures_exporter.collectors import COLLECTORS
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Metric, labels, render
+from jobfeatures_exporter.exposition import Family, LabelTexts, render
 from jobfeatures_exporter.page import PageMaker
 from jobfeatures_exporter.profiles import PROFILES
 from jobfeatures_exporter.snapshot import Accounting, CpuSecs, JobSample, MemoryBytes, NodeSample, Snapshot
@@ -58,28 +59,20 @@ def make_families(series: int) -> list[Family]:
     families = [
         Family(
             Metric("batch_job_cpu_seconds", "counter", "CPU time.", (*job, "mode"), "seconds"),
-            [
-                (labels(batch_system="slurm", job_id=each, mode=mode), seconds())
-                for each in jobs
-                for mode in modes
-            ],
+            [(("slurm", each, mode), seconds()) for each in jobs for mode in modes],
         ),
         Family(
             Metric("batch_job_memory_bytes", "gauge", "Memory.", (*job, "component"), "bytes"),
-            [
-                (labels(batch_system="slurm", job_id=each, component=component), size())
-                for each in jobs
-                for component in components
-            ],
+            [(("slurm", each, component), size()) for each in jobs for component in components],
         ),
     ]
     for name in ("pressure", "energy", "busy"):
-        samples = [(labels(batch_system="slurm", job_id=each), seconds()) for each in jobs]
+        samples = [(("slurm", each), seconds()) for each in jobs]
         families.append(
             Family(Metric(f"batch_job_{name}_seconds", "counter", "Time.", job, "seconds"), samples)
         )
     for name in ("limit", "peak"):
-        samples = [(labels(batch_system="slurm", job_id=each), size()) for each in jobs]
+        samples = [(("slurm", each), size()) for each in jobs]
         families.append(Family(Metric(f"batch_job_{name}_bytes", "gauge", "Size.", job, "bytes"), samples))
     return families
 
@@ -93,8 +86,8 @@ class Same:
             metric = family.metric
             of_kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
             made = of_kind(metric.name, metric.meaning, labels=metric.label_names)
-            for text, value in family.samples:
-                made.add_metric([part.partition("=")[2].strip('"') for part in text.split(",")], value)
+            for values, value in family.samples:
+                made.add_metric(values, value)
             self._made.append(made)
 
     def collect(self) -> Iterator[ClientMetric]:
@@ -200,6 +193,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     families = make_families(options.series)
+    texts = LabelTexts()
     count = sum(len(family.samples) for family in families)
     registry = CollectorRegistry()
     registry.register(Same(families))  # type: ignore[arg-type]  # anything that collects
@@ -210,8 +204,8 @@ def main() -> None:
         {
             "prometheus-client": lambda: generate_latest(registry),
             "prometheus-client, OpenMetrics": lambda: generate_openmetrics(registry),
-            "this exporter": lambda: render(families, openmetrics=False),
-            "this exporter, OpenMetrics": lambda: render(families, openmetrics=True),
+            "this exporter": lambda: render(families, openmetrics=False, texts=texts),
+            "this exporter, OpenMetrics": lambda: render(families, openmetrics=True, texts=texts),
         },
         options.rounds,
         "prometheus-client",

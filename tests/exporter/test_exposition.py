@@ -7,14 +7,13 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from jobfeatures.metrics import Metric
 from jobfeatures_exporter.exposition import (
     Family,
-    Metric,
     choose_format,
     escape,
     format_value,
     histogram_samples,
-    labels,
     render,
 )
 
@@ -22,13 +21,14 @@ GAUGE = Metric("batch_job_processes", "gauge", "Processes of the job.", ("job_id
 COUNTER = Metric(
     "batch_job_cpu_seconds", "counter", 'CPU "time"\nof \\ the job.', ("job_id", "mode"), "seconds"
 )
+PLAIN = Metric("batch_job_processes", "gauge", "Processes of the job.")
 INFO = Metric("batch_job", "info", "Who.", ("name",))
 
 FAMILIES = [
-    Family(GAUGE, [(labels(job_id="1"), 3), (labels(job_id="2"), 0)]),
-    Family(COUNTER, [(labels(job_id="1", mode="user"), 1.5)]),
-    Family(INFO, [(labels(name='a "quoted"\nname \\ ü'), 1)]),
-    Family(Metric("batch_node_processes", "gauge", "None."), [("", 7)]),
+    Family(GAUGE, [(("1",), 3), (("2",), 0)]),
+    Family(COUNTER, [(("1", "user"), 1.5)]),
+    Family(INFO, [(('a "quoted"\nname \\ ü',), 1)]),
+    Family(Metric("batch_node_processes", "gauge", "None."), [((), 7)]),
     Family(Metric("batch_node_never", "gauge", "No samples: not shown."), []),
 ]
 
@@ -99,7 +99,7 @@ def is_same(value, read):
     st.booleans(),
 )
 def test_any_labels_and_any_numbers_come_back_whatever_stands_beside_them(pairs, openmetrics):
-    samples = [(labels(job_id=text), value) for text, value in pairs]
+    samples = [((text,), value) for text, value in pairs]
     body = render([Family(GAUGE, samples)], openmetrics=openmetrics).decode()
     parse = parse_openmetrics if openmetrics else parse_text
     found = [sample for family in parse(body) for sample in family.samples]
@@ -110,19 +110,19 @@ def test_any_labels_and_any_numbers_come_back_whatever_stands_beside_them(pairs,
 @given(st.lists(numbers, min_size=1))
 def test_a_family_is_written_number_by_number_as_each_alone(values):
     lines = (
-        render([Family(GAUGE, [("", value) for value in values])], openmetrics=False).decode().splitlines()
+        render([Family(PLAIN, [((), value) for value in values])], openmetrics=False).decode().splitlines()
     )
     assert lines[2:] == [f"batch_job_processes {format_value(value)}" for value in values]
 
 
 def test_an_integer_beyond_any_float_does_not_end_the_page():
-    body = render([Family(GAUGE, [("", 10**400), ("", 0.5)])], openmetrics=False).decode()
+    body = render([Family(PLAIN, [((), 10**400), ((), 0.5)])], openmetrics=False).decode()
     assert f"batch_job_processes {10**400}\nbatch_job_processes 0.5\n" in body
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.booleans())
 def test_any_meaning_comes_back(meaning, openmetrics):
-    body = render([Family(Metric("a", "gauge", meaning), [("", 1)])], openmetrics=openmetrics).decode()
+    body = render([Family(Metric("a", "gauge", meaning), [((), 1)])], openmetrics=openmetrics).decode()
     [family] = (parse_openmetrics if openmetrics else parse_text)(body)
     expected = meaning if openmetrics else meaning.strip()  # its reader strips the line
     assert family.documentation.strip() == expected.strip()
@@ -130,9 +130,9 @@ def test_any_meaning_comes_back(meaning, openmetrics):
 
 def test_another_exporters_names_stand_verbatim():
     made = [
-        Family(Metric("cgroup_cpu_user_seconds", "counter", "A.", verbatim=True), [("", 1)]),
-        Family(Metric("namedprocess_cpu_seconds_total", "counter", "B.", verbatim=True), [("", 2)]),
-        Family(Metric("cgroup_info", "gauge", "C.", verbatim=True), [("", 1)]),
+        Family(Metric("cgroup_cpu_user_seconds", "counter", "A.", verbatim=True), [((), 1)]),
+        Family(Metric("namedprocess_cpu_seconds_total", "counter", "B.", verbatim=True), [((), 2)]),
+        Family(Metric("cgroup_info", "gauge", "C.", verbatim=True), [((), 1)]),
     ]
     assert render(made, openmetrics=False).decode() == (
         "# HELP cgroup_cpu_user_seconds A.\n# TYPE cgroup_cpu_user_seconds counter\ncgroup_cpu_user_seconds 1\n"
@@ -151,7 +151,7 @@ def test_another_exporters_names_stand_verbatim():
 
 @given(st.text(), st.booleans())
 def test_no_label_breaks_the_page(text, openmetrics):
-    body = render([Family(GAUGE, [(labels(job_id=text), 1)])], openmetrics=openmetrics)
+    body = render([Family(GAUGE, [((text,), 1)])], openmetrics=openmetrics)
     assert body.decode("utf-8").count("\n") == (4 if openmetrics else 3)
 
 
@@ -205,7 +205,7 @@ HISTOGRAM = Metric("batch_waits_seconds", "histogram", "Waits.", ("partition", "
 
 
 def test_a_histogram_has_its_classes_sum_and_count():
-    family = Family(HISTOGRAM, histogram_samples(labels(partition='a"'), (1, 2.5), (3, 4, 9), 77))
+    family = Family(HISTOGRAM, histogram_samples(('a"',), (1, 2.5), (3, 4, 9), 77))
     assert render([family], openmetrics=False).decode() == (
         "# HELP batch_waits_seconds Waits.\n"
         "# TYPE batch_waits_seconds histogram\n"
@@ -225,7 +225,7 @@ def test_prometheus_client_reads_any_histogram_in_both_formats(counts, total):
     samples = []
     for name, each in counts.items():
         cumulative = [sum(each[: place + 1]) for place in range(4)]
-        samples += histogram_samples(labels(partition=name), (0.5, 1, 60), cumulative, abs(total))
+        samples += histogram_samples((name,), (0.5, 1, 60), cumulative, abs(total))
     families = [Family(HISTOGRAM, samples)]
     for parse, openmetrics in ((parse_text, False), (parse_openmetrics, True)):
         [found] = list(parse(render(families, openmetrics=openmetrics).decode()))
@@ -234,9 +234,8 @@ def test_prometheus_client_reads_any_histogram_in_both_formats(counts, total):
 
 
 def test_a_histogram_needs_no_labels_and_a_summary_is_one():
-    family = Family(HISTOGRAM, histogram_samples("", (1,), (0, 0), 0))
-    quantiles = Family(
-        Metric("batch_x_ratio", "summary", "X.", ("quantile",)), [(labels(quantile="0.5"), 0.25)]
-    )
+    bare = Metric("batch_waits_seconds", "histogram", "Waits.", ("le",), "seconds")
+    family = Family(bare, histogram_samples((), (1,), (0, 0), 0))
+    quantiles = Family(Metric("batch_x_ratio", "summary", "X.", ("quantile",)), [(("0.5",), 0.25)])
     found = list(parse_openmetrics(render([family, quantiles], openmetrics=True).decode()))
     assert [(each.type, len(each.samples)) for each in found] == [("histogram", 4), ("summary", 1)]

@@ -6,13 +6,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from jobfeatures.model import Job, JobKey, JobState
 from jobfeatures_exporter.collectors import COLLECTORS
-from jobfeatures_exporter.context import (
-    Context,
-    forget_unused_labels,
-    info_labels,
-    job_labels,
-    job_labels_with,
-)
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import SPARE_TEXTS
 from jobfeatures_exporter.page import PageMaker
 from jobfeatures_exporter.profiles import PROFILES
 from jobfeatures_exporter.snapshot import Accounting, JobSample, MemoryBytes, Snapshot
@@ -53,7 +48,7 @@ def test_a_page_stays_within_its_budget_and_says_what_it_left_out():
     assert 400 < sum(len(family.samples) for family in families) <= 500
     values = {family.metric.sample_name: family.samples for family in families}
     assert values["batch_exporter_dropped_series"][0][1] > 1000
-    others = [text for text, _ in values["batch_job_cpu_seconds_total"] if 'job_id="other"' in text]
+    others = [labels for labels, _ in values["batch_job_cpu_seconds_total"] if labels[1] == "other"]
     assert len(others) == 2
 
 
@@ -100,20 +95,24 @@ def test_labels_of_jobs_that_ended_are_forgotten():
     look = node(200)
     series = sum(len(family.samples) for family in PageMaker({"jobs", "allocation"}, (), 0).families(look))
     for generation in range(60):
-        pages.families(node(200, at=1.0 + generation, first=1000 * generation))
-    kept = [each.cache_info().currsize for each in (job_labels, job_labels_with, info_labels)]
-    assert max(kept) <= 2 * series + 1024 + series < 60 * 200
+        pages.render(node(200, at=1.0 + generation, first=1000 * generation), openmetrics=False)
+    assert kept_texts(pages) <= 2 * series + SPARE_TEXTS + series < 60 * 200
+
+
+def kept_texts(pages):
+    return sum(len(each) for each in pages._texts._kept.values())
 
 
 def test_labels_of_jobs_that_live_are_kept():
-    job_labels.cache_clear()
     pages = PageMaker({"jobs"}, (), 0)
-    pages.families(node(100))
-    before = job_labels.cache_info().misses
-    pages.families(node(100))
-    forget_unused_labels(500)
-    pages.families(node(100))
-    assert job_labels.cache_info().misses == before
+    pages.render(node(100), openmetrics=False)
+    first = pages._texts.of(("batch_system", "job_id", "mode"))
+    text = first[("slurm", "7", "user")]
+    kept = kept_texts(pages)
+    assert kept > 200
+    pages.render(node(100, at=2.0), openmetrics=True)
+    assert kept_texts(pages) == kept
+    assert pages._texts.of(("batch_system", "job_id", "mode"))[("slurm", "7", "user")] is text
 
 
 def test_jobs_that_use_gpus_or_are_large_are_the_ones_that_stay():
@@ -125,7 +124,6 @@ def test_jobs_that_use_gpus_or_are_large_are_the_ones_that_stay():
         with_gpus: replace(look.jobs[with_gpus], allocated_gpus=1),
     }
     families = PageMaker({"jobs"}, (), 30).families(replace(look, jobs=jobs))
-    shown = {text for family in families for text, _ in family.samples}
-    assert any('job_id="17"' in text for text in shown)
-    assert any('job_id="18"' in text for text in shown)
-    assert not any('job_id="0"' in text for text in shown)
+    shown = {labels[1] for metric, samples in families if metric.is_of_jobs for labels, _ in samples}
+    assert {"17", "18"} <= shown
+    assert "0" not in shown

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
+from jobfeatures.metrics import Metric
 from jobfeatures_exporter.collectors import (
     allocation,
     cluster,
@@ -36,7 +37,7 @@ from jobfeatures_exporter.collectors import (
     web,
 )
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Metric, labels
+from jobfeatures_exporter.exposition import Family
 
 log = logging.getLogger(__name__)
 
@@ -107,20 +108,19 @@ METRICS = (SUCCESS, DURATION)
 def collect(context: Context, enabled: Collection[str]) -> list[Family]:
     """Return the families of all enabled collectors, then how each of them fared."""
     found: list[Family] = []
-    success: list[tuple[str, int]] = []
-    duration: list[tuple[str, float]] = []
+    success: dict[str, int] = {}
+    duration: dict[str, float] = {}
     for name, collector in COLLECTORS.items():
         if name not in enabled:
             continue
-        text = labels(collector=name)
         started = time.perf_counter()
         try:
             made = list(collector.families(context))
         except Exception:  # supervised: a collector's fault costs its own series only
             log.exception("collector failed", extra={"collector": name})
-            success.append((text, 0))
+            success[name] = 0
         else:
             found += made
-            success.append((text, 1))
-        duration.append((text, time.perf_counter() - started))
-    return [*found, Family(SUCCESS, success), Family(DURATION, duration)]
+            success[name] = 1
+        duration[name] = time.perf_counter() - started
+    return [*found, Family.by_word(SUCCESS, success), Family.by_word(DURATION, duration)]

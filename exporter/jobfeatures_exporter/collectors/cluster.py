@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jobfeatures.metrics import Metric
 from jobfeatures_exporter.cluster.sums import ClusterSums, Sums
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Metric, Sample, labels
+from jobfeatures_exporter.exposition import Family, Sample
 
 _BY_PARTITION = ("batch_system", "partition")
 
@@ -43,7 +44,8 @@ PARTITION = Metric(
     _BY_PARTITION,
 )
 
-METRICS = (NODES, FLAGGED, CPUS, MEMORY, GPUS, PARTITION)
+_SUMS = {NODES: "states", FLAGGED: "flags", CPUS: "cpus", MEMORY: "memory_bytes", GPUS: "gpus"}
+METRICS = (*_SUMS, PARTITION)
 
 # Shown as 0 where there are none.
 ALWAYS = {"states": ("ALLOCATED", "DOWN", "IDLE", "MIXED"), "flags": ("DRAIN",)}
@@ -51,18 +53,12 @@ ALWAYS = {"states": ("ALLOCATED", "DOWN", "IDLE", "MIXED"), "flags": ("DRAIN",)}
 
 def families(context: Context) -> Iterator[Family]:
     """Yield the clusters' families."""
-    for metric, name, label in (
-        (NODES, "states", "state"),
-        (FLAGGED, "flags", "flag"),
-        (CPUS, "cpus", "kind"),
-        (MEMORY, "memory_bytes", "kind"),
-        (GPUS, "gpus", "kind"),
-    ):
-        yield Family(metric, [each for sums in context.clusters for each in _samples(sums, name, label)])
+    for metric, name in _SUMS.items():
+        yield Family(metric, [each for sums in context.clusters for each in _samples(sums, name)])
     yield Family(
         PARTITION,
         [
-            (labels(batch_system=sums.source, partition=partition), int(is_up))
+            ((sums.source, partition), int(is_up))
             for sums in context.clusters
             for partition, is_up in sums.partitions.items()
             if is_up is not None
@@ -70,9 +66,9 @@ def families(context: Context) -> Iterator[Family]:
     )
 
 
-def _samples(sums: ClusterSums, name: str, label: str) -> Iterator[Sample]:
+def _samples(sums: ClusterSums, name: str) -> Iterator[Sample]:
     found: Sums = getattr(sums, name)
     words = ALWAYS.get(name, ())
     zeros = dict.fromkeys(((partition, word) for partition in sums.partitions for word in words), 0)
     for (partition, value), number in {**zeros, **found}.items():
-        yield labels(**{"batch_system": sums.source, "partition": partition, label: value}), number
+        yield (sums.source, partition, value), number

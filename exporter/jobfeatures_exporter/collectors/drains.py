@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobfeatures.drains.drain import OPERATOR, machine_shutdowns
+from jobfeatures.metrics import JOB, Metric
 from jobfeatures.status.waste import NodeJob, Waste, compute_node_draining_waste, compute_node_kill_waste
-from jobfeatures_exporter.context import JOB, Context, job_labels_with
-from jobfeatures_exporter.exposition import Family, Metric, labels
-from jobfeatures_exporter.ownwaste import cap_own_waste, compute_own_waste
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family
 
 SHUTDOWN = Metric(
     "batch_node_shutdown_time_seconds",
@@ -68,21 +68,13 @@ def families(context: Context) -> Iterator[Family]:
     if view is not None:
         shutdowns = machine_shutdowns(view.drains, view.announced)
         draining = {OPERATOR: view.drains.machine is not None, **view.announced.draining}
-        yield Family(SHUTDOWN, [(labels(source=name), at) for name, at in sorted(shutdowns.items())])
-        yield Family(
-            NODE_DRAINING, [(labels(source=name), int(flag)) for name, flag in sorted(draining.items())]
-        )
-        times = ((key, view.job_shutdown(job)) for key, job in context.jobs_here().items())
-        yield Family(
-            JOB_SHUTDOWN,
-            [(job_labels_with(key, "source", OPERATOR), at) for key, at in times if at is not None],
-        )
-    if context.snapshot is None or not (context.jobs_are_known or context.jobs_here()):
+        yield Family.by_word(SHUTDOWN, dict(sorted(shutdowns.items())))
+        yield Family.by_word(NODE_DRAINING, {name: int(flag) for name, flag in sorted(draining.items())})
+        times = ((key, view.job_shutdown(job)) for key, job in context.jobs_here.items())
+        yield Family.known(JOB_SHUTDOWN, [((*key, OPERATOR), at) for key, at in times])
+    if context.snapshot is None or not (context.jobs_are_known or context.jobs_here):
         return  # jobs that nobody reported yet could be there
-    jobs = [
-        cap_own_waste(context, job, compute_own_waste(context, key, job))
-        for key, job in context.jobs_here().items()
-    ]
+    jobs = [each.counted for each in context.own_wastes.values()]
     drained = [each for each in jobs if _drains_as_known(each)]
     killed = [each for each in jobs if each.kill is not None]
     yield from _sum(DRAINING_WASTE, DRAINING_JOBS, jobs, drained, _draining(context, jobs, drained))
@@ -108,6 +100,5 @@ def _sum(
 ) -> Iterator[Family]:
     if jobs and not known:
         waste = None
-    yield Family(metric, [] if waste is None else [(labels(basis=waste.basis), waste.core_secs)])
-    counts = {"yes": len(known), "no": len(jobs) - len(known)}
-    yield Family(counted, [(labels(counted=name), count) for name, count in counts.items()])
+    yield Family.by_word(metric, {} if waste is None else {waste.basis: waste.core_secs})
+    yield Family.by_word(counted, {"yes": len(known), "no": len(jobs) - len(known)})

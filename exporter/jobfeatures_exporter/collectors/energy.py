@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures_exporter.context import JOB, Context, job_labels_with
-from jobfeatures_exporter.exposition import Family, Metric, Sample, labels
+from jobfeatures.metrics import JOB, Metric
+from jobfeatures_exporter.context import Context, job_labels
+from jobfeatures_exporter.exposition import Family, Sample
 from jobfeatures_exporter.snapshot import WorkKey
 
 NODE = Metric(
@@ -33,22 +34,20 @@ def families(context: Context) -> Iterator[Family]:
     """Yield the families; nothing where the counters are not readable."""
     node = context.snapshot.node if context.snapshot is not None else None
     if node is not None:
-        yield Family(
-            NODE, [(labels(domain=name), joules) for name, joules in sorted(node.energy_joules.items())]
-        )
+        yield Family.by_word(NODE, dict(sorted(node.energy_joules.items())))
     jobs: list[Sample] = [
-        (job_labels_with(sample.key, "source", "cpu"), sample.energy_joules)
-        for sample in context.shown_samples()
+        ((*job_labels(sample.key), "cpu"), sample.energy_joules)
+        for sample in context.shown_samples
         if sample.energy_joules is not None
     ]
-    jobs += [(job_labels_with(key, "source", "gpu"), joules) for key, joules in _gpu_joules(context).items()]
+    jobs += [((*job_labels(key), "gpu"), joules) for key, joules in _gpu_joules(context).items()]
     yield Family(JOB_ENERGY, jobs)
 
 
 def _gpu_joules(context: Context) -> dict[WorkKey, float]:
     """Return the joules of each job over its cards."""
     joules: dict[WorkKey, float] = {}
-    for each in context.shown_job_gpus():
+    for each in context.shown_job_gpus:
         if each.energy_joules is not None:
             joules[each.key] = joules.get(each.key, 0.0) + each.energy_joules
     return joules

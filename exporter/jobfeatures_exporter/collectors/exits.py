@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jobfeatures.metrics import Metric
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Metric, labels
+from jobfeatures_exporter.exposition import Family
 
 RECORDS = Metric(
     "batch_node_exit_records",
@@ -21,4 +22,4 @@ METRICS = (RECORDS,)
 def families(context: Context) -> Iterator[Family]:
     """Yield the family; nothing where no records are taken."""
     records = context.snapshot.exit_records if context.snapshot is not None else {}
-    yield Family(RECORDS, [(labels(result=name), count) for name, count in sorted(records.items())])
+    yield Family.by_word(RECORDS, dict(sorted(records.items())))

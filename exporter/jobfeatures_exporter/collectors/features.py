@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jobfeatures.metrics import NODE_CPUS, Metric
 from jobfeatures.publish.reasons import REASONS
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Metric, labels
+from jobfeatures_exporter.exposition import Family
 
 PUBLISHED = Metric("batch_features_published_jobs", "gauge", "Jobs that have a feature directory.")
 FAILURES = Metric(
@@ -22,12 +23,6 @@ HOOK_FAILURES = Metric(
     "than the exporter are not known.",
     ("hook", "reason"),
 )
-TOTAL_CPU = Metric(
-    "batch_node_allocatable_cpus",
-    "gauge",
-    "CPUs that jobs may get on this node: as the site states, else as the batch system gives them out, else "
-    "all that are online.",
-)
 LEFTOVERS = Metric(
     "batch_node_ended_jobs_with_processes",
     "gauge",
@@ -42,30 +37,18 @@ ANSWERS = Metric(
     ("status",),
 )
 
-METRICS = (PUBLISHED, FAILURES, HOOK_FAILURES, LEFTOVERS, TOTAL_CPU, ANSWERS)
+METRICS = (PUBLISHED, FAILURES, HOOK_FAILURES, LEFTOVERS, NODE_CPUS, ANSWERS)
 
 
 def families(context: Context) -> Iterator[Family]:
     """Yield the families; nothing about directories where they are not kept."""
     if context.publisher is not None:
-        yield Family(PUBLISHED, [("", context.publisher.published)])
-        yield Family(FAILURES, [("", context.publisher.failures)])
-        yield Family(
-            HOOK_FAILURES,
-            [
-                (labels(hook=hook, reason=reason), count)
-                for (hook, reason), count in sorted(context.publisher.hook_failures.items())
-            ],
-        )
+        yield Family.single(PUBLISHED, context.publisher.published)
+        yield Family.single(FAILURES, context.publisher.failures)
+        yield Family(HOOK_FAILURES, sorted(context.publisher.hook_failures.items()))
     if context.snapshot is not None:
-        yield Family(LEFTOVERS, [("", len(context.leftovers_here()))])
-    if context.feature_answers:
-        yield Family(
-            ANSWERS,
-            [
-                (labels(status=str(status)), count)
-                for status, count in sorted(context.feature_answers.items())
-            ],
-        )
-    if context.allocatable_cpus is not None:
-        yield Family(TOTAL_CPU, [("", context.allocatable_cpus)])
+        yield Family.single(LEFTOVERS, len(context.leftovers_here))
+    yield Family(
+        ANSWERS, [((str(status),), count) for status, count in sorted(context.feature_answers.items())]
+    )
+    yield Family.single(NODE_CPUS, context.allocatable_cpus)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from jobfeatures_exporter.context import JOB, Context, job_labels
-from jobfeatures_exporter.exposition import Family, Metric, Number, Sample, labels
+from jobfeatures.metrics import JOB, Metric
+from jobfeatures_exporter.context import Context, job_labels
+from jobfeatures_exporter.exposition import Family, Number, Values
 from jobfeatures_exporter.snapshot import GpuSample, JobGpu
 
 CARD = ("uuid",)
@@ -141,30 +142,22 @@ def families(context: Context) -> Iterator[Family]:
     snapshot = context.snapshot
     if snapshot is None or not snapshot.gpu_drivers:
         return
-    yield Family(UP, [(labels(driver=name), int(up)) for name, up in snapshot.gpu_drivers.items()])
-    cards = [(labels(uuid=gpu.card.uuid), gpu) for gpu in snapshot.gpus]
+    yield Family.by_word(UP, {name: int(up) for name, up in snapshot.gpu_drivers.items()})
+    cards = [((gpu.card.uuid,), gpu) for gpu in snapshot.gpus]
     yield Family(INFO, [(_info(gpu), 1) for gpu in snapshot.gpus])
-    yield Family(AGE, [(text, max(0.0, context.now_secs - gpu.taken_at_secs)) for text, gpu in cards])
+    yield Family(AGE, [(values, max(0.0, context.now_secs - gpu.taken_at_secs)) for values, gpu in cards])
     for metric, value_of in _OF_CARD.items():
-        yield Family(metric, _present([(text, value_of(gpu)) for text, gpu in cards]))
-    yield Family(
-        UNATTRIBUTED,
-        [(labels(uuid=uuid), count) for uuid, count in snapshot.gpu_unattributed.items()],
-    )
-    uses = [(f"{job_labels(use.key)},{labels(uuid=use.uuid)}", use) for use in context.shown_job_gpus()]
+        yield Family.known(metric, [(values, value_of(gpu)) for values, gpu in cards])
+    yield Family.by_word(UNATTRIBUTED, snapshot.gpu_unattributed)
+    uses = [((*job_labels(use.key), use.uuid), use) for use in context.shown_job_gpus]
     for metric, value_of_use in _OF_JOB.items():
-        yield Family(metric, _present([(text, value_of_use(use)) for text, use in uses]))
+        yield Family.known(metric, [(values, value_of_use(use)) for values, use in uses])
 
 
-def _info(gpu: GpuSample) -> str:
-    card = gpu.card
-    values = {name: getattr(card, name) for name in INFO.label_names if name != "parent"}
-    values["parent"] = card.parent_uuid
-    return labels(**{name: "" if values[name] is None else str(values[name]) for name in INFO.label_names})
-
-
-def _present(samples: list[tuple[str, Number | None]]) -> list[Sample]:
-    return [(text, value) for text, value in samples if value is not None]
+def _info(gpu: GpuSample) -> Values:
+    fields = ("parent_uuid" if name == "parent" else name for name in INFO.label_names)
+    found = (getattr(gpu.card, name) for name in fields)
+    return tuple("" if value is None else str(value) for value in found)
 
 
 def _ratio(percent: float | None) -> float | None:

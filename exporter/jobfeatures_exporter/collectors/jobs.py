@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures_exporter.context import JOB, Context, job_labels, job_labels_with
-from jobfeatures_exporter.exposition import Family, Metric, Sample, labels
-from jobfeatures_exporter.snapshot import JobSample
+from jobfeatures.metrics import JOB, Metric
+from jobfeatures_exporter.context import Context, job_labels
+from jobfeatures_exporter.exposition import Family
 
 COMPONENTS = ("anon", "file", "shmem", "kernel", "swap")
 
@@ -141,12 +141,6 @@ _OF_PROCESS_IO = {
     STORAGE_WRITTEN: "data_written_bytes",
     STORAGE_CANCELLED: "data_cancelled_bytes",
 }
-_PRESSURES = {
-    (resource, share): labels(resource=resource, share=share)
-    for resource in ("cpu", "memory", "io")
-    for share in ("some", "full")
-}
-
 METRICS = (
     *(CPU, MEMORY, *_OF_MEMORY, PROCESSES, THREADS),
     *(*_OF_SAMPLE, PRESSURE, *_OF_BLOCK_IO, *_OF_PROCESS_IO),
@@ -155,42 +149,27 @@ METRICS = (
 
 def families(context: Context) -> Iterator[Family]:
     """Yield the jobs' families; other kinds only where they are asked for."""
-    samples = context.shown_samples()
-    yield Family(CPU, [each for sample in samples for each in _cpu(sample)])
-    yield Family(MEMORY, [each for sample in samples for each in _memory(sample)])
-    for metric, name in _OF_MEMORY.items():
-        values = [(sample.key, getattr(sample.memory, name)) for sample in samples]
-        yield Family(metric, [(job_labels(key), value) for key, value in values if value is not None])
-    yield Family(PROCESSES, [(job_labels(sample.key), sample.processes) for sample in samples])
-    yield Family(THREADS, [(job_labels(sample.key), sample.threads) for sample in samples])
-    for metric, name in _OF_SAMPLE.items():
-        values = [(sample.key, getattr(sample, name)) for sample in samples]
-        yield Family(metric, [(job_labels(key), value) for key, value in values if value is not None])
-    yield Family(PRESSURE, [each for sample in samples for each in _pressure(sample)])
-    moved = [(job_labels(sample.key), sample.block_io) for sample in samples if sample.block_io is not None]
-    for metric, name in _OF_BLOCK_IO.items():
-        yield Family(metric, [(text, getattr(io, name)) for text, io in moved])
-    called = [
-        (job_labels(sample.key), sample.process_io) for sample in samples if sample.process_io is not None
+    samples = [(job_labels(sample.key), sample) for sample in context.shown_samples]
+    modes = [((*job, "user"), (*job, "system"), each) for job, each in samples]
+    cpu = [
+        pair
+        for user, system, each in modes
+        for pair in ((user, each.user_cpu_secs), (system, each.system_cpu_secs))
     ]
+    yield Family.known(CPU, cpu)
+    parts = [((*job, name), getattr(each.memory, name)) for job, each in samples for name in COMPONENTS]
+    yield Family.known(MEMORY, parts)
+    for metric, name in _OF_MEMORY.items():
+        yield Family.known(metric, [(job, getattr(each.memory, name)) for job, each in samples])
+    yield Family(PROCESSES, [(job, each.processes) for job, each in samples])
+    yield Family(THREADS, [(job, each.threads) for job, each in samples])
+    for metric, name in _OF_SAMPLE.items():
+        yield Family.known(metric, [(job, getattr(each, name)) for job, each in samples])
+    pressures = [((*job, *kind), secs) for job, each in samples for kind, secs in each.pressure_secs.items()]
+    yield Family(PRESSURE, pressures)
+    moved = [(job, each.block_io) for job, each in samples if each.block_io is not None]
+    for metric, name in _OF_BLOCK_IO.items():
+        yield Family(metric, [(job, getattr(io, name)) for job, io in moved])
+    called = [(job, each.process_io) for job, each in samples if each.process_io is not None]
     for metric, name in _OF_PROCESS_IO.items():
-        yield Family(metric, [(text, getattr(io, name)) for text, io in called])
-
-
-def _cpu(sample: JobSample) -> Iterator[Sample]:
-    if sample.user_cpu_secs is not None:
-        yield job_labels_with(sample.key, "mode", "user"), sample.user_cpu_secs
-    if sample.system_cpu_secs is not None:
-        yield job_labels_with(sample.key, "mode", "system"), sample.system_cpu_secs
-
-
-def _memory(sample: JobSample) -> Iterator[Sample]:
-    for component in COMPONENTS:
-        value = getattr(sample.memory, component)
-        if value is not None:
-            yield job_labels_with(sample.key, "component", component), value
-
-
-def _pressure(sample: JobSample) -> Iterator[Sample]:
-    for resource_and_share, secs in sample.pressure_secs.items():
-        yield f"{job_labels(sample.key)},{_PRESSURES[resource_and_share]}", secs
+        yield Family(metric, [(job, getattr(io, name)) for job, io in called])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
+from jobfeatures.metrics import NODE_READ_AT, Metric
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Metric, Sample, labels
+from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.snapshot import CpuSecs
 
 MODES = tuple(each.name for each in fields(CpuSecs))
@@ -54,13 +55,6 @@ DISK_TIME = Metric(
 KILLS = Metric(
     "batch_node_oom_kills", "counter", "Processes that the kernel killed for want of memory since boot."
 )
-TAKEN = Metric(
-    "batch_node_sample_time_seconds",
-    "gauge",
-    "Time since the epoch at which the node was read.",
-    (),
-    "seconds",
-)
 UNREADABLE = Metric(
     "batch_node_unreadable_readings",
     "counter",
@@ -79,7 +73,7 @@ _OF_DISK = {
 
 METRICS = (
     *(CPU, CORE, CORES, MEMORY, LOAD, RUNNABLE, THREADS, PRESSURE, *_OF_DISK),
-    *(BOOT, PROCESSES, KILLS, TAKEN, UNREADABLE),
+    *(BOOT, PROCESSES, KILLS, NODE_READ_AT, UNREADABLE),
 )
 
 MEMORY_KINDS = {
@@ -93,7 +87,6 @@ MEMORY_KINDS = {
     "SwapTotal": "swap_total",
     "SwapFree": "swap_free",
 }
-_MODE_LABELS = {mode: labels(mode=mode) for mode in MODES}
 
 
 def families(context: Context) -> Iterator[Family]:
@@ -101,46 +94,25 @@ def families(context: Context) -> Iterator[Family]:
     snapshot = context.snapshot
     if snapshot is None:
         return
-    yield Family(PROCESSES, [("", len(snapshot.processes))])
-    yield Family(TAKEN, [("", snapshot.taken_at_secs)])
-    yield Family(
-        UNREADABLE, [(labels(kind=kind), count) for kind, count in sorted(snapshot.unreadable.items())]
-    )
+    yield Family.single(PROCESSES, len(snapshot.processes))
+    yield Family.single(NODE_READ_AT, snapshot.taken_at_secs)
+    yield Family.by_word(UNREADABLE, dict(sorted(snapshot.unreadable.items())))
     node = snapshot.node
     if node is None:
         return
     if node.cpu is not None:
-        yield Family(CPU, [(_MODE_LABELS[mode], getattr(node.cpu, mode)) for mode in MODES])
-    yield Family(CORE, _cores(context))
-    if node.cores:
-        yield Family(CORES, [("", len(node.cores))])
-    kinds = MEMORY_KINDS.items()
+        yield Family(CPU, [((mode,), getattr(node.cpu, mode)) for mode in MODES])
+    cores = [(str(number), core) for number, core in node.cores.items()]
+    yield Family(CORE, [((number, mode), getattr(core, mode)) for number, core in cores for mode in MODES])
+    yield Family.single(CORES, len(cores) or None)
     memory = node.memory_bytes
-    yield Family(MEMORY, [(labels(kind=kind), memory[name]) for name, kind in kinds if name in memory])
-    loads = (("1", node.load1), ("5", node.load5), ("15", node.load15))
-    yield Family(LOAD, [(labels(minutes=minutes), load) for minutes, load in loads if load is not None])
-    if node.runnable_entities is not None:
-        yield Family(RUNNABLE, [("", node.runnable_entities)])
-    if node.existing_entities is not None:
-        yield Family(THREADS, [("", node.existing_entities)])
-    pressures = node.pressure_secs.items()
-    yield Family(
-        PRESSURE, [(labels(resource=resource, share=share), secs) for (resource, share), secs in pressures]
-    )
-    disks = [(labels(device=name), disk.stats) for name, disk in node.disks.items() if disk.whole]
+    yield Family.known(MEMORY, [((kind,), memory.get(name)) for name, kind in MEMORY_KINDS.items()])
+    yield Family.known(LOAD, [(("1",), node.load1), (("5",), node.load5), (("15",), node.load15)])
+    yield Family.single(RUNNABLE, node.runnable_entities)
+    yield Family.single(THREADS, node.existing_entities)
+    yield Family(PRESSURE, list(node.pressure_secs.items()))
+    disks = [((name,), disk.stats) for name, disk in node.disks.items() if disk.whole]
     for metric, (place, unit) in _OF_DISK.items():
-        yield Family(metric, [(text, stats[place] * unit) for text, stats in disks if place < len(stats)])
-    if node.oom_kills is not None:
-        yield Family(KILLS, [("", node.oom_kills)])
-    if node.boot_time_secs is not None:
-        yield Family(BOOT, [("", node.boot_time_secs)])
-
-
-def _cores(context: Context) -> list[Sample]:
-    if context.snapshot is None or context.snapshot.node is None:
-        return []
-    return [
-        (f'core="{number}",{_MODE_LABELS[mode]}', getattr(core, mode))
-        for number, core in context.snapshot.node.cores.items()
-        for mode in MODES
-    ]
+        yield Family(metric, [(values, stats[place] * unit) for values, stats in disks if place < len(stats)])
+    yield Family.single(KILLS, node.oom_kills)
+    yield Family.single(BOOT, node.boot_time_secs)

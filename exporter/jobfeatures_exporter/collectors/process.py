@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from functools import cache
 
 from jobfeatures import __version__
+from jobfeatures.metrics import Metric
 from jobfeatures.version import find_revision
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Metric, labels
+from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.sampling.descriptors import read_file
 from jobfeatures_exporter.sampling.processes import parse_process_stat
 from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC, read_stat
@@ -59,23 +60,21 @@ def families(context: Context) -> Iterator[Family]:
     They are read here and not by prometheus_client's collector, which lists
     every open descriptor, and this exporter keeps thousands.
     """
-    build = labels(version=__version__, revision=find_revision(), python=platform.python_version())
-    yield Family(BUILD, [(build, 1)])
+    yield Family(BUILD, [((__version__, find_revision(), platform.python_version()), 1)])
     if context.snapshot is not None:
-        yield Family(SAMPLE, [("", context.snapshot.duration_secs)])
+        yield Family.single(SAMPLE, context.snapshot.duration_secs)
     if context.reload is not None:
-        yield Family(RELOADED, [("", int(context.reload.successful))])
-        yield Family(RELOADED_AT, [("", context.reload.success_secs)])
+        yield Family.single(RELOADED, int(context.reload.successful))
+        yield Family.single(RELOADED_AT, context.reload.success_secs)
     own = parse_process_stat(read_file("/proc/self/stat"))
-    yield Family(CPU, [("", (own.user_ticks + own.system_ticks) / TICKS_PER_SEC)])
-    yield Family(RESIDENT, [("", own.resident_bytes)])
-    yield Family(VIRTUAL, [("", own.virtual_bytes)])
+    yield Family.single(CPU, (own.user_ticks + own.system_ticks) / TICKS_PER_SEC)
+    yield Family.single(RESIDENT, own.resident_bytes)
+    yield Family.single(VIRTUAL, own.virtual_bytes)
     boot_secs = _boot_secs()
-    if boot_secs is not None:
-        yield Family(START, [("", boot_secs + own.start_ticks / TICKS_PER_SEC)])
-    yield Family(OPEN, [("", count_open())])
+    yield Family.single(START, None if boot_secs is None else boot_secs + own.start_ticks / TICKS_PER_SEC)
+    yield Family.single(OPEN, count_open())
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    yield Family(MAX, [("", float("inf") if limit == resource.RLIM_INFINITY else limit)])
+    yield Family.single(MAX, float("inf") if limit == resource.RLIM_INFINITY else limit)
 
 
 def count_open() -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures_exporter.context import JOB, Context, job_labels_with
-from jobfeatures_exporter.exposition import Family, Metric
+from jobfeatures.metrics import JOB, Metric
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family
 
 COMMAND = (*JOB, "command")
 
@@ -36,11 +37,11 @@ def families(context: Context) -> Iterator[Family]:
     """Yield the families of the commands; nothing where they are not rolled up."""
     snapshot = context.snapshot
     commands = [
-        (job_labels_with(key, "command", each.command), each)
+        ((*key, each.command), each)
         for key, samples in (snapshot.commands if snapshot is not None else {}).items()
         for each in samples
     ]
-    yield Family(CPU, [(text, each.cpu_secs) for text, each in commands])
-    alive = [(text, each) for text, each in commands if each.processes]
-    yield Family(RESIDENT, [(text, each.resident_bytes) for text, each in alive])
-    yield Family(PROCESSES, [(text, each.processes) for text, each in alive])
+    yield Family(CPU, [(values, each.cpu_secs) for values, each in commands])
+    alive = [(values, each) for values, each in commands if each.processes]
+    yield Family(RESIDENT, [(values, each.resident_bytes) for values, each in alive])
+    yield Family(PROCESSES, [(values, each.processes) for values, each in alive])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from jobfeatures.metrics import Metric
 from jobfeatures_exporter.cluster.sums import QueueSums, Sums, Waiting
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Metric, Sample, labels
+from jobfeatures_exporter.exposition import Family, Sample
 
 _BY_STATE = ("batch_system", "partition", "state")
 _BY_PARTITION = ("batch_system", "partition")
@@ -65,28 +66,29 @@ def families(context: Context) -> Iterator[Family]:
         samples = [
             each
             for queue, known in queues
-            for each in _samples(queue, {**_zeros(known), **getattr(queue, name)}, "state")
+            for each in _samples(queue, {**_zeros(known), **getattr(queue, name)})
         ]
         yield Family(metric, samples)
-    yield Family(GPUS, [each for queue, _ in queues for each in _samples(queue, queue.gpus, "state")])
-    yield Family(REASONS, [each for queue, _ in queues for each in _samples(queue, queue.reasons, "reason")])
+    yield Family(GPUS, [each for queue, _ in queues for each in _samples(queue, queue.gpus)])
+    yield Family(REASONS, [each for queue, _ in queues for each in _samples(queue, queue.reasons)])
     waits = [
-        (labels(batch_system=queue.source, partition=partition), waiting)
+        ((queue.source, partition), waiting)
         for queue, known in queues
         for partition, waiting in {**dict.fromkeys(known, NOBODY), **queue.waiting}.items()
     ]
     now = context.now_secs
     yield Family(
-        OLDEST, [(text, max(0.0, now - each.first_since_secs) if each.jobs else 0) for text, each in waits]
+        OLDEST,
+        [(values, max(0.0, now - each.first_since_secs) if each.jobs else 0) for values, each in waits],
     )
-    yield Family(WAIT, [(text, max(0.0, now * each.jobs - each.sum_since_secs)) for text, each in waits])
-    yield Family(WAITING, [(text, each.jobs) for text, each in waits])
+    yield Family(WAIT, [(values, max(0.0, now * each.jobs - each.sum_since_secs)) for values, each in waits])
+    yield Family(WAITING, [(values, each.jobs) for values, each in waits])
 
 
 def _zeros(partitions: Iterable[str]) -> dict[tuple[str, str], int]:
     return dict.fromkeys(((partition, state) for partition in partitions for state in ALWAYS), 0)
 
 
-def _samples(queue: QueueSums, sums: Sums, label: str) -> Iterator[Sample]:
+def _samples(queue: QueueSums, sums: Sums) -> Iterator[Sample]:
     for (partition, value), number in sums.items():
-        yield labels(**{"batch_system": queue.source, "partition": partition, label: value}), number
+        yield (queue.source, partition, value), number

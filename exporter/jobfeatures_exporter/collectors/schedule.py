@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from jobfeatures.metrics import Metric
 from jobfeatures.schedule.quality import Histogram, ScheduleQuality, UserQuality, Verdict
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Metric, Number, Sample, histogram_samples, labels
+from jobfeatures_exporter.exposition import Family, Number, Sample, histogram_samples
 
 _SYSTEM = ("batch_system",)
 _BY_PARTITION = ("batch_system", "partition")
@@ -121,43 +122,19 @@ def families(context: Context) -> Iterator[Family]:
     yield Family(WAIT, [each for one in found for each in _histograms(one.source, one.wait_secs)])
     yield Family(SLOWDOWN, [each for one in found for each in _histograms(one.source, one.slowdown)])
     for metric, value in _PLAIN.items():
-        yield Family(metric, [(labels(batch_system=one.source), value(one)) for one in found])
-    yield Family(
-        VEET,
-        [
-            (labels(batch_system=one.source, quantile=f"{at:g}"), value)
-            for one in found
-            for at, value in one.veet_quantiles.items()
-        ],
-    )
-    yield Family(
-        SKIPPED,
-        [
-            (labels(batch_system=one.source, reason=reason), count)
-            for one in found
-            for reason, count in one.skipped.items()
-        ],
-    )
+        yield Family(metric, [((one.source,), value(one)) for one in found])
+    quantiles = [((one.source, f"{at:g}"), each) for one in found for at, each in one.veet_quantiles.items()]
+    yield Family(VEET, quantiles)
+    yield Family(SKIPPED, [((one.source, why), count) for one in found for why, count in one.skipped.items()])
     yield Family(
         UNFINISHED,
-        [
-            (labels(batch_system=one.source, verdict=verdict.value), one.unfinished.get(verdict, 0))
-            for one in found
-            for verdict in Verdict
-        ],
+        [((one.source, each.value), one.unfinished.get(each, 0)) for one in found for each in Verdict],
     )
+    users = [((one.source, user.user), user) for one in found for user in one.top_users]
     for metric, of_user in _OF_USER.items():
-        yield Family(
-            metric,
-            [
-                (labels(batch_system=one.source, user=user.user), of_user(user))
-                for one in found
-                for user in one.top_users
-            ],
-        )
+        yield Family(metric, [(values, of_user(user)) for values, user in users])
 
 
 def _histograms(source: str, found: Mapping[str, Histogram]) -> Iterator[Sample]:
-    for partition, histogram in found.items():
-        text = labels(batch_system=source, partition=partition)
-        yield from histogram_samples(text, histogram.bounds, histogram.counts, histogram.sum)
+    for partition, each in found.items():
+        yield from histogram_samples((source, partition), each.bounds, each.counts, each.sum)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
+from jobfeatures.metrics import Metric
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Metric, labels
+from jobfeatures_exporter.exposition import Family
+from jobfeatures_exporter.sinks.keeper import SinkStatus
 
 SENT = Metric("batch_exporter_sink_sent", "counter", "Documents that the sink took.", ("sink", "type"))
 FAILED = Metric(
@@ -39,31 +41,28 @@ UNREADABLE = Metric(
     ("kind",),
 )
 
+_BY_TYPE: dict[Metric, Callable[[SinkStatus], Mapping[str, int]]] = {
+    SENT: lambda sink: sink.sent,
+    FAILED: lambda sink: sink.failed,
+}
 METRICS = (SENT, FAILED, DROPPED, WAITING, AGE, FAULTY, UNREADABLE)
 
 
 def families(context: Context) -> Iterator[Family]:
     """Yield the sinks' families; nothing where nothing is sent."""
-    sent = [(sink, kind, count) for sink in context.sinks for kind, count in sorted(sink.sent.items())]
-    failed = [(sink, kind, count) for sink in context.sinks for kind, count in sorted(sink.failed.items())]
-    yield Family(SENT, [(labels(sink=sink.name, type=kind), count) for sink, kind, count in sent])
-    yield Family(FAILED, [(labels(sink=sink.name, type=kind), count) for sink, kind, count in failed])
+    sinks = context.sinks
+    for metric, counts_of in _BY_TYPE.items():
+        pairs = [(sink.name, each) for sink in sinks for each in sorted(counts_of(sink).items())]
+        yield Family(metric, [((name, kind), count) for name, (kind, count) in pairs])
     lost = [
-        (labels(sink=sink.name, reason=reason), count)
-        for sink in context.sinks
-        for reason, count in (
-            ("full", sink.dropped),
-            ("refused", sink.refused),
-            ("corrupt", sink.corrupt),
-        )
+        ((sink.name, reason), count)
+        for sink in sinks
+        for reason, count in (("full", sink.dropped), ("refused", sink.refused), ("corrupt", sink.corrupt))
     ]
     yield Family(DROPPED, lost)
-    yield Family(WAITING, [(labels(sink=sink.name), sink.waiting) for sink in context.sinks])
-    ages = [(sink.name, sink.last_success_secs) for sink in context.sinks]
-    yield Family(
-        AGE,
-        [(labels(sink=name), max(0.0, context.now_secs - at)) for name, at in ages if at is not None],
-    )
-    yield Family(FAULTY, [(labels(type=kind), count) for kind, count in sorted(context.faulty.items())])
-    readings = sorted(context.sonar_unreadable.items())
-    yield Family(UNREADABLE, [(labels(kind=kind), count) for kind, count in readings])
+    yield Family(WAITING, [((sink.name,), sink.waiting) for sink in sinks])
+    ages = [((sink.name,), sink.last_success_secs) for sink in sinks]
+    now = context.now_secs
+    yield Family(AGE, [(values, max(0.0, now - at)) for values, at in ages if at is not None])
+    yield Family.by_word(FAULTY, dict(sorted(context.faulty.items())))
+    yield Family.by_word(UNREADABLE, dict(sorted(context.sonar_unreadable.items())))

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jobfeatures.metrics import SOURCE_AGE, SOURCE_UP, Metric
 from jobfeatures.model import JobTable
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Metric, labels
+from jobfeatures_exporter.exposition import Family
 
-AGE = Metric(
-    "batch_exporter_source_age_seconds",
-    "gauge",
-    "Age of the table in use; absent until the source has answered once.",
-    ("source",),
-    "seconds",
-)
-UP = Metric("batch_exporter_source_up", "gauge", "1 if the latest question was answered.", ("source",))
 COMPLETE = Metric(
     "batch_exporter_source_complete", "gauge", "1 if the answer leaves out no job of this node.", ("source",)
 )
@@ -41,25 +34,22 @@ AHEAD = Metric(
     "seconds",
 )
 
-METRICS = (AGE, UP, FAILING, COMPLETE, FAILURES, REJECTED, JOBS, AHEAD)
+METRICS = (SOURCE_AGE, SOURCE_UP, FAILING, COMPLETE, FAILURES, REJECTED, JOBS, AHEAD)
 
 
 def families(context: Context) -> Iterator[Family]:
     """Yield the sources' families."""
-    texts = [(labels(source=source.name), source) for source in context.sources]
-    ages = [(text, source.age_secs(context.now_secs)) for text, source in texts]
-    tables = [(text, source.table) for text, source in texts if isinstance(source.table, JobTable)]
-    yield Family(AGE, [(text, age) for text, age in ages if age is not None])
+    now = context.now_secs
+    sources = [((source.name,), source) for source in context.sources]
+    tables = [(name, source.table) for name, source in sources if isinstance(source.table, JobTable)]
+    yield Family.known(SOURCE_AGE, [(name, source.age_secs(now)) for name, source in sources])
     yield Family(
-        UP, [(text, int(source.table is not None and not source.last_error)) for text, source in texts]
+        SOURCE_UP,
+        [(name, int(source.table is not None and not source.last_error)) for name, source in sources],
     )
-    failing = [(text, source.failing_secs(context.now_secs)) for text, source in texts]
-    yield Family(FAILING, [(text, secs) for text, secs in failing if secs is not None])
-    yield Family(COMPLETE, [(text, int(table.complete)) for text, table in tables])
-    yield Family(FAILURES, [(text, source.failures) for text, source in texts])
-    yield Family(REJECTED, [(text, source.rejected) for text, source in texts])
-    yield Family(JOBS, [(text, len(table.jobs)) for text, table in tables])
-    yield Family(
-        AHEAD,
-        [(text, table.clock_ahead_secs) for text, table in tables if table.clock_ahead_secs is not None],
-    )
+    yield Family.known(FAILING, [(name, source.failing_secs(now)) for name, source in sources])
+    yield Family(COMPLETE, [(name, int(table.complete)) for name, table in tables])
+    yield Family(FAILURES, [(name, source.failures) for name, source in sources])
+    yield Family(REJECTED, [(name, source.rejected) for name, source in sources])
+    yield Family(JOBS, [(name, len(table.jobs)) for name, table in tables])
+    yield Family.known(AHEAD, [(name, table.clock_ahead_secs) for name, table in tables])

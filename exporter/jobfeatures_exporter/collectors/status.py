@@ -4,49 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures_exporter.context import JOB, Context, job_labels
-from jobfeatures_exporter.exposition import Family, Metric, labels
+from jobfeatures.metrics import JOB, JOB_SAYS_CPUS, JOB_SAYS_POSTPONABLE, JOB_SAYS_PRIORITY, Metric
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family
 
 AGE = Metric(
     "batch_job_status_age_seconds", "gauge", "Time since the job last wrote its JOBSTATUS.", JOB, "seconds"
-)
-USED = Metric("batch_job_status_used_cpus", "gauge", "CPUs that the job says it uses.", JOB)
-PRIORITY = Metric(
-    "batch_job_status_priority_factor",
-    "gauge",
-    "The job's priority_factor: higher is better, to be compared among the jobs of one user only.",
-    JOB,
-)
-POSTPONABLE = Metric(
-    "batch_job_status_can_postpone",
-    "gauge",
-    "The job's can_postpone_last_job: 1 if its last payload can be postponed, 0 if not.",
-    JOB,
 )
 VIOLATIONS = Metric(
     "batch_jobstatus_violations", "counter", "JOBSTATUS sets refused or flagged, by reason.", ("reason",)
 )
 
-METRICS = (AGE, USED, PRIORITY, POSTPONABLE, VIOLATIONS)
+METRICS = (AGE, JOB_SAYS_CPUS, JOB_SAYS_PRIORITY, JOB_SAYS_POSTPONABLE, VIOLATIONS)
 
 
 def families(context: Context) -> Iterator[Family]:
     """Yield the families; a job that has not written its JOBSTATUS has no series."""
-    views = [(job_labels(key), view) for key, view in context.statuses.items()]
-    ages = [(text, view.age_secs(context.now_secs)) for text, view in views]
-    yield Family(AGE, [(text, age) for text, age in ages if age is not None])
-    yield Family(USED, [(text, view.status.used_cpu) for text, view in views if view.status is not None])
-    told = [(text, view.status) for text, view in views if view.status is not None]
-    yield Family(
-        PRIORITY, [(text, each.priority_factor) for text, each in told if each.priority_factor is not None]
-    )
-    yield Family(
-        POSTPONABLE,
-        [
-            (text, int(each.can_postpone_last_job))
-            for text, each in told
-            if each.can_postpone_last_job is not None
-        ],
-    )
+    views = context.statuses.items()
+    yield Family.known(AGE, [(key, view.age_secs(context.now_secs)) for key, view in views])
+    said = [(key, view.status) for key, view in views if view.status is not None]
+    yield Family(JOB_SAYS_CPUS, [(key, each.used_cpu) for key, each in said])
+    yield Family.known(JOB_SAYS_PRIORITY, [(key, each.priority_factor) for key, each in said])
+    postponable = [(key, each.can_postpone_last_job) for key, each in said]
+    yield Family(JOB_SAYS_POSTPONABLE, [(key, int(each)) for key, each in postponable if each is not None])
     counts = sorted(context.status_violations.items())
-    yield Family(VIOLATIONS, [(labels(reason=str(reason)), count) for reason, count in counts])
+    yield Family(VIOLATIONS, [((str(reason),), count) for reason, count in counts])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures_exporter.context import JOB, Context, job_labels
-from jobfeatures_exporter.exposition import Family, Metric, Sample, labels
-from jobfeatures_exporter.snapshot import StepSample
+from jobfeatures.metrics import JOB, Metric
+from jobfeatures_exporter.context import Context, job_labels
+from jobfeatures_exporter.exposition import Family
 
 STEP = (*JOB, "step")
 COMPONENTS = ("anon", "file", "shmem", "kernel", "swap")
@@ -40,25 +40,14 @@ METRICS = (CPU, MEMORY, CHARGED, PEAK)
 def families(context: Context) -> Iterator[Family]:
     """Yield the families of the steps; nothing where they are not read."""
     steps = [
-        (f"{job_labels(sample.key)},{labels(step=step.step)}", step)
-        for sample in context.shown_samples()
+        ((*job_labels(sample.key), step.step), step)
+        for sample in context.shown_samples
         for step in sample.steps
     ]
-    yield Family(CPU, [each for text, step in steps for each in _cpu(text, step)])
-    yield Family(MEMORY, [each for text, step in steps for each in _memory(text, step)])
+    modes = [("user", "user_cpu_secs"), ("system", "system_cpu_secs")]
+    cpu = [((*values, mode), getattr(step, name)) for values, step in steps for mode, name in modes]
+    yield Family.known(CPU, cpu)
+    parts = [((*values, name), getattr(step.memory, name)) for values, step in steps for name in COMPONENTS]
+    yield Family.known(MEMORY, parts)
     for metric, name in ((CHARGED, "charged"), (PEAK, "peak")):
-        values = ((text, getattr(step.memory, name)) for text, step in steps)
-        yield Family(metric, [(text, value) for text, value in values if value is not None])
-
-
-def _cpu(text: str, step: StepSample) -> Iterator[Sample]:
-    for mode, secs in (("user", step.user_cpu_secs), ("system", step.system_cpu_secs)):
-        if secs is not None:
-            yield f'{text},mode="{mode}"', secs
-
-
-def _memory(text: str, step: StepSample) -> Iterator[Sample]:
-    for component in COMPONENTS:
-        value = getattr(step.memory, component)
-        if value is not None:
-            yield f'{text},component="{component}"', value
+        yield Family.known(metric, [(values, getattr(step.memory, name)) for values, step in steps])

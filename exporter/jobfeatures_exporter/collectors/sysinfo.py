@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jobfeatures.metrics import Metric
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Metric, labels
+from jobfeatures_exporter.exposition import Family
 
 INFO = Metric("batch_node", "info", "Make of the node.", ("model", "architecture", "os_release"))
 SOCKETS = Metric("batch_node_sockets", "gauge", "CPU sockets.")
@@ -21,13 +22,9 @@ def families(context: Context) -> Iterator[Family]:
     node = context.sysinfo
     if node is None:
         return
-    text = labels(model=node.cpu_model, architecture=node.architecture, os_release=node.os_release)
-    yield Family(INFO, [(text, 1)])
-    if node.sockets is not None:
-        yield Family(SOCKETS, [("", node.sockets)])
-        if node.cores_per_socket is not None:
-            yield Family(CORES, [("", node.sockets * node.cores_per_socket)])
-    if node.threads_per_core is not None:
-        yield Family(THREADS, [("", node.threads_per_core)])
-    if node.numa_distances:
-        yield Family(NUMA, [("", len(node.numa_distances))])
+    yield Family(INFO, [((node.cpu_model, node.architecture, node.os_release), 1)])
+    yield Family.single(SOCKETS, node.sockets)
+    if node.sockets is not None and node.cores_per_socket is not None:
+        yield Family.single(CORES, node.sockets * node.cores_per_socket)
+    yield Family.single(THREADS, node.threads_per_core)
+    yield Family.single(NUMA, len(node.numa_distances) or None)

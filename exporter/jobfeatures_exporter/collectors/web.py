@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jobfeatures.metrics import Metric
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Metric, labels
+from jobfeatures_exporter.exposition import Family
 
 REQUESTS = Metric(
     "batch_exporter_web_requests",
@@ -45,23 +46,11 @@ def families(context: Context) -> Iterator[Family]:
     if status is None:
         return
     listeners = status.listeners
-    yield Family(
-        REQUESTS,
-        [
-            (labels(listener=each.name, code=str(code)), count)
-            for each in listeners
-            for code, count in sorted(each.answers.items())
-        ],
-    )
-    yield Family(
-        REJECTED,
-        [
-            (labels(listener=each.name, reason=reason), count)
-            for each in listeners
-            for reason, count in sorted(each.rejected.items())
-        ],
-    )
-    yield Family(CONNECTIONS, [(labels(listener=each.name), each.connections) for each in listeners])
+    answers = [(each.name, pair) for each in listeners for pair in sorted(each.answers.items())]
+    yield Family(REQUESTS, [((name, str(code)), count) for name, (code, count) in answers])
+    refused = [(each.name, pair) for each in listeners for pair in sorted(each.rejected.items())]
+    yield Family(REJECTED, [((name, reason), count) for name, (reason, count) in refused])
+    yield Family(CONNECTIONS, [((each.name,), each.connections) for each in listeners])
     if status.file_failures is not None:
-        yield Family(FAILURES, [("", status.file_failures)])
-        yield Family(GOOD, [("", int(status.file_is_good))])
+        yield Family.single(FAILURES, status.file_failures)
+        yield Family.single(GOOD, int(status.file_is_good))

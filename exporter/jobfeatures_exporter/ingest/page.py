@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from jobfeatures.clock import Clock
+from jobfeatures.metrics import Metric
 from jobfeatures.model import Job, JobKey, JobState, JobTable, fill_unknown
 from jobfeatures_exporter.budget import SeriesBudget, weigh_jobs
 from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
 from jobfeatures_exporter.collectors import COLLECTORS, jobs
-from jobfeatures_exporter.context import Context, forget_unused_labels, job_labels, job_labels_with
-from jobfeatures_exporter.exposition import Family, Metric, Sample, labels, render
+from jobfeatures_exporter.context import Context, job_labels
+from jobfeatures_exporter.exposition import Family, LabelTexts, Sample, Values, render
 from jobfeatures_exporter.ingest.nodes import ClusterState, NodeName, NodeState, SonarNodes
 from jobfeatures_exporter.privacy.hiding import NO_PRIVACY, Privacy
 from jobfeatures_exporter.snapshot import Kind, kind_of
@@ -120,10 +121,11 @@ class SonarPage:
         self._kinds = kinds
         self._max_series = max_series
         self._kept: dict[NodeName, _Kept] = {}
+        self._texts = LabelTexts()
 
     def exposition(self, *, openmetrics: bool) -> bytes:
         """Return the text; each family once, with the samples of all nodes."""
-        return render(self.families(), openmetrics=openmetrics)
+        return render(self.families(), openmetrics=openmetrics, texts=self._texts)
 
     def families(self) -> list[Family]:
         """Return the families of all nodes and clusters, then how many documents came in."""
@@ -140,8 +142,8 @@ class SonarPage:
             else:
                 kept[name] = self._keep(name, state, known, old.budget if old is not None else None)
         self._kept = kept
-        ages = [(_node_labels(name), max(0.0, now - each.seen_at_secs)) for name, each in states.items()]
-        made = _merged(
+        ages = [(name, max(0.0, now - each.seen_at_secs)) for name, each in states.items()]
+        return _merged(
             [
                 Family(AGE, ages),
                 *(family for each in kept.values() for family in each.families),
@@ -150,21 +152,16 @@ class SonarPage:
                     for name, each in clusters.items()
                     for family in _families_of_cluster(name, each, now)
                 ),
-                Family(
-                    DOCUMENTS, [(labels(kind=kind), n) for kind, n in sorted(self._nodes.counts().items())]
-                ),
-                Family(DROPPED, [("", self._nodes.dropped_nodes)]),
+                Family.by_word(DOCUMENTS, dict(sorted(self._nodes.counts().items()))),
+                Family.single(DROPPED, self._nodes.dropped_nodes),
             ]
         )
-        forget_unused_labels(sum(len(each.samples) for each in made))  # ours are kept as texts already
-        return made
 
     def _keep(
         self, name: NodeName, state: NodeState, known: Mapping[JobKey, Job], budget: SeriesBudget | None
     ) -> _Kept:
         """Return a node's families; a fault of a collector costs this node's only."""
         budget = budget or SeriesBudget(self._max_series)
-        prefix = _node_labels(name)
         try:
             context = self._privacy.context(_context_of(state, known, self._kinds))
             page = budget.apply(
@@ -173,7 +170,7 @@ class SonarPage:
                 now_secs=context.now_secs,
                 weigh=lambda: weigh_jobs(context),
             )
-            found = [_prefixed(family, prefix, NODE) for family in page.families]
+            found = [_prefixed(family, name, NODE) for family in page.families]
         except Exception:  # supervised
             log.exception("foreign node is not shown", extra={"cluster": name[0], "node": name[1]})
             self._nodes.count("not_shown")
@@ -202,18 +199,16 @@ def _families_of_node(state: NodeState, context: Context) -> Iterator[Family]:
         for family in COLLECTORS[collector].families(context):
             if family.metric.name not in LEFT_OUT and (has_threads or family.metric is not jobs.THREADS):
                 yield family
-    yield Family(CORES, [(labels(core=str(core)), secs) for core, secs in enumerate(sample.core_secs)])
-    yield Family(USED, [("", each) for each in (sample.used_memory_bytes,) if each is not None])
-    yield Family(ERRORS, [("", len(sample.errors))])
+    yield Family(CORES, [((str(core),), secs) for core, secs in enumerate(sample.core_secs)])
+    yield Family.single(USED, sample.used_memory_bytes)
+    yield Family.single(ERRORS, len(sample.errors))
     yield from _counters(state, context.kinds)
 
 
 def _counters(state: NodeState, kinds: frozenset[Kind]) -> Iterator[Family]:
     """Yield what books keep of the jobs; nothing of storage where the agent does not tell of it."""
     totals = [(key, counts) for key, counts in state.totals.items() if kind_of(key) in kinds]
-    yield Family(
-        jobs.CPU, [(job_labels_with(key, "mode", "total"), counts.cpu_secs) for key, counts in totals]
-    )
+    yield Family(jobs.CPU, [((*job_labels(key), "total"), counts.cpu_secs) for key, counts in totals])
     if state.sample is not None and any(
         process.data_read_bytes is not None for job in state.sample.jobs for process in job.processes
     ):
@@ -228,11 +223,10 @@ def _families_of_cluster(name: str, cluster: ClusterState, now: float) -> Iterat
         queues=(compute_queue_sums(table),) if cluster.jobs_at_secs else (),
         clusters=(compute_cluster_sums(cluster.state),) if cluster.state is not None else (),
     )
-    prefix = labels(cluster=name)
     for collector in OF_CLUSTER:
         for family in COLLECTORS[collector].families(context):
             if family.metric.name not in LEFT_OUT:
-                yield _prefixed(family, prefix, ("cluster",))
+                yield _prefixed(family, (name,), ("cluster",))
 
 
 def _jobs_by_node(cluster: ClusterState) -> dict[str, dict[JobKey, Job]]:
@@ -247,17 +241,9 @@ def _short(name: str) -> str:
     return name.split(".", 1)[0]
 
 
-def _node_labels(name: NodeName) -> str:
-    return labels(cluster=name[0], node=name[1])
-
-
-def _with(prefix: str, samples: Iterable[Sample]) -> list[Sample]:
-    return [(f"{prefix},{text}" if text else prefix, value) for text, value in samples]
-
-
-def _prefixed(family: Family, prefix: str, names: tuple[str, ...]) -> Family:
+def _prefixed(family: Family, prefix: Values, names: tuple[str, ...]) -> Family:
     metric = replace(family.metric, label_names=(*names, *family.metric.label_names))
-    return Family(metric, _with(prefix, family.samples))
+    return Family(metric, [((*prefix, *values), value) for values, value in family.samples])
 
 
 def _merged(families: Iterable[Family]) -> list[Family]:

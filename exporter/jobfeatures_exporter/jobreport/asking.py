@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from jobfeatures.metrics import JOB_END, JOB_START
 from jobfeatures.series import Answer, Series
 from jobfeatures_exporter.collectors import allocation, jobs
 from jobfeatures_exporter.jobreport import queries
@@ -22,7 +23,7 @@ Ask = Callable[[str, float], Answer]
 
 LOOKBACK_SECS = 300.0  # how long Prometheus holds a value for current that nothing has ended
 EARLIER_RUN = "this id had an earlier run"
-END = allocation.END.sample_name
+END = JOB_END.sample_name
 AFTER_END_SECS = 120.0  # the exporter shows the last values of an ended job that long
 
 
@@ -99,10 +100,10 @@ Query = Callable[[str, float], Sequence[Series]]
 def _find_runs(query: Query, found: Found, selector: str, more: str, question: Question) -> dict[str, Run]:
     """Return when each job ran, in the latest of its runs that had begun."""
     at, since = question.at_secs, question.since_secs
-    times = query(queries.last((allocation.START, allocation.END), selector, since), at)
-    starts = _latest(each for each in times if each.name == allocation.START.sample_name)
+    times = query(queries.last((JOB_START, JOB_END), selector, since), at)
+    starts = _latest(each for each in times if each.name == JOB_START.sample_name)
     ends = _latest(each for each in times if each.name == END)
-    firsts = _latest(query(queries.over_time("min_over_time", allocation.START, selector, since), at), min)
+    firsts = _latest(query(queries.over_time("min_over_time", JOB_START, selector, since), at), min)
     now_seen = query(queries.current(selector), at)
     runs = {}
     for job_id in found.job_ids:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from jobfeatures.metrics import JOB_CPUS, JOB_INFO, Metric
 from jobfeatures.model import JobKey, JobState
 from jobfeatures.series import Series
 from jobfeatures_exporter.collectors import allocation, energy, gpus, jobs
-from jobfeatures_exporter.exposition import Metric
+from jobfeatures_exporter.exposition import Family, Values
 from jobfeatures_exporter.jobreport.figures import GpuUse, JobReport, NodeUse, Place, without_missed_peaks
 from jobfeatures_exporter.jobreport.finding import Found
 from jobfeatures_exporter.view.job import find_cpu_secs, find_memory_limit
@@ -143,7 +144,7 @@ def _info(places: Iterable[_Place]) -> dict[str, str]:
     """Return what the job is by the series of its run: an earlier one may have been somebody else's."""
     info: dict[str, str] = {}
     for series in places:
-        for labels, _ in sorted(series.all(allocation.INFO), key=_restarts):
+        for labels, _ in sorted(series.all(JOB_INFO), key=_restarts):
             info.update({name: text for name, text in labels.items() if text})
     return info
 
@@ -217,15 +218,14 @@ def _same(series: Series) -> frozenset[tuple[str, str]]:
 
 def _numbers(series: _Place) -> Numbers:
     """Return what the view of a job is made of; of a node that is scraped twice, the higher values."""
-    found: dict[tuple[Metric, tuple[str, ...]], float] = {}
+    families = []
     for metric in (jobs.CPU, jobs.LIMIT, allocation.MEMORY):
+        found: dict[Values, float] = {}
         for labels, value in series.all(metric):
-            texts = metric, tuple(labels.get(name, "") for name in metric.label_names)
-            found[texts] = max(value, found.get(texts, value))
-    return Numbers.from_series(
-        Series(metric.sample_name, dict(zip(metric.label_names, texts, strict=True)), value)
-        for (metric, texts), value in found.items()
-    )
+            values = tuple(labels.get(name, "") for name in metric.label_names)
+            found[values] = max(value, found.get(values, value))
+        families.append(Family(metric, list(found.items())))
+    return Numbers(families)
 
 
 def _node(
@@ -244,7 +244,7 @@ def _node(
     return NodeUse(
         place=place,
         elapsed_secs=elapsed,
-        allocated_cpus=series.one(allocation.ALLOCATED),
+        allocated_cpus=series.one(JOB_CPUS),
         cpu_secs=find_cpu_secs(numbers, key),
         allocated_memory=find_memory_limit(numbers, key)[0],
         memory_peak=max((each.value for each in highest.get(jobs.USED, [])), default=None),

@@ -10,16 +10,16 @@ import math
 import re
 from collections.abc import Iterable
 
+from jobfeatures.metrics import JOB_CPUS, JOB_END, JOB_INFO, JOB_START, Metric
 from jobfeatures_exporter.collectors import allocation, energy, gpus, jobs
-from jobfeatures_exporter.exposition import Metric
 
 MAX_STEPS = 500  # of a subquery
-PROOF = allocation.INFO  # what every job has at every scrape, in one series a node
+PROOF = JOB_INFO  # what every job has at every scrape, in one series a node
 
 # What the last value of tells.
 LAST = (
-    *(allocation.INFO, allocation.STATE, allocation.START, allocation.END, allocation.WALL),
-    *(allocation.ALLOCATED, allocation.ALLOCATED_GPUS, allocation.MEMORY),
+    *(JOB_INFO, allocation.STATE, JOB_START, JOB_END, allocation.WALL),
+    *(JOB_CPUS, allocation.ALLOCATED_GPUS, allocation.MEMORY),
     *(jobs.CPU, jobs.LIMIT, jobs.PEAK, jobs.OOM_KILLS, jobs.LIMIT_HITS, jobs.PRESSURE),
     *(jobs.STORAGE_READ, jobs.STORAGE_WRITTEN, energy.JOB_ENERGY),
     *(gpus.JOB_ALLOCATED, gpus.JOB_BUSY),
@@ -55,9 +55,7 @@ def find_jobs(job: str, more: str, since_secs: float) -> list[str]:
         number = next(each for each in task.groups()[1:] if each is not None)
         ways.append(f"array_job_id={quoted(task[1])},array_task_id={quoted(number)}")
     rest = f",{more}" if more else ""
-    return [
-        f"last_over_time({allocation.INFO.sample_name}{{{way}{rest}}}[{span(since_secs)}])" for way in ways
-    ]
+    return [f"last_over_time({JOB_INFO.sample_name}{{{way}{rest}}}[{span(since_secs)}])" for way in ways]
 
 
 def last(metrics: Iterable[Metric], selector: str, range_secs: float) -> str:

@@ -12,8 +12,9 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
+from jobfeatures.metrics import Metric
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Metric, Number, Sample, labels
+from jobfeatures_exporter.exposition import Family, Number, Values
 from jobfeatures_exporter.profiles import ceems, jobstats, process_exporter, slurm_job_exporter, treydock
 from jobfeatures_exporter.profiles.common import Reading, View
 from jobfeatures_exporter.snapshot import JobSample, WorkKey
@@ -62,35 +63,35 @@ def read_profiles(context: Context, names: Collection[str]) -> tuple[Readings, F
     """Return what the profiles show, and how they fared. One that fails costs its own series only."""
     view = View(context)
     found: Readings = {}
-    success: list[Sample] = []
+    success: dict[str, int] = {}
     for name, profile in PROFILES.items():
         if name not in names:
             continue
         try:
             made: Readings = {None: list(profile.of_node(view))}
-            for sample in context.shown_samples():
+            for sample in context.shown_samples:
                 made[sample.key] = list(profile.of_job(view, sample))
         except Exception:  # supervised, like a collector
             log.exception("profile failed", extra={"profile": name})
-            success.append((labels(profile=name), 0))
+            success[name] = 0
             continue
         for key, readings in made.items():
             found.setdefault(key, []).extend(readings)
-        success.append((labels(profile=name), 1))
-    return found, Family(SUCCESS, success)
+        success[name] = 1
+    return found, Family.by_word(SUCCESS, success)
 
 
 def to_families(readings: Iterable[Reading]) -> list[Family]:
-    """Return readings as families, no series twice.
+    """Return readings as families, no series twice; two of one name stand beside each other.
 
     Of two profiles that share a name the first declares it for both; of two
     jobs that another exporter could not tell apart the first is shown.
     """
-    metrics: dict[str, Metric] = {}
-    samples: dict[str, dict[str, Number]] = {}
-    for metric, text, value in readings:
-        if metric.name not in metrics:
-            metrics[metric.name] = metric
-            samples[metric.name] = {}
-        samples[metric.name].setdefault(text, value)
-    return [Family(metric, list(samples[name].items())) for name, metric in metrics.items()]
+    samples: dict[str, dict[Metric, dict[Values, Number]]] = {}
+    for metric, values, value in readings:
+        samples.setdefault(metric.name, {}).setdefault(metric, {}).setdefault(values, value)
+    return [
+        Family(metric, list(found.items()))
+        for of_name in samples.values()
+        for metric, found in of_name.items()
+    ]

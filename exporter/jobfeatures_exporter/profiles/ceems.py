@@ -11,14 +11,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from jobfeatures.model import JobKey
-from jobfeatures_exporter.exposition import labels
 from jobfeatures_exporter.profiles.common import (
     Reading,
     View,
     counter,
     cpu_readings,
     gauge,
-    job_id_of,
     known,
     number_text,
     page_cache,
@@ -64,16 +62,11 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
     if sample.cgroup is None or not isinstance(sample.key, JobKey):
         return
     host = view.context.node_name
-    text = labels(
-        manager=_manager(sample.key),
-        hostname=host,
-        cgrouphostname=sample.node or "",
-        uuid=job_id_of(sample) or "",
-    )
+    values = _manager(sample.key), host, sample.node or "", sample.key.job_id
     memory = sample.memory
-    yield from cpu_readings(USER, SYSTEM, None, text, sample)
+    yield from cpu_readings(USER, SYSTEM, None, values, sample)
     yield from known(
-        text,
+        values,
         (CPUS, sample.cpus),
         (RSS, memory.anon),
         (CACHE, page_cache(memory)),
@@ -86,26 +79,26 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
     )
     if sample.block_io is not None:
         moved = sample.block_io
-        yield READ_BYTES, f'{text},device=""', moved.read_bytes
-        yield WRITE_BYTES, f'{text},device=""', moved.written_bytes
-        yield READS, f'{text},device=""', moved.reads
-        yield WRITES, f'{text},device=""', moved.writes
+        of_devices = (*values, "")
+        yield READ_BYTES, of_devices, moved.read_bytes
+        yield WRITE_BYTES, of_devices, moved.written_bytes
+        yield READS, of_devices, moved.reads
+        yield WRITES, of_devices, moved.writes
     for gpu in view.gpus_of.get(sample.key, ()):
         if gpu.uuid in view.cards:
             index = number_text(view.card_number(view.cards[gpu.uuid])[0])
-            card = labels(index=index, hindex=f"{host}/gpu-{index}", gpuuuid=gpu.uuid, gpuiid="")
-            yield FLAG, f"{text},{card}", 1
+            yield FLAG, (*values, index, f"{host}/gpu-{index}", gpu.uuid, ""), 1
 
 
 def of_node(view: View) -> Iterator[Reading]:
     """Yield how many jobs there are of each batch system."""
     units = Counter(
         _manager(sample.key)
-        for sample in view.context.shown_samples()
+        for sample in view.context.shown_samples
         if sample.cgroup is not None and isinstance(sample.key, JobKey)
     )
     for system, count in sorted(units.items()):
-        yield UNITS, labels(manager=system, hostname=view.context.node_name), count
+        yield UNITS, (system, view.context.node_name), count
 
 
 def _manager(key: JobKey) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from jobfeatures.metrics import Metric
 from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Metric, Number
+from jobfeatures_exporter.exposition import Number, Values
 from jobfeatures_exporter.snapshot import (
     GpuSample,
     JobGpu,
@@ -17,7 +18,7 @@ from jobfeatures_exporter.snapshot import (
     WorkKey,
 )
 
-Reading = tuple[Metric, str, Number]  # metric, label text, value
+Reading = tuple[Metric, Values, Number]
 
 
 def gauge(name: str, meaning: str, label_names: tuple[str, ...]) -> Metric:
@@ -46,7 +47,7 @@ class View:
     def gpus_of(self) -> dict[WorkKey, list[JobGpu]]:
         """Return what each job does on which cards."""
         found: dict[WorkKey, list[JobGpu]] = {}
-        for each in self.context.shown_job_gpus():
+        for each in self.context.shown_job_gpus:
             found.setdefault(each.key, []).append(each)
         return found
 
@@ -65,7 +66,7 @@ class View:
     @cached_property
     def jobs(self) -> dict[JobKey, Job]:
         """Return what the batch systems know of the jobs that are shown."""
-        return self.context.shown_jobs()
+        return self.context.shown_jobs
 
     def job(self, key: WorkKey) -> Job | None:
         """Return what the batch system knows of a job."""
@@ -113,15 +114,15 @@ def number_text(value: int | None) -> str:
 
 
 def cpu_readings(
-    user: Metric, system: Metric, total: Metric | None, text: str, sample: JobSample | StepSample
+    user: Metric, system: Metric, total: Metric | None, values: Values, sample: JobSample | StepSample
 ) -> list[Reading]:
     """Return CPU seconds by mode, and their sum where it is asked for and both are known."""
-    found = known(text, (user, sample.user_cpu_secs), (system, sample.system_cpu_secs))
+    found = known(values, (user, sample.user_cpu_secs), (system, sample.system_cpu_secs))
     if total is not None and sample.user_cpu_secs is not None and sample.system_cpu_secs is not None:
-        found.append((total, text, sample.user_cpu_secs + sample.system_cpu_secs))
+        found.append((total, values, sample.user_cpu_secs + sample.system_cpu_secs))
     return found
 
 
-def known(text: str, *values: tuple[Metric, Number | None]) -> list[Reading]:
-    """Return readings of the values that are known."""
-    return [(metric, text, value) for metric, value in values if value is not None]
+def known(values: Values, *found: tuple[Metric, Number | None]) -> list[Reading]:
+    """Return readings of what is known, with the same label values."""
+    return [(metric, values, value) for metric, value in found if value is not None]

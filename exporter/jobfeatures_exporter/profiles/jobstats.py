@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures_exporter.exposition import labels
+from jobfeatures_exporter.exposition import Values
 from jobfeatures_exporter.profiles.common import (
     Reading,
     View,
@@ -60,21 +60,21 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
         return
     uid = view.uid(sample)
     if sample.cgroup is not None:
-        yield from known(labels(jobid=job_id), (UID, uid))
+        yield from known((job_id,), (UID, uid))
         yield from _of_group(job_id, "", sample)
-        text = labels(jobid=job_id, step="", task="")
+        values: Values = (job_id, "", "")
         hits = sample.memory_limit_hits if sample.cgroup_version == 1 else None
-        yield from known(text, (CPUS, sample.cpus), (FAILURES, hits))
+        yield from known(values, (CPUS, sample.cpus), (FAILURES, hits))
         for step in sample.steps:
             yield from _of_group(job_id, step.step, step)
-            text = labels(jobid=job_id, step=step.step, task="")
-            yield from known(text, (CPUS, sample.cpus))  # a step without a cpuset has the job's
+            values = (job_id, step.step, "")
+            yield from known(values, (CPUS, sample.cpus))  # a step without a cpuset has the job's
     for gpu in view.gpus_of.get(sample.key, ()):
         if gpu.uuid in view.cards:
             card = view.cards[gpu.uuid]
-            text = _card_labels(view, card, job_id, number_text(uid))
-            yield from _of_card(view, card, text)
-            yield from known(text, (JOB_ID, int(job_id) if job_id.isdecimal() else None), (JOB_UID, uid))
+            values = _card_labels(view, card, job_id, number_text(uid))
+            yield from _of_card(view, card, values)
+            yield from known(values, (JOB_ID, int(job_id) if job_id.isdecimal() else None), (JOB_UID, uid))
 
 
 def of_node(view: View) -> Iterator[Reading]:
@@ -82,8 +82,8 @@ def of_node(view: View) -> Iterator[Reading]:
     if not view.cards:
         return
     whole = [each for each in view.cards.values() if each.card.parent_uuid is None]
-    yield DEVICES, "", len(whole)
-    shown = {sample.key for sample in view.context.shown_samples() if job_id_of(sample) is not None}
+    yield DEVICES, (), len(whole)
+    shown = {sample.key for sample in view.context.shown_samples if job_id_of(sample) is not None}
     taken = {gpu.uuid for key, gpus in view.gpus_of.items() if key in shown for gpu in gpus}
     for uuid, card in view.cards.items():
         if uuid not in taken:
@@ -91,12 +91,12 @@ def of_node(view: View) -> Iterator[Reading]:
 
 
 def _of_group(job_id: str, step: str, sample: JobSample | StepSample) -> Iterator[Reading]:
-    text = labels(jobid=job_id, step=step, task="")
+    values = (job_id, step, "")
     memory: MemoryBytes = sample.memory
-    yield from cpu_readings(USER, SYSTEM, TOTAL, text, sample)
+    yield from cpu_readings(USER, SYSTEM, TOTAL, values, sample)
     with_swap = None if memory.charged is None or memory.swap is None else memory.charged + memory.swap
     yield from known(
-        text,
+        values,
         (RSS, memory.anon),
         (CACHE, page_cache(memory)),
         (USED, memory.charged),
@@ -105,25 +105,18 @@ def _of_group(job_id: str, step: str, sample: JobSample | StepSample) -> Iterato
     )
 
 
-def _card_labels(view: View, sample: GpuSample, job_id: str, uid: str) -> str:
+def _card_labels(view: View, sample: GpuSample, job_id: str, uid: str) -> Values:
     index, minor = view.card_number(sample)
-    return labels(
-        ordinal=number_text(index),
-        minor_number=number_text(minor),
-        uuid=sample.card.uuid,
-        name=sample.card.model,
-        GPU_I_ID="",
-        jobid=job_id,
-        userid=uid,
-    )
+    card = sample.card
+    return number_text(index), number_text(minor), card.uuid, card.model, "", job_id, uid
 
 
-def _of_card(view: View, sample: GpuSample, text: str) -> list[Reading]:
+def _of_card(view: View, sample: GpuSample, values: Values) -> list[Reading]:
     """Return what is shown of a card; a MIG instance has power, temperature and fan of its card."""
     whole = view.cards.get(sample.card.parent_uuid or "", sample)
     watts = whole.power_watts
     return known(
-        text,
+        values,
         (DUTY, sample.ce_util_percent),
         (MEMORY_USED, sample.memory_used_bytes),
         (MEMORY_TOTAL, sample.card.memory_bytes),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from jobfeatures_exporter.exposition import labels
 from jobfeatures_exporter.profiles.common import Reading, View, counter, gauge, known
 from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.snapshot import GroupKey, JobSample, UnitKey, WorkKey
@@ -35,27 +34,27 @@ _OTHER = "Other"
 
 def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
     """Yield what is shown of one job, unit or process group."""
-    text = labels(groupname=_group_name(sample.key))
-    yield PROCESSES, text, sample.processes
-    yield THREADS, text, sample.threads
-    yield from known(f'{text},mode="user"', (CPU, sample.user_cpu_secs))
-    yield from known(f'{text},mode="system"', (CPU, sample.system_cpu_secs))
+    values = (_group_name(sample.key),)
+    yield PROCESSES, values, sample.processes
+    yield THREADS, values, sample.threads
+    yield from known((*values, "user"), (CPU, sample.user_cpu_secs))
+    yield from known((*values, "system"), (CPU, sample.system_cpu_secs))
     if sample.process_io is not None:
-        yield READ, text, sample.process_io.data_read_bytes
-        yield WRITTEN, text, sample.process_io.data_written_bytes
-    yield from known(f'{text},memtype="swapped"', (MEMORY, sample.memory.swap))
+        yield READ, values, sample.process_io.data_read_bytes
+        yield WRITTEN, values, sample.process_io.data_written_bytes
+    yield from known((*values, "swapped"), (MEMORY, sample.memory.swap))
     processes = view.processes_of.get(sample.key)
     if not processes:
         return
-    yield MEMORY, f'{text},memtype="resident"', sum(each.resident_bytes for each in processes)
-    yield MEMORY, f'{text},memtype="virtual"', sum(each.virtual_bytes for each in processes)
+    yield MEMORY, (*values, "resident"), sum(each.resident_bytes for each in processes)
+    yield MEMORY, (*values, "virtual"), sum(each.virtual_bytes for each in processes)
     states = Counter(_STATES.get(each.state, _OTHER) for each in processes)
     for state in (*_STATES.values(), _OTHER):
-        yield STATES, f'{text},state="{state}"', states[state]
+        yield STATES, (*values, state), states[state]
     node = view.context.snapshot.node if view.context.snapshot is not None else None
     if node is not None and node.boot_time_secs is not None:
         ticks = min(each.start_ticks for each in processes)
-        yield START, text, node.boot_time_secs + ticks // TICKS_PER_SEC
+        yield START, values, node.boot_time_secs + ticks // TICKS_PER_SEC
 
 
 def _group_name(key: WorkKey) -> str:

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from jobfeatures.model import JobKey
-from jobfeatures_exporter.exposition import labels
-from jobfeatures_exporter.profiles.common import Reading, View, gauge, job_id_of, known, page_cache
+from jobfeatures_exporter.exposition import Values
+from jobfeatures_exporter.profiles.common import Reading, View, gauge, known, page_cache
 from jobfeatures_exporter.snapshot import GpuSample, JobSample
 
 JOB = ("user", "account", "slurmjobid")
@@ -56,10 +56,10 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
         return
     job = view.job(sample.key)
     account = "" if job is None or job.account is None else job.account
-    text = labels(user=view.user(sample), account=account, slurmjobid=job_id_of(sample) or "")
+    values = view.user(sample), account, sample.key.job_id
     memory = sample.memory
     yield from known(
-        text,
+        values,
         (USAGE, memory.charged),
         (MAX, memory.peak),
         (LIMIT, memory.limit),
@@ -67,23 +67,23 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
         (RSS, memory.anon),
     )
     processes = [each for each in view.processes_of.get(sample.key, ()) if each.command not in _NOT_COUNTED]
-    yield PROCESSES, text, len(processes)
+    yield PROCESSES, values, len(processes)
     threads: Counter[str] = Counter()
     for process in processes:
         threads[_STATES.get(process.state, "unknown")] += process.threads
     for state, count in sorted(threads.items()):
-        yield THREADS, f'{text},state="{state}"', count
+        yield THREADS, (*values, state), count
     for gpu in view.gpus_of.get(sample.key, ()):
         if gpu.uuid in view.cards:
-            yield from _of_card(view.cards[gpu.uuid], text)
+            yield from _of_card(view.cards[gpu.uuid], values)
 
 
-def _of_card(sample: GpuSample, job: str) -> list[Reading]:
+def _of_card(sample: GpuSample, job: Values) -> list[Reading]:
     card = sample.card
     number = card.uuid if card.parent_uuid is not None or card.index is None else str(card.index)
     watts = sample.power_watts
     return known(
-        f"{job},{labels(gpu=number, gpu_type=card.model)}",
+        (*job, number, card.model),
         (GPU_MEMORY, card.memory_bytes),
         (GPU_USAGE, sample.memory_used_bytes),
         (GPU_POWER, None if watts is None else watts * 1000),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures_exporter.exposition import labels
 from jobfeatures_exporter.profiles.common import (
     Reading,
     View,
@@ -51,15 +50,15 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
     """Yield what is shown of one job; nothing of a job without a control group."""
     if sample.cgroup is None:
         return
-    text = labels(cgroup=sample.cgroup)
+    values = (sample.cgroup,)
     memory = sample.memory
     cache = page_cache(memory)
     rss = memory.anon
     if sample.cgroup_version == 2:
         rss = None if rss is None or cache is None else rss + cache
-    yield from cpu_readings(USER, SYSTEM, TOTAL, text, sample)
+    yield from cpu_readings(USER, SYSTEM, TOTAL, values, sample)
     yield from known(
-        text,
+        values,
         (CPUS, sample.cpus),
         (RSS, rss),
         (CACHE, cache),
@@ -70,8 +69,7 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
     )
     for (resource, share), secs in sample.pressure_secs.items():
         if resource in PRESSURE:
-            yield PRESSURE[resource], f'{text},type="{share}"', secs
+            yield PRESSURE[resource], (*values, share), secs
     job_id = job_id_of(sample)
     if job_id is not None:
-        who = labels(username=view.user(sample), uid=number_text(view.uid(sample)), jobid=job_id)
-        yield INFO, f"{text},{who}", 1
+        yield INFO, (*values, view.user(sample), number_text(view.uid(sample)), job_id), 1

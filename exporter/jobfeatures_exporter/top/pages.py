@@ -8,13 +8,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 from jobfeatures.access import Access
 from jobfeatures.errors import SourceError, shown
+from jobfeatures.metrics import NODE_CPUS, NODE_READ_AT
 from jobfeatures.series import parse_lines
-from jobfeatures_exporter.collectors import features, node
 from jobfeatures_exporter.config import DaemonConfig
-from jobfeatures_exporter.view.node import NAMES
+from jobfeatures_exporter.view.node import METRICS, NAMES
 from jobfeatures_exporter.view.numbers import Numbers
 
-SIGNS = (node.TAKEN, features.TOTAL_CPU)  # of the page of a node, however early
+SIGNS = (NODE_READ_AT, NODE_CPUS)  # of the page of a node, however early
 READY_SECS = 10.0  # that batch systems may take to answer for the first time
 
 
@@ -83,7 +83,7 @@ WITHOUT_TRACES = {
 
 def parse_page(text: str, *, source: str = "") -> Numbers:
     """Return the figures of a page. Raises SourceError where it is none of ours, and ParseError."""
-    numbers = Numbers.from_series(parse_lines(text, NAMES, source=source))
+    numbers = Numbers.from_series(parse_lines(text, NAMES, source=source), METRICS)
     if any(numbers.all(each) for each in SIGNS):
         return numbers
     if "batch_exporter_" in text:

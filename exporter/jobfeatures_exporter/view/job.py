@@ -5,12 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from jobfeatures.metrics import (
+    JOB_CPUS,
+    JOB_DRAINING_WASTE,
+    JOB_END,
+    JOB_INFO,
+    JOB_KILL_WASTE,
+    JOB_REMAINING,
+    JOB_SAYS_CPUS,
+    JOB_START,
+    NODE_READ_AT,
+    Metric,
+)
 from jobfeatures.model import Job, JobKey, JobState
-from jobfeatures.series import parse_labels
 from jobfeatures.status.waste import Basis, RemainingBasis
-from jobfeatures_exporter.collectors import allocation, gpus, jobs, node, remaining, status, waste
-from jobfeatures_exporter.context import job_labels, job_labels_with
-from jobfeatures_exporter.exposition import Metric, Number, labels
+from jobfeatures_exporter.collectors import allocation, gpus, jobs, remaining, status, waste
+from jobfeatures_exporter.exposition import Number, Values
 from jobfeatures_exporter.rates import compute_rate
 from jobfeatures_exporter.view.numbers import Numbers
 
@@ -25,11 +35,19 @@ OTHERS = "other"  # the sum of jobs beyond a page's budget
 
 # What the view of a job is made of.
 METRICS = (
-    *(allocation.INFO, allocation.STATE, allocation.START, allocation.END, allocation.REMAINS),
-    *(allocation.ALLOCATED, allocation.ALLOCATED_GPUS, allocation.MEMORY, allocation.WALL),
+    *(JOB_INFO, allocation.STATE, JOB_START, JOB_END, allocation.REMAINS),
+    *(JOB_CPUS, allocation.ALLOCATED_GPUS, allocation.MEMORY, allocation.WALL),
     *(jobs.CPU, jobs.MEMORY, jobs.USED, jobs.LIMIT, jobs.PROCESSES, jobs.THREADS),
     *(gpus.JOB_ALLOCATED, gpus.JOB_UTILIZATION, gpus.JOB_MEMORY, gpus.JOB_BUSY, gpus.UTILIZATION),
-    *(remaining.REMAINING, waste.DRAINING, waste.KILL, waste.OVERDUE, status.AGE, status.USED, node.TAKEN),
+    *(
+        JOB_REMAINING,
+        JOB_DRAINING_WASTE,
+        JOB_KILL_WASTE,
+        waste.OVERDUE,
+        status.AGE,
+        JOB_SAYS_CPUS,
+        NODE_READ_AT,
+    ),
 )
 
 
@@ -139,24 +157,22 @@ class JobView:
         return elapsed / whole if whole > 0 else 1.0
 
 
-def find_jobs(numbers: Numbers) -> dict[JobKey, str]:
-    """Return the batch jobs of which there are figures, with the label text that `identify` reads."""
+def find_jobs(numbers: Numbers) -> dict[JobKey, Values]:
+    """Return the batch jobs of which there are figures, with what `identify` reads."""
     found = {}
-    for text, samples in numbers.jobs(allocation.INFO).items():
-        names = parse_labels(text)
-        key = JobKey(names["batch_system"], names["job_id"])
+    for job, samples in numbers.jobs(JOB_INFO).items():
+        key = JobKey(*job)
         if key.batch_system not in NOT_BATCH and key.job_id != OTHERS:
             found[key] = next(iter(samples))
     return found
 
 
-def identify(numbers: Numbers, key: JobKey, text: str) -> Identity:
-    """Return who a job is, by the labels of its info series."""
-    said = parse_labels(text)
-    uid = said.get("uid", "")
-    states = [parse_labels(each).get("state", "") for each in numbers.of_job(allocation.STATE, key)]
-    user = said.get("user", "") or (f"uid {uid}" if uid else "")
-    return Identity(user, said.get("name", ""), *states[:1])
+def identify(numbers: Numbers, key: JobKey, info: Values) -> Identity:
+    """Return who a job is, by the further labels of its info series."""
+    said = dict(zip(JOB_INFO.label_names[2:], info, strict=True))
+    uid = said["uid"]
+    states = [state for (state,) in numbers.of_job(allocation.STATE, key)]
+    return Identity(said["user"] or (f"uid {uid}" if uid else ""), said["name"], *states[:1])
 
 
 def identity_of(job: Job) -> Identity:
@@ -169,15 +185,14 @@ def view_job(
     numbers: Numbers, key: JobKey, identity: Identity, *, now_secs: float, cpus_now: float | None
 ) -> JobView:
     """Return one job, at a time since the epoch. `cpus_now`: see `compute_cpus_now`."""
-    text = job_labels(key)
-    start, ended = numbers.one(allocation.START, text), numbers.one(allocation.END, text)
-    processes_remain = numbers.one(allocation.REMAINS, text) is not None
+    start, ended = numbers.one(JOB_START, *key), numbers.one(JOB_END, *key)
+    processes_remain = numbers.one(allocation.REMAINS, *key) is not None
     elapsed = None if start is None else max(0.0, (ended if ended is not None else now_secs) - start)
-    read_at = numbers.one(node.TAKEN) if ended is None else ended
+    read_at = numbers.one(NODE_READ_AT) if ended is None else ended
     worked = None if start is None or read_at is None else read_at - start
     cpu_secs = find_cpu_secs(numbers, key)
-    draining, draining_basis = _by_basis(numbers, waste.DRAINING, key)
-    kill, kill_basis = _by_basis(numbers, waste.KILL, key)
+    draining, draining_basis = _by_basis(numbers, JOB_DRAINING_WASTE, key)
+    kill, kill_basis = _by_basis(numbers, JOB_KILL_WASTE, key)
     left, left_basis = _left(numbers, key)
     limit, limit_metric = find_memory_limit(numbers, key)
     used = _gpus(numbers, key)
@@ -188,43 +203,42 @@ def view_job(
         processes_remain=processes_remain,
         cpus_now=cpus_now if ended is None or processes_remain else None,
         cpus_mean=cpu_secs / worked if cpu_secs is not None and worked and worked > 0 else None,
-        allocated_cpus=numbers.one(allocation.ALLOCATED, text),
-        memory=numbers.one(jobs.USED, text),
-        page_cache=numbers.one(jobs.MEMORY, job_labels_with(key, "component", "file")),
+        allocated_cpus=numbers.one(JOB_CPUS, *key),
+        memory=numbers.one(jobs.USED, *key),
+        page_cache=numbers.one(jobs.MEMORY, *key, "file"),
         memory_limit=limit,
         limit_metric=limit_metric,
         gpus=used,
         idle_gpus=_count_idle(numbers, key, used, elapsed),
-        allocated_gpus=numbers.one(allocation.ALLOCATED_GPUS, text),
+        allocated_gpus=numbers.one(allocation.ALLOCATED_GPUS, *key),
         elapsed_secs=elapsed,
-        wall_secs=numbers.one(allocation.WALL, text),
+        wall_secs=numbers.one(allocation.WALL, *key),
         left_secs=left,
         left_basis=left_basis,
         enforced_secs=min(_enforced(numbers, key), default=None),
         ended_at_secs=ended,
-        processes=numbers.one(jobs.PROCESSES, text),
-        threads=numbers.one(jobs.THREADS, text),
+        processes=numbers.one(jobs.PROCESSES, *key),
+        threads=numbers.one(jobs.THREADS, *key),
         draining=draining,
         draining_basis=draining_basis,
         is_overdue=_by_basis(numbers, waste.OVERDUE, key)[0] is not None,
         kill=kill,
         kill_basis=kill_basis,
-        status_age_secs=numbers.one(status.AGE, text),
-        claimed_cpus=numbers.one(status.USED, text),
+        status_age_secs=numbers.one(status.AGE, *key),
+        claimed_cpus=numbers.one(JOB_SAYS_CPUS, *key),
     )
 
 
 def find_cpu_secs(numbers: Numbers, key: JobKey) -> float | None:
     """Return the CPU seconds that a job has used, None where one of the modes cannot be read."""
-    user, system = (numbers.one(jobs.CPU, job_labels_with(key, "mode", mode)) for mode in ("user", "system"))
+    user, system = (numbers.one(jobs.CPU, *key, mode) for mode in ("user", "system"))
     return None if user is None or system is None else float(user + system)
 
 
 def find_memory_limit(numbers: Numbers, key: JobKey) -> tuple[Number | None, Metric]:
     """Return the memory that a job may use: the kernel's limit, else what its batch system gave it."""
-    text = job_labels(key)
-    metric = jobs.LIMIT if text in numbers.all(jobs.LIMIT) else allocation.MEMORY
-    return numbers.one(metric, text), metric
+    metric = jobs.LIMIT if key in numbers.all(jobs.LIMIT) else allocation.MEMORY
+    return numbers.one(metric, *key), metric
 
 
 def compute_cpus_now(now: Numbers, before: Numbers, elapsed_secs: float, cpus: float) -> dict[JobKey, float]:
@@ -241,15 +255,15 @@ def _gpus(numbers: Numbers, key: JobKey) -> tuple[GpuUse, ...]:
     given, busy = numbers.of_job(gpus.JOB_ALLOCATED, key), numbers.of_job(gpus.JOB_UTILIZATION, key)
     held, worked = numbers.of_job(gpus.JOB_MEMORY, key), numbers.of_job(gpus.JOB_BUSY, key)
     return tuple(
-        GpuUse(parse_labels(text).get("uuid", ""), text in given, busy.get(text), held.get(text))
-        for text in dict.fromkeys((*given, *busy, *held, *worked))
+        GpuUse(card[0], card in given, busy.get(card), held.get(card))
+        for card in dict.fromkeys((*given, *busy, *held, *worked))
     )
 
 
 def _by_basis(numbers: Numbers, metric: Metric, key: JobKey) -> tuple[Number | None, Basis | None]:
     """Return what the job reports, else what is estimated."""
     for basis in Basis:
-        value = numbers.one(metric, job_labels_with(key, "basis", basis))
+        value = numbers.one(metric, *key, basis)
         if value is not None:
             return value, basis
     return None, None
@@ -257,18 +271,18 @@ def _by_basis(numbers: Numbers, metric: Metric, key: JobKey) -> tuple[Number | N
 
 def _left(numbers: Numbers, key: JobKey) -> tuple[Number | None, RemainingBasis | None]:
     """Return the least remaining time, and what it is that ends the job then."""
-    least = numbers.one(remaining.REMAINING, job_labels_with(key, "basis", remaining.MINIMUM))
+    least = numbers.one(JOB_REMAINING, *key, remaining.MINIMUM)
     if least is None:
         return None, None
     for basis in RemainingBasis:
-        if numbers.one(remaining.REMAINING, job_labels_with(key, "basis", basis)) == least:
+        if numbers.one(JOB_REMAINING, *key, basis) == least:
             return least, basis
     return least, None
 
 
 def _enforced(numbers: Numbers, key: JobKey) -> list[Number]:
     bases = [each for each in RemainingBasis if each is not RemainingBasis.EXPECTED_END]
-    found = [numbers.one(remaining.REMAINING, job_labels_with(key, "basis", basis)) for basis in bases]
+    found = [numbers.one(JOB_REMAINING, *key, basis) for basis in bases]
     return [each for each in found if each is not None]
 
 
@@ -303,9 +317,8 @@ def _count_idle(numbers: Numbers, key: JobKey, used: tuple[GpuUse, ...], elapsed
     worked = numbers.of_job(gpus.JOB_BUSY, key)
     count = 0
     for use in used:
-        text = labels(uuid=use.uuid)
-        busy_now = numbers.one(gpus.UTILIZATION, text)
+        busy_now = numbers.one(gpus.UTILIZATION, use.uuid)
         if not use.is_allocated or not elapsed_secs or busy_now is None:
             continue
-        count += busy_now < IDLE_GPU and worked.get(text, 0) < IDLE_GPU * elapsed_secs
+        count += busy_now < IDLE_GPU and worked.get((use.uuid,), 0) < IDLE_GPU * elapsed_secs
     return count

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from jobfeatures.metrics import JOB_CPUS, JOB_END, NODE_CPUS, NODE_READ_AT, SOURCE_AGE, SOURCE_UP, Metric
 from jobfeatures.model import JobKey
 from jobfeatures.status.waste import Basis
-from jobfeatures_exporter.collectors import allocation, drains, features, node, sources
-from jobfeatures_exporter.context import job_labels
-from jobfeatures_exporter.exposition import Metric, Number, labels
+from jobfeatures_exporter.collectors import allocation, drains, node, sources
+from jobfeatures_exporter.exposition import Number
 from jobfeatures_exporter.rates import compute_busy_share
 from jobfeatures_exporter.snapshot import CpuSecs
 from jobfeatures_exporter.view import job
@@ -20,9 +20,9 @@ from jobfeatures_exporter.view.sources import SourceView, describe_no_jobs, view
 from jobfeatures_exporter.view.units import counted, format_figure
 
 METRICS = (
-    *(*job.METRICS, features.TOTAL_CPU, node.CORES, node.CPU, node.MEMORY),
+    *(*job.METRICS, NODE_CPUS, node.CORES, node.CPU, node.MEMORY),
     *(drains.DRAINING_WASTE, drains.DRAINING_JOBS, drains.KILL_WASTE, drains.KILL_JOBS),
-    *(sources.UP, sources.AGE, sources.FAILURES, sources.FAILING),
+    *(SOURCE_UP, SOURCE_AGE, sources.FAILURES, sources.FAILING),
 )
 NAMES = frozenset(each.sample_name for each in METRICS)  # of what a view is made of
 
@@ -115,12 +115,12 @@ def view_node(
     """
     texts = find_jobs(numbers)
     keys = {**dict.fromkeys(known or ()), **dict.fromkeys(texts)}
-    ended = numbers.all(allocation.END)
-    cpus = {key: numbers.one(allocation.ALLOCATED, job_labels(key)) for key in keys}
-    leftovers = {key for key in keys if job_labels(key) in numbers.all(allocation.REMAINS)}
-    here = {key for key in keys if job_labels(key) not in ended}
+    ended = numbers.all(JOB_END)
+    cpus = {key: numbers.one(JOB_CPUS, *key) for key in keys}
+    leftovers = {key for key in keys if key in numbers.all(allocation.REMAINS)}
+    here = {key for key in keys if key not in ended}
     order = sorted(keys, key=lambda key: (key not in here, key not in leftovers, -(cpus[key] or 0), key))
-    of_kind = {kind: numbers.one(node.MEMORY, labels(kind=kind)) for kind in ("total", "available")}
+    of_kind = {kind: numbers.one(node.MEMORY, kind) for kind in ("total", "available")}
     return NodeView(
         jobs=tuple(
             view_job(
@@ -137,7 +137,7 @@ def view_node(
         leftovers=tuple(sorted(leftovers)),
         allocated_cpus=sum(cpus[key] or 0 for key in here),
         unknown_allocations=sum(cpus[key] is None for key in here),
-        allocatable_cpus=numbers.one(features.TOTAL_CPU),
+        allocatable_cpus=numbers.one(NODE_CPUS),
         cores=numbers.one(node.CORES),
         busy_cpus=busy_cpus,
         memory_bytes=of_kind["total"],
@@ -150,7 +150,7 @@ def view_node(
 
 def view_page(now: Numbers, before: Numbers | None) -> NodeView:
     """Return the node by two pages of its metrics, or by one: then CPUs are those used on average."""
-    taken, earlier = now.one(node.TAKEN), None if before is None else before.one(node.TAKEN)
+    taken, earlier = now.one(NODE_READ_AT), None if before is None else before.one(NODE_READ_AT)
     cores = now.one(node.CORES)
     cpus_now: dict[JobKey, float] = {}
     busy_cpus = None
@@ -163,16 +163,16 @@ def view_page(now: Numbers, before: Numbers | None) -> NodeView:
 
 def _cpu_secs(numbers: Numbers) -> CpuSecs | None:
     """Return the node's CPU time by mode, None where one is missing."""
-    values = [numbers.one(node.CPU, labels(mode=mode)) for mode in node.MODES]
+    values = [numbers.one(node.CPU, mode) for mode in node.MODES]
     found = [each for each in values if each is not None]
     return CpuSecs(*found) if len(found) == len(values) else None
 
 
 def _waste(numbers: Numbers, metric: Metric, jobs: Metric) -> WasteSum:
-    found = (numbers.one(jobs, labels(counted=word)) or 0 for word in ("yes", "no"))
+    found = (numbers.one(jobs, word) or 0 for word in ("yes", "no"))
     yes, no = (int(each) if math.isfinite(each) else 0 for each in found)
     for basis in Basis:
-        value = numbers.one(metric, labels(basis=basis))
+        value = numbers.one(metric, basis)
         if value is not None:
             return WasteSum(value, basis, yes, yes + no)
     return WasteSum(None, None, yes, yes + no)

@@ -1,57 +1,59 @@
-"""The figures that a view is made of: those of /metrics, found by metric and labels. Pure."""
+"""The figures that a view is made of: those of /metrics, found by metric and label values. Pure."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
+from jobfeatures.metrics import Metric
 from jobfeatures.model import JobKey
 from jobfeatures.series import Series
-from jobfeatures_exporter.context import job_labels
-from jobfeatures_exporter.exposition import Family, Metric, Number, labels
+from jobfeatures_exporter.exposition import Family, Number, Sample, Values
 
-NONE: Mapping[str, Number] = {}
-# Labels of a job stand first in every series of it.
-_JOB = re.compile(r'(batch_system="(?:[^"\\]|\\.)*",job_id="(?:[^"\\]|\\.)*")(?:,(.*))?\Z', re.DOTALL)
+NONE: Mapping[Values, Number] = {}
 
 
 class Numbers:
-    """Samples by metric and label text: of families, or of a page that was fetched."""
+    """Samples by metric and label values: of families, or of a page that was fetched."""
 
     def __init__(self, families: Iterable[Family]) -> None:
-        self._values: dict[str, Mapping[str, Number]] = {
-            family.metric.sample_name: dict(family.samples) for family in families
+        self._values: dict[str, Mapping[Values, Number]] = {
+            metric.name: dict(samples) for metric, samples in families
         }
-        self._by_job: dict[str, dict[str, dict[str, Number]]] = {}
+        self._by_job: dict[str, dict[Values, dict[Values, Number]]] = {}
 
     @classmethod
-    def from_series(cls, series: Iterable[Series]) -> Numbers:
-        """Return those of series that were read from a page of ours, whose labels stand in our order."""
-        found: dict[str, dict[str, Number]] = {}
+    def from_series(cls, series: Iterable[Series], metrics: Iterable[Metric]) -> Numbers:
+        """Return those of these metrics among series of a page; labels that one lacks are empty."""
+        declared = {metric.sample_name: (metric, metric.label_names) for metric in metrics}
+        found: dict[Metric, list[Sample]] = {}
         for each in series:
-            found.setdefault(each.name, {})[labels(**each.labels)] = each.value
-        made = cls(())
-        made._values.update(found)
-        return made
+            if each.name in declared:
+                metric, names = declared[each.name]
+                values = tuple([each.labels.get(name, "") for name in names])
+                found.setdefault(metric, []).append((values, each.value))
+        return cls(Family(metric, samples) for metric, samples in found.items())
 
-    def all(self, metric: Metric) -> Mapping[str, Number]:
+    def all(self, metric: Metric) -> Mapping[Values, Number]:
         """Return the samples of a metric; none where its collector is off or has failed."""
-        return self._values.get(metric.sample_name, NONE)
+        return self._values.get(metric.name, NONE)
 
-    def one(self, metric: Metric, text: str = "") -> Number | None:
-        """Return the sample with this label text, None where there is none."""
-        return self.all(metric).get(text)
+    def by_word(self, metric: Metric) -> dict[str, Number]:
+        """Return the samples of a metric with one label by its values."""
+        return {word: value for (word,), value in self.all(metric).items()}
 
-    def jobs(self, metric: Metric) -> Mapping[str, Mapping[str, Number]]:
-        """Return the samples of a metric by the labels of their job, then by their other labels."""
-        found = self._by_job.get(metric.sample_name)
+    def one(self, metric: Metric, *values: str) -> Number | None:
+        """Return the sample with these label values, None where there is none."""
+        return self.all(metric).get(values)
+
+    def jobs(self, metric: Metric) -> Mapping[Values, Mapping[Values, Number]]:
+        """Return the samples of a metric by their job, then by the values of their other labels."""
+        found = self._by_job.get(metric.name)
         if found is None:
-            found = self._by_job[metric.sample_name] = {}
-            for text, value in self.all(metric).items():
-                if (match := _JOB.match(text)) is not None:
-                    found.setdefault(match[1], {})[match[2] or ""] = value
+            found = self._by_job[metric.name] = {}
+            for values, value in self.all(metric).items():
+                found.setdefault(values[:2], {})[values[2:]] = value
         return found
 
-    def of_job(self, metric: Metric, key: JobKey) -> Mapping[str, Number]:
-        """Return the samples of one job by their other labels."""
-        return self.jobs(metric).get(job_labels(key), NONE)
+    def of_job(self, metric: Metric, key: JobKey) -> Mapping[Values, Number]:
+        """Return the samples of one job by the values of their other labels."""
+        return self.jobs(metric).get(key, NONE)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.jobs.evidence import HOOKS
-from jobfeatures.series import parse_labels
+from jobfeatures.metrics import SOURCE_AGE, SOURCE_UP
 from jobfeatures_exporter.collectors import sources
-from jobfeatures_exporter.exposition import Number, labels
+from jobfeatures_exporter.exposition import Number
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import format_span
 
@@ -83,18 +83,16 @@ class SourceView:
 def view_sources(numbers: Numbers, words: Mapping[str, str]) -> tuple[SourceView, ...]:
     """Return all sources but prologs' records, which are no batch system. `words`: by name, where known."""
     found = []
-    for text, is_up in numbers.all(sources.UP).items():
-        name = parse_labels(text).get("source", "")
+    for name, is_up in numbers.by_word(SOURCE_UP).items():
         if name == HOOKS:
             continue
-        of_source = labels(source=name)
         found.append(
             SourceView(
                 name,
-                has_answered=numbers.one(sources.AGE, of_source) is not None,
+                has_answered=numbers.one(SOURCE_AGE, name) is not None,
                 is_up=bool(is_up),
-                failures=numbers.one(sources.FAILURES, of_source) or 0,
-                failing_secs=numbers.one(sources.FAILING, of_source),
+                failures=numbers.one(sources.FAILURES, name) or 0,
+                failing_secs=numbers.one(sources.FAILING, name),
                 words=words.get(name, ""),
             )
         )

@@ -9,6 +9,7 @@ from jobfeatures_exporter import collectors
 from jobfeatures_exporter.collectors import COLLECTORS, collect
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.snapshot import GroupKey, Kind
+from tests.exporter.seriestext import labelled
 
 
 def series(context, name):
@@ -18,7 +19,7 @@ def series(context, name):
         text: value
         for family in families
         if family.metric.sample_name == name
-        for text, value in family.samples
+        for text, value in labelled(family)
     }
 
 

@@ -9,6 +9,7 @@ from jobfeatures.model import JobKey, JobTable, Limits, NodeNotice
 from jobfeatures.publish.drainbook import NO_VIEW
 from jobfeatures_exporter.collectors import COLLECTORS
 from jobfeatures_exporter.context import Context
+from tests.exporter.seriestext import labelled
 
 TABLE = JobTable(source="slurm", jobs={}, taken_at_secs=0, complete=True)
 UNKNOWN = JobKey("slurm", "99")
@@ -27,7 +28,7 @@ def series(context: Context, name: str) -> dict[str, float]:
         text: value
         for family in families
         if family.metric.sample_name == name
-        for text, value in family.samples
+        for text, value in labelled(family)
     }
 
 

@@ -7,6 +7,7 @@ import pytest
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.collectors import COLLECTORS
 from jobfeatures_exporter.snapshot import GpuCard, GpuSample, GroupKey, JobGpu, Kind
+from tests.exporter.seriestext import labelled
 
 CARD = 'uuid="GPU-1111"'
 JOB = f'batch_system="slurm",job_id="12",{CARD}'
@@ -18,7 +19,7 @@ def series(context, name):
         text: value
         for family in families
         if family.metric.sample_name == name
-        for text, value in family.samples
+        for text, value in labelled(family)
     }
 
 

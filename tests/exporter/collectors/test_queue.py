@@ -10,6 +10,7 @@ from jobfeatures.model import ClusterNode, JobState, Partition
 from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
 from jobfeatures_exporter.collectors import collect
 from jobfeatures_exporter.context import Context
+from tests.exporter.seriestext import labelled
 
 
 def series(context, name):
@@ -17,7 +18,7 @@ def series(context, name):
         text: value
         for family in collect(context, {"queue", "cluster"})
         if family.metric.sample_name == name
-        for text, value in family.samples
+        for text, value in labelled(family)
     }
 
 
@@ -85,7 +86,7 @@ def test_an_empty_queue_is_zero_in_every_partition(context, queue):
 
 def test_without_an_answer_nothing_is_zero():
     context = Context(now_secs=0)
-    assert [family.samples for family in collect(context, {"queue", "cluster"})[:-2]] == [[]] * 14
+    assert [list(each.samples) for each in collect(context, {"queue", "cluster"})[:-2]] == [[]] * 14
 
 
 def test_a_node_counts_once_in_each_of_its_partitions_by_its_base_state(context):

@@ -2,10 +2,10 @@
 
 import re
 
+from jobfeatures.metrics import JOB_INFO
 from jobfeatures.series import Answer, Series
-from jobfeatures_exporter.collectors import allocation
 
-INFO = allocation.INFO.sample_name
+INFO = JOB_INFO.sample_name
 NOW = 1_800_000_000.0
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.errors import ParseError, SourceError
-from jobfeatures_exporter.collectors import node
+from jobfeatures.metrics import NODE_READ_AT
 from jobfeatures_exporter.top.pages import address_of, metrics_address, parse_page
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
@@ -33,7 +33,7 @@ def test_the_own_daemon_is_asked_where_it_listens():
 
 def test_the_page_of_a_node_is_taken():
     page = (GOLDEN / "metrics.txt").read_text(encoding="utf-8")
-    assert parse_page(page).one(node.TAKEN) == 1799999999.75
+    assert parse_page(page).one(NODE_READ_AT) == 1799999999.75
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from jobfeatures.status.waste import Basis
 from jobfeatures_exporter.terminal.cells import width_of
 from jobfeatures_exporter.top.table import ORDERS, Style, make_lines, sort_rows
 from jobfeatures_exporter.view.job import GpuUse, Identity, JobView
-from jobfeatures_exporter.view.node import NAMES, NodeView, WasteSum, view_page
+from jobfeatures_exporter.view.node import METRICS, NAMES, NodeView, WasteSum, view_page
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.sources import SourceView
 
@@ -204,7 +204,7 @@ page_lines = st.builds(
 @given(st.lists(page_lines | st.text(max_size=30), max_size=8).map("\n".join))
 def test_any_page_gives_lines_or_a_parse_error(page):
     try:
-        numbers = Numbers.from_series(parse_lines(page, NAMES))
+        numbers = Numbers.from_series(parse_lines(page, NAMES), METRICS)
         node = view_page(numbers, numbers)
     except ParseError:
         return

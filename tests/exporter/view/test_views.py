@@ -173,7 +173,7 @@ def test_the_report_of_that_moment_has_the_figures_of_the_page(both):
     }
     series = [replace_labels(each) for each in parse_lines(text_of(now), names)]
     for job in page_of(now).jobs:
-        start = now.shown_jobs()[job.key].start_secs
+        start = now.shown_jobs[job.key].start_secs
         until = job.ended_at_secs if job.ended_at_secs is not None else NOW
         mine = [
             each

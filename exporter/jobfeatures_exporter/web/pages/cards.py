@@ -5,7 +5,6 @@ from __future__ import annotations
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.collectors import gpus
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import labels
 from jobfeatures_exporter.snapshot import GpuSample
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import (
@@ -40,14 +39,12 @@ def cards_section(context: Context, numbers: Numbers) -> Html | None:
     drivers = numbers.all(gpus.UP)
     if context.snapshot is None or not drivers:
         return None
-    silent = [
-        driver for driver in context.snapshot.gpu_drivers if not numbers.one(gpus.UP, labels(driver=driver))
-    ]
+    silent = [driver for driver in context.snapshot.gpu_drivers if not numbers.one(gpus.UP, driver)]
     problem = None
     if silent:
         problem = note(badge("no answer", "bad"), f" from the driver {', '.join(silent)}")
     users: dict[str, list[JobKey]] = {}
-    for use in context.shown_job_gpus():
+    for use in context.shown_job_gpus:
         if isinstance(use.key, JobKey):
             users.setdefault(use.uuid, []).append(use.key)
     cards = context.snapshot.gpus
@@ -64,11 +61,11 @@ def cards_section(context: Context, numbers: Numbers) -> Html | None:
 
 
 def _row(gpu: GpuSample, numbers: Numbers, jobs: list[JobKey]) -> Row:
-    text = labels(uuid=gpu.card.uuid)
-    busy = numbers.one(gpus.UTILIZATION, text)
-    used, total = numbers.one(gpus.MEMORY_USED, text), numbers.one(gpus.MEMORY, text)
-    power, limit = numbers.one(gpus.POWER, text), numbers.one(gpus.POWER_LIMIT, text)
-    age = numbers.one(gpus.AGE, text)
+    uuid = gpu.card.uuid
+    busy = numbers.one(gpus.UTILIZATION, uuid)
+    used, total = numbers.one(gpus.MEMORY_USED, uuid), numbers.one(gpus.MEMORY, uuid)
+    power, limit = numbers.one(gpus.POWER, uuid), numbers.one(gpus.POWER_LIMIT, uuid)
+    age = numbers.one(gpus.AGE, uuid)
     number = "" if gpu.card.index is None else f"{gpu.card.index} "
     part_of = f"part of {gpu.card.parent_uuid}" if gpu.card.parent_uuid else gpu.card.uuid
     drawn_busy = None if busy is None else bar(f"{format_share(busy)} busy", Part(busy))
@@ -92,9 +89,9 @@ def _row(gpu: GpuSample, numbers: Numbers, jobs: list[JobKey]) -> Row:
             Cell(join(drawn_busy, lines(figure(gpus.UTILIZATION, busy, format_share))), kind="bars"),
             Cell(join(drawn_memory, lines(memory)), kind="bars"),
             Cell(power_text, kind="number"),
-            Cell(figure(gpus.TEMPERATURE, numbers.one(gpus.TEMPERATURE, text), _celsius), kind="number"),
+            Cell(figure(gpus.TEMPERATURE, numbers.one(gpus.TEMPERATURE, uuid), _celsius), kind="number"),
             Cell(_jobs(jobs)),
-            Cell(_state(numbers.one(gpus.FAILING, text), age)),
+            Cell(_state(numbers.one(gpus.FAILING, uuid), age)),
         ]
     )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from jobfeatures.metrics import SOURCE_AGE
 from jobfeatures_exporter.collectors import DURATION, SUCCESS, features, node, process, sinks, sources
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import labels
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.sources import SourceView
@@ -25,10 +25,12 @@ def _sources(context: Context, numbers: Numbers, shown: NodeView | None) -> Html
     rows = []
     views = {} if shown is None else {each.name: each for each in shown.sources}
     for each in context.sources:
-        text = labels(source=each.name)
-        age = numbers.one(sources.AGE, text)
-        failures, rejected = numbers.one(sources.FAILURES, text), numbers.one(sources.REJECTED, text)
-        answered: str | Html = "never" if age is None else join(figure(sources.AGE, age, format_span), " ago")
+        age = numbers.one(SOURCE_AGE, each.name)
+        failures, rejected = (
+            numbers.one(sources.FAILURES, each.name),
+            numbers.one(sources.REJECTED, each.name),
+        )
+        answered: str | Html = "never" if age is None else join(figure(SOURCE_AGE, age, format_span), " ago")
         rows.append(
             Row(
                 [
@@ -37,7 +39,7 @@ def _sources(context: Context, numbers: Numbers, shown: NodeView | None) -> Html
                         _source_state(each.last_error, views.get(each.name), has_table=each.table is not None)
                     ),
                     Cell(answered, kind="number"),
-                    Cell(figure(sources.JOBS, numbers.one(sources.JOBS, text), _count), kind="number"),
+                    Cell(figure(sources.JOBS, numbers.one(sources.JOBS, each.name), _count), kind="number"),
                     Cell(
                         lines(
                             join(figure(sources.FAILURES, failures, _count), " failed"),
@@ -66,12 +68,12 @@ def _source_state(error: str, view: SourceView | None, *, has_table: bool) -> Ht
 
 def _collectors(numbers: Numbers) -> Html:
     rows = []
-    found = numbers.all(SUCCESS)
+    found = numbers.by_word(SUCCESS)
     failed = sum(not worked for worked in found.values())
-    for text, worked in found.items():
+    for collector, worked in found.items():
         state = badge("good", "good") if worked else badge("failed", "bad")
-        took = figure(DURATION, numbers.one(DURATION, text), _millis)
-        rows.append(Row([Cell(text.split('"')[1], kind="job"), Cell(state), Cell(took, kind="number")]))
+        took = figure(DURATION, numbers.one(DURATION, collector), _millis)
+        rows.append(Row([Cell(collector, kind="job"), Cell(state), Cell(took, kind="number")]))
     made = table("Collectors", ["Collector", "State", "Took"], rows, identity="collectors-table")
     said = f"{failed} of {len(rows)} collectors failed" if failed else f"All {len(rows)} collectors work"
     mark = badge("failed", "bad") if failed else badge("good", "good")
@@ -102,11 +104,9 @@ def _own(context: Context, numbers: Numbers) -> Html:
 def _sinks(context: Context, numbers: Numbers) -> Html:
     rows = []
     for each in context.sinks:
-        text = labels(sink=each.name)
-        age = numbers.one(sinks.AGE, text)
+        age = numbers.one(sinks.AGE, each.name)
         lost = {
-            reason: numbers.one(sinks.DROPPED, labels(sink=each.name, reason=reason))
-            for reason in ("full", "refused", "corrupt")
+            reason: numbers.one(sinks.DROPPED, each.name, reason) for reason in ("full", "refused", "corrupt")
         }
         total = sum(count or 0 for count in lost.values())
         said = ", ".join(f"{_count(count)} {reason}" for reason, count in lost.items() if count)
@@ -117,7 +117,7 @@ def _sinks(context: Context, numbers: Numbers) -> Html:
                     Cell(name(each.name, 24)),
                     Cell(taken, kind="number"),
                     Cell(_count(sum(each.sent.values())), kind="number"),
-                    Cell(figure(sinks.WAITING, numbers.one(sinks.WAITING, text), _count), kind="number"),
+                    Cell(figure(sinks.WAITING, numbers.one(sinks.WAITING, each.name), _count), kind="number"),
                     Cell(_count(sum(each.failed.values())), kind="number"),
                     Cell(lines(_count(total), said or None), kind="number"),
                 ]

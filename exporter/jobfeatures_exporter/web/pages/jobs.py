@@ -6,9 +6,10 @@ import math
 import re
 from datetime import tzinfo
 
+from jobfeatures.metrics import JOB_CPUS, JOB_DRAINING_WASTE, JOB_KILL_WASTE, JOB_REMAINING, Metric
 from jobfeatures.status.waste import Basis, RemainingBasis
-from jobfeatures_exporter.collectors import allocation, gpus, jobs, remaining, waste
-from jobfeatures_exporter.exposition import Metric, Number
+from jobfeatures_exporter.collectors import allocation, gpus, jobs
+from jobfeatures_exporter.exposition import Number
 from jobfeatures_exporter.view.job import JobView, find_hints
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.units import (
@@ -99,7 +100,7 @@ def _cpus(each: JobView) -> Cell:
     used = each.cpus_used
     if used is None and each.allocated_cpus is None:
         return _unknown()
-    given = figure(allocation.ALLOCATED, each.allocated_cpus, format_figure)
+    given = figure(JOB_CPUS, each.allocated_cpus, format_figure)
     if used is None:
         return Cell(lines(join(given, " allocated")), each.allocated_cpus, "bars")
     share = each.cpu_share
@@ -187,7 +188,7 @@ def _time(each: JobView, now_secs: float, tz: tzinfo | None) -> Cell:
         return Cell(lines(elapsed or UNKNOWN, limit), _LAST, "bars")
     basis = None if each.left_basis is None else WORDS[each.left_basis]
     late = each.left_secs < 0
-    left = figure(remaining.REMAINING, each.left_secs, lambda secs: format_span(abs(secs)))
+    left = figure(JOB_REMAINING, each.left_secs, lambda secs: format_span(abs(secs)))
     share, drawn = each.time_share, None
     if share is not None:
         said = f"{format_span(abs(each.left_secs))} {'past its end' if late else 'left'}"
@@ -219,11 +220,11 @@ def _processes(each: JobView) -> Cell:
 
 
 def _draining(each: JobView) -> Cell:
-    return _waste(waste.DRAINING, each.draining, each.draining_basis, "≥ " if each.is_overdue else None)
+    return _waste(JOB_DRAINING_WASTE, each.draining, each.draining_basis, "≥ " if each.is_overdue else None)
 
 
 def _kill(each: JobView) -> Cell:
-    return _waste(waste.KILL, each.kill, each.kill_basis, None)
+    return _waste(JOB_KILL_WASTE, each.kill, each.kill_basis, None)
 
 
 def _waste(metric: Metric, value: Number | None, basis: Basis | None, bound: str | None) -> Cell:

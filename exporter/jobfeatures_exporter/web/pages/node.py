@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from datetime import tzinfo
 
 from jobfeatures.drains.drain import OPERATOR
-from jobfeatures_exporter.collectors import drains, features, node
+from jobfeatures.metrics import NODE_CPUS, NODE_READ_AT
+from jobfeatures_exporter.collectors import drains, node
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, labels
+from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.view.job import identity_of
 from jobfeatures_exporter.view.node import NodeView, WasteSum, view_node
 from jobfeatures_exporter.view.numbers import Numbers
@@ -74,7 +75,7 @@ def view_context(context: Context, numbers: Numbers, limit: int | None = None) -
         cpus_now=context.cpu_rates,
         busy_cpus=context.node_busy_cpus,
         limit=limit,
-        known={key: identity_of(job) for key, job in context.shown_jobs().items()},
+        known={key: identity_of(job) for key, job in context.shown_jobs.items()},
         words=words_of(context),
     )
 
@@ -116,7 +117,7 @@ def _head(context: Context, numbers: Numbers, tz: tzinfo | None) -> Html:
     cores = numbers.one(node.CORES)
     if cores is not None:
         parts.append(join(figure(node.CORES, cores, format_figure), " logical cores"))
-    taken = numbers.one(node.TAKEN)
+    taken = numbers.one(NODE_READ_AT)
     if taken is None:
         read: Html = badge("not read yet", "warn")
     else:
@@ -128,43 +129,39 @@ def _head(context: Context, numbers: Numbers, tz: tzinfo | None) -> Html:
 
 def _shutdown(context: Context, numbers: Numbers, tz: tzinfo | None) -> Html | None:
     """Return the notice of what is planned, with who asks for it."""
-    planned = sorted(numbers.all(drains.SHUTDOWN).items(), key=lambda each: each[1])
-    draining = [text for text, flag in numbers.all(drains.NODE_DRAINING).items() if flag]
+    planned = sorted(numbers.by_word(drains.SHUTDOWN).items(), key=lambda each: each[1])
+    draining = [source for source, flag in numbers.by_word(drains.NODE_DRAINING).items() if flag]
     view = context.drains
     if view is None or not (planned or draining or view.problem):
         return None
     found: list[Html] = []
-    for text, at in planned:
+    for source, at in planned:
         left = at - context.now_secs
         when = f"in {format_span(left)}" if left >= 0 else f"{format_span(-left)} ago"
         found.append(
-            tag("p", tag("strong", "Shutdown "), moment(at, tz), f", {when}: ", *_asker(context, text, tz))
+            tag("p", tag("strong", "Shutdown "), moment(at, tz), f", {when}: ", *_asker(context, source, tz))
         )
-    shown = {text for text, _ in planned}
-    for text in draining:
-        if text not in shown:
-            found.append(tag("p", tag("strong", "Draining: "), *_asker(context, text, tz)))
+    shown = {source for source, _ in planned}
+    for source in draining:
+        if source not in shown:
+            found.append(tag("p", tag("strong", "Draining: "), *_asker(context, source, tz)))
     if view.problem:
         found.append(tag("p", badge("problem", "bad"), " ", name(view.problem, 160)))
     return tag("div", *found, class_="notice", role="note")
 
 
-def _asker(context: Context, text: str, tz: tzinfo | None) -> list[Child]:
+def _asker(context: Context, source: str, tz: tzinfo | None) -> list[Child]:
     """Return who asks for a drain, and why as far as that is known."""
     view = context.drains
     if view is None:
         return []
     own = view.drains.machine
-    if text == labels(source=OPERATOR) and own is not None:
+    if source == OPERATOR and own is not None:
         return ["asked for by ", name(own.set_by, 24), " on ", moment(own.set_at_secs, tz)]
-    for system, is_draining in sorted(view.announced.draining.items()):
-        if text == labels(source=system):
-            said = "starts no more jobs here" if is_draining else "has announced it"
-            return [name(system, 24), f" {said}"]
-    for system in sorted(view.announced.shutdowns):
-        if text == labels(source=system):
-            return [name(system, 24), " has announced it"]
-    return []
+    if source in view.announced.draining:
+        said = "starts no more jobs here" if view.announced.draining[source] else "has announced it"
+        return [name(source, 24), f" {said}"]
+    return [name(source, 24), " has announced it"] if source in view.announced.shutdowns else []
 
 
 def _tiles(context: Context, numbers: Numbers, shown: NodeView, *, has_gpus: bool) -> Html:
@@ -202,7 +199,7 @@ def _memory_tile(shown: NodeView) -> Html:
 
 
 def _load_tile(numbers: Numbers) -> Html:
-    loads = [numbers.one(node.LOAD, labels(minutes=each)) for each in ("1", "5", "15")]
+    loads = [numbers.one(node.LOAD, each) for each in ("1", "5", "15")]
     first, *others = (figure(node.LOAD, each, format_figure) for each in loads)
     later = join(others[0], " in 5 min, ", others[1], " in 15 min")
     return tile("Load", lines(first, later))
@@ -227,7 +224,7 @@ def _jobs_tile(shown: NodeView) -> Html:
     if not total:
         return tile("Jobs", lines(running, f"{held} CPUs allocated", shown.allocation_doubt))
     share = shown.allocated_cpus / total
-    given = join(f"{held} of ", figure(features.TOTAL_CPU, total, format_figure), " CPUs allocated")
+    given = join(f"{held} of ", figure(NODE_CPUS, total, format_figure), " CPUs allocated")
     drawn = bar(
         f"{held} of {format_figure(total)} CPUs allocated", Part(share, "over" if share > 1 else "used")
     )

@@ -9,12 +9,13 @@ import math
 from collections.abc import Sequence
 from datetime import tzinfo
 
-from jobfeatures.drains.nodemetrics import NAMES, SeenNode, gather_nodes, parse_page
+from jobfeatures.drains.nodemetrics import READ, SeenNode, check_finite, gather_nodes
 from jobfeatures.drains.plan import Choice, NodePlan, compute_choice, plan_drain
 from jobfeatures.errors import ParseError
+from jobfeatures.series import Series
 from jobfeatures_exporter.cluster.draincurves import CurvePoint
 from jobfeatures_exporter.collectors import drains
-from jobfeatures_exporter.exposition import Family, render
+from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import counted, format_core_hours, format_span
 from jobfeatures_exporter.web.pages.chart import draw_curve
@@ -52,9 +53,14 @@ def node_plan_section(
 
 
 def _seen_node(families: Sequence[Family]) -> SeenNode | None:
-    wanted = [each for each in families if each.metric.sample_name in NAMES]
+    series = (
+        Series(metric.sample_name, dict(zip(metric.label_names, values, strict=True)), value)
+        for metric, samples in families
+        if metric in READ
+        for values, value in samples
+    )
     try:
-        nodes = gather_nodes(parse_page(render(wanted, openmetrics=False).decode()))
+        nodes = gather_nodes(check_finite(series, "metrics"))
     except ParseError:
         return None  # a figure that no plan can be made of, such as an infinite time
     return nodes[0] if nodes else None

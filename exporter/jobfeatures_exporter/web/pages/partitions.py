@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from jobfeatures.metrics import Metric
 from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
 from jobfeatures_exporter.collectors import cluster, queue
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Metric, labels
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import format_bytes, format_figure, format_share, format_span
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, name
@@ -47,11 +47,11 @@ def _partitions(sums: ClusterSums, found: Iterable[tuple[str, str]]) -> list[str
 
 
 def _nodes_row(sums: ClusterSums, partition: str, numbers: Numbers) -> Row:
-    place = {"batch_system": sums.source, "partition": partition}
+    place = sums.source, partition
     states = {state: count for (of, state), count in sums.states.items() if of == partition and count}
     flags = {flag: count for (of, flag), count in sums.flags.items() if of == partition and count}
     whole = sum(states.values())
-    up = numbers.one(cluster.PARTITION, labels(**place))
+    up = numbers.one(cluster.PARTITION, *place)
     mark = badge("closed", "warn") if up == 0 else None
     working = sum(states.get(each, 0) for each in _WORKING)
     idle = sum(states.get(each, 0) for each in _AVAILABLE)
@@ -61,9 +61,9 @@ def _nodes_row(sums: ClusterSums, partition: str, numbers: Numbers) -> Row:
         rest = (whole - working - idle) / whole
         drawn = bar(label, Part(working / whole), Part(idle / whole, "free"), Part(rest, "bad-bar"))
     words: list[Child] = []
-    for metric, label_name, counts in ((cluster.NODES, "state", states), (cluster.FLAGGED, "flag", flags)):
+    for metric, counts in ((cluster.NODES, states), (cluster.FLAGGED, flags)):
         for word, _ in sorted(counts.items(), key=lambda each: -each[1]):
-            value = numbers.one(metric, labels(**place, **{label_name: word}))
+            value = numbers.one(metric, *place, word)
             said = join(figure(metric, value, _count), f" {word.lower().replace('_', ' ')}")
             words.append(join(", ", said) if words else said)
     return Row(
@@ -87,13 +87,13 @@ def _amount(metric: Metric, sums: ClusterSums, field: str, partition: str, numbe
     whole = sum(found.values())
     if not whole:
         return Cell(UNKNOWN, -1.0, "bars")
-    place = {"batch_system": sums.source, "partition": partition}
+    place = sums.source, partition
     used, other = found.get("allocated", 0), found.get("other", 0)
     share = used / whole
     words = f"{form(used)} of {form(whole)} allocated"
     drawn = bar(words, Part(share), Part(1 - share - other / whole, "free"), Part(other / whole, "time"))
     said = f"{format_share(share)} · {form(max(0, whole - used - other))} idle"
-    given = figure(metric, numbers.one(metric, labels(**place, kind="allocated")), form)
+    given = figure(metric, numbers.one(metric, *place, "allocated"), form)
     return Cell(join(drawn, lines(join(given, f" of {form(whole)}"), said)), share, "bars")
 
 
@@ -123,25 +123,22 @@ def queue_table(context: Context, numbers: Numbers) -> Html:
 
 
 def _queue_row(sums: QueueSums, partition: str, numbers: Numbers) -> Row:
-    place = {"batch_system": sums.source, "partition": partition}
-    text = labels(**place)
+    place = sums.source, partition
 
     def of_state(metric: Metric, state: str) -> Cell:
-        value = numbers.one(metric, labels(**place, state=state))
+        value = numbers.one(metric, *place, state)
         return Cell(figure(metric, value, _count), value, "number")
 
     reasons = {why: count for (of, why), count in sums.reasons.items() if of == partition and count}
     shown = sorted(reasons, key=lambda why: -reasons[why])
     words = [
-        join(
-            figure(queue.REASONS, numbers.one(queue.REASONS, labels(**place, reason=why)), _count), f" {why}"
-        )
+        join(figure(queue.REASONS, numbers.one(queue.REASONS, *place, why), _count), f" {why}")
         for why in shown[:SHOWN_REASONS]
     ]
     parts: list[Child] = [join(", ", each) if number else each for number, each in enumerate(words)]
     more = len(shown) - SHOWN_REASONS
-    oldest = numbers.one(queue.OLDEST, text)
-    waiting, waited = numbers.one(queue.WAITING, text), numbers.one(queue.WAIT, text)
+    oldest = numbers.one(queue.OLDEST, *place)
+    waiting, waited = numbers.one(queue.WAITING, *place), numbers.one(queue.WAIT, *place)
     mean = waited / waiting if waiting and waited is not None else None
     return Row(
         [

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from jobfeatures_exporter.exposition import Metric, Number
+from jobfeatures.metrics import Metric
+from jobfeatures_exporter.exposition import Number
 from jobfeatures_exporter.view.units import format_time, machine_time
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, tag
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
+from jobfeatures.metrics import Metric
 from jobfeatures.schedule.quality import ScheduleQuality, Verdict
 from jobfeatures_exporter.collectors import schedule
-from jobfeatures_exporter.exposition import Metric, Number, labels
+from jobfeatures_exporter.exposition import Number
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import format_core_hours, format_figure, format_share, format_span
 from jobfeatures_exporter.web.pages.markup import Html, join, name, tag
@@ -34,25 +35,26 @@ VERDICTS = {
 
 def quality_section(quality: ScheduleQuality, numbers: Numbers, tz: tzinfo | None) -> Html:
     """Return the section of one batch system."""
-    text = labels(batch_system=quality.source)
+    source = quality.source
     since = note(
         "Jobs that ended since ",
         moment(quality.begin_secs, tz),
         ", against the end that each could expect if its user had a share of ",
-        figure(schedule.SHARE, numbers.one(schedule.SHARE, text), format_figure),
+        figure(schedule.SHARE, numbers.one(schedule.SHARE, source), format_figure),
         " CPUs alone. VEET of a user is the part of the jobs that ended later.",
     )
     return section(
         f"Users' expected ends, {quality.source}",
         f"quality-{quality.source}",
         since,
-        tiles(*_tiles(quality, numbers, text)),
+        tiles(*_tiles(quality, numbers)),
         tag("div", _users(quality, numbers), _quantiles(quality, numbers), class_="columns shown"),
     )
 
 
-def _tiles(quality: ScheduleQuality, numbers: Numbers, text: str) -> list[Html]:
-    jobs, violated = numbers.one(schedule.JOBS, text), numbers.one(schedule.VIOLATED, text)
+def _tiles(quality: ScheduleQuality, numbers: Numbers) -> list[Html]:
+    source = quality.source
+    jobs, violated = numbers.one(schedule.JOBS, source), numbers.one(schedule.VIOLATED, source)
     share = violated / jobs if jobs and violated is not None else None
     drawn = None if share is None else bar(f"{format_share(share)} of the jobs late", Part(share, "over"))
     counted = join(
@@ -63,9 +65,9 @@ def _tiles(quality: ScheduleQuality, numbers: Numbers, text: str) -> list[Html]:
         tile(
             "Tardiness",
             lines(
-                figure(schedule.WEIGHTED, numbers.one(schedule.WEIGHTED, text), format_core_hours),
+                figure(schedule.WEIGHTED, numbers.one(schedule.WEIGHTED, source), format_core_hours),
                 join(
-                    figure(schedule.TARDINESS, numbers.one(schedule.TARDINESS, text), format_span),
+                    figure(schedule.TARDINESS, numbers.one(schedule.TARDINESS, source), format_span),
                     " over all jobs",
                 ),
             ),
@@ -81,12 +83,12 @@ def _tiles(quality: ScheduleQuality, numbers: Numbers, text: str) -> list[Html]:
     ]
     unfinished = lines(_count(whole), words)
     made.append(tile("Waiting or running", join(bar(words, *parts), unfinished) if whole else unfinished))
-    settled = numbers.one(schedule.UNSETTLED, text)
+    settled = numbers.one(schedule.UNSETTLED, source)
     made.append(
         tile(
             "Users",
             lines(
-                figure(schedule.USERS, numbers.one(schedule.USERS, text), _count),
+                figure(schedule.USERS, numbers.one(schedule.USERS, source), _count),
                 join(figure(schedule.UNSETTLED, settled, _count), " ended jobs not judged yet"),
             ),
         )
@@ -95,15 +97,14 @@ def _tiles(quality: ScheduleQuality, numbers: Numbers, text: str) -> list[Html]:
 
 
 def _verdict(quality: ScheduleQuality, numbers: Numbers, verdict: Verdict) -> Number:
-    text = labels(batch_system=quality.source, verdict=verdict.value)
-    return numbers.one(schedule.UNFINISHED, text) or 0
+    return numbers.one(schedule.UNFINISHED, quality.source, verdict.value) or 0
 
 
 def _quantiles(quality: ScheduleQuality, numbers: Numbers) -> Html | None:
     """Return the quantiles of the users' VEET as a table of one row each."""
     rows = []
     for at in quality.veet_quantiles:
-        value = numbers.one(schedule.VEET, labels(batch_system=quality.source, quantile=f"{at:g}"))
+        value = numbers.one(schedule.VEET, quality.source, f"{at:g}")
         if value is None:
             continue
         words = {0.0: "best user", 0.5: "median user", 1.0: "worst user"}.get(
@@ -132,8 +133,8 @@ def _users(quality: ScheduleQuality, numbers: Numbers) -> Html | None:
         return None
     rows = []
     for each in quality.top_users:
-        text = labels(batch_system=quality.source, user=each.user)
-        veet = numbers.one(schedule.USER_VEET, text)
+        of_user = quality.source, each.user
+        veet = numbers.one(schedule.USER_VEET, *of_user)
         drawn = None if veet is None else bar(f"{format_share(veet)} late", Part(veet, "over"))
         counts = f"{each.violated:,} of {each.jobs:,} jobs"
         rows.append(
@@ -145,7 +146,7 @@ def _users(quality: ScheduleQuality, numbers: Numbers) -> Html | None:
                         veet,
                         "bars",
                     ),
-                    _amount(schedule.USER_WEIGHTED, numbers.one(schedule.USER_WEIGHTED, text)),
+                    _amount(schedule.USER_WEIGHTED, numbers.one(schedule.USER_WEIGHTED, *of_user)),
                     Cell(format_span(each.tardiness_secs), float(each.tardiness_secs), "number"),
                     Cell(format_figure(each.share_cpus), float(each.share_cpus), "number"),
                 ]

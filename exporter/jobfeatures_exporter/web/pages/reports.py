@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
+from jobfeatures.metrics import JOB_SAYS_CPUS
 from jobfeatures.model import JobKey
 from jobfeatures.status.board import StatusView
 from jobfeatures_exporter.collectors import status
-from jobfeatures_exporter.context import Context, job_labels
-from jobfeatures_exporter.exposition import Number, labels
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Number
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import counted, format_core_hours, format_figure, format_span
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, name
@@ -54,8 +55,7 @@ def reports_section(context: Context, numbers: Numbers, tz: tzinfo | None) -> Ht
         more=len(told) - MAX_ROWS,
     )
     refused = [
-        (reason, numbers.one(status.VIOLATIONS, labels(reason=str(reason))))
-        for reason in sorted(context.status_violations)
+        (reason, numbers.one(status.VIOLATIONS, str(reason))) for reason in sorted(context.status_violations)
     ]
     counts = [
         join(f"{reason.replace('_', ' ')} ", figure(status.VIOLATIONS, n, _count))
@@ -68,14 +68,13 @@ def reports_section(context: Context, numbers: Numbers, tz: tzinfo | None) -> Ht
 
 
 def _row(key: JobKey, view: StatusView, context: Context, numbers: Numbers, tz: tzinfo | None) -> Row:
-    text = job_labels(key)
-    age = numbers.one(status.AGE, text)
+    age = numbers.one(status.AGE, *key)
     told = view.status
     return Row(
         [
             Cell(lines(name(key.job_id, 24), key.batch_system), kind="job"),
             Cell(join(figure(status.AGE, age, format_span), None if age is None else " ago"), kind="number"),
-            Cell(figure(status.USED, numbers.one(status.USED, text), format_figure), kind="number"),
+            Cell(figure(JOB_SAYS_CPUS, numbers.one(JOB_SAYS_CPUS, *key), format_figure), kind="number"),
             Cell(_when(told.first_exp_job_end if told is not None else None, context.now_secs, tz)),
             Cell(_when(told.last_exp_job_end if told is not None else None, context.now_secs, tz)),
             Cell(_hours(told.add_uncom_time if told is not None else None), kind="number"),

@@ -18,7 +18,7 @@ from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queu
 from jobfeatures_exporter.cluster.view import ClusterView, compute_cluster_view
 from jobfeatures_exporter.collectors import COLLECTORS, DURATION, SUCCESS, process
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, labels
+from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.retention import EndedJob
 from jobfeatures_exporter.sinks.keeper import SinkStatus
 from jobfeatures_exporter.snapshot import (
@@ -331,14 +331,14 @@ def families_of(context: Context, role: str = "node") -> list[Family]:
     for name in names:
         if name != "process":
             found += COLLECTORS[name].families(context)
-    found += [Family(process.RESIDENT, [("", 62 * 2**20)]), Family(process.CPU, [("", 311.5)])]
+    found += [Family.single(process.RESIDENT, 62 * 2**20), Family.single(process.CPU, 311.5)]
     if context.snapshot is not None:
-        found.append(Family(process.SAMPLE, [("", context.snapshot.duration_secs)]))
-    texts = [labels(collector=name) for name in ("sources", "sinks", "process")]
+        found.append(Family.single(process.SAMPLE, context.snapshot.duration_secs))
+    names = "sources", "sinks", "process"
     return [
         *found,
-        Family(SUCCESS, [(text, 1) for text in texts]),
-        Family(DURATION, [(text, 0.00025) for text in texts]),
+        Family.by_word(SUCCESS, dict.fromkeys(names, 1)),
+        Family.by_word(DURATION, dict.fromkeys(names, 0.00025)),
     ]
 
 

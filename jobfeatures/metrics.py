@@ -1,0 +1,141 @@
+"""What a metric is, and those that more than their collector reads: plans of drains, too. Pure.
+
+The others are declared beside their collectors, in ``exporter/jobfeatures_exporter/collectors``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+JOB = ("batch_system", "job_id")  # the labels that every series of a job begins with
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Metric:
+    """Declaration of a family.
+
+    `name` has its unit and no ``_total`` or ``_info``; `kind` is "gauge",
+    "counter", "info", "histogram" or "summary" (of quantiles alone). `sums`
+    tells that values of several jobs may be added up: so it is for counters,
+    and for gauges of amounts that say so. With `verbatim` the name stands as
+    it is on every sample: another exporter's.
+    """
+
+    name: str
+    kind: str
+    meaning: str
+    label_names: tuple[str, ...] = ()
+    unit: str = ""
+    sums: bool = False
+    verbatim: bool = False
+
+    @property
+    def sample_name(self) -> str:
+        """Return the name that samples carry."""
+        if self.verbatim:
+            return self.name
+        return self.name + {"counter": "_total", "info": "_info"}.get(self.kind, "")
+
+    @property
+    def is_of_jobs(self) -> bool:
+        """Tell whether each of its series belongs to a job."""
+        return self.label_names[:2] == JOB
+
+
+JOB_INFO = Metric(
+    "batch_job",
+    "info",
+    "Who and what the job is; restarts counts the runs before this one under the same id, "
+    "sluid and slot are what Slurm and HTCondor name its control group by, "
+    "accounting tells where its figures come from: cgroup or processes. "
+    "A label is empty where nothing is known.",
+    (
+        *(*JOB, "user", "uid", "account", "partition", "name", "array_job_id", "array_task_id", "het_job_id"),
+        *("restarts", "sluid", "slot", "accounting"),
+    ),
+)
+JOB_START = Metric(
+    "batch_job_start_time_seconds", "gauge", "Start of the job since the epoch.", JOB, "seconds"
+)
+JOB_END = Metric(
+    "batch_job_end_time_seconds",
+    "gauge",
+    "End of a job that is still shown, with its last values or since processes remain: by its batch system, "
+    "else when it was noticed.",
+    JOB,
+    "seconds",
+)
+JOB_CPUS = Metric(
+    "batch_job_allocated_cpus", "gauge", "CPUs allocated to the job on this node.", JOB, sums=True
+)
+JOB_REMAINING = Metric(
+    "batch_job_remaining_seconds",
+    "gauge",
+    "Time until the job ends by its wall limit (wall_limit), by its CPU limit at its present CPU rate "
+    "(cpu_limit), by the time by which it has to end (deadline), by the shutdown of its node or its own "
+    "(shutdown), by its own estimate (expected_end) or by its own enforced limit (maximum_end), and the "
+    "least of these (minimum); negative once it has passed.",
+    (*JOB, "basis"),
+    "seconds",
+)
+
+_BASIS = (
+    "; basis reported: by the job's own JOBSTATUS, measured: by the CPU time that it has used, "
+    "estimated: by the batch system's data alone."
+)
+JOB_DRAINING_WASTE = Metric(
+    "batch_job_draining_waste_core_seconds",
+    "gauge",
+    "CPU time that would stay idle if the job drained from now on" + _BASIS,
+    (*JOB, "basis"),
+    "core_seconds",
+)
+JOB_KILL_WASTE = Metric(
+    "batch_job_kill_waste_core_seconds",
+    "gauge",
+    "CPU time that would be lost if the job was killed now" + _BASIS,
+    (*JOB, "basis"),
+    "core_seconds",
+)
+JOB_CAPPED_WASTE = Metric(
+    "batch_job_waste_capped_core_seconds",
+    "gauge",
+    "What counts in sums and plans where the job's own figure of its draining or kill waste is more than its "
+    "CPUs can do until its known end, or can have done since its start.",
+    (*JOB, "waste"),
+    "core_seconds",
+)
+JOB_SAYS_CPUS = Metric("batch_job_status_used_cpus", "gauge", "CPUs that the job says it uses.", JOB)
+JOB_SAYS_PRIORITY = Metric(
+    "batch_job_status_priority_factor",
+    "gauge",
+    "The job's priority_factor: higher is better, to be compared among the jobs of one user only.",
+    JOB,
+)
+JOB_SAYS_POSTPONABLE = Metric(
+    "batch_job_status_can_postpone",
+    "gauge",
+    "The job's can_postpone_last_job: 1 if its last payload can be postponed, 0 if not.",
+    JOB,
+)
+NODE_CPUS = Metric(
+    "batch_node_allocatable_cpus",
+    "gauge",
+    "CPUs that jobs may get on this node: as the site states, else as the batch system gives them out, else "
+    "all that are online.",
+)
+NODE_READ_AT = Metric(
+    "batch_node_sample_time_seconds",
+    "gauge",
+    "Time since the epoch at which the node was read.",
+    (),
+    "seconds",
+)
+SOURCE_UP = Metric("batch_exporter_source_up", "gauge", "1 if the latest question was answered.", ("source",))
+SOURCE_AGE = Metric(
+    "batch_exporter_source_age_seconds",
+    "gauge",
+    "Age of the table in use; absent until the source has answered once.",
+    ("source",),
+    "seconds",
+)
