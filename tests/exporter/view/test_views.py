@@ -169,7 +169,7 @@ def test_page_and_top_show_the_same_of_the_same_moment(both, jobs_have_ended):
 def test_the_report_of_that_moment_has_the_figures_of_the_page(both):
     _, now = both
     names = {
-        line.split("{")[0].split(" ")[0] for line in text_of(now).splitlines() if line[:1] not in {"", "#"}
+        line.split("{")[0].split(" ")[0] for line in text_of(now).split("\n") if line[:1] not in {"", "#"}
     }
     series = [replace_labels(each) for each in parse_lines(text_of(now), names)]
     for job in page_of(now).jobs:
