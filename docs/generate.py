@@ -6,8 +6,6 @@ import re
 import sys
 from pathlib import Path
 
-from jobfeatures_exporter.ingest.serve import PATH as FOREIGN_PATH
-
 from jobfeatures import cli as jobfeatures_cli
 from jobfeatures import exits as jobfeatures_exits
 from jobfeatures.batch import SYSTEMS
@@ -23,6 +21,7 @@ from jobfeatures_exporter import exits as exporter_exits
 from jobfeatures_exporter.collectors import COLLECTORS, METRICS
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.ingest import page as foreign
+from jobfeatures_exporter.ingestion import PATH as FOREIGN_PATH
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "packaging/tools"))
 from makepackages.grammar import Argument, Command, Option
