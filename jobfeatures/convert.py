@@ -34,6 +34,7 @@ KINDS: Final[dict[str, LogKind]] = {
         has_header=True,
         jobs_only=True,
         keeps_text=True,
+        repairs=True,
     ),
     "sss": LogKind(
         "SSS job objects",
@@ -42,6 +43,7 @@ KINDS: Final[dict[str, LogKind]] = {
         endings=(".xml",),
         jobs_only=True,
         keeps_text=True,
+        repairs=True,
         longest_line=DOCUMENT,
     ),
     "sonar": LogKind(
@@ -49,6 +51,7 @@ KINDS: Final[dict[str, LogKind]] = {
         reader="jobfeatures.formats.sonar.joblog",
         writer="jobfeatures.formats.sonar.joblog",
         endings=(".json",),
+        repairs=True,
         longest_line=DOCUMENT,
     ),
     "records": LogKind(
@@ -102,10 +105,21 @@ def read_log(
     given: dict[str, Any] = {"zone": zone} if KINDS[kind].is_zoned else {}
     if keep_text and KINDS[kind].keeps_text:
         given["keep_text"] = True
+    if KINDS[kind].repairs:
+        given["strict"] = strict
     found: Iterator[JobRecord | Rejected | Passage] = _load(KINDS[kind].reader).read_records(
-        lines, source=source, strict=strict, notes=Notes() if notes is None else notes, **given
+        lines, source=source, notes=Notes() if notes is None else notes, **given
     )
-    return found
+    return _unless_rejected(found) if strict else found
+
+
+def _unless_rejected(
+    found: Iterator[JobRecord | Rejected | Passage],
+) -> Iterator[JobRecord | Rejected | Passage]:
+    for each in found:
+        if isinstance(each, Rejected):
+            raise each.as_error()
+        yield each
 
 
 def write_log(

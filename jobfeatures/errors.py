@@ -15,7 +15,9 @@ A record that is bad inside a good document is not an exception: it becomes a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 SHOWN_CHARACTERS = 80
 
@@ -58,10 +60,10 @@ class ParseError(JobfeaturesError):
         self.field = field
         self.text = text
 
-    def at(self, source: str = "", line: int = 0, field: str = "") -> ParseError:
-        """Return the same error at a place that whoever raised it does not know."""
+    def at(self, source: str = "", line: int = 0, field: str = "", about: str = "") -> ParseError:
+        """Return the same error at a place that whoever raised it does not know; `about` names the record."""
         return ParseError(
-            self.reason,
+            f"{self.reason} ({about})" if about else self.reason,
             source=source or self.source,
             line=line or self.line,
             field=field or self.field,
@@ -102,7 +104,7 @@ class CommandError(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """One record that was skipped, and why. The other records of its source live."""
+    """One record that was skipped, and why. The other records of its source live. `text` is cut."""
 
     source: str
     reason: str
@@ -110,16 +112,40 @@ class Rejected:
     field: str = ""
     text: str = ""
 
+    def __post_init__(self) -> None:
+        if len(self.text) > SHOWN_CHARACTERS:
+            object.__setattr__(self, "text", self.text[: SHOWN_CHARACTERS + 1])
+
     @classmethod
     def from_error(cls, error: ParseError) -> Rejected:
         """Keep what a parser said about a record."""
-        text = shown(error.text) if error.text else ""
-        return cls(error.source, error.reason, error.line, error.field, text)
+        return cls(error.source, error.reason, error.line, error.field, error.text)
+
+    def as_error(self) -> ParseError:
+        """Return what would have been raised."""
+        return ParseError(self.reason, source=self.source, line=self.line, field=self.field, text=self.text)
 
     def __str__(self) -> str:
-        return str(
-            ParseError(self.reason, source=self.source, line=self.line, field=self.field, text=self.text)
-        )
+        return str(self.as_error())
+
+
+Record = TypeVar("Record")
+Made = TypeVar("Made")
+
+
+def parse_each(
+    parse: Callable[[Record], Made],
+    records: Iterable[Record],
+    rejected: list[Rejected],
+    source: str = "",
+    about: Callable[[Record], str] = lambda _: "",
+) -> Iterator[Made]:
+    """Yield what `parse` makes of each record; a bad one costs itself only, and is added to `rejected`."""
+    for record in records:
+        try:
+            yield parse(record)
+        except ParseError as error:
+            rejected.append(Rejected.from_error(error.at(source, about=about(record))))
 
 
 def shown(text: str, characters: int = SHOWN_CHARACTERS) -> str:

@@ -9,10 +9,10 @@ A format of such logs is one file that offers
 
 ``recognise(head)``
     whether a text that begins like this (4 KiB at most) is of the format,
-``read_records(lines, source=…, strict=…, notes=…)``
+``read_records(lines, source=…, notes=…)``
     what the lines say: records, and `Rejected` for those that could not be
-    read. A strict reader raises ParseError instead, and repairs nothing.
-    `notes` are told what was not taken and what was repaired.
+    read. `notes` are told what was not taken and what was repaired. One that
+    repairs takes ``strict=True``: it repairs nothing, and raises ParseError.
 ``write_records(records, lost)``
     the lines that say it; only of formats that are written. `lost` is told,
     by name of the field, of every value that the format cannot hold, and by a

@@ -39,11 +39,10 @@ def read_records(
     lines: Iterable[str],
     *,
     source: str,
-    strict: bool = False,
     notes: Notes | None = None,
     keep_text: bool = False,
 ) -> Iterator[JobRecord | Rejected | Passage]:
-    """Return the record of each line. Raises ParseError in strict reading."""
+    """Return the record of each line."""
     del notes  # all is taken
     for number, line in enumerate(lines, 1):
         if line.isspace():
@@ -53,8 +52,6 @@ def read_records(
         try:
             record = parse_line(line.removeprefix("\ufeff"))
         except ParseError as error:
-            if strict:
-                raise error.at(source, number) from None
             yield Rejected.from_error(error.at(source, number))
             continue
         yield replace(record, source_text=SourceText(KIND, line)) if keep_text else record

@@ -118,6 +118,18 @@ def test_a_reader_takes_a_zone_where_its_kind_says_so(kind):
 
 
 @pytest.mark.parametrize("kind", READABLE)
+def test_strict_reading_ends_at_the_first_fault(kind):
+    lines = f"{BEGINNINGS[kind][0].rstrip()}\n{{nonsense\n*** Offset\n".splitlines(keepends=True)
+    try:
+        first = next(each for each in read_log(lines, kind, source="log") if isinstance(each, Rejected))
+    except ParseError as error:
+        first = error
+    with pytest.raises(ParseError) as caught:
+        list(read_log(lines, kind, source="log", strict=True))
+    assert str(caught.value) == str(first)
+
+
+@pytest.mark.parametrize("kind", READABLE)
 @given(text=st.text(max_size=200))
 def test_no_text_breaks_a_tolerant_reader(kind, text):
     lines = (BEGINNINGS[kind][0] + text).splitlines(keepends=True)

@@ -67,13 +67,12 @@ def recognise(head: str) -> bool:
 
 
 def read_records(
-    lines: Iterable[str], *, source: str, strict: bool = False, notes: Notes | None = None
+    lines: Iterable[str], *, source: str, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
     """Return what the lines say, one record a line; comments and empty lines are passed over.
 
     `restarts` counts the runs of a job before, as far as they stand before it.
-    A task of a parallel job (``pe_taskid``) is a step. Raises ParseError in
-    strict reading.
+    A task of a parallel job (``pe_taskid``) is a step.
     """
     reruns: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
@@ -83,13 +82,7 @@ def read_records(
             values = Asked[str](_parse_json(line) if line.startswith("{") else _parse_line(line))
             record = make_record(values, reruns)
         except ParseError as error:
-            if strict:
-                raise ParseError(
-                    error.reason, source=source, line=number, field=error.field, text=error.text
-                ) from error
-            yield Rejected.from_error(
-                ParseError(error.reason, source=source, line=number, field=error.field, text=error.text)
-            )
+            yield Rejected.from_error(error.at(source, number))
             continue
         tell_not_taken(notes, values)
         yield record

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from jobfeatures.batch.gridengine.basics import is_number, known, least_limit, parse_limit_secs
 from jobfeatures.batch.gridengine.xml import parse_xml, text_of
-from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.model import UNLIMITED, Limit, NodeNotice
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def parse_asked_jobs(data: bytes) -> JobAnswers:
         numbers = [(each.text or "").strip() for each in element.iterfind("JB_job_number")]
         number = " ".join(numbers)  # of several jobs in one it could not be told whose a limit is
         if not is_number(number):
-            rejected.append(Rejected(JOB_SOURCE, "not a job id", 0, "JB_job_number", shown(number)))
+            rejected.append(Rejected(JOB_SOURCE, "not a job id", 0, "JB_job_number", number))
             continue
         limits: list[Limit] = [UNLIMITED]
         for field, value in _requests(element):
@@ -110,9 +110,7 @@ def parse_asked_jobs(data: bytes) -> JobAnswers:
                 limits.append(parse_limit_secs(value))
             except ParseError as error:
                 limits.append(None)
-                rejected.append(
-                    Rejected(JOB_SOURCE, f"{error.reason} (job {number})", 0, field, shown(value))
-                )
+                rejected.append(Rejected.from_error(error.at(JOB_SOURCE, 0, field, f"job {number}")))
         jobs[number] = Asked(least_limit(*limits))
     return JobAnswers(jobs, tuple(rejected))
 
@@ -154,24 +152,20 @@ def parse_host_queues(data: bytes) -> QueueAnswers:
     root = parse_xml(data, source=QUEUE_SOURCE)
     if root.tag != "job_info":
         raise ParseError("not an answer about queues", source=QUEUE_SOURCE, text=root.tag)
-    queues: dict[str, QueueInstance] = {}
     rejected: list[Rejected] = []
-    for element in root.iter("Queue-List"):
-        name = text_of(element, "name") or ""
-        try:
-            queue = _parse_instance(name, element)
-        except ParseError as error:
-            rejected.append(
-                Rejected(
-                    QUEUE_SOURCE, f"{error.reason} (queue {name[:64]})", 0, error.field, shown(error.text)
-                )
-            )
-        else:
-            queues[queue.queue] = queue
+    made = parse_each(
+        _parse_instance,
+        root.iter("Queue-List"),
+        rejected,
+        QUEUE_SOURCE,
+        lambda element: f"queue {(text_of(element, 'name') or '')[:64]}",
+    )
+    queues = {queue.queue: queue for queue in made}
     return QueueAnswers(queues, tuple(rejected))
 
 
-def _parse_instance(name: str, element: Element) -> QueueInstance:
+def _parse_instance(element: Element) -> QueueInstance:
+    name = text_of(element, "name") or ""
     queue, at, host = name.partition("@")
     if not (queue and at and host):
         raise ParseError("not QUEUE@HOST", field="name", text=name)

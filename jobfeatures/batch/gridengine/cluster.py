@@ -53,8 +53,7 @@ def parse_cluster(data: bytes, *, taken_at_secs: float) -> Cluster:
             instances = [_parse_instance(name, each) for each in element.iterfind("queue")]
             nodes[name] = _parse_host(name, element, instances)
         except ParseError as error:
-            reason = f"{error.reason} (host {shown(name)})"
-            rejected.append(Rejected(CLUSTER_SOURCE, reason, 0, error.field, shown(error.text)))
+            rejected.append(Rejected.from_error(error.at(CLUSTER_SOURCE, about=f"host {shown(name)}")))
             continue
         for instance in instances:
             queues.setdefault(instance.queue, []).append(instance)

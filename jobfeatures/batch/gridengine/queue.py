@@ -92,8 +92,7 @@ def parse_queue(data: bytes, *, taken_at_secs: float, tz: tzinfo | None = None) 
         try:
             job = parse_queued_job(element, tz)
         except ParseError as error:
-            reason = f"{error.reason} (job {shown(number)})"
-            rejected.append(Rejected(QUEUE_SOURCE, reason, 0, error.field, shown(error.text)))
+            rejected.append(Rejected.from_error(error.at(QUEUE_SOURCE, about=f"job {shown(number)}")))
             continue
         hosts = nodes.setdefault(job.key, {})
         hosts.update(dict.fromkeys(job.nodes))

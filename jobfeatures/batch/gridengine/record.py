@@ -20,7 +20,7 @@ from jobfeatures.batch.gridengine.basics import (
     parse_limit_secs,
     times_slots,
 )
-from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.model import Job, JobState, Limit, Limits
 from jobfeatures.nodelist import expand_nodes
 from jobfeatures.quantities import parse_count
@@ -46,9 +46,7 @@ class Lines:
     def text(self, name: str) -> str | None:
         """Return a value as it stands, None where it is absent or stands there twice."""
         if name in self._doubled:
-            self._note(
-                Rejected(self._source, "stands there twice", field=name, text=shown(self._values[name]))
-            )
+            self._note(Rejected(self._source, "stands there twice", field=name, text=self._values[name]))
             return None
         return self._values.get(name)
 
@@ -60,7 +58,7 @@ class Lines:
         try:
             return parse(text)
         except ParseError as error:
-            self._note(Rejected(self._source, error.reason, field=name, text=shown(text)))
+            self._note(Rejected(self._source, error.reason, field=name, text=text))
             return None
 
 
@@ -167,7 +165,7 @@ def _read_hosts(text: str, source: str, note: Callable[[Rejected], None]) -> Seq
     try:
         return parse_hosts(text)
     except ParseError as error:
-        note(Rejected(source, error.reason, error.line, "pe_hostfile", shown(error.text)))
+        note(Rejected(source, error.reason, error.line, "pe_hostfile", error.text))
         return ()
 
 

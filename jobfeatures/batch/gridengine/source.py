@@ -21,7 +21,7 @@ from jobfeatures.batch.gridengine.spool import (
 )
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
-from jobfeatures.errors import ParseError, Rejected, SourceError, shown
+from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
 
 MAX_ASKED = 500  # jobs of one question
@@ -240,5 +240,5 @@ def _read_shepherds(path: str, owners: frozenset[int]) -> list[int | None]:
 
 def _rejected(path: str, error: OSError | ParseError) -> Rejected:
     if isinstance(error, ParseError):
-        return Rejected(path, error.reason, error.line, error.field, shown(error.text))
+        return Rejected.from_error(error.at(path))
     return Rejected(path, error.strerror or "cannot be read")

@@ -60,23 +60,15 @@ def recognise(head: str) -> bool:
 
 
 def read_records(
-    lines: Iterable[str], *, source: str, strict: bool = False, notes: Notes | None = None
+    lines: Iterable[str], *, source: str, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
     """Return the jobs of a history file or of ``condor_history``, ``-long`` or ``-json``.
 
-    An attribute with a wrong value costs the record. In strict reading the
-    first fault raises ParseError.
+    An attribute with a wrong value costs the record.
     """
     evaluate = find_evaluator()
     for each in read_ads(lines, source=source):
-        found: JobRecord | Rejected = (
-            each if isinstance(each, Rejected) else _record_or_fault(each, source, evaluate, notes)
-        )
-        if strict and isinstance(found, Rejected):
-            raise ParseError(
-                found.reason, source=found.source, line=found.line, field=found.field, text=found.text
-            )
-        yield found
+        yield each if isinstance(each, Rejected) else _record_or_fault(each, source, evaluate, notes)
 
 
 def _record_or_fault(

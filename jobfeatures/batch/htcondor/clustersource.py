@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from jobfeatures.batch.htcondor import SYSTEM
 from jobfeatures.batch.htcondor.accounting import HISTORY_ATTRIBUTES, HISTORY_SOURCE, parse_record
@@ -14,7 +15,7 @@ from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, STATUS_SOURCE,
 from jobfeatures.batch.htcondor.queue import EMPTY, QUEUE_ATTRIBUTES, QUEUE_SOURCE, parse_queue
 from jobfeatures.clock import Clock
 from jobfeatures.command import first_line, run_command
-from jobfeatures.errors import ParseError, Rejected, SourceError
+from jobfeatures.errors import ParseError, Rejected, SourceError, parse_each
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads
 from jobfeatures.joblog import Accounting, JobRecord
@@ -84,13 +85,9 @@ class CondorPool:
         )
         queued = self._ask_queue(attributes)
         for text, source in ((queued, QUEUE_SOURCE), (ended, HISTORY_SOURCE)):
-            for ad in _parse(text, source):
-                try:
-                    record = parse_record(ad, source=source, note=rejected.append, evaluate=find_evaluator())
-                except ParseError as error:
-                    rejected.append(Rejected.from_error(error))
-                else:
-                    records[record.job_id] = record
+            parse = partial(parse_record, source=source, note=rejected.append, evaluate=find_evaluator())
+            made = parse_each(parse, _parse(text, source), rejected)
+            records.update((record.job_id, record) for record in made)
         return Accounting(
             source=NAME,
             records=tuple(records.values()),

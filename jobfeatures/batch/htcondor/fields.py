@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jobfeatures.errors import Rejected, shown
+from jobfeatures.errors import Rejected
 from jobfeatures.formats.classad.ad import ClassAd, Expression, Special, Value
 
 Evaluate = Callable[[Expression, ClassAd], Value]
@@ -36,7 +36,7 @@ class Fields:
         return None if isinstance(value, Special | Expression) else value
 
     def _refuse(self, name: str, reason: str, value: object) -> None:
-        self._note(Rejected(self._source, reason, field=name, text=shown(str(value))))
+        self._note(Rejected(self._source, reason, field=name, text=str(value)))
 
     def text(self, name: str) -> str | None:
         """Return a string; an empty one says nothing."""

@@ -193,5 +193,5 @@ class CondorSource:
 
 def _problem(path: str, error: OSError | ParseError) -> Rejected:
     if isinstance(error, ParseError):
-        return replace(Rejected.from_error(error), source=path)
+        return Rejected.from_error(error.at(path))
     return Rejected(path, error.strerror or "cannot be read")

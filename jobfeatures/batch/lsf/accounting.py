@@ -58,34 +58,20 @@ def recognise(head: str) -> bool:
 
 
 def read_records(
-    lines: Iterable[str], *, source: str, strict: bool = False, notes: Notes | None = None
+    lines: Iterable[str], *, source: str, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Return the jobs of a file, as they come. Raises ParseError in strict reading."""
+    """Return the jobs of a file, as they come."""
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text or text.startswith("#"):
             continue
         try:
-            record = parse_line(text, source=source, line=number, notes=notes)
+            record = parse_line(text, notes=notes)
         except ParseError as error:
-            if strict:
-                raise
-            yield Rejected.from_error(error)
+            yield Rejected.from_error(error.at(source, number))
         else:
             if record is not None:
                 yield record
-
-
-def parse_line(text: str, *, source: str = "", line: int = 0, notes: Notes | None = None) -> JobRecord | None:
-    """Return the job of one line, None of a record of another kind. Raises ParseError.
-
-    Sample, shortened: ``"JOB_FINISH" "10.1" 1795264361 123 6001 33554435 6 1795264200 0 0 1795264260
-    "alice" "normal" … 0 2 "4*n1" "2*n2" 64 60.0 "ok" "sleep 100" 0.5 0.1 … 0 2048 0 …``
-    """
-    try:
-        return _parse(text, notes)
-    except ParseError as error:
-        raise ParseError(error.reason, source=source, line=line, field=error.field, text=error.text) from None
 
 
 def split_fields(text: str) -> list[tuple[str, bool]]:
@@ -160,7 +146,12 @@ class _Fields:
         return len(ahead) == count and all(not quoted and _WHOLE.match(value) for value, quoted in ahead)
 
 
-def _parse(text: str, notes: Notes | None) -> JobRecord | None:
+def parse_line(text: str, *, notes: Notes | None = None) -> JobRecord | None:
+    """Return the job of one line, None of a record of another kind. Raises ParseError.
+
+    Sample, shortened: ``"JOB_FINISH" "10.1" 1795264361 123 6001 33554435 6 1795264200 0 0 1795264260
+    "alice" "normal" … 0 2 "4*n1" "2*n2" 64 60.0 "ok" "sleep 100" 0.5 0.1 … 0 2048 0 …``
+    """
     fields = _Fields(split_fields(text))
     kind = fields.text("event type")
     if kind != JOB_FINISH:

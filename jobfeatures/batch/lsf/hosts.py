@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from jobfeatures.batch.lsf.answers import Record, count_of, text_of
 from jobfeatures.batch.lsf.basics import NAME, is_host_name, is_same_host
 from jobfeatures.batch.lsf.values import parse_size
-from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.model import Cluster, ClusterNode, NodeNotice, Partition
 
 BHOSTS = "bhosts"
@@ -125,18 +125,10 @@ def parse_cluster(
     rejected: list[Rejected] = []
     nodes: dict[str, ClusterNode] = {}
     partitions: dict[str, Partition] = {}
-    for record in hosts:
-        try:
-            node = parse_node(record, memory)
-            nodes.setdefault(node.name, node)
-        except ParseError as error:
-            rejected.append(Rejected(BHOSTS, error.reason, field=error.field, text=error.text))
-    for record in queues:
-        try:
-            partition = parse_queue(record)
-            partitions.setdefault(partition.name, partition)
-        except ParseError as error:
-            rejected.append(Rejected(BQUEUES, error.reason, field=error.field, text=error.text))
+    for node in parse_each(lambda record: parse_node(record, memory), hosts, rejected, BHOSTS):
+        nodes.setdefault(node.name, node)
+    for partition in parse_each(parse_queue, queues, rejected, BQUEUES):
+        partitions.setdefault(partition.name, partition)
     return Cluster(
         source=NAME,
         taken_at_secs=taken_at_secs,

@@ -56,13 +56,12 @@ def parse_jobs(records: Iterable[Record], around: Circumstances) -> Jobs:
         try:
             key = key_of(record)
         except ParseError as error:
-            rejected.append(Rejected(BJOBS, error.reason, field="JOBID", text=error.text))
+            rejected.append(Rejected.from_error(error.at(BJOBS, field="JOBID")))
             continue
         try:
             jobs[key] = parse_job(record, around)
         except ParseError as error:
-            reason = f"{error.reason} (job {key.job_id})"
-            rejected.append(Rejected(BJOBS, reason, field=error.field, text=error.text))
+            rejected.append(Rejected.from_error(error.at(BJOBS, about=f"job {key.job_id}")))
             jobs[key] = Job(key=key)
     return Jobs(jobs, tuple(rejected))
 

@@ -183,24 +183,19 @@ def recognise(head: str) -> bool:
 
 
 def read_records(
-    lines: Iterable[str], *, source: str, strict: bool = False, notes: Notes | None = None
+    lines: Iterable[str], *, source: str, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Return the jobs of an answer. Raises ParseError in strict reading."""
+    """Return the jobs of an answer."""
     try:
         found = parse_answer("".join(lines), source=source)
     except ParseError as error:
-        if strict:
-            raise
         yield Rejected.from_error(error)
         return
     for name, values in sorted(found.items(), key=lambda each: (len(each[0]), each[0])):
         try:
             yield make_record(values, notes)
         except ParseError as error:
-            told = ParseError(error.reason, source=source, field=f"{name}.{error.field}", text=error.text)
-            if strict:
-                raise told from None
-            yield Rejected.from_error(told)
+            yield Rejected.from_error(error.at(source, field=f"{name}.{error.field}"))
 
 
 def parse_nodes(text: str, *, source: str) -> dict[str, str]:
@@ -228,7 +223,7 @@ def parse_cluster(text: str, *, source: str, taken_at_secs: float) -> Cluster:
             is_drained = resource.asked.get("drain") == "YES"
             is_busy = resource.text("jobs") is not None
         except ParseError as error:
-            rejected.append(Rejected(source, error.reason, 0, f"{name}.{error.field}", error.text))
+            rejected.append(Rejected.from_error(error.at(source, field=f"{name}.{error.field}")))
             continue
         cpus[node] += 1
         busy[node] += is_busy

@@ -74,7 +74,7 @@ class OarCluster:
             try:
                 job, given = make_job(values)
             except ParseError as error:
-                rejected.append(Rejected("oarstat", error.reason, 0, f"{name}.{error.field}", error.text))
+                rejected.append(Rejected.from_error(error.at("oarstat", field=f"{name}.{error.field}")))
             else:
                 jobs[job.key], resources[job.key] = job, given
         self._resources = resources
@@ -124,7 +124,7 @@ class OarCluster:
             try:
                 records[name] = make_record(values)
             except ParseError as error:
-                rejected.append(Rejected("oarstat", error.reason, 0, f"{name}.{error.field}", error.text))
+                rejected.append(Rejected.from_error(error.at("oarstat", field=f"{name}.{error.field}")))
         return Accounting(
             source=NAME,
             records=tuple(records.values()),

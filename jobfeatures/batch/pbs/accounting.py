@@ -26,7 +26,7 @@ from jobfeatures.batch.pbs.jobs import (
 )
 from jobfeatures.batch.pbs.records import Record
 from jobfeatures.batch.pbs.values import parse_duration, parse_job_id, parse_size, split_array_id
-from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.model import JobState
 from jobfeatures.nottaken import Asked, tell_not_taken
@@ -80,7 +80,6 @@ def read_records(
     lines: Iterable[str],
     *,
     source: str,
-    strict: bool = False,
     zone: tzinfo | None = None,
     notes: Notes | None = None,
 ) -> Iterator[JobRecord | Rejected]:
@@ -89,7 +88,7 @@ def read_records(
     A rerun job is one record with the times of its last run. `zone` is that
     of the server, None: this machine's. The system is torque where a line has
     words that only Torque writes, else pbs. Arrays as such are left out:
-    their jobs have lines of their own. Raises ParseError in strict reading.
+    their jobs have lines of their own.
     """
     book = _Book(zone)
     problems: list[Rejected] = []
@@ -99,24 +98,15 @@ def read_records(
         try:
             life = book.take(line, number)
         except ParseError as error:
-            if strict:
-                raise ParseError(
-                    error.reason, source=source, line=number, field=error.field, text=error.text
-                ) from error
-            yield Rejected(source, error.reason, number, error.field, shown(error.text or line))
+            yield Rejected(source, error.reason, number, error.field, error.text or line)
             continue
         if life is not None:
-            yield from _told(make_record(life, problems.append, source, notes), problems, strict)
+            yield from _with_problems(make_record(life, problems.append, source, notes), problems)
     for life in book.unfinished():
-        yield from _told(make_record(life, problems.append, source, notes), problems, strict)
+        yield from _with_problems(make_record(life, problems.append, source, notes), problems)
 
 
-def _told(record: JobRecord, problems: list[Rejected], strict: bool) -> Iterator[JobRecord | Rejected]:
-    if strict and problems:
-        first = problems[0]
-        raise ParseError(
-            first.reason, source=first.source, line=first.line, field=first.field, text=first.text
-        )
+def _with_problems(record: JobRecord, problems: list[Rejected]) -> Iterator[JobRecord | Rejected]:
     yield from problems
     problems.clear()
     yield record

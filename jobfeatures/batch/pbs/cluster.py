@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from jobfeatures.batch.pbs.records import Record, Records
 from jobfeatures.batch.pbs.values import is_same_host, parse_size
-from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.errors import ParseError, parse_each
 from jobfeatures.model import Cluster, ClusterNode, NodeNotice, Partition
 from jobfeatures.quantities import parse_count
 
@@ -159,14 +159,9 @@ def make_queue(record: Record, nodes: Iterable[Record]) -> Partition:
 def make_cluster(nodes: Records, queues: Records, *, source: str, taken_at_secs: float) -> Cluster:
     """Return nodes and execution queues; a bad record costs itself only."""
     rejected = [*nodes.rejected, *queues.rejected]
-    made: list[ClusterNode] = []
-    for record in nodes.found.values():
-        try:
-            made.append(make_node(record))
-        except ParseError as error:
-            rejected.append(
-                Rejected("pbsnodes", f"{error.reason} ({record.name})", 0, error.field, error.text)
-            )
+    made = tuple(
+        parse_each(make_node, nodes.found.values(), rejected, "pbsnodes", lambda record: record.name)
+    )
     executing = [
         each
         for each in queues.found.values()
@@ -176,7 +171,7 @@ def make_cluster(nodes: Records, queues: Records, *, source: str, taken_at_secs:
         source=source,
         taken_at_secs=taken_at_secs,
         partitions=tuple(make_queue(each, nodes.found.values()) for each in executing),
-        nodes=tuple(made),
+        nodes=made,
         rejected=tuple(rejected),
     )
 

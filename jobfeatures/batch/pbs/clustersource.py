@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from jobfeatures.batch.pbs.cluster import make_cluster
 from jobfeatures.batch.pbs.commands import Commands
 from jobfeatures.batch.pbs.history import read_accounting
 from jobfeatures.batch.pbs.jobs import make_job
 from jobfeatures.clock import Clock
-from jobfeatures.errors import ParseError, Rejected, SourceError
+from jobfeatures.errors import Rejected, SourceError, parse_each
 from jobfeatures.joblog import Accounting
-from jobfeatures.model import Cluster, Job, JobKey, JobTable
+from jobfeatures.model import Cluster, JobTable
 
 
 class PbsCluster:
@@ -32,30 +34,22 @@ class PbsCluster:
         rejected = list(answer.records.rejected)
         if answer.complaint:
             rejected.append(Rejected("qstat", f"standard error says {answer.complaint}"))
-        jobs: dict[JobKey, Job] = {}
-        broken = False
-        for record in answer.records.found.values():
-            try:
-                job = make_job(
-                    record,
-                    batch_system=self.name,
-                    states=self._commands.states,
-                    node_name=None,
-                    note=rejected.append,
-                    source="qstat",
-                )
-            except ParseError as error:
-                broken = True
-                rejected.append(Rejected.from_error(error))
-            else:
-                if not job.key.job_id.endswith("[]"):
-                    jobs[job.key] = job
+        make = partial(
+            make_job,
+            batch_system=self.name,
+            states=self._commands.states,
+            node_name=None,
+            note=rejected.append,
+            source="qstat",
+        )
+        broken: list[Rejected] = []
+        made = list(parse_each(make, answer.records.found.values(), broken))
         return JobTable(
             source=self.name,
-            jobs=jobs,
+            jobs={job.key: job for job in made if not job.key.job_id.endswith("[]")},
             taken_at_secs=taken_at_secs,
             complete=answer.whole and not broken,
-            rejected=tuple(rejected),
+            rejected=(*rejected, *broken),
         )
 
     def poll_cluster(self) -> Cluster:

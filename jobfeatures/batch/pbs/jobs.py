@@ -24,7 +24,7 @@ from jobfeatures.batch.pbs.values import (
     split_array_id,
     times_cpus,
 )
-from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.model import Job, JobKey, JobState, Limits
 from jobfeatures.quantities import parse_count
 
@@ -191,7 +191,7 @@ class Fields:
 
     def _tell(self, error: ParseError, field: str, value: str) -> None:
         reason = f"{error.reason} (job {self._record.name[:40]})"
-        self._note(Rejected(self._source, reason, 0, field, shown(value)))
+        self._note(Rejected(self._source, reason, 0, field, value))
 
 
 def parse_time(text: str) -> int:

@@ -68,4 +68,4 @@ def read_nodefile(path: str) -> dict[str, int]:
     try:
         return parse_nodefile(content.decode("utf-8", "replace"))
     except ParseError as error:
-        raise ParseError(error.reason, source=path, line=error.line, text=error.text) from error
+        raise error.at(path) from error

@@ -80,7 +80,7 @@ def collect_records(found: Iterable[tuple[str, Record | ParseError]], *, source:
         elif error is not None:
             records.pop(name, None)
             unsure.add(name)
-            rejected.append(Rejected(source, f"{error.reason} ({name})", 0, error.field, error.text))
+            rejected.append(Rejected.from_error(error.at(source, about=name)))
     return Records(records, tuple(rejected), frozenset(unsure))
 
 

@@ -47,8 +47,7 @@ def parse_accounting(text: str, separator: str, *, taken_at_secs: float) -> Acco
                     raise found
                 records.append(make_record(found))
             except ParseError as error:
-                told = f"{error.reason} (job {row[0][:32]})"
-                rejected.append(Rejected(ACCOUNTING_SOURCE, told, 0, error.field, error.text))
+                rejected.append(Rejected.from_error(error.at(ACCOUNTING_SOURCE, about=f"job {row[0][:32]}")))
     return Accounting(
         source=NAME, records=tuple(records), taken_at_secs=taken_at_secs, rejected=tuple(rejected)
     )

@@ -37,6 +37,14 @@ class Answers:
     complaint: str = ""  # the first foreign line on standard error
     extra: Mapping[str, Sequence[str]] = field(default_factory=dict)  # lines, by further question
 
+    def one(self, job_id: str, asked: str) -> Job | None:
+        """Return the only job that was asked about, None if it is gone. Raises ParseError or SourceError."""
+        if job_id in self.jobs or job_id in self.gone:
+            return self.jobs.get(job_id)
+        if job_id in self.rejected:
+            raise self.rejected[job_id].as_error()
+        raise SourceError(f"{asked}: no answer about job {job_id}: {self.complaint}")
+
 
 def format_questions(questions: Collection[str], nonce: str, extra: Sequence[str] = ()) -> bytes:
     """Return scontrol's standard input: questions about jobs, then the lines `extra`.
@@ -252,9 +260,4 @@ def ask_about_job(
     if not is_plain_id(job_id):
         raise ParseError("not a job id", source=NAME, text=job_id)
     answers = poll_answers([job_id], node_name=node_name, scontrol=scontrol, timeout_secs=timeout_secs)
-    if job_id in answers.rejected and job_id not in answers.jobs:
-        refused = answers.rejected[job_id]
-        raise ParseError(refused.reason, source=refused.source, field=refused.field, text=refused.text)
-    if job_id not in answers.jobs and job_id not in answers.gone:
-        raise SourceError(f"{scontrol}: no answer about job {job_id}: {answers.complaint}")
-    return answers.jobs.get(job_id)
+    return answers.one(job_id, scontrol)

@@ -7,11 +7,11 @@ escaped: a node's fields are read only where no such text stands before them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from jobfeatures.batch.slurm.basics import NAME, NOTHING
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
-from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.model import Cluster, ClusterNode, Partition
 from jobfeatures.nodelist import MAX_NAME_CHARACTERS, expand_nodes
 from jobfeatures.quantities import parse_count
@@ -61,12 +61,8 @@ def parse_cluster(nodes: Sequence[str], partitions: Sequence[str], *, taken_at_s
     rejected: list[Rejected] = []
     found_nodes: dict[str, ClusterNode] = {}
     doubled: set[str] = set()
-    for line in _records(nodes, "NodeName="):
-        try:
-            node = parse_node(line)
-        except ParseError as error:
-            rejected.append(Rejected(f"scontrol {SHOW_NODES}", error.reason, 0, error.field, error.text))
-            continue
+    node_lines = [line for line in nodes if line.startswith("NodeName=")]  # not what continues free text
+    for node in parse_each(parse_node, node_lines, rejected, f"scontrol {SHOW_NODES}"):
         if node.name in found_nodes:
             doubled.add(node.name)
         found_nodes[node.name] = node
@@ -74,12 +70,8 @@ def parse_cluster(nodes: Sequence[str], partitions: Sequence[str], *, taken_at_s
         del found_nodes[name]
         rejected.append(Rejected(f"scontrol {SHOW_NODES}", "node is there twice", 0, "NodeName", name))
     found_partitions: dict[str, Partition] = {}
-    for line in _records(partitions, "PartitionName="):
-        try:
-            partition = parse_partition(line)
-        except ParseError as error:
-            rejected.append(Rejected(f"scontrol {SHOW_PARTITIONS}", error.reason, 0, error.field, error.text))
-            continue
+    partition_lines = [line for line in partitions if line.startswith("PartitionName=")]
+    for partition in parse_each(parse_partition, partition_lines, rejected, f"scontrol {SHOW_PARTITIONS}"):
         found_partitions.setdefault(partition.name, partition)
     return Cluster(
         source=NAME,
@@ -88,11 +80,6 @@ def parse_cluster(nodes: Sequence[str], partitions: Sequence[str], *, taken_at_s
         nodes=tuple(found_nodes.values()),
         rejected=tuple(rejected),
     )
-
-
-def _records(lines: Iterable[str], start: str) -> list[str]:
-    """Return the records, lines that continue free text left out."""
-    return [line for line in lines if line.startswith(start)]
 
 
 def parse_node(line: str) -> ClusterNode:

@@ -39,14 +39,11 @@ def parse_json_accounting(document: JsonRecord, *, source: str, taken_at_secs: f
     """
     records: list[JobRecord] = []
     rejected: list[Rejected] = []
-    values = document.get("jobs")
-    if not isinstance(values, list):
-        raise ParseError("no list of jobs", source=source, field="jobs")
     version = version_of(document)
-    for value in values:
-        found, bad = parse_db_job(JsonRecord(value if isinstance(value, Mapping) else {}), version=version)
+    for record in document.listed("jobs", source):
+        found, bad = parse_db_job(record, version=version)
         records += found
-        rejected += [Rejected(source, error.reason, 0, error.field, error.text) for error in bad]
+        rejected += [Rejected.from_error(error.at(source)) for error in bad]
     return Accounting(
         source=NAME, records=tuple(records), taken_at_secs=taken_at_secs, rejected=tuple(rejected)
     )
@@ -66,20 +63,15 @@ def parse_db_job(record: JsonRecord, *, version: str = "") -> tuple[list[JobReco
     try:
         job = _parse_job(record, version=version)
     except ParseError as error:
-        named = f"{error.reason} (job {str(record.get('job_id'))[:32]})"
-        return [], [ParseError(named, field=error.field, text=error.text)]
+        return [], [error.at(about=f"job {str(record.get('job_id'))[:32]}")]
     found: list[JobRecord] = []
     bad: list[ParseError] = []
     steps = record.get("steps")
     for value in steps if isinstance(steps, list) else ():
         try:
-            found.append(
-                _parse_step(JsonRecord(value if isinstance(value, Mapping) else {}), job, version=version)
-            )
+            found.append(_parse_step(JsonRecord(value), job, version=version))
         except ParseError as error:
-            bad.append(
-                ParseError(f"{error.reason} (a step of job {job.job_id})", field=error.field, text=error.text)
-            )
+            bad.append(error.at(about=f"a step of job {job.job_id}"))
     if version == _WITHOUT_START and job.start_secs is not None:
         job = replace(job, start_secs=_real_start(job, found))
     return [_with_cpu_time(job, found), *found], bad

@@ -7,19 +7,17 @@ v0.0.39 on. A partition's nodes moved to ``nodes.configured`` and its state to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.cluster import count_gres, parse_states
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.jsonvalues import MEBIBYTE, JsonRecord
 from jobfeatures.batch.slurm.node import DRAIN_STATES, NodeAnswer
-from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.model import Cluster, ClusterNode, NodeNotice, Partition
 from jobfeatures.nodelist import expand_nodes
-
-T = TypeVar("T")
 
 
 def parse_json_cluster(
@@ -29,31 +27,18 @@ def parse_json_cluster(
 
     Raises ParseError where one of them has no list.
     """
-    found_nodes, bad_nodes = _read_all(nodes, "nodes", parse_json_node, source)
-    found_partitions, bad_partitions = _read_all(partitions, "partitions", parse_json_partition, source)
+    rejected: list[Rejected] = []
+    found_nodes = parse_each(parse_json_node, nodes.listed("nodes", source), rejected, source)
+    found_partitions = parse_each(
+        parse_json_partition, partitions.listed("partitions", source), rejected, source
+    )
     return Cluster(
         source=NAME,
         taken_at_secs=taken_at_secs,
         partitions=tuple(found_partitions),
         nodes=tuple(found_nodes),
-        rejected=(*bad_nodes, *bad_partitions),
+        rejected=tuple(rejected),
     )
-
-
-def _read_all(
-    document: JsonRecord, name: str, parse: Callable[[JsonRecord], T], source: str
-) -> tuple[list[T], list[Rejected]]:
-    found: list[T] = []
-    rejected: list[Rejected] = []
-    values = document.get(name)
-    if not isinstance(values, list):
-        raise ParseError("no list", source=source, field=name)
-    for value in values:
-        try:
-            found.append(parse(JsonRecord(value if isinstance(value, Mapping) else {})))
-        except ParseError as error:
-            rejected.append(Rejected(source, error.reason, 0, error.field, error.text))
-    return found, rejected
 
 
 def parse_json_node(record: JsonRecord) -> ClusterNode:
@@ -102,23 +87,21 @@ def parse_json_notice(
         record = _own_record(node, node_name)
         draining = _is_draining(record)
     except ParseError as error:
-        return NodeAnswer(None, (Rejected(source, error.reason, 0, error.field, error.text),))
+        return NodeAnswer(None, (Rejected.from_error(error.at(source)),))
     cpus = clock_secs = None
     try:
         cpus = _given_cpus(record)
         clock_secs = node.nonzero("last_update")
     except ParseError as error:
-        rejected.append(Rejected(source, error.reason, 0, error.field, error.text))
-    shutdowns: set[int] = set()
+        rejected.append(Rejected.from_error(error.at(source)))
     values = reservations.get("reservations")
-    for value in values if isinstance(values, list) else ():
-        try:
-            start = _maintenance(JsonRecord(value if isinstance(value, Mapping) else {}), node_name, now_secs)
-        except ParseError as error:
-            rejected.append(Rejected(source, error.reason, 0, error.field, error.text))
-        else:
-            if start is not None:
-                shutdowns.add(start)
+    starts = parse_each(
+        lambda value: _maintenance(JsonRecord(value), node_name, now_secs),
+        values if isinstance(values, list) else (),
+        rejected,
+        source,
+    )
+    shutdowns = {start for start in starts if start is not None}
     notice = NodeNotice(draining, tuple(sorted(shutdowns)), cpus)
     return NodeAnswer(notice, tuple(rejected), clock_secs)
 

@@ -21,7 +21,7 @@ from jobfeatures.batch.slurm.fields import count_tasks
 from jobfeatures.batch.slurm.gpus import is_shared, parse_gres, parse_tres_gpus
 from jobfeatures.batch.slurm.jsonvalues import MEBIBYTE, JsonRecord, parse_number, state_word
 from jobfeatures.batch.slurm.record import STATES
-from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limit, Limits
 from jobfeatures.nodelist import expand_nodes
 
@@ -34,20 +34,15 @@ def parse_json_jobs(
     document: JsonRecord, *, source: str, taken_at_secs: float, node_name: str | None = None
 ) -> JobTable:
     """Return the jobs of an answer; a bad one costs itself only. Raises ParseError where there is no list."""
-    jobs: dict[JobKey, Job] = {}
     rejected: list[Rejected] = []
-    if not isinstance(document.get("jobs"), list):
-        raise ParseError("no list of jobs", source=source, field="jobs")
-    for value in document.get("jobs"):
-        try:
-            job = parse_json_job(JsonRecord(value if isinstance(value, Mapping) else {}), node_name=node_name)
-        except ParseError as error:
-            name = value.get("job_id") if isinstance(value, Mapping) else value
-            rejected.append(
-                Rejected(source, f"{error.reason} (job {str(name)[:32]})", 0, error.field, error.text)
-            )
-        else:
-            jobs[job.key] = job
+    made = parse_each(
+        lambda record: parse_json_job(record, node_name=node_name),
+        document.listed("jobs", source),
+        rejected,
+        source,
+        lambda record: f"job {str(record.get('job_id'))[:32]}",
+    )
+    jobs = {job.key: job for job in made}
     return JobTable(
         source=NAME, jobs=jobs, taken_at_secs=taken_at_secs, complete=not rejected, rejected=tuple(rejected)
     )

@@ -35,35 +35,23 @@ def recognise(head: str) -> bool:
 
 
 def read_records(
-    lines: Iterable[str], *, source: str, strict: bool = False, notes: Notes | None = None
+    lines: Iterable[str], *, source: str, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Return the jobs, each with its steps behind it. Raises ParseError in strict reading."""
+    """Return the jobs, each with its steps behind it."""
     try:
         document = parse_document("".join(lines), source=source)
+        jobs = document.listed("jobs", source)
     except ParseError as error:
-        if strict:
-            raise
         yield Rejected.from_error(error)
-        return
-    jobs = document.get("jobs")
-    if not isinstance(jobs, list):
-        missing = ParseError("no list of jobs", source=source, field="jobs")
-        if strict:
-            raise missing
-        yield Rejected.from_error(missing)
         return
     version = version_of(document)
     requeued: dict[str, int] = {}
-    for place, value in enumerate(jobs):
-        values = Asked[Any](value if isinstance(value, Mapping) else {})
+    for place, job in enumerate(jobs):
+        values = Asked[Any](job.values)
         found, bad = _read_job(JsonRecord(values), version=version)
         tell_not_taken(notes, values)
         for fault in bad:
-            field = f"jobs[{place}].{fault.field}"
-            told = ParseError(fault.reason, source=source, field=field, text=fault.text)
-            if strict:
-                raise told
-            yield Rejected.from_error(told)
+            yield Rejected.from_error(fault.at(source, field=f"jobs[{place}].{fault.field}"))
         for each in found:
             earlier = requeued.get(each.job_id)
             if each.step is None and each.state is JobState.PREEMPTED:
@@ -78,8 +66,7 @@ def _read_job(record: JsonRecord, *, version: str) -> tuple[list[JobRecord], lis
     try:
         return [_of_queue(record)], []
     except ParseError as error:
-        named = f"{error.reason} (job {str(record.get('job_id'))[:32]})"
-        return [], [ParseError(named, field=error.field, text=error.text)]
+        return [], [error.at(about=f"job {str(record.get('job_id'))[:32]}")]
 
 
 def _with_memory(steps: list[JobRecord], job: JobRecord) -> JobRecord:

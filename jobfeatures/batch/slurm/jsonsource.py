@@ -54,8 +54,8 @@ class JsonAsker:
                 try:
                     job = self._job_of(document, job_id)
                 except ParseError as error:
-                    reason = f"{error.reason} (job {job_id})"
-                    rejected[job_id] = Rejected(self._rest.name, reason, 0, error.field, error.text)
+                    told = error.at(self._rest.name, about=f"job {job_id}")
+                    rejected[job_id] = Rejected.from_error(told)
                     continue
                 if job is not None:
                     jobs[job_id] = job

@@ -53,8 +53,9 @@ def _refuse(name: str) -> NoReturn:
 class JsonRecord:
     """One object with readers for its values. Each takes a path and raises ParseError naming it."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values = values
+    def __init__(self, values: Any) -> None:
+        """Of what is no object nothing is known."""
+        self.values: Mapping[str, Any] = values if isinstance(values, Mapping) else {}
 
     def get(self, *path: str) -> Any:
         """Return a value as it is; None where there is none."""
@@ -115,6 +116,13 @@ class JsonRecord:
             if each not in NOTHING:
                 names.update(dict.fromkeys(expand_nodes(each)))
         return tuple(names)
+
+    def listed(self, name: str, source: str) -> list[JsonRecord]:
+        """Return the members of a list that has to be there. Raises ParseError."""
+        value = self.values.get(name)
+        if not isinstance(value, list):
+            raise ParseError(f"no list of {name}", source=source, field=name)
+        return [JsonRecord(each) for each in value]
 
     def records(self, *path: str) -> Iterator[JsonRecord]:
         """Return the objects of a list; nothing where there is no list."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.model import NodeNotice
 from jobfeatures.nodelist import expand_nodes
 from jobfeatures.quantities import parse_count
@@ -84,20 +84,11 @@ def parse_clock(lines: Sequence[str]) -> int | None:
 
 def parse_reservations(lines: Iterable[str]) -> tuple[tuple[Maintenance, ...], tuple[Rejected, ...]]:
     """Return what maintenance ``scontrol -o show reservation`` tells of; never raises."""
-    found: list[Maintenance] = []
     rejected: list[Rejected] = []
-    for line in lines:
-        if not line.startswith("ReservationName="):
-            continue  # "No reservations in the system", or what is left of a name with a newline
-        try:
-            maintenance = parse_maintenance(line)
-        except ParseError as error:
-            rejected.append(
-                Rejected(RESERVATION_SOURCE, error.reason, field=error.field, text=error.text or line)
-            )
-        else:
-            found += [] if maintenance is None else [maintenance]
-    return tuple(found), tuple(rejected)
+    # Others are "No reservations in the system", or what is left of a name with a newline.
+    records = [line for line in lines if line.startswith("ReservationName=")]
+    found = parse_each(parse_maintenance, records, rejected, RESERVATION_SOURCE)
+    return tuple(each for each in found if each is not None), tuple(rejected)
 
 
 def parse_notice(

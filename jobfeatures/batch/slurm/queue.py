@@ -13,7 +13,7 @@ from jobfeatures.batch.slurm.basics import NAME, is_plain_id, times_cpus
 from jobfeatures.batch.slurm.fields import Record, count_tasks, split_closed
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.record import STATES
-from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limit, Limits
 
 QUEUE_SOURCE = "squeue"
@@ -36,16 +36,12 @@ def parse_queue(text: str, separator: str, *, taken_at_secs: float) -> JobTable:
     unless a record was bad: a job that is not in it has ended, or was not yet
     there. Raises ParseError where the answer is cut off.
     """
-    jobs: dict[JobKey, Job] = {}
     rejected: list[Rejected] = []
-    for values in split_closed(text, separator, QUEUE_FIELDS, source=QUEUE_SOURCE):
-        try:
-            job = parse_queued_job(values)
-        except ParseError as error:
-            reason = f"{error.reason} (job {values['JobID'][:32]})"
-            rejected.append(Rejected(QUEUE_SOURCE, reason, field=error.field, text=error.text))
-        else:
-            jobs[job.key] = job
+    answer = split_closed(text, separator, QUEUE_FIELDS, source=QUEUE_SOURCE)
+    made = parse_each(
+        parse_queued_job, answer, rejected, QUEUE_SOURCE, lambda values: f"job {values['JobID'][:32]}"
+    )
+    jobs = {job.key: job for job in made}
     return JobTable(
         source=NAME, jobs=jobs, taken_at_secs=taken_at_secs, complete=not rejected, rejected=tuple(rejected)
     )

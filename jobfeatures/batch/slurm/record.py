@@ -84,10 +84,7 @@ def parse_shared_job(line: str, *, tz: tzinfo | None = None) -> SharedJob:
     try:
         return _parse_fields(identity[1], *_split_record(line), tz=tz)
     except ParseError as error:
-        field = error.field or "JobId"
-        raise ParseError(
-            f"{error.reason} (job {identity[1]})", source=SOURCE, field=field, text=error.text
-        ) from error
+        raise error.at(SOURCE, field=error.field or "JobId", about=f"job {identity[1]}") from error
 
 
 def _split_record(line: str) -> tuple[dict[str, str], str]:

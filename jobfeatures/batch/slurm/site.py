@@ -163,16 +163,11 @@ def _ask_by_rest(job_id: str, config: Config, node_name: str, timeout_secs: floa
     from jobfeatures.batch.slurm.basics import is_plain_id
     from jobfeatures.batch.slurm.jsonsource import JsonAsker
     from jobfeatures.clock import SystemClock
-    from jobfeatures.errors import ParseError, SourceError
+    from jobfeatures.errors import ParseError
 
     if not is_plain_id(job_id):
         raise ParseError("not a job id", text=job_id)
     rest = make_rest(config)
     asker = JsonAsker(SystemClock(), rest, node_name=node_name, timeout_secs=timeout_secs)
     answers, _ = asker.ask([job_id], about_node=False, now_secs=0.0)
-    if job_id in answers.rejected:
-        refused = answers.rejected[job_id]
-        raise ParseError(refused.reason, source=refused.source, field=refused.field, text=refused.text)
-    if job_id not in answers.jobs and job_id not in answers.gone:
-        raise SourceError(f"{rest.name}: no answer about job {job_id}: {answers.complaint}")
-    return answers.jobs.get(job_id)
+    return answers.one(job_id, rest.name)

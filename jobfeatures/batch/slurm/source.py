@@ -137,7 +137,7 @@ class SlurmSource(PolledSource):
             complete=complete,
             rejected=rejected,
             node=self._node,
-            node_problem=_in_words(self._node_problem[0]) if self._node_problem else "",
+            node_problem=str(self._node_problem[0]) if self._node_problem else "",
             told_secs=told,
             gone=gone,
             clock_ahead_secs=self._difference.ahead_secs,
@@ -174,7 +174,3 @@ class SlurmSource(PolledSource):
             rejected.append(Rejected(SOURCE, f"standard error says {answers.complaint}"))
         self._complaint = answers.complaint
         return tuple(rejected)
-
-
-def _in_words(problem: Rejected) -> str:
-    return ": ".join(part for part in (problem.source, problem.reason, problem.text) if part)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from jobfeatures.clock import Clock
-from jobfeatures.errors import ParseError, Rejected, SourceError, shown, shown_name
+from jobfeatures.errors import ParseError, Rejected, SourceError, shown_name
 from jobfeatures.model import Job, JobKey, JobTable
 
 NAME: Final = "spool"
@@ -228,8 +228,7 @@ class SpoolSource:
         except OSError as error:
             return known.troubled(Rejected(path, error.strerror or "cannot be read"))
         except ParseError as error:
-            note = replace(Rejected.from_error(error), source=path)
-            return known.troubled(note, _settled_version(status, now_secs))
+            return known.troubled(Rejected.from_error(error.at(path)), _settled_version(status, now_secs))
         jobs = document.jobs
         if document.rejected:  # a job that we knew may be among them
             keys = {job.key for job in jobs}
@@ -257,7 +256,7 @@ class SpoolSource:
             for job in file.jobs:
                 if job.key in jobs:
                     reason = f"also described in {shown_name(name)} or twice in it: the last one counts"
-                    notes.append(Rejected(self._directory, reason, field="Id", text=shown(job.key.job_id)))
+                    notes.append(Rejected(self._directory, reason, field="Id", text=job.key.job_id))
                 jobs[job.key] = self._with_uid(job)
         return jobs
 

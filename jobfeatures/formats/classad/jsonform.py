@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
-from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.classad.ad import MAX_INTEGER, MIN_INTEGER, ClassAd, Expression, Special, Value
 
 MAX_AD_CHARACTERS = 2**22
@@ -83,7 +83,7 @@ def _without_banner(text: str) -> str:
 
 def _foreign(text: str, source: str, line: int) -> Iterator[Rejected]:
     if not _BETWEEN.issuperset(text):
-        yield Rejected(source, "not JSON of ClassAds", line, text=shown(text.strip()))
+        yield Rejected(source, "not JSON of ClassAds", line, text=text.strip())
 
 
 def _parse(text: str, source: str, line: int, is_large: bool) -> ClassAd | Rejected:
@@ -93,7 +93,7 @@ def _parse(text: str, source: str, line: int, is_large: bool) -> ClassAd | Rejec
         found = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         reason = getattr(error, "msg", None) or "nested too deeply or not a number"
-        return Rejected(source, f"not JSON: {reason}", line, text=shown(text))
+        return Rejected(source, f"not JSON: {reason}", line, text=text)
     return _ad(found)
 
 

@@ -195,7 +195,7 @@ class RowConverter:
                 try:
                     yield from self.convert([number], [(text,) for text in row])
                 except ParseError as error:
-                    yield ParseError(error.reason, line=number, field=error.field, text=error.text)
+                    yield error.at(line=number)
 
     def convert(self, numbers: Sequence[int], columns: Sequence[Sequence[str]]) -> list[Row]:
         """Return the rows of some columns. Raises ParseError naming the column."""
@@ -212,7 +212,7 @@ class RowConverter:
                 try:
                     parse_job_id(head)
                 except ParseError as error:
-                    raise ParseError(error.reason, field=self._id_name, text=error.text) from error
+                    raise error.at(field=self._id_name) from error
         values: list[Iterable[Any]] = [numbers, heads, steps, self._identities(columns)]
         for field, column in zip(_CONVERTED[:-1], self._columns, strict=False):
             absent = repeat(_ABSENT.get(field))
@@ -239,7 +239,7 @@ class RowConverter:
                 return self._times.column(texts)
             return texts if column.convert is None else list(map(column.convert, texts))
         except ParseError as error:
-            raise ParseError(error.reason, field=column.name, text=error.text) from error
+            raise error.at(field=column.name) from error
 
 
 class SacctReader:
@@ -250,13 +250,11 @@ class SacctReader:
         lines: Iterable[str],
         *,
         source: str = "sacct",
-        strict: bool = False,
         zone: tzinfo | None = None,
     ) -> None:
         """`zone` is that of the machine that sacct ran on, None: this machine's. Raises ParseError."""
         self._lines = iter(lines)
         self._source = source
-        self._strict = strict
         header = next((line for line in self._lines if line.strip()), "")
         self._delimiter, self.names = parse_header(header)
         self._converter = RowConverter(self.names, zone)
@@ -266,12 +264,12 @@ class SacctReader:
         ]
 
     def __iter__(self) -> Iterator[Row | Rejected]:
-        """Yield jobs and steps, and what could not be read; strict: raise it."""
+        """Yield jobs and steps, and what could not be read."""
         source = Rows(self._lines, self._delimiter, self.names)
         last: list[Row] = []  # a job and its steps, of which more may come
         for numbers, texts in source.batches():
             for error in source.rejected:
-                yield self._reject(error)
+                yield Rejected.from_error(error.at(self._source))
             source.rejected.clear()
             for name, place in self._passed_over if texts else ():
                 self.not_taken[name] += sum(text not in UNKNOWN for text in texts[place])
@@ -297,14 +295,7 @@ class SacctReader:
                 if not isinstance(found, ParseError):
                     yield found
                 elif list(row) != self.names:  # logs that were put together have a header each
-                    yield self._reject(found)
-
-    def _reject(self, error: ParseError) -> Rejected:
-        if self._strict:
-            raise ParseError(
-                error.reason, source=self._source, line=error.line, field=error.field, text=error.text
-            )
-        return Rejected(self._source, error.reason, error.line, error.field, error.text)
+                    yield Rejected.from_error(found.at(self._source))
 
 
 _PLAIN: Final = Identity("")

@@ -31,23 +31,19 @@ def read_records(
     lines: Iterable[str],
     *,
     source: str,
-    strict: bool = False,
     zone: tzinfo | None = None,
     notes: Notes | None = None,
 ) -> Iterator[JobRecord | Rejected]:
-    """Return the jobs of a log, each with its steps behind it. Raises ParseError in strict reading.
+    """Return the jobs of a log, each with its steps behind it.
 
     `zone` is that of the machine that sacct ran on, None: this machine's; times
     in epoch seconds (``SLURM_TIME_FORMAT=%s``) need none. The same id twice is
     a job that was requeued (``sacct -D``): `restarts` counts the runs before.
     """
     try:
-        reader = SacctReader(lines, source=source, strict=strict, zone=zone)
+        reader = SacctReader(lines, source=source, zone=zone)
     except ParseError as error:
-        told = ParseError(error.reason, source=source, line=error.line, text=error.text)
-        if strict:
-            raise told from None
-        yield Rejected.from_error(told)
+        yield Rejected.from_error(error.at(source))
         return
     requeued: dict[str, int] = {}
     for row in reader:
@@ -57,12 +53,7 @@ def read_records(
         try:
             record = make_record(row, earlier_runs=requeued.get(row.job_id, 0))
         except ParseError as error:
-            told = ParseError(
-                error.reason, source=source, line=row.number, field=error.field, text=error.text
-            )
-            if strict:
-                raise told from None
-            yield Rejected.from_error(told)
+            yield Rejected.from_error(error.at(source, row.number))
             continue
         if row.step is None and row.state is JobState.PREEMPTED:
             requeued[row.job_id] = requeued.get(row.job_id, 0) + 1

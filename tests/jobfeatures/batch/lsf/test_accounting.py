@@ -90,11 +90,6 @@ def test_an_older_version_is_read_up_to_the_memory_used() -> None:
     assert record.wall_limit_secs is None
 
 
-def test_strict_reading_ends_at_the_first_fault() -> None:
-    with pytest.raises(ParseError, match=r"lsb\.acct:5"):
-        list(read_records(LINES, source="lsb.acct", strict=True))
-
-
 def test_the_manual_s_usage_of_hosts_without_pairs_is_read_too() -> None:
     line = LINES[0].replace(
         '2 "n1" 1306 0 300 6 0 "n2" 791 0 200 4 1 "key" "value"', '2 "n1" 1306 0 300 6 "n2" 791 0 200 4'

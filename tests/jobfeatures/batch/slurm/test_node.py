@@ -61,7 +61,7 @@ def test_a_node_name_that_slurm_does_not_know_is_told_as_long_as_it_is_so(tmp_pa
     source = SlurmSource(clock, node_name="n1", scontrol=controller, node_refresh_secs=1)
     for _ in range(2):
         assert source.poll_jobs(()).node_problem == (
-            "scontrol show node: Slurm knows no node of this name: 'Node n1 not found'"
+            "scontrol show node:n1: Slurm knows no node of this name: 'Node n1 not found'"
         )
         clock.advance(1)
     (tmp_path / "node").write_text("NodeName=n1 State=IDLE x\n")

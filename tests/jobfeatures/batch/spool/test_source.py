@@ -190,7 +190,7 @@ def test_the_same_job_in_two_files_is_that_of_the_last_name(source, put):
     put("a.xml", document("7", "Running"))
     table = poll(source)
     assert table.jobs[key("7")].state is JobState.SUSPENDED
-    assert [(note.field, note.text) for note in table.rejected] == [("Id", "'7'")]
+    assert [(note.field, note.text) for note in table.rejected] == [("Id", "7")]
     assert "in b.xml or" in table.rejected[0].reason
     assert table.complete
 

@@ -185,8 +185,6 @@ def test_what_is_no_log_of_sacct_is_not_taken_for_one(text):
     assert not recognise(text)
     found = list(read_records([text], source="log"))
     assert [each.reason for each in found] == ["not a header of sacct"]
-    with pytest.raises(ParseError):
-        list(read_records([text], source="log", strict=True))
 
 
 def test_times_are_by_the_clock_of_a_zone():
@@ -314,9 +312,6 @@ def test_a_bad_line_costs_itself_only_and_is_named():
     assert [each.job_id for each in found if isinstance(each, JobRecord)] == ["7", "8"]
     bad = {each.line: each.field for each in found if isinstance(each, Rejected)}
     assert bad == {3: "End", 4: "JobID", 5: "NCPUS", 6: "node list"}
-    lines = [COLUMNS, JOB, JOB.replace("2026-11-21T07:01:10", "tomorrow")]
-    with pytest.raises(ParseError, match="log:3:End"):
-        list(read_records([f"{line}\n" for line in lines], source="log", strict=True))
 
 
 def test_a_line_that_is_cut_off_is_rejected_and_the_next_one_lives():
