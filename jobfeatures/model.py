@@ -27,6 +27,13 @@ UNLIMITED: Final = Unlimited.UNLIMITED
 Limit = int | Unlimited | None
 
 
+def multiplied(limit: Limit, count: int | None) -> Limit:
+    """Return a limit that holds for each CPU or slot as that of all of them."""
+    if not isinstance(limit, int):
+        return limit
+    return None if count is None else limit * count
+
+
 class JobState(enum.Enum):
     """State of a job, in the words that Slurm's accounting made common."""
 

@@ -24,12 +24,11 @@ from jobfeatures.batch.gridengine.basics import (
     number_of,
     parse_limit_bytes,
     parse_limit_secs,
-    times_slots,
 )
 from jobfeatures.batch.gridengine.record import account_of, scale_epoch
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord, Notes, Number
-from jobfeatures.model import JobState, Limit
+from jobfeatures.model import JobState, Limit, multiplied
 from jobfeatures.nottaken import Asked, tell_not_taken
 from jobfeatures.quantities import parse_count
 
@@ -225,8 +224,8 @@ def _parse_requests(category: str, slots: int | None) -> dict[str, Limit]:
     resident = limit("h_rss")
     return {
         "wall": least_limit(*(limit(name) for name in ("h_rt", "s_rt") if name in asked)),
-        "cpu": times_slots(limit("h_cpu"), slots),
-        "memory": resident if isinstance(resident, int) else times_slots(limit("h_vmem"), slots),
+        "cpu": multiplied(limit("h_cpu"), slots),
+        "memory": resident if isinstance(resident, int) else multiplied(limit("h_vmem"), slots),
     }
 
 

@@ -108,13 +108,6 @@ def least_limit(*limits: Limit) -> Limit:
     return UNLIMITED if limits and None not in limits else None
 
 
-def times_slots(limit: Limit, slots: int | None) -> Limit:
-    """Return a limit that is set for each slot as that of all of them."""
-    if not isinstance(limit, int):
-        return limit
-    return None if slots is None else limit * slots
-
-
 def known(text: str | None) -> str | None:
     """Return a text unless it says that there is nothing to say."""
     return None if text is None or text.lower() in NOTHING else text

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from jobfeatures.batch.basics import busy_state
 from jobfeatures.batch.gridengine.answers import DRAINING_LETTERS, QueueInstance, parse_slots
 from jobfeatures.batch.gridengine.basics import NAME, known
 from jobfeatures.batch.gridengine.xml import parse_xml
@@ -124,9 +125,5 @@ def compute_states(queues: Sequence[QueueInstance], *, is_silent: bool) -> tuple
         base = ("ERROR",)
     else:
         used = sum(each.used_slots or 0 for each in queues)
-        total = compute_slots(queues, None)
-        if not used:
-            base = ("IDLE",)
-        else:
-            base = ("ALLOCATED",) if total is not None and used >= total else ("MIXED",)
+        base = (busy_state(used, compute_slots(queues, None)),)
     return (*base, "DRAIN") if queues and all(each.is_draining for each in queues) else base

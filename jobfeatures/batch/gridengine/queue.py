@@ -19,12 +19,11 @@ from jobfeatures.batch.gridengine.basics import (
     least_limit,
     make_key,
     parse_limit_secs,
-    times_slots,
 )
 from jobfeatures.batch.gridengine.record import parse_epoch
 from jobfeatures.batch.gridengine.xml import parse_xml, text_of
 from jobfeatures.errors import ParseError, Rejected, shown
-from jobfeatures.model import Job, JobKey, JobState, JobTable, Limit, Limits
+from jobfeatures.model import Job, JobKey, JobState, JobTable, Limit, Limits, multiplied
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -141,7 +140,7 @@ def parse_queued_job(element: Element, tz: tzinfo | None = None) -> Job:
         start_secs=_parse_time(element, "JAT_start_time", tz) if started else None,
         nodes=(host,) if host else (),
         total_cpus=cpus,
-        limits=Limits(wall_secs=wall, cpu_secs=times_slots(cpu, cpus)),
+        limits=Limits(wall_secs=wall, cpu_secs=multiplied(cpu, cpus)),
         array_job_id=number if tasks is not None else None,
         array_task_id=tasks,
         tasks=count_tasks(tasks) if tasks is not None and waits else 1,

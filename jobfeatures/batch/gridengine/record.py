@@ -10,56 +10,43 @@ variables of ``environment`` in qsub(1), "ENVIRONMENTAL VARIABLES".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
+from jobfeatures.batch.basics import Note, Texts
 from jobfeatures.batch.gridengine.basics import (
     known,
     make_key,
     parse_job_id,
     parse_limit_bytes,
     parse_limit_secs,
-    times_slots,
 )
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.model import Job, JobState, Limit, Limits
+from jobfeatures.model import Job, JobState, Limit, Limits, multiplied
 from jobfeatures.nodelist import expand_nodes
 from jobfeatures.quantities import parse_count
 
 CONFIG = "active_jobs/config"
 DEFAULT_ACCOUNT = "sge"  # what a job has that was submitted without -A
-T = TypeVar("T")
 
 
-class Lines:
+class Lines(Texts):
     """The lines ``name=value`` of a file. What occurs twice with two values is unknown, and noted."""
 
-    def __init__(self, text: str, *, source: str, note: Callable[[Rejected], None]) -> None:
-        self._values: dict[str, str] = {}
+    def __init__(self, text: str, *, source: str, note: Note) -> None:
+        values: dict[str, str] = {}
         self._doubled: set[str] = set()
-        self._source = source
-        self._note = note
         for line in text.split("\n"):
             name, equals, value = line.partition("=")
-            if equals and self._values.setdefault(name, value) != value:
+            if equals and values.setdefault(name, value) != value:
                 self._doubled.add(name)
+        super().__init__(values, note, source=source, nothing=())
 
-    def text(self, name: str) -> str | None:
+    def text(self, *names: str) -> str | None:
         """Return a value as it stands, None where it is absent or stands there twice."""
-        if name in self._doubled:
-            self._note(Rejected(self._source, "stands there twice", field=name, text=self._values[name]))
+        doubled = next((name for name in names if name in self._doubled), None)
+        if doubled is not None:
+            self.tell(ParseError("stands there twice"), doubled, self._values[doubled])
             return None
-        return self._values.get(name)
-
-    def read(self, name: str, parse: Callable[[str], T]) -> T | None:
-        """Return a parsed value; one that cannot be parsed is noted, and None."""
-        text = self.text(name)
-        if text is None:
-            return None
-        try:
-            return parse(text)
-        except ParseError as error:
-            self._note(Rejected(self._source, error.reason, field=name, text=text))
-            return None
+        return next((self._values[name] for name in names if name in self._values), None)
 
 
 def parse_spooled_job(
@@ -70,7 +57,7 @@ def parse_spooled_job(
     hosts: str = "",
     uid: int | None = None,
     start_secs: int | None = None,
-    note: Callable[[Rejected], None] = lambda _: None,
+    note: Note = lambda _: None,
 ) -> Job:
     """Return the job with the directory ``<job>.<task>``; its state is RUNNING.
 
@@ -93,8 +80,8 @@ def parse_spooled_job(
     lines = Lines(config, source=source, note=note)
     told = Lines(environment, source=f"active_jobs/environment of {job_id}", note=note)
     granted = _read_hosts(hosts, source, note)
-    total = lines.read("pe_slots", _parse_slots) or sum(slots for _, slots in granted) or None
-    here = lines.read("host_slots", _parse_slots)
+    total = lines.read(_parse_slots, "pe_slots") or sum(slots for _, slots in granted) or None
+    here = lines.read(_parse_slots, "host_slots")
     if here is None and len(granted) == 1:
         here = granted[0][1]
     return Job(
@@ -105,7 +92,7 @@ def parse_spooled_job(
         uid=uid,
         account=account_of(lines.text("acct_project"), lines.text("account")),
         partition=known(lines.text("queue")),
-        submit_secs=lines.read("submission_time", parse_epoch),
+        submit_secs=lines.read(parse_epoch, "submission_time"),
         start_secs=start_secs,
         nodes=tuple(host for host, _ in granted),
         total_nodes=len(granted) or None,
@@ -161,7 +148,7 @@ def parse_hosts(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(granted.items())
 
 
-def _read_hosts(text: str, source: str, note: Callable[[Rejected], None]) -> Sequence[tuple[str, int]]:
+def _read_hosts(text: str, source: str, note: Note) -> Sequence[tuple[str, int]]:
     try:
         return parse_hosts(text)
     except ParseError as error:
@@ -175,13 +162,13 @@ def _parse_slots(text: str) -> int | None:
 
 def _per_slot(lines: Lines, name: str, parse: Callable[[str], Limit], slots: int | None) -> Limit:
     """Return a limit that counts for each slot, unless the resource is consumed once a job."""
-    limit = lines.read(name, parse)
-    return limit if lines.text(f"{name}_is_consumable_job") == "1" else times_slots(limit, slots)
+    limit = lines.read(parse, name)
+    return limit if lines.text(f"{name}_is_consumable_job") == "1" else multiplied(limit, slots)
 
 
 def _memory(lines: Lines, slots: int | None) -> Limit:
     """Return the limit of resident memory, else that of virtual memory, which it cannot pass."""
-    resident = lines.read("h_rss", parse_limit_bytes)
+    resident = lines.read(parse_limit_bytes, "h_rss")
     if isinstance(resident, int):
         return resident
     virtual = _per_slot(lines, "h_vmem", parse_limit_bytes, slots)

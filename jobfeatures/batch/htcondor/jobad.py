@@ -17,7 +17,7 @@ from jobfeatures.batch.htcondor.basics import KIB, MIB, NAME, parse_job_id
 from jobfeatures.batch.htcondor.fields import Evaluate, Fields, Note, ignore
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.classad.ad import ClassAd
-from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.model import Job, JobKey, JobState, Limits, multiplied
 
 # https://htcondor.readthedocs.io/en/latest/classad-attributes/job-classad-attributes.html, JobStatus.
 # 5 is held: it runs again once it is released. 6 is transferring output.
@@ -77,7 +77,7 @@ def job_from_ads(
         allocated_cpus=cpus,
         limits=Limits(
             wall_secs=wall,
-            cpu_secs=None if wall is None or cpus is None else wall * cpus,
+            cpu_secs=multiplied(wall, cpus),
             memory_bytes=_first(job.count("MemoryProvisioned", MIB), slot.count("Memory", MIB)),
             scratch_bytes=_first(job.count("DiskProvisioned", KIB), slot.count("Disk", KIB)),
         ),

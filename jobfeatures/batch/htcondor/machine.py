@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from jobfeatures.batch.basics import busy_state
 from jobfeatures.batch.htcondor.basics import MIB, NAME
 from jobfeatures.batch.htcondor.fields import Fields
 from jobfeatures.errors import Rejected
@@ -68,7 +69,7 @@ def _states(slots: Sequence[Fields], allocated: int, cpus: int | None) -> tuple[
     """Return the words of the node: HTCondor has them a slot only."""
     if all(each.flag("Offline") for each in slots):
         return "DOWN", "POWERED_DOWN"
-    base = "IDLE" if not allocated else "ALLOCATED" if cpus is not None and allocated >= cpus else "MIXED"
+    base = busy_state(allocated, cpus)
     return (base, "DRAIN") if any(map(_drains, slots)) else (base,)
 
 

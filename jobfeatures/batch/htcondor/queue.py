@@ -28,7 +28,7 @@ from jobfeatures.batch.htcondor.jobad import (
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads
-from jobfeatures.model import Job, JobKey, JobState, JobTable, Limits
+from jobfeatures.model import Job, JobKey, JobState, JobTable, Limits, multiplied
 
 QUEUE_SOURCE = "condor_q"
 EMPTY = "All queues are empty"
@@ -116,7 +116,7 @@ def parse_queued_job(
         total_gpus=None if gpus is None or nodes is None else gpus * nodes,
         limits=Limits(
             wall_secs=wall,
-            cpu_secs=None if wall is None or total_cpus is None else wall * total_cpus,
+            cpu_secs=multiplied(wall, total_cpus),
             memory_bytes=given("Memory", "RequestMemory", MIB),
             scratch_bytes=given("Disk", "RequestDisk", KIB),
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from jobfeatures.batch.basics import find_host
 from jobfeatures.errors import ParseError
 
 NAME = "lsf"
@@ -51,13 +52,6 @@ def is_host_name(text: str) -> bool:
     return _HOST.match(text) is not None
 
 
-def is_same_host(one: str, other: str) -> bool:
-    """Tell whether two names are of one host: equal, or one of them is the other without its domain."""
-    if one == other:
-        return True
-    return ("." in one) != ("." in other) and one.partition(".")[0] == other.partition(".")[0]
-
-
 def parse_hosts(text: str, *, field: str = "") -> dict[str, int]:
     """Return the slots of each host, in order, of ``4*n1:2*n2`` or ``n1:n1:n2``; none of nothing.
 
@@ -78,6 +72,4 @@ def parse_hosts(text: str, *, field: str = "") -> dict[str, int]:
 
 def share_of(slots: dict[str, int], node_name: str | None) -> int | None:
     """Return the slots on this node, None where it is not among the hosts."""
-    if node_name is None:
-        return None
-    return next((count for host, count in slots.items() if is_same_host(host, node_name)), None)
+    return slots.get(find_host(slots, node_name) or "")

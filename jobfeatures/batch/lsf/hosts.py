@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from jobfeatures.batch.basics import busy_state, is_same_host
 from jobfeatures.batch.lsf.answers import Record, count_of, text_of
-from jobfeatures.batch.lsf.basics import NAME, is_host_name, is_same_host
+from jobfeatures.batch.lsf.basics import NAME, is_host_name
 from jobfeatures.batch.lsf.values import parse_size
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.model import Cluster, ClusterNode, NodeNotice, Partition
@@ -65,7 +66,7 @@ def parse_node(record: Record, memory: Mapping[str, int]) -> ClusterNode:
     if words is None:
         states: tuple[str, ...] = ("DRAIN",) if status.startswith("closed") else ("UNKNOWN",)
     else:
-        states = words if "DOWN" in words else (_base(slots, used), *words)
+        states = words if "DOWN" in words else (busy_state(used, slots), *words)
     return ClusterNode(
         name=name,
         states=states,
@@ -74,12 +75,6 @@ def parse_node(record: Record, memory: Mapping[str, int]) -> ClusterNode:
         memory_bytes=memory.get(name),
         address=name,
     )
-
-
-def _base(slots: int | None, used: int | None) -> str:
-    if not used:
-        return "IDLE"
-    return "ALLOCATED" if slots is not None and used >= slots else "MIXED"
 
 
 def parse_queue(record: Record) -> Partition:

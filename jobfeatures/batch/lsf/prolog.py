@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+from jobfeatures.batch.basics import Note, Texts
 from jobfeatures.batch.lsf.basics import NAME, NOTHING, is_host_name, make_id, share_of, split_id
-from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.errors import ParseError
 from jobfeatures.model import Job, JobKey, JobState
 from jobfeatures.quantities import parse_count
 
@@ -21,7 +22,7 @@ def job_from_prolog(
     environ: Mapping[str, str],
     *,
     node_name: str | None,
-    note: Callable[[Rejected], None] = lambda _: None,
+    note: Note = lambda _: None,
 ) -> Job:
     """Return what the environment of a pre-execution command tells of its job; the state is RUNNING.
 
@@ -36,30 +37,20 @@ def job_from_prolog(
     job_id = job_id_of(environ)
     array, index = split_id(job_id)
 
-    def text(variable: str) -> str | None:
-        value = environ.get(variable, "")
-        return None if value in NOTHING else value[:MAX_NAME_CHARACTERS]
-
-    slots: dict[str, int] = {}
-    try:
-        slots = parse_mcpu_hosts(environ.get("LSB_MCPU_HOSTS", "")) or parse_host_list(
-            environ.get("LSB_HOSTS", "")
-        )
-    except ParseError as error:
-        note(Rejected("environment", error.reason, field=error.field, text=shown(error.text)))
-    total = sum(slots.values()) or None
-    if total is None and (processors := text("LSB_DJOB_NUMPROC")) is not None:
-        try:
-            total = parse_count(processors) or None
-        except ParseError as error:
-            note(Rejected("environment", error.reason, field="LSB_DJOB_NUMPROC", text=shown(processors)))
+    told = Texts(environ, note, nothing=NOTHING)
+    if told.text("LSB_MCPU_HOSTS"):
+        slots = told.read(parse_mcpu_hosts, "LSB_MCPU_HOSTS") or {}
+    else:
+        slots = told.read(parse_host_list, "LSB_HOSTS") or {}
+    total = sum(slots.values()) or told.read(parse_count, "LSB_DJOB_NUMPROC") or None
+    name = told.text("LSB_JOBNAME")
     return Job(
         key=JobKey(NAME, job_id),
         state=JobState.RUNNING,
-        name=text("LSB_JOBNAME"),
-        user=text("LSFUSER"),
-        account=text("LSB_PROJECT_NAME"),
-        partition=text("LSB_QUEUE"),
+        name=None if name is None else name[:MAX_NAME_CHARACTERS],
+        user=told.text("LSFUSER"),
+        account=told.text("LSB_PROJECT_NAME"),
+        partition=told.text("LSB_QUEUE"),
         nodes=tuple(slots),
         total_cpus=total,
         total_nodes=len(slots) or None,

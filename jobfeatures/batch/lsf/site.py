@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from jobfeatures.batch.basics import find_uid
 from jobfeatures.clock import Clock
 from jobfeatures.model import Job
 
@@ -66,11 +67,5 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
     limits come with the daemon's next poll.
     """
     del config, node_name, timeout_secs
-    if job.user is None or job.uid is not None:
-        return None
-    import pwd
-
-    try:
-        return replace(job, uid=pwd.getpwnam(job.user).pw_uid)
-    except (KeyError, ValueError):
-        return None
+    uid = None if job.user is None or job.uid is not None else find_uid(job.user)
+    return None if uid is None else replace(job, uid=uid)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pwd
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from jobfeatures.batch.basics import Users
 from jobfeatures.batch.lsf.answers import Record, is_nothing_found, parse_records, unknown_jobs
 from jobfeatures.batch.lsf.asking import Commands, read_limit_unit
 from jobfeatures.batch.lsf.basics import NAME, is_host_name, is_plain_id
@@ -71,7 +71,7 @@ class LsfSource(PolledSource):
         self._plain_until_secs = 0.0  # monotonic: till then only plain fields are asked for
         self._without_factor: frozenset[str] = frozenset()  # asked for in vain: a model's name, or gone
         self._told: frozenset[Rejected] = frozenset()  # problems that were told already
-        self._uids: dict[str, int] = {}  # users do not change theirs while they have jobs
+        self._users = Users(clock)
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs of this host. Raises SourceError if bjobs does not answer."""
@@ -105,7 +105,7 @@ class LsfSource(PolledSource):
                 # LSF says that it does not know a job too where jobs of others are hidden from us.
                 hidden = {key for key in missing if key in seen} - jobs.keys()
                 complete = complete and not more.rejected and not hidden and asked == missing
-        jobs = {key: replace(job, uid=self._uid_of(job.user)) for key, job in jobs.items()}
+        jobs = {key: replace(job, uid=self._users.uid(job.user)) for key, job in jobs.items()}
         # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
         jobs |= {key: Job(key=key) for key in ours if not is_plain_id(key.job_id)}
         return JobTable(
@@ -117,15 +117,6 @@ class LsfSource(PolledSource):
             node=self._node,
             node_problem=self._node_problem,
         )
-
-    def _uid_of(self, user: str | None) -> int | None:
-        """Return a user's id on this node, None where there is none: LSF tells names only."""
-        if user is not None and user not in self._uids:
-            try:
-                self._uids[user] = pwd.getpwnam(user).pw_uid
-            except (KeyError, ValueError):
-                return None
-        return self._uids.get(user or "")
 
     def _ask(self, *arguments: str) -> list[Record]:
         """Return what bjobs says, with the further fields as long as that goes well."""

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta, tzinfo
 from fractions import Fraction
 from typing import NamedTuple
 
-from jobfeatures.batch.lsf.basics import NOTHING, is_same_host
+from jobfeatures.batch.basics import is_same_host
+from jobfeatures.batch.lsf.basics import NOTHING
 from jobfeatures.errors import ParseError
 from jobfeatures.model import JobState
 

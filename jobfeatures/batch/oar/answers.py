@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from jobfeatures.batch.basics import busy_state
 from jobfeatures.batch.oar.values import NAME, make_limits, parse_id
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord, Notes
@@ -231,8 +232,7 @@ def parse_cluster(text: str, *, source: str, taken_at_secs: float) -> Cluster:
         words[node].update({"DRAIN"} if is_drained else set())
     nodes = []
     for node in sorted(cpus):
-        base = "IDLE" if not busy[node] else "ALLOCATED" if busy[node] == cpus[node] else "MIXED"
-        base = "DOWN" if "DOWN" in words[node] else base
+        base = "DOWN" if "DOWN" in words[node] else busy_state(busy[node], cpus[node])
         nodes.append(
             ClusterNode(
                 name=node,

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from jobfeatures.batch.basics import find_host
 from jobfeatures.batch.oar import SYSTEM
 from jobfeatures.batch.oar.answers import make_job, make_record, parse_answer, parse_cluster, parse_nodes
-from jobfeatures.batch.oar.values import NAME, find_host
+from jobfeatures.batch.oar.values import NAME
 from jobfeatures.clock import Clock
 from jobfeatures.command import first_line, run_command
 from jobfeatures.errors import ParseError, Rejected, SourceError

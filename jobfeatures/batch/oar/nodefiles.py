@@ -10,11 +10,11 @@ of any kind, so a variable that is set twice is not known.
 from __future__ import annotations
 
 import os
-import pwd
 import re
 from collections.abc import Collection
 
-from jobfeatures.batch.oar.values import NAME, count_hosts, find_host, make_limits
+from jobfeatures.batch.basics import Users, find_host
+from jobfeatures.batch.oar.values import NAME, count_hosts, make_limits
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError
@@ -48,6 +48,7 @@ class OarSource(PolledSource):
     def __init__(self, folder: str, clock: Clock, *, node_name: str) -> None:
         self._folder = folder
         self._clock = clock
+        self._users = Users(clock)
         self._node_name = node_name
         self._gone: dict[JobKey, float] = {}
         self._here: frozenset[JobKey] = frozenset()
@@ -112,7 +113,7 @@ class OarSource(PolledSource):
             state=JobState.RUNNING,
             name=told.get("OAR_JOB_NAME"),
             user=user,
-            uid=find_uid(user),
+            uid=self._users.uid(user),
             account=told.get("OAR_PROJECT_NAME"),
             start_secs=int(changed_secs),
             nodes=tuple(hosts),
@@ -129,11 +130,3 @@ class OarSource(PolledSource):
         if len(content) > MAX_BYTES:
             raise ParseError("too large", source=f"{self._folder}/{name}")
         return content.decode("utf-8", "replace"), changed_secs
-
-
-def find_uid(user: str) -> int | None:
-    """Return the uid of a user of this machine, None where it is not known here."""
-    try:
-        return pwd.getpwnam(user).pw_uid
-    except (KeyError, ValueError, OSError):
-        return None

@@ -6,22 +6,19 @@ jobs and of both; ``packaging/oar/prologue.sh`` adds the user's id and the time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
-from jobfeatures.batch.oar.values import NAME, count_hosts, find_host, make_limits, parse_id
-from jobfeatures.errors import ParseError, Rejected, shown
+from jobfeatures.batch.basics import Note, Texts, find_host
+from jobfeatures.batch.oar.values import NAME, count_hosts, make_limits, parse_id
 from jobfeatures.model import Job, JobKey, JobState
 from jobfeatures.quantities import parse_count
-
-T = TypeVar("T")
 
 
 def job_from_prolog(
     environ: Mapping[str, str],
     *,
     node_name: str | None,
-    note: Callable[[Rejected], None] = lambda _: None,
+    note: Note = lambda _: None,
 ) -> Job:
     """Return what the prologue's environment tells of its job; the state is RUNNING.
 
@@ -32,27 +29,20 @@ def job_from_prolog(
     """
     job_id = parse_id(environ.get("OAR_JOB_ID", ""), "OAR_JOB_ID")
 
-    def read(parse: Callable[[str], T], variable: str) -> T | None:
-        value = environ.get(variable)
-        try:
-            return parse(value) if value else None
-        except ParseError as error:
-            note(Rejected("environment", error.reason, 0, variable, shown(value or "")))
-            return None
-
-    hosts = read(lambda text: count_hosts(text.split()), "OAR_HOOK_NODES") or {}
+    told = Texts(environ, note)
+    hosts = told.read(lambda text: count_hosts(text.split()), "OAR_HOOK_NODES") or {}
     here = find_host(hosts, node_name)
     total_cpus = sum(hosts.values()) or None
     return Job(
         key=JobKey(NAME, job_id),
         state=JobState.RUNNING,
-        name=environ.get("OAR_JOB_NAME") or None,
-        user=environ.get("OAR_USER") or None,
-        uid=read(parse_count, "OAR_HOOK_UID"),
-        account=environ.get("OAR_PROJECT_NAME") or None,
-        start_secs=read(parse_count, "OAR_HOOK_START"),
+        name=told.text("OAR_JOB_NAME"),
+        user=told.text("OAR_USER"),
+        uid=told.read(parse_count, "OAR_HOOK_UID"),
+        account=told.text("OAR_PROJECT_NAME"),
+        start_secs=told.read(parse_count, "OAR_HOOK_START"),
         nodes=tuple(hosts),
         total_cpus=total_cpus,
         allocated_cpus=None if here is None else hosts[here],
-        limits=make_limits(read(parse_count, "OAR_JOB_WALLTIME_SECONDS"), total_cpus),
+        limits=make_limits(told.read(parse_count, "OAR_JOB_WALLTIME_SECONDS"), total_cpus),
     )

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from jobfeatures.errors import ParseError
-from jobfeatures.model import Limits
+from jobfeatures.model import Limits, multiplied
 
 NAME = "oar"
 _ID = re.compile(r"[1-9][0-9]{0,9}\Z", re.ASCII)
@@ -35,13 +35,7 @@ def count_hosts(lines: Iterable[str]) -> dict[str, int]:
     return dict(Counter(names))
 
 
-def find_host(names: Iterable[str], node_name: str | None) -> str | None:
-    """Return the name of this node among others, whole or up to its first dot."""
-    short = (node_name or "").partition(".")[0]
-    return next((name for name in names if name == node_name or name.partition(".")[0] == short), None)
-
-
 def make_limits(wall_secs: int | None, total_cpus: int | None) -> Limits:
     """Return a job's limits; OAR core has none of memory."""
     wall_secs = wall_secs or None
-    return Limits(wall_secs=wall_secs, cpu_secs=wall_secs * total_cpus if wall_secs and total_cpus else None)
+    return Limits(wall_secs=wall_secs, cpu_secs=multiplied(wall_secs, total_cpus))

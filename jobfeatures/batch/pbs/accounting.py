@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 
+from jobfeatures.batch.basics import Note
 from jobfeatures.batch.pbs.jobs import (
     Fields,
-    Note,
     compute_total,
     parse_whole,
     requested_cpus,

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from jobfeatures.batch.basics import busy_state, find_host
 from jobfeatures.batch.pbs.records import Record, Records
-from jobfeatures.batch.pbs.values import is_same_host, parse_size
+from jobfeatures.batch.pbs.values import parse_size
 from jobfeatures.errors import ParseError, parse_each
 from jobfeatures.model import Cluster, ClusterNode, NodeNotice, Partition
 from jobfeatures.quantities import parse_count
@@ -66,9 +67,8 @@ def make_notice(record: Record) -> NodeNotice:
 
 def find_node(records: Mapping[str, Record], node_name: str) -> Record | None:
     """Return the record of a node by its name, whole or short."""
-    if node_name in records:
-        return records[node_name]
-    return next((each for name, each in records.items() if is_same_host(name, node_name)), None)
+    name = node_name if node_name in records else find_host(records, node_name)
+    return None if name is None else records[name]
 
 
 def make_node(record: Record) -> ClusterNode:
@@ -111,7 +111,7 @@ def compute_states(words: Sequence[str], cpus: int | None, allocated: int | None
         said.update(dict.fromkeys(common))
     base = next((each for each in _BASES if each in said), None)
     if base is None:
-        base = "IDLE" if not allocated else "ALLOCATED" if cpus is not None and allocated >= cpus else "MIXED"
+        base = busy_state(allocated, cpus)
     return tuple(dict.fromkeys((base, *said)))
 
 

@@ -9,27 +9,22 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
 
+from jobfeatures.batch.basics import Note, Texts, is_same_host
 from jobfeatures.batch.pbs.records import Record
 from jobfeatures.batch.pbs.values import (
     Share,
     compute_shares,
-    is_same_host,
     parse_duration,
     parse_job_id,
     parse_size,
     share_of,
     split_array_id,
-    times_cpus,
 )
-from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.errors import ParseError
+from jobfeatures.model import Job, JobKey, JobState, Limits, multiplied
 from jobfeatures.quantities import parse_count
-
-T = TypeVar("T")
-Note = Callable[[Rejected], None]
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _CTIME = re.compile(
@@ -114,7 +109,7 @@ def make_job(
         allocated_cpus=mine.cpus or None,
         limits=Limits(
             wall_secs=wall,
-            cpu_secs=times_cpus(wall, cpus or requested) if cpu_limit is None else cpu_limit,
+            cpu_secs=multiplied(wall, cpus or requested) if cpu_limit is None else cpu_limit,
             memory_bytes=memory_limit(fields, mine, tuple(shares)),
         ),
         array_job_id=array_job_id,
@@ -132,31 +127,11 @@ def make_job(
     )
 
 
-class Fields:
+class Fields(Texts):
     """The attributes of one record; a malformed one is told and stays unknown."""
 
     def __init__(self, record: Record, note: Note, source: str) -> None:
-        self._record = record
-        self._note = note
-        self._source = source
-
-    def text(self, *names: str) -> str | None:
-        """Return the first of these attributes that is there."""
-        attributes = self._record.attributes
-        return next((attributes[name] for name in names if attributes.get(name)), None)
-
-    def read(self, parse: Callable[[str], T], *names: str) -> T | None:
-        """Return the first of these attributes that is there, parsed."""
-        for name in names:
-            value = self._record.attributes.get(name)
-            if not value:
-                continue
-            try:
-                return parse(value)
-            except ParseError as error:
-                self._tell(error, name, value)
-                return None
-        return None
+        super().__init__(record.attributes, note, source=source, about=f"job {record.name[:40]}")
 
     def shares(self) -> Mapping[str, Share]:
         """Return what the job has by host; where exec_vnode cannot be read, as exec_host tells it."""
@@ -165,7 +140,7 @@ class Fields:
             try:
                 return compute_shares(hosts, vnode_text)
             except ParseError as error:
-                self._tell(error, error.field, error.text)
+                self.tell(error, error.field, error.text)
         return {}
 
     def gpus(self, node_name: str | None) -> tuple[str, ...]:
@@ -174,7 +149,7 @@ class Fields:
         for part in filter(None, (self.text("exec_gpus") or "").split("+")):
             match = _GPU.match(part)
             if match is None:
-                self._tell(ParseError("not a card of a host"), "exec_gpus", part)
+                self.tell(ParseError("not a card of a host"), "exec_gpus", part)
                 return ()
             if node_name is not None and is_same_host(match[1], node_name):
                 found[str(int(match[2]))] = None
@@ -188,10 +163,6 @@ class Fields:
         """
         owner = None if self.text("User_List") else self.text("Job_Owner")
         return self.text("euser") or (owner or "").partition("@")[0] or None
-
-    def _tell(self, error: ParseError, field: str, value: str) -> None:
-        reason = f"{error.reason} (job {self._record.name[:40]})"
-        self._note(Rejected(self._source, reason, 0, field, value))
 
 
 def parse_time(text: str) -> int:

@@ -7,9 +7,9 @@ job's attributes into the command's environment, under names of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
+from jobfeatures.batch.basics import Note, Texts
 from jobfeatures.batch.groups import BatchHierarchy, Membership, unescape
 from jobfeatures.batch.pbs.site import Site
 from jobfeatures.batch.pbs.values import (
@@ -20,15 +20,13 @@ from jobfeatures.batch.pbs.values import (
     parse_size,
     share_of,
     split_array_id,
-    times_cpus,
 )
 from jobfeatures.config import Config
-from jobfeatures.errors import ParseError, Rejected, shown
-from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.errors import ParseError
+from jobfeatures.model import Job, JobKey, JobState, Limits, multiplied
 from jobfeatures.quantities import parse_count
 
 NAME = "pbs"
-T = TypeVar("T")
 
 _SITE = Site(NAME)
 is_here, make_source, make_cluster_source = _SITE.is_here, _SITE.make_source, _SITE.make_cluster_source
@@ -49,7 +47,7 @@ def job_from_prolog(
     environ: Mapping[str, str],
     *,
     node_name: str | None,
-    note: Callable[[Rejected], None] = lambda _: None,
+    note: Note = lambda _: None,
 ) -> Job:
     """Return what the hook's environment tells of its job; the state is RUNNING.
 
@@ -62,50 +60,42 @@ def job_from_prolog(
     """
     job_id = job_id_of(environ)
 
-    def text(variable: str) -> str | None:
-        return environ.get(f"PBS_HOOK_{variable}") or None
-
-    def read(parse: Callable[[str], T], variable: str) -> T | None:
-        value = text(variable)
-        try:
-            return None if value is None else parse(value)
-        except ParseError as error:
-            told = Rejected("environment", error.reason, 0, f"PBS_HOOK_{variable}", shown(value or ""))
-            note(told)
-            return None
-
+    told = Texts(environ, note)
     shares: Mapping[str, Share] = {}
-    for vnodes in dict.fromkeys((text("EXEC_VNODE"), None)):
+    for vnodes in dict.fromkeys((told.text("PBS_HOOK_EXEC_VNODE"), None)):
         try:
-            shares = compute_shares(text("EXEC_HOST"), vnodes)
+            shares = compute_shares(told.text("PBS_HOOK_EXEC_HOST"), vnodes)
             break
         except ParseError as error:
-            note(Rejected("environment", error.reason, 0, error.field, shown(error.text)))
+            told.tell(error, error.field, error.text)
     mine = share_of(shares, node_name)
     total_cpus = sum(share.cpus or 0 for share in shares.values()) or None
-    wall, cpu_limit = read(parse_duration, "WALLTIME"), read(parse_duration, "CPUT")
-    memory, memory_each = read(parse_size, "MEM"), read(parse_size, "PMEM")
+    wall, cpu_limit = (
+        told.read(parse_duration, "PBS_HOOK_WALLTIME"),
+        told.read(parse_duration, "PBS_HOOK_CPUT"),
+    )
+    memory, memory_each = told.read(parse_size, "PBS_HOOK_MEM"), told.read(parse_size, "PBS_HOOK_PMEM")
     if mine.memory_bytes is not None:
         memory = mine.memory_bytes or None
     elif not memory or len(shares) != 1:
         memory = memory_each * mine.cpus if memory_each and mine.cpus else None
     array_job_id, array_task_id = split_array_id(job_id)
-    runs = read(parse_count, "RUN_COUNT")
+    runs = told.read(parse_count, "PBS_HOOK_RUN_COUNT")
     return Job(
         key=JobKey(NAME, job_id),
         state=JobState.RUNNING,
-        name=text("JOB_NAME"),
-        user=text("USER"),
-        uid=read(parse_count, "UID"),
-        account=text("ACCOUNT"),
-        partition=text("QUEUE"),
-        start_secs=read(parse_count, "START"),
+        name=told.text("PBS_HOOK_JOB_NAME"),
+        user=told.text("PBS_HOOK_USER"),
+        uid=told.read(parse_count, "PBS_HOOK_UID"),
+        account=told.text("PBS_HOOK_ACCOUNT"),
+        partition=told.text("PBS_HOOK_QUEUE"),
+        start_secs=told.read(parse_count, "PBS_HOOK_START"),
         nodes=tuple(shares),
         total_cpus=total_cpus,
         allocated_cpus=mine.cpus or None,
         limits=Limits(
             wall_secs=wall,
-            cpu_secs=times_cpus(wall, total_cpus) if cpu_limit is None else cpu_limit,
+            cpu_secs=multiplied(wall, total_cpus) if cpu_limit is None else cpu_limit,
             memory_bytes=memory,
         ),
         array_job_id=array_job_id,

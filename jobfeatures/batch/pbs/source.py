@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pwd
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from jobfeatures.batch.basics import Users
 from jobfeatures.batch.pbs.asking import Answer
 from jobfeatures.batch.pbs.cluster import find_node, make_notice
 from jobfeatures.batch.pbs.commands import Commands
@@ -27,14 +27,6 @@ _ID = re.compile(r"[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?\Z")
 def is_plain_id(text: str) -> bool:
     """Tell whether a text is the id of one job without its server, fit to be asked about."""
     return _ID.match(text) is not None
-
-
-def find_uid(user: str | None) -> int | None:
-    """Return the uid of a user of this machine, None where it is not known here."""
-    try:
-        return None if user is None else pwd.getpwnam(user).pw_uid
-    except (KeyError, ValueError, OSError):
-        return None
 
 
 class QstatSource(PolledSource):
@@ -69,7 +61,7 @@ class QstatSource(PolledSource):
         self._node_asked_secs: float | None = None  # monotonic
         self._node_problem = ""
         self._told: tuple[Rejected, ...] = ()  # problems of the last poll: told once
-        self._uids: dict[str, int | None] = {}
+        self._users = Users(clock)
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
         """Return the jobs of this node; without a question nothing is started.
@@ -149,7 +141,7 @@ class QstatSource(PolledSource):
             except ParseError as error:
                 problems.append(Rejected.from_error(error))
             else:
-                made[job.key.job_id] = replace(job, uid=self._uid(job.user))
+                made[job.key.job_id] = replace(job, uid=self._users.uid(job.user))
         unsure = set(map(_plain, answer.records.unsure))
         for job_id in asked:
             old = self._known.get(job_id)
@@ -161,15 +153,6 @@ class QstatSource(PolledSource):
                 if old is None or old.job is None:
                     old = KnownJob(Job(key=JobKey(self.name, job_id)), *times)
                 self._known[job_id] = replace(old, asked_secs=times[0])
-
-    def _uid(self, user: str | None) -> int | None:
-        if user is None:
-            return None
-        if user not in self._uids:
-            if len(self._uids) >= 10_000:
-                self._uids.clear()
-            self._uids[user] = find_uid(user)
-        return self._uids[user]
 
     def _ask_node(self, now_secs: float, problems: list[Rejected]) -> None:
         """Ask about the node when it is time; without an answer the last one stays."""

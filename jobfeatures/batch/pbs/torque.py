@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
+from jobfeatures.batch.basics import Note, Texts
 from jobfeatures.batch.groups import BatchHierarchy, Membership
 from jobfeatures.batch.pbs.momfiles import read_nodefile
 from jobfeatures.batch.pbs.site import Site
@@ -23,15 +23,13 @@ from jobfeatures.batch.pbs.values import (
     share_of,
     split_array_id,
     split_resources,
-    times_cpus,
 )
 from jobfeatures.config import Config
-from jobfeatures.errors import ParseError, Rejected, SourceError, shown
-from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.errors import SourceError
+from jobfeatures.model import Job, JobKey, JobState, Limits, multiplied
 from jobfeatures.quantities import parse_count
 
 NAME = "torque"
-T = TypeVar("T")
 
 _SITE = Site(NAME)
 is_here, make_source, make_cluster_source = _SITE.is_here, _SITE.make_source, _SITE.make_cluster_source
@@ -51,7 +49,7 @@ def job_from_prolog(
     environ: Mapping[str, str],
     *,
     node_name: str | None,
-    note: Callable[[Rejected], None] = lambda _: None,
+    note: Note = lambda _: None,
 ) -> Job:
     """Return what the prologue's environment tells of its job; the state is RUNNING.
 
@@ -66,30 +64,23 @@ def job_from_prolog(
     job_id = job_id_of(environ)
     limits = dict(split_resources(environ.get("TORQUE_LIMITS", "")))
 
-    def read(parse: Callable[[str], T], values: Mapping[str, str], name: str) -> T | None:
-        value = values.get(name)
-        try:
-            return parse(value) if value else None
-        except ParseError as error:
-            note(Rejected("environment", error.reason, 0, name, shown(value or "")))
-            return None
-
+    told, asked = Texts(environ, note), Texts(limits, note)
     array_job_id, array_task_id = split_array_id(job_id)
     nodes = limits.get("nodes", "" if "procs" in limits else "1")
     has_one_node = nodes.partition(":")[0] == "1" and "+" not in nodes
     return Job(
         key=JobKey(NAME, job_id),
         state=JobState.RUNNING,
-        name=environ.get("TORQUE_JOB_NAME") or None,
-        user=environ.get("TORQUE_USER") or None,
-        uid=read(parse_count, environ, "TORQUE_UID"),
-        account=environ.get("TORQUE_ACCOUNT") or None,
-        partition=environ.get("TORQUE_QUEUE") or None,
-        start_secs=read(parse_count, environ, "TORQUE_START"),
+        name=told.text("TORQUE_JOB_NAME"),
+        user=told.text("TORQUE_USER"),
+        uid=told.read(parse_count, "TORQUE_UID"),
+        account=told.text("TORQUE_ACCOUNT"),
+        partition=told.text("TORQUE_QUEUE"),
+        start_secs=told.read(parse_count, "TORQUE_START"),
         limits=Limits(
-            wall_secs=read(parse_duration, limits, "walltime"),
-            cpu_secs=read(parse_duration, limits, "cput"),
-            memory_bytes=read(parse_size, limits, "mem") if has_one_node else None,
+            wall_secs=asked.read(parse_duration, "walltime"),
+            cpu_secs=asked.read(parse_duration, "cput"),
+            memory_bytes=asked.read(parse_size, "mem") if has_one_node else None,
         ),
         array_job_id=array_job_id,
         array_task_id=array_task_id,
@@ -121,7 +112,7 @@ def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: flo
         total_cpus=total_cpus,
         allocated_cpus=mine.cpus,
         limits=Limits(
-            cpu_secs=None if job.limits.cpu_secs is not None else times_cpus(job.limits.wall_secs, total_cpus)
+            cpu_secs=None if job.limits.cpu_secs is not None else multiplied(job.limits.wall_secs, total_cpus)
         ),
     )
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from jobfeatures.batch.basics import is_same_host
 from jobfeatures.errors import ParseError
-from jobfeatures.model import Limit
 
 WORD_BYTES = 8
 MAX_CPUS = 10**7  # of one job, so that a wrong number costs no memory
@@ -86,20 +86,6 @@ def parse_size(text: str, *, field: str = "") -> int:
         raise ParseError("not a size", field=field, text=text)
     unit = WORD_BYTES if match[3].lower() == "w" else 1
     return (int(match[1]) << _POWERS[match[2].lower()]) * unit
-
-
-def times_cpus(wall: Limit, cpus: int | None) -> Limit:
-    """Return the CPU time limit that follows from a wall limit."""
-    if not isinstance(wall, int):
-        return wall
-    return None if cpus is None else wall * cpus
-
-
-def is_same_host(name: str, other: str) -> bool:
-    """Tell whether two names mean one host: a short one stands for any with its first label."""
-    if "." in name and "." in other:
-        return name == other
-    return name.partition(".")[0] == other.partition(".")[0]
 
 
 def parse_exec_host(text: str) -> tuple[tuple[str, int], ...]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from jobfeatures.model import Limit
-
 NAME = "slurm"
 SOURCE = "scontrol show job"
 NOTHING = frozenset({"", "Unknown", "None", "N/A", "(null)"})
@@ -16,10 +14,3 @@ _ID = re.compile(r"[1-9][0-9]{0,9}\Z")
 def is_plain_id(text: str) -> bool:
     """Tell whether a text is a job id as the controller counts them, fit to be asked about."""
     return _ID.match(text) is not None
-
-
-def times_cpus(wall: Limit, cpus: int | None) -> Limit:
-    """Return the CPU time limit that follows from a wall limit."""
-    if not isinstance(wall, int):
-        return wall
-    return None if cpus is None else wall * cpus

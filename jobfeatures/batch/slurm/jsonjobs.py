@@ -16,13 +16,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jobfeatures.batch.slurm.basics import NAME, is_plain_id, times_cpus
+from jobfeatures.batch.slurm.basics import NAME, is_plain_id
 from jobfeatures.batch.slurm.fields import count_tasks
 from jobfeatures.batch.slurm.gpus import is_shared, parse_gres, parse_tres_gpus
 from jobfeatures.batch.slurm.jsonvalues import MEBIBYTE, JsonRecord, parse_number, state_word
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError, Rejected, parse_each
-from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limit, Limits
+from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limit, Limits, multiplied
 from jobfeatures.nodelist import expand_nodes
 
 UNLIMITED_RUN_SECS = 365 * 86400  # v0.0.37, v0.0.38: how much later a job without limit is said to end
@@ -99,7 +99,7 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
         gpus=gpus,
         limits=Limits(
             wall_secs=wall,
-            cpu_secs=times_cpus(wall, total_cpus),
+            cpu_secs=multiplied(wall, total_cpus),
             memory_bytes=memory_bytes or _requested_memory(record, cpus),
             scratch_bytes=record.mebibytes("minimum_tmp_disk_per_node"),
         ),

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
-from jobfeatures.batch.slurm.basics import NAME, NOTHING, is_plain_id, times_cpus
-from jobfeatures.errors import ParseError, Rejected, shown
-from jobfeatures.model import Job, JobKey, JobState, Limits
+from jobfeatures.batch.basics import Note, Texts
+from jobfeatures.batch.slurm.basics import NAME, NOTHING, is_plain_id
+from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.model import Job, JobKey, JobState, Limits, multiplied
 from jobfeatures.nodelist import expand_nodes
 from jobfeatures.quantities import parse_count
 
 YEAR_SECS = 365 * 86400
 
 _CPU_RUN = re.compile(r"([0-9]{1,9})(?:\(x([0-9]{1,9})\))?\Z")
-T = TypeVar("T")
 
 
 def job_from_prolog(
     environ: Mapping[str, str],
     *,
     node_name: str | None,
-    note: Callable[[Rejected], None] = lambda _: None,
+    note: Note = lambda _: None,
 ) -> Job:
     """Return what the environment of a Prolog tells of its job; the state is RUNNING.
 
@@ -41,27 +40,14 @@ def job_from_prolog(
     if not is_plain_id(job_id):
         raise ParseError("not a job id", source="environment", field="SLURM_JOB_ID", text=job_id)
 
-    def text(*variables: str) -> str | None:
-        return next((environ[each] for each in variables if environ.get(each, "") not in NOTHING), None)
-
-    def read(parse: Callable[[str], T], *variables: str) -> T | None:
-        for variable in variables:
-            value = environ.get(variable, "")
-            if value in NOTHING:
-                continue
-            try:
-                return parse(value)
-            except ParseError as error:
-                note(Rejected("environment", error.reason, field=variable, text=shown(value)))
-        return None
-
-    gpus = read(_parse_gpus, "SLURM_JOB_GPUS") or ()
+    told = Texts(environ, note, nothing=NOTHING)
+    gpus = told.read(_parse_gpus, "SLURM_JOB_GPUS") or ()
     shared = environ.get("SLURM_SHARDS_ON_NODE", "") not in NOTHING
-    nodes = read(expand_nodes, "SLURM_JOB_NODELIST", "SLURM_NODELIST") or ()
-    runs = read(_parse_cpu_runs, "SLURM_JOB_CPUS_PER_NODE") or ()
+    nodes = told.read(expand_nodes, "SLURM_JOB_NODELIST", "SLURM_NODELIST") or ()
+    runs = told.read(_parse_cpu_runs, "SLURM_JOB_CPUS_PER_NODE") or ()
     total_cpus = sum(count * times for count, times in runs) or None
-    start = read(parse_count, "SLURM_JOB_START_TIME")
-    end = read(parse_count, "SLURM_JOB_END_TIME")
+    start = told.read(parse_count, "SLURM_JOB_START_TIME")
+    end = told.read(parse_count, "SLURM_JOB_END_TIME")
     wall = None
     if start is not None and end is not None:
         if end <= start:
@@ -71,21 +57,21 @@ def job_from_prolog(
     return Job(
         key=JobKey(NAME, job_id),
         state=JobState.RUNNING,
-        name=text("SLURM_JOB_NAME"),
-        user=text("SLURM_JOB_USER"),
-        uid=read(parse_count, "SLURM_JOB_UID", "SLURM_UID"),
-        account=text("SLURM_JOB_ACCOUNT"),
-        partition=text("SLURM_JOB_PARTITION"),
+        name=told.text("SLURM_JOB_NAME"),
+        user=told.text("SLURM_JOB_USER"),
+        uid=told.read(parse_count, "SLURM_JOB_UID", "SLURM_UID"),
+        account=told.text("SLURM_JOB_ACCOUNT"),
+        partition=told.text("SLURM_JOB_PARTITION"),
         start_secs=start,
         nodes=nodes,
         total_cpus=total_cpus,
-        allocated_cpus=_share_of_runs(runs, nodes, text("SLURMD_NODENAME") or node_name),
-        limits=Limits(wall_secs=wall, cpu_secs=times_cpus(wall, total_cpus)),
-        array_job_id=read(_checked_digits, "SLURM_ARRAY_JOB_ID"),
-        array_task_id=read(_checked_digits, "SLURM_ARRAY_TASK_ID"),
-        het_job_id=read(_checked_digits, "SLURM_HET_JOB_ID"),
-        het_offset=read(parse_count, "SLURM_HET_JOB_OFFSET"),
-        restarts=read(parse_count, "SLURM_JOB_RESTART_COUNT"),
+        allocated_cpus=_share_of_runs(runs, nodes, told.text("SLURMD_NODENAME") or node_name),
+        limits=Limits(wall_secs=wall, cpu_secs=multiplied(wall, total_cpus)),
+        array_job_id=told.read(_checked_digits, "SLURM_ARRAY_JOB_ID"),
+        array_task_id=told.read(_checked_digits, "SLURM_ARRAY_TASK_ID"),
+        het_job_id=told.read(_checked_digits, "SLURM_HET_JOB_ID"),
+        het_offset=told.read(parse_count, "SLURM_HET_JOB_OFFSET"),
+        restarts=told.read(parse_count, "SLURM_JOB_RESTART_COUNT"),
         gpus=gpus,
         allocated_gpus=None if shared else len(gpus) or None,
     )

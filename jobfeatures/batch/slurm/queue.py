@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobfeatures.batch.slurm.basics import NAME, is_plain_id, times_cpus
+from jobfeatures.batch.slurm.basics import NAME, is_plain_id
 from jobfeatures.batch.slurm.fields import Record, count_tasks, split_closed
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError, Rejected, parse_each
-from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limit, Limits
+from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limit, Limits, multiplied
 
 QUEUE_SOURCE = "squeue"
 QUEUE_FIELDS = (
@@ -80,7 +80,7 @@ def parse_queued_job(values: Mapping[str, str]) -> Job:
         total_cpus=cpus,
         total_nodes=record.scaled("NumNodes"),
         total_gpus=parse_tres_gpus(values["tres-alloc"]),
-        limits=Limits(wall_secs=wall, cpu_secs=times_cpus(wall, cpus)),
+        limits=Limits(wall_secs=wall, cpu_secs=multiplied(wall, cpus)),
         array_job_id=record.text("ArrayJobID") if task is not None else None,
         array_task_id=task,
         het_job_id=record.text("HetJobID"),

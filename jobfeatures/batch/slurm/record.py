@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, tzinfo
 
-from jobfeatures.batch.slurm.basics import NAME, NOTHING, SOURCE, times_cpus
+from jobfeatures.batch.slurm.basics import NAME, NOTHING, SOURCE
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.shares import SharedJob, parse_shares
 from jobfeatures.errors import ParseError
-from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limit, Limits
+from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limit, Limits, multiplied
 from jobfeatures.nodelist import expand_nodes
 from jobfeatures.quantities import parse_binary_size, parse_count, parse_slurm_duration
 
@@ -154,7 +154,7 @@ def _parse_fields(job_id: str, values: Mapping[str, str], details: str, *, tz: t
         total_cpus=total_cpus,
         limits=Limits(
             wall_secs=wall,
-            cpu_secs=times_cpus(wall, total_cpus),
+            cpu_secs=multiplied(wall, total_cpus),
             scratch_bytes=_parse_size(values, "MinTmpDiskNode"),
         ),
         array_job_id=digits("ArrayJobId"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from jobfeatures.batch.basics import Users, find_uid
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError, shown_name
 from jobfeatures.model import Job, JobKey, JobTable
@@ -19,11 +19,9 @@ NAME: Final = "spool"
 SUFFIX: Final = ".xml"
 MAX_JOBS: Final = 100_000
 MAX_BYTES_PER_POLL: Final = 64 * 2**20
-MAX_USERS: Final = 10_000
 MAX_TOLD: Final = 100  # problems in one table, each of which becomes a line in the log
 MAX_NOTES: Final = 20  # problems of one file
 UNSETTLED_SECS: Final = 2.0  # a file may change again within the same tick of its file system's clock
-UNKNOWN_USER_SECS: Final = 300.0  # until a user that was not found is looked up again
 
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -92,17 +90,16 @@ class SpoolSource:
         *,
         max_bytes: int = 2**20,
         max_files: int = 20_000,
-        lookup_uid: Callable[[str], int | None] | None = None,
+        lookup_uid: Callable[[str], int | None] = find_uid,
         node_name: str | None = None,
     ) -> None:
         self._directory = directory
         self._clock = clock
         self._max_bytes = max_bytes
         self._max_files = max_files
-        self._lookup_uid = read_uid if lookup_uid is None else lookup_uid
+        self._users = Users(clock, lookup_uid)
         self._node_name = node_name
         self._files: dict[str, _File] = {}
-        self._uids: dict[str, tuple[int | None, float]] = {}  # by user, with the time of asking
         self._told: frozenset[Rejected] = frozenset()
         self._identity: tuple[int, int] | None = None
 
@@ -269,18 +266,8 @@ class SpoolSource:
     def _with_uid(self, job: Job) -> Job:
         if job.uid is not None or job.user is None:
             return job
-        uid = self._uid_of(job.user)
+        uid = self._users.uid(job.user)
         return job if uid is None else replace(job, uid=uid)
-
-    def _uid_of(self, user: str) -> int | None:
-        now = self._clock.monotonic_secs()
-        uid, asked_at = self._uids.get(user, (None, None))
-        if asked_at is None or (uid is None and now - asked_at >= UNKNOWN_USER_SECS):
-            if len(self._uids) >= MAX_USERS:
-                self._uids.clear()
-            uid = self._lookup_uid(user)
-            self._uids[user] = (uid, now)
-        return uid
 
     def _untold(self, notes: Sequence[Rejected]) -> tuple[Rejected, ...]:
         told, self._told = self._told, frozenset(notes)
@@ -312,14 +299,6 @@ def read_document(
     finally:
         os.close(descriptor)
     return status, bytes(data)
-
-
-def read_uid(user: str) -> int | None:
-    """Return the numeric user of a name from the system's user database, None if it has none."""
-    try:
-        return pwd.getpwnam(user).pw_uid
-    except (KeyError, ValueError, OSError):
-        return None
 
 
 def _weight(jobs: Sequence[Job]) -> int:

@@ -12,7 +12,6 @@ from jobfeatures.batch.gridengine.basics import (
     parse_job_id,
     parse_limit_bytes,
     parse_limit_secs,
-    times_slots,
 )
 from jobfeatures.batch.gridengine.record import parse_epoch
 from jobfeatures.errors import ParseError
@@ -91,12 +90,6 @@ def test_any_text_is_a_limit_or_a_parse_error(text):
 @given(st.integers(0, 9999), st.integers(0, 59), st.integers(0, 59))
 def test_three_numbers_are_hours_minutes_and_seconds(hours, minutes, seconds):
     assert parse_limit_secs(f"{hours}:{minutes:02}:{seconds:02}") == hours * 3600 + minutes * 60 + seconds
-
-
-def test_limits_count_for_each_slot():
-    assert times_slots(3600, 8) == 28800
-    assert times_slots(3600, None) is None
-    assert times_slots(UNLIMITED, 8) is UNLIMITED
 
 
 def test_the_least_limit_is_a_number_if_there_is_one_and_unlimited_only_if_all_are():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.lsf.basics import is_plain_id, is_same_host, make_id, parse_hosts, share_of
+from jobfeatures.batch.lsf.basics import is_plain_id, make_id, parse_hosts, share_of
 from jobfeatures.batch.lsf.values import (
     STATES,
     TimeLimit,
@@ -49,13 +49,6 @@ def test_an_array_s_job_has_its_index_in_its_id(job_id: str, index: str, expecte
 def test_what_is_no_id_is_refused(job_id: str, index: str) -> None:
     with pytest.raises(ParseError):
         make_id(job_id, index)
-
-
-def test_a_host_may_be_named_with_its_domain_or_without() -> None:
-    assert is_same_host("n1", "n1.example.org")
-    assert is_same_host("n1.example.org", "n1")
-    assert not is_same_host("n1.example.org", "n1.example.com")
-    assert not is_same_host("n1", "n10")
 
 
 @pytest.mark.parametrize(

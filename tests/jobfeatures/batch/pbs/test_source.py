@@ -10,7 +10,7 @@ import pytest
 from jobfeatures.batch.pbs.asking import parse_complaints
 from jobfeatures.batch.pbs.openpbs import is_here as pbs_is_here
 from jobfeatures.batch.pbs.openpbs import make_cluster_source, make_source
-from jobfeatures.batch.pbs.source import MAX_QUESTIONS, QstatSource, find_uid, is_plain_id
+from jobfeatures.batch.pbs.source import MAX_QUESTIONS, QstatSource, is_plain_id
 from jobfeatures.batch.pbs.torque import is_here as torque_is_here
 from jobfeatures.batch.pbs.torque import make_cluster_source as make_torque_cluster_source
 from jobfeatures.batch.pbs.torque import make_source as make_torque_source
@@ -368,9 +368,3 @@ def test_complaints_name_the_jobs_that_are_gone() -> None:
         frozenset(),
         "'qstat: Unknown Job Id ../../x'",
     )
-
-
-def test_the_uid_of_nobody_is_not_known() -> None:
-    assert find_uid(None) is None
-    assert find_uid("no such user\0") is None
-    assert find_uid("root") == 0

@@ -17,7 +17,6 @@ from jobfeatures.batch.pbs.momfiles import (
 from jobfeatures.batch.pbs.values import (
     Share,
     compute_shares,
-    is_same_host,
     job_id_of,
     parse_duration,
     parse_exec_host,
@@ -181,7 +180,6 @@ def test_a_share_is_found_by_the_short_name_and_never_guessed() -> None:
     assert share_of(shares, None) == Share()
     assert share_of({"n1": Share(2)}, None) == Share(2)
     assert share_of({"n1.a": Share(2), "n1.b": Share(2)}, "n1") == Share()
-    assert not is_same_host("n1", "n11")
 
 
 def test_requested_limits_of_a_prologue() -> None:

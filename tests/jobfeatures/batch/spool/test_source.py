@@ -10,7 +10,7 @@ import pytest
 
 from jobfeatures.batch.spool import source as spool
 from jobfeatures.batch.spool.site import make_source
-from jobfeatures.batch.spool.source import SpoolSource, is_document_name, read_uid
+from jobfeatures.batch.spool.source import SpoolSource, is_document_name
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.model import JobKey, JobState
@@ -225,12 +225,6 @@ def test_an_unknown_user_is_looked_up_again_after_a_while(folder, clock, put):
     assert poll(source).jobs[key("7")].uid is None
     clock.advance(300)
     assert poll(source).jobs[key("7")].uid == 6002
-
-
-def test_the_systems_users_are_the_default():
-    assert read_uid("root") == 0
-    assert read_uid("no such user at all") is None
-    assert read_uid("a\0b") is None
 
 
 # --- bad content -------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def test_everything(sss_fixtures):
     assert (record.total_cpus, record.requested_cpus, record.cpu_limit_secs) == (12, None, 1000)
     assert (record.used_memory_bytes, record.requested_memory_bytes) == (975 * MIB, None)
     assert record.nodes == ("node1",)
-    assert (reference.line, reference.field, reference.text) == (78, "Job", "'survey.0'")
+    assert (reference.line, reference.field, reference.text) == (78, "Job", "survey.0")
     assert note.field == "Telescope"
 
 

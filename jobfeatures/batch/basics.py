@@ -1,0 +1,106 @@
+"""What the rooms of several batch systems need alike: little, as a prolog pays for every import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TypeVar
+
+from jobfeatures.clock import Clock
+from jobfeatures.errors import ParseError, Rejected
+
+T = TypeVar("T")
+Note = Callable[[Rejected], None]
+
+MAX_USERS = 10_000
+UNKNOWN_USER_SECS = 300.0  # until a user that was not found is looked up again
+
+
+class Texts:
+    """Texts by name, and what they mean. One that cannot be read is told to `note`, and is not known."""
+
+    def __init__(
+        self,
+        values: Mapping[str, str],
+        note: Note,
+        *,
+        source: str = "environment",
+        about: str = "",
+        nothing: Collection[str] = ("",),
+    ) -> None:
+        """`about` names the record in what is told, `nothing` are the system's words for nothing."""
+        self._values = values
+        self._note = note
+        self._source = source
+        self._about = f" ({about})" if about else ""
+        self._nothing = nothing
+
+    def text(self, *names: str) -> str | None:
+        """Return the first of these that says something."""
+        values, nothing = self._values, self._nothing
+        return next((values[name] for name in names if values.get(name, "") not in nothing), None)
+
+    def read(self, parse: Callable[[str], T], *names: str) -> T | None:
+        """Return what the first of these means that says something and can be read."""
+        for name in names:
+            text = self.text(name)
+            try:
+                if text is not None:
+                    return parse(text)
+            except ParseError as error:
+                self.tell(error, name, text or "")
+        return None
+
+    def tell(self, error: ParseError, name: str, text: str) -> None:
+        """Tell of a text that cannot be read."""
+        self._note(Rejected(self._source, error.reason + self._about, error.line, name, text))
+
+
+def is_same_host(one: str, other: str) -> bool:
+    """Tell whether two names mean one host: a short one stands for any with its first label."""
+    if "." in one and "." in other:
+        return one == other
+    return one.partition(".")[0] == other.partition(".")[0]
+
+
+def find_host(names: Iterable[str], node_name: str | None) -> str | None:
+    """Return the name of this node among others, whole or short."""
+    return next((name for name in names if node_name and is_same_host(name, node_name)), None)
+
+
+def busy_state(used: int | None, total: int | None) -> str:
+    """Return the base state of a node by how many of its CPUs jobs have."""
+    if not used:
+        return "IDLE"
+    return "ALLOCATED" if total is not None and used >= total else "MIXED"
+
+
+def find_uid(user: str) -> int | None:
+    """Return the numeric user of a name on this machine, None where there is none."""
+    import pwd
+
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except (KeyError, ValueError, OSError):
+        return None
+
+
+class Users:
+    """Numeric users by name, for systems that tell names alone; looked up once, unless in vain."""
+
+    def __init__(self, clock: Clock, look_up: Callable[[str], int | None] = find_uid) -> None:
+        self._clock = clock
+        self._look_up = look_up
+        self._known: dict[str, tuple[int | None, float]] = {}  # with the time of asking (monotonic)
+
+    def uid(self, user: str | None) -> int | None:
+        """Return a user's number, None where it is not known."""
+        if user is None:
+            return None
+        now_secs = self._clock.monotonic_secs()
+        uid, asked_secs = self._known.get(user, (None, None))
+        if asked_secs is None or (uid is None and now_secs - asked_secs >= UNKNOWN_USER_SECS):
+            if len(self._known) >= MAX_USERS:
+                self._known.clear()
+            uid = self._look_up(user)
+            self._known[user] = uid, now_secs
+        return uid

@@ -1,0 +1,59 @@
+"""What several rooms share: texts that cannot be read, names of hosts and of users, how busy a node is."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobfeatures.batch.basics import Texts, Users, busy_state, find_host, find_uid, is_same_host
+from jobfeatures.model import UNLIMITED, multiplied
+from jobfeatures.quantities import parse_count
+
+
+def test_the_first_text_that_can_be_read_counts_and_the_others_are_told():
+    told = []
+    texts = Texts({"A": "", "B": "x\ny", "C": "3", "D": "(null)"}, told.append, nothing=("", "(null)"))
+    assert texts.read(parse_count, "A", "D", "B", "C") == 3
+    assert texts.read(parse_count, "A", "D", "E") is None
+    assert texts.text("A", "D", "B") == "x\ny"
+    assert texts.text("D") is None
+    [problem] = told
+    assert str(problem) == r"environment:B: not a non-negative integer: 'x\ny'"
+
+
+def test_a_host_may_be_named_with_its_domain_or_without():
+    assert is_same_host("n1", "n1.example.org")
+    assert is_same_host("n1.example.org", "n1")
+    assert not is_same_host("n1.example.org", "n1.example.com")
+    assert not is_same_host("n1", "n10")
+    assert find_host(["n2", "n1.example.org"], "n1") == "n1.example.org"
+    assert find_host(["n2"], None) is None
+
+
+@pytest.mark.parametrize(
+    ("used", "total", "state"),
+    [(0, 4, "IDLE"), (None, 4, "IDLE"), (3, 4, "MIXED"), (4, 4, "ALLOCATED"), (3, None, "MIXED")],
+)
+def test_a_node_is_as_busy_as_its_jobs_make_it(used, total, state):
+    assert busy_state(used, total) == state
+
+
+def test_a_limit_of_each_slot_is_multiplied_unless_it_is_no_number():
+    assert multiplied(3600, 8) == 28800
+    assert multiplied(3600, None) is None
+    assert multiplied(UNLIMITED, 8) is UNLIMITED
+
+
+def test_the_systems_users_are_the_default():
+    assert find_uid("root") == 0
+    assert find_uid("no such user at all") is None
+    assert find_uid("a\0b") is None
+
+
+def test_a_user_is_looked_up_once_and_again_after_a_while_if_in_vain(clock):
+    known, asked = {"ada": 6001}, []
+    users = Users(clock, lambda user: (asked.append(user), known.get(user))[1])
+    assert [users.uid(each) for each in ("ada", "ada", "new", "new", None)] == [6001, 6001, None, None, None]
+    assert asked == ["ada", "new"]
+    known["new"] = 6002
+    clock.advance(301)
+    assert users.uid("new") == 6002
