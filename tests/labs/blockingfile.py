@@ -1,4 +1,4 @@
-"""A file that blocks whoever reads it: a file system in user space (FUSE) of one file that never answers.
+"""Files that block whoever reads them, or make him wait: file systems in user space (FUSE) of one file.
 
 Speaks the kernel's protocol itself, see linux/fuse.h; needs root and /dev/fuse.
 """
@@ -9,6 +9,7 @@ import ctypes
 import os
 import struct
 import threading
+import time
 
 INIT, GETATTR, OPEN, READ, RELEASE, FLUSH = 26, 3, 14, 15, 18, 25
 MNT_FORCE, MNT_DETACH = 1, 2
@@ -26,6 +27,10 @@ def why_not() -> str | None:
 
 class BlockingFile:
     """Stands over the file `path` until `let_go`; reading it blocks until then, and fails after."""
+
+    OPENED = struct.pack("<QII", 0, 1, 0)  # direct I/O
+    SIZE = 4096
+    FLAGS = 0
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -58,12 +63,13 @@ class BlockingFile:
             _, opcode, unique, *_ = IN_HEADER.unpack_from(request)
             if opcode == READ:
                 self.asked.set()
-                continue  # for ever
+                self._answer_read(unique, struct.unpack_from("<I", request, IN_HEADER.size + 16)[0])
+                continue
             answers = {
-                INIT: struct.pack("<IIIIHHIIHHI28x", 7, 31, 0, 0, 0, 0, 4096, 1, 0, 0, 0),
-                OPEN: struct.pack("<QII", 0, 1, 0),  # direct I/O
+                INIT: struct.pack("<IIIIHHIIHHI28x", 7, 31, 4096, self.FLAGS, 1, 1, 4096, 1, 0, 0, 0),
+                OPEN: self.OPENED,
                 GETATTR: struct.pack(
-                    "<QII6Q3I7I", 0, 0, 0, 1, 4096, 1, 0, 0, 0, 0, 0, 0, 0o100444, 1, 0, 0, 0, 4096, 0
+                    "<QII6Q3I7I", 0, 0, 0, 1, self.SIZE, 1, 0, 0, 0, 0, 0, 0, 0o100444, 1, 0, 0, 0, 4096, 0
                 ),
                 RELEASE: b"",
                 FLUSH: b"",
@@ -75,3 +81,19 @@ class BlockingFile:
                 os.write(self._device, OUT_HEADER.pack(OUT_HEADER.size + len(body), error, unique) + body)
             except OSError:
                 return
+
+    def _answer_read(self, unique: int, size: int) -> None:
+        """Never answer."""
+
+
+class SlowFile(BlockingFile):
+    """Answers each read after a while, through the page cache: what a busy file server does to its users."""
+
+    OPENED = struct.pack("<QII", 0, 0, 0)
+    SIZE = 2**30
+    FLAGS = 1  # reads do not wait for each other: readers wait for the page cache, as with other file systems
+    DELAY_SECS = 0.02
+
+    def _answer_read(self, unique: int, size: int) -> None:
+        time.sleep(self.DELAY_SECS)
+        os.write(self._device, OUT_HEADER.pack(OUT_HEADER.size + size, 0, unique) + bytes(size))

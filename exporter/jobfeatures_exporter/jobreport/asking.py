@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from jobfeatures.metrics import JOB_END, JOB_START
+from jobfeatures.metrics import JOB_END, JOB_SAYS_CPUS, JOB_START
+from jobfeatures.model import JobState
 from jobfeatures.series import Answer, Series
 from jobfeatures_exporter.collectors import allocation, jobs
 from jobfeatures_exporter.jobreport import queries
@@ -187,7 +188,17 @@ def _ask_figures(query: Query, runs: Mapping[str, Run], selector: str, question:
             for metric in queries.HIGHEST
         },
         threads=tuple(query(queries.over_time("avg_over_time", jobs.THREADS, selector, range_secs), then)),
+        claimed=tuple(
+            query(queries.over_time("avg_over_time", JOB_SAYS_CPUS, selector, range_secs), then)
+            if any(each.name == JOB_SAYS_CPUS.sample_name for each in last)
+            else ()
+        ),
         steps=tuple(query(queries.steps_seen(selector, range_secs), then)),
+        suspended_steps=tuple(
+            query(queries.steps_suspended(selector, range_secs), then)
+            if any(each.labels.get("state") == JobState.SUSPENDED.value for each in last)
+            else ()
+        ),
         step_secs=queries.step_secs(range_secs),
         resets={metric: tuple(found) for metric, found in resets.items()},
         increases={

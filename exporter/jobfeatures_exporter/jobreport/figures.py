@@ -53,6 +53,10 @@ class NodeUse:
     cpu_joules: float | None = None
     gpu_joules: float | None = None
     stalled_secs: Mapping[str, float] = field(default_factory=dict)  # by resource: some task waited for it
+    all_stalled_secs: Mapping[str, float] = field(default_factory=dict)  # all that were not idle did at once
+    throttled_secs: float | None = None  # by a CPU quota, summed over CPUs
+    suspended_secs: float = 0.0
+    claimed_cpus: float | None = None  # that a pilot says its payloads use, on average
     storage_read_bytes: float | None = None
     storage_written_bytes: float | None = None
     threads: float | None = None  # on average
@@ -200,13 +204,31 @@ class JobReport:
         return self._sum(lambda node: _minus(_times(node.gpu_count, node.elapsed_secs), node.gpu_secs))
 
     @property
+    def suspended_secs(self) -> float:
+        """Return for how long it was suspended."""
+        return max((node.suspended_secs for node in self.nodes), default=0.0)
+
+    @property
+    def claimed_cpus(self) -> float | None:
+        """Return the CPUs that a pilot says its payloads use, on average."""
+        return self._sum(lambda node: node.claimed_cpus)
+
+    @property
+    def throttled_secs(self) -> float | None:
+        """Return for how long its quota kept it from its CPUs, summed over CPUs."""
+        return self._sum(lambda node: node.throttled_secs)
+
+    @property
     def ran_out_of_memory(self) -> bool:
         """Tell whether the kernel killed processes of it for want of memory, or its batch system says so."""
         return bool(self.oom_kills) or self.state == "OUT_OF_MEMORY"
 
-    def stalled_share(self, resource: str) -> float | None:
-        """Return in which part of the time a task waited for a resource, on average over the nodes."""
-        return self._share(lambda node: node.stalled_secs.get(resource), lambda node: node.elapsed_secs)
+    def stalled_share(self, resource: str, *, all_tasks: bool = False) -> float | None:
+        """Return in which part of the time some task, or all, waited for a resource: the nodes' average."""
+        return self._share(
+            lambda node: (node.all_stalled_secs if all_tasks else node.stalled_secs).get(resource),
+            lambda node: node.elapsed_secs,
+        )
 
     @property
     def threads(self) -> float | None:

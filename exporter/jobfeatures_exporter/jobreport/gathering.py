@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from jobfeatures.metrics import JOB_CPUS, JOB_INFO, Metric
 from jobfeatures.model import JobKey, JobState
@@ -36,6 +37,8 @@ class Answers:
     last: tuple[Series, ...] = ()
     highest: Mapping[Metric, tuple[Series, ...]] = field(default_factory=dict)
     threads: tuple[Series, ...] = ()
+    claimed: tuple[Series, ...] = ()  # CPUs that pilots say they use, on average
+    suspended_steps: tuple[Series, ...] = ()  # at how many a job was suspended
     steps: tuple[Series, ...] = ()  # at how many a job was seen
     step_secs: float = 1.0
     resets: Mapping[Metric, tuple[Series, ...]] = field(default_factory=dict)
@@ -239,7 +242,6 @@ def _node(
 ) -> NodeUse:
     highest = {metric: of.all(found).get(place, []) for metric, found in answers.highest.items()}
     numbers = _numbers(series)
-    threads = of.all(answers.threads).get(place, [])
     gpu_memory = {each.labels.get("uuid", ""): each.value for each in highest.get(gpus.JOB_MEMORY, [])}
     return NodeUse(
         place=place,
@@ -259,16 +261,31 @@ def _node(
         gpus=_gpus(place, series, gpu_memory, cards),
         cpu_joules=_joules(series, "cpu"),
         gpu_joules=_joules(series, "gpu"),
-        stalled_secs={
-            labels["resource"]: value
-            for labels, value in series.all(jobs.PRESSURE)
-            if labels.get("share") == "some" and "resource" in labels
-        },
+        stalled_secs=_stalled(series, "some"),
+        all_stalled_secs=_stalled(series, "full"),
+        throttled_secs=series.one(jobs.THROTTLED),
+        suspended_secs=answers.step_secs * _first(of.all(answers.suspended_steps).get(place, []), 0.0),
+        claimed_cpus=_first(of.all(answers.claimed).get(place, []), None),
         storage_read_bytes=series.one(jobs.STORAGE_READ),
         storage_written_bytes=series.one(jobs.STORAGE_WRITTEN),
-        threads=threads[0].value if threads else None,
+        threads=_first(of.all(answers.threads).get(place, []), None),
         coverage=_coverage(of.all(answers.steps).get(place, []), answers.step_secs, elapsed),
     )
+
+
+Default = TypeVar("Default")
+
+
+def _first(found: list[Series], default: Default) -> float | Default:
+    return found[0].value if found else default
+
+
+def _stalled(series: _Place, share: str) -> dict[str, float]:
+    return {
+        labels["resource"]: value
+        for labels, value in series.all(jobs.PRESSURE)
+        if labels.get("share") == share and "resource" in labels
+    }
 
 
 def _joules(series: _Place, source: str) -> float | None:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from jobfeatures_exporter.jobreport.figures import NEAR_MEMORY, JobReport
+from jobfeatures_exporter.jobreport.figures import NEAR_MEMORY, JobReport, NodeUse
 from jobfeatures_exporter.terminal.cells import clean
 from jobfeatures_exporter.view.units import format_bytes, format_figure, format_share, format_span
 
 SETTLED_SECS = 300.0  # shorter jobs are judged by what killed them alone
 LOW_CPU = 0.5
+BUSY_CPU = 0.8  # what is stalled for CPUs below this shares them with others, or is bound to too few
 SERIAL_CPUS = 1.2
+IDLE_NODE = 0.05
 LOW_MEMORY = 0.25
 SPARED_BYTES = 2**30  # less to give back is not worth a word
 LOW_GPU = 0.15
+BUSY_GPU = 0.5
 IDLE_GPU = 0.01
 LOW_TIME = 0.25
 SPARED_SECS = 3600.0
 IO_STALLED = 0.25
 CPU_STALLED = 0.3
+MEMORY_STALLED = 0.1
+THROTTLED = 0.2
 THREADS_PER_CPU = 2.0
 
 
@@ -43,7 +48,46 @@ def find_hints(report: JobReport) -> list[Hint]:
 
 
 def _is_settled(report: JobReport) -> bool:
-    return (report.elapsed_secs or 0.0) >= SETTLED_SECS
+    return (report.elapsed_secs or 0.0) - report.suspended_secs >= SETTLED_SECS
+
+
+def _while_active(report: JobReport, share: float | None) -> float | None:
+    """Return a share of the time of a job as one of the time in which it was not suspended."""
+    elapsed = report.elapsed_secs
+    active = (elapsed or 0.0) - report.suspended_secs
+    return share if share is None or not elapsed or active <= 0 else share * elapsed / active
+
+
+def _cpu_share(report: JobReport) -> float | None:
+    return _while_active(report, report.cpu_share)
+
+
+def _idle_nodes(report: JobReport) -> list[NodeUse]:
+    """Return the nodes that did next to nothing, while others worked."""
+    idle = [
+        node
+        for node in report.nodes
+        if (share := _while_active(report, node.cpu_share)) is not None and share < IDLE_NODE
+    ]
+    return idle if len(idle) < len(report.nodes) else []
+
+
+def _without_idle_nodes(report: JobReport) -> JobReport:
+    idle = _idle_nodes(report)
+    return replace(report, nodes=tuple(node for node in report.nodes if node not in idle)) if idle else report
+
+
+def _is_explained(report: JobReport) -> bool:
+    """Tell whether it is not for what it asked for that a job used little of its CPUs."""
+    if _idle_pilot(report) is not None or (_while_active(report, report.gpu_share) or 0.0) >= BUSY_GPU:
+        return True
+    held = [report.stalled_share(resource) or 0.0 for resource in ("cpu", "io", "memory")]
+    held.append(_withheld(report) or 0.0)
+    worst = min(1.0, max(held))
+    # It would not have used much in the rest of the time either.
+    if worst < 0.5 and (_cpu_share(report) or 0.0) < LOW_CPU * (1 - worst):
+        return False
+    return any(judge(report) is not None for judge in (_memory_wait, _starved_io, _throttled, _contended))
 
 
 def _killed(report: JobReport) -> str | None:
@@ -65,34 +109,117 @@ def _near_memory(report: JobReport) -> str | None:
     )
 
 
-def _much_memory(report: JobReport) -> str | None:
-    share, unused = report.memory_share, report.unused_memory
-    if not _is_settled(report) or share is None or unused is None:
+def _memory_wait(report: JobReport) -> str | None:
+    stalled = report.stalled_share("memory")
+    if not _is_settled(report) or stalled is None or stalled < MEMORY_STALLED or report.ran_out_of_memory:
         return None
-    if share >= LOW_MEMORY or unused < SPARED_BYTES:
+    return (
+        f"it waited for memory {format_share(stalled)} of the time: what it uses again and again did not "
+        "fit, so ask for more"
+    )
+
+
+def _unused_memory(report: JobReport) -> float | None:
+    """Return the bytes that it never used for data of its own, where they are many."""
+    share, unused = report.memory_share, report.unused_memory
+    if not _is_settled(report) or share is None or unused is None or _memory_wait(report) is not None:
+        return None
+    return None if share >= LOW_MEMORY or unused < SPARED_BYTES else unused
+
+
+def _is_full_of_files(report: JobReport) -> bool:
+    return any(
+        node.charged_peak is not None
+        and node.allocated_memory is not None
+        and node.charged_peak >= NEAR_MEMORY * node.allocated_memory
+        for node in report.nodes
+    )
+
+
+def _much_memory(report: JobReport) -> str | None:
+    unused = _unused_memory(report)
+    if unused is None or _is_full_of_files(report):
         return None
     return f"it never used {format_bytes(unused)} of its memory: ask for less, others wait for it"
 
 
+def _cached_files(report: JobReport) -> str | None:
+    if _unused_memory(report) is None or not _is_full_of_files(report):
+        return None
+    return (
+        f"its own data took {format_bytes(report.memory_peak or 0)} of its memory; files that it read or "
+        "wrote filled the rest (page cache), which by itself does no harm: less memory may do"
+    )
+
+
 def _serial(report: JobReport) -> str | None:
-    used, given = report.cpus_used, report.allocated_cpus
-    if not _is_settled(report) or used is None or given is None or given < 2:
+    working = _without_idle_nodes(report)
+    used, given = _while_active(report, working.cpus_used), working.allocated_cpus
+    if not _is_settled(report) or used is None or given is None or given < 2 or _is_explained(report):
         return None
     if not LOW_CPU < used <= SERIAL_CPUS or used / given >= LOW_CPU:
         return None
-    return f"it worked on one CPU, and had {format_figure(given)}: ask for one, or start its parallel parts"
+    had = format_figure(given)
+    return f"it did the work of one CPU, and had {had}: ask for one, or start its parallel parts"
 
 
 def _low_cpu(report: JobReport) -> str | None:
-    share = report.cpu_share
-    if not _is_settled(report) or share is None or share >= LOW_CPU or _serial(report) is not None:
+    share = _cpu_share(_without_idle_nodes(report))
+    if not _is_settled(report) or share is None or share >= LOW_CPU:
         return None
-    return f"its CPUs worked {format_share(share)} of the time: ask for fewer, or find what it waits for"
+    if _is_explained(report) or _serial(report) is not None:
+        return None
+    return (
+        f"its CPUs worked {format_share(_cpu_share(report) or 0.0)} of the time: ask for fewer, or find what "
+        "it waits for"
+    )
+
+
+def _withheld(report: JobReport) -> float | None:
+    """Return the part of the CPU time that it wanted which a quota did not let it have."""
+    held, used = report.throttled_secs, report.cpu_secs
+    return None if not held or used is None else held / (held + used)
+
+
+def _throttled(report: JobReport) -> str | None:
+    withheld, share = _withheld(report), _cpu_share(report)
+    if not _is_settled(report) or withheld is None or withheld < THROTTLED:
+        return None
+    if share is not None and share >= BUSY_CPU:
+        return None
+    return (
+        f"a CPU quota withheld {format_share(withheld)} of the CPU time that it wanted: ask for more CPUs, "
+        "or ask the site why the quota is lower than what it was given"
+    )
+
+
+def _contended(report: JobReport) -> str | None:
+    stalled, share = report.stalled_share("cpu"), _cpu_share(report)
+    if not _is_settled(report) or stalled is None or stalled < CPU_STALLED or share is None:
+        return None
+    if share >= BUSY_CPU or _throttled(report) is not None or _crowded(report) is not None:
+        return None
+    return (
+        f"it waited for CPUs {format_share(stalled)} of the time and got {format_share(share)} of its own: "
+        "others ran on them, or its threads are bound to fewer (affinity)"
+    )
+
+
+def _idle_pilot(report: JobReport) -> str | None:
+    claimed, given, share = report.claimed_cpus, report.allocated_cpus, _cpu_share(report)
+    if not _is_settled(report) or claimed is None or not given or share is None or share >= LOW_CPU:
+        return None
+    if claimed >= LOW_CPU * given:
+        return None
+    return (
+        f"it is a pilot whose payloads took {format_figure(claimed)} of its {format_figure(given)} CPUs on "
+        "average: more payloads, or an earlier end"
+    )
 
 
 def _uneven(report: JobReport) -> str | None:
-    idle = [node for node in report.nodes if node.cpu_share is not None and node.cpu_share < 0.05]
-    if not _is_settled(report) or not idle or len(idle) == len(report.nodes):
+    idle = _idle_nodes(report)
+    if not _is_settled(report) or not idle:
         return None
     names = ", ".join(node.place.name for node in idle[:3]) + (" …" if len(idle) > 3 else "")
     return f"{len(idle)} of its {len(report.nodes)} nodes did next to nothing: {names}"
@@ -111,10 +238,13 @@ def _idle_gpu(report: JobReport) -> str | None:
 
 
 def _low_gpu(report: JobReport) -> str | None:
-    share = report.gpu_share
+    share = _while_active(report, report.gpu_share)
     if not _is_settled(report) or share is None or share >= LOW_GPU or _idle_gpu(report) is not None:
         return None
-    return f"its graphics cards computed {format_share(share)} of the time: do they wait for data?"
+    why = "do they wait for data?"
+    if (_cpu_share(report) or 0.0) >= BUSY_CPU:
+        why = "its CPUs were busy, so ask for more of them, or prepare the data beforehand"
+    return f"its graphics cards computed {format_share(share)} of the time: {why}"
 
 
 def _much_time(report: JobReport) -> str | None:
@@ -136,8 +266,11 @@ def _out_of_time(report: JobReport) -> str | None:
 
 
 def _starved_io(report: JobReport) -> str | None:
-    stalled = report.stalled_share("io")
-    if not _is_settled(report) or stalled is None or stalled < IO_STALLED:
+    stalled, all_stalled = report.stalled_share("io"), report.stalled_share("io", all_tasks=True)
+    if not _is_settled(report) or stalled is None or stalled < IO_STALLED or _memory_wait(report) is not None:
+        return None
+    # One task that waits beside others that compute costs the job nothing.
+    if (_cpu_share(report) or 0.0) >= LOW_CPU and (all_stalled or 0.0) < IO_STALLED:
         return None
     return f"it waited for storage {format_share(stalled)} of the time: larger files, or the node's own disk?"
 
@@ -146,7 +279,8 @@ def _crowded(report: JobReport) -> str | None:
     stalled, threads, cpus = report.stalled_share("cpu"), report.threads, report.allocated_cpus
     if not _is_settled(report) or stalled is None or threads is None or not cpus:
         return None
-    if stalled < CPU_STALLED or threads < THREADS_PER_CPU * cpus:
+    share = _cpu_share(report)
+    if stalled < CPU_STALLED or threads < THREADS_PER_CPU * cpus or (share is not None and share < LOW_CPU):
         return None
     return (
         f"about {format_figure(threads)} threads shared {format_figure(cpus)} CPUs and waited for them "
@@ -176,13 +310,44 @@ RULES = (
         "memory_near_limit", _near_memory, f"highest memory at {NEAR_MEMORY:.0%} of what a node gave, or more"
     ),
     Rule(
+        "memory_wait", _memory_wait, f"some task waited for memory {MEMORY_STALLED:.0%} of the time or more"
+    ),
+    Rule(
         "memory_unused",
         _much_memory,
         f"less than {LOW_MEMORY:.0%} of the memory used, and 1 GiB or more to give back",
     ),
-    Rule("cpu_serial", _serial, f"{LOW_CPU:g} to {SERIAL_CPUS:g} CPUs used on average, of several"),
-    Rule("cpu_low", _low_cpu, f"less than {LOW_CPU:.0%} of the CPU time used"),
-    Rule("nodes_idle", _uneven, "some of its nodes used less than 5% of their CPU time"),
+    Rule(
+        "memory_cache",
+        _cached_files,
+        f"the same, where files in the page cache filled {NEAR_MEMORY:.0%} of the memory or more",
+    ),
+    Rule(
+        "cpu_serial",
+        _serial,
+        f"{LOW_CPU:g} to {SERIAL_CPUS:g} CPUs used on average, of several, and nothing else explains it",
+    ),
+    Rule("cpu_low", _low_cpu, f"less than {LOW_CPU:.0%} of the CPU time used, and nothing else explains it"),
+    Rule("cpu_throttled", _throttled, f"a quota withheld {THROTTLED:.0%} or more of the CPU time it wanted"),
+    Rule(
+        "cpu_contended",
+        _contended,
+        f"less than {BUSY_CPU:.0%} of the CPU time used, and some task waited for a CPU {CPU_STALLED:.0%} of "
+        "the time or more",
+    ),
+    Rule(
+        "cpu_crowded",
+        _crowded,
+        f"{THREADS_PER_CPU:g} threads a CPU or more, which waited for CPUs {CPU_STALLED:.0%} of the time; "
+        f"{LOW_CPU:.0%} of the CPU time used or more",
+    ),
+    Rule("pilot_idle", _idle_pilot, f"a pilot's payloads took less than {LOW_CPU:.0%} of its CPUs"),
+    Rule("nodes_idle", _uneven, f"some of its nodes used less than {IDLE_NODE:.0%} of their CPU time"),
+    Rule(
+        "io_wait",
+        _starved_io,
+        f"some task waited for storage {IO_STALLED:.0%} of the time or more, and the others did not compute",
+    ),
     Rule("gpu_idle", _idle_gpu, f"a card that it was given computed less than {IDLE_GPU:.0%} of the time"),
     Rule("gpu_low", _low_gpu, f"its cards computed less than {LOW_GPU:.0%} of the time"),
     Rule("time_limit", _out_of_time, "it ended at its time limit"),
@@ -192,10 +357,4 @@ RULES = (
         f"it completed in less than {LOW_TIME:.0%} of its time limit, an hour or more before it",
     ),
     Rule("time_unlimited", _limit_is_unlimited, "it had no time limit"),
-    Rule("io_wait", _starved_io, f"some task waited for storage {IO_STALLED:.0%} of the time or more"),
-    Rule(
-        "cpu_crowded",
-        _crowded,
-        f"{THREADS_PER_CPU:g} threads a CPU or more, which waited for CPUs {CPU_STALLED:.0%} of the time",
-    ),
 )

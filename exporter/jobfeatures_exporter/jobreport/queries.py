@@ -10,7 +10,8 @@ import math
 import re
 from collections.abc import Iterable
 
-from jobfeatures.metrics import JOB_CPUS, JOB_END, JOB_INFO, JOB_START, Metric
+from jobfeatures.metrics import JOB_CPUS, JOB_END, JOB_INFO, JOB_SAYS_CPUS, JOB_START, Metric
+from jobfeatures.model import JobState
 from jobfeatures_exporter.collectors import allocation, energy, gpus, jobs
 
 MAX_STEPS = 500  # of a subquery
@@ -21,6 +22,7 @@ LAST = (
     *(JOB_INFO, allocation.STATE, JOB_START, JOB_END, allocation.WALL),
     *(JOB_CPUS, allocation.ALLOCATED_GPUS, allocation.MEMORY),
     *(jobs.CPU, jobs.LIMIT, jobs.PEAK, jobs.OOM_KILLS, jobs.LIMIT_HITS, jobs.PRESSURE),
+    *(jobs.THROTTLED, JOB_SAYS_CPUS),
     *(jobs.STORAGE_READ, jobs.STORAGE_WRITTEN, energy.JOB_ENERGY),
     *(gpus.JOB_ALLOCATED, gpus.JOB_BUSY),
 )
@@ -84,6 +86,13 @@ def steps_seen(selector: str, range_secs: float) -> str:
     """Return at how many steps of a range jobs had a value."""
     step = span(step_secs(range_secs))
     return f"count_over_time({PROOF.sample_name}{{{selector}}}[{span(range_secs)}:{step}])"
+
+
+def steps_suspended(selector: str, range_secs: float) -> str:
+    """Return at how many steps of a range jobs were suspended."""
+    step = span(step_secs(range_secs))
+    state = f"{selector},state={quoted(JobState.SUSPENDED.value)}"
+    return f"count_over_time({allocation.STATE.sample_name}{{{state}}}[{span(range_secs)}:{step}])"
 
 
 def step_secs(range_secs: float) -> int:

@@ -29,6 +29,7 @@ NEAR_LIMIT = 0.9  # of its memory
 IDLE_AFTER_SECS = 600.0  # a job may take its time to begin
 IDLE_CPUS = 0.1  # of its allocation, on average and now
 IDLE_GPU = 0.05
+IO_STALLED = 0.25  # of its time, some task of it waited for storage
 NOT_BATCH = frozenset({"none", "container", "service", "session"})  # stand where a batch system's name does
 OTHERS = "other"  # the sum of jobs beyond a page's budget
 
@@ -37,7 +38,7 @@ OTHERS = "other"  # the sum of jobs beyond a page's budget
 METRICS = (
     *(JOB_INFO, allocation.STATE, JOB_START, JOB_END, allocation.REMAINS),
     *(JOB_CPUS, allocation.ALLOCATED_GPUS, allocation.MEMORY, allocation.WALL),
-    *(jobs.CPU, jobs.MEMORY, jobs.USED, jobs.LIMIT, jobs.PROCESSES, jobs.THREADS),
+    *(jobs.CPU, jobs.MEMORY, jobs.USED, jobs.LIMIT, jobs.PROCESSES, jobs.THREADS, jobs.PRESSURE),
     *(gpus.JOB_ALLOCATED, gpus.JOB_UTILIZATION, gpus.JOB_MEMORY, gpus.JOB_BUSY, gpus.UTILIZATION),
     *(
         JOB_REMAINING,
@@ -103,6 +104,7 @@ class JobView:
     kill_basis: Basis | None = None
     status_age_secs: Number | None = None
     claimed_cpus: Number | None = None  # that it says it uses
+    io_stalled_secs: Number | None = None  # for which some task of it waited for storage
 
     @property
     def cpus_used(self) -> float | None:
@@ -226,6 +228,7 @@ def view_job(
         kill_basis=kill_basis,
         status_age_secs=numbers.one(status.AGE, *key),
         claimed_cpus=numbers.one(JOB_SAYS_CPUS, *key),
+        io_stalled_secs=numbers.of_job(jobs.PRESSURE, key).get(("io", "some")),
     )
 
 
@@ -295,7 +298,7 @@ def find_hints(each: JobView) -> list[tuple[str, str]]:
     cpus, now = each.allocated_cpus, each.cpus_used
     mean = each.cpus_mean
     if settled and cpus and mean is not None and now is not None and max(mean, now) < IDLE_CPUS * cpus:
-        found.append(("warn", "CPUs idle"))
+        found += _why_idle(each, cpus)
     if settled and (idle := each.idle_gpus):
         found.append(("warn", f"{idle} of {len(each.gpus)} GPUs idle" if len(each.gpus) > 1 else "GPU idle"))
     if each.is_near_its_memory:
@@ -307,6 +310,16 @@ def find_hints(each: JobView) -> list[tuple[str, str]]:
     if each.is_overdue:
         found.append(("", "payload overdue"))
     return found
+
+
+def _why_idle(each: JobView, cpus: Number) -> list[tuple[str, str]]:
+    """Return what to say of a job that uses next to nothing of its CPUs."""
+    if each.identity.state == JobState.SUSPENDED.value:
+        return []
+    if each.claimed_cpus is not None and each.claimed_cpus < IDLE_CPUS * cpus:
+        return [("warn", "no payload")]
+    waits = (each.io_stalled_secs or 0.0) >= IO_STALLED * (each.elapsed_secs or 0.0)
+    return [("warn", "waits for storage" if waits else "CPUs idle")]
 
 
 def _count_idle(numbers: Numbers, key: JobKey, used: tuple[GpuUse, ...], elapsed_secs: float | None) -> int:

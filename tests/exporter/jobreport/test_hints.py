@@ -72,13 +72,45 @@ def test_a_good_job_has_no_hints():
         ("time_unused", job(wall_limit_secs=14_401), job(wall_limit_secs=14_400)),
         ("time_unused", job(wall_limit_secs=86_400), job(wall_limit_secs=86_400, end_secs=None, is_running=True, seen_until_secs=3600)),
         ("time_unlimited", job(wall_limit_secs=math.inf), job(wall_limit_secs=None)),
-        ("io_wait", job(node(stalled_secs={"io": 900})), job(node(stalled_secs={"io": 899}))),
+        ("memory_wait", job(node(stalled_secs={"memory": 360})), job(node(stalled_secs={"memory": 359}))),
+        ("memory_wait", job(node(stalled_secs={"memory": 360})), job(node(stalled_secs={"memory": 360}, oom_kills=1))),
+        ("memory_cache", job(node(memory_peak=GIB, charged_peak=7.3 * GIB)), job(node(memory_peak=GIB, charged_peak=7 * GIB))),
+        ("memory_cache", job(node(memory_peak=GIB, charged_peak=8 * GIB)), job(node(memory_peak=GIB, charged_peak=8 * GIB, stalled_secs={"memory": 360}))),
+        ("memory_unused", job(node(memory_peak=GIB, charged_peak=7 * GIB)), job(node(memory_peak=GIB, charged_peak=7.3 * GIB))),
+        ("memory_unused", job(node(memory_peak=GIB)), job(node(memory_peak=GIB, stalled_secs={"memory": 360}))),
+        ("cpu_low", job(node(cpu_secs=0, suspended_secs=3300)), job(node(cpu_secs=0, suspended_secs=3301))),
+        ("cpu_low", job(node(cpu_secs=7000, suspended_secs=1800)), job(node(cpu_secs=7200, suspended_secs=1800))),
+        ("cpu_low", job(node(cpu_secs=0, gpus=(card(1700),))), job(node(cpu_secs=0, gpus=(card(1800),)))),
+        ("cpu_low", job(node(cpu_secs=0, stalled_secs={"io": 1799})), job(node(cpu_secs=0, stalled_secs={"io": 1800}))),
+        ("cpu_low", job(node(cpu_secs=3600 * 2.9, stalled_secs={"io": 900})), job(node(cpu_secs=3600 * 3, stalled_secs={"io": 900}))),
+        ("cpu_low", job(node(cpu_secs=0, claimed_cpus=4)), job(node(cpu_secs=0, claimed_cpus=3.9))),
+        ("cpu_low", job(node(), node("n2", cpu_secs=1500), node("n3", cpu_secs=1500)), job(node(), node("n2", cpu_secs=100))),
+        ("cpu_serial", job(node(cpu_secs=3600)), job(node(cpu_secs=3600, stalled_secs={"io": 1800}))),
+        ("cpu_serial", job(node(cpu_secs=3600)), job(node(cpu_secs=3600, throttled_secs=3600))),
+        ("cpu_throttled", job(node(cpu_secs=3600, throttled_secs=900)), job(node(cpu_secs=3600, throttled_secs=899))),
+        ("cpu_throttled", job(node(cpu_secs=3600, throttled_secs=900)), job(node(cpu_secs=3600 * 6.4, throttled_secs=9000))),
+        ("cpu_contended", job(node(cpu_secs=3600 * 6, stalled_secs={"cpu": 1080})), job(node(cpu_secs=3600 * 6.4, stalled_secs={"cpu": 1080}))),
+        ("cpu_contended", job(node(cpu_secs=3600, stalled_secs={"cpu": 1080})), job(node(cpu_secs=3600, stalled_secs={"cpu": 1079}))),
+        ("cpu_contended", job(node(cpu_secs=3600, stalled_secs={"cpu": 1080})), job(node(cpu_secs=3600, stalled_secs={"cpu": 1080}, throttled_secs=3600))),
+        ("pilot_idle", job(node(cpu_secs=0, claimed_cpus=3.9)), job(node(cpu_secs=0, claimed_cpus=4))),
+        ("pilot_idle", job(node(cpu_secs=0, claimed_cpus=0)), job(node(claimed_cpus=0))),
+        ("io_wait", job(node(cpu_secs=0, stalled_secs={"io": 900})), job(node(cpu_secs=0, stalled_secs={"io": 899}))),
+        ("io_wait", job(node(stalled_secs={"io": 900}, all_stalled_secs={"io": 900})), job(node(stalled_secs={"io": 3600}, all_stalled_secs={"io": 899}))),
         ("cpu_crowded", job(node(stalled_secs={"cpu": 1080}, threads=16)), job(node(stalled_secs={"cpu": 1080}, threads=15))),
+        ("cpu_crowded", job(node(cpu_secs=3600 * 4, stalled_secs={"cpu": 1080}, threads=16)), job(node(cpu_secs=3600 * 3.9, stalled_secs={"cpu": 1080}, threads=16))),
     ],
 )  # fmt: skip
 def test_a_rule_applies_up_to_its_bound(name, bad, good):
     assert name in names(bad)
     assert name not in names(good)
+
+
+def test_what_is_said_of_idle_cards_depends_on_the_cpus():
+    def said(cpu_secs):
+        return find_hints(job(node(cpu_secs=cpu_secs, gpus=(card(500),))))[-1].text
+
+    assert "ask for more of them" in said(8 * 3600)
+    assert "do they wait for data?" in said(3600)
 
 
 def test_every_rule_is_tried_above():

@@ -17,6 +17,8 @@ from jobfeatures.drains.nodemetrics import parse_page as parse_series
 from jobfeatures.drains.plan import compute_choice, plan_drain
 from jobfeatures.model import Job, JobKey, JobState, Limits
 from jobfeatures.publish.drainbook import DrainView
+from jobfeatures.status.board import StatusView
+from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import render
 from jobfeatures_exporter.view import units
@@ -267,6 +269,24 @@ def test_hints_point_at_what_is_idle_full_or_ends():
         "pilot-77": [],
         "48301": [],
     }
+
+
+def test_a_job_whose_cpus_are_idle_is_said_to_wait_or_to_have_no_payload_or_to_be_suspended():
+    key = JobKey("slurm", "48310")
+    context = showcase.make_busy_node()
+
+    def hints(context):
+        cells = rows_of(read_page(node_page(context)), "jobs-table")["48310"]
+        return [each.text for each in cells["Hints"].all("span")]
+
+    sample = context.snapshot.jobs[key]
+    waiting = replace(sample, pressure_secs={("io", "some"): showcase.NOW - context.jobs[key].start_secs})
+    snapshot = replace(context.snapshot, jobs={**context.snapshot.jobs, key: waiting})
+    assert hints(replace(context, snapshot=snapshot)) == ["waits for storage", "GPU idle"]
+    between = StatusView(status=JobStatus(used_cpu=0))
+    assert hints(replace(context, statuses={**context.statuses, key: between})) == ["no payload", "GPU idle"]
+    suspended = replace(context.jobs[key], state=JobState.SUSPENDED)
+    assert hints(replace(context, jobs={**context.jobs, key: suspended})) == ["GPU idle"]
 
 
 def test_a_job_past_its_end_says_so_and_its_bar_is_full():
