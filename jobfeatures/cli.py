@@ -36,7 +36,7 @@ COMMANDS = {
     "report": "tell the site what this job is doing; for pilots",
     "check": "judge feature directories, of any provider",
     "swf": "check workload logs in the Standard Workload Format",
-    "sss": "check documents of jobs in SSS's format, and print its schema",
+    "sss": "check documents of jobs in SSS's format, find nodes for them, and print its schema",
     "convert": "convert logs of jobs between SWF, SSS, accounting files and others",
     "schedule": "say how good the schedules of logs were, and what ended later than users may expect",
     "expect": "say when a job may be expected to end by its user's share, and why",

@@ -47,8 +47,8 @@ EXITS: Mapping[str, Mapping[int, str]] = {
     },
     "swf": {DONE: "no errors", FAILED: "errors", WRONG: _LOG},
     "sss": {
-        DONE: "no errors",
-        FAILED: "errors",
+        DONE: "no errors; `match`: each job finds its nodes",
+        FAILED: "errors; `match`: a job does not",
         WRONG: "a file could not be read, or a wrong flag or setting",
     },
     "convert": {DONE: "all jobs are there again", FAILED: "some are not", WRONG: _LOG},

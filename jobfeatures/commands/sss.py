@@ -5,19 +5,21 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from decimal import Decimal, InvalidOperation
 
-from jobfeatures.errors import ConfigurationError, ParseError
+from jobfeatures.errors import ParseError
 from jobfeatures.formats.sss.dependencies import order_jobs
-from jobfeatures.formats.sss.expressions import Candidate, evaluate, parse_expression
+from jobfeatures.formats.sss.explain import explain_job
+from jobfeatures.formats.sss.expressions import parse_expression
 from jobfeatures.formats.sss.format import format_object
 from jobfeatures.formats.sss.inherit import resolve_group, resolve_job
+from jobfeatures.formats.sss.matching import Match, match, parse_nodes
 from jobfeatures.formats.sss.objects import SssJob, SssJobGroup
 from jobfeatures.formats.sss.reader import parse_object
 from jobfeatures.formats.sss.schema import format_schema
 from jobfeatures.formats.sss.xml import MAX_BYTES
 
 DONE, ERRORS, UNREADABLE = 0, 1, 2
+MAX_NODES_BYTES = 64 * 2**20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,14 +33,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "2 a file could not be read.",
     )
     check.add_argument("files", nargs="+", metavar="FILE", help="a document of a Job or a JobGroup")
-    check.add_argument(
-        "--have",
-        action="append",
-        metavar="NAME=VALUE",
-        help="what a node has of a property, amounts in bytes and seconds, once for each: "
-        "tell whether it is what each job requests",
-    )
     check.add_argument("--resolved", action="store_true", help="print each job with its defaults resolved")
+    check.add_argument(
+        "--explain",
+        action="store_true",
+        help="tell what each job inherits, requests, waits for and used, and an order in which they can run",
+    )
+    _add_lenient(check)
+    matched = actions.add_parser(
+        "match",
+        help="tell which nodes have what jobs request",
+        description="Tell which of some nodes have what each job requests, the preferred ones first. Exit "
+        "status: 0 each job finds its nodes, 1 one does not, or its request means nothing, 2 a file could "
+        "not be read.",
+    )
+    matched.add_argument("file", metavar="FILE", help="a document of a Job or a JobGroup")
+    matched.add_argument(
+        "nodes", metavar="NODES", help="what the nodes have: JSON, a list or an object a line"
+    )
+    _add_lenient(matched)
     actions.add_parser(
         "schema",
         help="print the schema of documents",
@@ -46,64 +59,98 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_lenient(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--lenient", action="store_true", help="take typographic quotes for straight ones")
+
+
 def run(arguments: argparse.Namespace) -> int:
-    """Check documents, or print their schema."""
+    """Check documents, match them with nodes, or print their schema."""
     if arguments.action == "schema":
         print(format_schema(), end="")
         return DONE
-    status = DONE
-    candidate = _parse_candidate(arguments.have) if arguments.have else None
-    for name in arguments.files:
-        try:
-            with open(name, "rb") as file:
-                data = file.read(MAX_BYTES + 1)
-        except OSError as error:
-            print(f"jobfeatures: {name}: {error.strerror}", file=sys.stderr)
-            status = UNREADABLE
-            continue
-        try:
-            for line in _check(data, name, candidate, is_resolved=arguments.resolved):
-                print(line)
-        except ParseError as error:
-            print(error.at(name))
-            status = status or ERRORS
-    return status
+    if arguments.action == "match":
+        return _telling(arguments.file, _match(arguments))
+    return max(_telling(name, _check(name, arguments)) for name in arguments.files)
 
 
-def _parse_candidate(words: list[str]) -> Candidate:
-    found: dict[str, Decimal | str] = {}
-    for word in words:
-        name, equals, text = word.partition("=")
-        if not (name and equals):
-            raise ConfigurationError("--have", f"must be NAME=VALUE, not {word!r}")
-        try:
-            found[name] = Decimal(text)
-        except InvalidOperation:
-            found[name] = text
-    return found
+def _telling(name: str, lines: Iterator[str]) -> int:
+    """Print lines; return the status that what they were made of deserves."""
+    try:
+        for line in lines:
+            print(line)
+    except OSError as error:
+        print(f"jobfeatures: {error.filename}: {error.strerror}", file=sys.stderr)
+        return UNREADABLE
+    except ParseError as error:
+        if error.reason:
+            print(error if error.source else error.at(name))
+        return ERRORS
+    return DONE
 
 
-def _check(data: bytes, name: str, candidate: Candidate | None, *, is_resolved: bool) -> Iterator[str]:
-    """Yield what is to be said of a document. Raises ParseError for the first thing that is wrong."""
-    parsed = parse_object(data, source=name)
-    yield from map(str, parsed.warnings)
+def _read(name: str, max_bytes: int) -> bytes:
+    with open(name, "rb") as file:
+        return file.read(max_bytes + 1)
+
+
+def _jobs(
+    name: str, arguments: argparse.Namespace
+) -> tuple[list[str], tuple[SssJob, ...], tuple[SssJob, ...]]:
+    """Return what was passed over in a document, and its jobs: as they stand, and with their defaults."""
+    parsed = parse_object(_read(name, MAX_BYTES), source=name, lenient=arguments.lenient)
     if isinstance(parsed.root, SssJobGroup):
-        jobs = resolve_group(parsed.root)
+        own, resolved = parsed.root.jobs, resolve_group(parsed.root)
     else:
-        jobs = (resolve_job(parsed.root) if isinstance(parsed.root, SssJob) else parsed.root,)
-    for job in jobs:
-        if not isinstance(job, SssJob):
-            continue
-        requests = [parse_expression(scope.requested) for scope in job.scopes()]
-        if is_resolved:
+        own = (parsed.root,) if isinstance(parsed.root, SssJob) else ()
+        resolved = tuple(resolve_job(each) for each in own if isinstance(each, SssJob))
+    both = [tuple(each for each in jobs if isinstance(each, SssJob)) for jobs in (own, resolved)]
+    return [str(each) for each in parsed.warnings], both[0], both[1]
+
+
+def _check(name: str, arguments: argparse.Namespace) -> Iterator[str]:
+    """Yield what is to be said of a document. Raises ParseError for the first thing that is wrong."""
+    warnings, written, jobs = _jobs(name, arguments)
+    yield from warnings
+    for own, job in zip(written, jobs, strict=True):
+        for scope in job.scopes():
+            parse_expression(scope.requested)
+        if arguments.resolved:
             yield format_object(job)
-        if candidate is not None:
-            verdict = evaluate(requests[0], candidate)
-            said = {True: f"satisfied, score {verdict.score}", False: "not satisfied", None: "not known"}
-            yield f"{name}: {job.id}: {said[verdict.is_satisfied]}"
+        if arguments.explain:
+            yield from (f"{name}: {job.id}: {line}" for line in explain_job(job, own, jobs))
     order = order_jobs(jobs)
     for job_id, other in order.missing:
         yield f"{name}: {job_id}: waits for {other}, which is not here"
     if order.cycles:
         raise ParseError(f"jobs wait for each other: {', then '.join(order.cycles[0])}", field="Dependency")
+    if arguments.explain and len(jobs) > 1:
+        yield f"{name}: can run in this order: {', '.join(order.order)}"
     yield f"{name}: {len(jobs)} jobs, no errors"
+
+
+def _match(arguments: argparse.Namespace) -> Iterator[str]:
+    """Yield the nodes of each job. Raises ParseError with no reason if one does not find its nodes."""
+    try:
+        nodes = parse_nodes(_read(arguments.nodes, MAX_NODES_BYTES).decode("utf-8", "replace"))
+    except ParseError as error:
+        raise error.at(arguments.nodes) from None
+    warnings, _, jobs = _jobs(arguments.file, arguments)
+    yield from warnings
+    lacking = 0
+    for job in jobs:
+        for found in match(job, nodes):
+            lacking += not found.is_enough
+            yield from (f"{arguments.file}: {line}" for line in _nodes_of(found))
+    if lacking:
+        raise ParseError("")
+
+
+def _nodes_of(found: Match) -> Iterator[str]:
+    for place, (node, verdict) in enumerate(found.nodes, 1):
+        score = f", score {verdict.score}" if verdict.score else ""
+        factors = "".join(f", performance factor {each}" for each in verdict.performance_factors)
+        yield f"{found.of}: {place}. {node}{score}{factors}"
+    if found.unclear:
+        yield f"{found.of}: not known of {', '.join(found.unclear)}"
+    if not found.is_enough:
+        yield f"{found.of}: {len(found.nodes)} of {found.wanted} nodes found"

@@ -10,3 +10,41 @@ def test_the_program_on_the_page_prints_what_the_page_says(capsys):
     )
     exec(program, {})
     assert capsys.readouterr().out == "farm2 2/3\nfarm1 1/3\n"
+
+
+# "<Processors group=”-1”>12</Processors> <Processors conj=”Or” group=”1”>16</Processors>": section 1.3.
+ELABORATE = """<JobGroup>
+<Id>workflow1</Id>
+<JobDefaults><Environment>
+<Variable name=”PATH”>/usr/bin:~/bin:</Variable>
+<Environment>
+</JobDefaults>
+<Job>
+<Id>fr15n05.1234.1</Id>
+<State>Idle</State>
+<TaskGroup><TaskCount>1</TaskCount><Name>Master</Name><Memory>2048<Memory>
+</TaskGroup>
+<TaskGroup><Name>Slave</Name><Requested>
+<Processors group=”-1”>12</Processors>
+<Processors conj=”Or” group=”1”>16</Processors>
+<Memory>512</Memory></Requested></TaskGroup>
+</Job>
+</JobGroup>
+"""
+
+
+def test_the_elaborate_example_is_read_as_the_page_says(tmp_path, call):
+    printed, mended, records = (tmp_path / name for name in ("printed.xml", "mended.xml", "out.jsonl"))
+    printed.write_text(ELABORATE, encoding="utf-8")
+    mended.write_text(
+        ELABORATE.replace("<Environment>\n</JobD", "</Environment>\n</JobD").replace("2048<M", "2048</M"),
+        encoding="utf-8",
+    )
+    assert "mismatched tag" in call("jobfeatures", "convert", str(printed), str(records)).stderr
+    refused = call("jobfeatures", "sss", "check", "--lenient", str(mended))
+    assert (refused.returncode, refused.stdout) == (
+        1,
+        f"{mended}:13:Processors: column 1: closes a group that is not open: '-1'\n",
+    )
+    call("jobfeatures", "convert", str(mended), str(records))
+    assert '"requested_cpus": 13' in records.read_text()

@@ -39,6 +39,7 @@ JOBFEATURES = {
     "simulate log.swf --policy fifo": (0, 2),
     "sss schema": (0,),
     "sss check job.xml": (0, 2),
+    "sss match job.xml nodes.json": (0, 2),
     "replay log.swf --dry-run --spool spool": (0,),
 }
 EXPORTER = {

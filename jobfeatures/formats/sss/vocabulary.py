@@ -198,6 +198,8 @@ TABLE: Final[tuple[Term, ...]] = (
     Term("1.3", "Process", _N, Place.TASK, many=True),  # in the elaborate example only
 )
 
+CONSUMABLES: Final = frozenset(each.name for each in TABLE if each.attributes[-6:] == _CONSUMABLE)
+
 _PLACE_INSIDE: Final[Mapping[str, Place]] = {
     "JobGroup": Place.JOB_GROUP,
     "Job": Place.JOB,

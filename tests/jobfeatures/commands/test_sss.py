@@ -53,11 +53,85 @@ def test_a_job_from_before_may_be_waited_for(check):
     )
 
 
-def test_a_request_is_evaluated_for_a_node(check):
-    enough = check(GROUP.format(""), "--have", "Processors=8", "--have", "Memory=2147483648")
-    assert enough == (0, "F: 1: satisfied, score 0\nF: 2: satisfied, score 0\nF: 2 jobs, no errors\n")
-    assert "F: 1: not satisfied\n" in check(GROUP.format(""), "--have", "Processors=2")[1]
-    assert "F: 1: not known\n" in check(GROUP.format(""), "--have", "Processors=4")[1]
+# "a set of job properties to be assumed by all jobs within the job group unless overridden within the job";
+# "Jobs within a job group form a DAG (directed acyclic graph)": section 3.0.
+def test_inheritance_requests_dependencies_and_order_are_explained(check):
+    first = "<State>Completed</State><ExitCode>0</ExitCode>"
+    text = GROUP.format('<User>bob</User><Dependency condition="OnFailure">1</Dependency>')
+    text = text.replace("<Id>1</Id>", f"<Id>1</Id>{first}")
+    assert check(text, "--explain") == (
+        0,
+        (
+            "F: 1: inherits User ada\n"
+            "F: 1: requests Processors GE 4 and Memory 2 GB\n"
+            "F: 2: after 1 (OnFailure): never, it ended with 0\n"
+            "F: can run in this order: 1, 2\n"
+            "F: 2 jobs, no errors\n"
+        ),
+    )
+
+
+# The document's own examples are in typographic quotes.
+def test_typographic_quotes_are_taken_where_that_is_asked_for(check):
+    text = GROUP.format("").replace('"', "”")
+    assert check(text)[0] == 1
+    assert check(text, "--lenient") == (0, "F: 2 jobs, no errors\n")
+
+
+@pytest.fixture
+def match(tmp_path, capsys):
+    def matched(text: str, nodes: str) -> tuple[int, str]:
+        (tmp_path / "jobs.xml").write_text(text)
+        (tmp_path / "nodes.json").write_text(nodes)
+        status = main(["sss", "match", str(tmp_path / "jobs.xml"), str(tmp_path / "nodes.json")])
+        told = capsys.readouterr()
+        return status, (told.out + told.err).replace(f"{tmp_path}/", "")
+
+    return matched
+
+
+NODES = """{"Node": "small", "Processors": 4, "Memory": 1073741824}
+{"Node": "large", "Processors": 64, "Memory": 2147483648, "Feature": ["fast"]}
+{"Node": "odd", "Processors": 64}
+"""
+
+
+# "If a group of positive valued preference alternatives are specified, at least one of the preferences must
+# be satisfied for the job to run": section 8.1.
+def test_nodes_are_told_in_order_of_preference(match):
+    text = (
+        '<Job><Id>1</Id><Requested><Memory preference="2" performanceFactor="1.5" units="GB">2</Memory>'
+        '<Memory preference="1" units="GB">1</Memory></Requested></Job>'
+    )
+    assert match(text, NODES) == (
+        0,
+        (
+            "jobs.xml: 1: 1. large, score 1, performance factor 1.5\n"
+            "jobs.xml: 1: 2. small, score 1/3\n"
+            "jobs.xml: 1: not known of odd\n"
+        ),
+    )
+
+
+def test_a_job_that_does_not_find_its_nodes_is_told_with_the_status(match):
+    text = "<Job><Id>1</Id><NodeCount>2</NodeCount><Feature>fast</Feature></Job>"
+    assert match(text, NODES) == (
+        1,
+        "jobs.xml: 1: 1. large\njobs.xml: 1: not known of small, odd\njobs.xml: 1: 1 of 2 nodes found\n",
+    )
+
+
+def test_what_is_wrong_with_nodes_or_requests_is_told_with_its_file(match, tmp_path, capsys):
+    assert match("<Job><Id>1</Id></Job>", "{") == (
+        1,
+        "nodes.json: not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)\n",
+    )
+    assert match('<Job><Id>1</Id><Requested><Memory group="1">1</Memory></Requested></Job>', NODES) == (
+        1,
+        "jobs.xml:1:Memory: column 27: opens a group that is not closed\n",
+    )
+    assert main(["sss", "match", str(tmp_path / "jobs.xml"), str(tmp_path / "none")]) == 2
+    assert capsys.readouterr().err.endswith("none: No such file or directory\n")
 
 
 def test_jobs_are_printed_with_their_defaults(check):
@@ -71,11 +145,6 @@ def test_jobs_are_printed_with_their_defaults(check):
 def test_a_file_that_cannot_be_read_is_told_apart_from_an_error(tmp_path, capsys):
     assert main(["sss", "check", str(tmp_path / "none.xml")]) == 2
     assert capsys.readouterr().err.endswith("none.xml: No such file or directory\n")
-
-
-def test_what_a_node_has_is_a_name_and_a_value(capsys):
-    assert main(["sss", "check", "--have", "Memory", "F"]) == 2
-    assert "--have: must be NAME=VALUE" in capsys.readouterr().err
 
 
 def test_the_schema_is_printed(capsys):

@@ -1,0 +1,102 @@
+"""What a document comes to, in words: inheritance, requests, order, use. Pure.
+
+Source: SSS Job Object Specification 3.1.0, sections 3.0, 5.1 and 8.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from jobfeatures.formats.sss.amounts import growth_bounds, used_over_time
+from jobfeatures.formats.sss.dependencies import Dependency, read_dependencies
+from jobfeatures.formats.sss.expressions import Group, parse_expression
+from jobfeatures.formats.sss.objects import DELIVERED, Property, SssJob
+from jobfeatures.formats.sss.said import Said
+from jobfeatures.formats.sss.values import format_value
+from jobfeatures.formats.sss.vocabulary import CONSUMABLES
+from jobfeatures.model import JobState
+
+
+def explain_job(job: SssJob, own: SssJob, jobs: Sequence[SssJob]) -> Iterator[str]:
+    """Yield what is to be said of a job: `own` is as it was written, `jobs` are all of its group.
+
+    Raises ParseError for a request that means nothing.
+    """
+    if inherited := [_named(each) for each in _all_of(job) if each not in _all_of(own)]:
+        yield f"inherits {', '.join(inherited)}"
+    if job.requested:
+        yield f"requests {describe(parse_expression(job.requested))}"
+    for each in read_dependencies(job):
+        others = [
+            other
+            for other in jobs
+            if each.on == (other.id if each.designator == "JobId" else other.value("Name", str))
+        ]
+        for other in others:
+            yield f"after {other.id} ({each.condition}): {_standing(each, other)}"
+    for key in dict.fromkeys(each.key for each in job.requested if each.attributes.get("dynamic") is True):
+        low, high = growth_bounds(job.requested, key)
+        yield f"{_words(key)} may change between {_number(low)} and {_number(high)}"
+    secs = _run_secs(job)
+    for used in job.delivered:
+        if secs is not None and used.name in CONSUMABLES:
+            yield f"used {_words(used.key)} × seconds: {_number(used_over_time(used, secs))}"
+
+
+def describe(group: Group) -> str:
+    """Return an expression with its parentheses written out."""
+    words: list[str] = []
+    for place, part in enumerate(group.parts):
+        joined = {"And": "and", "Or": "or", "Nand": "and not", "Nor": "or not"}[part.conj]
+        if place or "not" in joined:
+            words.append(joined if place else "not")
+        is_group = isinstance(part.what, Group)
+        words.append(f"({describe(part.what)})" if is_group else _request(part.what))  # type: ignore[arg-type]
+    return " ".join(words)
+
+
+def _request(each: Property) -> str:
+    said = [_words(each.key), each.text("op"), format_value(each.value), each.text("units")]
+    if weight := each.number("preference"):
+        said.append(f"[preferred, {weight}]" if weight > 0 else f"[wished, {-weight}]")
+    return " ".join(filter(None, said))
+
+
+def _words(key: Sequence[str]) -> str:
+    return " ".join(filter(None, key))
+
+
+def _all_of(job: SssJob) -> list[Property]:
+    return [*job.properties, *job.requested, *job.delivered]
+
+
+def _named(each: Property) -> str:
+    return f"{_words(each.key)} {format_value(each.value)}".rstrip()
+
+
+def _number(amount: Fraction | None) -> str:
+    if amount is None:
+        return "no bound"
+    return str(amount) if amount.denominator == 1 else f"{float(amount):.6g}"
+
+
+def _standing(dependency: Dependency, other: SssJob) -> str:
+    said = Said(other)
+    code = said.number("ExitCode")
+    has_ended = said.state().is_finished
+    words: Mapping[bool | None, str] = {
+        True: "may start",
+        False: f"never, it ended with {code}" if has_ended else "has to wait",
+        None: "cannot be told, its ExitCode is not known",
+    }
+    return words[dependency.is_met(has_ended=has_ended, exit_code=code)]
+
+
+def _run_secs(job: SssJob) -> int | None:
+    said = Said(job)
+    start, end = said.number("StartTime"), said.number("EndTime")
+    told = said.amount("Duration", DELIVERED)
+    if told is None and said.state() is not JobState.UNKNOWN and start is not None and end is not None:
+        return end - start
+    return told

@@ -1,0 +1,121 @@
+"""Which nodes have what a job requests, the preferred ones first. Pure.
+
+A node is an object of JSON: by property what it has, amounts in bytes and
+seconds, texts, or lists of texts, such as
+
+    {"Node": "n1", "Processors": 8, "Memory": 34359738368, "Feature": ["fast"], "Resource License MATLAB": 1}
+
+Sources: SSS Job Object Specification 3.1.0, section 8.1, and section 5.1: "run
+this task only on nodes having the specified available resources". So a node
+has to have at least the amount that a job may be given: EQ, which is the
+default, and GE ask for as much, GT for more; LE, LT and NE bound what the job
+is given, and not what the node has. What stands outside any category is a
+request of a job that says nothing else of it. Of a job on several nodes
+Processors are of all nodes together ("two on one node and one on each of two
+nodes"): not asked of each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Final
+
+from jobfeatures.errors import ParseError
+from jobfeatures.formats.sss.expressions import Candidate, Verdict, evaluate, parse_expression, rank
+from jobfeatures.formats.sss.objects import DELIVERED, Property, Scope, SssJob, SssTaskGroup
+from jobfeatures.formats.sss.said import Said
+from jobfeatures.formats.sss.vocabulary import CONSUMABLES
+
+OF_NODES: Final = CONSUMABLES | {
+    *("Architecture", "Feature", "Machine", "NetworkType", "Node", "OperatingSystem", "Partition"),
+}
+MAX_NODES: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The nodes that have what a job or a task group requests, by name, and those that do not say."""
+
+    of: str  # the job's id, and which of its task groups
+    nodes: tuple[tuple[str, Verdict], ...]
+    unclear: tuple[str, ...] = ()
+    wanted: int = 1  # how many nodes it needs
+
+    @property
+    def is_enough(self) -> bool:
+        """Tell whether there are as many nodes as are needed."""
+        return len(self.nodes) >= self.wanted
+
+
+def parse_nodes(text: str) -> list[Candidate]:
+    """Return the nodes of a list in JSON, or of one object a line. Raises ParseError."""
+    is_list = text.lstrip().startswith("[")
+    try:
+        found = json.loads(text, parse_float=Decimal) if is_list else None
+        if found is None:
+            found = [json.loads(line, parse_float=Decimal) for line in text.splitlines() if line.strip()]
+    except (ValueError, RecursionError) as error:
+        raise ParseError(f"not JSON: {error}") from None
+    if len(found) > MAX_NODES:
+        raise ParseError(f"more than {MAX_NODES} nodes")
+    for number, node in enumerate(found, 1):
+        if not isinstance(node, dict) or not isinstance(node.get("Node"), str):
+            raise ParseError(f"node {number} is not an object with the name of a Node")
+        for name, value in node.items():
+            is_amount = isinstance(value, int | Decimal) and not isinstance(value, bool)
+            is_texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
+            is_finite = not isinstance(value, Decimal) or value.is_finite()
+            if not (is_amount and is_finite) and not is_texts and not isinstance(value, str):
+                raise ParseError(f"node {number}: not an amount, a text or texts", field=name)
+    return found
+
+
+def match(job: SssJob, nodes: Sequence[Candidate]) -> Iterator[Match]:
+    """Yield where a job whose defaults are resolved can run, and each of its task groups that requests more.
+
+    Raises ParseError for a request that means nothing.
+    """
+    found = _match(job.id or "", job, nodes)
+    groups = [each for each in job.task_groups if isinstance(each, SssTaskGroup) and _requests(each)]
+    if _requests(job) or not groups:
+        yield found
+    for number, each in enumerate(groups, 1):
+        yield _match(f"{job.id}: task group {each.value('Name', str) or number}", each, nodes)
+
+
+def _match(of: str, scope: Scope, nodes: Sequence[Candidate]) -> Match:
+    wanted = Said(scope).has("NodeCount") or 1
+    about = OF_NODES - ({"Processors"} if wanted > 1 else set())
+    expression = parse_expression(_requests(scope))
+    found = rank(expression, nodes, about)
+    unclear = [each for each in nodes if evaluate(expression, each, about).is_satisfied is None]
+    return Match(
+        of,
+        tuple((str(nodes[place]["Node"]), verdict) for place, verdict in found),
+        tuple(str(each["Node"]) for each in unclear),
+        wanted,
+    )
+
+
+def _requests(scope: Scope) -> list[Property]:
+    """Return what is asked of nodes: the request as it stands, and what stands outside any category."""
+    told = {each.key for each in scope.requested}
+    told |= {each.key for each in scope.all("Node", DELIVERED)}
+    own = [
+        each
+        for each in scope.properties
+        if each.name in OF_NODES and each.key not in told and each.text("context") != "Used"
+    ]
+    return [_asked_of_node(each) for each in (*scope.requested, *own)]
+
+
+def _asked_of_node(each: Property) -> Property:
+    """Return what a request of an amount that a job is given asks of a node."""
+    op = each.text("op", "EQ")
+    if each.name not in CONSUMABLES or op in {"GE", "GT"}:
+        return each
+    asked = replace(each, attributes={**each.attributes, "op": "GE"})
+    return asked if op in {"EQ", "Match"} else replace(asked, value=0)
