@@ -23,9 +23,9 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from jobfeatures.metrics import Metric
+from jobfeatures.metrics import JOB, Metric
 from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.context import Context, job_labels
 from jobfeatures_exporter.exposition import Family, Number, Sample, Values
@@ -79,9 +79,6 @@ class _Job:
 
     seen_secs: float
     shown: bool
-    told: dict[tuple[str, Values], Number] = field(
-        default_factory=dict
-    )  # counters by metric and further labels
 
 
 def sums_up(metric: Metric) -> bool:
@@ -129,6 +126,7 @@ class SeriesBudget:
     def __init__(self, max_series: int) -> None:
         self._max = max_series or sys.maxsize
         self._jobs: dict[Values, _Job] = {}  # empty while there is room for all
+        self._told: dict[str, dict[Values, Number]] = {}  # what they last were, by counter
         self._active = False
         self._totals: dict[_SumKey, Number] = {}
         self._dropped = 0
@@ -157,10 +155,10 @@ class SeriesBudget:
         extra = extra or {}
         series = sum([len(family.samples) for family in families]) + sum(extra.values()) + len(METRICS)
         if not self._active and series + len(self._totals) <= self._max:
-            return Page([*self._with_totals(families), *self._told(0, look)])
+            return Page([*self._with_totals(families), *self._families_of(0, look)])
         return self._reduce(families, extra, weigh(), look, now_secs)
 
-    def _told(self, dropped: int, look: float | None) -> list[Family]:
+    def _families_of(self, dropped: int, look: float | None) -> list[Family]:
         if dropped and look != self._last_look:
             self._dropped += dropped
             self._last_look = look
@@ -205,13 +203,18 @@ class SeriesBudget:
         self._active = len(shown) < len(sizes)
         if not self._active:
             self._jobs.clear()
-        return Page([*made, *self._told(dropped, look)], frozenset(sizes.keys() - shown))
+            self._told.clear()
+        return Page([*made, *self._families_of(dropped, look)], frozenset(sizes.keys() - shown))
 
     def _sum_keys(self, families: Iterable[Family]) -> set[_SumKey]:
         """Return all sums that there may be."""
         found = set(self._totals)
         for metric, samples in families:
-            if sums_up(metric):
+            if not sums_up(metric):
+                continue
+            if metric.label_names == JOB:  # far fewer to look at
+                found.update([(metric.name, system, ()) for system in {values[0] for values, _ in samples}])
+            else:
                 found.update({(metric.name, values[0], values[2:]) for values, _ in samples})
         return found
 
@@ -245,33 +248,52 @@ class SeriesBudget:
             state.seen_secs, state.shown = now_secs, job in shown
         amounts: dict[_SumKey, Number] = {}
         for metric, samples in families:
-            if not sums_up(metric):
-                continue
-            name, counts = metric.name, metric.kind == "counter"
-            for values, value in samples:
-                job, rest = values[:2], values[2:]
-                if not _is_amount(value):
-                    continue
-                key = (name, values[0], rest)
-                if not counts:
-                    if job not in shown:
+            if sums_up(metric):
+                known = _finite(samples)
+                others = [sample for sample in known if sample[0][:2] not in shown]
+                if metric.kind == "counter":
+                    self._count(metric.name, others, new)
+                    self._remember(metric.name, known, others)
+                else:
+                    for values, value in others:
+                        key = (metric.name, values[0], values[2:])
                         amounts[key] = amounts.get(key, 0) + value
-                    continue
-                told = self._jobs[job].told
-                before = told.get((name, rest), 0 if job in new else value)
-                told[name, rest] = max(before, value)
-                if job not in shown and (key in self._totals or len(self._totals) < MAX_TOTALS):
-                    self._totals[key] = self._totals.get(key, 0) + max(0, value - before)
-        for job in [job for job, state in self._jobs.items() if state.seen_secs < now_secs - FORGET_SECS]:
-            del self._jobs[job]
+        self._forget(now_secs - FORGET_SECS)
         return _samples_of({**self._totals, **amounts})
 
+    def _count(self, name: str, others: Iterable[Sample], new: set[Values]) -> None:
+        """Add what the others used since a counter was last told."""
+        told, totals = self._told.get(name, {}), self._totals
+        for values, value in others:
+            before = 0 if values[:2] in new else told.get(values, value)
+            key = (name, values[0], values[2:])
+            if key in totals or len(totals) < MAX_TOTALS:
+                totals[key] = totals.get(key, 0) + max(0, value - before)
 
-def _is_amount(value: Number) -> bool:
+    def _remember(self, name: str, known: Iterable[Sample], others: Iterable[Sample]) -> None:
+        """Remember what a counter tells; of the others that is never less than before."""
+        told = self._told.setdefault(name, {})
+        fallen = {values: told[values] for values, value in others if told.get(values, value) > value}
+        told.update(known)
+        told.update(fallen)
+
+    def _forget(self, since_secs: float) -> None:
+        gone = {job for job, state in self._jobs.items() if state.seen_secs < since_secs}
+        for job in gone:
+            del self._jobs[job]
+        for told in self._told.values() if gone else ():
+            for values in [values for values in told if values[:2] in gone]:
+                del told[values]
+
+
+def _finite(samples: Sequence[Sample]) -> Sequence[Sample]:
+    """Return the samples that can be added up: all of them, as their sum tells, or those that are numbers."""
     try:
-        return math.isfinite(value)
+        if math.isfinite(sum([value for _, value in samples])):
+            return samples
     except OverflowError:  # an integer beyond what a float can be
-        return False
+        pass
+    return [sample for sample in samples if abs(sample[1]) <= sys.float_info.max]
 
 
 def _samples_of(sums: Mapping[_SumKey, Number]) -> dict[str, list[Sample]]:

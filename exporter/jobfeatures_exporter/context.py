@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from jobfeatures.batch.source import KeeperStatus, SourceStatus
 from jobfeatures.drains.drain import machine_shutdown
@@ -50,8 +51,14 @@ class LastReload:
     success_secs: float  # since the epoch
 
 
-@dataclass(frozen=True, slots=True)
-class OwnWaste:
+class LimitEnd(NamedTuple):
+    """When limits end a job: its wall limit since the epoch, its CPU limit from now on; None is not known."""
+
+    wall_end_secs: float | None
+    cpu_remaining_secs: float | None
+
+
+class OwnWaste(NamedTuple):
     """What a job wastes by its own figures; of that counts in sums what its CPUs can waste."""
 
     own: NodeJob
@@ -181,12 +188,20 @@ class Context:
 
     def wall_end_secs(self, job: Job) -> float | None:
         """Return when a job's wall limit ends it, by this node's clock; None where unknown or unlimited."""
-        ahead_secs = 0.0
-        for source in self.sources:
-            if isinstance(source.table, JobTable) and source.table.source == job.key.batch_system:
-                ahead_secs = source.table.clock_ahead_secs or 0.0
+        ahead_secs = self._clocks_ahead_secs.get(job.key.batch_system, 0.0)
         end_secs = job.end_limit_at(self.now_secs + ahead_secs)
         return None if end_secs is None else end_secs - ahead_secs
+
+    @cached_property
+    def _clocks_ahead_secs(self) -> dict[str, float]:
+        tables = [source.table for source in self.sources if isinstance(source.table, JobTable)]
+        return {table.source: table.clock_ahead_secs or 0.0 for table in tables}
+
+    @cached_property
+    def limit_ends(self) -> dict[JobKey, LimitEnd]:
+        """Return when the limits end each job on this node."""
+        jobs = self.jobs_here.items()
+        return {key: LimitEnd(self.wall_end_secs(job), self.cpu_remaining_secs(key)) for key, job in jobs}
 
     def cpu_remaining_secs(self, key: JobKey) -> float | None:
         """Return the seconds until a job has used up its CPU limit; None where that is not known.
@@ -223,10 +238,10 @@ class Context:
         view = self.statuses.get(key)
         status = view.status if view is not None else None
         sample = self.snapshot.jobs.get(key) if self.snapshot is not None else None
-        cpu_secs = self.cpu_remaining_secs(key)
+        wall_end_secs, cpu_secs = self.limit_ends[key]
         cpus, now_secs = job.allocated_cpus, self.now_secs
         cpu_end_secs = None if cpu_secs is None else now_secs + cpu_secs
-        limits = (self.wall_end_secs(job), job.deadline_secs, cpu_end_secs)
+        limits = (wall_end_secs, job.deadline_secs, cpu_end_secs)
         end, basis = compute_expected_end(status, limit_ends_secs=limits)
         draining = compute_draining_waste(status, allocated_cpus=cpus, now_secs=now_secs)
         kill = compute_kill_waste(
@@ -242,7 +257,7 @@ class Context:
         most_kill = cap_waste(kill, allocated_cpus=cpus, from_secs=job.start_secs, to_secs=now_secs)
         if most_draining is draining and most_kill is kill:
             return OwnWaste(own, own)
-        return OwnWaste(own, replace(own, draining=most_draining, kill=most_kill))
+        return OwnWaste(own, own._replace(draining=most_draining, kill=most_kill))
 
 
 def job_labels(key: WorkKey) -> Values:

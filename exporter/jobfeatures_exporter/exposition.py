@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from jobfeatures.metrics import Metric
 
@@ -22,6 +22,10 @@ Sample = tuple[Values, Number]
 
 SUM, COUNT = "sum", "count"  # stand in the place of `le` on the samples of a histogram that are no classes
 SPARE_TEXTS = 1024  # label texts that may be kept beside those in use
+
+
+def _is_known(sample: tuple[Values, Number | None]) -> TypeGuard[Sample]:
+    return sample[1] is not None
 
 
 class Family(NamedTuple):
@@ -38,7 +42,7 @@ class Family(NamedTuple):
     @classmethod
     def known(cls, metric: Metric, values: Iterable[tuple[Values, Number | None]]) -> Family:
         """Return a family of the values that are known."""
-        return cls(metric, [(labels, value) for labels, value in values if value is not None])
+        return cls(metric, [sample for sample in values if _is_known(sample)])
 
     @classmethod
     def by_word(cls, metric: Metric, values: Mapping[str, Number]) -> Family:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from jobfeatures.status.jobstatus import JobStatus
 
@@ -36,8 +36,7 @@ class RemainingBasis(enum.StrEnum):
     MAXIMUM_END = "maximum_end"
 
 
-@dataclass(frozen=True, slots=True)
-class Waste:
+class Waste(NamedTuple):
     """CPU seconds lost.
 
     `overdue`: a payload should have ended before now, the figure is a lower
@@ -118,7 +117,7 @@ def cap_waste(
     if allocated_cpus is None or from_secs is None or to_secs is None:
         return waste
     most = allocated_cpus * max(0, to_secs - from_secs)
-    return waste if waste.core_secs <= most else replace(waste, core_secs=most, capped=True)
+    return waste if waste.core_secs <= most else waste._replace(core_secs=most, capped=True)
 
 
 def compute_remaining(
@@ -171,8 +170,7 @@ def compute_cpu_limit_secs(
     return None if not rate else (limit_secs - used_secs) / rate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeJob:
+class NodeJob(NamedTuple):
     """What the node's waste needs to know of one job. `end_secs` (epoch) is its expected end."""
 
     allocated_cpus: int | None

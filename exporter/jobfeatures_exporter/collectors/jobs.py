@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import TypeVar
 
 from jobfeatures.metrics import JOB, Metric
 from jobfeatures_exporter.context import Context, job_labels
-from jobfeatures_exporter.exposition import Family
+from jobfeatures_exporter.exposition import Family, Values
+
+T = TypeVar("T")
 
 COMPONENTS = ("anon", "file", "shmem", "kernel", "swap")
 
@@ -123,6 +128,8 @@ STORAGE_CANCELLED = Metric(
 
 _OF_MEMORY = {USED: "used", CHARGED: "charged", LIMIT: "limit", PEAK: "peak"}
 _OF_SAMPLE = {
+    PROCESSES: "processes",
+    THREADS: "threads",
     CPUSET: "cpus",
     OOM_KILLS: "oom_kills",
     LIMIT_HITS: "memory_limit_hits",
@@ -142,34 +149,42 @@ _OF_PROCESS_IO = {
     STORAGE_CANCELLED: "data_cancelled_bytes",
 }
 METRICS = (
-    *(CPU, MEMORY, *_OF_MEMORY, PROCESSES, THREADS),
+    *(CPU, MEMORY, *_OF_MEMORY),
     *(*_OF_SAMPLE, PRESSURE, *_OF_BLOCK_IO, *_OF_PROCESS_IO),
 )
 
 
+_CPU_SECS = attrgetter("user_cpu_secs", "system_cpu_secs")
+_PARTS = attrgetter(*COMPONENTS)
+
+
 def families(context: Context) -> Iterator[Family]:
     """Yield the jobs' families; other kinds only where they are asked for."""
-    samples = [(job_labels(sample.key), sample) for sample in context.shown_samples]
-    modes = [((*job, "user"), (*job, "system"), each) for job, each in samples]
-    cpu = [
-        pair
-        for user, system, each in modes
-        for pair in ((user, each.user_cpu_secs), (system, each.system_cpu_secs))
-    ]
-    yield Family.known(CPU, cpu)
-    parts = [((*job, name), getattr(each.memory, name)) for job, each in samples for name in COMPONENTS]
-    yield Family.known(MEMORY, parts)
-    for metric, name in _OF_MEMORY.items():
-        yield Family.known(metric, [(job, getattr(each.memory, name)) for job, each in samples])
-    yield Family(PROCESSES, [(job, each.processes) for job, each in samples])
-    yield Family(THREADS, [(job, each.threads) for job, each in samples])
-    for metric, name in _OF_SAMPLE.items():
-        yield Family.known(metric, [(job, getattr(each, name)) for job, each in samples])
-    pressures = [((*job, *kind), secs) for job, each in samples for kind, secs in each.pressure_secs.items()]
-    yield Family(PRESSURE, pressures)
-    moved = [(job, each.block_io) for job, each in samples if each.block_io is not None]
-    for metric, name in _OF_BLOCK_IO.items():
-        yield Family(metric, [(job, getattr(io, name)) for job, io in moved])
-    called = [(job, each.process_io) for job, each in samples if each.process_io is not None]
-    for metric, name in _OF_PROCESS_IO.items():
-        yield Family(metric, [(job, getattr(io, name)) for job, io in called])
+    samples = context.shown_samples
+    jobs = [job_labels(sample.key) for sample in samples]
+    memory = [sample.memory for sample in samples]
+    modes = [((*job, "user"), (*job, "system")) for job in jobs]
+    yield Family.known(CPU, chain.from_iterable(map(zip, modes, map(_CPU_SECS, samples))))
+    parts = [[(*job, component) for component in COMPONENTS] for job in jobs]
+    yield Family.known(MEMORY, chain.from_iterable(map(zip, parts, map(_PARTS, memory))))
+    yield from _read(_OF_MEMORY, jobs, memory)
+    yield from _read(_OF_SAMPLE, jobs, samples)
+    pressures = zip(jobs, samples, strict=True)
+    yield Family(
+        PRESSURE,
+        [((*job, *kind), secs) for job, each in pressures for kind, secs in each.pressure_secs.items()],
+    )
+    moved = [(job, each.block_io) for job, each in zip(jobs, samples, strict=True) if each.block_io]
+    yield from _read(_OF_BLOCK_IO, *_apart(moved))
+    called = [(job, each.process_io) for job, each in zip(jobs, samples, strict=True) if each.process_io]
+    yield from _read(_OF_PROCESS_IO, *_apart(called))
+
+
+def _read(names: Mapping[Metric, str], jobs: Sequence[Values], found: Sequence[object]) -> Iterator[Family]:
+    """Yield a family of each metric, by the name of the field that has its values."""
+    for metric, name in names.items():
+        yield Family.known(metric, zip(jobs, map(attrgetter(name), found), strict=True))
+
+
+def _apart(pairs: list[tuple[Values, T]]) -> tuple[list[Values], list[T]]:
+    return [job for job, _ in pairs], [each for _, each in pairs]

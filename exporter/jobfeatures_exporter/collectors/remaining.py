@@ -18,11 +18,12 @@ def families(context: Context) -> Iterator[Family]:
     samples: list[Sample] = []
     for key, job in context.jobs_here.items():
         view = context.statuses.get(key)
+        wall_end_secs, cpu_secs = context.limit_ends[key]
         remaining = compute_remaining(
             now_secs=context.now_secs,
-            end_limit_secs=context.wall_end_secs(job),
+            end_limit_secs=wall_end_secs,
             deadline_secs=job.deadline_secs,
-            cpu_secs=context.cpu_remaining_secs(key),
+            cpu_secs=cpu_secs,
             shutdown_secs=context.shutdown_secs(job),
             status=view.status if view is not None else None,
         )
