@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from jobfeatures.convert import KINDS
 from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.formats.swf.fields import Meaning
 from jobfeatures.simulate.policies import REFRESH_SECS, Fairshare
 from jobfeatures.simulate.pools import Pool, parse_nodes, parse_processors
 
@@ -26,8 +27,8 @@ def add_kind(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--zone", metavar="NAME", help="where clocks show the times (default: here)")
 
 
-def add_memory(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments on what the memory of an SWF log is, where it is not as the standard has it."""
+def add_meaning(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments on what the fields of an SWF log mean, where its standard does not say."""
     parser.add_argument(
         "--memory-unit",
         choices=("KiB", "B"),
@@ -40,11 +41,19 @@ def add_memory(parser: argparse.ArgumentParser) -> None:
         default="processor",
         help="of what the memory in an SWF log is (default: processor)",
     )
+    parser.add_argument(
+        "--requested-time",
+        choices=("wall", "cpu"),
+        help="what requested times in an SWF log are: of the clock on the wall, or average CPU times of a "
+        "processor (default: as a comment in its header says, else wall)",
+    )
 
 
-def parse_memory(arguments: argparse.Namespace) -> tuple[bool, bool]:
-    """Return whether memory is in bytes, and whether it is of the whole job."""
-    return arguments.memory_unit == "B", arguments.memory_per == "job"
+def parse_meaning(arguments: argparse.Namespace) -> Meaning:
+    """Return what these arguments say."""
+    said = arguments.requested_time
+    is_cpu = None if said is None else said == "cpu"
+    return Meaning(arguments.memory_unit == "B", arguments.memory_per == "job", is_cpu)
 
 
 def add_strict(parser: argparse.ArgumentParser) -> None:

@@ -332,3 +332,25 @@ def test_memory_may_be_in_bytes_and_of_the_job(tmp_path, capsys, memory, words):
     assert main([*asked, *words]) == 0
     assert main([*asked, "--nodes", "1x4cpu,3MB", *words]) == 1
     assert "more memory than there is" in capsys.readouterr().err
+
+
+def test_requested_cpu_times_are_no_estimates_of_how_long_a_job_runs(tmp_path, capsys):
+    """ "In many logs this field is used for the user runtime estimate" and in others it is CPU time"""
+    path = tmp_path / "a.swf"
+    path.write_text(
+        "1 0 0 10 4 9 -1 4 10 -1 1 7 1 -1 1 -1 -1 -1\n"
+        "2 1 0 10 5 9 -1 5 10 -1 1 7 1 -1 1 -1 -1 -1\n"
+        "3 2 0 20 1 9 -1 1  1 -1 1 8 1 -1 1 -1 -1 -1\n"
+    )
+    asked = ["simulate", str(path), "--policy", "easy", "--processors", "5"]
+
+    def starts(*words):
+        assert main([*asked, *words]) == 0
+        lines = [line.split() for line in capsys.readouterr().out.splitlines() if not line.startswith(";")]
+        return [int(line[1]) + int(line[2]) for line in lines]
+
+    assert starts() == [0, 22, 2]  # the third says that it will be over in time
+    assert starts("--requested-time", "cpu") == [0, 10, 20]
+    path.write_text("; Note: requested times are CPU times\n" + path.read_text())
+    assert starts() == [0, 10, 20]
+    assert starts("--requested-time", "wall") == [0, 22, 2]
