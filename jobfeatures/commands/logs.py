@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from jobfeatures.convert import KINDS
 from jobfeatures.errors import ConfigurationError, shown
 from jobfeatures.formats.swf.fields import Meaning
+from jobfeatures.schedule.shares import CPU, STEPS, ShareRules, parse_shares_of
 from jobfeatures.simulate.policies import REFRESH_SECS, Fairshare
 from jobfeatures.simulate.pools import Pool, parse_nodes, parse_processors
 
@@ -104,13 +105,25 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
         metavar="SECS",
         help="how often what users have used is halved, such as 259200 (default: 0, never)",
     )
+    parser.add_argument(
+        "--fairshare-of",
+        action="append",
+        default=[],
+        metavar="USER=N",
+        help="a share of use for a user, or for each user of a group (group:NAME=N), where others have 1; "
+        "may be repeated",
+    )
 
 
 def parse_simulation(arguments: argparse.Namespace) -> Simulation:
     """Return what these arguments say. Raises ConfigurationError."""
+    users, groups = parse_shares_of("--fairshare-of", arguments.fairshare_of, (CPU,))
+    if not all(share[CPU] for share in (*users.values(), *groups.values())):
+        raise ConfigurationError("--fairshare-of", "a share of 0: such jobs would never be next")
     rules = Fairshare(
         _whole_secs("--fairshare-refresh", arguments.fairshare_refresh, least=1),
         _whole_secs("--fairshare-halving", arguments.fairshare_halving, least=0),
+        ShareRules({CPU: STEPS[CPU]}, users, groups),
     )
     if arguments.nodes is not None and arguments.processors is not None:
         raise ConfigurationError("--processors", "not beside --nodes")
