@@ -1,7 +1,8 @@
 #!/bin/bash
 # Build the packages: wheel, source archive, .deb and .rpm, in dist/ (or in --out FOLDER). Needs dpkg-deb,
 # rpmbuild, and the Python on which the packages' environment will stand, with venv:
-#   apt-get install --no-install-recommends python3.11 python3.11-venv dpkg-dev rpm
+#   apt-get install --no-install-recommends python3.11 python3.11-venv dpkg-dev rpm clang llvm
+# (without clang, which llvm makes smaller objects for, their exporter reads processes from /proc only).
 # PYTHON chooses another, such as /usr/bin/python3.13; the packages then ask for that one. Libraries come
 # from where pip finds them, as its configuration says (PIP_CONSTRAINT pins them). docs/install.md.
 set -euo pipefail

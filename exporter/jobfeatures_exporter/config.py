@@ -27,6 +27,7 @@ from jobfeatures_exporter.snapshot import Kind
 from jobfeatures_exporter.web.config import WebConfig
 
 AUTO = "auto"
+BPF, PROCFS = "bpf", "procfs"  # readers of processes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,12 @@ class DaemonConfig(WebConfig):
         BOOLEAN,
         False,
         "count the processes that no look saw by the kernel's exit records; needs CAP_NET_ADMIN",
+    )
+    sampling_processes: str = option(
+        choice(AUTO, BPF, PROCFS),
+        AUTO,
+        "what tells what processes do: bpf, sums in the kernel by control group; procfs, /proc; auto: bpf "
+        "where it can be had, else procfs",
     )
     scrape_deadline_secs: float = option(POSITIVE_DURATION, 5.0, "when a scrape answers with what there is")
     features_publish: bool = option(BOOLEAN, True, "keep the feature directories of the jobs on this node")

@@ -28,12 +28,15 @@ from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.context import Context, LastReload
 from jobfeatures_exporter.hookrequests import HookServer
 from jobfeatures_exporter.knowledge import Knowledge
+from jobfeatures_exporter.latestlook import LatestLook
 from jobfeatures_exporter.nodesources import NodeSources, make_site
 from jobfeatures_exporter.page import PageMaker
 from jobfeatures_exporter.privacy.key import make_privacy
+from jobfeatures_exporter.profiles import PROFILES
 from jobfeatures_exporter.rates import CpuRates
 from jobfeatures_exporter.retention import EndedJob, Retention
 from jobfeatures_exporter.sampling.arrivals import JobArrivals
+from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu.device import Paths
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
@@ -68,10 +71,8 @@ class Daemon:
         self._tree = FeatureTree(config.features_root)
         self._site = make_site(config)
         self._knowledge = Knowledge(self._clock, hold_secs=config.jobs_hold_secs)
-        self._snapshot: Snapshot | None = None
         self._stopping = threading.Event()
-        self._sample_wanted = threading.Event()
-        self._sample_taken = threading.Condition()
+        self._looks = LatestLook(self._clock)
         self._publish_wanted = threading.Event()
         self._gpus = GpuMonitor(
             config.gpu_drivers,
@@ -81,6 +82,7 @@ class Daemon:
         )
         self._last_words = LastWords()
         self._sampler = Sampler(
+            wants_all=self._wants_all,
             last_words=self._last_words,
             gpus=self._gpus,
             procfs=config.path_procfs,
@@ -96,6 +98,7 @@ class Daemon:
             process_io=config.jobs_process_io,
             top_commands=config.processes_top if "processes" in config.enabled_collectors() else 0,
         )
+        self.reader = PROCFS_ALONE
         self.feature_answers: Mapping[int, int] = {}  # over HTTP, by status
         self.web: Callable[[], WebStatus | None] = lambda: None  # of our listeners
         self.reload = LastReload(successful=True, success_secs=self._clock.now_secs())
@@ -110,7 +113,7 @@ class Daemon:
         self._arrivals = JobArrivals(
             config.path_cgroup,
             self._clock,
-            self._sample_wanted.set,
+            self._looks.wanted.set,
             interval_secs=config.sample_interval_secs,
             on_ending=self._last_words.note,
         )
@@ -129,7 +132,7 @@ class Daemon:
             self._clock,
             self._name,
             self._tree,
-            seen=lambda: self._knowledge.seen(self._snapshot),
+            seen=lambda: self._knowledge.seen(self._looks.snapshot),
             on_change=self._tables_changed,
             first_look=self._wait_for_first_look,
         )
@@ -147,6 +150,11 @@ class Daemon:
         if self._publisher is not None:
             loops += [("publishing", self._publish_loop), ("hooks", self.hooks.run)]
         self._threads = [threading.Thread(target=loop, name=name, daemon=True) for name, loop in loops]
+
+    def read_by(self, reader: Choice) -> None:
+        """Read processes in this way; before `start`."""
+        self.reader = reader
+        self._sampler.read_by(reader)
 
     # --- life -------------------------------------------------------------------
 
@@ -170,7 +178,7 @@ class Daemon:
     def stop(self) -> None:
         """Stop all threads; one that hangs in the kernel is left behind."""
         self._stopping.set()
-        self._sample_wanted.set()
+        self._looks.wanted.set()
         self._publish_wanted.set()
         self.hooks.stop()
         for each in (self._arrivals, self._last_words, self._statuses, self._gpus):
@@ -178,8 +186,7 @@ class Daemon:
         if self._sender is not None:
             self._sender.stop()
         self._sources.stop()
-        with self._sample_taken:
-            self._sample_taken.notify_all()  # a scrape that waits for a look answers with what there is
+        self._looks.stop()
         deadline = self._clock.monotonic_secs() + STOP_SECS
         for thread in self._threads:
             if thread.is_alive():
@@ -188,11 +195,11 @@ class Daemon:
     @property
     def is_ready(self) -> bool:
         """Tell whether a scrape would show the node, and every source has answered or failed."""
-        return self._snapshot is not None and self._sources.have_been_asked
+        return self._looks.snapshot is not None and self._sources.have_been_asked
 
     def problems(self) -> list[str]:
         """Return what has not been read yet and what fails, a line each."""
-        return ([] if self._snapshot else ["the node has not been read yet"]) + self._sources.problems()
+        return ([] if self._looks.snapshot else ["the node has not been read yet"]) + self._sources.problems()
 
     def stalled(self) -> list[str]:
         """Return the threads that have ended, or take too long for a look at the node."""
@@ -257,7 +264,7 @@ class Daemon:
     def _known(self) -> Context:
         return Context(
             now_secs=self._clock.now_secs(),
-            snapshot=self._snapshot,
+            snapshot=self._looks.snapshot,
             ended=self._ended,  # set before the snapshot: a job is in one of them, or in both
             jobs=self._knowledge.jobs,
             leftovers=self._knowledge.roll.leftovers,
@@ -289,37 +296,33 @@ class Daemon:
 
     def _snapshot_of_now(self) -> Snapshot | None:
         """Return a look that was taken after the asking, as a document's time has to be when it is due."""
-        self._wait_for_fresh_sample(0.0)
-        return self._snapshot
+        self._looks.wait_for_fresh(0.0, self._config.scrape_deadline_secs, lists_all=True)
+        snapshot = self._looks.snapshot
+        return snapshot if snapshot is not None and snapshot.lists_all else None
 
-    def _wait_for_fresh_sample(self, fresh_secs: float = FRESH_SECS) -> None:
-        asked_at = self._clock.now_secs()
+    def _wait_for_fresh_sample(self) -> None:
+        self._looks.wait_for_fresh(FRESH_SECS, self._config.scrape_deadline_secs)
 
-        def fresh() -> bool:
-            taken = self._snapshot is not None and self._snapshot.taken_at_secs >= asked_at - fresh_secs
-            return taken or self._stopping.is_set()
-
-        if fresh():
-            return
-        self._sample_wanted.set()
-        with self._sample_taken:
-            self._sample_taken.wait_for(fresh, self._config.scrape_deadline_secs)
+    def _wants_all(self) -> bool:
+        """Tell whether the look that begins has to read all processes, for what is shown or was asked for."""
+        return (
+            self._looks.all_are_wanted
+            or self._config.jobs_kinds != (Kind.BATCH.value,)
+            or any(PROFILES[name].reads_processes for name in self._config.metrics_profile)
+        )
 
     # --- sources --------------------------------------------------------------------
 
     def _wait_for_first_look(self) -> None:
-        with self._sample_taken:
-            self._sample_taken.wait_for(
-                lambda: self._snapshot is not None or self._stopping.is_set(), FIRST_LOOK_SECS
-            )
+        self._looks.wait_for_any(FIRST_LOOK_SECS)
 
     def _judge(self, published: Mapping[JobKey, float] | None = None) -> None:
         """Bring what is known of the jobs up to date."""
         has_ended, is_to_publish = self._knowledge.judge(
-            self._sources.tables, lambda: self._snapshot, self._sources.names, published
+            self._sources.tables, lambda: self._looks.snapshot, self._sources.names, published
         )
         if has_ended:
-            self._sample_wanted.set()
+            self._looks.wanted.set()
         if is_to_publish:
             self._publish_wanted.set()
 
@@ -335,10 +338,10 @@ class Daemon:
 
     def _sample_loop(self) -> None:
         while not self._stopping.is_set():
-            self._sample_wanted.clear()
+            self._looks.wanted.clear()
             self._supervised("sampling", self._sample)
             self._looked_at = self._clock.monotonic_secs()
-            self._sample_wanted.wait(self._config.sample_interval_secs)
+            self._looks.wanted.wait(self._config.sample_interval_secs)
         self._sampler.close()
 
     def _sample(self) -> None:
@@ -353,9 +356,7 @@ class Daemon:
                 unreadable=self._unreadable,
             )
         self._cpu_rates = self._rates.update(snapshot)
-        with self._sample_taken:
-            self._snapshot = snapshot
-            self._sample_taken.notify_all()
+        self._looks.put(snapshot)
         self._judge()
         known = self._knowledge.jobs
         unknown = {each for each in snapshot.jobs if isinstance(each, JobKey) and each not in known}

@@ -14,6 +14,7 @@ from jobfeatures.errors import ConfigurationError
 from jobfeatures_exporter.collectors import CONTROLLER
 from jobfeatures_exporter.config import DaemonConfig, ExporterConfig
 from jobfeatures_exporter.daemon import Daemon
+from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.service.checks import check
 from jobfeatures_exporter.service.keptsettings import KeptSettings
 from jobfeatures_exporter.service.permissions import check_features_root
@@ -41,17 +42,20 @@ def serve(
     settings_file: str | None = None,
     duration_secs: float | None = None,
     on_listening: Callable[[str], None] = lambda _address: None,
+    choose_reader: Callable[[DaemonConfig], Choice] = lambda _config: PROCFS_ALONE,
 ) -> None:
     """Serve until SIGINT, SIGTERM or for `duration_secs`; a second signal ends the process at once.
 
     `reread` returns the settings as they are now: SIGHUP takes them over. Where
     `settings_file` is given, it is looked at now and then: see `keptsettings`.
-    `on_listening` is called with HOST:PORT once the port is open. Raises
-    ConfigurationError before anything has started.
+    `on_listening` is called with HOST:PORT once the port is open. `choose_reader` says how
+    processes are read. Raises ConfigurationError before anything has started.
     """
     notifier = Notifier.from_environment()
     try:
-        asyncio.run(_serve(config, notifier, reread, settings_file, duration_secs, on_listening))
+        asyncio.run(
+            _serve(config, notifier, reread, settings_file, duration_secs, on_listening, choose_reader)
+        )
     except ConfigurationError as error:
         notifier.status(str(error))
         raise
@@ -64,8 +68,12 @@ async def _serve(
     settings_file: str | None,
     duration_secs: float | None,
     on_listening: Callable[[str], None],
+    choose_reader: Callable[[DaemonConfig], Choice],
 ) -> None:
     served = make_served(config)
+    if isinstance(served, Daemon):
+        # Before there is a listener or another thread: it takes rights that are given up for good.
+        served.read_by(choose_reader(config))
     ingest = make_ingest(config)
     listeners = Listeners.from_config(config)
     served.web = listeners.status
@@ -88,6 +96,8 @@ async def _serve(
                 served.hooks.on_beat = KeptSettings(settings_file, lambda: check(reread()), served).look
             served.start()
             log.info("listening", extra={"address": address})
+            if isinstance(served, Daemon):
+                log.info("%s", served.reader)
             on_listening(address)
             reloader.listen(asyncio.get_running_loop())
             notifier.ready(reloader.status())

@@ -107,6 +107,17 @@ class ProcessIo:
     data_cancelled_bytes: int
 
 
+class Scheduling(NamedTuple):
+    """How the kernel ran the threads of a job; `waiting` is for a CPU."""
+
+    waiting_secs: float
+    major_faults: int
+    voluntary_switches: int
+    involuntary_switches: int
+    running: int  # threads that run or would
+    blocked: int  # that wait for a disk or the like
+
+
 class Kind(enum.Enum):
     """What a set of processes is."""
 
@@ -208,6 +219,7 @@ class JobSample:
     throttled_secs: float | None = None  # by a CPU quota, summed over CPUs
     block_io: BlockIo | None = None
     process_io: ProcessIo | None = None
+    scheduling: Scheduling | None = None
     # Seconds stalled, by resource (cpu, memory, io) and share of tasks (some, full).
     pressure_secs: Mapping[tuple[str, str], float] = field(default_factory=dict)
     cpus: int | None = None  # that its cpuset lets it use
@@ -285,9 +297,29 @@ class JobGpu:
     ce_util_percent: float | None = None
 
 
+class ProcessReader(NamedTuple):
+    """How processes are read: bpf or procfs, and why not the other."""
+
+    name: str = "procfs"
+    reason: str = ""
+
+
+class KernelChecks(NamedTuple):
+    """What the kernel says of its own sums, since it began; `threads` of the latest look."""
+
+    full: int  # charges for which there was no room
+    without_storage: int  # tasks that could not be followed for a moment
+    tails: int  # ends of which the last moment is missing
+    threads: int
+    misses: int  # hooks that were not run because the processor was in one of them
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything that was read at one time."""
+    """Everything that was read at one time.
+
+    Where the kernel sums what processes do, only some of them are listed, unless all were asked for.
+    """
 
     taken_at_secs: float
     duration_secs: float
@@ -296,6 +328,10 @@ class Snapshot:
     final: Mapping[JobKey, JobSample] = field(default_factory=dict)  # of jobs that have gone since the last
     read_at_secs: float = 0.0  # monotonic; when the jobs' figures were read
     processes: Mapping[int, ProcessSample] = field(default_factory=dict)  # by pid
+    lists_all: bool = True  # of them
+    process_count: int | None = None  # of all, where these are not listed
+    reader: ProcessReader | None = None
+    kernel_checks: KernelChecks | None = None  # where the kernel's sums are read
     # Whose each process is, by pid; a bare number is a process group without a job, see `key_of`.
     keys: Mapping[int, JobKey | UnitKey | int] = field(default_factory=dict)
     epoch: int | None = None  # of GroupKey
@@ -326,15 +362,6 @@ class ProcessDetail:
     io: ProcessIo | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Software:
-    """A package that is installed for all."""
-
-    key: str
-    name: str
-    version: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SysinfoSample:
     """How the node is made. A number that cannot be found out is None.
@@ -356,4 +383,3 @@ class SysinfoSample:
     topology_svg: str = ""  # hwloc's drawing, and its text
     topology_text: str = ""
     cards: tuple[GpuCard, ...] = ()
-    software: tuple[Software, ...] = ()  # for cards, where a folder of it is named

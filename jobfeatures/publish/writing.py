@@ -83,7 +83,8 @@ def key_sources(batch_system: str) -> Mapping[str, str]:
     """Return what the batch system calls the values of keys, empty where nobody says."""
     if batch_system not in SYSTEMS:
         return {}
-    return SYSTEMS[batch_system].key_sources
+    sources: Mapping[str, str] = SYSTEMS[batch_system].load("keys").KEY_SOURCES
+    return sources
 
 
 def group_of(uid: int | None) -> int:

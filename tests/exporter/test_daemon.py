@@ -100,7 +100,7 @@ def test_an_ended_job_is_shown_with_its_last_values_and_is_no_running_job(make_d
     assert any(line.startswith("batch_job_info{") for line in told)
     assert any(line.startswith("batch_job_state{") and 'state="COMPLETED"' in line for line in told)
     assert not any("remaining" in line or "waste" in line for line in told)
-    assert KEY not in daemon._knowledge.seen(daemon._snapshot)
+    assert KEY not in daemon._knowledge.seen(daemon._looks.snapshot)
 
 
 def test_a_job_has_one_more_look_when_its_end_is_told(make_daemon, spool):
@@ -109,12 +109,12 @@ def test_a_job_has_one_more_look_when_its_end_is_told(make_daemon, spool):
     daemon.start()
     spool(document())
     until(lambda: series_of(daemon, "batch_job_cpu_seconds_total"))
-    looked_secs = daemon._snapshot.taken_at_secs
+    looked_secs = daemon._looks.snapshot.taken_at_secs
     spool(document("Completed"))
     until(lambda: KEY in daemon._ended)
     assert daemon._ended[KEY].ended_at_secs > looked_secs
     assert daemon._ended[KEY].sample.processes >= 1
-    assert KEY not in daemon._snapshot.jobs
+    assert KEY not in daemon._looks.snapshot.jobs
 
 
 def test_a_scrape_starts_no_program(make_daemon, spool, monkeypatch, tmp_path):
@@ -268,11 +268,11 @@ def test_many_scrapes_at_once_share_a_look(make_daemon):
         return original()
 
     daemon._sampler.sample = held
-    until(lambda: time.time() - daemon._snapshot.taken_at_secs > 0.6)
+    until(lambda: time.time() - daemon._looks.snapshot.taken_at_secs > 0.6)
     scrapes = [threading.Thread(target=text_of, args=(daemon,)) for _ in range(8)]
     for scrape in scrapes:
         scrape.start()
-    until(lambda: looks and len(daemon._sample_taken._waiters) == 8)
+    until(lambda: looks and len(daemon._looks._taken._waiters) == 8)
     release.set()
     for scrape in scrapes:
         scrape.join()
@@ -283,10 +283,10 @@ def test_a_look_that_is_fresh_is_not_taken_again(make_daemon, monkeypatch):
     daemon = make_daemon(sample__interval="60s")
     daemon.start()
     until(lambda: daemon.is_ready)
-    taken_at = daemon._snapshot.taken_at_secs
+    taken_at = daemon._looks.snapshot.taken_at_secs
     asked = []
     monkeypatch.setattr(daemon._clock, "now_secs", lambda: taken_at + 0.1)
-    monkeypatch.setattr(daemon._sample_wanted, "set", lambda: asked.append(1))
+    monkeypatch.setattr(daemon._looks.wanted, "set", lambda: asked.append(1))
     text_of(daemon)
     monkeypatch.undo()
     assert asked == []

@@ -22,6 +22,7 @@ from jobfeatures_exporter.collectors import (
     features,
     gpus,
     jobs,
+    kernel,
     node,
     process,
     processes,
@@ -60,6 +61,11 @@ COLLECTORS: dict[str, Collector] = {
     "steps": Collector("what each step of a job uses, with jobs.steps", steps.METRICS, steps.families),
     "processes": Collector(
         "the processes of each job by command", processes.METRICS, processes.families, enabled=False
+    ),
+    "kernel": Collector(
+        "how processes are read, and what the kernel's sums tell of jobs",
+        kernel.METRICS,
+        kernel.families,
     ),
     "allocation": Collector("what each job is and was given", allocation.METRICS, allocation.families),
     "energy": Collector("energy of the node and of each job", energy.METRICS, energy.families),

@@ -94,7 +94,8 @@ def families(context: Context) -> Iterator[Family]:
     snapshot = context.snapshot
     if snapshot is None:
         return
-    yield Family.single(PROCESSES, len(snapshot.processes))
+    counted = snapshot.process_count
+    yield Family.single(PROCESSES, len(snapshot.processes) if counted is None else counted)
     yield Family.single(NODE_READ_AT, snapshot.taken_at_secs)
     yield Family.by_word(UNREADABLE, dict(sorted(snapshot.unreadable.items())))
     node = snapshot.node

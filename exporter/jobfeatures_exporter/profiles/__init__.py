@@ -33,6 +33,7 @@ class Profile(NamedTuple):
     metrics: tuple[Metric, ...]
     of_job: Callable[[View, JobSample], Iterator[Reading]]
     of_node: Callable[[View], Iterator[Reading]] = _nothing
+    reads_processes: bool = False
 
 
 PROFILES: dict[str, Profile] = {
@@ -44,11 +45,17 @@ PROFILES: dict[str, Profile] = {
         jobstats.of_node,
     ),
     "slurm-job-exporter": Profile(
-        "guilbaults/slurm-job-exporter", slurm_job_exporter.METRICS, slurm_job_exporter.of_job
+        "guilbaults/slurm-job-exporter",
+        slurm_job_exporter.METRICS,
+        slurm_job_exporter.of_job,
+        reads_processes=True,
     ),
     "ceems": Profile("CEEMS' exporter", ceems.METRICS, ceems.of_job, ceems.of_node),
     "process-exporter": Profile(
-        "ncabatoff/process-exporter, a group being a job", process_exporter.METRICS, process_exporter.of_job
+        "ncabatoff/process-exporter, a group being a job",
+        process_exporter.METRICS,
+        process_exporter.of_job,
+        reads_processes=True,
     ),
 }
 

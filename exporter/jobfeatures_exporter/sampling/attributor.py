@@ -61,11 +61,17 @@ class Attributor:
         self._grid = GridEngineJobs(procfs, gridengine_spool, unreadable)
         self._active: Mapping[JobKey, ActiveJob] = {}
 
-    def read(self, processes: Mapping[int, ProcessSample]) -> None:
+    @property
+    def needs_all(self) -> bool:
+        """Tell whether all processes of the node have to be known to find those of a job."""
+        return self._grid.is_here
+
+    def read(self, processes: Mapping[int, ProcessSample], *, are_all: bool = True) -> None:
         """Read what has to be known of the processes of this look."""
-        self._active = self._grid.update(processes)
-        self._members.reads_groups = self._grid.is_here
-        self._members.update(processes)
+        if are_all:
+            self._active = self._grid.update(processes)
+            self._members.reads_groups = self._grid.is_here
+        self._members.update(processes, are_all=are_all)
 
     def attribute(
         self,
@@ -74,17 +80,23 @@ class Attributor:
         jobs: Mapping[JobKey, Job],
         *,
         by_group: bool,
+        are_all: bool = True,
     ) -> Attribution:
         """Return whose each process is, given the control groups of jobs and the jobs that are known.
 
-        Without `by_group` a process that has nothing else has nothing.
+        Without `by_group` a process that has nothing else has nothing; where these are not all
+        processes, only those of jobs have anything.
         """
-        batch = self._on_this_node(self._members.attributed)
+        attributed, units = self._members.attributed, self._members.units
+        if not are_all:
+            attributed = {pid: attributed[pid] for pid in processes if pid in attributed}
+            units = {}
+        batch = self._on_this_node(attributed)
         found = Attribution({}, self._resolve(batch, directories, processes))
         keys = found.keys
-        if by_group:
+        if by_group and are_all:
             keys.update((pid, process.pgid) for pid, process in processes.items())
-        keys.update(self._members.units)
+        keys.update(units)
         keys.update(self._process_jobs.update(processes, self._with_shepherds(jobs)))
         for key, job in self._active.items():
             for gid in job.gids:

@@ -64,6 +64,8 @@ def _counts(now: JobSample, last: JobSample) -> dict[str, Any]:
         "memory_limit_hits": _most(now.memory_limit_hits, last.memory_limit_hits),
         "throttled_secs": _most(now.throttled_secs, last.throttled_secs),
         "block_io": now.block_io or last.block_io,
+        "process_io": now.process_io or last.process_io,
+        "scheduling": now.scheduling or last.scheduling,
         "pressure_secs": {**last.pressure_secs, **now.pressure_secs},
     }
 

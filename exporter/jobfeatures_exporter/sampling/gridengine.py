@@ -18,8 +18,9 @@ from jobfeatures.batch.gridengine.spool import (
     EXECD_COMMAND,
     list_active,
     list_tasks,
+    parse_number,
     read_config,
-    read_number,
+    read_owned,
 )
 from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
@@ -154,6 +155,6 @@ class GridEngineJobs:
     @staticmethod
     def _number(path: str, owners: Collection[int]) -> int | None:
         try:
-            return read_number(path, owners)
+            return parse_number(read_owned(path, owners))
         except FileNotFoundError:  # a moment later it will be there
             return None

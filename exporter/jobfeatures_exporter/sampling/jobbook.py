@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.sampling.accumulate import CpuLedger, CpuTicks, CpuTimes
+from jobfeatures_exporter.sampling.bpf.records import Figures, Sums
 from jobfeatures_exporter.sampling.cgroup import JobCgroup
 from jobfeatures_exporter.sampling.cgroupfiles import compute_memory_sum
 from jobfeatures_exporter.sampling.endings import DAEMON_COMMANDS, keep_counts
-from jobfeatures_exporter.sampling.ledger import JobCounters
+from jobfeatures_exporter.sampling.ledger import CounterLedger, JobCounters
 from jobfeatures_exporter.sampling.members import Members
 from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
 from jobfeatures_exporter.sampling.steps import StepBook
@@ -21,20 +23,24 @@ from jobfeatures_exporter.snapshot import (
     JobSample,
     ProcessIo,
     ProcessSample,
+    Scheduling,
     UnitKey,
     WorkKey,
 )
 
 EXTERN_STEP = "extern"
+_IO = tuple(each.name for each in fields(ProcessIo))
 
 
 class _State:
     """What is remembered of a job."""
 
-    __slots__ = ("by_cgroup", "counters", "last", "ledger", "told", "uid")
+    __slots__ = ("by_cgroup", "counters", "done", "io", "last", "ledger", "told", "uid")
 
     def __init__(self) -> None:
         self.counters = JobCounters()
+        self.done = CounterLedger(len(Figures._fields))
+        self.io: ProcessIo | None = None
         self.ledger = CpuLedger()
         self.by_cgroup = False  # once the kernel counts for a job, it stays so
         self.told = CpuTimes(0.0, 0.0)
@@ -45,9 +51,11 @@ class _State:
 class JobBook:
     """Makes the records of jobs, and forgets jobs that have ended."""
 
-    def __init__(self, members: Members, steps: StepBook | None = None) -> None:
+    def __init__(self, members: Members, steps: StepBook | None = None, *, tells_io: bool = False) -> None:
         self._members = members
+        self._tells_io = tells_io
         self._steps = steps
+        self.sums: Mapping[str, Sums] = {}  # the kernel's, by cpu_source of control groups
         self.other_devices: Collection[str] = ()  # block devices whose transfers show on others too
         self._states: dict[JobKey, _State] = {}
         self._units: dict[UnitKey | GroupKey, tuple[CpuTicks, JobSample, Sequence[ProcessSample]]] = {}
@@ -94,6 +102,15 @@ class JobBook:
         memory = compute_memory_sum(memories) if memories else self._members.memory(processes)
         if peaks:
             memory = replace(memory, peak=max(memory.peak or 0, *peaks))
+        told: dict[str, Any] = {
+            "processes": len(processes),
+            "threads": sum(process.threads for process in processes),
+            "process_io": io,
+        }
+        if self.sums and cgroups:
+            told.update(self._summed(state, cgroups))
+        told["process_io"] = _no_lower(told["process_io"], state.io) if self._tells_io else None
+        state.io = told["process_io"] or state.io
         memberships = {each.directory.membership for each in cgroups} or self._memberships(processes)
         nodes = {each.node for each in memberships}
         if state.uid is None:
@@ -104,15 +121,13 @@ class JobBook:
             user_cpu_secs=None if cpu is None else cpu.user_secs,
             system_cpu_secs=None if cpu is None else cpu.system_secs,
             memory=memory,
-            processes=len(processes),
-            threads=sum(process.threads for process in processes),
             uid=state.uid,
             node=nodes.pop() if len(nodes) == 1 else None,
             sluid=next((each.sluid for each in memberships if each.sluid is not None), None),
             slot=next((each.slot for each in memberships if each.slot is not None), None),
             cpus=len(frozenset.union(*cpus)) if cpus else None,
-            process_io=io,
             steps=() if self._steps is None else self._steps.read(key, cgroups),
+            **told,
             **counted_else,
             cgroup=cgroups[0].directory.path if cgroups else None,
             cgroup_version=cgroups[0].directory.version if cgroups else None,
@@ -122,6 +137,38 @@ class JobBook:
         if cgroups:
             state.last = sample
         return sample
+
+    def _summed(self, state: _State, cgroups: Sequence[JobCgroup]) -> dict[str, Any]:
+        """Return what the kernel's sums tell of a job: nothing where they lack one of its control groups."""
+        living = [each.directory.cpu_source for each in cgroups if not each.has_gone]
+        sums = {
+            source: self.sums[source]
+            for source in (each.directory.cpu_source for each in cgroups)
+            if source in self.sums
+        }
+        row = state.done.update({source: each.figures for source, each in sums.items()})
+        if row is None or any(source not in sums for source in living):
+            return {}
+        done, there = Figures._make(row), [sums[source] for source in living]
+        return {
+            "processes": sum(each.processes for each in there),
+            "threads": sum(each.threads for each in there),
+            "process_io": ProcessIo(
+                read_bytes=done.read_bytes,
+                written_bytes=done.written_bytes,
+                data_read_bytes=done.data_read_bytes,
+                data_written_bytes=done.data_written_bytes,
+                data_cancelled_bytes=done.data_cancelled_bytes,
+            ),
+            "scheduling": Scheduling(
+                waiting_secs=done.waiting / 1e9,
+                major_faults=done.major_faults,
+                voluntary_switches=done.voluntary_switches,
+                involuntary_switches=done.involuntary_switches,
+                running=sum(each.running for each in there),
+                blocked=sum(each.blocked for each in there),
+            ),
+        }
 
     def unit(self, key: UnitKey | GroupKey, processes: Sequence[ProcessSample], ticks: CpuTicks) -> JobSample:
         """Return the record of processes without a job; its user is that of the first of them.
@@ -150,6 +197,10 @@ class JobBook:
         for each in cgroups:
             if each.directory.membership.uid is not None:
                 return each.directory.membership.uid
+        for each in cgroups:
+            sums = self.sums.get(each.directory.cpu_source)
+            if sums is not None and sums.user is not None:
+                return sums.user
         owners = set()
         for process in processes:
             membership = self._members.attributed.get(process.pid)
@@ -167,6 +218,13 @@ class JobBook:
     def _memberships(self, processes: Sequence[ProcessSample]) -> set[Membership]:
         found = (self._members.attributed.get(process.pid) for process in processes)
         return {membership for membership in found if membership is not None}
+
+
+def _no_lower(now: ProcessIo | None, told: ProcessIo | None) -> ProcessIo | None:
+    """Return each of two records' greater figures: a job's processes may be counted in another way by now."""
+    if now is None or told is None or now == told:
+        return now
+    return ProcessIo(**{name: max(getattr(now, name), getattr(told, name)) for name in _IO})
 
 
 def _seconds(ticks: CpuTicks | None) -> CpuTimes | None:

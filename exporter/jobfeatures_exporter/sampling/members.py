@@ -67,8 +67,8 @@ class Members:
         """Return the processes with a supplementary group, as of the latest update."""
         return self._by_group.get(gid, ())
 
-    def update(self, processes: Mapping[int, ProcessSample]) -> None:
-        """Take one look at all processes."""
+    def update(self, processes: Mapping[int, ProcessSample], *, are_all: bool = True) -> None:
+        """Take one look at processes; where these are all there are, the others are forgotten."""
         known = self._known
         self._look += 1
         look = self._look
@@ -84,7 +84,7 @@ class Members:
             if look >= each.next_check:
                 each.next_check = look + _next_gap(each, pid)
             self._check(pid, each)
-        if len(known) != len(processes):
+        if are_all and len(known) != len(processes):
             for pid in known.keys() - processes.keys():
                 self._forget(pid)
 

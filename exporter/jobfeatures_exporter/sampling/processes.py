@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from operator import itemgetter
 
 from jobfeatures.errors import ParseError
@@ -27,6 +27,7 @@ from jobfeatures_exporter.sampling.descriptors import (
     VANISHED,
     DescriptorBudget,
     Unreadable,
+    read_file,
 )
 from jobfeatures_exporter.snapshot import ProcessSample
 
@@ -182,6 +183,18 @@ class ProcessScanner:
             orphans = self._forget_all(gone - unlisted)
             for name in orphans:
                 self._read_orphan(name, samples)
+        return samples
+
+    def glance(self, pids: Iterable[int]) -> dict[int, ProcessSample]:
+        """Return these processes, those that are there, and forget nothing of the others."""
+        self._budget.begin_look()
+        samples = {}
+        for pid in sorted(pids):
+            name = str(pid)
+            try:
+                samples[pid] = self._parse(name, read_file(f"{self._procfs}/{name}/stat"))
+            except (OSError, ParseError) as error:
+                self._unreadable.add("process_stat", error)
         return samples
 
     def _is_alive(self, name: str) -> bool:

@@ -15,6 +15,8 @@ from jobfeatures_exporter.rates import cpu_secs_of
 from jobfeatures_exporter.sampling.accumulate import CpuAccumulator, CpuTicks
 from jobfeatures_exporter.sampling.attribution import compute_epoch
 from jobfeatures_exporter.sampling.attributor import Attributor, Key
+from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
+from jobfeatures_exporter.sampling.bpf.records import Sums
 from jobfeatures_exporter.sampling.cgroup import JobCgroup, JobCgroups
 from jobfeatures_exporter.sampling.commands import CommandBook
 from jobfeatures_exporter.sampling.descriptors import DescriptorBudget, Unreadable
@@ -22,7 +24,9 @@ from jobfeatures_exporter.sampling.disks import Disks
 from jobfeatures_exporter.sampling.endings import complete, find_first_processes
 from jobfeatures_exporter.sampling.energy import JobEnergy, compute_package_joules
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
+from jobfeatures_exporter.sampling.hierarchy import JobDirectory
 from jobfeatures_exporter.sampling.jobbook import JobBook
+from jobfeatures_exporter.sampling.kernellooks import KernelLooks
 from jobfeatures_exporter.sampling.lastwords import LastWords
 from jobfeatures_exporter.sampling.members import Members
 from jobfeatures_exporter.sampling.processes import ProcessScanner
@@ -45,6 +49,8 @@ from jobfeatures_exporter.snapshot import (
 
 log = logging.getLogger(__name__)
 
+ALL_AGAIN_LOOKS = 64  # at which all processes are read even where the kernel's sums would do
+
 
 class Sampler:
     """Takes snapshots of the node. One thread calls `sample`; a snapshot may go to any.
@@ -63,6 +69,9 @@ class Sampler:
     The processes and threads of a job include its slurmstepd, which is in its
     control groups. Memory of a job without control groups is the sum over its
     processes, in which shared pages count once for each.
+
+    Where `read_by` brings the kernel's sums, they tell what jobs in control groups do, and processes
+    are only read where a job has none, where `wants_all` says so, and of a few jobs at a time.
     """
 
     def __init__(
@@ -83,6 +92,7 @@ class Sampler:
         process_io: bool = False,
         top_commands: int = 0,
         last_words: LastWords | None = None,
+        wants_all: Callable[[], bool] = lambda: True,
     ) -> None:
         self._procfs = procfs
         self._clock = clock
@@ -108,7 +118,12 @@ class Sampler:
         self._gpus = gpus
         self._disks = Disks(procfs, sysfs or "/sys", self._unreadable)
         self._steps = StepBook(budget, self._unreadable) if steps else None
-        self._book = JobBook(self._members, self._steps)
+        self._book = JobBook(self._members, self._steps, tells_io=process_io)
+        self._kernel: KernelLooks | None = None
+        self._reader = PROCFS_ALONE.told
+        self._wants_all = wants_all
+        self._looks = 0
+        self._first: dict[JobKey, tuple[int, ...]] = {}  # processes of each job whose end may be its own
         self._process_io = ProcessIoBook(procfs, budget, self._unreadable) if process_io else None
         self._command_book = (
             CommandBook(top=top_commands, ticks_per_sec=TICKS_PER_SEC) if top_commands else None
@@ -120,6 +135,11 @@ class Sampler:
         self._processes: Mapping[int, ProcessSample] = {}
         self._epoch: int | None = None
         self._boot_time_secs: int | None = None
+
+    def read_by(self, reader: Choice) -> None:
+        """Read processes in this way; before the first look."""
+        self._kernel = None if reader.kernel is None else KernelLooks(reader.kernel, self._unreadable)
+        self._reader = reader.told
 
     def sample(self) -> Snapshot:
         """Take one look at the node. What cannot be read is left out and counted."""
@@ -133,12 +153,16 @@ class Sampler:
         self._boot_time_secs = node.boot_time_secs
         if self._exits is not None:
             self._exits.take()
-        processes = self._scan()
-        self._attributor.read(processes)
+        self._looks += 1
+        lists_all = self._needs_all()
+        processes = self._scan() if lists_all else {}
         self._cgroups.update(self._is_here)
         gone = self._hear()
+        sums = self._book.sums = self._sum(gone)
+        if not lists_all:
+            lists_all, processes = self._read_some(sums)
         read_at_secs = self._clock.monotonic_secs()
-        keys, jobs, final = self._attribute(processes, gone)
+        keys, jobs, final = self._attribute(processes, gone, are_all=lists_all)
         node, jobs = self._with_energy(node, jobs)
         self._last_jobs = jobs
         snapshot = Snapshot(
@@ -149,6 +173,10 @@ class Sampler:
             final=final,
             read_at_secs=read_at_secs,
             processes=processes,
+            lists_all=lists_all,
+            process_count=None if lists_all or self._kernel is None else self._kernel.processes,
+            reader=self._reader,
+            kernel_checks=None if self._kernel is None else self._kernel.checks(),
             keys=keys,
             epoch=self._epoch,
             commands=self._commands,
@@ -160,6 +188,8 @@ class Sampler:
     def close(self) -> None:
         """Close all descriptors."""
         self._scanner.close()
+        if self._kernel is not None:
+            self._kernel.close()
         self._cgroups.close()
         if self._steps is not None:
             self._steps.close()
@@ -198,7 +228,54 @@ class Sampler:
             self._processes = self._scanner.scan()
         except OSError as error:  # nothing is known to have ended: what was there stays
             self._unreadable.add("process_list", error)
+        self._attributor.read(self._processes)
         return self._processes
+
+    def _needs_all(self) -> bool:
+        """Tell whether this look has to read all processes, as it has to now and then in any case."""
+        return (
+            self._kernel is None
+            or self._looks % ALL_AGAIN_LOOKS == 1
+            or self._exits is not None
+            or self._command_book is not None
+            or (self._gpus is not None and bool(self._gpus.readers))
+            or self._attributor.needs_all
+            or self._wants_all()
+        )
+
+    def _sum(self, gone: Mapping[JobKey, Sequence[JobCgroup]]) -> Mapping[str, Sums]:
+        """Return the kernel's sums by the control groups' `cpu_source`; empty without them."""
+        if self._kernel is None:
+            return {}
+        directories = [each.directory for each in self._cgroups]
+        return self._kernel.sums(
+            [*directories, *(each.directory for those in gone.values() for each in those)]
+        )
+
+    def _read_some(self, sums: Mapping[str, Sums]) -> tuple[bool, Mapping[int, ProcessSample]]:
+        """Return the processes that are due, and whether these are all because the sums do not suffice."""
+        suffices = all(
+            each.counts_memory
+            and each.directory.cpu_source in sums
+            and each.directory.membership.slot is None
+            for each in self._cgroups
+        )
+        named = {key for key, job in self._jobs().items() if job.processes or job.sessions}
+        if self._kernel is None or not suffices or not named <= set(self._keys_of.values()):
+            return True, self._scan()
+        pids = self._kernel.due([each.directory for each in self._cgroups], self._is_settled)
+        processes = self._scanner.glance(pids)
+        self._attributor.read(processes, are_all=False)
+        return False, processes
+
+    def _is_settled(self, directory: JobDirectory) -> bool:
+        """Tell whether no process has to say what job a control group is of, and whose."""
+        key, membership = self._keys_of.get(directory.cpu_source), directory.membership
+        sample = None if key is None else self._last_jobs.get(key)
+        if key is None or sample is None:
+            return False
+        has_number = membership.sluid is None or key.job_id != membership.name
+        return has_number and (sample.uid is not None or not sample.processes)
 
     def _is_here(self, membership: Membership) -> bool:
         return self._node_name is None or membership.node in {None, self._node_name}
@@ -220,7 +297,11 @@ class Sampler:
         return gone
 
     def _attribute(
-        self, processes: Mapping[int, ProcessSample], gone: Mapping[JobKey, Sequence[JobCgroup]]
+        self,
+        processes: Mapping[int, ProcessSample],
+        gone: Mapping[JobKey, Sequence[JobCgroup]],
+        *,
+        are_all: bool,
     ) -> tuple[dict[int, Key], dict[WorkKey, JobSample], dict[JobKey, JobSample]]:
         """Return whose each process is, what each job and process group uses, and the last of gone jobs."""
         found = self._attributor.attribute(
@@ -228,6 +309,7 @@ class Sampler:
             [cgroup.directory.membership for cgroup in self._cgroups],
             self._jobs(),
             by_group=self._epoch is not None,
+            are_all=are_all,
         )
         keys = found.keys
         cgroups: dict[JobKey, list[JobCgroup]] = {}
@@ -240,18 +322,30 @@ class Sampler:
         of_jobs = {key: members.get(key, ()) for key in [*cgroups, *members] if isinstance(key, JobKey)}
         if self._command_book is not None:
             self._commands = self._command_book.update(processes, of_jobs)
-        io = {} if self._process_io is None else self._process_io.update(of_jobs)
-        ticks = self._accumulator.update(processes, keys)
+        unsummed = {
+            job: those
+            for job, those in of_jobs.items()
+            if job not in cgroups
+            or any(each.directory.cpu_source not in self._book.sums for each in cgroups[job])
+        }
+        io = {} if self._process_io is None else self._process_io.update(unsummed)
+        ticks = self._accumulator.update(processes, keys) if are_all else {}
         if self._exits is not None:
             of_batch = {pid: key for pid, key in keys.items() if isinstance(key, JobKey)}
             ticks = self._exits.update(processes, of_batch, ticks, boot_time_secs=self._boot_time_secs)
         if self._last_words is not None:
+            self._first = {
+                job: tuple(find_first_processes(job, members.get(job, ()), processes, keys))
+                if are_all or job in members
+                else self._first.get(job, ())
+                for job in cgroups
+            }
             self._last_words.follow(
                 [each.directory for each in self._cgroups],
                 {
-                    pid: [each.directory for each in those]
-                    for job, those in cgroups.items()
-                    for pid in find_first_processes(job, members.get(job, ()), processes, keys)
+                    pid: [each.directory for each in cgroups[job]]
+                    for job, pids in self._first.items()
+                    for pid in pids
                 },
             )
         final: dict[JobKey, JobSample] = {}

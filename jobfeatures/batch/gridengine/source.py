@@ -16,7 +16,8 @@ from jobfeatures.batch.gridengine.spool import (
     is_shepherd,
     list_active,
     list_tasks,
-    read_number,
+    parse_number,
+    read_owned,
 )
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
@@ -231,7 +232,7 @@ def _read_shepherds(path: str, owners: frozenset[int]) -> list[int | None]:
     found: list[int | None] = []
     for folder in (path, *(f"{path}/{name}" for name in list_tasks(path))):
         try:
-            found.append(read_number(f"{folder}/pid", owners))
+            found.append(parse_number(read_owned(f"{folder}/pid", owners)))
         except FileNotFoundError:
             found.append(None)
     return found

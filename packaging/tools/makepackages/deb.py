@@ -75,6 +75,7 @@ def write_control(staged: Path, release: Release, architecture: str) -> str:
         "Maintainer": release.maintainer,
         "Installed-Size": str(size),
         "Depends": f"{python}, libc6 (>= {NEWEST_GLIBC[0]}.{NEWEST_GLIBC[1]}), passwd",
+        "Recommends": "libbpf1 | libbpf0",  # to sum in the kernel what processes do
         "Section": "admin",
         "Priority": "optional",
         "Description": f"{release.summary}\n" + _indented(release.description),

@@ -189,7 +189,7 @@ def daemon(tmp_path):
 
 def test_opening_the_page_does_not_look_at_the_node(daemon):
     looks = []
-    daemon._sample_wanted.set = lambda: looks.append("wanted")
+    daemon._looks.wanted.set = lambda: looks.append("wanted")
     text = daemon.html()
     assert looks == []
     assert "not read yet" in text

@@ -1,0 +1,94 @@
+"""How processes are read; and what only the kernel tells of jobs, where it sums what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobfeatures.metrics import JOB, Metric
+from jobfeatures_exporter.context import Context, job_labels
+from jobfeatures_exporter.exposition import Family
+
+WAITING = Metric(
+    "batch_job_cpu_waiting_seconds",
+    "counter",
+    "Time that threads of the job waited for a CPU while they could run, summed over threads; absent where "
+    "processes are read from /proc.",
+    JOB,
+    "seconds",
+)
+FAULTS = Metric(
+    "batch_job_major_page_faults",
+    "counter",
+    "Page faults of the job for which something had to be read from storage; absent where processes are read "
+    "from /proc.",
+    JOB,
+)
+SWITCHES = Metric(
+    "batch_job_context_switches",
+    "counter",
+    "Context switches of the job: voluntary, since a thread had to wait; nonvoluntary, since it was "
+    "others' turn; absent where processes are read from /proc.",
+    (*JOB, "type"),
+)
+RUNNING = Metric(
+    "batch_job_threads_running",
+    "gauge",
+    "Threads of the job that run or could; absent where processes are read from /proc.",
+    JOB,
+    sums=True,
+)
+BLOCKED = Metric(
+    "batch_job_threads_blocked",
+    "gauge",
+    "Threads of the job that wait for storage or the like and cannot be interrupted; absent where processes "
+    "are read from /proc.",
+    JOB,
+    sums=True,
+)
+READER = Metric(
+    "batch_exporter_process_reader",
+    "gauge",
+    "1: how processes are read, bpf (sums in the kernel) or procfs, and why not bpf.",
+    ("reader", "reason"),
+)
+LOST = Metric(
+    "batch_exporter_kernel_sums_incomplete",
+    "counter",
+    "Times that the kernel's sums could not do as they should: room (no room for another control group, "
+    "counted to none), storage (a thread was counted late), tail (the last moment of one was not counted), "
+    "missed (an event was not seen).",
+    ("what",),
+)
+THREADS = Metric(
+    "batch_exporter_threads",
+    "gauge",
+    "Threads of the node by who counts them: kernel_sums, and loadavg of /proc.",
+    ("source",),
+)
+
+METRICS = (WAITING, FAULTS, SWITCHES, RUNNING, BLOCKED, READER, LOST, THREADS)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the families; of jobs only where the kernel sums."""
+    found = [(job_labels(each.key), each.scheduling) for each in context.shown_samples if each.scheduling]
+    yield Family(WAITING, [(job, each.waiting_secs) for job, each in found])
+    yield Family(FAULTS, [(job, each.major_faults) for job, each in found])
+    switches = []
+    for job, each in found:
+        switches.append(((*job, "voluntary"), each.voluntary_switches))
+        switches.append(((*job, "nonvoluntary"), each.involuntary_switches))
+    yield Family(SWITCHES, switches)
+    yield Family(RUNNING, [(job, each.running) for job, each in found])
+    yield Family(BLOCKED, [(job, each.blocked) for job, each in found])
+    snapshot = context.snapshot
+    if snapshot is None:
+        return
+    yield Family(READER, [] if snapshot.reader is None else [(tuple(snapshot.reader), 1)])
+    checks = snapshot.kernel_checks
+    if checks is None:
+        return
+    lost = {"room": checks.full, "storage": checks.without_storage, "tail": checks.tails}
+    yield Family.by_word(LOST, {**lost, "missed": checks.misses})
+    existing = None if snapshot.node is None else snapshot.node.existing_entities
+    yield Family.known(THREADS, [(("kernel_sums",), checks.threads), (("loadavg",), existing)])

@@ -1,0 +1,68 @@
+"""Which reader of processes a daemon has: the kernel's sums where they can be had, as trying tells."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from jobfeatures.errors import ConfigurationError
+from jobfeatures_exporter.config import BPF, PROCFS, DaemonConfig
+from jobfeatures_exporter.sampling.bpf.reader import KernelSums
+from jobfeatures_exporter.sampling.bpf.rights import give_up_rights
+from jobfeatures_exporter.snapshot import ProcessReader
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A reader, and why it is not the other one."""
+
+    kernel: KernelSums | None = None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        """Return the line of the log."""
+        return f"processes are read by {self.told.name}" + (f": {self.reason}" if self.reason else "")
+
+    @property
+    def told(self) -> ProcessReader:
+        """Return what people are told of it."""
+        return ProcessReader(PROCFS if self.kernel is None else BPF, self.reason)
+
+
+PROCFS_ALONE = Choice()
+
+
+def choose_reader(config: DaemonConfig) -> Choice:
+    """Return the reader; called before there are other threads, whose rights would stay.
+
+    Raises ConfigurationError where `BPF` is asked for and cannot be had.
+    """
+    choice = _choose(config.sampling_processes, config.path_procfs, config.path_cgroup)
+    if choice.kernel is None and config.sampling_processes == BPF:
+        raise ConfigurationError("sampling.processes", f"the kernel's sums cannot be had: {choice.reason}")
+    return choice
+
+
+def _choose(wanted: str, procfs: str, cgroup: str) -> Choice:
+    if wanted == PROCFS:
+        return Choice(reason="asked for")
+    try:
+        if procfs != "/proc":
+            raise OSError(f"{procfs} is not this machine's own /proc")  # noqa: TRY301  # as any other hindrance
+        kernel = KernelSums(cgroup)
+    except OSError as error:
+        return Choice(reason=_describe(error))
+    try:
+        give_up_rights(lambda: kernel.look([]))
+    except OSError as error:
+        log.warning("the rights to load programs into the kernel could not be given up: %s", error)
+    return Choice(kernel)
+
+
+def _describe(error: OSError) -> str:
+    """Return what fits a label: what failed, and how."""
+    where = error.filename if isinstance(error.filename, str) else ""
+    said = error.strerror or str(error)
+    return f"{where}: {said}" if where else said

@@ -1,0 +1,151 @@
+"""The kernel's sums by control group brought together by job: pure but for what it remembers.
+
+A record tells its group and those above it, so a job has the sums of all groups below its own, also
+of a step that lived between two looks. A group that was removed is looked at once more, since some of
+what its tasks did is charged when the kernel frees them; then it is added to what its job has of
+groups that have gone, and its record may be deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from operator import add
+from struct import Struct
+from typing import NamedTuple
+
+OF_FREEZER = 1 << 63  # marks the inode of a group of the freezer's hierarchy
+_FIGURES = 13
+_LEVELS = 12
+RECORD = Struct(f"={1 + _FIGURES + _LEVELS}Q5I2B2x")
+_ANCESTORS = slice(1 + _FIGURES, 1 + _FIGURES + _LEVELS)
+_GAUGES = 1 + _FIGURES + _LEVELS
+_NO_FIGURES = (0,) * _FIGURES
+
+
+class Figures(NamedTuple):
+    """What tasks have done, in the order of the kernel's records. Times are nanoseconds."""
+
+    cpu: int
+    read_bytes: int
+    written_bytes: int
+    reads: int
+    writes: int
+    data_read_bytes: int
+    data_written_bytes: int
+    data_cancelled_bytes: int
+    waiting: int
+    major_faults: int
+    voluntary_switches: int
+    involuntary_switches: int
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What the tasks of one job have done, and how many there are. `user` is not root, None: root's only."""
+
+    figures: Figures
+    processes: int = 0
+    threads: int = 0
+    running: int = 0
+    blocked: int = 0
+    user: int | None = None
+
+
+class _Group:
+    """The record of one control group."""
+
+    __slots__ = ("data", "job", "record", "was_removed")
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.record: tuple[int, ...] = ()
+        self.job = 0
+        self.was_removed = False
+
+
+class GroupSums:
+    """Follows the records from look to look."""
+
+    def __init__(self) -> None:
+        self._groups: dict[int, _Group] = {}
+        self._members: dict[int, set[int]] = {}  # records by the id of the job's group
+        self._gone: dict[int, tuple[int, ...]] = {}  # sums of groups that were removed, by the same
+        self._wanted: frozenset[int] = frozenset()
+        self._look = 0
+        self.processes = 0
+
+    def update(self, records: Iterable[tuple[int, bytes]], wanted: Collection[int]) -> list[int]:
+        """Take the records by group, and the ids of the groups of jobs. Return the groups to be deleted."""
+        known, self._groups = self._groups, {}
+        groups = self._groups
+        unpack = RECORD.unpack
+        look = 0
+        for key, data in records:
+            group = known.get(key)
+            if group is None:
+                group = _Group()
+            if group.data != data:
+                record = unpack(data)
+                if group.record[_ANCESTORS] != record[_ANCESTORS]:  # new, or another's now
+                    group.job, group.was_removed = 0, False
+                group.record, group.data = record, data
+            groups[key] = group
+            look = max(look, group.record[0])  # there is a task in any look: our own
+        self._look = look
+        if frozenset(wanted) != self._wanted:
+            self._want(frozenset(wanted))
+        self._assign(known)
+        self.processes = sum(each.record[_GAUGES] for each in groups.values() if each.record[0] == look)
+        return self._retire(known)
+
+    def sums_of(self, ids: Collection[int]) -> Sums:
+        """Return what the job with these groups has: zeros where nobody has done anything there."""
+        rows = [self._gone[job] for job in ids if job in self._gone]
+        gauges = []
+        user = 0
+        for job in ids:
+            for key in self._members.get(job, ()):
+                record = self._groups[key].record
+                rows.append(record[1 : 1 + _FIGURES])
+                user = user or record[_GAUGES + 4]
+                if record[0] == self._look:
+                    gauges.append(record[_GAUGES : _GAUGES + 4])
+        figures = rows[0] if len(rows) == 1 else tuple(map(sum, zip(*rows, strict=True))) or _NO_FIGURES
+        there = gauges[0] if len(gauges) == 1 else tuple(map(sum, zip(*gauges, strict=True))) or (0, 0, 0, 0)
+        return Sums(Figures._make(figures), there[0], there[1], there[2], there[3], user or None)
+
+    def _want(self, wanted: frozenset[int]) -> None:
+        for job in self._gone.keys() - wanted:
+            del self._gone[job]
+        for group in self._groups.values():
+            if group.job not in wanted:
+                group.job = 0
+        self._wanted = wanted
+
+    def _assign(self, known: dict[int, _Group]) -> None:
+        """Find the job of each group that has none."""
+        self._members = {}
+        for key, group in self._groups.items():
+            if not group.job:
+                group.job = next((each for each in group.record[_ANCESTORS] if each in self._wanted), 0)
+            if group.job:
+                self._members.setdefault(group.job, set()).add(key)
+
+    def _retire(self, known: dict[int, _Group]) -> list[int]:
+        """Return the groups that were removed before the last look, their sums put to their jobs'."""
+        due = []
+        for key, group in self._groups.items():
+            if not group.record[-1]:
+                continue
+            if group.was_removed:
+                due.append(key)
+            group.was_removed = True
+        for key in due:
+            group = self._groups.pop(key)
+            if group.job:
+                before = self._gone.get(group.job, _NO_FIGURES)
+                self._gone[group.job] = tuple(map(add, before, group.record[1 : 1 + _FIGURES]))
+                self._members[group.job].discard(key)
+        return due

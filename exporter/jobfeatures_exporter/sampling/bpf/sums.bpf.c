@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What tasks use, summed in the kernel by control group: exact, and never falling.
+ *
+ * The rule. A task's own counters only grow. In storage that follows the task stands what they were
+ * when it was last charged; charging adds the difference to the record of its group, under the
+ * task's lock. A task is charged by the iterator (a look), at its exit, when it is freed (the rest)
+ * and when it is moved (to the group that it leaves). So sums telescope: order does not matter, and
+ * a charge that is made twice adds nothing. Counters of the whole process (signal->*) are left
+ * alone: a parent that waits for a child inherits the child's there.
+ *
+ * Only fields that are read are declared, and relocated to where the running kernel has them.
+ * Memory of the kernel is read by typed pointers and never by bpf_probe_read*, which a locked-down
+ * kernel refuses. */
+
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef int s32;
+typedef unsigned long long u64;
+typedef _Bool bool;
+
+#define SEC(name) __attribute__((section(name), used))
+#define INLINE static inline __attribute__((always_inline))
+#define UINT(name, value) int (*name)[value]
+#define TYPE(name, type) type *name
+
+/* Numbers of the kernel's interface: include/uapi/linux/bpf.h. */
+enum { MAP_HASH = 1, MAP_TASK_STORAGE = 29, NO_PREALLOC = 1, CREATE = 1, ANY = 0, NOEXIST = 1 };
+struct bpf_spin_lock {
+	u32 val;
+};
+struct task_struct;
+static void *(*const lookup)(void *map, const void *key) = (void *)1;
+static long (*const update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static long (*const delete)(void *map, const void *key) = (void *)3;
+static long (*const lock)(struct bpf_spin_lock *lock) = (void *)93;
+static long (*const unlock)(struct bpf_spin_lock *lock) = (void *)94;
+static void *(*const storage_of)(void *map, struct task_struct *task, void *value, u64 flags) = (void *)156;
+
+/* The kernel's records, as far as they are read. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct kernfs_node {
+	u64 id;
+};
+struct cgroup_root {
+	u32 subsys_mask;
+	s32 hierarchy_id;
+};
+struct cgroup;
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+	u32 flags;
+};
+struct cgroup {
+	struct cgroup_subsys_state self;
+	s32 level;
+	struct kernfs_node *kn;
+	struct cgroup_root *root;
+};
+struct css_set {
+	struct cgroup_subsys_state *subsys[1];
+	struct cgroup *dfl_cgrp;
+};
+struct task_io_accounting {
+	u64 rchar, wchar, syscr, syscw, read_bytes, write_bytes, cancelled_write_bytes;
+};
+struct sched_entity {
+	u64 sum_exec_runtime;
+};
+struct sched_info {
+	u64 run_delay;
+};
+typedef struct {
+	u32 val;
+} kuid_t;
+struct cred {
+	kuid_t euid;
+};
+struct task_struct {
+	u32 __state;
+	s32 exit_state;
+	u32 flags;
+	s32 pid, tgid;
+	unsigned long nvcsw, nivcsw, maj_flt;
+	struct css_set *cgroups;
+	const struct cred *cred;
+	struct sched_entity se;
+	struct sched_info sched_info;
+	struct task_io_accounting ioac;
+};
+struct task_struct___before_5_14 {
+	long state;
+};
+struct bpf_iter_meta {
+	u64 session_id, seq_num;
+};
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+#pragma clang attribute pop
+enum cgroup_subsys_id { cpuacct_cgrp_id = 1000, freezer_cgrp_id };
+enum { PF_EXITING = 4, UNINTERRUPTIBLE = 2, NOLOAD = 0x400, TASK_NEW = 0x800, EXIT_DEAD = 16, CSS_ONLINE = 2 };
+
+/* What is charged. records.py beside this file reads these records: the order has to be the same. */
+enum { CPU, RCHAR, WCHAR, SYSCR, SYSCW, READ, WRITTEN, CANCELLED, DELAY, MAJOR, VOLUNTARY, INVOLUNTARY, TASKS, FIGURES };
+#define LEVELS 12 /* below the root, of the ancestors that are told: jobs are not deeper */
+#define DEPTH 64
+#define OF_FREEZER (1ULL << 63) /* inodes are unique within a hierarchy only */
+
+struct record {
+	u64 look, total[FIGURES];
+	u64 ancestors[LEVELS]; /* from below the root, its own group included */
+	u32 processes, threads, running, blocked; /* as of `look` */
+	u32 user; /* of one of them that is not root, 0: of none */
+	u8 ready, removed, unused[2];
+};
+struct last {
+	struct bpf_spin_lock lock;
+	u32 charged;
+	u64 group, value[FIGURES];
+};
+
+/* Elements are made one by one, and never evicted. What finds no room goes to group 0, which the loader makes. */
+struct {
+	UINT(type, MAP_HASH);
+	UINT(max_entries, 16384);
+	UINT(map_flags, NO_PREALLOC);
+	TYPE(key, u64);
+	TYPE(value, struct record);
+} groups SEC(".maps");
+struct {
+	UINT(type, MAP_TASK_STORAGE);
+	UINT(map_flags, NO_PREALLOC);
+	TYPE(key, int);
+	TYPE(value, struct last);
+} lasts SEC(".maps");
+/* Tasks, by address, that ended when they could have no storage: all they did is due when they are freed. */
+struct {
+	UINT(type, MAP_HASH);
+	UINT(max_entries, 4096);
+	UINT(map_flags, NO_PREALLOC);
+	TYPE(key, u64);
+	TYPE(value, u32);
+} unsaved SEC(".maps");
+
+const volatile u32 unified = 0; /* 1: control groups v2; 0: those of v1 */
+/* Charges that found no room; tasks that could have no storage; ends of which a rest was left out;
+ * threads that the latest look has seen. */
+struct {
+	u64 full, without_storage, tails, threads;
+} checks;
+
+#define EXISTS(enumerator) __builtin_preserve_enum_value(*(enum cgroup_subsys_id *)enumerator, 0)
+#define INDEX(enumerator) __builtin_preserve_enum_value(*(enum cgroup_subsys_id *)enumerator, 1)
+#define ADD(where, amount) __sync_fetch_and_add(&(where), amount)
+
+INLINE struct cgroup *group_in(struct css_set *set, u64 index)
+{
+	void *states = (void *)__builtin_preserve_access_index(&set->subsys);
+
+	return (*(struct cgroup_subsys_state **)(states + index * sizeof(void *)))->cgroup;
+}
+
+/* On v1 the batch system's own process may have joined its job in the freezer only. */
+INLINE struct cgroup *group_of(struct task_struct *task, u64 *mark)
+{
+	struct css_set *set = task->cgroups;
+
+	*mark = 0;
+	if (unified)
+		return set->dfl_cgrp;
+	struct cgroup *group = group_in(set, INDEX(cpuacct_cgrp_id));
+
+	if (EXISTS(freezer_cgrp_id)) {
+		struct cgroup *frozen = group_in(set, INDEX(freezer_cgrp_id));
+
+		if (frozen->level > group->level) {
+			*mark = OF_FREEZER;
+			return frozen;
+		}
+	}
+	return group;
+}
+
+INLINE void describe(struct record *record, struct cgroup *group, u64 mark)
+{
+	struct cgroup_subsys_state *state = &group->self;
+
+	if (!(group->self.flags & CSS_ONLINE))
+		record->removed = 1;
+	for (int i = 0; i < DEPTH && state; i++) {
+		struct cgroup *above = state->cgroup;
+		u32 level = above->level - 1;
+
+		if (level < LEVELS)
+			record->ancestors[level] = above->kn->id | mark;
+		state = state->parent;
+	}
+	record->ready = 1;
+}
+
+static __attribute__((noinline)) struct record *record_of(struct cgroup *group, u64 id, u64 mark)
+{
+	struct record *record = lookup(&groups, &id);
+
+	if (!record) {
+		struct record blank = {};
+
+		update(&groups, &id, &blank, NOEXIST);
+		record = lookup(&groups, &id);
+	}
+	if (!record) {
+		ADD(checks.full, 1);
+		id = 0;
+		return lookup(&groups, &id);
+	}
+	if (!record->ready && group)
+		describe(record, group, mark);
+	return record;
+}
+
+#define EACH_FIGURE(TAKE) \
+	TAKE(CPU, task->se.sum_exec_runtime) \
+	TAKE(RCHAR, task->ioac.rchar) TAKE(WCHAR, task->ioac.wchar) \
+	TAKE(SYSCR, task->ioac.syscr) TAKE(SYSCW, task->ioac.syscw) \
+	TAKE(READ, task->ioac.read_bytes) TAKE(WRITTEN, task->ioac.write_bytes) \
+	TAKE(CANCELLED, task->ioac.cancelled_write_bytes) \
+	TAKE(DELAY, task->sched_info.run_delay) TAKE(MAJOR, task->maj_flt) \
+	TAKE(VOLUNTARY, task->nvcsw) TAKE(INVOLUNTARY, task->nivcsw)
+#define GROWTH(figure, counter) { u64 now = (counter); due[figure] = now - last->value[figure]; last->value[figure] = now; }
+#define WHOLE(figure, counter) due[figure] = (counter);
+
+enum occasion { LOOKED_AT, EXITS, FREED, MOVED };
+
+INLINE struct record *charge(struct task_struct *task, enum occasion when)
+{
+	u64 due[FIGURES], mark, address = (u64)task;
+	struct cgroup *group = group_of(task, &mark);
+	struct cgroup *arrived = group;
+	u64 id = group->kn->id | mark, at = id;
+	struct last *last = storage_of(&lasts, task, 0, when == FREED || when == MOVED ? 0 : CREATE);
+
+	if (last) {
+		if (checks.without_storage && (task->flags & PF_EXITING)) /* left by an earlier task at this address */
+			delete(&unsaved, &address);
+		lock(&last->lock);
+		EACH_FIGURE(GROWTH)
+		due[TASKS] = !last->charged;
+		last->charged = 1;
+		u64 before = last->group;
+		last->group = id;
+		if (when == MOVED && before && before != id) { /* what it did until now it did there */
+			id = before;
+			group = 0;
+		}
+		unlock(&last->lock);
+	} else if (when == MOVED) {
+		return 0;
+	} else if (when != FREED) { /* busy, or no memory: a later charge takes all of it */
+		u32 one = 1;
+
+		ADD(checks.without_storage, 1);
+		if (task->flags & PF_EXITING)
+			update(&unsaved, &address, &one, ANY);
+		return 0;
+	} else if (delete(&unsaved, &address)) { /* it was charged at its exit, and storage is busy now */
+		ADD(checks.tails, 1);
+		return 0;
+	} else {
+		EACH_FIGURE(WHOLE)
+		due[TASKS] = 1;
+	}
+	if (when == MOVED && !group)
+		record_of(arrived, at, mark); /* when it goes on from there, nobody will know what is above */
+	struct record *record = record_of(group, id, mark);
+
+	if (!record)
+		return 0;
+#pragma unroll
+	for (int i = 0; i < FIGURES; i++)
+		if (due[i])
+			ADD(record->total[i], due[i]);
+	return record;
+}
+
+INLINE u32 state_of(struct task_struct *task)
+{
+	struct task_struct___before_5_14 *old = (void *)task;
+
+	return __builtin_preserve_field_info(task->__state, 2) ? task->__state : (u32)old->state;
+}
+
+SEC("iter/task")
+int look(struct bpf_iter__task *context)
+{
+	struct task_struct *task = context->task;
+	struct bpf_iter_meta *meta = context->meta;
+
+	if (!task)
+		return 0;
+	if (!meta->seq_num)
+		checks.threads = 0;
+	u32 state = state_of(task);
+
+	/* Within fork a child is still in the root group; one on its way out has been charged. */
+	if (state & TASK_NEW || task->exit_state & EXIT_DEAD)
+		return 0;
+	checks.threads++;
+	struct record *record = charge(task, LOOKED_AT);
+
+	if (!record)
+		return 0;
+	u64 now = meta->session_id;
+
+	if (record->look != now) {
+		record->processes = record->threads = record->running = record->blocked = 0;
+		record->look = now;
+	}
+	record->threads++;
+	record->processes += task->pid == task->tgid;
+	if (!task->exit_state) {
+		record->running += !state;
+		record->blocked += state & UNINTERRUPTIBLE && !(state & NOLOAD);
+	}
+	u32 user = task->cred->euid.val;
+
+	if (user)
+		record->user = user;
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int ends(u64 *arguments)
+{
+	charge((struct task_struct *)arguments[0], EXITS);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_free")
+int freed(u64 *arguments)
+{
+	charge((struct task_struct *)arguments[0], FREED);
+	return 0;
+}
+
+SEC("tp_btf/cgroup_attach_task") /* called when the move is done */
+int moved(u64 *arguments)
+{
+	charge((struct task_struct *)arguments[2], MOVED);
+	return 0;
+}
+
+SEC("tp_btf/cgroup_rmdir")
+int removed(u64 *arguments)
+{
+	struct cgroup *group = (struct cgroup *)arguments[0];
+	u64 id = group->kn->id;
+	u32 mask = group->root->subsys_mask;
+
+	if (unified) {
+		if (group->root->hierarchy_id)
+			return 0;
+	} else if (!(mask >> INDEX(cpuacct_cgrp_id) & 1)) {
+		if (!EXISTS(freezer_cgrp_id) || !(mask >> INDEX(freezer_cgrp_id) & 1))
+			return 0;
+		id |= OF_FREEZER;
+	}
+	struct record *record = lookup(&groups, &id);
+
+	if (record)
+		record->removed = 1;
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,65 @@
+"""Which reader a daemon has, and that a node without the kernel's sums is as well off as before."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from jobfeatures.errors import ConfigurationError
+from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.sampling.bpf import choice, library
+from jobfeatures_exporter.sampling.bpf.choice import choose_reader
+from jobfeatures_exporter.snapshot import ProcessReader
+
+
+@pytest.fixture(autouse=True)
+def keeps_rights(monkeypatch):
+    """The tests' own process goes on to make more of them."""
+    monkeypatch.setattr(choice, "give_up_rights", lambda _use: None)
+
+
+def test_who_asks_for_proc_gets_it():
+    found = choose_reader(ExporterConfig(sampling_processes="procfs"))
+    assert found.told == ProcessReader("procfs", "asked for")
+    assert str(found) == "processes are read by procfs: asked for"
+
+
+@pytest.mark.parametrize(
+    ("hindrance", "reason"),
+    [
+        (
+            OSError(errno.EPERM, "Operation not permitted", "bpf_object__load"),
+            "bpf_object__load: Operation not permitted",
+        ),
+        (
+            FileNotFoundError(errno.ENOENT, "No such file or directory", "sums.bpf.o"),
+            "sums.bpf.o: No such file or directory",
+        ),
+        (OSError(errno.ENOSYS, "libbpf has no bpf_iter_create"), "libbpf has no bpf_iter_create"),
+    ],
+)
+def test_whatever_hinders_the_sums_proc_is_read_and_one_line_says_why(hindrance, reason, monkeypatch):
+    def fail(_cgroup):
+        raise hindrance
+
+    monkeypatch.setattr(choice, "KernelSums", fail)
+    found = choose_reader(ExporterConfig())
+    assert (found.kernel, found.told) == (None, ProcessReader("procfs", reason))
+    assert str(found) == f"processes are read by procfs: {reason}"
+
+
+def test_who_insists_on_the_sums_is_told_that_they_cannot_be_had(monkeypatch):
+    monkeypatch.setattr(library, "NAMES", ("libnothere.so.1",))
+    monkeypatch.setattr("jobfeatures_exporter.sampling.bpf.reader.check_owner", lambda _path: None)
+    with pytest.raises(ConfigurationError, match=r"sampling\.processes.*no libnothere\.so\.1"):
+        choose_reader(ExporterConfig(sampling_processes="bpf"))
+
+
+def test_another_machines_proc_is_read_as_it_is(tmp_path):
+    found = choose_reader(ExporterConfig(path_procfs=str(tmp_path)))
+    assert found.told == ProcessReader("procfs", f"{tmp_path} is not this machine's own /proc")
+
+
+def test_a_node_without_control_groups_reads_proc(tmp_path):
+    assert choose_reader(ExporterConfig(path_cgroup=str(tmp_path))).kernel is None

@@ -1,0 +1,208 @@
+"""A sampler whose reader sums in the kernel: which processes it reads all the same, and what jobs have."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures_exporter.sampling.bpf.choice import Choice
+from jobfeatures_exporter.sampling.bpf.records import Figures, Sums
+from jobfeatures_exporter.sampling.kernellooks import KernelLooks
+from jobfeatures_exporter.sampling.sampler import ALL_AGAIN_LOOKS, Sampler
+from jobfeatures_exporter.snapshot import KernelChecks, ProcessIo, Scheduling
+from tests.conftest import FakeClock
+
+KEY = JobKey("slurm", "7")
+PATH = "system.slice/slurmstepd.scope/job_7"
+
+
+class MadeUpSums:
+    """Stands for the kernel: figures by path of the job."""
+
+    def __init__(self) -> None:
+        self.by_path: dict[str, Sums] = {}
+        self.failing = False
+        self.processes = 12
+        self.is_closed = False
+
+    def look(self, _directories) -> None:
+        if self.failing:
+            raise OSError(errno.EPERM, "Operation not permitted")
+
+    def counts(self, _directory) -> bool:
+        return True
+
+    def sums_of(self, directory) -> Sums:
+        return self.by_path.get(directory.path, sums(0))
+
+    def paths_of(self, directory) -> list[str]:
+        return list(directory.groups.values())
+
+    def checks(self) -> KernelChecks:
+        return KernelChecks(0, 0, 0, 30, 0)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def sums(done: int, *, processes: int = 2, user: int | None = 1000) -> Sums:
+    """Return sums all of whose figures are the same, those of time in seconds."""
+    figures = Figures(*[done] * len(Figures._fields))._replace(waiting=done * 10**9)
+    return Sums(figures, processes=processes, threads=3 * processes, running=1, blocked=1, user=user)
+
+
+@pytest.fixture
+def kernel():
+    return MadeUpSums()
+
+
+@pytest.fixture
+def job(node):
+    """Make one job's control group with a process in it."""
+    (node.cgroup / "cgroup.controllers").write_text("cpu memory\n")
+    group = node.cgroup / PATH
+    group.mkdir(parents=True)
+    (group / "cpu.stat").write_text("usage_usec 3000000\nuser_usec 2000000\nsystem_usec 1000000\n")
+    (group / "memory.stat").write_text("anon 4096\nfile 0\nshmem 0\n")
+    (group / "cgroup.procs").write_text("41\n")
+    node.process(41, cgroup=f"0::/{PATH}\n")
+    node.process(50)
+    return group
+
+
+@pytest.fixture
+def make_sampler(node, kernel):
+    made = []
+
+    def make(*, wants_all=lambda: False, jobs=dict, **more) -> Sampler:
+        made.append(
+            Sampler(
+                procfs=str(node.proc),
+                cgroup=str(node.cgroup),
+                clock=FakeClock(),
+                jobs=jobs,
+                wants_all=wants_all,
+                process_io=True,
+                **more,
+            )
+        )
+        made[-1].read_by(Choice(kernel))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_a_jobs_figures_are_the_kernels_but_cpu_and_memory_those_of_its_control_group(
+    make_sampler, kernel, job
+):
+    sampler = make_sampler()
+    kernel.by_path[f"/{PATH}"] = sums(5)
+    sampler.sample()
+    sample = sampler.sample().jobs[KEY]
+    assert (sample.processes, sample.threads, sample.uid) == (2, 6, 1000)
+    assert sample.process_io == ProcessIo(
+        read_bytes=5, written_bytes=5, data_read_bytes=5, data_written_bytes=5, data_cancelled_bytes=5
+    )
+    assert sample.scheduling == Scheduling(5.0, 5, 5, 5, running=1, blocked=1)
+    assert (sample.user_cpu_secs, sample.system_cpu_secs, sample.memory.anon) == (2.0, 1.0, 4096)
+
+
+def test_all_processes_are_read_at_first_and_now_and_then_and_where_somebody_wants_them(make_sampler, job):
+    wants = False
+    sampler = make_sampler(wants_all=lambda: wants)
+    looks = [sampler.sample() for _ in range(ALL_AGAIN_LOOKS + 1)]
+    assert [number for number, each in enumerate(looks, 1) if each.lists_all] == [1, ALL_AGAIN_LOOKS + 1]
+    assert {len(each.processes) for each in looks if each.lists_all} == {2}
+    assert all(each.process_count == 12 for each in looks if not each.lists_all)
+    assert looks[-1].process_count is None
+    wants = True
+    assert sampler.sample().lists_all
+
+
+def test_processes_of_a_job_are_read_at_growing_gaps_and_those_of_nobody_never(make_sampler, kernel, job):
+    sampler = make_sampler()
+    kernel.by_path[f"/{PATH}"] = sums(1)
+    sampler.sample()
+    read = [set(sampler.sample().processes) for _ in range(14)]
+    assert [number for number, pids in enumerate(read, 1) if pids] == [1, 2, 4, 8]
+    assert set().union(*read) == {41}
+
+
+def test_of_a_job_whose_user_the_kernel_does_not_tell_a_process_does(make_sampler, kernel, job, node):
+    sampler = make_sampler()
+    kernel.by_path[f"/{PATH}"] = sums(1, user=None)
+    sampler.sample()
+    assert sampler.sample().jobs[KEY].uid == (node.proc / "41").stat().st_uid
+
+
+def test_jobs_that_only_processes_tell_have_all_of_them_read(make_sampler, job):
+    named = JobKey("pbs", "9")
+    jobs = {named: Job(key=named, state=JobState.RUNNING, processes=frozenset({50}))}
+    sampler = make_sampler(jobs=lambda: jobs)
+    sampler.sample()
+    again = sampler.sample()
+    assert again.lists_all
+    assert again.jobs[named].processes == 1
+    jobs = {KEY: Job(key=KEY, state=JobState.RUNNING, processes=frozenset({41}))}  # it has a control group
+    assert not sampler.sample().lists_all
+
+
+def test_sums_that_cannot_be_read_cost_a_reading_of_all_processes_and_no_figure_falls(
+    make_sampler, kernel, job, node
+):
+    (node.proc / "41/io").write_text(
+        "rchar: 1\nwchar: 1\nsyscr: 1\nsyscw: 1\nread_bytes: 1\nwrite_bytes: 1\ncancelled_write_bytes: 1\n"
+    )
+    sampler = make_sampler()
+    kernel.by_path[f"/{PATH}"] = sums(5)
+    sampler.sample()
+    told = sampler.sample().jobs[KEY].process_io
+    kernel.failing = True
+    failed = sampler.sample()
+    assert failed.lists_all
+    assert failed.unreadable["kernel_sums_eperm"] == 1
+    assert failed.jobs[KEY].process_io == told
+    assert failed.jobs[KEY].processes == 1
+    kernel.failing = False
+    kernel.by_path[f"/{PATH}"] = sums(6)
+    assert sampler.sample().jobs[KEY].process_io.read_bytes == 6
+
+
+def test_input_and_output_are_left_out_where_nobody_wants_them(kernel, job, node):
+    sampler = Sampler(
+        procfs=str(node.proc),
+        cgroup=str(node.cgroup),
+        clock=FakeClock(),
+        jobs=dict,
+        wants_all=lambda: False,
+    )
+    sampler.read_by(Choice(kernel))
+    sampler.sample()
+    assert sampler.sample().jobs[KEY].process_io is None
+    sampler.close()
+    assert kernel.is_closed
+
+
+def test_the_snapshot_says_how_processes_are_read(make_sampler, node):
+    assert make_sampler().sample().reader.name == "bpf"
+    alone = Sampler(procfs=str(node.proc), cgroup=str(node.cgroup), clock=FakeClock(), jobs=dict).sample()
+    assert (alone.reader.name, alone.kernel_checks, alone.lists_all) == ("procfs", None, True)
+
+
+def test_checks_that_cannot_be_read_are_counted(kernel):
+    from jobfeatures_exporter.sampling.descriptors import Unreadable
+
+    unreadable = Unreadable()
+    looks = KernelLooks(kernel, unreadable)
+    assert looks.checks().threads == 30
+
+    def fail():
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    kernel.checks = fail
+    assert looks.checks() is None
+    assert unreadable.counts == {"kernel_sums_eperm": 1}
