@@ -305,7 +305,7 @@ def keys_page() -> str:
         ]
     parts.append(KEYS_RULES)
     parts.append(KEYS_SOURCES)
-    key_sources = {name: each.load("keys").KEY_SOURCES for name, each in SYSTEMS.items()}
+    key_sources = {name: each.key_sources for name, each in SYSTEMS.items()}
     for key in KEYS:
         telling = [name for name in SYSTEMS if key.name in key_sources[name]]
         told = "all" if len(telling) == len(SYSTEMS) else ", ".join(telling) or "–"
@@ -335,7 +335,7 @@ def batch_page() -> str:
         ]
         parts.append(f"| [{name}](#{name}) | {' | '.join(offers)} |\n")
     parts.append(BATCH_KEYS)
-    sources = {name: each.load("keys").KEY_SOURCES for name, each in SYSTEMS.items()}
+    sources = {name: each.key_sources for name, each in SYSTEMS.items()}
     told = [key for key in KEYS if any(key.name in each for each in sources.values())]
     for name, system in SYSTEMS.items():
         page = "../spool.md" if name == "spool" else f"../batch/{name}.md"

@@ -10,8 +10,9 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from jobfeatures.errors import CommandError, shown
+from jobfeatures.errors import CommandError, SourceError, shown
 
 KEPT_VARIABLES = ("PATH", "HOME")
 MAX_COMPLAINT = 240  # characters of a program's own words
@@ -62,6 +63,14 @@ def run_command(
         return _talk(process, argv[0], stdin, deadline, timeout_secs, max_bytes)
     finally:
         _end(process)
+
+
+def ask_command(argv: Sequence[str], **bounds: Any) -> str:
+    """Return what a program prints that has to end well; see `run_command`. Raises SourceError."""
+    output = run_command(argv, **bounds)
+    if output.status != 0:
+        raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
+    return output.stdout.decode("utf-8", "replace")
 
 
 def _talk(

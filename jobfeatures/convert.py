@@ -15,6 +15,7 @@ from typing import Any, Final
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.system import DOCUMENT, LIST_OF_NODES, LogKind
 from jobfeatures.errors import JobfeaturesError, Rejected, shown_name
+from jobfeatures.formats.swf.fields import Meaning
 from jobfeatures.jobfold import fold_jobs
 from jobfeatures.joblog import JobRecord, Notes, Passage
 
@@ -96,17 +97,21 @@ def read_log(
     zone: tzinfo | None = None,
     notes: Notes | None = None,
     keep_text: bool = False,
+    meaning: Meaning | None = None,
 ) -> Iterator[JobRecord | Rejected | Passage]:
     """Return the records of a log. Raises ParseError, in strict reading for every fault.
 
     `notes` are told what was not taken, and what was repaired. `keep_text`: of
-    kinds that keep it, records have their text, and what stands between comes too.
+    kinds that keep it, records have their text, and what stands between comes too. `meaning` is that
+    of the fields of an SWF log.
     """
     given: dict[str, Any] = {"zone": zone} if KINDS[kind].is_zoned else {}
     if keep_text and KINDS[kind].keeps_text:
         given["keep_text"] = True
     if KINDS[kind].repairs:
         given["strict"] = strict
+    if kind == "swf":
+        given["meaning"] = meaning
     found: Iterator[JobRecord | Rejected | Passage] = _load(KINDS[kind].reader).read_records(
         lines, source=source, notes=Notes() if notes is None else notes, **given
     )

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from jobfeatures.errors import Rejected
-from jobfeatures.model import JobKey, JobState, Limit
+from jobfeatures.model import Job, JobKey, JobState, Limit
 
 Number = int | float
 
@@ -130,6 +130,7 @@ class JobRecord:
 MORE: Final = frozenset(
     {
         *("distribution", "requested_resources", "allocated_resources"),
+        *("gres_detail", "min_cpus_per_node"),  # the first by node, with newlines between them
         *("min_cpu_secs", "average_cpu_secs", "average_read_bytes", "average_written_bytes"),
         *("average_resident_bytes", "average_virtual_bytes", "max_resident_bytes", "max_virtual_bytes"),
     }
@@ -217,6 +218,11 @@ def compute_run_secs(record: JobRecord) -> Number | None:
 def pairs(**values: str | Number | None) -> tuple[tuple[str, str | Number], ...]:
     """Return what is known of these values, as `JobRecord.more` holds it."""
     return tuple((name, value) for name, value in values.items() if value is not None)
+
+
+def queue_pairs(job: Job) -> tuple[tuple[str, str | Number], ...]:
+    """Return what the queue knows of a job and accounting does not, as `JobRecord.more` holds it."""
+    return pairs(gres_detail="\n".join(job.gres_detail) or None, min_cpus_per_node=job.min_cpus_per_node)
 
 
 class LastLine(str):

@@ -1,13 +1,41 @@
-"""Files that hold secrets: nobody but their owner may read them."""
+"""Files that others may have a hand in, or must not: links are not followed, and pipes not waited for."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from collections.abc import Collection
 
 from jobfeatures.errors import ParseError, UnsafePathError
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+
+def read_bounded(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
+    """Return what a file holds, and its status from before. Raises OSError, EFBIG for one that is longer."""
+    file = os.open(path, _FILE)
+    try:
+        found = os.fstat(file)
+        content = bytearray()
+        while chunk := os.read(file, 65536):
+            content += chunk
+            if len(content) > max_bytes:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
+        return bytes(content), found
+    finally:
+        os.close(file)
+
+
+def read_owned(path: str, owners: Collection[int], max_bytes: int) -> tuple[bytes, int]:
+    """Return what a plain file holds that only its owner, one of these, may write, and who that is.
+
+    Raises OSError, EPERM for any other.
+    """
+    found = os.lstat(path)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid not in owners or found.st_mode & stat.S_IWOTH:
+        raise PermissionError(errno.EPERM, "not a plain file of those who may write it", path)
+    return read_bounded(path, max_bytes)[0], found.st_uid
 
 
 def read_private(path: str, max_bytes: int) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -91,18 +91,48 @@ def plan_replay(records: Iterable[JobRecord], *, speed: float, node_cpus: int | 
 def _runs(records: Iterable[JobRecord], plan: Plan) -> list[tuple[float, float | None, JobRecord]]:
     """Return start, end and record of what ran, in the order of the starts."""
     found: list[tuple[float, float | None, JobRecord]] = []
+    model: list[JobRecord] = []
+    ends: dict[str, float] = {}  # by job
     for record in records:
         if record.step is not None:
             plan.passed_over[IS_STEP] += 1
-        elif record.start_secs is None and record.submit_secs is not None and (record.run_secs or 0) > 0:
-            # A model of a workload has run times and no waits: its jobs run at once.
-            found.append((record.submit_secs, record.submit_secs + (record.run_secs or 0), record))
+        elif record.start_secs is None and (record.run_secs or 0) > 0:
+            model.append(record)
         elif record.start_secs is None or record.start_secs < 0:
             plan.passed_over[NEVER_RAN] += 1
         else:
             found.append((record.start_secs, record.end_secs, record))
+            if record.end_secs is not None:
+                ends[record.job_id] = record.end_secs
+    found += _runs_of_model(model, ends, plan)
     found.sort(key=lambda run: run[0])
     return found
+
+
+def _runs_of_model(
+    records: list[JobRecord], ends: dict[str, float], plan: Plan
+) -> Iterator[tuple[float, float, JobRecord]]:
+    """Yield the runs of jobs that have run times and no waits: at once, or after those that they follow."""
+    still = {record.job_id for record in records}
+    while records:
+        rest = [each for each in records if each.preceding_job_id in still]
+        if len(rest) == len(records):  # each waits for another
+            still.clear()
+            continue
+        for record in records:
+            if record.preceding_job_id in still:
+                continue
+            before = ends.get(record.preceding_job_id or "")
+            start = record.submit_secs
+            if before is not None:
+                start = max(before, start or 0) if record.think_secs is None else before + record.think_secs
+            if start is None:
+                plan.passed_over[NEVER_RAN] += 1
+                continue
+            ends[record.job_id] = start + (record.run_secs or 0)
+            yield start, ends[record.job_id], record
+        still = {record.job_id for record in rest}
+        records = rest
 
 
 def make_job(event: Event, *, began_secs: float, log_began_secs: float, speed: float, node: str) -> Job:

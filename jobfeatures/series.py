@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from jobfeatures.errors import ParseError, shown
+from jobfeatures.jsontext import parse_object
 
 MAX_SERIES = 1_000_000
 
@@ -81,12 +81,7 @@ def parse_vector(text: str, *, source: str = "") -> Answer:
     {"resultType":"vector","result":[{"metric":{"__name__":…,…},"value":[1435781451.781,"1"]},…]}}``.
     Raises ParseError, with the server's words where it refused.
     """
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ParseError("not JSON", source=source, text=text) from error
-    if not isinstance(document, dict):
-        raise ParseError("not a JSON object", source=source, text=text)
+    document = parse_object(text, source=source)
     if document.get("status") != "success":
         raise ParseError("the server refused", source=source, text=str(document.get("error", text)))
     data = document.get("data")

@@ -362,6 +362,15 @@ class ProcessDetail:
     io: ProcessIo | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Software:
+    """A package that is installed for all."""
+
+    key: str
+    name: str
+    version: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SysinfoSample:
     """How the node is made. A number that cannot be found out is None.
@@ -383,3 +392,4 @@ class SysinfoSample:
     topology_svg: str = ""  # hwloc's drawing, and its text
     topology_text: str = ""
     cards: tuple[GpuCard, ...] = ()
+    software: tuple[Software, ...] = ()  # for cards, where a folder of it is named

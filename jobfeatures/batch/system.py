@@ -10,7 +10,6 @@ they are wanted:
             config, node_name=…, timeout_secs=…)`, what their environment lacks (None: nothing is
             to be asked or known), and where a server is asked for it `needs_server(job, config)`
 ``prolog``  `job_from_prolog(environ, node_name=…)`, and `job_id_of(environ)` unless `is_plain`
-``keys``    KEY_SOURCES, the system's own words for the values of keys that jobs read
 ``groups``  HIERARCHY, the shapes of its control groups
 """
 
@@ -59,6 +58,7 @@ class System:
     node_variable: str | None = None  # holds this node's name in the environment of hooks
     command: str = "its setting"  # the key of the setting that names its command
     variables: tuple[str, ...] = ()  # of our environment, which its commands need
+    key_sources: Mapping[str, str] = field(default_factory=dict)  # its own words for the values of keys
     restart: tuple[str, ...] = ()  # settings that the reading of the node is made of: they wait for a restart
     log_kinds: Mapping[str, LogKind] = field(default_factory=dict)  # the logs that it alone writes
 

@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 
-from jobfeatures.commands.logs import parse_zone
+from jobfeatures.commands.logs import add_meaning, parse_meaning, parse_zone
 from jobfeatures.convert import (
     KINDS,
     kind_of_name,
@@ -78,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="from SWF to SWF: sort by submission, and let times begin at the first",
     )
+    add_meaning(parser)
     parser.add_argument(
         "--header",
         action="append",
@@ -119,6 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
             zone=zone,
             notes=notes,
             keep_text=keeps_text,
+            meaning=parse_meaning(arguments),
         )
         written = write_log(
             notes.accepted_with_passages(found),

@@ -9,6 +9,8 @@ from zoneinfo import ZoneInfo
 
 from jobfeatures.convert import KINDS
 from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.formats.swf.fields import Meaning
+from jobfeatures.schedule.shares import CPU, STEPS, ShareRules, parse_shares_of
 from jobfeatures.simulate.policies import REFRESH_SECS, Fairshare
 from jobfeatures.simulate.pools import Pool, parse_nodes, parse_processors
 
@@ -26,8 +28,8 @@ def add_kind(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--zone", metavar="NAME", help="where clocks show the times (default: here)")
 
 
-def add_memory(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments on what the memory of an SWF log is, where it is not as the standard has it."""
+def add_meaning(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments on what the fields of an SWF log mean, where its standard does not say."""
     parser.add_argument(
         "--memory-unit",
         choices=("KiB", "B"),
@@ -40,11 +42,19 @@ def add_memory(parser: argparse.ArgumentParser) -> None:
         default="processor",
         help="of what the memory in an SWF log is (default: processor)",
     )
+    parser.add_argument(
+        "--requested-time",
+        choices=("wall", "cpu"),
+        help="what requested times in an SWF log are: of the clock on the wall, or average CPU times of a "
+        "processor (default: as a comment in its header says, else wall)",
+    )
 
 
-def parse_memory(arguments: argparse.Namespace) -> tuple[bool, bool]:
-    """Return whether memory is in bytes, and whether it is of the whole job."""
-    return arguments.memory_unit == "B", arguments.memory_per == "job"
+def parse_meaning(arguments: argparse.Namespace) -> Meaning:
+    """Return what these arguments say."""
+    said = arguments.requested_time
+    is_cpu = None if said is None else said == "cpu"
+    return Meaning(arguments.memory_unit == "B", arguments.memory_per == "job", is_cpu)
 
 
 def add_strict(parser: argparse.ArgumentParser) -> None:
@@ -95,13 +105,25 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
         metavar="SECS",
         help="how often what users have used is halved, such as 259200 (default: 0, never)",
     )
+    parser.add_argument(
+        "--fairshare-of",
+        action="append",
+        default=[],
+        metavar="USER=N",
+        help="a share of use for a user, or for each user of a group (group:NAME=N), where others have 1; "
+        "may be repeated",
+    )
 
 
 def parse_simulation(arguments: argparse.Namespace) -> Simulation:
     """Return what these arguments say. Raises ConfigurationError."""
+    users, groups = parse_shares_of("--fairshare-of", arguments.fairshare_of, (CPU,))
+    if not all(share[CPU] for share in (*users.values(), *groups.values())):
+        raise ConfigurationError("--fairshare-of", "a share of 0: such jobs would never be next")
     rules = Fairshare(
         _whole_secs("--fairshare-refresh", arguments.fairshare_refresh, least=1),
         _whole_secs("--fairshare-halving", arguments.fairshare_halving, least=0),
+        ShareRules({CPU: STEPS[CPU]}, users, groups),
     )
     if arguments.nodes is not None and arguments.processors is not None:
         raise ConfigurationError("--processors", "not beside --nodes")

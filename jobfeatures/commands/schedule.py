@@ -16,10 +16,10 @@ from jobfeatures.commands.common import number_flag
 from jobfeatures.commands.logs import (
     Simulation,
     add_kind,
-    add_memory,
+    add_meaning,
     add_simulation,
     add_strict,
-    parse_memory,
+    parse_meaning,
     parse_simulation,
     parse_zone,
 )
@@ -168,7 +168,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_kind(parser)
     add_strict(parser)
-    add_memory(parser)
+    add_meaning(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -275,11 +275,10 @@ def _logs(
     zone: tzinfo | None,
 ) -> Iterator[ScheduleLog]:
     """Return a log, and what each policy would have made of it."""
-    from jobfeatures.schedule.jobs import Memory
     from jobfeatures.schedule.reading import read_log
 
     with shown_count(None, f"{name}: reading"):
-        log = read_log(name, arguments.from_kind, zone, Memory(*parse_memory(arguments)))
+        log = read_log(name, arguments.from_kind, zone, parse_meaning(arguments))
     yield log
     if not policies:
         return
@@ -326,7 +325,6 @@ def _messages(document: dict[str, Any]) -> Iterator[str]:
 def _evaluate_one_log(arguments: argparse.Namespace, options: Options, zone: Any) -> int:
     """Evaluate files of one log, here or on Dask, and print what was found as JSON."""
     from jobfeatures.schedule.dask import connected
-    from jobfeatures.schedule.jobs import Memory
     from jobfeatures.schedule.partitions import Here, evaluate_partitions
     from jobfeatures.schedule.reading import read_log
 
@@ -334,9 +332,7 @@ def _evaluate_one_log(arguments: argparse.Namespace, options: Options, zone: Any
         raise ConfigurationError("--one-log", "needs --format json")
     if arguments.report is not None or arguments.plots is not None:
         raise ConfigurationError("--one-log", "draws no pictures: neither --report nor --plots")
-    read = functools.partial(
-        read_log, kind=arguments.from_kind, zone=zone, memory_is=Memory(*parse_memory(arguments))
-    )
+    read = functools.partial(read_log, kind=arguments.from_kind, zone=zone, meaning=parse_meaning(arguments))
     with nullcontext(Here()) if arguments.dask is None else connected(arguments.dask) as runner:
         document = evaluate_partitions(arguments.logs, options, read, runner=runner)
     for message in _messages(document):

@@ -8,10 +8,10 @@ import sys
 
 from jobfeatures.commands.logs import (
     add_kind,
-    add_memory,
+    add_meaning,
     add_simulation,
     add_strict,
-    parse_memory,
+    parse_meaning,
     parse_simulation,
     parse_zone,
 )
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_kind(parser)
     add_strict(parser)
-    add_memory(parser)
+    add_meaning(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,14 +62,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigurationError(
             "simulate", "needs numpy: pip install 'jobfeatures-exporter[analysis]'"
         ) from None
-    from jobfeatures.schedule.jobs import Memory
     from jobfeatures.schedule.reading import read_whole
     from jobfeatures.simulate.swfschedule import describe, record_lines, swf_lines
     from jobfeatures.simulate.workload import choose_pool, make_workload, run_policy, tell
 
     name, policy = arguments.log, Policy(arguments.policy)
     with shown_count(None, f"{name}: reading"):
-        read = read_whole(name, arguments.from_kind, zone, Memory(*parse_memory(arguments)))
+        read = read_whole(name, arguments.from_kind, zone, parse_meaning(arguments))
     log = read.log
     workload = make_workload(log, asked.pool or choose_pool(log), by_eligible=arguments.arrival == "eligible")
     with shown_count(len(workload.position), f"{name}: {policy.value}") as progress:

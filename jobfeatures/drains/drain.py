@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from jobfeatures.errors import JobfeaturesError, ParseError
+from jobfeatures.jsontext import parse_object
 from jobfeatures.model import JobKey, JobTable
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def format_drains(drains: Drains) -> str:
 
 def parse_drains(text: str, *, source: str = "") -> Drains:
     """Return the requests of a document. Raises ParseError naming the field: one bad request spoils it."""
-    document = _load(text, source)
+    document = parse_object(text, source=source)
     machine = document.get("machine")
     jobs = document.get("jobs", [])
     if not isinstance(jobs, list):
@@ -204,7 +205,7 @@ def format_announced(announced: Announced) -> str:
 
 def parse_announced(text: str, *, source: str = "") -> Announced:
     """Return what batch systems announced. Raises ParseError naming the field."""
-    document = _load(text, source)
+    document = parse_object(text, source=source)
     draining, shutdowns = document.get("draining", {}), document.get("shutdowns", {})
     if not isinstance(draining, dict) or not all(isinstance(each, bool) for each in draining.values()):
         raise ParseError("not an object of booleans", source=source, field="draining", text=str(draining))
@@ -217,18 +218,6 @@ def _dump(document: dict[str, Any]) -> str:
     import json
 
     return json.dumps(document, indent=1, sort_keys=True) + "\n"
-
-
-def _load(text: str, source: str) -> dict[str, Any]:
-    import json
-
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ParseError("not JSON", source=source, text=str(error)) from error
-    if not isinstance(document, dict):
-        raise ParseError("not a JSON object", source=source, text=text)
-    return document
 
 
 def _drain_fields(drain: Drain) -> dict[str, object]:

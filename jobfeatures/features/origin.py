@@ -57,7 +57,7 @@ def job_origins(names: Iterable[str], job: Job, terms: Terms, fields: Mapping[st
     """Return the origin of each of these keys of a job.
 
     `fields` maps keys to the batch system's own words for them (its
-    `KEY_SOURCES`).
+    `key_sources`).
     """
     system = job.key.batch_system
     deadline = "" if job.deadline_secs is None else f", or {system}: the job's deadline"

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord, Lost, Notes, Number, Passage, SourceText, lines_of
+from jobfeatures.jsontext import parse_object
 from jobfeatures.model import UNLIMITED, JobState
 
 KIND: Final = "records"
@@ -59,12 +60,7 @@ def read_records(
 
 def parse_line(line: str) -> JobRecord:
     """Return one record. Raises ParseError."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        raise ParseError("not JSON", text=line) from None
-    if not isinstance(found, dict):
-        raise ParseError("not an object", text=line)
+    found = parse_object(line)
     for name in _REQUIRED:
         if not found.get(name):
             raise ParseError("is missing", field=name)

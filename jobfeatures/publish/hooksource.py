@@ -15,9 +15,8 @@ from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.jobs.evidence import HOOKS
 from jobfeatures.jobs.records import MAX_RECORD_BYTES, parse_record
 from jobfeatures.model import Job, JobKey, JobTable, Version
+from jobfeatures.privatefile import read_bounded
 from jobfeatures.publish.files import version_of
-
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class HookSource:
@@ -81,12 +80,5 @@ class HookSource:
 
 
 def _read(path: str) -> tuple[str, os.stat_result]:
-    descriptor = os.open(path, _READ)
-    try:
-        found = os.fstat(descriptor)
-        content = os.read(descriptor, MAX_RECORD_BYTES + 1)
-    finally:
-        os.close(descriptor)
-    if len(content) > MAX_RECORD_BYTES:
-        raise ParseError("too large", source=path)
+    content, found = read_bounded(path, MAX_RECORD_BYTES)
     return content.decode("utf-8", "replace"), found

@@ -83,8 +83,7 @@ def key_sources(batch_system: str) -> Mapping[str, str]:
     """Return what the batch system calls the values of keys, empty where nobody says."""
     if batch_system not in SYSTEMS:
         return {}
-    sources: Mapping[str, str] = SYSTEMS[batch_system].load("keys").KEY_SOURCES
-    return sources
+    return SYSTEMS[batch_system].key_sources
 
 
 def group_of(uid: int | None) -> int:

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from jobfeatures.errors import ParseError
 from jobfeatures.formats.swf.bursts import join_bursts
 from jobfeatures.formats.swf.columns import SwfColumns
-from jobfeatures.formats.swf.fields import CANCELLED, PARTIAL, SwfJob
+from jobfeatures.formats.swf.fields import CANCELLED, PARTIAL, Meaning, SwfJob
 from jobfeatures.formats.swf.header import Header, Preemption
-from jobfeatures.formats.swf.records import Names
+from jobfeatures.formats.swf.records import Names, settle
 from jobfeatures.joblog import JobRecord, Number
 from jobfeatures.model import JobState, Limit
 from jobfeatures.schedule.links import Links, find_links, links_of
@@ -76,21 +76,14 @@ class ScheduleLog:
         return len(self.submit)
 
 
-class Memory(NamedTuple):
-    """What the memory of an SWF log is: KiB of a processor by the standard, other in some logs."""
-
-    is_bytes: bool = False
-    is_of_job: bool = False
-
-
-def from_swf(columns: SwfColumns, name: str, memory_is: Memory | None = None) -> ScheduleLog:
+def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> ScheduleLog:
     """Return a log in the Standard Workload Format. Time zero is the log's own.
 
-    Memory is per processor there, unless `memory_is` says otherwise; parts of a
+    Memory is per processor there, unless `meaning` says otherwise; parts of a
     job that was swapped out are joined.
     """
-    memory_is = memory_is or Memory()
     header = columns.header
+    meaning = settle(meaning or Meaning(), header)
     table, swapped = whole_jobs(columns)
     submit, wait, runtime = table["submit_secs"], table["wait_secs"], table["run_secs"]
     too_late = (submit > LATEST_SECS) | (wait > LATEST_SECS) | (runtime > LATEST_SECS)
@@ -100,10 +93,10 @@ def from_swf(columns: SwfColumns, name: str, memory_is: Memory | None = None) ->
     start = np.where((submit >= 0) & (wait >= 0), submit + wait, UNKNOWN)
     processors, requested = table["processors"], table["requested_processors"]
     cpus = np.where(processors >= 0, processors, requested)
-    asked, used = (_kib(table[each], memory_is) for each in ("requested_memory_kib", "memory_kib"))
+    asked, used = (_kib(table[each], meaning) for each in ("requested_memory_kib", "memory_kib"))
     memory = _either(
-        _product(asked, np.where(requested > 0, requested, processors), memory_is),
-        _product(used, processors, memory_is),
+        _product(asked, np.where(requested > 0, requested, processors), meaning),
+        _product(used, processors, meaning),
     )
     end = np.where((start >= 0) & (runtime >= 0), start + runtime + swapped, UNKNOWN)
     links, told = find_links(table["number"], table["preceding"], table["think_secs"])
@@ -119,7 +112,7 @@ def from_swf(columns: SwfColumns, name: str, memory_is: Memory | None = None) ->
         is_cancelled=table["status"] == CANCELLED,
         cpus=cpus,
         memory_kib=memory if (memory > UNKNOWN).any() else None,
-        requested_secs=table["requested_secs"],
+        requested_secs=None if meaning.requests_cpu_time else table["requested_secs"],
         links=links,
         could_start=None if links is None else links.could_start(submit, start, end),
         user=_label(table["user"], lambda number: names.of("user", number)),
@@ -244,13 +237,13 @@ def _looks_like_bytes(*columns: Array) -> list[str]:
     return []
 
 
-def _kib(each: Array, memory_is: Memory) -> Array:
-    return np.where(each >= 0, -(-each // KIB), each) if memory_is.is_bytes else each
+def _kib(each: Array, meaning: Meaning) -> Array:
+    return np.where(each >= 0, -(-each // KIB), each) if meaning.memory_is_bytes else each
 
 
-def _product(each: Array, count: Array, memory_is: Memory) -> Array:
+def _product(each: Array, count: Array, meaning: Meaning) -> Array:
     """Return what all processors have together, unknown where one of the two is or it does not fit."""
-    if memory_is.is_of_job:
+    if meaning.memory_is_of_job:
         return np.where(each >= 0, each, UNKNOWN)
     fits = (each >= 0) & (count > 0) & (each.astype(float) * count < MOST)
     return np.where(fits, np.where(fits, each, 0) * count, UNKNOWN)

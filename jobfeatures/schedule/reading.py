@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from jobfeatures.convert import read_log as read_records
 from jobfeatures.formats.swf.columns import SwfColumns, read_columns
+from jobfeatures.formats.swf.fields import Meaning
 from jobfeatures.jobfold import fold_jobs
 from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.logfiles import LogFileError, open_log, reading
-from jobfeatures.schedule.jobs import Memory, ScheduleLog, from_records, from_swf
+from jobfeatures.schedule.jobs import ScheduleLog, from_records, from_swf
 
 
 class Read(NamedTuple):
@@ -27,18 +28,18 @@ class Read(NamedTuple):
 
 
 def read_log(
-    name: str, kind: str | None = None, zone: tzinfo | None = None, memory_is: Memory | None = None
+    name: str, kind: str | None = None, zone: tzinfo | None = None, meaning: Meaning | None = None
 ) -> ScheduleLog:
     """Return the jobs of a file, `-` being standard input.
 
     `kind` is told by content where it is None, `zone` is where clocks showed
     its times. Raises LogFileError, ParseError, KindError.
     """
-    return read_whole(name, kind, zone, memory_is).log
+    return read_whole(name, kind, zone, meaning).log
 
 
 def read_whole(
-    name: str, kind: str | None = None, zone: tzinfo | None = None, memory_is: Memory | None = None
+    name: str, kind: str | None = None, zone: tzinfo | None = None, meaning: Meaning | None = None
 ) -> Read:
     """Return the same, and what it was made of."""
     with _as_file(name) as path:
@@ -51,7 +52,7 @@ def read_whole(
                 log = from_records(jobs, name, unreadable=notes.rejected, folded=notes.folded)
                 return Read(log, records=jobs)
         columns = read_columns(path)
-        return Read(from_swf(columns, name, memory_is), columns)
+        return Read(from_swf(columns, name, meaning), columns)
 
 
 @contextmanager

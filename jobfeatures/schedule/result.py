@@ -331,15 +331,15 @@ def _shares(log: ScheduleLog, resource: str, options: Options, chosen: Chosen) -
         total=machine * STEPS[resource],
         total_from=source,
         all_users=chosen.all_users,
-        groups_of=_groups_of(log, chosen) if options.rules.groups else {},
+        groups_of=groups_of(log, chosen.position) if options.rules.groups else {},
     )
 
 
-def _groups_of(log: ScheduleLog, chosen: Chosen) -> dict[str, set[str]]:
-    """Return the groups of each user, by jobs that count."""
-    pairs = np.stack((log.user.codes[chosen.position], log.group.codes[chosen.position]), axis=1)
+def groups_of(log: ScheduleLog, position: Array) -> dict[str, set[str]]:
+    """Return the groups of each user, by these jobs."""
+    pairs = np.stack((log.user.codes[position], log.group.codes[position]), axis=1)
     found: dict[str, set[str]] = {}
     for user, group in np.unique(pairs, axis=0).tolist():
-        if group >= 0:
+        if user >= 0 and group >= 0:
             found.setdefault(log.user.names[user], set()).add(log.group.names[group])
     return found

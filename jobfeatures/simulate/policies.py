@@ -6,6 +6,7 @@ import enum
 from typing import Final, NamedTuple
 
 from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.schedule.shares import CPU, STEPS, ShareRules
 
 
 class Policy(enum.Enum):
@@ -32,10 +33,16 @@ REFRESH_SECS: Final = 3600
 
 
 class Fairshare(NamedTuple):
-    """How often the order may change though no job comes or ends, and when usage is halved; 0: never."""
+    """How often the order may change though no job comes or ends, and when usage is halved; 0: never.
+
+    Who has twice the share of another is next to him when he has used twice as
+    much: "the amount of used resources will converge toward the amount
+    designated by a user priority".
+    """
 
     refresh_secs: int = REFRESH_SECS
     halving_secs: int = 0
+    shares: ShareRules = ShareRules(default={CPU: STEPS[CPU]})
 
 
 def parse_policies(key: str, text: str) -> tuple[Policy, ...]:

@@ -25,6 +25,7 @@ from jobfeatures.formats.swf.header import Comment, Header, format_date, format_
 from jobfeatures.formats.swf.lines import format_job
 from jobfeatures.joblog import JobRecord, Notes, Number, compute_run_secs
 from jobfeatures.schedule.jobs import Array, whole_jobs
+from jobfeatures.schedule.shares import CPU, plain
 from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.workload import Outcome, Workload, seconds
 
@@ -56,6 +57,10 @@ def describe(source: str, workload: Workload, policy: Policy, rules: Fairshare) 
         told = (
             f"fairshare: usage counts up to each decision, and every {rules.refresh_secs} s; it is {halved}"
         )
+        for kind, shares in (("", rules.shares.users), ("group ", rules.shares.groups)):
+            told += "".join(
+                f"; share of {kind}{name} {plain(CPU, each[CPU])}" for name, each in shares.items()
+            )
         texts.append(("Note", told))
     if count := sum(workload.skipped.values()):
         texts.append(("Note", f"{count} jobs of the log are not in it: {_why(workload)}"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import repeat
+from math import lcm
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -29,6 +30,8 @@ from jobfeatures.schedule.reasons import (
     compute_rules,
 )
 from jobfeatures.schedule.reasons import REASONS as NOT_COUNTED
+from jobfeatures.schedule.result import groups_of
+from jobfeatures.schedule.shares import CPU, ShareRules, make_shares
 from jobfeatures.simulate.engine import Tick, simulate
 from jobfeatures.simulate.jobs import Jobs
 from jobfeatures.simulate.placing import Machine, Nodes, Processors, Shape, make_shape, place_first_fit, whole
@@ -180,10 +183,12 @@ def run_policy(
     Who follows another is submitted its think time after the other's end;
     without one, when it was, if that is known.
     """
-    starts = simulate(
-        workload.jobs, workload.machine(), policy, rules, ticks=workload.ticks, progress=progress
-    )
     jobs = workload.jobs
+    if policy.is_fair and rules is not None and (rules.shares.users or rules.shares.groups):
+        weights = _weights(log, workload, rules.shares)
+        charged = zip(jobs.charges, jobs.users, strict=True)
+        jobs = jobs._replace(charges=[charge * weights[user] for charge, user in charged])
+    starts = simulate(jobs, workload.machine(), policy, rules, ticks=workload.ticks, progress=progress)
     if max(starts) + max(jobs.runtimes) >= MOST:
         raise ScheduleError(f"{log.name}: jobs would end later than any clock shows")
     submits = _in_ticks(log.submit[workload.position], workload.ticks)
@@ -192,6 +197,15 @@ def run_policy(
             submits[job] = starts[before] + jobs.runtimes[before] + max(0, jobs.thinks[job])
     submitted = np.array(submits, dtype=np.int64)
     return Outcome(submitted, np.array(starts, dtype=np.int64) - submitted)
+
+
+def _weights(log: ScheduleLog, workload: Workload, rules: ShareRules) -> list[int]:
+    """Return what a user's use is multiplied by, instead of divided by the share: whole numbers."""
+    groups = groups_of(log, workload.position)
+    found = make_shares(CPU, rules, total=0, total_from="", all_users=1, groups_of=groups)
+    shares = [found.default, *map(found.of, log.user.names)]  # the first of those whose user is unknown
+    common = lcm(*shares)
+    return [common // share for share in shares]
 
 
 def make_log(log: ScheduleLog, workload: Workload, outcome: Outcome, name: str) -> ScheduleLog:

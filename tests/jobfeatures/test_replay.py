@@ -118,3 +118,26 @@ def test_any_log_is_played_in_order_within_the_node(records, cpus, speed):
 def test_a_dry_run_is_readable():
     [start, end] = plan_replay([job("7", 0, 90, 4)], speed=60).events
     assert [format_event(start), format_event(end)] == ["+0.000s start 7 4 CPUs", "+1.500s end 7 4 CPUs"]
+
+
+def test_jobs_of_a_model_run_at_once_or_after_whom_they_follow():
+    """ "models can include precedences with dependent jobs that don't have independent arrival times" """
+
+    def of_model(job_id, run_secs, submit=None, **more):
+        return job(job_id, None, None, submit_secs=submit, run_secs=run_secs, **more)
+
+    plan = plan_replay(
+        [
+            of_model("4", 2, preceding_job_id="3"),
+            of_model("1", 10, 0),
+            of_model("2", 5, preceding_job_id="1", think_secs=7),
+            of_model("3", 5, 30, preceding_job_id="2"),
+            of_model("5", 5, 30, preceding_job_id="6"),
+            of_model("6", 5, 31, preceding_job_id="5"),
+            of_model("7", 5, preceding_job_id="8"),
+        ],
+        speed=1,
+    )
+    starts = [(secs, name) for secs, what, name in told(plan) if what == "start"]
+    assert starts == [(0, "1"), (17, "2"), (30, "3"), (30, "5"), (35, "4"), (35, "6")]
+    assert plan.passed_over == {"never ran": 1}

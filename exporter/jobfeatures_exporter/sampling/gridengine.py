@@ -18,9 +18,8 @@ from jobfeatures.batch.gridengine.spool import (
     EXECD_COMMAND,
     list_active,
     list_tasks,
-    parse_number,
     read_config,
-    read_owned,
+    read_number,
 )
 from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
@@ -155,6 +154,6 @@ class GridEngineJobs:
     @staticmethod
     def _number(path: str, owners: Collection[int]) -> int | None:
         try:
-            return parse_number(read_owned(path, owners))
+            return read_number(path, owners)
         except FileNotFoundError:  # a moment later it will be there
             return None

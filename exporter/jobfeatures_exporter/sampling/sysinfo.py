@@ -18,7 +18,7 @@ from jobfeatures.quantities import parse_count
 from jobfeatures.site import read_cpu_model
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
 from jobfeatures_exporter.sampling.procfs import read_meminfo
-from jobfeatures_exporter.snapshot import GpuCard, SysinfoSample
+from jobfeatures_exporter.snapshot import GpuCard, Software, SysinfoSample
 
 LSTOPO = ("lstopo-no-graphics", "lstopo")
 LSTOPO_TIMEOUT_SECS = 10.0
@@ -167,6 +167,7 @@ def read_sysinfo(
     unreadable: Unreadable,
     topology: Collection[str] = (),
     cards: tuple[GpuCard, ...] = (),
+    software: tuple[Software, ...] = (),
 ) -> SysinfoSample:
     """Read all; what cannot be found out is left out and counted. `topology` names the pictures wanted."""
     layout = read_layout(procfs, sysfs, unreadable)
@@ -196,6 +197,7 @@ def read_sysinfo(
         topology_svg=pictures[SVG],
         topology_text=pictures[TEXT],
         cards=cards,
+        software=software,
     )
 
 

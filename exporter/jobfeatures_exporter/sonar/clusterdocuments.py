@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, Document, Origin
 from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document
-from jobfeatures.joblog import JobRecord
+from jobfeatures.joblog import JobRecord, queue_pairs
 from jobfeatures.model import Cluster, Job, JobState, JobTable
 from jobfeatures_exporter.cluster.accountingfeed import AccountingSource
 from jobfeatures_exporter.sonar.cluster import cluster_document
@@ -101,9 +102,11 @@ class JobsDocuments:
         self._answered_secs = accounting.taken_at_secs
         for rejected in accounting.rejected:
             log.warning("record skipped: %s", rejected, extra={"source": self._source.name})
+        if table is None:
+            return list(accounting.records)
         known = {record.key for record in accounting.records}
-        queued = [] if table is None else [each for each in queue_records(table) if each.key not in known]
-        return [*accounting.records, *queued]
+        queued = [each for each in queue_records(table) if each.key not in known]
+        return [*(_with_queue(each, table) for each in accounting.records), *queued]
 
     def _since_secs(self, now_secs: float) -> float:
         if self._answered_secs is None:
@@ -151,6 +154,13 @@ def queue_records(table: JobTable) -> Iterator[JobRecord]:
             yield _from_job(job)
 
 
+def _with_queue(record: JobRecord, table: JobTable) -> JobRecord:
+    """Return a record of accounting with what the queue alone knows of the job."""
+    job = table.jobs.get(record.key) if record.step is None else None
+    more = () if job is None else queue_pairs(job)
+    return replace(record, more=(*record.more, *more)) if more else record
+
+
 def _from_job(job: Job) -> JobRecord:
     return JobRecord(
         batch_system=job.key.batch_system,
@@ -173,4 +183,5 @@ def _from_job(job: Job) -> JobRecord:
         array_task_id=job.array_task_id,
         het_job_id=job.het_job_id,
         het_offset=job.het_offset,
+        more=queue_pairs(job),
     )

@@ -8,6 +8,7 @@ from jobfeatures.formats.sonar.envelopes import CURRENT, SEED
 from jobfeatures.settings import (
     BOOLEAN,
     DURATION,
+    PATH,
     POSITIVE_DURATION,
     choice,
     option,
@@ -40,6 +41,9 @@ class SonarConfig(SinksConfig):
     )
     sonar_jobs_stateless: bool = option(
         BOOLEAN, False, "send all that is known of every job each time, not only what is new"
+    )
+    sonar_token_file: str | None = option(
+        PATH, None, "file with the token that stands in every document, readable by its owner alone"
     )
     sonar_topology: tuple[str, ...] = option(
         words(SVG, TEXT),

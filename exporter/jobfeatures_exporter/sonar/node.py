@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from jobfeatures.clock import Clock
-from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.errors import ConfigurationError, JobfeaturesError, shown, shown_name
 from jobfeatures.formats.sonar.envelopes import SEED, Document, Origin
 from jobfeatures.formats.sonar.values import fault_of_hostname
+from jobfeatures.privatefile import read_private
 from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.details import read_details
 from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
+from jobfeatures_exporter.sampling.software import read_software
 from jobfeatures_exporter.sampling.sysinfo import TEXT, read_sysinfo
 from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.sonar.config import SonarConfig
@@ -23,6 +25,7 @@ from jobfeatures_exporter.sonar.sysinfo import sysinfo_envelope
 
 CARDS_WAIT_SECS = 10.0  # at the start, drivers are slower than we
 _LOOK_SECS = 0.5
+MAX_TOKEN_BYTES = 16 * 1024
 
 
 def make_origin(config: SonarConfig) -> Origin:
@@ -40,7 +43,20 @@ def make_origin(config: SonarConfig) -> Origin:
         cluster=config.sonar_cluster,
         node=node,
         profile=config.sonar_profile,
+        token=_read_token(config.sonar_token_file),
     )
+
+
+def _read_token(path: str | None) -> str:
+    if path is None:
+        return ""
+    try:
+        token = read_private(path, MAX_TOKEN_BYTES).decode().strip()
+    except (OSError, UnicodeDecodeError, JobfeaturesError) as error:
+        raise ConfigurationError("sonar.token_file", str(error)) from None
+    if not token or not token.isprintable():
+        raise ConfigurationError("sonar.token_file", f"{shown_name(path)}: holds no token")
+    return token
 
 
 def options_of(config: SonarConfig) -> SampleOptions:
@@ -127,6 +143,8 @@ class NodeDocuments:
             unreadable=self._unreadable,
             topology=self._topology,
             cards=tuple(gpu.card for gpu in snapshot.gpus) if snapshot is not None else (),
+            # The newer form has no place for it.
+            software=read_software(os.environ, self._unreadable) if self._origin.profile == SEED else (),
         )
         return [sysinfo_envelope(self._origin, sample)]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import asdict
 
 from jobfeatures.formats.sonar.envelopes import (
     CURRENT,
+    SEED,
     SYSINFO,
     Document,
     Origin,
@@ -52,6 +54,11 @@ def _optional(origin: Origin, sample: SysinfoSample) -> Document:
         "topo_svg": _base64(sample.topology_svg),
         "cards": [_card(card) for card in sample.cards],
     }
+    if origin.profile == SEED:
+        fields["software"] = [
+            without_defaults({name: unicode_text(value) for name, value in asdict(each).items()})
+            for each in sample.software
+        ]
     if origin.profile == CURRENT:
         fields["topo_text"] = _base64(sample.topology_text)
         fields["numa_nodes"] = len(sample.numa_distances)

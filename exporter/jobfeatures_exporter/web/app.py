@@ -12,6 +12,7 @@ from aiohttp import web
 
 from jobfeatures_exporter.cluster.discovery import TargetGroup
 from jobfeatures_exporter.exposition import choose_format
+from jobfeatures_exporter.web.documentation import documentation_routes
 from jobfeatures_exporter.web.front import Front, Shown
 
 
@@ -45,7 +46,7 @@ def make_app(scraped: Scraped, routes: Routes = ()) -> web.Application:
     app = web.Application(client_max_size=1024)
     app[SCRAPED] = scraped
     app[SCRAPES] = asyncio.Semaphore(MAX_SCRAPES)
-    app.add_routes(Front(scraped).routes())
+    app.add_routes([*Front(scraped).routes(), *documentation_routes()])
     app.router.add_get("/metrics", _metrics)
     app.router.add_get("/-/healthy", _healthy)
     app.router.add_get("/-/ready", _ready)

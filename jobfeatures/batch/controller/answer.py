@@ -20,6 +20,7 @@ from typing import Any
 
 from jobfeatures.errors import ParseError
 from jobfeatures.jobs.records import format_record, parse_record
+from jobfeatures.jsontext import parse_object
 from jobfeatures.model import Job, JobKey, JobTable, NodeNotice
 
 _SOURCE = "controller role"
@@ -50,12 +51,7 @@ def parse_answer(text: str, *, taken_at_secs: float) -> tuple[JobTable, str]:
     first, _, rest = text.partition("\n")
     if not text.endswith("\n"):
         raise ParseError("answer is cut off", source=_SOURCE, text=text[-80:])
-    try:
-        head = json.loads(first)
-    except (ValueError, RecursionError) as error:
-        raise ParseError("not JSON", source=_SOURCE, line=1, text=first) from error
-    if not isinstance(head, dict):
-        raise ParseError("not a JSON object", source=_SOURCE, line=1, text=first)
+    head = parse_object(first, source=_SOURCE, line=1)
     jobs: dict[JobKey, Job] = {}
     system = _typed(head, "batch_system", str)
     for line in rest.splitlines():

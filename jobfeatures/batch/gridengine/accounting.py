@@ -12,7 +12,6 @@ their own have several.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -28,6 +27,7 @@ from jobfeatures.batch.gridengine.basics import (
 from jobfeatures.batch.gridengine.record import account_of, scale_epoch
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord, Notes, Number
+from jobfeatures.jsontext import parse_object
 from jobfeatures.model import JobState, Limit, multiplied
 from jobfeatures.nottaken import Asked, tell_not_taken
 from jobfeatures.quantities import parse_count
@@ -101,12 +101,8 @@ def _parse_json(line: str) -> Mapping[str, str]:
     """Return the values of an object and of the objects in it, as text."""
     if len(line) > MAX_LINE_CHARACTERS:
         raise ParseError("line is too long", text=line)
-    try:
-        document = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ParseError("not JSON", text=line) from error
     values: dict[str, str] = {}
-    waiting = [document]
+    waiting = [parse_object(line)]
     while waiting:
         place = waiting.pop()
         for name, value in place.items():

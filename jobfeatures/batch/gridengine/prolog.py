@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 
 from jobfeatures.batch.gridengine.basics import make_key, number_of
 from jobfeatures.batch.gridengine.record import parse_spooled_job
-from jobfeatures.batch.gridengine.spool import list_tasks, read_config, read_owned
+from jobfeatures.batch.gridengine.spool import MAX_FILE_BYTES, list_tasks, read_config
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.model import Job, JobState
+from jobfeatures.privatefile import read_owned
 
 
 def job_id_of(environ: Mapping[str, str]) -> str:
@@ -58,7 +59,7 @@ def read_job(
 
     def text(file: str) -> str:
         try:
-            return read_owned(f"{path}/{file}", owners).decode("utf-8", "replace")
+            return read_owned(f"{path}/{file}", owners, MAX_FILE_BYTES)[0].decode("utf-8", "replace")
         except OSError:  # nodes that have tasks of a job only do not have it
             return ""
 

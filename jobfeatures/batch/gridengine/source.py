@@ -16,8 +16,7 @@ from jobfeatures.batch.gridengine.spool import (
     is_shepherd,
     list_active,
     list_tasks,
-    parse_number,
-    read_owned,
+    read_number,
 )
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
@@ -232,7 +231,7 @@ def _read_shepherds(path: str, owners: frozenset[int]) -> list[int | None]:
     found: list[int | None] = []
     for folder in (path, *(f"{path}/{name}" for name in list_tasks(path))):
         try:
-            found.append(parse_number(read_owned(f"{folder}/pid", owners)))
+            found.append(read_number(f"{folder}/pid", owners))
         except FileNotFoundError:
             found.append(None)
     return found

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from jobfeatures.batch.gridengine.basics import is_active_name
 from jobfeatures.errors import ParseError
+from jobfeatures.privatefile import read_owned
 
 EXECD_COMMAND = "sge_execd"
 SHEPHERD_COMMAND = "sge_shepherd"
@@ -23,7 +24,6 @@ ACTIVE = "active_jobs"
 MAX_FILE_BYTES = 2**22
 MAX_TASKS = 4096  # of parallel jobs, in one job's directory
 
-_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 _NUMBER = re.compile(rb"[ \t]*([1-9][0-9]{0,9})[ \t]*\n?")
 
 
@@ -44,23 +44,6 @@ def list_active(spool: str) -> Active:
     )
 
 
-def read_owned(path: str, owners: Collection[int]) -> bytes:
-    """Return a plain file that only its owner, one of these, may write. Raises OSError."""
-    found = os.lstat(path)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid not in owners or found.st_mode & stat.S_IWOTH:
-        raise PermissionError(errno.EPERM, "not the daemon's own file", path)
-    descriptor = os.open(path, _FLAGS)
-    try:
-        content = bytearray()
-        while chunk := os.read(descriptor, 65536):
-            content += chunk
-            if len(content) > MAX_FILE_BYTES:
-                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
-        return bytes(content)
-    finally:
-        os.close(descriptor)
-
-
 def list_tasks(path: str) -> list[str]:
     """Return the folders of a parallel job's tasks here, which `qrsh -inherit` started. Raises OSError."""
     with os.scandir(path) as entries:
@@ -75,7 +58,7 @@ def read_config(path: str, owners: Collection[int]) -> str:
     """
     for folder in (path, *(f"{path}/{name}" for name in list_tasks(path))):
         try:
-            return read_owned(f"{folder}/config", owners).decode("utf-8", "replace")
+            return read_owned(f"{folder}/config", owners, MAX_FILE_BYTES)[0].decode("utf-8", "replace")
         except FileNotFoundError:
             continue
     return ""
@@ -89,6 +72,11 @@ def parse_number(data: bytes) -> int | None:
     if match is None or int(match[1]) >= 2**32:
         raise ParseError("not a number", source=ACTIVE, text=data.decode("utf-8", "replace"))
     return int(match[1])
+
+
+def read_number(path: str, owners: Collection[int]) -> int | None:
+    """Return the number in a file of the daemon's. Raises OSError or ParseError."""
+    return parse_number(read_owned(path, owners, MAX_FILE_BYTES)[0])
 
 
 def find_spool(procfs: str = "/proc") -> str | None:

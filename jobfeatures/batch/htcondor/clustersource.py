@@ -14,7 +14,7 @@ from jobfeatures.batch.htcondor.jobad import SITE_LIMITS
 from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, STATUS_SOURCE, parse_status
 from jobfeatures.batch.htcondor.queue import EMPTY, QUEUE_ATTRIBUTES, QUEUE_SOURCE, parse_queue
 from jobfeatures.clock import Clock
-from jobfeatures.command import first_line, run_command
+from jobfeatures.command import ask_command
 from jobfeatures.errors import ParseError, Rejected, SourceError, parse_each
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads
@@ -101,12 +101,9 @@ class CondorPool:
         )
 
     def _run(self, argv: list[str]) -> str:
-        output = run_command(
+        return ask_command(
             argv, timeout_secs=self._timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_ANSWER_BYTES
         )
-        if output.status != 0:
-            raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
-        return output.stdout.decode("utf-8", "replace")
 
 
 def _parse(text: str, source: str) -> list[ClassAd]:

@@ -17,6 +17,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from jobfeatures.formats.classad import ClassAd, parse_ad
+from jobfeatures.privatefile import read_bounded, read_owned
 
 EXECUTE = "/var/lib/condor/execute"
 STARTER_COMMAND = "condor_starter"
@@ -79,24 +80,13 @@ def _is_there(path: str) -> bool:
 
 def read_one_ad(path: str) -> ClassAd:
     """Return the ad in a file. Raises OSError, EFBIG where it is larger than allowed, or ParseError."""
-    descriptor = os.open(path, _FLAGS)
-    try:
-        data = bytearray()
-        while chunk := os.read(descriptor, 65536):
-            data += chunk
-            if len(data) > MAX_AD_BYTES:
-                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
-    finally:
-        os.close(descriptor)
-    return parse_ad(data.decode("utf-8", "replace"), source=path)
+    return parse_ad(read_bounded(path, MAX_AD_BYTES)[0].decode("utf-8", "replace"), source=path)
 
 
 def _read_ad(path: str, owners: Collection[int]) -> tuple[ClassAd, int]:
     """Return an ad and who owns it."""
-    found = os.lstat(path)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid not in owners or found.st_mode & stat.S_IWOTH:
-        raise PermissionError(errno.EPERM, "not a file of the starter's or the job's", path)
-    return read_one_ad(path), found.st_uid
+    data, owner = read_owned(path, owners, MAX_AD_BYTES)
+    return parse_ad(data.decode("utf-8", "replace"), source=path), owner
 
 
 def is_starter(procfs: str, pid: int) -> bool:

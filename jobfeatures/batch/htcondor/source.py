@@ -17,7 +17,7 @@ from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads
 from jobfeatures.batch.htcondor.machine import NOTICE_ATTRIBUTES, STATUS_SOURCE, parse_notice
 from jobfeatures.batch.htcondor.scratch import EXECUTE, find_owner, is_starter, list_scratch, read_ads
 from jobfeatures.clock import Clock
-from jobfeatures.command import first_line, run_command
+from jobfeatures.command import ask_command
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
 
@@ -178,12 +178,11 @@ class CondorSource:
     def _read_notice(self) -> NodeNotice | None:
         attributes = ",".join(NOTICE_ATTRIBUTES)
         argv = [self._condor_status, "-direct", self._node_name, "-json", "-attributes", attributes]
-        output = run_command(
-            argv, timeout_secs=self._timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_NOTICE_BYTES
+        return parse_notice(
+            ask_command(
+                argv, timeout_secs=self._timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_NOTICE_BYTES
+            )
         )
-        if output.status != 0:
-            raise SourceError(f"status {output.status}: {first_line(output.stderr)}")
-        return parse_notice(output.stdout.decode("utf-8", "replace"))
 
     def _untold(self, problems: Sequence[Rejected]) -> tuple[Rejected, ...]:
         """Return the problems that the last look did not have."""

@@ -39,6 +39,16 @@ class LsfSettings:
     )
 
 
+KEY_SOURCES = {
+    "allocated_cpu": "slots of this host in ALLOC_SLOT, else EXEC_HOST (bjobs), or LSB_MCPU_HOSTS (pre-exec)",
+    "jobstart_secs": "START_TIME (bjobs)",
+    "job_id": "JOBID and JOBINDEX (bjobs), or LSB_JOBID and LSB_JOBINDEX (pre-exec)",
+    "wall_limit_secs": "RUNTIMELIMIT (bjobs), else RUNLIMIT of the queue (bqueues -l), / CPU factor (lshosts)"
+    " unless ABS_RUNLIMIT",
+    "cpu_limit_secs": "CPULIMIT of the queue (bqueues -l) / CPU factor (lshosts)",
+    "max_rss_bytes": "MEMLIMIT (bjobs)",
+}
+
 SYSTEM = System(
     name="lsf",
     room=__name__,
@@ -52,4 +62,5 @@ SYSTEM = System(
             "LSF's lsb.acct", reader="jobfeatures.batch.lsf.accounting", longest_line=LIST_OF_NODES
         )
     },
+    key_sources=KEY_SOURCES,
 )

@@ -9,7 +9,6 @@ jobs. A job that waits for its reservation, or was refused one, has a
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +18,7 @@ from jobfeatures.batch.basics import busy_state
 from jobfeatures.batch.oar.values import NAME, make_limits, parse_id
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord, Notes
+from jobfeatures.jsontext import parse_object
 from jobfeatures.model import Cluster, ClusterNode, Job, JobKey, JobState
 from jobfeatures.nottaken import Asked, tell_not_taken
 
@@ -38,13 +38,7 @@ _HEAD = re.compile(
 
 def parse_answer(text: str, *, source: str) -> dict[str, Any]:
     """Return the objects of an answer by id. Raises ParseError."""
-    try:
-        found = json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError) as error:
-        raise ParseError("not JSON", source=source, text=str(error)[:80]) from None
-    if not isinstance(found, dict):
-        raise ParseError("not a JSON object", source=source, text=str(found)[:80])
-    return found
+    return parse_object(text, source=source) if text.strip() else {}
 
 
 class Values:

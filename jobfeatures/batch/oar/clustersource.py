@@ -12,7 +12,7 @@ from jobfeatures.batch.oar import SYSTEM
 from jobfeatures.batch.oar.answers import make_job, make_record, parse_answer, parse_cluster, parse_nodes
 from jobfeatures.batch.oar.values import NAME
 from jobfeatures.clock import Clock
-from jobfeatures.command import first_line, run_command
+from jobfeatures.command import ask_command
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.model import Cluster, Job, JobKey, JobTable, NodeNotice
@@ -140,9 +140,6 @@ class OarCluster:
             raise SourceError(f"{self._oarstat}: {error}") from error
 
     def _run(self, *argv: str) -> str:
-        output = run_command(
+        return ask_command(
             argv, timeout_secs=self._timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_ANSWER_BYTES
         )
-        if output.status != 0:
-            raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
-        return output.stdout.decode("utf-8", "replace")

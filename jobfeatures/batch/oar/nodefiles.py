@@ -19,11 +19,11 @@ from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError
 from jobfeatures.model import Job, JobKey, JobState, JobTable
+from jobfeatures.privatefile import read_bounded
 from jobfeatures.quantities import parse_count
 
 MAX_FILES = 100_000
 MAX_BYTES = 16 * 2**20
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NAME = re.compile(r"(?P<user>.{1,255})_(?P<job_id>[1-9][0-9]{0,9})\.env\Z", re.ASCII)
 _LINE = re.compile(r"export (OAR_[A-Z_]{1,60})='([^'\n]*)'$", re.MULTILINE)
 
@@ -123,10 +123,5 @@ class OarSource(PolledSource):
         )
 
     def _text(self, name: str) -> tuple[str, float]:
-        descriptor = os.open(f"{self._folder}/{name}", _READ)
-        with os.fdopen(descriptor, "rb") as file:
-            content = file.read(MAX_BYTES + 1)
-            changed_secs = os.fstat(file.fileno()).st_mtime
-        if len(content) > MAX_BYTES:
-            raise ParseError("too large", source=f"{self._folder}/{name}")
-        return content.decode("utf-8", "replace"), changed_secs
+        content, found = read_bounded(f"{self._folder}/{name}", MAX_BYTES)
+        return content.decode("utf-8", "replace"), found.st_mtime

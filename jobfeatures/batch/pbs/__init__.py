@@ -42,6 +42,16 @@ class TorqueSettings:
 
 VARIABLES = ("PBS_CONF_FILE",)
 
+PBS_KEY_SOURCES = {
+    "allocated_cpu": "ncpus of this host in exec_vnode, else exec_host",
+    "jobstart_secs": "stime (qstat), or the time of the hook",
+    "job_id": "the job's id without its server",
+    "wall_limit_secs": "Resource_List.walltime",
+    "cpu_limit_secs": "Resource_List.cput, else the wall limit * the job's CPUs",
+    "max_rss_bytes": "mem of this host in exec_vnode, else Resource_List.mem of a job on one host,"
+    " else Resource_List.pmem * CPUs",
+}
+
 PBS = System(
     name="pbs",
     room=__name__,
@@ -60,7 +70,17 @@ PBS = System(
             longest_line=LIST_OF_NODES,
         )
     },
+    key_sources=PBS_KEY_SOURCES,
 )
+
+TORQUE_KEY_SOURCES = {
+    "allocated_cpu": "slots of this host in exec_host (qstat), or its lines in aux/ID (prologue)",
+    "jobstart_secs": "start_time (qstat), or the time of the prologue",
+    "job_id": "the job's id without its server",
+    "wall_limit_secs": "Resource_List.walltime",
+    "cpu_limit_secs": "Resource_List.cput, else the wall limit * the job's CPUs",
+    "max_rss_bytes": "Resource_List.mem of a job on one host, else Resource_List.pmem * CPUs",
+}
 
 TORQUE = System(
     name="torque",
@@ -72,4 +92,5 @@ TORQUE = System(
     is_plain=False,
     command="torque.qstat",
     variables=VARIABLES,
+    key_sources=TORQUE_KEY_SOURCES,
 )

@@ -14,10 +14,10 @@ from collections import Counter
 
 from jobfeatures.batch.pbs.values import parse_job_id
 from jobfeatures.errors import ParseError
+from jobfeatures.privatefile import read_bounded
 
 MAX_FILES = 100_000
 MAX_NODEFILE_BYTES = 16 * 2**20
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,255}\Z")
 _OLD_ARRAY = re.compile(r"([0-9]+)-([0-9]+)\Z")
 
@@ -60,11 +60,7 @@ def parse_nodefile(text: str) -> dict[str, int]:
 
 def read_nodefile(path: str) -> dict[str, int]:
     """Return a node list's lines by host. Raises ParseError or OSError."""
-    descriptor = os.open(path, _READ)
-    with os.fdopen(descriptor, "rb") as file:
-        content = file.read(MAX_NODEFILE_BYTES + 1)
-    if len(content) > MAX_NODEFILE_BYTES:
-        raise ParseError("too large", source=path)
+    content, _ = read_bounded(path, MAX_NODEFILE_BYTES)
     try:
         return parse_nodefile(content.decode("utf-8", "replace"))
     except ParseError as error:

@@ -25,7 +25,7 @@ from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, parse_clock, parse_r
 from jobfeatures.batch.slurm.queue import QUEUE_SOURCE, parse_queue, queue_format
 from jobfeatures.batch.slurm.refused import ask_squeue, make_separator
 from jobfeatures.clock import Clock
-from jobfeatures.command import first_line, run_command
+from jobfeatures.command import ask_command, run_command
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.joblog import Accounting
 from jobfeatures.model import Cluster, Job, JobKey, JobTable
@@ -195,13 +195,10 @@ class SlurmCluster:
             raise SourceError(f"{ACCOUNTING_SOURCE}: {error}") from error
 
     def _run(self, argv: list[str], environment: dict[str, str]) -> str:
-        output = run_command(
+        return ask_command(
             argv,
             timeout_secs=self._timeout_secs,
             kept=SYSTEM.variables,
             max_bytes=MAX_ANSWER_BYTES,
             environment={"SLURM_TIME_FORMAT": "%s", **environment},
         )
-        if output.status != 0:
-            raise SourceError(f"{argv[0]}: no answer (status {output.status}): {first_line(output.stderr)}")
-        return output.stdout.decode("utf-8", "replace")

@@ -112,6 +112,8 @@ def parse_json_job(record: JsonRecord, *, node_name: str | None = None) -> Job:
         reason=record.text("state_reason"),
         priority=record.count("priority"),
         reservation=record.text("resv_name"),
+        gres_detail=tuple(record.words("gres_detail")) if record.get("gres_detail") else (),
+        min_cpus_per_node=record.count("minimum_cpus_per_node"),
     )
 
 

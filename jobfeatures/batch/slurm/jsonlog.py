@@ -17,7 +17,7 @@ from jobfeatures.batch.slurm.jsonaccounting import parse_db_job, version_of
 from jobfeatures.batch.slurm.jsonjobs import parse_json_job
 from jobfeatures.batch.slurm.jsonvalues import JsonRecord, parse_document
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblog import JobRecord, Notes
+from jobfeatures.joblog import JobRecord, Notes, queue_pairs
 from jobfeatures.model import JobState
 from jobfeatures.nottaken import Asked, tell_not_taken
 
@@ -130,4 +130,5 @@ def _of_queue(record: JsonRecord) -> JobRecord:
         array_task_id=job.array_task_id,
         het_job_id=job.het_job_id,
         het_offset=job.het_offset,
+        more=queue_pairs(job),
     )

@@ -15,12 +15,12 @@ Source: https://slurm.schedmd.com/rest_api.html and the OpenAPI documents that s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from jobfeatures.batch.slurm.basics import NOTHING
 from jobfeatures.errors import ParseError
+from jobfeatures.jsontext import parse_object
 from jobfeatures.model import UNLIMITED, Limit
 from jobfeatures.nodelist import expand_nodes
 
@@ -34,20 +34,7 @@ _LARGEST = 2**63 - 1
 
 def parse_document(data: bytes | str, *, source: str) -> JsonRecord:
     """Return an answer, which has to be one JSON object. Raises ParseError."""
-    try:
-        found = json.loads(data, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
-        shown = data[:80] if isinstance(data, str) else data[:80].decode("utf-8", "replace")
-        raise ParseError(
-            f"not JSON ({type(error).__name__}: {error})"[:200], source=source, text=shown
-        ) from None
-    if not isinstance(found, Mapping):
-        raise ParseError("not a JSON object", source=source, text=str(found)[:80])
-    return JsonRecord(found)
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    return JsonRecord(parse_object(data, source=source))
 
 
 class JsonRecord:

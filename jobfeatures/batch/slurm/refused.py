@@ -15,7 +15,7 @@ from dataclasses import replace
 from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.fields import split_closed
 from jobfeatures.batch.slurm.queue import QUEUE_FIELDS, QUEUE_SOURCE, parse_queued_job, queue_format
-from jobfeatures.command import first_line, run_command
+from jobfeatures.command import ask_command
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.model import Job
 from jobfeatures.quantities import parse_binary_size
@@ -32,7 +32,7 @@ def ask_squeue(
     Raises SourceError if it could not be asked.
     """
     separator = make_separator()
-    output = run_command(
+    text = ask_command(
         [squeue, "-a", "-h", "-t", "all", "-j", ",".join(ids)],
         timeout_secs=timeout_secs,
         kept=SYSTEM.variables,
@@ -43,12 +43,8 @@ def ask_squeue(
             "SQUEUE_FORMAT2": queue_format(separator),
         },
     )
-    if output.status != 0:
-        raise SourceError(f"{squeue}: no answer (status {output.status}): {first_line(output.stderr)}")
     try:
-        return parse_refused(
-            output.stdout.decode("utf-8", "replace"), separator, frozenset(ids), node_name=node_name
-        )
+        return parse_refused(text, separator, frozenset(ids), node_name=node_name)
     except ParseError as error:
         raise SourceError(f"{squeue}: {error}") from error
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
-import stat
 
 from jobfeatures.batch.slurm.jsonvalues import VERSIONS, JsonRecord, parse_document
-from jobfeatures.errors import ParseError, SourceError
+from jobfeatures.errors import ParseError, SourceError, UnsafePathError
 from jobfeatures.httpget import Response, Server
+from jobfeatures.privatefile import read_private
 
 MAX_TOKEN_BYTES = 16384
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,16000}\Z")
@@ -87,20 +86,11 @@ def read_token(path: str) -> str:
     Raises SourceError, also where others than the owner may read the file.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise SourceError(f"{path}: is no regular file")
-            if stat.S_IMODE(found.st_mode) & 0o077:
-                raise SourceError(f"{path}: others may read this token (chmod 600)")
-            if found.st_uid not in {0, os.geteuid()}:
-                raise SourceError(f"{path}: belongs to user {found.st_uid}")
-            data = os.read(descriptor, MAX_TOKEN_BYTES)
-        finally:
-            os.close(descriptor)
+        data = read_private(path, MAX_TOKEN_BYTES)
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror}") from error
+    except (ParseError, UnsafePathError) as error:
+        raise SourceError(str(error)) from error
     token = data.decode("ascii", "replace").strip().removeprefix("SLURM_JWT=")
     if not _TOKEN.match(token):
         raise SourceError(f"{path}: holds no token")

@@ -25,10 +25,22 @@ class SpoolSettings:
     )
 
 
+KEY_SOURCES = {
+    "allocated_cpu": "Processors, of a job on one node",
+    "jobstart_secs": "StartTime",
+    "job_id": "Id",
+    "wall_limit_secs": "Duration: ResourceLimit, else Requested, else uncategorized",
+    "cpu_limit_secs": "ResourceLimit CPUTime",
+    "max_rss_bytes": "ResourceLimit MaxMemory or MaxMemorySize, else Memory",
+    "max_swap_bytes": "ResourceLimit Swap, else Swap",
+    "scratch_limit_bytes": "ResourceLimit MaxDisk, else Disk",
+}
+
 SYSTEM = System(
     name="spool",
     room=__name__,
     summary=__doc__,
     has_cluster=False,
     has_groups=False,
+    key_sources=KEY_SOURCES,
 )

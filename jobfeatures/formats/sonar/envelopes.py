@@ -34,6 +34,7 @@ class Origin:
     cluster: str
     node: str
     profile: str = CURRENT
+    token: str = field(default="", repr=False)  # proves that the producer may speak for the cluster
     zone: tzinfo | None = None  # of timestamps; None: this machine's
     attributes: Mapping[str, str] = field(default_factory=dict)  # how the data were collected
 
@@ -89,8 +90,9 @@ def unicode_text(text: str) -> str:
 
 def _meta(origin: Origin) -> Document:
     attributes = {"exporter_version": __version__, **origin.attributes}
-    return {
+    meta = {
         "producer": PRODUCER,
         "version": FORMAT_VERSIONS[origin.profile],
         "attrs": [{"key": key, "value": value} for key, value in attributes.items()],
     }
+    return {**meta, "token": origin.token} if origin.token else meta

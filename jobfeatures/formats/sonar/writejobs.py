@@ -115,6 +115,11 @@ def job_fields(origin: Origin, record: JobRecord) -> Document:
     if origin.profile == CURRENT:
         fields["requested_resources"] = _resources(record, "requested")
         fields["allocated_resources"] = _resources(record, "allocated")
+    else:
+        fields["gres_detail"] = (
+            str(more.get("gres_detail", "")).split("\n") if "gres_detail" in more else None
+        )
+        fields["minimum_cpus_per_node"] = more.get("min_cpus_per_node")
     fields["sacct"] = _known(_sacct(record, 1 if origin.profile == SEED else 1024)) or None
     return _known(fields)
 

@@ -42,3 +42,11 @@ IS_TIME: Final = tuple(name in TIME_FIELDS for name in FIELDS)
 FAILED, COMPLETED, CONTINUED, LAST_COMPLETED, LAST_FAILED, CANCELLED = range(6)
 STATUSES: Final = frozenset({UNKNOWN, *range(6)})
 PARTIAL: Final = frozenset({CONTINUED, LAST_COMPLETED, LAST_FAILED})
+
+
+class Meaning(NamedTuple):
+    """What a log's fields mean where the standard leaves it open, or logs have it otherwise."""
+
+    memory_is_bytes: bool = False  # not KiB
+    memory_is_of_job: bool = False  # not of a processor
+    requests_cpu_time: bool | None = None  # average CPU time, not wall time; None: see the header

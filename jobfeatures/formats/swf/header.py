@@ -25,6 +25,12 @@ LABELS: Final = {label.lower(): label for label in TEXTS}
 _LABEL = re.compile(r";([ \t]*)([A-Za-z][A-Za-z0-9_]{0,40})[ \t]*:[ \t]*(.*)\Z")
 _SIZE = re.compile(r"([0-9]{1,18})[ \t]*(?:\((.*)\))?\s*\Z", re.DOTALL)
 _NUMBERED = re.compile(r"(-?[0-9]{1,9})(?:[ \t]+(?:-[ \t]+)?|\Z)(\S+)?[ \t]*(.*)\Z", re.DOTALL)
+# "the exact meaning is determined by a header comment": requested times are CPU times of a processor.
+_CPU_TIME = re.compile(
+    r"\brequest(?:ed)?\s+(?:run\s?)?times?\s+(?:\w+\s+){0,2}?(?:is|are|means?|denotes?)\s"
+    r"(?!\s*(?:not|no|un\w+)\b)(?:(?!\bwall|\.\s).)*?\bcpu\b",
+    re.IGNORECASE | re.DOTALL,
+)
 _DATE = re.compile(
     r"([A-Z][a-z]{2}) ([A-Z][a-z]{2}) +([0-9]{1,2}) ([0-9]{2}:[0-9]{2}:[0-9]{2}) (\S+) ([0-9]{4})\Z"
 )
@@ -105,6 +111,10 @@ class Header:
             if comment.value.strip().lower() == each.value.lower():
                 return each
         raise self._error(comment, "none of No, Yes, Double, TS")
+
+    def requests_cpu_time(self) -> bool:
+        """Tell whether a comment says that requested times are average CPU times, not wall clock times."""
+        return any(_CPU_TIME.search(each.value) for each in self.comments if each.label in {"", "Note"})
 
     def start_secs(self) -> int | None:
         """Return the epoch seconds that the log's time zero is (UnixStartTime). Raises ParseError."""

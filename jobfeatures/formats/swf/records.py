@@ -15,7 +15,7 @@ from typing import Final
 
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.swf.bursts import Joined, join_bursts
-from jobfeatures.formats.swf.fields import CANCELLED, COMPLETED, FAILED, UNKNOWN, Number, SwfJob
+from jobfeatures.formats.swf.fields import CANCELLED, COMPLETED, FAILED, UNKNOWN, Meaning, Number, SwfJob
 from jobfeatures.formats.swf.header import (
     Header,
     Preemption,
@@ -49,6 +49,7 @@ def read_records(
     strict: bool = False,
     notes: Notes | None = None,
     keep_text: bool = False,
+    meaning: Meaning | None = None,
 ) -> Iterator[JobRecord | Rejected | Passage]:
     """Return the jobs of a log. Times are since its start where its header has no UnixStartTime.
 
@@ -67,12 +68,13 @@ def read_records(
         if strict:
             raise
         yield Rejected.from_error(error)
+    meaning = settle(meaning or Meaning(), reader.header)
     told = 0
     for joined in join_bursts(reader, preemption):
         while told < len(reader.rejected):
             yield reader.rejected[told]
             told += 1
-        record = make_record(joined, start_secs or 0, names)
+        record = make_record(joined, start_secs or 0, names, meaning)
         if reader.texts is not None:
             texts = [reader.texts.popleft() for _ in range(joined.lines)]
             if texts[0][0]:
@@ -80,7 +82,7 @@ def read_records(
             own = texts[0][1] + "".join(before + line for before, line in texts[1:])
             yield replace(record, source_text=SourceText(BATCH_SYSTEM, own))
         else:
-            _tell_not_taken(joined.job, notes)
+            _tell_not_taken(joined.job, notes, meaning)
             yield record
     yield from reader.rejected[told:]
     if keep_text and reader.trailing:
@@ -92,14 +94,24 @@ def read_records(
                 notes.not_taken[f"comment {comment.label}" if comment.label else "comment"] += 1
 
 
-def _tell_not_taken(job: SwfJob, notes: Notes) -> None:
+def settle(meaning: Meaning, header: Header) -> Meaning:
+    """Return what a log's fields mean, by the comments at its top where that was not said."""
+    if meaning.requests_cpu_time is not None:
+        return meaning
+    return meaning._replace(requests_cpu_time=header.requests_cpu_time())
+
+
+def _tell_not_taken(job: SwfJob, notes: Notes, meaning: Meaning) -> None:
     """Count what a record has by job, and the log by processor, where their number is not known."""
     if job.processors <= 0:
         for name, value in (("CPU time", job.cpu_secs), ("memory", job.memory_kib)):
-            if value != UNKNOWN:
+            if value != UNKNOWN and not (name == "memory" and meaning.memory_is_of_job):
                 notes.not_taken[f"{name}, without allocated processors"] += 1
-        if job.requested_processors <= 0 and job.requested_memory_kib != UNKNOWN:
+        is_there = job.requested_memory_kib != UNKNOWN and not meaning.memory_is_of_job
+        if job.requested_processors <= 0 and is_there:
             notes.not_taken["requested memory, without processors"] += 1
+        if job.requested_processors <= 0 and job.requested_secs != UNKNOWN and meaning.requests_cpu_time:
+            notes.not_taken["requested CPU time, without processors"] += 1
 
 
 class Names:
@@ -126,7 +138,7 @@ def _by_number(header: Header, label: str) -> Mapping[int, str]:
     return {number: each.name for number, each in found.items() if each.name}
 
 
-def make_record(joined: Joined, start_secs: int, names: Names) -> JobRecord:
+def make_record(joined: Joined, start_secs: int, names: Names, meaning: Meaning | None = None) -> JobRecord:
     """Return the record of a job; `start_secs` is the epoch time of the log's time zero."""
     job = joined.job
     submit, started, ended = job.submit_secs, joined.start_secs, joined.end_secs
@@ -134,6 +146,10 @@ def make_record(joined: Joined, start_secs: int, names: Names) -> JobRecord:
     if in_queue:
         ended = started
     requested = job.requested_processors if job.requested_processors > 0 else job.processors
+    meaning = meaning or Meaning()
+    unit = 1 if meaning.memory_is_bytes else KIB
+    asking, having = (1, 1) if meaning.memory_is_of_job else (requested, job.processors)
+    is_cpu = bool(meaning.requests_cpu_time)
     return JobRecord(
         batch_system=BATCH_SYSTEM,
         job_id=str(job.number),
@@ -153,10 +169,11 @@ def make_record(joined: Joined, start_secs: int, names: Names) -> JobRecord:
         suspended_secs=joined.swapped_secs or None,
         total_cpus=_known(job.processors),
         requested_cpus=_known(job.requested_processors),
-        requested_memory_bytes=_product(job.requested_memory_kib, requested, KIB),
-        wall_limit_secs=None if job.requested_secs == UNKNOWN else round(job.requested_secs),
+        requested_memory_bytes=_product(job.requested_memory_kib, asking, unit),
+        wall_limit_secs=None if is_cpu else _product(job.requested_secs, 1, 1),
+        cpu_limit_secs=_product(job.requested_secs, requested, 1) if is_cpu else None,
         used_cpu_secs=_cpu_secs(job),
-        used_memory_bytes=_product(job.memory_kib, job.processors, KIB),
+        used_memory_bytes=_product(job.memory_kib, having, unit),
         preceding_job_id=None if job.preceding == UNKNOWN else str(job.preceding),
         think_secs=None if job.think_secs == UNKNOWN else job.think_secs,
     )

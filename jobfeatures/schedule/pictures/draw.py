@@ -52,7 +52,9 @@ def draw_pictures(views: Sequence[View]) -> Iterator[Picture]:
 
 def write_picture(picture: Picture, directory: str, forms: Sequence[str]) -> None:
     """Write a picture as one file a form. Raises OSError."""
-    for form in forms:
+    for form in sorted(
+        forms, reverse=True
+    ):  # SVG first: after PNG its names for clips are not the same each time
         with open(os.path.join(directory, f"{picture.name}.{form}"), "wb") as file:
             file.write(render(picture, form))
 

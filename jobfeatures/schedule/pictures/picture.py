@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Final
 
 from matplotlib.figure import Figure
 
@@ -15,10 +16,12 @@ _NO_METADATA: Final = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
 }
+_CLIP = re.compile(r'(?<=url\(#)p[0-9a-f]+(?=\))|(?<=<clipPath id=")p[0-9a-f]+(?=")')
 _DOCTYPE = re.compile(r"<!DOCTYPE[^>]*>\s*")
 
 
-class Picture(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Picture:
     """A figure and what is said of it. `kind`: pictures of one kind stand together."""
 
     kind: str
@@ -26,16 +29,28 @@ class Picture(NamedTuple):
     title: str
     alt: str  # what it shows, for those who cannot see it
     figure: Figure
+    files: dict[str, bytes] = field(default_factory=dict)  # what was rendered, by form
 
 
 def render(picture: Picture, form: str) -> bytes:
     """Return a file of one of FORMATS: the same for the same data."""
+    if form not in picture.files:
+        picture.files[form] = _render(picture, form)
+    return picture.files[form]
+
+
+def _render(picture: Picture, form: str) -> bytes:
     out = io.BytesIO()
     with styled():
         import matplotlib
 
         matplotlib.rcParams["svg.hashsalt"] = picture.name
+        if (engine := picture.figure.get_layout_engine()) is not None:
+            engine.execute(picture.figure)  # once: it takes as long as a rendering
+            picture.figure.set_layout_engine("none")
         picture.figure.savefig(out, format=form, metadata=_NO_METADATA[form])
     if form == "svg":
-        return _DOCTYPE.sub("", out.getvalue().decode(), count=1).encode()
+        clips: dict[str, str] = {}  # matplotlib's names for them differ from drawing to drawing
+        text = _DOCTYPE.sub("", out.getvalue().decode(), count=1)
+        return _CLIP.sub(lambda found: clips.setdefault(found[0], f"clip{len(clips)}"), text).encode()
     return out.getvalue()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from jobfeatures.errors import SourceError
+from jobfeatures.formats.sonar.envelopes import CURRENT, SEED
+from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.model import JobState
 from jobfeatures_exporter.sonar import clusterdocuments
@@ -114,3 +118,20 @@ def test_a_job_that_the_format_cannot_hold_costs_itself_only(origin, source, clo
         "job is not sent",
         "jobs are not sent",
     ]
+
+
+# "slurm: JOB_INFO.gres_detail", "slurm: JOB_INFO.minimum_cpus_per_node", where accounting is "TBD".
+@pytest.mark.parametrize("has_accounting", [True, False])
+def test_what_the_queue_alone_knows_stands_beside_what_accounting_tells(
+    origin, source, clock, make_job, make_table, has_accounting
+):
+    job = make_job("12", gres_detail=("gpu:2(IDX:0-1)", "gpu:1(IDX:3)"), min_cpus_per_node=4)
+    if not has_accounting:
+        source.records = SourceError("none")
+    seed = replace(origin, profile=SEED)
+    [made] = documents(seed, source, clock, make_table(job)).make()
+    [told] = made["data"]["attributes"]["slurm_jobs"]
+    assert (told["gres_detail"], told["minimum_cpus_per_node"]) == (["gpu:2(IDX:0-1)", "gpu:1(IDX:3)"], 4)
+    assert validate_envelope(made, profile=SEED, strict=True) == []
+    [newer] = documents(origin, source, clock, make_table(job)).make()
+    assert validate_envelope(newer, profile=CURRENT, strict=True) == []

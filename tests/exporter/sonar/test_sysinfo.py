@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from jobfeatures.errors import ConfigurationError
 from jobfeatures.formats.sonar.envelopes import CURRENT, SEED
 from jobfeatures.formats.sonar.validate import validate_envelope
-from jobfeatures_exporter.snapshot import SysinfoSample
+from jobfeatures_exporter.snapshot import Software, SysinfoSample
+from jobfeatures_exporter.sonar.config import SonarConfig
+from jobfeatures_exporter.sonar.node import make_origin
 from jobfeatures_exporter.sonar.sysinfo import sysinfo_envelope
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden"
@@ -64,3 +67,44 @@ def test_what_else_is_unknown_is_left_out(origin):
     document = sysinfo_envelope(origin, bare)
     assert validate_envelope(document, profile=CURRENT, strict=True) == []
     assert document["data"]["attributes"].keys() & {"cpu_model", "cards", "distances", "numa_nodes"} == set()
+
+
+# "Per-software-package information": of the text's form only.
+def test_software_is_of_the_texts_form_only(origin, sysinfo):
+    told = replace(sysinfo, software=(Software("cuda", "CUDA SDK", "12.2"), Software("rocm", "", "6.0")))
+    seed = sysinfo_envelope(replace(origin, profile=SEED), told)
+    assert seed["data"]["attributes"]["software"] == [
+        {"key": "cuda", "name": "CUDA SDK", "version": "12.2"},
+        {"key": "rocm", "version": "6.0"},
+    ]
+    assert validate_envelope(seed, profile=SEED, strict=True) == []
+    assert "software" not in sysinfo_envelope(origin, told)["data"]["attributes"]
+
+
+# "An API token to be used with Envelope.Data.Attributes.Cluster, it proves that the producer of the datum was
+# authorized to produce data for that cluster name."
+@pytest.mark.parametrize("profile", [CURRENT, SEED])
+def test_a_token_stands_in_every_document_where_a_file_holds_one(sysinfo, tmp_path, profile):
+    path = tmp_path / "token"
+    path.write_text("s3cret\n")
+    path.chmod(0o600)
+    config = SonarConfig(
+        sonar_cluster="hpc.example.org", node_name="n1", sonar_profile=profile, sonar_token_file=str(path)
+    )
+    document = sysinfo_envelope(make_origin(config), sysinfo)
+    assert document["meta"]["token"] == "s3cret"
+    assert validate_envelope(document, profile=profile, strict=True) == []
+    bare = make_origin(replace(config, sonar_token_file=None))
+    assert "token" not in sysinfo_envelope(bare, sysinfo)["meta"]
+    assert "s3cret" not in repr(make_origin(config))
+
+
+@pytest.mark.parametrize(("content", "mode"), [("s3cret", 0o644), ("", 0o600), ("a\nb", 0o600), (None, 0)])
+def test_a_token_that_others_can_read_or_that_is_none_is_a_wrong_setting(tmp_path, content, mode):
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_text(content)
+        path.chmod(mode)
+    config = SonarConfig(sonar_cluster="hpc.example.org", node_name="n1", sonar_token_file=str(path))
+    with pytest.raises(ConfigurationError, match=r"sonar\.token_file"):
+        make_origin(config)

@@ -32,7 +32,7 @@ def test_a_room_has_the_parts_that_its_description_promises(system: System) -> N
     assert callable(site.is_here)
     assert callable(site.make_source)
     assert hasattr(site, "make_cluster_source") == system.has_cluster
-    assert system.load("keys").KEY_SOURCES
+    assert system.key_sources
     if system.job_variable is not None:
         assert callable(site.ask_in_prolog)
         assert callable(system.load("prolog").job_from_prolog)

@@ -308,6 +308,7 @@ def test_a_cluster_that_does_not_tell_of_its_processors_has_no_default_share(pla
 
 def test_where_no_batch_system_is_here_one_has_to_be_named(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("jobfeatures.batch.oar.site.CONFIGURATION", str(tmp_path / "oar.conf"))
     text = said(capsys, "7", "--pbs.home", str(tmp_path), "--torque.home", str(tmp_path), status=2)
     assert "--batch: is needed: none is here of slurm" in text
 

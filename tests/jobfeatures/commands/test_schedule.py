@@ -328,9 +328,6 @@ def test_a_report_and_pictures_beside_the_result(log, tmp_path, capsys):
     page = report.read_text(encoding="utf-8")
     assert "1 of 4 jobs of 2 users" in page
     assert sorted(path.name for path in directory.iterdir())[1] == "heatmap.svg"
-    status, _, said = answer(capsys, log, log, *words[2:])
-    assert status == 0
-    assert sum(path.name.startswith("heatmap-") for path in directory.iterdir()) == 2
 
 
 def test_a_report_is_not_written_where_no_log_was_evaluated(log, tmp_path, capsys):

@@ -200,6 +200,8 @@ def test_an_on_success_dependency_of_sss_holds_in_simulations(tmp_path, capsys):
         (LINES, ["--nodes", "1x4cpu"], 2, "--processors: not beside --nodes"),
         (LINES, ["--fairshare-refresh", "0"], 2, "--fairshare-refresh: not whole seconds from 1: '0'"),
         (LINES, ["--fairshare-halving", "-1"], 2, "--fairshare-halving: not whole seconds from 0"),
+        (LINES, ["--fairshare-of", "ann=0"], 2, "--fairshare-of: a share of 0"),
+        (LINES, ["--fairshare-of", "ann=memory:3"], 2, "--fairshare-of: 'memory' is none of"),
         (LINES, ["--output", "/nowhere/x.swf"], 2, "/nowhere/x.swf: cannot write"),
     ],
 )
@@ -332,3 +334,43 @@ def test_memory_may_be_in_bytes_and_of_the_job(tmp_path, capsys, memory, words):
     assert main([*asked, *words]) == 0
     assert main([*asked, "--nodes", "1x4cpu,3MB", *words]) == 1
     assert "more memory than there is" in capsys.readouterr().err
+
+
+def test_requested_cpu_times_are_no_estimates_of_how_long_a_job_runs(tmp_path, capsys):
+    """ "In many logs this field is used for the user runtime estimate" and in others it is CPU time"""
+    path = tmp_path / "a.swf"
+    path.write_text(
+        "1 0 0 10 4 9 -1 4 10 -1 1 7 1 -1 1 -1 -1 -1\n"
+        "2 1 0 10 5 9 -1 5 10 -1 1 7 1 -1 1 -1 -1 -1\n"
+        "3 2 0 20 1 9 -1 1  1 -1 1 8 1 -1 1 -1 -1 -1\n"
+    )
+    asked = ["simulate", str(path), "--policy", "easy", "--processors", "5"]
+
+    def starts(*words):
+        assert main([*asked, *words]) == 0
+        lines = [line.split() for line in capsys.readouterr().out.splitlines() if not line.startswith(";")]
+        return [int(line[1]) + int(line[2]) for line in lines]
+
+    assert starts() == [0, 22, 2]  # the third says that it will be over in time
+    assert starts("--requested-time", "cpu") == [0, 10, 20]
+    path.write_text("; Note: requested times are CPU times\n" + path.read_text())
+    assert starts() == [0, 10, 20]
+    assert starts("--requested-time", "wall") == [0, 22, 2]
+
+
+def test_designated_shares_reach_the_simulation_and_its_header(tmp_path, capsys):
+    path = tmp_path / "log.swf"
+    lines = ("1 0 0 10 5", 1, 7), ("2 1 0 6 5", 2, 8), ("3 2 0 1 5", 1, 7), ("4 3 0 1 5", 2, 8)
+    path.write_text(
+        "".join(f"{job} -1 -1 5 10 -1 1 {user} {group} -1 1 -1 -1 -1\n" for job, user, group in lines)
+    )
+
+    def starts(*words):
+        assert main(["simulate", str(path), "--policy", "fairshare", "--processors", "5", *words]) == 0
+        out = capsys.readouterr().out
+        return out, [sum(map(int, line.split()[1:3])) for line in out.splitlines()[-4:]]
+
+    assert starts()[1] == [0, 10, 17, 16]
+    out, found = starts("--fairshare-of", "1=100", "--fairshare-of", "group:8=2.5")
+    assert found == [0, 10, 16, 17]
+    assert "it is never halved; share of 1 100; share of group 8 2.5\n" in out

@@ -23,13 +23,13 @@ JOB_KEYS = {key.name for key in KEYS if key.area is Area.JOB}
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_batch_system_s_sources_are_keys_of_jobs_that_nobody_derives(system):
-    sources = SYSTEMS[system].load("keys").KEY_SOURCES
+    sources = SYSTEMS[system].key_sources
     assert sources.keys() <= JOB_KEYS - DERIVED.keys()
     assert {"allocated_cpu", "job_id", "jobstart_secs", "wall_limit_secs"} <= sources.keys()
 
 
 def test_every_key_has_a_source_somewhere():
-    told = set().union(*(SYSTEMS[system].load("keys").KEY_SOURCES for system in SYSTEMS))
+    told = set().union(*(SYSTEMS[system].key_sources for system in SYSTEMS))
     told |= DERIVED.keys() | SETTINGS.keys() | {"shutdowntime", "shutdowntime_job", "phys_cores", "log_cores"}
     assert {key.name for key in KEYS} - told == set()
 
@@ -43,7 +43,7 @@ def test_every_value_of_a_job_has_an_origin(make_job):
     terms = Terms(grace_secs=1, cpu_factor="2", origins={"grace_secs_job": "a", "cpufactor_lrms": "b"})
     machine = Machine(total_cpus=8, hs06="1", hs23="2")
     values = job_features(job, machine, profile=Profile.BOTH, terms=terms, shutdown_secs=5)
-    origins = job_origins(values, job, terms, SYSTEMS["slurm"].load("keys").KEY_SOURCES)
+    origins = job_origins(values, job, terms, SYSTEMS["slurm"].key_sources)
     assert origins.keys() == values.keys()
     assert UNKNOWN not in origins.values()
     assert origins["wall_limit_secs"].startswith("slurm: TimeLimit")

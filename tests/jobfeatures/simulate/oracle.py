@@ -24,7 +24,8 @@ class Job(NamedTuple):
 
 
 class Oracle:
-    def __init__(self, jobs, nodes, policy, refresh=3600, halving=0):
+    def __init__(self, jobs, nodes, policy, refresh=3600, halving=0, shares=None):
+        self.shares = shares or {}  # the fraction designated for a user, of others 1
         self.jobs, self.nodes = jobs, nodes
         self.is_fair, self.backfills = "fairshare" in policy, "easy" in policy
         self.refresh, self.halving = refresh, halving
@@ -83,7 +84,11 @@ class Oracle:
             for place in range(len(self.jobs))
             if self.came[place] is not None and self.starts[place] is None
         ]
-        by_use = (lambda place: self.used[self.jobs[place].user]) if self.is_fair else (lambda _: 0)
+
+        def by_use(place):
+            user = self.jobs[place].user
+            return self.used[user] / self.shares.get(user, 1) if self.is_fair else 0
+
         return sorted(waiting, key=lambda place: (by_use(place), self.came[place], place))
 
     def running(self):

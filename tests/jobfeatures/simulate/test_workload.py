@@ -1,12 +1,20 @@
 import re
+from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from jobfeatures.joblog import JobRecord
 from jobfeatures.schedule.choosing import ScheduleError
+from jobfeatures.schedule.jobs import from_records
 from jobfeatures.schedule.result import Options, evaluate
-from jobfeatures.simulate.policies import Policy
+from jobfeatures.schedule.shares import CPU, ShareRules
+from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.pools import one_pool, parse_nodes
 from jobfeatures.simulate.workload import choose_pool, make_log, make_workload, run_policy, tell
+from tests.jobfeatures.simulate.oracle import Oracle
+from tests.jobfeatures.simulate.test_engine import POOL, pool_jobs
 
 #        submit wait run  cpus     mem  req  time  mem stat user
 LINES = (
@@ -189,3 +197,59 @@ def test_a_simulated_schedule_stands_in_order_of_submission(read_swf):
     found = simulated(log, one_pool(5), Policy.FIFO)
     assert found.submit.tolist() == [0, 9, 610]
     assert (found.links.preceding.tolist(), found.links.thinks.tolist()) == ([-1, -1, 0], [-1, -1, 10])
+
+
+SHARES = st.dictionaries(st.integers(0, 2), st.integers(1, 5000), min_size=1)  # thousandths
+
+
+@given(pool_jobs(), SHARES, SHARES, st.sampled_from([Policy.FAIRSHARE, Policy.FAIRSHARE_EASY]))
+def test_usage_converges_toward_the_designated_fraction_of_users_and_groups(jobs, users, groups, policy):
+    """ "Usage(u) = AvailableResources · time · DesignatedFraction(u)", of users and of each user of a group"""
+    if not jobs:
+        return
+    records = [
+        JobRecord(
+            batch_system="x", job_id=str(place), submit_secs=job.submit, start_secs=job.submit, total_cpus=job.parts,
+            end_secs=job.submit + job.runtime, user=f"u{job.user}", group=f"g{job.user % 2}",
+            wall_limit_secs=job.estimate,
+        )
+        for place, job in enumerate(jobs)
+    ]  # fmt: skip
+    log = from_records([*records, record_at_zero()], "log")
+    rules = ShareRules(
+        {CPU: 1000},
+        {f"u{user}": {CPU: share} for user, share in users.items()},
+        {f"g{group}": {CPU: share} for group, share in groups.items()},
+    )
+    workload = make_workload(log, one_pool(POOL))
+    found = run_policy(log, workload, policy, Fairshare(3, 0, rules))
+    exact = [job._replace(estimate=job.estimate or job.runtime) for job in jobs]
+    first = exact[0]._replace(submit=0, runtime=0, estimate=0, user=9, parts=0)
+    shares = {user: Fraction(users.get(user, groups.get(user % 2, 1000)), 1000) for user in range(3)}
+    expected = Oracle([first, *exact], [(POOL, 0, 0)], policy.value, 3, 0, shares).run()
+    waits = dict(zip(workload.position.tolist(), found.waits.tolist(), strict=True))
+    assert [waits[place] + job.submit for place, job in enumerate(jobs)] == expected.starts[1:]
+
+
+def record_at_zero():
+    times = dict.fromkeys(("submit_secs", "start_secs", "end_secs", "total_cpus"), 0)
+    return JobRecord(batch_system="x", job_id="zero", user="nobody", **times)
+
+
+def test_who_has_twice_the_share_may_have_used_twice_as_much(read_swf):
+    log = read_swf(
+        "1 0 0 10 5 -1 -1 5 10 -1 1 1 7 -1 -1 -1 -1 -1",  # user 1 has used 50
+        "2 1 0  6 5 -1 -1 5 10 -1 1 2 8 -1 -1 -1 -1 -1",  # user 2: 30
+        "3 2 0  1 5 -1 -1 5 10 -1 1 1 7 -1 -1 -1 -1 -1",
+        "4 3 0  1 5 -1 -1 5 10 -1 1 2 8 -1 -1 -1 -1 -1",
+    )
+
+    def starts(**rules):
+        workload = make_workload(log, one_pool(5))
+        shares = Fairshare(10**6, 0, ShareRules({CPU: 1000}, **rules))
+        return (log.submit + run_policy(log, workload, Policy.FAIRSHARE, shares).waits).tolist()
+
+    assert starts() == [0, 10, 17, 16]
+    assert starts(users={"1": {CPU: 2000}}) == [0, 10, 16, 17]
+    assert starts(groups={"7": {CPU: 2000}}) == [0, 10, 16, 17]
+    assert starts(groups={"7": {CPU: 2000}}, users={"1": {CPU: 1000}}) == [0, 10, 17, 16]

@@ -6,7 +6,7 @@ from jobfeatures import __version__
 from jobfeatures_exporter.web.pages.markup import Child, join, tag
 
 LINKS = (("metrics", "Metrics"), ("-/healthy", "Health"), ("-/ready", "Readiness"))
-DOCUMENTATION = "docs/page.md"
+DOCUMENTATION, EXPLAINED = "docs/page.md", "What is shown here"
 
 
 def page(title: str, head: Child, *content: Child, links: tuple[tuple[str, str], ...] = ()) -> str:
@@ -20,7 +20,7 @@ def page(title: str, head: Child, *content: Child, links: tuple[tuple[str, str],
         tag("main", *content, id="content", tabindex=-1),
         tag(
             "footer",
-            tag("p", f"jobfeatures-exporter {__version__}. What is shown is explained in {DOCUMENTATION}."),
+            tag("p", f"jobfeatures-exporter {__version__}. ", tag("a", EXPLAINED, href=DOCUMENTATION)),
             tag("p", id="refresh"),
         ),
     )

@@ -172,7 +172,8 @@ def test_nothing_stands_inline_and_nothing_comes_from_elsewhere(text, page):
 def test_a_link_of_a_page_is_one_that_its_listener_answers(page):
     links = {each.attributes["href"] for each in page.all("a")}
     assert {"metrics", "-/healthy", "-/ready"} <= links
-    assert links <= {"#content", "metrics", "-/healthy", "-/ready", "sd"}
+    assert links <= {"#content", "metrics", "-/healthy", "-/ready", "sd", "docs/page.md"}
+    assert "docs/page.md" in links
 
 
 # --- like /metrics ----------------------------------------------------------------

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from jobfeatures.batch.gridengine import site as gridengine
 from jobfeatures.batch.gridengine.prolog import job_from_prolog, job_id_of
 from jobfeatures.batch.gridengine.source import ASK_GAP_SECS, MAX_ASKED, RETRY_SECS, GridEngineSource
-from jobfeatures.batch.gridengine.spool import find_spool, is_shepherd, read_owned
+from jobfeatures.batch.gridengine.spool import find_spool, is_shepherd
 from jobfeatures.config import Config
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.model import UNLIMITED, JobKey, JobState
+from jobfeatures.privatefile import read_owned
 from tests.running import HandClock
 
 ROOT = Path(__file__).parents[4]
@@ -397,7 +398,7 @@ def test_a_huge_file_is_not_read(tmp_path):
     with (tmp_path / "config").open("wb") as file:
         file.truncate(2**23)
     with pytest.raises(OSError, match=os.strerror(errno.EFBIG)):
-        read_owned(str(tmp_path / "config"), {os.getuid()})
+        read_owned(str(tmp_path / "config"), {os.getuid()}, 100)
 
 
 # --- settings and hooks ---------------------------------------------------------------

@@ -28,6 +28,8 @@ from tests.jobfeatures.batch.slurm.shapes import NEWER, newer_document, newer_jo
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "slurm" / "json"
 # What scontrol's records are not read for.
 BEYOND_TEXT = {
+    "gres_detail",
+    "min_cpus_per_node",
     "total_nodes",
     "total_gpus",
     "tasks",
@@ -104,6 +106,16 @@ def test_a_job_knows_its_share_of_a_node_its_limits_and_its_array():
     assert (found["6"].het_job_id, found["6"].het_offset) == ("5", 1)
     assert found["4"].start_secs is None
     assert found["4"].reason == "BeginTime"
+
+
+def test_generic_resources_by_node_and_the_least_of_cpus_are_slurms_own():
+    found = jobs_of(document("jobs-v0.0.38"))
+    assert found["1"].min_cpus_per_node == 1
+    assert found["1"].gres_detail == ()
+    job = parse_json_job(
+        JsonRecord({"job_id": 7, "job_state": "RUNNING", "gres_detail": ["gpu:2(IDX:0-1)", "gpu:1(IDX:3)"]})
+    )
+    assert (job.gres_detail, job.min_cpus_per_node) == (("gpu:2(IDX:0-1)", "gpu:1(IDX:3)"), None)
 
 
 def test_a_job_on_nodes_of_two_threads_a_core_is_counted_in_cpus():

@@ -232,17 +232,17 @@ def test_a_token_that_others_may_read_is_not_used(tmp_path):
     path = tmp_path / "token"
     path.write_text(TOKEN)
     path.chmod(0o640)
-    with pytest.raises(SourceError, match="others may read"):
+    with pytest.raises(SourceError, match="others than its owner"):
         read_token(str(path))
     path.chmod(0o600)
     assert read_token(str(path)) == TOKEN
     path.write_text("two\nlines")
     with pytest.raises(SourceError, match="no token"):
         read_token(str(path))
-    with pytest.raises(SourceError, match="regular"):
+    with pytest.raises(SourceError, match="not a file"):
         read_token(str(tmp_path))
     os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(SourceError, match="regular"):
+    with pytest.raises(SourceError, match="not a file"):
         read_token(str(tmp_path / "pipe"))
     with pytest.raises(SourceError, match="No such file"):
         read_token(str(tmp_path / "absent"))

@@ -166,3 +166,25 @@ def test_any_text_is_taken_or_named_in_an_error(lines):
         except ParseError as error:
             sources.add(error.source)
     assert sources <= {"log.swf"}
+
+
+# "This can be either runtime (measured in wallclock seconds), or average CPU time per processor (also in seconds)
+# -- the exact meaning is determined by a header comment."
+@pytest.mark.parametrize(
+    ("line", "is_cpu"),
+    [
+        ("; Note: requested times are average CPU times per processor", True),
+        ("; Note: The requested time is the CPU time limit, not the wall time", True),
+        ("; Note: requested times are wall clock times, not CPU times", False),
+        ("; Note: The requested time field is in CPU seconds per processor.", True),
+        ("; Note: Request time means CPU time", True),
+        ("; requested times are CPU times", True),
+        ("; Note: requested times are wall clock times", False),
+        ("; Note: There is no information on requested times or CPU time", False),
+        ("; Note: requested time is not given. CPU time is of all processors", False),
+        ("; Note: requested times are not CPU times", False),
+        ("; Computer: requested times are CPU times", False),
+    ],
+)
+def test_the_exact_meaning_of_requested_times_is_determined_by_a_header_comment(line, is_cpu):
+    assert header("; Version: 2.2", line).requests_cpu_time() is is_cpu

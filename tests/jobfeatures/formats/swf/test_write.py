@@ -127,6 +127,97 @@ def test_interactive_jobs_stay_in_queue_0(tmp_path):
     assert data_of((tmp_path / "d.swf").read_text())[0].queue == 0
 
 
+def test_interactive_jobs_are_in_queue_0_whatever_queue_they_share():
+    """ "we suggest the convention of denoting interactive jobs by 0" """
+    records = [
+        JobRecord(batch_system="sss", job_id=str(place), submit_secs=place, queue=queue, is_interactive=said)
+        for place, (queue, said) in enumerate(
+            [("fast", True), ("fast", None), ("login", True), ("login", True), (None, True), ("x", True)], 1
+        )
+    ]
+    text, notes = written(records)
+    assert [job.queue for job in data_of(text)] == [0, 1, 0, 0, 0, 0]
+    assert "; Queue: 0 login\n" in text
+    assert notes.lost == {"queue": 2}  # of the first, and of the last
+    again = list(read_log(text.splitlines(keepends=True), "swf", source="log"))
+    assert [(each.queue, each.is_interactive) for each in again] == [
+        ("login", True), ("fast", None), ("login", True), ("login", True), ("login", True), ("login", True),
+    ]  # fmt: skip
+    text, _ = written(read(text), renumber=True)
+    assert [job.queue for job in data_of(text)] == [0, 1, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("there", ["b.jsonl", "b.xml", "b.swf"])
+def test_a_model_keeps_its_run_times_and_who_follows_whom(tmp_path, capsys, there):
+    """ "models do not contain data about wait times in queues" """
+    model = (
+        "; Version: 2.2\n"
+        "1 0 -1 50 4 -1 -1 4 60 -1 -1 1 1 1 1 1 -1 -1\n"
+        "2 -1 -1 7 4 -1 -1 4 60 -1 -1 1 1 1 1 1 1 10\n"
+        "3 5 -1 9 4 -1 -1 4 60 -1 -1 2 1 1 1 1 2 -1\n"
+        "4 5 -1 8 4 -1 -1 4 60 -1 -1 2 1 1 1 1 -1 -1\n"
+    )
+    (tmp_path / "a.swf").write_text(model)
+    assert main(["convert", str(tmp_path / "a.swf"), str(tmp_path / there)]) == 0
+    words = ["--renumber"] if there == "b.swf" else []
+    assert main(["convert", str(tmp_path / there), str(tmp_path / "c.swf"), *words]) == 0
+    assert "lost" not in capsys.readouterr().err
+    assert data_of((tmp_path / "c.swf").read_text()) == data_of(model)
+    assert main(["swf", "check", str(tmp_path / "c.swf")]) == 0
+    assert "note: model" in capsys.readouterr().out
+    assert main(["replay", str(tmp_path / "c.swf"), "--dry-run", "--speed", "1"]) == 0
+    starts = [line for line in capsys.readouterr().out.splitlines() if "start" in line]
+    assert starts == [
+        "+0.000s start 1 4 CPUs", "+5.000s start 4 4 CPUs", "+60.000s start 2 4 CPUs", "+67.000s start 3 4 CPUs",
+    ]  # fmt: skip
+
+
+def test_who_follows_a_job_that_is_lost_and_has_no_submit_time_is_lost_too():
+    lines, notes = written(
+        [
+            JobRecord(batch_system="x", job_id="a", run_secs=1),
+            JobRecord(batch_system="x", job_id="b", run_secs=2, preceding_job_id="a"),
+            JobRecord(
+                batch_system="x", job_id="c", run_secs=3, submit_secs=7, preceding_job_id="a", think_secs=4
+            ),
+            JobRecord(batch_system="x", job_id="d", run_secs=4, preceding_job_id="c"),
+        ]
+    )
+    assert notes.lost == {"job without submit time": 2, "job_id": 2, "preceding_job_id": 1, "think_secs": 1}
+    assert [(job.number, job.run_secs, job.preceding, job.think_secs) for job in data_of(lines)] == [
+        (1, 3, -1, -1),
+        (2, 4, 1, -1),
+    ]
+
+
+REQUESTS = "; Note: requested times are average CPU times per processor\n1 0 5 100 4 9 -1 2 30 64 1 1 1 1 1 1 -1 -1\n"
+
+
+def test_requested_times_are_what_the_header_or_the_option_says(tmp_path, capsys):
+    """ "the exact meaning is determined by a header comment" """
+    (tmp_path / "a.swf").write_text(REQUESTS)
+
+    def records(*words):
+        assert main(["convert", str(tmp_path / "a.swf"), str(tmp_path / "b.jsonl"), *words]) == 0
+        with open(tmp_path / "b.jsonl") as stream:
+            [found] = read_log(stream, "records", source="b")
+        return found.cpu_limit_secs, found.wall_limit_secs, found.requested_memory_bytes
+
+    assert records() == (60, None, 2 * 64 * 1024)
+    assert records("--requested-time", "wall", "--memory-unit", "B", "--memory-per", "job") == (None, 30, 64)
+    (tmp_path / "a.swf").write_text(REQUESTS.partition("\n")[2])
+    assert records() == (None, 30, 2 * 64 * 1024)
+    assert records("--requested-time", "cpu") == (60, None, 2 * 64 * 1024)
+    assert main(["convert", str(tmp_path / "b.jsonl"), str(tmp_path / "c.swf")]) == 0
+    text = (tmp_path / "c.swf").read_text()
+    assert REQUESTS.partition("\n")[0] in text
+    assert data_of(text)[0].requested_secs == 30
+    same, notes = written(read(REQUESTS))
+    assert (same, notes.lost) == (REQUESTS, {})
+    [_, changed] = read(REQUESTS)
+    assert data_of(written([read(REQUESTS)[0], replace(changed, user="2")])[0])[0].requested_secs == 30
+
+
 def test_a_log_of_an_odd_encoding_comes_back(tmp_path):
     data = b"\xef\xbb\xbf; Computer: caf\xe9\r\n1 5 0 100 4 50 -1 4 3600 -1 1 7 2 2 0 1 -1 -1"
     (tmp_path / "a.swf").write_bytes(data)

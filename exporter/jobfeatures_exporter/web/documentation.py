@@ -1,0 +1,101 @@
+"""``/docs/``: the pages that packages install, Markdown made HTML. Alerts and the page at / lead to them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import re
+from functools import lru_cache
+from html import escape
+
+from aiohttp import web
+
+FOLDER = "/usr/share/doc/jobfeatures-exporter/docs"
+ABSENT = "no pages are installed here: they come with the packages, and with the source in docs/\n"
+_PICTURES = {"png": "image/png", "svg": "image/svg+xml"}
+_DOCUMENT = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="stylesheet" href="{top}page.css"></head>
+<body><main class="docs">
+{body}</main></body></html>
+"""
+
+
+def documentation_routes() -> list[web.RouteDef]:
+    """Return the routes; each answers 404 where no pages are installed."""
+    return [
+        web.get("/docs", _index),
+        web.get("/docs/", _index),
+        web.get("/docs/{name:(?:[A-Za-z0-9_+-]+/)*[A-Za-z0-9_+-]+}.{kind:md|png|svg}", _answer),
+    ]
+
+
+async def _index(request: web.Request) -> web.Response:
+    raise web.HTTPFound("docs/README.md" if request.path == "/docs" else "README.md")
+
+
+async def _answer(request: web.Request) -> web.Response:
+    name, kind = request.match_info["name"], request.match_info["kind"]
+    try:
+        return await asyncio.to_thread(_make, f"{name}.{kind}", kind)
+    except OSError:
+        return web.Response(status=404, text=ABSENT if not os.path.isdir(FOLDER) else "no such page\n")
+
+
+def _make(name: str, kind: str) -> web.Response:
+    from jobfeatures_exporter.web.pages import CONTENT_SECURITY_POLICY
+
+    path = os.path.join(FOLDER, name)
+    headers = {"Content-Security-Policy": CONTENT_SECURITY_POLICY, "Cache-Control": "max-age=300"}
+    if kind in _PICTURES:
+        with open(path, "rb") as file:
+            return web.Response(body=file.read(), content_type=_PICTURES[kind], headers=headers)
+    try:
+        text = _render(name, os.stat(path).st_mtime_ns)
+    except ModuleNotFoundError:  # Markdown is as good to read
+        with open(path, encoding="utf-8") as file:
+            return web.Response(text=file.read(), headers=headers)
+    return web.Response(text=text, content_type="text/html", headers=headers)
+
+
+@lru_cache(maxsize=16)
+def _render(name: str, _changed_ns: int) -> str:
+    """Return the page as HTML. Raises ModuleNotFoundError without the extra `web`, and OSError."""
+    from markdown_it import MarkdownIt
+
+    with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+        text = file.read()
+    parser = MarkdownIt("commonmark").enable("table")
+    tokens = parser.parse(text)
+    title, known = name, set[str]()
+    for heading, content in itertools.pairwise(tokens):
+        if heading.type == "heading_open":
+            words = "".join(
+                each.content for each in content.children or () if each.type in {"text", "code_inline"}
+            )
+            title = words if title == name else title
+            heading.attrSet("id", _anchor(words, known))
+        for each in content.children or ():
+            if each.type == "link_open" and _leads_out(name, str(each.attrGet("href"))):
+                each.attrs.pop("href")  # what packages do not install
+    body = parser.renderer.render(tokens, parser.options, {})
+    return _DOCUMENT.format(title=escape(title), top="../" * (name.count("/") + 1), body=body)
+
+
+def _anchor(words: str, known: set[str]) -> str:
+    """Return what links call a heading; the second of the same words has a number."""
+    anchor = base = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+    number = 0
+    while anchor in known:
+        number += 1
+        anchor = f"{base}-{number}"
+    known.add(anchor)
+    return anchor
+
+
+def _leads_out(name: str, address: str) -> bool:
+    """Tell whether a relative address leads out of the folder."""
+    path = address.partition("#")[0]
+    return "://" not in path and os.path.normpath(os.path.join(os.path.dirname(name), path)).startswith("..")

@@ -1,0 +1,95 @@
+"""The header of a log that is written anew: pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from jobfeatures.errors import ParseError
+from jobfeatures.formats.swf.header import Comment, Header, format_date
+from jobfeatures.formats.swf.numbering import Numbering, kinds_of
+from jobfeatures.formats.swf.records import NAMED
+from jobfeatures.joblog import JobRecord
+from jobfeatures.model import JobState
+
+LATEST_SECS: Final = 253402300799  # the end of the year 9999, after which there are no dates
+# Comments that a header which is made anew has of its own.
+_MADE_ANEW: Final = frozenset(
+    {
+        *("Version", "MaxJobs", "MaxRecords", "Preemption", "UnixStartTime", "TimeZone", "TimeZoneString"),
+        *("StartTime", "EndTime", "MaxQueues", "Queue", "MaxPartitions", "Partition"),
+    }
+)
+
+
+def make_header(
+    records: list[JobRecord],
+    start_secs: int,
+    numbering: Numbering,
+    is_cpu: bool,
+    old: Header | None = None,
+) -> Header:
+    """Return the header of jobs whose times count from `start_secs`; `old` is that of their log."""
+    tells_time = not _is_model(records, start_secs) if old is None else start_of(old) is not None
+    zone = ZoneInfo("UTC")
+    ends = (record.end_secs for record in records if record.end_secs is not None)
+    end_secs = max((end for end in ends if end <= LATEST_SECS), default=start_secs)  # later ones have no date
+    texts: list[tuple[str, str]] = [
+        ("Version", "2.2"),
+        ("MaxJobs", str(len(records))),
+        ("MaxRecords", str(len(records))),
+        ("Preemption", "No"),
+    ]
+    if tells_time:
+        texts.append(("UnixStartTime", str(start_secs)))
+        if 0 <= start_secs <= LATEST_SECS:
+            texts += [
+                ("TimeZoneString", "UTC"),
+                ("StartTime", format_date(datetime.fromtimestamp(start_secs, zone))),
+                ("EndTime", format_date(datetime.fromtimestamp(max(0, end_secs), zone))),
+            ]
+    if old is not None:
+        texts += [
+            (each.label, each.value)
+            for each in old.comments
+            if each.label not in _MADE_ANEW and not NAMED.match(each.value)
+        ]
+    for _, label, kind in kinds_of(numbering):
+        if label and kind.names:
+            texts.append((f"Max{label}s", str(len(kind.names))))
+            texts += [(label, f"{number} {one_word(name)}") for name, number in kind.names.items()]
+    if old is None or old.requests_cpu_time() is not is_cpu:
+        kind_of_time = "average CPU times per processor" if is_cpu else "wall clock times"
+        texts.append(("Note", f"requested times are {kind_of_time}"))
+    for word, label, kind in kinds_of(numbering):
+        if not label:
+            texts += [("Note", f"{word} {number} is {one_line(name)}") for name, number in kind.names.items()]
+    return Header("", [Comment(label, value) for label, value in texts])
+
+
+def _is_model(records: list[JobRecord], start_secs: int) -> bool:
+    """Tell whether no job has a start, an end or a state, and times are those of no clock."""
+    measured = (
+        each.start_secs is not None or each.end_secs is not None or each.state is not JobState.UNKNOWN
+        for each in records
+    )
+    return start_secs == 0 and len(records) > 0 and not any(measured)
+
+
+def one_line(name: str) -> str:
+    """Return a name without what would end a comment's line."""
+    return " ".join(name.split())
+
+
+def one_word(name: str) -> str:
+    """Return the same as one word."""
+    return "_".join(name.split())
+
+
+def start_of(header: Header) -> int | None:
+    """Return a log's time zero, None where it is not told or cannot be read."""
+    try:
+        return header.start_secs()
+    except ParseError:  # its reader has told
+        return None
