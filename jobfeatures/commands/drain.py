@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         for name, text in (
             ("set", "announce a shutdown of this node or of one job, or move the one that is announced"),
             ("cancel", "take back what was set"),
+            ("expire", "take away this node's shutdown time if it has come and the profile is that of 2014"),
             ("show", "print all shutdowns that are announced here, and by whom"),
             ("plan", "print what draining would waste by shutdown time, and the cheapest time"),
         )
@@ -83,6 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
             return _set(arguments, config, now_secs)
         if arguments.action == "cancel":
             return _cancel(arguments, config, now_secs)
+        if arguments.action == "expire":
+            return _expire(config, now_secs)
         if arguments.action == "show":
             return _show(arguments, config, now_secs)
         return _plan(arguments, config, now_secs)
@@ -133,6 +136,14 @@ def _cancel(arguments: argparse.Namespace, config: Config, now_secs: float) -> i
     _publish(tree, site, drains, announced, key, now_secs)
     if key is None and announced.shutdowns:
         _complain(f"{', '.join(announced.shutdowns)} announces a shutdown of its own, which stays")
+    return 0
+
+
+def _expire(config: Config, now_secs: float) -> int:
+    tree = FeatureTree(config.features_root)
+    if os.path.lexists(f"{tree.machine_path}/{keys.SHUTDOWNTIME.name}"):
+        store = DrainStore(tree)
+        _publish(tree, Site(config), store.read(), store.read_announced(), None, now_secs)
     return 0
 
 

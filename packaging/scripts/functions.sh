@@ -1,7 +1,8 @@
 # shellcheck shell=sh
 # What the scripts of both kinds of package have in common. Nothing here fails: a machine without systemd,
 # such as a container or an image that is being made, gets the package too.
-units='jobfeatures-exporter.socket jobfeatures-exporter.service jobfeatures-controller.service'
+units='jobfeatures-exporter.socket jobfeatures-exporter.service jobfeatures-controller.service
+jobfeatures-shutdowntime.timer'
 
 has() { command -v "$1" >/dev/null 2>&1; }
 runs_systemd() { [ -d /run/systemd/system ] && has systemctl; }

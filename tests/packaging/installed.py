@@ -27,6 +27,7 @@ JOBFEATURES = {
     "get wall_limit_secs": (0,),
     "remaining": (1,),  # nothing limits this job
     "drain show": (0,),
+    "drain expire": (0,),
     "drain plan --metrics http://127.0.0.1:1/metrics --plot out.png": (1, 2),
     "victims --cores 1 --metrics http://127.0.0.1:1/metrics": (1,),
     "report --used-cpu 1": (2,),  # $JOBSTATUS is not set

@@ -235,7 +235,7 @@ def complete_in_bash(line, folder):
         ("jobfeatures --log.level ", {"debug", "info", "warning", "error"}),
         ("jobfeatures --log.level = w", {"warning"}),
         ("jobfeatures --log.level info dra", {"drain"}),
-        ("jobfeatures drain ", {"set", "cancel", "show", "plan"}),
+        ("jobfeatures drain ", {"set", "cancel", "expire", "show", "plan"}),
         ("jobfeatures drain s", {"set", "show"}),
         ("jobfeatures drain plan --features.for", {"--features.form"}),
         ("jobfeatures publish --features.form ", {"local", "http", "both"}),

@@ -48,11 +48,13 @@ def exposures(unit):
     return float(level[1]), re.findall(r"^✗ (\S+)", done.stdout, re.MULTILINE)
 
 
-def test_there_is_a_unit_for_each_role_and_a_socket():
+def test_there_is_a_unit_for_each_role_and_a_socket_and_a_timer():
     assert sorted(path.name for path in UNITS.iterdir()) == [
         "jobfeatures-controller.service",
         "jobfeatures-exporter.service",
         "jobfeatures-exporter.socket",
+        "jobfeatures-shutdowntime.service",
+        "jobfeatures-shutdowntime.timer",
     ]
 
 
@@ -92,7 +94,14 @@ def test_each_capability_has_its_reason_beside_it(path):
     assert granted - reasons == set()
 
 
-@pytest.mark.parametrize("name", SERVICES)
+def test_the_timer_starts_a_command_only_while_a_shutdown_is_announced():
+    assert values(UNITS / "jobfeatures-shutdowntime.timer", "OnCalendar") == ["minutely"]
+    unit = dict(directives(UNITS / "jobfeatures-shutdowntime.service"))
+    assert unit["ConditionPathExists"] == "/run/jobfeatures/machinefeatures/shutdowntime"
+    assert " drain expire " in unit["ExecStart"]
+
+
+@pytest.mark.parametrize("name", [each for each in SERVICES if "shutdowntime" not in each])
 def test_a_wrong_setting_is_not_tried_again_and_a_hanging_service_is_ended(name):
     unit = dict(directives(UNITS / name))
     assert unit["Type"] == "notify"
