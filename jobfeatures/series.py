@@ -12,8 +12,10 @@ from jobfeatures.jsontext import parse_object
 
 MAX_SERIES = 1_000_000
 
-_LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"(?:,|\Z)')
-_LINE = re.compile(r'([A-Za-z_:][A-Za-z0-9_:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})? (\S+)(?: \S+)?\Z')
+_NAME, _TEXT = "[A-Za-z_][A-Za-z0-9_]*", r'"(?:[^"\\\n]|\\[\\"n])*"'
+_LABEL = re.compile(f"({_NAME})=({_TEXT})")
+_LABELS = f"(?:{_NAME}={_TEXT}(?:,{_NAME}={_TEXT})*,?)?"
+_LINE = re.compile(rf"([A-Za-z_:][A-Za-z0-9_:]*)(?:{{({_LABELS})}})? (\S+)(?: \S+)?\Z")
 _ESCAPE = re.compile(r"\\(.)")
 
 
@@ -48,26 +50,17 @@ def parse_lines(text: str, names: Collection[str], *, source: str = "") -> list[
         if match is None:
             raise ParseError("not a series", source=source, line=number, text=line)
         if match[1] in names:
-            value = parse_value(match[3], source, number)
-            found.append(Series(match[1], parse_labels(match[2] or "", source=source, line=number), value))
+            pairs = _LABEL.findall(match[2] or "")
+            labels = {name: _ESCAPE.sub(_unescaped, quoted[1:-1]) for name, quoted in pairs}
+            found.append(Series(match[1], labels, _value(match[3], source, number)))
     return found
 
 
-def parse_labels(text: str, *, source: str = "", line: int = 0) -> dict[str, str]:
-    """Return labels as they stand between braces. Raises ParseError."""
-    labels: dict[str, str] = {}
-    at = 0
-    while at < len(text):
-        match = _LABEL.match(text, at)
-        if match is None:
-            raise ParseError("not labels", source=source, line=line, text=text[at:])
-        labels[match[1]] = _ESCAPE.sub(lambda each: "\n" if each[1] == "n" else each[1], match[2])
-        at = match.end()
-    return labels
+def _unescaped(escape: re.Match[str]) -> str:
+    return "\n" if escape[1] == "n" else escape[1]
 
 
-def parse_value(text: Any, source: str, line: int) -> float:
-    """Return a sample's value. Raises ParseError."""
+def _value(text: Any, source: str, line: int) -> float:
     try:
         return float(text)
     except (TypeError, ValueError) as error:
@@ -101,4 +94,4 @@ def _series_of(each: Any, source: str) -> Series:
     if not isinstance(metric, dict) or not isinstance(value, list) or len(value) != 2:
         raise ParseError("not a series", source=source, field="result", text=str(each))
     labels = {name: text for name, text in metric.items() if isinstance(text, str)}
-    return Series(labels.pop("__name__", ""), labels, parse_value(value[1], source, 0))
+    return Series(labels.pop("__name__", ""), labels, _value(value[1], source, 0))

@@ -6,9 +6,12 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
 from jobfeatures.errors import ParseError
+from jobfeatures.metrics import Metric
 from jobfeatures.series import Series, parse_lines, parse_vector
+from jobfeatures_exporter.exposition import Family, render
 
 
 def test_lines_with_names_that_are_asked_for_are_read():
@@ -34,10 +37,28 @@ def test_an_answer_has_series_and_what_the_server_says_of_them():
     assert answer.warnings == ("'one\\x1b'", "'2'")
 
 
-@pytest.mark.parametrize("text", ["a{x=1} 1", "a{x='1'} 1", "a{} x", "a 1 2 3", 'a{x="\\q"} 1'])
+@pytest.mark.parametrize(
+    "text", ["a{x=1} 1", "a{x='1'} 1", "a{} x", "a 1 2 3", 'a{x="\\q"} 1', 'a{x="1"y="2"} 1', 'a{,x="1"} 1']
+)
 def test_a_line_that_cannot_be_read_is_named(text):
     with pytest.raises(ParseError, match="page:2"):
         parse_lines(f"\n{text}", {"a"}, source="page")
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(st.lists(st.tuples(texts, st.floats(allow_nan=False))))
+def test_prometheus_client_reads_the_same_of_any_page_of_ours(samples):
+    metric = Metric("a_seconds", "gauge", "A.", ("x", "y"))
+    page = render(
+        [Family(metric, [((text, "7"), value) for text, value in samples])], openmetrics=False
+    ).decode()
+    theirs = [each for family in text_string_to_metric_families(page) for each in family.samples]
+    ours = parse_lines(page, {"a_seconds"})
+    assert [(each.name, each.labels, each.value) for each in ours] == [
+        (each.name, each.labels, each.value) for each in theirs
+    ]
 
 
 values = st.recursive(
