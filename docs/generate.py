@@ -256,6 +256,10 @@ def metrics_page() -> str:
     return "".join(parts)
 
 
+def _was(metric: Metric) -> str:
+    return f" Was `{metric.was}`, which this release shows too." if metric.was else ""
+
+
 def profiles_page() -> str:
     """Return the page of other exporters' names."""
     parts = [PROFILES_HEAD]
@@ -269,7 +273,9 @@ def _metric_table(metrics: tuple[Metric, ...]) -> str:
     rows = ["| metric | kind | labels | meaning |\n|---|---|---|---|\n"]
     for metric in metrics:
         names = ", ".join(f"`{label}`" for label in metric.label_names) or "–"
-        rows.append(f"| `{metric.sample_name}` | {metric.kind} | {names} | {metric.meaning} |\n")
+        rows.append(
+            f"| `{metric.sample_name}` | {metric.kind} | {names} | {metric.meaning}{_was(metric)} |\n"
+        )
     return "".join(rows)
 
 

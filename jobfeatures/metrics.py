@@ -5,12 +5,13 @@ The others are declared beside their collectors, in ``exporter/jobfeatures_expor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 JOB = ("batch_system", "job_id")  # the labels that every series of a job begins with
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Metric:
     """Declaration of a family.
 
@@ -18,7 +19,8 @@ class Metric:
     "counter", "info", "histogram" or "summary" (of quantiles alone). `sums`
     tells that values of several jobs may be added up: so it is for counters,
     and for gauges of amounts that say so. With `verbatim` the name stands as
-    it is on every sample: another exporter's.
+    it is on every sample: another exporter's. `was` is a name that it had and
+    that is shown too for one release.
     """
 
     name: str
@@ -28,6 +30,7 @@ class Metric:
     unit: str = ""
     sums: bool = False
     verbatim: bool = False
+    was: str = ""
 
     @property
     def sample_name(self) -> str:
@@ -35,6 +38,13 @@ class Metric:
         if self.verbatim:
             return self.name
         return self.name + {"counter": "_total", "info": "_info"}.get(self.kind, "")
+
+    @cached_property
+    def former(self) -> Metric | None:
+        """Return the declaration under the name that it had; None where it had no other."""
+        said = f"The former name of {self.name}, which goes with the next release."
+        unit = self.unit if self.was.endswith(f"_{self.unit}") else ""
+        return replace(self, name=self.was, meaning=said, unit=unit, was="") if self.was else None
 
     @property
     def is_of_jobs(self) -> bool:
@@ -45,13 +55,12 @@ class Metric:
 JOB_INFO = Metric(
     "batch_job",
     "info",
-    "Who and what the job is; restarts counts the runs before this one under the same id, "
-    "sluid and slot are what Slurm and HTCondor name its control group by, "
+    "Who and what the job is; sluid and slot are what Slurm and HTCondor name its control group by, "
     "accounting tells where its figures come from: cgroup or processes. "
     "A label is empty where nothing is known.",
     (
         *(*JOB, "user", "uid", "account", "partition", "name", "array_job_id", "array_task_id", "het_job_id"),
-        *("restarts", "sluid", "slot", "accounting"),
+        *("sluid", "slot", "accounting"),
     ),
 )
 JOB_START = Metric(
@@ -125,11 +134,12 @@ NODE_CPUS = Metric(
     "all that are online.",
 )
 NODE_READ_AT = Metric(
-    "batch_node_sample_time_seconds",
+    "batch_node_sample_timestamp_seconds",
     "gauge",
     "Time since the epoch at which the node was read.",
     (),
     "seconds",
+    was="batch_node_sample_time_seconds",
 )
 SOURCE_UP = Metric("batch_exporter_source_up", "gauge", "1 if the latest question was answered.", ("source",))
 SOURCE_AGE = Metric(

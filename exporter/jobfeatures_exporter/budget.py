@@ -32,9 +32,10 @@ from jobfeatures_exporter.exposition import Family, Number, Sample, Values
 from jobfeatures_exporter.snapshot import JobSample, WorkKey
 
 DROPPED = Metric(
-    "batch_exporter_dropped_series",
+    "batch_exporter_series_over_budget",
     "gauge",
     "Series that the latest page left out to stay within its budget.",
+    was="batch_exporter_dropped_series",
 )
 DROPPED_TOTAL = Metric(
     "batch_exporter_series_dropped",
@@ -42,6 +43,7 @@ DROPPED_TOTAL = Metric(
     "Series left out so far, each counted once a look at the node.",
 )
 METRICS = (DROPPED, DROPPED_TOTAL)
+OWN_SERIES = len(METRICS) + sum(each.former is not None for each in METRICS)
 
 OTHER = "other"  # the job id of the sums
 OPEN_LABELS = frozenset({"step", "command"})  # users choose their values, so nothing bounds their number
@@ -153,7 +155,7 @@ class SeriesBudget:
         that are hidden.
         """
         extra = extra or {}
-        series = sum([len(family.samples) for family in families]) + sum(extra.values()) + len(METRICS)
+        series = sum(map(_size, families)) + sum(extra.values()) + OWN_SERIES
         if not self._active and series + len(self._totals) <= self._max:
             return Page([*self._with_totals(families), *self._families_of(0, look)])
         return self._reduce(families, extra, weigh(), look, now_secs)
@@ -183,8 +185,8 @@ class SeriesBudget:
         sizes = Counter({job: count for job, count in extra.items() if job is not None})
         for _, samples in of_jobs:
             sizes.update([values[:2] for values, _ in samples])
-        loose = {metric.name: len(samples) for metric, samples in families if not metric.is_of_jobs}
-        own = len(METRICS) + extra.get(None, 0)
+        loose = {each.metric.name: _size(each) for each in families if not each.metric.is_of_jobs}
+        own = OWN_SERIES + extra.get(None, 0)
         left_out = _choose_left_out(loose, self._max - own)
         room = max(0, self._max - own - sum(loose[name] for name in loose.keys() - left_out))
         sums = self._sum_keys(of_jobs)
@@ -284,6 +286,11 @@ class SeriesBudget:
         for told in self._told.values() if gone else ():
             for values in [values for values in told if values[:2] in gone]:
                 del told[values]
+
+
+def _size(family: Family) -> int:
+    """Return how many series a family has, those under a former name included."""
+    return len(family.samples) * (1 if family.metric.former is None else 2)
 
 
 def _finite(samples: Sequence[Sample]) -> Sequence[Sample]:

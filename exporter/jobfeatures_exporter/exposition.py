@@ -138,6 +138,9 @@ def render(families: Iterable[Family], *, openmetrics: bool, texts: LabelTexts |
             name = family.metric.name
             series += len(family.samples)
             parts += sample_lines(family, texts)
+            if family.metric.former is not None:
+                parts.append(head(family.metric.former, openmetrics=openmetrics))
+                parts += sample_lines(family._replace(metric=family.metric.former), texts)
     texts.forget_unused(series)
     if openmetrics:
         parts.append("# EOF\n")

@@ -168,7 +168,7 @@ def _queue() -> list[Placed]:
                        [query(f"max by (partition) (batch_queue_oldest_wait_seconds{{{P}}}) / 3600", "{{partition}}")], "h",
                        empty="no job waits"),
             timeseries("Mean wait so far", "Of jobs that could start; those on hold are left out.",
-                       [query(f"sum by (partition) (batch_queue_wait_seconds{{{P}}})"
+                       [query(f"sum by (partition) (batch_queue_wait_job_seconds{{{P}}})"
                               f" / (sum by (partition) (batch_queue_waiting_jobs{{{P}}}) > 0) / 3600", "{{partition}}")], "h",
                        empty="no job waits"),
             timeseries("Jobs that could start", "Pending jobs that are allowed to start, by partition.",

@@ -62,7 +62,7 @@ def _now() -> list[Placed]:
         stat("Oldest answer", "Age of the oldest answer of a batch system in use.",
              f"max(batch_exporter_source_age_seconds{{{E}}})", "s", thresholds=OLD, empty="no source"),
         stat("Series left out", "Series that the latest pages left out to stay within their budget.",
-             f"sum(batch_exporter_dropped_series{{{E}}})", thresholds=ANY_IS_WORTH_A_LOOK),
+             f"sum(batch_exporter_series_over_budget{{{E}}})", thresholds=ANY_IS_WORTH_A_LOOK),
         stat("Spooled", "Documents that wait for a sink.", f"sum(batch_exporter_sink_spooled{{{E}}})",
              thresholds=steps(GREEN, (100, ORANGE)), empty="none is sent"),
         stat("Versions", "How many different versions run.",
@@ -124,18 +124,18 @@ def _collectors() -> list[Placed]:
             timeseries("Looks at the node", "How long the latest look took, and how long ago it was.",
                        [
                            query(f"max(batch_exporter_sample_duration_seconds{{{E}}})", "slowest look"),
-                           query(f"max(time() - batch_node_sample_time_seconds{{{E}}})", "oldest look's age"),
+                           query(f"max(time() - batch_node_sample_timestamp_seconds{{{E}}})", "oldest look's age"),
                        ], "s", empty="no node is scraped"),
             timeseries("Readings that could not be made", "In an hour, by what was to be read.",
                        [
                            query(f"sum by (kind) (increase(batch_node_unreadable_readings_total{{{E}}}[1h])) or "
-                                 f"label_replace(0 * count(batch_node_sample_time_seconds{{{E}}}), "
+                                 f"label_replace(0 * count(batch_node_sample_timestamp_seconds{{{E}}}), "
                                  '"kind", "none", "", "")', "{{kind}}"),
                        ], "none", empty="none"),
             timeseries("Series", "Series of all pages, and those left out to stay within the budget.",
                        [
                            query(f"sum(scrape_samples_scraped{{{E}}})", "shown"),
-                           query(f"sum(batch_exporter_dropped_series{{{E}}})", "left out"),
+                           query(f"sum(batch_exporter_series_over_budget{{{E}}})", "left out"),
                            query(f"sum(increase(batch_exporter_series_dropped_total{{{E}}}[1h]))", "left out in an hour"),
                        ], "none"),
         ),

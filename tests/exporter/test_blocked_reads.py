@@ -82,11 +82,11 @@ def test_a_read_that_blocks_leaves_the_last_values_and_their_time(daemon, procfs
     text, took_secs = scrape(daemon)
     assert took_secs < 30
     assert 'batch_job_cpu_seconds_total{batch_system="slurm",job_id="10",mode="user"}' in text
-    stale = value(text, "batch_node_sample_time_seconds")
+    stale = value(text, "batch_node_sample_timestamp_seconds")
     assert time.time() - stale > 0.5
     waiting.let_go()
     text, _ = scrape(daemon)
-    assert value(text, "batch_node_sample_time_seconds") > stale
+    assert value(text, "batch_node_sample_timestamp_seconds") > stale
 
 
 def test_a_node_that_blocks_from_the_start_still_has_the_exporters_own_series(daemon, procfs, block):
@@ -96,5 +96,5 @@ def test_a_node_that_blocks_from_the_start_still_has_the_exporters_own_series(da
     text, took_secs = scrape(daemon)
     assert took_secs < 30
     assert "batch_exporter_build_info" in text
-    assert "batch_node_sample_time_seconds" not in text
+    assert "batch_node_sample_timestamp_seconds" not in text
     assert not daemon.is_ready

@@ -14,6 +14,7 @@ from jobfeatures_exporter.budget import (
     FORGET_SECS,
     MAX_TOTALS,
     METRICS,
+    OWN_SERIES,
     SeriesBudget,
     Weight,
     compute_weight,
@@ -26,6 +27,7 @@ from jobfeatures_exporter.exposition import Family, histogram_samples
 from jobfeatures_exporter.snapshot import Accounting, GroupKey, JobSample, MemoryBytes
 
 JOB = ("batch_system", "job_id")
+FORMER = OWN_SERIES - len(METRICS)  # series that stand under a former name too
 CPU = Metric("batch_job_cpu_seconds", "counter", "", (*JOB, "mode"))
 MEMORY = Metric("batch_job_memory_charged_bytes", "gauge", "", JOB, sums=True)
 LIMIT = Metric("batch_job_memory_limit_bytes", "gauge", "", JOB)
@@ -53,7 +55,7 @@ class Pages:
     """Applies a budget to one page after the other; weights are CPUs by job."""
 
     def __init__(self, max_series):
-        self.budget = SeriesBudget(max_series)
+        self.budget = SeriesBudget(max_series and max_series + FORMER)
         self.max_series = max_series
         self.now = 1000.0
 
@@ -85,7 +87,7 @@ def user(job):
 
 
 def test_below_the_budget_nothing_is_changed_and_nobody_is_weighed():
-    budget = SeriesBudget(20)
+    budget = SeriesBudget(20 + FORMER)
     made = families({1: 5.0, 2: 6.0})
 
     def weigh():
@@ -110,7 +112,7 @@ def test_the_heaviest_jobs_keep_their_series_and_the_others_are_summed():
     # 11 − 1 load − 2 of its own − room for 2 sums: 3 jobs of 2 series each
     assert shown_jobs(found) == {(*of(job), "user") for job in (3, 4, 5)} | {(*of("other"), "user")}
     assert found[("batch_job_memory_charged_bytes", of("other"))] == 100 + 200
-    assert found[("batch_exporter_dropped_series", ())] == 4
+    assert found[("batch_exporter_series_over_budget", ())] == 4
     assert len(found) <= 11
 
 
@@ -232,7 +234,7 @@ def test_series_without_a_job_stay_and_the_largest_family_goes_when_they_alone_a
     names = {name for name, _ in found}
     assert "batch_node_core_cpu_seconds_total" not in names
     assert {"batch_node_load", "batch_exporter_collector_success"} <= names
-    assert found[("batch_exporter_dropped_series", ())] == 384
+    assert found[("batch_exporter_series_over_budget", ())] == 384
     assert len(found) <= 100
 
 
@@ -285,7 +287,7 @@ def test_numbers_that_are_none_do_not_spoil_a_sum():
 def test_any_name_of_a_job_is_taken_for_what_it_is(system, job):
     key = JobKey(system, job)
     made = [Family(MEMORY, [(job_labels(key), 3), *((of(each), 1) for each in range(9))])]
-    page = SeriesBudget(3).apply(made, look=1, now_secs=1, weigh=dict)
+    page = SeriesBudget(3 + FORMER).apply(made, look=1, now_secs=1, weigh=dict)
     assert job_labels(key) in page.hidden
     assert page.hidden >= {of(each) for each in range(9)}
 
@@ -371,10 +373,12 @@ def test_batch_jobs_come_before_processes_without_a_job(context):
     assert weights[job_labels(JobKey("slurm", "12"))].is_batch
     assert not weights[job_labels(GroupKey(321, 216_000_000))].is_batch
     made = [Family(MEMORY, [(job_labels(GroupKey(321, 216_000_000)), 1), (of(12), 1)])]
-    page = SeriesBudget(4).apply(made * 1, look=1, now_secs=1, weigh=lambda: weights)
+    page = SeriesBudget(4 + FORMER).apply(made * 1, look=1, now_secs=1, weigh=lambda: weights)
     assert page.hidden == frozenset()  # two and its own two
     more = [*made, Family(CPU, [((*of(12), "user"), 1)])]
-    page = SeriesBudget(7).apply([*more, *families({}, loads=3)], look=1, now_secs=1, weigh=lambda: weights)
+    page = SeriesBudget(7 + FORMER).apply(
+        [*more, *families({}, loads=3)], look=1, now_secs=1, weigh=lambda: weights
+    )
     assert job_labels(GroupKey(321, 216_000_000)) in page.hidden
 
 
@@ -388,5 +392,5 @@ def test_every_counter_of_jobs_is_summed_unless_users_name_its_labels():
 
 
 def test_its_own_metrics_are_what_it_gives():
-    page = SeriesBudget(100).apply([], look=None, now_secs=1, weigh=dict)
+    page = SeriesBudget(100 + FORMER).apply([], look=None, now_secs=1, weigh=dict)
     assert tuple(family.metric for family in page.families) == METRICS == (DROPPED, DROPPED_TOTAL)

@@ -179,7 +179,7 @@ def test_a_look_at_the_node_that_hangs_costs_a_scrape_its_deadline_and_nothing_m
         text = text_of(daemon)
         assert time.monotonic() - started < 30  # far below the 60 s of the hanging look
         assert 'batch_job_info{batch_system="spool",job_id="j.1"' in text
-        assert "batch_node_sample_time_seconds" in text
+        assert "batch_node_sample_timestamp_seconds" in text
     finally:
         release.set()
 

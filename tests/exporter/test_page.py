@@ -47,7 +47,7 @@ def test_a_page_stays_within_its_budget_and_says_what_it_left_out():
     families = PageMaker({"jobs", "allocation"}, PROFILES, 500).families(node(200))
     assert 400 < sum(len(family.samples) for family in families) <= 500
     values = {family.metric.sample_name: family.samples for family in families}
-    assert values["batch_exporter_dropped_series"][0][1] > 1000
+    assert values["batch_exporter_series_over_budget"][0][1] > 1000
     others = [labels for labels, _ in values["batch_job_cpu_seconds_total"] if labels[1] == "other"]
     assert len(others) == 2
 
@@ -56,7 +56,7 @@ def test_a_page_with_room_has_every_series_of_its_collectors(context):
     pages = PageMaker(COLLECTORS.keys(), (), 20_000)
     names = [family.metric.name for family in pages.families(context)]
     assert len(names) == len(set(names))
-    assert {"batch_job_cpu_seconds", "batch_exporter_dropped_series"} <= set(names)
+    assert {"batch_job_cpu_seconds", "batch_exporter_series_over_budget"} <= set(names)
 
 
 def test_scrapers_in_both_formats_at_once_never_see_anything_fall():

@@ -76,7 +76,7 @@ def test_prometheus_takes_other_exporters_names_and_the_sums_of_a_budget(
     assert query('namedprocess_namegroup_num_procs{groupname=~"none/.+"}')
     [scraped] = query('scrape_samples_scraped{job="batch_nodes"}').values()
     assert bound / 2 < scraped <= bound
-    [dropped] = query("batch_exporter_dropped_series").values()
+    [dropped] = query("batch_exporter_series_over_budget").values()
     assert dropped > 0
 
 

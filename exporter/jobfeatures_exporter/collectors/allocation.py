@@ -17,6 +17,12 @@ REMAINS = Metric(
     "1 for a job that has ended while its control group still holds processes.",
     JOB,
 )
+RESTARTS = Metric(
+    "batch_job_restarts",
+    "gauge",
+    "Runs of the job before this one under the same id, where its batch system tells them.",
+    JOB,
+)
 ALLOCATED_GPUS = Metric(
     "batch_job_allocated_gpus",
     "gauge",
@@ -40,9 +46,10 @@ MEMORY = Metric(
     sums=True,
 )
 
-METRICS = (JOB_INFO, STATE, JOB_START, JOB_END, REMAINS, JOB_CPUS, ALLOCATED_GPUS, WALL, MEMORY)
+METRICS = (JOB_INFO, STATE, RESTARTS, JOB_START, JOB_END, REMAINS, JOB_CPUS, ALLOCATED_GPUS, WALL, MEMORY)
 
 _VALUES: dict[Metric, Callable[[Job], Number | None]] = {
+    RESTARTS: lambda job: job.restarts,
     JOB_START: lambda job: job.start_secs,
     JOB_CPUS: lambda job: job.allocated_cpus,
     ALLOCATED_GPUS: lambda job: job.allocated_gpus,
@@ -74,7 +81,6 @@ def _info(key: JobKey, job: Job, sample: JobSample | None) -> Values:
         job.array_job_id,
         job.array_task_id,
         job.het_job_id,
-        job.restarts,
         job.sluid if sample is None or sample.sluid is None else sample.sluid,
         sample.slot if sample is not None else None,
         sample.accounting.value if sample is not None else None,

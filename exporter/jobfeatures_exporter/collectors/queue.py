@@ -42,11 +42,12 @@ OLDEST = Metric(
     "seconds",
 )
 WAIT = Metric(
-    "batch_queue_wait_seconds",
+    "batch_queue_wait_job_seconds",
     "gauge",
     "Sum of these times over batch_queue_waiting_jobs.",
     _BY_PARTITION,
-    "seconds",
+    "job_seconds",
+    was="batch_queue_wait_seconds",
 )
 WAITING = Metric(
     "batch_queue_waiting_jobs", "gauge", "Pending jobs that are allowed to start.", _BY_PARTITION

@@ -87,7 +87,7 @@ LEFT_OUT: Final = frozenset(
         # Records of jobs do not say why a job waits: it may be held.
         "batch_queue_pending_jobs",
         "batch_queue_oldest_wait_seconds",
-        "batch_queue_wait_seconds",
+        "batch_queue_wait_job_seconds",
         "batch_queue_waiting_jobs",
     }
 )

@@ -137,18 +137,14 @@ def gather_report(found: Found, job_id: str, run: Run, answers: Answers, *, clus
     return without_missed_peaks(report)
 
 
-def _restarts(found: tuple[Mapping[str, str], float]) -> tuple[int, str]:
-    """Return what puts whole numbers in order, whatever else stands there."""
-    text = found[0].get("restarts", "")
-    return len(text), text
-
-
 def _info(places: Iterable[_Place]) -> dict[str, str]:
     """Return what the job is by the series of its run: an earlier one may have been somebody else's."""
     info: dict[str, str] = {}
     for series in places:
-        for labels, _ in sorted(series.all(JOB_INFO), key=_restarts):
+        for labels, _ in series.all(JOB_INFO):
             info.update({name: text for name, text in labels.items() if text})
+        if (restarts := series.one(allocation.RESTARTS)) is not None:
+            info["restarts"] = f"{restarts:.0f}"
     return info
 
 

@@ -19,7 +19,7 @@ PROOF = JOB_INFO  # what every job has at every scrape, in one series a node
 
 # What the last value of tells.
 LAST = (
-    *(JOB_INFO, allocation.STATE, JOB_START, JOB_END, allocation.WALL),
+    *(JOB_INFO, allocation.STATE, allocation.RESTARTS, JOB_START, JOB_END, allocation.WALL),
     *(JOB_CPUS, allocation.ALLOCATED_GPUS, allocation.MEMORY),
     *(jobs.CPU, jobs.LIMIT, jobs.PEAK, jobs.OOM_KILLS, jobs.LIMIT_HITS, jobs.PRESSURE),
     *(jobs.THROTTLED, JOB_SAYS_CPUS),

@@ -23,6 +23,13 @@ def series(context, name):
     }
 
 
+def test_another_run_of_a_job_changes_none_of_its_labels(context):
+    key = JobKey("slurm", "12")
+    again = replace(context, jobs={**context.jobs, key: replace(context.jobs[key], restarts=7)})
+    assert series(again, "batch_job_info") == series(context, "batch_job_info")
+    assert series(again, "batch_job_restarts") == {'batch_system="slurm",job_id="12"': 7}
+
+
 def test_a_failing_collector_costs_its_own_series_only(context, monkeypatch):
     def broken(_context):
         yield from ()

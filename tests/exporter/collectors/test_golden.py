@@ -73,6 +73,23 @@ def test_what_stands_low_is_shown_by_a_collector_and_plans_read_nothing_else():
     assert set(nodemetrics.READ) == low
 
 
+def test_a_metric_that_was_renamed_stands_under_both_names_with_the_same_samples():
+    text = (GOLDEN / "metrics.txt").read_text(encoding="utf-8")
+    lines = text.splitlines()
+    declared = [*budget.METRICS, *(each for collector in COLLECTORS.values() for each in collector.metrics)]
+    renamed = {metric.name: metric.was for metric in declared if metric.was}
+    assert renamed == {
+        "batch_exporter_series_over_budget": "batch_exporter_dropped_series",
+        "batch_node_sample_timestamp_seconds": "batch_node_sample_time_seconds",
+        "batch_queue_wait_job_seconds": "batch_queue_wait_seconds",
+    }
+    for name, was in renamed.items():
+        now = [line.removeprefix(name) for line in lines if re.match(rf"{name}\b", line)]
+        assert now
+        assert [line.removeprefix(was) for line in lines if re.match(rf"{was}\b", line)] == now
+        assert f"# HELP {was} The former name of {name}, which goes with the next release." in lines
+
+
 def test_every_series_has_the_labels_that_its_metric_declares(context):
     for family in collect(context, COLLECTORS.keys()):
         for values, _value in family.samples:
@@ -89,7 +106,8 @@ def test_no_series_stands_there_twice(context):
 
 def test_prometheus_client_takes_it_for_openmetrics(context):
     families = list(parse_openmetrics(page(context, openmetrics=True)))
-    assert len(families) == len(collect(context, COLLECTORS.keys())) + len(budget.METRICS)
+    shown = [*(family.metric for family in collect(context, COLLECTORS.keys())), *budget.METRICS]
+    assert len(families) == len(shown) + sum(metric.former is not None for metric in shown)
 
 
 @pytest.mark.program

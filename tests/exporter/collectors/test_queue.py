@@ -54,7 +54,7 @@ def test_a_sentence_is_no_reason(context):
 def test_jobs_that_may_not_start_do_not_wait(context):
     assert series(context, "batch_queue_waiting_jobs") == {at("batch"): 11, at("gpu"): 10}
     assert series(context, "batch_queue_oldest_wait_seconds") == {at("batch"): 400, at("gpu"): 400}
-    assert series(context, "batch_queue_wait_seconds") == {at("batch"): 4400, at("gpu"): 4000}
+    assert series(context, "batch_queue_wait_job_seconds") == {at("batch"): 4400, at("gpu"): 4000}
 
 
 @pytest.mark.parametrize(

@@ -94,10 +94,9 @@ def two_nodes():
         "account": "physics",
         "partition": "gpu",
         "name": "train \x1b]0;x\x07\n.sh",
-        "restarts": "0",
     }
     series = [
-        *job_series("12", "n1:9819", values=[*values_of(), *CARD], **info),
+        *job_series("12", "n1:9819", values=[*values_of(), *CARD, ("batch_job_restarts", {}, 0)], **info),
         *job_series("12", "n2:9819", values=values_of(cpus=8, cpu_secs=360), **info),
         *cards("n1:9819"),
     ]
@@ -188,7 +187,7 @@ def test_a_job_whose_end_nobody_saw_ends_with_its_last_sample():
 
 
 def test_an_earlier_run_of_the_id_is_told_and_its_cpu_time_taken_off():
-    series = job_series(values=values_of(), restarts="1")
+    series = job_series(values=[*values_of(), ("batch_job_restarts", {}, 1)])
     server = FakePrometheus(series, seen=END, firsts=START - 9000)
     [report] = ask_all(server, QUESTION).reports
     assert any(f"--at {START - 1:.0f}" in note for note in report.notes)

@@ -33,7 +33,7 @@ batch_job_remaining_seconds{batch_system="slurm",job_id="11",basis="minimum"} 72
 batch_job_remaining_seconds{batch_system="slurm",job_id="12",basis="minimum"} 60
 batch_job_kill_waste_core_seconds{batch_system="slurm",job_id="12",basis="estimated"} 36000
 batch_node_cores 8
-batch_node_sample_time_seconds %(taken)s
+batch_node_sample_timestamp_seconds %(taken)s
 """
 
 

@@ -115,7 +115,7 @@ batch_job_info{batch_system="service",job_id="sshd.service",user="root"} 1
 
 def test_what_is_measured_goes_on_as_it_did_since_the_jobs_start():
     page = """
-batch_node_sample_time_seconds 2000
+batch_node_sample_timestamp_seconds 2000
 batch_job_allocated_cpus{batch_system="slurm",job_id="1"} 4
 batch_job_start_time_seconds{batch_system="slurm",job_id="1"} 1000
 batch_job_kill_waste_core_seconds{batch_system="slurm",job_id="1",basis="measured"} 500
