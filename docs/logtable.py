@@ -25,7 +25,8 @@ FULL = JobRecord(
     total_gpus=2, requested_nodes=2, requested_cpus=8, requested_gpus=2, requested_memory_bytes=2**31,
     wall_limit_secs=3600,
     cpu_limit_secs=28800, used_cpu_secs=100, user_cpu_secs=90, system_cpu_secs=10, energy_joules=5,
-    used_memory_bytes=2**20, array_job_id="10", array_task_id="2", preceding_job_id="11", think_secs=30,
+    used_memory_bytes=2**20, array_job_id="10", array_task_id="2", workflow_id="w", preceding_job_id="11",
+    think_secs=30,
     more=(("distribution", "block"), ("max_virtual_bytes", 2**20)),
 )  # fmt: skip
 BEFORE = JobRecord(batch_system="slurm", job_id="11", state=JobState.COMPLETED, submit_secs=1_800_000_000)

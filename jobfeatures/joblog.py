@@ -115,6 +115,7 @@ class JobRecord:
     array_task_id: str | None = None
     het_job_id: str | None = None
     het_offset: int | None = None
+    workflow_id: str | None = None  # of jobs that are one piece of work
     preceding_job_id: str | None = None
     think_secs: Number | None = None  # between the end of that one and the submission of this
     more: tuple[tuple[str, str | Number], ...] = ()  # what few kinds tell, by name: see MORE

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from jobfeatures.schedule.result import Options
 
 DONE, NOT_EVALUATED = 0, 1
+JOINS: Final = ("preceding", "array", "workflow")
 FIELDS: Final = ("user", "group", "queue", "partition")
 TOP: Final = 20
 UNREADABLE_JOB: Final = "unreadable"  # why a record does not count: it could not be read
@@ -108,6 +109,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-waits",
         action="store_true",
         help="where the wait is unknown there was none: for logs whose submit times are start times",
+    )
+    add(
+        "--join",
+        metavar="LIST",
+        help="one expected end for all jobs of a user's workflow or bag of tasks: those that are joined by "
+        f"some of {', '.join(JOINS)}",
     )
     add(
         "--filter",
@@ -184,6 +191,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigurationError("--compare", "needs two logs or more")
     if arguments.heatmap and (arguments.format == "text" or arguments.one_log):
         raise ConfigurationError("--heatmap", "needs --format json or csv, and not --one-log")
+    if arguments.join and arguments.one_log:
+        raise ConfigurationError("--join", "not beside --one-log")
     if arguments.workers > MOST_WORKERS:
         raise ConfigurationError("--workers", f"more than {MOST_WORKERS}")
     options = _options(arguments, resources, rules, filters)
@@ -235,6 +244,7 @@ def _options(
         raise ConfigurationError(
             "schedule", "needs numpy: pip install 'jobfeatures-exporter[analysis]'"
         ) from None
+    from jobfeatures.schedule.bags import Join
     from jobfeatures.schedule.choosing import Arrival, Filter
     from jobfeatures.schedule.result import Options
 
@@ -250,6 +260,7 @@ def _options(
             Filter(field, frozenset(values), is_not) for (field, is_not), values in filters.items()
         ),
         recompute=arguments.recompute,
+        join=tuple(map(Join, _listed("--join", arguments.join, JOINS))) if arguments.join else (),
         intervals=arguments.intervals,
         workers=arguments.workers,
     )

@@ -40,6 +40,8 @@ def make_document(schedule: Schedule, by: Sequence[str] = ()) -> Values:
         "mode": options.mode.value,
         "arrival": options.arrival.value,
         "waited_for_another": schedule.waited_for_another,
+        "joined": [each.value for each in options.join],
+        "bags": describe_bags(schedule),
         "min_runtime_secs": options.min_runtime_secs,
         "tau_secs": options.tau_secs,
         "resources": list(options.resources),
@@ -95,6 +97,21 @@ def _against(base: Values, other: Values) -> Values:
         "equal_veet": sum(change == 0 for change in changes),
         "higher_veet": sum(change > 0 for change in changes),
         **ratios,
+    }
+
+
+def describe_bags(schedule: Schedule) -> Values | None:
+    """Return how many bags of two jobs or more there are, how many jobs they have, and how many were late."""
+    if schedule.bags is None:
+        return None
+    _, bags, sizes = np.unique(schedule.bags, return_inverse=True, return_counts=True)
+    is_late = np.zeros(len(sizes), dtype=bool)
+    is_late[bags[schedule.tardiness > 0]] = True
+    is_bag = sizes > 1
+    return {
+        "count": int(is_bag.sum()),
+        "jobs": int(sizes[is_bag].sum()),
+        "violated": int((is_bag & is_late).sum()),
     }
 
 

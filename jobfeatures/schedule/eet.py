@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import enum
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 Number = int | float
 
@@ -135,6 +135,42 @@ class Lanes:
             ends.append(end)
         self._free = free
         return ends
+
+
+def compute_chained(
+    arrivals: Sequence[Number],
+    runtimes: Sequence[Number],
+    demands: Iterable[tuple[Sequence[int], int]],
+    preceding: Sequence[int],
+    thinks: Sequence[Number],
+    mode: Mode = Mode.LITERAL,
+) -> list[Number]:
+    """Return when jobs of one user are expected to end, of which some follow others (−1: none).
+
+    Such a job arrives its think time after the other's expected end; where that
+    is −1, at that end, but not before its own arrival. `demands` are requests
+    and share of each resource. Raises ShareError.
+    """
+    asked = [(requests, Lanes(share, mode)) for requests, share in demands]
+    followers: dict[int, list[int]] = {}
+    for job, before in enumerate(preceding):
+        followers.setdefault(before, []).append(job)
+    due = [(arrivals[job], job) for job in followers.get(-1, ())]
+    heapq.heapify(due)
+    ends: list[Number] = [0] * len(arrivals)
+    while due:
+        arrival, job = heapq.heappop(due)
+        try:
+            placed = [
+                lanes.place([arrival], [requests[job]], [runtimes[job]])[0] for requests, lanes in asked
+            ]
+        except ShareError:
+            raise ShareError(job) from None
+        ends[job] = end = max(placed, default=arrival)
+        for each in followers.get(job, ()):
+            think = thinks[each]
+            heapq.heappush(due, (end + think if think >= 0 else max(end, arrivals[each]), each))
+    return ends
 
 
 def compute_ends(

@@ -60,6 +60,8 @@ class ScheduleLog:
     gpus: Array | None = None  # allocated, else requested
     requested_secs: Array | None = None  # for how long it asked
     links: Links | None = None  # who follows whom
+    arrays: Array | None = None  # equal for tasks of one array, −1: none
+    workflows: Array | None = None
     could_start: Array | None = None  # since when, by the end of the job before it
     user: Labels
     group: Labels
@@ -169,6 +171,8 @@ def from_records(
         unreadable=unreadable,
         folded=dict(folded or {}),
         ids=np.array([_id_of(job) for job in jobs], dtype=np.int64),
+        arrays=_codes([(job.batch_system, job.cluster, job.array_job_id) for job in jobs]),
+        workflows=_codes([(job.batch_system, job.cluster, job.workflow_id) for job in jobs]),
         warnings=tuple(told),
     )
 
@@ -273,6 +277,13 @@ def _label_texts(texts: Sequence[str | None]) -> Labels:
     codes: dict[str, int] = {}
     found = [UNKNOWN if text is None else codes.setdefault(text, len(codes)) for text in texts]
     return Labels(np.array(found, dtype=np.int32), list(codes))
+
+
+def _codes(names: Sequence[tuple[str, str | None, str | None]]) -> Array | None:
+    """Return a number for each name, −1 where its last part is None; None where all are."""
+    if all(name[-1] is None for name in names):
+        return None
+    return _label_texts([None if name[-1] is None else repr(name) for name in names]).codes
 
 
 def _text(number: int | None) -> str | None:

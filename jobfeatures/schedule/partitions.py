@@ -126,7 +126,7 @@ def _take(log: ScheduleLog, which: Array, shift_secs: int) -> ScheduleLog:
     for name in LABELS:
         labels = getattr(log, name)
         found[name] = Labels(labels.codes[which], labels.names)
-    return replace(log, links=None, **found)
+    return replace(log, links=None, arrays=None, workflows=None, **found)
 
 
 def join(logs: Sequence[ScheduleLog]) -> ScheduleLog:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from jobfeatures.schedule.bags import Join, join_ends
 from jobfeatures.schedule.choosing import (
     Arrival,
     Chosen,
@@ -53,6 +54,7 @@ class Options:
     tau_secs: float = TAU_SECS
     filters: tuple[Filter, ...] = ()
     recompute: bool = False  # expected ends as if the log held only the jobs that pass
+    join: tuple[Join, ...] = ()  # what makes jobs one piece of work, with one expected end
     intervals: int = 100  # of use and queue over time
     workers: int = 1
 
@@ -87,13 +89,20 @@ class Schedule:
     """One log and all that follows from it. Arrays have the order of `chosen`."""
 
     def __init__(
-        self, log: ScheduleLog, options: Options, chosen: Chosen, shares: Sequence[Shares], expected: Array
+        self,
+        log: ScheduleLog,
+        options: Options,
+        chosen: Chosen,
+        shares: Sequence[Shares],
+        expected: Array,
+        bags: Array | None = None,
     ) -> None:
         self.log = log
         self.options = options
         self.chosen = chosen
         self.shares = tuple(shares)
         self.expected = expected
+        self.bags = bags  # equal for jobs that have one expected end together
         late = np.maximum(chosen.end - expected, 0)
         self.tardiness = np.where(late > BLUR_SECS, late, 0.0) if options.mode is Mode.FLUID else late
 
@@ -237,9 +246,13 @@ def evaluate(log: ScheduleLog, options: Options, tick: Tick | None = None) -> Sc
         expected = compute_all(split(part, count), workers=options.workers, tick=tick)
     except ScheduleError as error:
         raise ScheduleError(f"{log.name}: {error}") from None
+    bags = None
+    if options.join:
+        expected, bags = join_ends(log, laid, part, expected, options.join)
     if len(laid) > len(chosen):
-        expected = expected[np.isin(laid.position, chosen.position)]
-    return Schedule(log, options, chosen, shares, expected)
+        is_chosen = np.isin(laid.position, chosen.position)
+        expected, bags = expected[is_chosen], None if bags is None else bags[is_chosen]
+    return Schedule(log, options, chosen, shares, expected, bags)
 
 
 def _all_of_users(log: ScheduleLog, options: Options, chosen: Chosen) -> Chosen:

@@ -135,6 +135,9 @@ def _columns(documents: Sequence[Values]) -> list[list[str]]:
         )
     if any(_each(documents, "waited_for_another")):
         add("waited for another job's end", _each(documents, "waited_for_another"))
+    if first["joined"]:
+        add(f"bags, joined by {', '.join(first['joined'])}", _each(documents, "bags", "count"))
+        add("bags that ended late", _each(documents, "bags", "violated"))
     add("users", _each(documents, "users"))
     add("mode", _each(documents, "mode"))
     for resource in first["resources"]:

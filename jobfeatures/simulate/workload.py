@@ -228,6 +228,8 @@ def make_log(log: ScheduleLog, workload: Workload, outcome: Outcome, name: str) 
         start=times[1],
         end=times[2],
         links=links,
+        arrays=None if log.arrays is None else log.arrays[which],
+        workflows=None if log.workflows is None else log.workflows[which],
         could_start=None if links is None else links.could_start(*times),
         runtime=seconds(runtime, ticks),
         is_cancelled=log.is_cancelled[which],

@@ -14,7 +14,8 @@ MIB = st.integers(1, 10**6).map(lambda count: count * 2**20)
 FINISHED = st.sampled_from([state for state in JobState if state.is_finished])
 FIELDS = {
     **dict.fromkeys(
-        ("name", "user", "group", "account", "queue", "partition", "executable", "reservation", "qos", "cluster"),
+        ("name", "user", "group", "account", "queue", "partition", "executable", "reservation", "qos", "cluster",
+         "workflow_id"),
         WORDS,
     ),
     **dict.fromkeys(("uid", "gid", "priority"), st.integers(0, 10**6)),

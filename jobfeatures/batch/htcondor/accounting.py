@@ -42,6 +42,7 @@ HISTORY_ATTRIBUTES = (
     *("EnteredCurrentStatus", "ExitBySignal", "ExitCode", "ExitSignal", "RemoteHost", "LastRemoteHost"),
     *("MaxHosts", "RequestCpus", "CpusProvisioned", "RequestMemory", "RequestGPUs", "GPUsProvisioned"),
     *("AllowedJobDuration", "AllowedExecuteDuration", "NumJobStarts", "TotalSubmitProcs"),
+    "DAGManJobId",
     *("CumulativeSuspensionTime", "RemoteUserCpu", "RemoteSysCpu", "ResidentSetSize", "ResidentSetSize_RAW"),
     *("MemoryUsage", "RemoteWallClockTime"),
 )
@@ -174,6 +175,7 @@ def parse_record(
         used_memory_bytes=used_memory(job),
         array_job_id=array_of(job),
         array_task_id=None if array_of(job) is None else str(job.count("ProcId")),
+        workflow_id=None if (dag := job.count("DAGManJobId")) is None else str(dag),
     )
 
 

@@ -46,6 +46,7 @@ _TYPE = re.compile(r'"type"\s*:\s*"(\w+)"')
 _HOMELESS: Final = (
     "uid", "gid", "group", "executable", "eligible_secs", "restarts", "exit_signal", "cpu_limit_secs",
     "preceding_job_id", "think_secs", "qos", "is_interactive", "energy_joules",
+    "workflow_id",
 )  # fmt: skip
 _TIMES: Final = ("submit_secs", "start_secs", "end_secs", "run_secs", "suspended_secs", "used_cpu_secs")
 _COUNTS: Final = (

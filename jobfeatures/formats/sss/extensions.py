@@ -24,6 +24,7 @@ FIELDS: Final[Mapping[str, Type]] = {
     "array_job_id": Type.STRING,
     "array_task_id": Type.STRING,
     "het_job_id": Type.STRING,
+    "workflow_id": Type.STRING,
     "het_offset": Type.COUNT,
     "sluid": Type.STRING,
     "tasks": Type.COUNT,

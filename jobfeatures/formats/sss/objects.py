@@ -128,6 +128,7 @@ class SssTaskGroup(Scope):
 class SssJob(Scope):
     """A Job or JobDefaults."""
 
+    group_id: str | None = None  # of the JobGroup that it stands in
     task_groups: tuple[SssTaskGroup | Reference, ...] = ()
     task_group_defaults: SssTaskGroup | None = None
 

@@ -26,13 +26,12 @@ from jobfeatures.formats.sss.objects import (
     SssTaskGroup,
 )
 from jobfeatures.formats.sss.said import Said, whole
-from jobfeatures.formats.sss.stream import GROUP, GROUP_ID, KIND, KeptJob, read_jobs
+from jobfeatures.formats.sss.stream import GROUP_ID_NAME, KIND, KeptJob, read_jobs
 from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY
 from jobfeatures.joblog import JobRecord, Notes, Passage, SourceText
 from jobfeatures.model import JobState, Limit
 
 BATCH_SYSTEM: Final = "sss"
-_OWN_GROUP: Final = Property(f"{GROUP} Id", GROUP_ID)  # of what we write
 _HEAD = re.compile(
     r"\ufeff?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?:<!--.*?-->\s*)*<(?:Job|JobGroup)[\s/>]", re.DOTALL
 )
@@ -70,7 +69,7 @@ def read_records(
         except ParseError as error:
             told = error
         if isinstance(told, Property):
-            if not keep_text and told != _OWN_GROUP:
+            if not keep_text and told.name != GROUP_ID_NAME:  # which is the jobs' workflow_id
                 notes.not_taken[told.name] += 1
         elif isinstance(told, Passage):
             yield told
@@ -143,6 +142,7 @@ def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
         array_job_id=said.extended_text("array_job_id"),
         array_task_id=said.extended_text("array_task_id"),
         het_job_id=said.extended_text("het_job_id"),
+        workflow_id=said.extended_text("workflow_id") or job.group_id,
         het_offset=said.extended_number("het_offset"),
         preceding_job_id=_preceding(said),
         think_secs=said.extended_number("think_secs"),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from jobfeatures.errors import ParseError, Rejected
@@ -28,7 +29,8 @@ MAX_HELD: Final = 2000
 MAX_HELD_SIZE: Final = 2**25  # bytes, roughly
 KIND: Final = "sss"
 GROUP: Final = "JobGroup"
-GROUP_ID: Final = "log"  # of those that we write
+GROUP_ID: Final = "log"  # of those that we write, which is no workflow
+GROUP_ID_NAME: Final = f"{GROUP} Id"
 
 
 class KeptJob(NamedTuple):
@@ -226,6 +228,7 @@ class _Group:
         self._policy = REJECT
         self._defaults: SssJob | None = None
         self._refused: str | None = None  # why none of its jobs can be taken
+        self._id: str | None = None
         self._held: list[tuple[Element, str, str]] | None = []  # with its texts; None: they wait no longer
         self._held_size = 0
 
@@ -272,6 +275,7 @@ class _Group:
         kept = understood(shell, ROOTS["JobGroup"], self._policy, notes.append)
         if kept is not None and element.name != "JobDefaults":
             yield from (Property(f"{GROUP} {each.name}", each.text) for each in kept.children)
+            self._id = next((each.text for each in kept.children if each.name == "Id"), self._id)
         if element.name != "JobDefaults" or kept is None or not kept.children:
             return
         if self._defaults is not None:
@@ -288,7 +292,12 @@ class _Group:
             yield from _passage(before)
             yield error_at(element, self._refused)
         else:
-            yield from _with_text(read_job(element, self._policy, self._defaults), before, text)
+            found = read_job(element, self._policy, self._defaults)
+            if self._id not in {None, "", GROUP_ID}:
+                found = (
+                    replace(each, group_id=self._id) if isinstance(each, SssJob) else each for each in found
+                )
+            yield from _with_text(found, before, text)
 
 
 def _size(element: Element) -> int:

@@ -207,7 +207,7 @@ _OWN: Final[tuple[_Row, ...]] = (
     _row("cpu_limit_secs", "ResourceLimit", _unlimited, ' name="CPUTime"'),
     *_extended(_whole, "uid", "gid", "exit_signal", "het_offset", "think_secs"),
     *_extended(_whole, "run_secs", "user_cpu_secs", "system_cpu_secs", "energy_joules"),
-    *_extended(_text, "array_job_id", "array_task_id", "het_job_id", "cluster", "state_word"),
+    *_extended(_text, "array_job_id", "array_task_id", "het_job_id", "workflow_id", "cluster", "state_word"),
 )
 _REQUESTED: Final[tuple[_Row, ...]] = (
     _inner("requested_nodes", "NodeCount", _whole),

@@ -40,7 +40,7 @@ _HOMELESS: Final = (
     *("name", "uid", "gid", "account", "reservation", "priority", "eligible_secs", "suspended_secs"),
     *("restarts", "exit_status", "exit_signal", "nodes", "total_nodes", "total_gpus", "requested_nodes"),
     *("requested_gpus", "cluster", "state_word", "qos", "user_cpu_secs", "system_cpu_secs"),
-    *("energy_joules", "array_job_id", "array_task_id", "het_job_id", "het_offset"),
+    *("energy_joules", "array_job_id", "array_task_id", "het_job_id", "het_offset", "workflow_id"),
 )
 
 

@@ -416,6 +416,27 @@ def test_what_was_folded_stands_in_the_document_and_is_told(tmp_path, capsys):
     assert "folded: earlier run (1)" in output.err
 
 
+def test_a_workflow_has_one_expected_end_where_that_is_asked_for(tmp_path, capsys):
+    path = tmp_path / "log.swf"
+    path.write_text(
+        "; UnixStartTime: 0\n; MaxProcs: 8\n"
+        "1 0   0 600 4 -1 -1 4 -1 -1 1 1 1 -1 1 -1 -1 -1\n"
+        "2 0 600  50 4 -1 -1 4 -1 -1 1 1 1 -1 1 -1  1 -1\n"
+    )
+    alone, joined = (answer(capsys, str(path), *words)[1] for words in ((), ("--join", "preceding,array")))
+    assert (alone["joined"], alone["bags"], alone["violated"], alone["sum_eet"]) == ([], None, 1, 650)
+    assert (joined["joined"], joined["violated"], joined["sum_eet"]) == (["preceding", "array"], 0, 1300)
+    assert joined["bags"] == {"count": 1, "jobs": 2, "violated": 0}
+    assert main(["schedule", str(path), "--join", "preceding"]) == 0
+    assert "bags, joined by preceding" in capsys.readouterr().out
+    for words, said in (
+        (["friends"], "--join: 'friends' is none of"),
+        (["array", "--one-log"], "--join: not"),
+    ):
+        assert main(["schedule", str(path), "--join", *words]) == 2
+        assert said in capsys.readouterr().err
+
+
 def test_who_waited_for_a_preceding_job_is_told_and_may_count_from_its_end(tmp_path, capsys):
     """ "the current job can only start after the termination of this preceding job" """
     path = tmp_path / "log.swf"

@@ -70,6 +70,13 @@ def test_a_history_is_read(text):
     )
 
 
+def test_the_jobs_of_a_dag_are_one_workflow():
+    first, removed, _ = read(
+        HISTORY.replace("ClusterId = 4711\n", "ClusterId = 4711\nDAGManJobId = 4700\n", 1)
+    )
+    assert (first.workflow_id, removed.workflow_id) == ("4700", None)
+
+
 def test_a_run_has_its_own_time_and_both_parts_of_its_cpu_time():
     record = read(HISTORY)[0]
     assert (record.user_cpu_secs, record.system_cpu_secs) == (20000.5, 100.0)

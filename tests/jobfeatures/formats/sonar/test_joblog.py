@@ -76,7 +76,7 @@ def test_any_records_come_back_but_for_what_was_lost(records):
         replace(
             each, uid=None, gid=None, group=None, executable=None, eligible_secs=None, restarts=None,
             exit_signal=None, cpu_limit_secs=None, preceding_job_id=None, think_secs=None, queue=None,
-            qos=None, is_interactive=None, energy_joules=None, **cpu_time(each),
+            qos=None, is_interactive=None, energy_joules=None, workflow_id=None, **cpu_time(each),
             partition=each.partition or each.queue,
             **({} if each.requested_nodes or each.nodes else {"requested_memory_bytes": None}),
         )

@@ -321,7 +321,7 @@ COUNT = st.integers(0, 2**63 - 1)
 LIMIT = COUNT | st.just(UNLIMITED) | st.none()
 TEXTS = [
     "name", "user", "group", "account", "queue", "partition", "executable", "reservation", "array_job_id",
-    "array_task_id", "het_job_id", "preceding_job_id", "qos", "cluster", "state_word",
+    "array_task_id", "het_job_id", "workflow_id", "preceding_job_id", "qos", "cluster", "state_word",
 ]  # fmt: skip
 COUNTS = [
     "uid", "gid", "submit_secs", "eligible_secs", "start_secs", "end_secs", "suspended_secs", "total_nodes",

@@ -65,7 +65,7 @@ GONE = {
         "Hold",
     ),
     *("InitialWorkingDirectory", "InputFile", "JobGroup CreationTime", "JobGroup Description"),
-    *("JobGroup Id", "JobGroup Name", "JobGroup State", "Machine", "Network", "NetworkType"),
+    *("JobGroup Name", "JobGroup State", "Machine", "Network", "NetworkType"),
     *("NotificationList", "OperatingSystem", "OutputFile", "Processors@consumptionRate", "Processors@op"),
     *("Quote", "ReservationTime", "Resource License", "ResourceLimit StackSize", "Restartable", "Shell"),
     *("StagedTime", "StatusMessage", "SubmitHost", "Suspendable", "Swap", "Task Process", "TaskDistribution"),
@@ -174,3 +174,17 @@ def test_any_documents_that_can_be_read_stay_as_they_are(parts):
         assert written == text
     again = kept(written)
     assert again[1].read == notes.read
+
+
+def test_the_id_of_a_group_of_interdependent_jobs_is_that_of_their_workflow():
+    """ "an optional element that aggregates one or more interdependent jobs" """
+    group = "<JobGroup><Id>%s</Id>\n<Job><Id>%s</Id></Job>\n</JobGroup>\n"
+    text = group % ("workflow1", "1") + "<Job><Id>2</Id></Job>\n" + group % ("log", "3")
+    found = list(read_records(text.splitlines(keepends=True), source="log"))
+    assert [(each.job_id, each.workflow_id) for each in found] == [
+        ("1", "workflow1"),
+        ("2", None),
+        ("3", None),
+    ]
+    again = list(read_records(write_log(found, "sss", Notes()), source="log"))
+    assert [each.workflow_id for each in again] == ["workflow1", None, None]
