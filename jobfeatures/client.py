@@ -496,8 +496,10 @@ class StatusWriter:
                 if name in known:
                     file = self._open(name)
                     try:
-                        os.ftruncate(file, 0)
-                        _write_all(file, known[name])
+                        # Of this file the time is that of its last change: see `jobfeatures report`.
+                        if name != CAN_POSTPONE or _parse(name, os.pread(file, 65, 0)) is not known[name]:
+                            os.ftruncate(file, 0)
+                            _write_all(file, known[name])
                     finally:
                         os.close(file)
                 else:

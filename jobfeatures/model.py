@@ -153,6 +153,7 @@ class Job:
     eligible_secs: int | None = None  # since when it may start
     priority: int | None = None
     reservation: str | None = None
+    cpu_factor: str | None = None  # of this node, as the batch system has it: a decimal
     gres_detail: tuple[str, ...] = ()  # generic resources by node, in Slurm's words
     min_cpus_per_node: int | None = None
     processes: frozenset[int] = frozenset()  # process or process-group ids, where the source names them

@@ -17,6 +17,7 @@ VARIABLE = "JOBSTATUS"
 NONE = "none"
 TIMEOUT_SECS = 10.0  # of a lock, or of a server's answer
 MAX_ANSWER_BYTES = 1024
+MADE_WITHIN_SECS = 1.0  # files of one update
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}\Z", re.ASCII)
 _RELATIVE = re.compile(r"[+-][0-9]{1,12}\Z", re.ASCII)
@@ -65,15 +66,22 @@ def run(arguments: argparse.Namespace) -> int:
             f"${VARIABLE}", f"neither an absolute path nor an address: {shown(location)}"
         )
     reverts = values.get(CAN_POSTPONE) is True and read_can_postpone(location) is False
+    reverted_secs = None if reverts else read_reverted_secs(location, time.time())
     done = _report(lambda: write(location, values, read_allocated_cpu(Features.from_environment())))
     if reverts and done == 0:
         others = "other values were updated too, which are not" if len(values) > 1 else "other values are not"
-        print(
-            f"jobfeatures: {CAN_POSTPONE} went back from False to True: {others} to change for a while "
-            f"(draft 0.99, 3.8; {QUIET_SECS / 60:.0f} min are watched)",
-            file=sys.stderr,
-        )
+        _warn("went back from False to True", others)
+    elif reverted_secs is not None and done == 0 and values.keys() - {CAN_POSTPONE}:
+        _warn(f"went back to True {reverted_secs:.0f} s ago", "other values, updated now, are not")
     return done
+
+
+def _warn(when: str, others: str) -> None:
+    print(
+        f"jobfeatures: {CAN_POSTPONE} {when}: {others} to change for a while "
+        f"(draft 0.99, 3.8; {QUIET_SECS / 60:.0f} min are watched)",
+        file=sys.stderr,
+    )
 
 
 def _report(work: Callable[[], None]) -> int:
@@ -133,6 +141,22 @@ def read_can_postpone(path: str) -> bool | None:
         return None
     finally:
         os.close(file)
+
+
+def read_reverted_secs(path: str, now_secs: float) -> float | None:
+    """Return how long ago the last payload could be postponed again, None: unknown, or long ago.
+
+    The file changes with its value alone. One that was made with its value has
+    the time of the directory, whose last file it is.
+    """
+    try:
+        changed_secs = os.lstat(f"{path}/{CAN_POSTPONE}").st_mtime
+        is_first = changed_secs - os.stat(path).st_mtime < MADE_WITHIN_SECS
+    except OSError:
+        return None
+    quiet_secs = now_secs - changed_secs
+    is_quiet = 0 <= quiet_secs < QUIET_SECS and read_can_postpone(path) is True
+    return quiet_secs if is_quiet and not is_first else None
 
 
 def read_allocated_cpu(features: Features) -> int | None:

@@ -75,10 +75,11 @@ class Drains:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """What batch systems announce: draining or not by system, and the shutdown (epoch seconds) by system."""
+    """What batch systems say of this machine, by system: draining or not, its shutdown (epoch), its slots."""
 
     draining: Mapping[str, bool] = field(default_factory=dict)
     shutdowns: Mapping[str, int] = field(default_factory=dict)
+    job_slots: Mapping[str, int] = field(default_factory=dict)
 
 
 NO_DRAINS = Drains()
@@ -138,17 +139,20 @@ def compute_announced(previous: Announced, tables: Collection[JobTable], *, now_
     """
     draining: dict[str, bool] = {}
     shutdowns: dict[str, int] = {}
+    job_slots: dict[str, int] = {}
     for table in tables:
         if table.node is None:
             continue
         draining[table.source] = table.node.draining
+        if table.node.cpus is not None:
+            job_slots[table.source] = table.node.cpus
         known = previous.shutdowns.get(table.source)
         coming = [at for at in table.node.shutdowns if at > now_secs]
         if known is not None and known <= now_secs and known in table.node.shutdowns:
             shutdowns[table.source] = known
         elif coming:
             shutdowns[table.source] = min(coming)
-    return Announced(draining, shutdowns)
+    return Announced(draining, shutdowns, job_slots)
 
 
 def machine_shutdowns(drains: Drains, announced: Announced) -> dict[str, int]:
@@ -199,6 +203,7 @@ def format_announced(announced: Announced) -> str:
     document: dict[str, Any] = {
         "draining": dict(announced.draining),
         "shutdowns": dict(announced.shutdowns),
+        "job_slots": dict(announced.job_slots),
     }
     return _dump(document)
 
@@ -211,7 +216,10 @@ def parse_announced(text: str, *, source: str = "") -> Announced:
         raise ParseError("not an object of booleans", source=source, field="draining", text=str(draining))
     if not isinstance(shutdowns, dict):
         raise ParseError("not an object", source=source, field="shutdowns", text=str(shutdowns))
-    return Announced(draining, {name: _epoch(shutdowns, name, source) for name in shutdowns})
+    slots = document.get("job_slots", {})
+    if not isinstance(slots, dict) or not all(type(each) is int and each >= 0 for each in slots.values()):
+        raise ParseError("not an object of counts", source=source, field="job_slots", text=str(slots))
+    return Announced(draining, {name: _epoch(shutdowns, name, source) for name in shutdowns}, slots)
 
 
 def _dump(document: dict[str, Any]) -> str:

@@ -49,6 +49,7 @@ def job_features(
     Sources: HSF-TN-2016-02, "$JOBFEATURES"; draft 0.99 of 2014, 1.1 to 1.8.
     """
     limits = job.limits
+    factor = terms.cpu_factor if job.cpu_factor is None else job.cpu_factor
     scratch = scratch_limit(job, terms)
     known: dict[str, Limit | str] = {
         keys.ALLOCATED_CPU.name: job.allocated_cpus,
@@ -62,9 +63,9 @@ def job_features(
         keys.MAX_RSS_BYTES.name: limits.memory_bytes,
         keys.MAX_SWAP_BYTES.name: limits.swap_bytes,
         keys.SCRATCH_LIMIT_BYTES.name: scratch,
-        keys.CPUFACTOR_LRMS.name: terms.cpu_factor,
-        keys.CPU_LIMIT_SECS_LRMS.name: compute_normalized(limits.cpu_secs, terms.cpu_factor),
-        keys.WALL_LIMIT_SECS_LRMS.name: compute_normalized(job.wall_limit_from_start_secs, terms.cpu_factor),
+        keys.CPUFACTOR_LRMS.name: factor,
+        keys.CPU_LIMIT_SECS_LRMS.name: compute_normalized(limits.cpu_secs, factor),
+        keys.WALL_LIMIT_SECS_LRMS.name: compute_normalized(job.wall_limit_from_start_secs, factor),
         # "If no quotas are used on a shared system, this corresponds to the full scratch space": 1.4.
         keys.DISK_LIMIT_GB.name: _in_units(
             scratch if isinstance(scratch, int) else terms.scratch_size_bytes, GB_BYTES

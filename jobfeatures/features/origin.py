@@ -65,6 +65,8 @@ def job_origins(names: Iterable[str], job: Job, terms: Terms, fields: Mapping[st
     known |= {name: f"{system}: {field}" for name, field in fields.items()}
     known |= {name: f"derived: {formula}" for name, formula in DERIVED.items()}
     told = terms.origins.keys() - {keys.SCRATCH_LIMIT_BYTES.name}
+    if job.cpu_factor is not None:
+        told -= {keys.CPUFACTOR_LRMS.name}
     if isinstance(scratch_limit(job, terms), int):
         told -= {keys.DISK_LIMIT_GB.name}  # which is then derived
     known |= {name: terms.origins[name] for name in told}

@@ -58,7 +58,12 @@ class DrainBook:
         # Until a system has answered, what it said before the daemon started stays.
         kept = {name: at for name, at in before.shutdowns.items() if name not in asked}
         flags = {name: flag for name, flag in before.draining.items() if name not in asked}
-        announced = Announced({**flags, **announced.draining}, {**kept, **announced.shutdowns})
+        slots = {name: count for name, count in before.job_slots.items() if name not in asked}
+        announced = Announced(
+            {**flags, **announced.draining},
+            {**kept, **announced.shutdowns},
+            {**slots, **announced.job_slots},
+        )
         if self._store is not None and announced != before and not problem:
             try:
                 self._store.write_announced(announced)
@@ -67,8 +72,9 @@ class DrainBook:
         self._has_started = self._has_started or not problem
         if problem and problem != old.problem:  # once per kind of problem
             log.error("drains: %s; what was known stays in force", problem)
-        if announced != old.announced or drains != old.drains:
-            log.info("drains have changed", extra={"drains": describe(drains, announced)})
+        said = describe(drains, announced)
+        if said != describe(old.drains, old.announced):
+            log.info("drains have changed", extra={"drains": said})
         self.view = DrainView(drains, announced, problem)
 
     def forget_ended(self, jobs: Mapping[JobKey, Job], published: Collection[JobKey]) -> None:

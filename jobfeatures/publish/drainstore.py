@@ -79,7 +79,7 @@ class DrainStore:
     def write_announced(self, announced: Announced) -> None:
         """Keep what batch systems announce."""
         with self._tree.drains() as (folder, staging):
-            is_said = announced.shutdowns or any(announced.draining.values())
+            is_said = announced.shutdowns or announced.job_slots or any(announced.draining.values())
             _keep(folder, staging, ANNOUNCED_FILE, format_announced(announced) if is_said else None)
 
     def _path(self, name: str) -> str:
@@ -138,14 +138,18 @@ def _locked(folder: int, path: str) -> Iterator[None]:
     yield
 
 
-def with_shutdown(machine: Machine, drains: Drains, announced: Announced) -> Machine:
-    """Return the machine with the shutdown time that counts, and who asked for it."""
+def with_announced(machine: Machine, drains: Drains, announced: Announced) -> Machine:
+    """Return the machine with the shutdown time and the job slots that count, and who told them."""
     shutdowns = machine_shutdowns(drains, announced)
-    if not shutdowns:
-        return machine
-    source = min(shutdowns, key=lambda name: (shutdowns[name], name))
-    origins = {**machine.origins, keys.SHUTDOWNTIME.name: f"drain: {source}"}
-    return replace(machine, shutdown_secs=shutdowns[source], origins=origins)
+    if shutdowns:
+        source = min(shutdowns, key=lambda name: (shutdowns[name], name))
+        origins = {**machine.origins, keys.SHUTDOWNTIME.name: f"drain: {source}"}
+        machine = replace(machine, shutdown_secs=shutdowns[source], origins=origins)
+    if announced.job_slots:
+        slots = sum(announced.job_slots.values())
+        origins = {**machine.origins, keys.JOBSLOTS.name: ", ".join(sorted(announced.job_slots))}
+        machine = replace(machine, jobslots=slots, origins=origins)
+    return machine
 
 
 def read_for_hook(tree: FeatureTree, machine: Machine) -> tuple[Machine, Drains]:
@@ -157,7 +161,7 @@ def read_for_hook(tree: FeatureTree, machine: Machine) -> tuple[Machine, Drains]
     store = DrainStore(tree)
     try:
         drains = store.read()
-        return with_shutdown(machine, drains, store.read_announced()), drains
+        return with_announced(machine, drains, store.read_announced()), drains
     except (JobfeaturesError, OSError) as error:
         log.warning("drains are left to the daemon: %s", error)
     try:

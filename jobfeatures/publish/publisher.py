@@ -13,7 +13,7 @@ from jobfeatures.jobs.evidence import REMEMBERED, Told
 from jobfeatures.jobs.records import Standing, format_record, parse_record
 from jobfeatures.model import JobKey
 from jobfeatures.publish.drainbook import NO_VIEW, DrainView
-from jobfeatures.publish.drainstore import with_shutdown
+from jobfeatures.publish.drainstore import with_announced
 from jobfeatures.publish.reconcile import Plan, plan_publication
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.writing import write_job, write_machine
@@ -48,7 +48,7 @@ class Publisher:
     def update(self, roll: Roll, drains: DrainView = NO_VIEW) -> None:
         """Write and remove what is called for. Failures are logged and counted; the other jobs are served."""
         now = self._clock.now_secs()
-        machine = with_shutdown(self.site.machine, drains.drains, drains.announced)
+        machine = with_announced(self.site.machine, drains.drains, drains.announced)
         failures = 0
         failures += self._attempt(
             "machine", lambda: write_machine(self._tree, self.site, machine, now_secs=now)

@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -6,6 +7,7 @@ import time
 
 import pytest
 
+from jobfeatures import client
 from jobfeatures.cli import COMMANDS, build_parser, main
 
 PROLOG = {
@@ -209,6 +211,24 @@ def test_remaining_knows_the_cpu_limit_and_says_what_it_rests_on(in_job, capsys)
     assert int(first) <= 200
     assert second.startswith(f"cpu_limit {first} (")
     assert third.startswith("wall_limit ")
+
+
+# "The job needs to calculate the remaining time it is allowed to run": what is used beside this session's
+# processes is not seen, so the least that can be left stands beside what is likely.
+def test_the_pessimistic_bound_of_the_cpu_limit_stands_beside_it(in_job, capsys, monkeypatch):
+    monkeypatch.setattr(client, "_used_cpu_secs", lambda *_: (40.0, "a session"))
+    for name, value in (
+        ("jobstart_secs", int(time.time()) - 20),
+        ("cpu_limit_secs", 800),
+        ("allocated_cpu", 4),
+    ):
+        (in_job / name).write_text(f"{value}\n")
+    assert main(["remaining", "--explain"]) == 0
+    bound = capsys.readouterr().out.splitlines()[1]
+    assert re.fullmatch(
+        r"cpu_limit 190 \(40 s used by a session; 4 CPUs busy from now on; 1(79|80) if since the start\)",
+        bound,
+    )
 
 
 def test_a_limit_that_has_passed_is_negative(in_job, capsys):

@@ -47,6 +47,7 @@ KEY_SOURCES = {
     " unless ABS_RUNLIMIT",
     "cpu_limit_secs": "CPULIMIT of the queue (bqueues -l) / CPU factor (lshosts)",
     "max_rss_bytes": "MEMLIMIT (bjobs)",
+    "cpufactor_lrms": "CPUF of this host (lshosts)",
 }
 
 SYSTEM = System(

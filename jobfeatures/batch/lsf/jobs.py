@@ -119,6 +119,7 @@ def parse_job(record: Record, around: Circumstances) -> Job:
         ),
         array_job_id=array if index is not None else None,
         array_task_id=index,
+        cpu_factor=rules.cpu_factor,
         gpus=gpus,
         allocated_gpus=len(gpus) or None,
         reason=record["STAT"] if state is JobState.PENDING else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 
 from jobfeatures.batch.lsf.answers import Record, text_of
@@ -42,6 +43,12 @@ class Rules:
     factors: Mapping[str, Fraction] = field(default_factory=dict)  # CPU factors by host
     queues: Mapping[str, QueueLimits] = field(default_factory=dict)
     unit: str = "K"
+
+    @property
+    def cpu_factor(self) -> str | None:
+        """Return this node's CPU factor as a decimal, None where it is not known."""
+        factor = self.factors.get(self.node_name or "")
+        return None if factor is None else f"{Decimal(factor.numerator) / factor.denominator:f}"
 
     def wall_limit(self, own: TimeLimit | None, queue: str | None) -> int | None:
         """Return the wall limit of a job on this node in seconds: its own, else its queue's."""

@@ -69,6 +69,30 @@ def test_a_return_to_a_payload_that_can_be_postponed_is_warned_of(job, capsys):
     assert "other values are not to change for a while" in capsys.readouterr().err
 
 
+# "If the job decides to revert from "False" to "True", it should not update any of the other values for a
+# significant amount of time": 3.8.
+def test_updates_that_follow_such_a_return_are_warned_of_for_a_while(job, capsys):
+    def report_later(secs, *options):
+        """The last change of the value, and the directory's, are this long ago."""
+        for path in (job / "can_postpone_last_job", job):
+            changed_secs = path.stat().st_mtime - secs
+            os.utime(path, (changed_secs, changed_secs))
+        assert main(["report", *options]) == 0
+        return capsys.readouterr().err
+
+    assert main(["report", "--used-cpu", "5", "--can-postpone-last-job", "true"]) == 0
+    assert report_later(100, "--used-cpu", "6") == "", "it was so from the beginning"
+    assert report_later(100, "--can-postpone-last-job", "false", "--used-cpu", "5") == ""
+    assert "from False to True" in report_later(100, "--can-postpone-last-job", "true")
+    assert report_later(60, "--can-postpone-last-job", "true") == ""
+    assert "went back to True 90 s ago: other values, updated now, are not" in report_later(
+        30, "--used-cpu", "4"
+    )
+    assert "120 s ago" in report_later(30, "--used-cpu", "3")
+    assert report_later(500, "--used-cpu", "2") == "", "ten minutes are over"
+    assert report_later(0, "--can-postpone-last-job", "false", "--used-cpu", "1") == ""
+
+
 def test_what_is_not_named_stays_and_none_takes_a_value_away(job):
     assert main(["report", "--used-cpu", "5", "--priority-factor", "2", "--add-uncom-time", "7"]) == 0
     assert main(["report", "--priority-factor", "none", "--used-cpu", "6"]) == 0

@@ -242,6 +242,12 @@ def test_a_hook_tells_what_the_store_and_the_daemon_know(tree, store):
     assert drains == Drains(DRAIN)
 
 
+def test_a_hook_tells_the_job_slots_that_the_daemon_was_told(tree, store):
+    store.write_announced(Announced({}, {}, {"lsf": 12}))
+    machine, _ = read_for_hook(tree, Machine(total_cpus=4))
+    assert (machine.jobslots, machine.origins["jobslots"]) == (12, "lsf")
+
+
 def test_a_hook_that_cannot_read_the_store_leaves_the_shutdown_that_is_published(tree, operator_file, caplog):
     operator_file.write_text(json.dumps([]))
     operator_file.chmod(0o600)

@@ -8,12 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.lsf.clustersource import LsfCluster
 from jobfeatures.batch.lsf.site import is_here, make_cluster_source, make_source
 from jobfeatures.batch.lsf.source import LsfSource
 from jobfeatures.config import Config
+from jobfeatures.drains.drain import NO_DRAINS, NOT_ANNOUNCED, compute_announced
 from jobfeatures.errors import CommandError, SourceError
+from jobfeatures.features.job import Terms, job_features
+from jobfeatures.features.keys import Profile
+from jobfeatures.features.machine import Machine, machine_features
+from jobfeatures.features.origin import job_origins
 from jobfeatures.model import JobKey, JobState, JobTable
+from jobfeatures.publish.drainstore import with_announced
 from tests.conftest import FakeClock
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "lsf"
@@ -95,6 +102,48 @@ def test_limits_come_out_at_this_host_s_speed(lsf: Lsf, now: FakeClock) -> None:
     assert jobs[JobKey("lsf", "101")].limits.wall_secs == 34560
     assert jobs[JobKey("lsf", "101")].limits.cpu_secs == 17280
     assert jobs[JobKey("lsf", "102[7]")].limits.wall_secs == 1800
+
+
+# "Normalization factor as used by the batch system" (1.1): the draft has no other source for it; "Divide by
+# cpufactor_lrms to retrieve the real time seconds" (1.2.1).
+def test_the_cpu_factor_is_that_of_the_batch_system_whatever_the_site_states(
+    lsf: Lsf, now: FakeClock
+) -> None:
+    job = source(lsf, now).poll_jobs(()).jobs[JobKey("lsf", "101")]
+    assert job.cpu_factor == "2.5"
+    terms = Terms(cpu_factor="1.0", origins={"cpufactor_lrms": "machine.cpu_factor"})
+    told = job_features(job, Machine(), profile=Profile.OF_2014, terms=terms)
+    assert (told["cpufactor_lrms"], told["cpu_limit_secs"], told["cpu_limit_secs_lrms"]) == (
+        "2.5",
+        "17280",
+        "43200",
+    )
+    origins = job_origins(told, job, terms, SYSTEMS["lsf"].key_sources)
+    assert origins["cpufactor_lrms"] == "lsf: CPUF of this host (lshosts)"
+
+
+def test_without_a_factor_of_lsf_s_the_site_s_counts(lsf: Lsf, now: FakeClock) -> None:
+    lsf.say("lshosts", "exit 1")
+    job = source(lsf, now).poll_jobs(()).jobs[JobKey("lsf", "101")]
+    assert job.cpu_factor is None
+    told = job_features(job, Machine(), profile=Profile.OF_2014, terms=Terms(cpu_factor="1.5"))
+    assert told["cpufactor_lrms"] == "1.5"
+
+
+# "Number of job slots for the host"; "dynamic value, can change with batch reconfigurations" (2.3).
+def test_job_slots_are_those_of_the_batch_system_as_they_change(lsf: Lsf, now: FakeClock) -> None:
+    polled = source(lsf, now)
+    site = Machine(total_cpus=16, jobslots=4, origins={"jobslots": "machine.jobslots"})
+
+    def told() -> tuple[str, str]:
+        announced = compute_announced(NOT_ANNOUNCED, [polled.poll_jobs(())], now_secs=now.now)
+        machine = with_announced(site, NO_DRAINS, announced)
+        return machine_features(machine, profile=Profile.OF_2014)["jobslots"], machine.origins["jobslots"]
+
+    assert told() == ("8", "lsf")
+    lsf.answer("bhosts", (FIXTURES / "bhosts.json").read_text().replace('"MAX":"8"', '"MAX":"12"'))
+    now.advance(301)
+    assert told() == ("12", "lsf")
 
 
 def test_a_user_s_id_is_that_of_this_node(lsf: Lsf, now: FakeClock) -> None:
