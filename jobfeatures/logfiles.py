@@ -9,7 +9,7 @@ import itertools
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Final, TextIO, cast
 
@@ -90,6 +90,18 @@ def replacing(name: str) -> Iterator[str]:
         if isinstance(error, OSError | LogFileError):
             raise LogFileError(str(error).replace(aside, name)) from None
         raise
+
+
+def as_text(lines: Iterable[str]) -> Iterator[str]:
+    """Return lines that were read exactly as they are read otherwise."""
+    is_first = True
+    for line in lines:
+        text = line if line.isascii() else line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        if is_first:
+            text, is_first = text.removeprefix(BOM), False
+        if text.endswith(("\r", "\r\n")):
+            text = text.rstrip("\n").removesuffix("\r") + "\n"
+        yield text
 
 
 def bounded_lines(stream: TextIO, *, most: int = MAX_LINE_CHARACTERS) -> Iterator[str]:

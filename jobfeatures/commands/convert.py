@@ -17,6 +17,7 @@ from jobfeatures.errors import ConfigurationError
 from jobfeatures.joblog import MAX_SHOWN, LastLine, Notes
 from jobfeatures.logfiles import (
     COMPRESSIONS,
+    as_text,
     open_log,
     reading,
     replacing,
@@ -109,9 +110,12 @@ def run(arguments: argparse.Namespace) -> int:
     options = {name: True for name in ("renumber", "rebase") if getattr(arguments, name)}
     if options and to_kind != "swf":
         raise ConfigurationError(f"--{next(iter(options))}", "for SWF logs alone")
-    keeps_text = KINDS[to_kind].keeps_text and to_kind == _kind_of(arguments)
-    with reading(arguments.input, exactly=keeps_text) as stream:
+    may_keep = KINDS[to_kind].keeps_text
+    with reading(arguments.input, exactly=may_keep) as stream:
         from_kind, lines = open_log(stream, arguments.from_kind, arguments.input)
+        keeps_text = may_keep and from_kind == to_kind
+        if may_keep and not keeps_text:
+            lines = as_text(lines)
         found = read_log(
             shown_progress(lines, stream, arguments.input),
             from_kind,
@@ -136,16 +140,6 @@ def run(arguments: argparse.Namespace) -> int:
                 out.write(text if isinstance(line, LastLine) else f"{text}\n")
     _tell(notes, shown_name(arguments.input))
     return DONE if notes.is_whole else NOT_ALL
-
-
-def _kind_of(arguments: argparse.Namespace) -> str | None:
-    """Return the kind of the input, as far as it can be told without reading on; None of a stream."""
-    if arguments.from_kind is not None:
-        return str(arguments.from_kind)
-    if arguments.input == "-":
-        return None
-    with reading(arguments.input) as stream:
-        return open_log(stream, None, arguments.input)[0]
 
 
 def shown_name(name: str) -> str:

@@ -5,7 +5,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.logfiles import LogFileError, open_log, reading, writing
+from jobfeatures.logfiles import LogFileError, as_text, open_log, reading, writing
 
 
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=4))
@@ -41,3 +41,16 @@ def test_the_name_tells_what_the_beginning_does_not(tmp_path):
     with reading(str(path)) as stream:
         kind, lines = open_log(stream, None, str(path))
         assert (kind, list(lines)) == ("swf", ["nothing of the kind\n"])
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"1 2", b"\n", b"\r", b"\r\n", b"\xef\xbb\xbf", b"\xff", "é".encode(), b" "]),
+        max_size=9,
+    )
+)
+def test_lines_read_exactly_become_what_they_are_read_as_otherwise(tmp_path, pieces):
+    path = tmp_path / "log"
+    path.write_bytes(b"".join(pieces))
+    with reading(str(path)) as stream, reading(str(path), exactly=True) as exact:
+        assert list(as_text(exact)) == list(stream)

@@ -73,6 +73,7 @@ def test_options_reach_the_result(log, capsys):
 
 
 def test_the_heatmap_as_numbers(log, capsys):
+    """ "Such a heatmap is represented as a 2D array of integers. It has m rows where m is the number of users" """
     words = ["--share", "3", "--heatmap", "--cell", "1"]
     _, found, said = answer(capsys, log, *words)
     # Job 2, of 1 s, was expected to end at 3, and ended at 5.

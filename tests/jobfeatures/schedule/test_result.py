@@ -168,6 +168,7 @@ QUEUES = (
 def test_a_filter_views_the_expected_ends_of_the_whole_log_or_recomputes_and_says_so(
     read_swf, recompute, sum_eet, violated
 ):
+    """ "we can filter out specific users (e.g., system administrators) and queues (high/low priority)" """
     filters = (Filter("queue", frozenset("2")),)
     found = document_of(read_swf(*QUEUES), filters=filters, recompute=recompute)
     assert (found["jobs"], found["filtered"], found["share"]) == (1, 2, 2)

@@ -207,7 +207,9 @@ def test_who_has_used_least_is_first_whenever_jobs_start():
 
 
 def test_a_job_is_charged_while_it_runs():
-    """12,000 CPU seconds of a job that runs weigh more than 4,000 of one that has ended."""
+    """ "priorities are updated continuously as jobs are being processed": 12,000 CPU seconds of a job that runs weigh
+    more than 4,000 of one that has ended.
+    """
     jobs = [
         one(0, 2000, 2, user=2),  # 4,000
         one(0, 10_000, 3, user=1),  # 12,000 at 4000

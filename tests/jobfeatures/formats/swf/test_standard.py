@@ -214,7 +214,7 @@ def test_a_wait_a_status_or_a_time_in_the_header_makes_a_log_where_each_job_has_
 
 def test_a_rounded_second_is_no_start_before_the_predecessors_end():
     near = SECOND.replace("2 40 15", "2 29.5 0").replace(" 1 10", " 1 -1")
-    assert (WARNING, "start") not in found_in(LOG.replace(SECOND, near))
+    assert (ERROR, "start") not in found_in(LOG.replace(SECOND, near))
 
 
 def test_a_model_is_told_by_the_command_and_is_no_fault(tmp_path, capsys):

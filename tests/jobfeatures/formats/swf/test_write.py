@@ -1,6 +1,11 @@
 """SWF through the records and back: byte for byte, and anew where that is asked for."""
 
+import io
+import os
+import sys
+import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -42,6 +47,21 @@ def written(records, **options):
 
 def test_a_log_comes_back_byte_for_byte():
     assert written(read(LOG)) == (LOG, Notes())
+
+
+@pytest.mark.parametrize("words", [[], ["--from", "swf"]])
+@pytest.mark.parametrize("through", ["stdin", "fifo"])
+def test_a_log_comes_back_byte_for_byte_through_a_pipe_too(tmp_path, capsys, monkeypatch, through, words):
+    data = LOG.encode()
+    if through == "stdin":
+        name = "-"
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    else:
+        name = str(tmp_path / "fifo")
+        os.mkfifo(name)
+        threading.Thread(target=lambda: Path(name).write_bytes(data), daemon=True).start()
+    assert main(["convert", name, str(tmp_path / "out.swf"), *words]) == 0
+    assert (tmp_path / "out.swf").read_bytes() == data
 
 
 def test_with_one_job_dropped_all_other_lines_keep_their_bytes():
