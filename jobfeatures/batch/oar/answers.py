@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from jobfeatures.batch.basics import busy_state
 from jobfeatures.batch.oar.values import NAME, make_limits, parse_id
-from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.jsontext import parse_object
 from jobfeatures.model import Cluster, ClusterNode, Job, JobKey, JobState
@@ -100,16 +100,31 @@ def state_of(job: Values) -> tuple[JobState, str | None]:
     return (JobState.CANCELLED if "FRAG_JOB_REQUEST" in told else JobState.FAILED), None
 
 
-def make_job(values: Any) -> tuple[Job, tuple[str, ...]]:
-    """Return a job of the queue and its resources. Raises ParseError."""
+def array_of(values: Any) -> str | None:
+    """Return the array of a job that is not its first: that one looks like a plain job. Raises ParseError.
+
+    A job that was resubmitted keeps the array of its first run.
+    """
+    job = Values(values)
+    array, earlier = job.count("array_id"), job.count("resubmit_job_id")
+    is_first = array == job.count("Job_Id") or (earlier is not None and (job.count("array_index") or 1) == 1)
+    return None if array is None or is_first else str(array)
+
+
+def arrays_in(answers: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the arrays of which answers hold more than the first job."""
+    return frozenset(
+        filter(None, parse_each(array_of, (each for found in answers for each in found.values()), []))
+    )
+
+
+def make_job(values: Any, arrays: Collection[str] = ()) -> tuple[Job, tuple[str, ...]]:
+    """Return a job of the queue and its resources; `arrays` are those of `arrays_in`. Raises ParseError."""
     job = Values(values)
     state, _ = state_of(job)
     resources = job.names("assigned_resources")
     job_id = parse_id(str(job.count("Job_Id")), "Job_Id")
-    array = job.count("array_id")
-    index, earlier = job.count("array_index"), job.count("resubmit_job_id")
-    # The first job of an array looks like a plain one; one that was resubmitted keeps the first run's array.
-    in_array = array is not None and str(array) != job_id and (earlier is None or (index or 1) > 1)
+    array, index = job_id if job_id in arrays else array_of(job.asked), job.count("array_index")
     total_cpus = len(resources) or None
     start = job.count("startTime")
     return Job(
@@ -127,15 +142,15 @@ def make_job(values: Any) -> tuple[Job, tuple[str, ...]]:
         total_cpus=total_cpus,
         total_nodes=len(job.names("assigned_network_address")) or None,
         limits=make_limits(job.count("walltime"), total_cpus),
-        array_job_id=str(array) if in_array else None,
-        array_task_id=str(index) if in_array else None,
+        array_job_id=array,
+        array_task_id=None if array is None else str(index),
     ), resources
 
 
-def make_record(values: Any, notes: Notes | None = None) -> JobRecord:
+def make_record(values: Any, notes: Notes | None = None, arrays: Collection[str] = ()) -> JobRecord:
     """Return the record of a job. Raises ParseError."""
     told = Values(values)
-    job, resources = make_job(told.asked)
+    job, resources = make_job(told.asked, arrays)
     state, word = state_of(told)
     code = told.asked.get("exit_code")
     if code is not None and (isinstance(code, bool) or not isinstance(code, int) or not 0 <= code < 2**16):
@@ -186,9 +201,10 @@ def read_records(
     except ParseError as error:
         yield Rejected.from_error(error)
         return
+    arrays = arrays_in([found])
     for name, values in sorted(found.items(), key=lambda each: (len(each[0]), each[0])):
         try:
-            yield make_record(values, notes)
+            yield make_record(values, notes, arrays)
         except ParseError as error:
             yield Rejected.from_error(error.at(source, field=f"{name}.{error.field}"))
 

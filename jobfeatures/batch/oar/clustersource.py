@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 
 from jobfeatures.batch.basics import find_host
 from jobfeatures.batch.oar import SYSTEM
-from jobfeatures.batch.oar.answers import make_job, make_record, parse_answer, parse_cluster, parse_nodes
+from jobfeatures.batch.oar.answers import (
+    arrays_in,
+    make_job,
+    make_record,
+    parse_answer,
+    parse_cluster,
+    parse_nodes,
+)
 from jobfeatures.batch.oar.values import NAME
 from jobfeatures.clock import Clock
 from jobfeatures.command import ask_command
@@ -71,9 +78,11 @@ class OarCluster:
         jobs: dict[JobKey, Job] = {}
         resources: dict[JobKey, tuple[str, ...]] = {}
         rejected: list[Rejected] = []
-        for name, values in self._ask("-J", "-f").items():
+        found = self._ask("-J", "-f")
+        arrays = arrays_in([found])
+        for name, values in found.items():
             try:
-                job, given = make_job(values)
+                job, given = make_job(values, arrays)
             except ParseError as error:
                 rejected.append(Rejected.from_error(error.at("oarstat", field=f"{name}.{error.field}")))
             else:
@@ -119,11 +128,12 @@ class OarCluster:
         taken_at_secs = self._clock.now_secs()
         since = max(0, math.floor(since_secs))
         answers = (self._ask("-J", "-f"), self._ask("-J", "-f", "--sql", f"stop_time >= {since}"))
+        arrays = arrays_in(answers)
         records: dict[str, JobRecord] = {}
         rejected: list[Rejected] = []
         for name, values in (each for answer in answers for each in answer.items()):
             try:
-                records[name] = make_record(values)
+                records[name] = make_record(values, arrays=arrays)
             except ParseError as error:
                 rejected.append(Rejected.from_error(error.at("oarstat", field=f"{name}.{error.field}")))
         return Accounting(

@@ -72,6 +72,18 @@ def test_a_job_of_an_array_names_it() -> None:
     assert (job.array_job_id, job.array_task_id, job.user) == ("104", "2", "bob_b")
 
 
+def test_the_first_job_of_an_array_is_told_by_another_one_of_it() -> None:
+    first = {**ENDED["91"], "Job_Id": 104, "array_id": 104, "array_index": 1}
+    second = {**first, "Job_Id": 105, "array_index": 2}
+    alone = read_records([json.dumps({"104": first})], source="x")
+    assert [each.array_job_id for each in alone] == [None]
+    both = read_records([json.dumps({"104": first, "105": second})], source="x")
+    assert [(each.array_job_id, each.array_task_id) for each in both] == [("104", "1"), ("104", "2")]
+    again = {**first, "Job_Id": 106, "resubmit_job_id": 104}  # a plain job's second run keeps its array
+    plain = read_records([json.dumps({"104": first, "106": again})], source="x")
+    assert [each.array_job_id for each in plain] == [None, None]
+
+
 def test_a_plain_job_that_was_resubmitted_is_in_no_array() -> None:
     job, _ = make_job({**ACTIVE["105"], "array_index": 1, "resubmit_job_id": 104})
     assert (job.array_job_id, job.array_task_id) == (None, None)
