@@ -81,6 +81,12 @@ class Config(BatchSettings):
     machine_cpu_model: str | None = option(
         TEXT, None, "CPU model that picks a table, if not that of /proc/cpuinfo"
     )
+    machine_metadata_url: str | None = option(
+        URL,
+        None,
+        "link-local address below which a cloud's metadata service has the key machinefeatures, such as"
+        " http://169.254.169.254/latest/meta-data; the daemon asks it once, and then the place that it names",
+    )
     machine_scratch_dir: str | None = option(
         PATH,
         None,

@@ -246,12 +246,14 @@ class NodeNotice:
 
     `draining`: it starts no more jobs here. `shutdowns`: epoch seconds at which
     the node is to be taken, past ones included while they are in force. `cpus`
-    are those that it gives out here, None where it does not say.
+    are those that it gives out here, None where it does not say. `features` are
+    values of keys of the machine, where it tells such.
     """
 
     draining: bool = False
     shutdowns: tuple[int, ...] = ()
     cpus: int | None = None
+    features: Mapping[str, str] = field(default_factory=dict)
 
 
 Version = tuple[int, ...]

@@ -10,6 +10,8 @@ from jobfeatures.batch import SYSTEMS
 from jobfeatures.batch.source import BatchSource, SourceKeeper, SourceStatus
 from jobfeatures.clock import Clock
 from jobfeatures.model import JobKey, JobTable
+from jobfeatures.publish.cloudsource import CloudSource
+from jobfeatures.publish.drainstore import DrainStore
 from jobfeatures.publish.hooksource import HookSource
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.site import Site, read_cores, read_cpu_model
@@ -148,6 +150,11 @@ class NodeSources:
         made: list[BatchSource] = []
         if config.features_publish:
             made.append(HookSource(self._tree.records_path, self._clock))
+        if config.machine_metadata_url is not None:
+            store = DrainStore(self._tree)
+            made.append(
+                CloudSource(config.machine_metadata_url, self._clock, location=store.read_cloud_location)
+            )
         made += [self._make_source(name, config) for name in names]
         return [self._keep(source, config.batch_interval_secs) for source in made]
 

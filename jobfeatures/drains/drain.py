@@ -75,11 +75,15 @@ class Drains:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """What batch systems say of this machine, by system: draining or not, its shutdown (epoch), its slots."""
+    """What batch systems say of this machine, by system: draining or not, its shutdown (epoch), its slots.
+
+    `features` are values of its keys, of whoever tells them.
+    """
 
     draining: Mapping[str, bool] = field(default_factory=dict)
     shutdowns: Mapping[str, int] = field(default_factory=dict)
     job_slots: Mapping[str, int] = field(default_factory=dict)
+    features: Mapping[str, str] = field(default_factory=dict)
 
 
 NO_DRAINS = Drains()
@@ -140,10 +144,12 @@ def compute_announced(previous: Announced, tables: Collection[JobTable], *, now_
     draining: dict[str, bool] = {}
     shutdowns: dict[str, int] = {}
     job_slots: dict[str, int] = {}
+    features: dict[str, str] = {}
     for table in tables:
         if table.node is None:
             continue
         draining[table.source] = table.node.draining
+        features |= table.node.features
         if table.node.cpus is not None:
             job_slots[table.source] = table.node.cpus
         known = previous.shutdowns.get(table.source)
@@ -152,7 +158,7 @@ def compute_announced(previous: Announced, tables: Collection[JobTable], *, now_
             shutdowns[table.source] = known
         elif coming:
             shutdowns[table.source] = min(coming)
-    return Announced(draining, shutdowns, job_slots)
+    return Announced(draining, shutdowns, job_slots, features)
 
 
 def machine_shutdowns(drains: Drains, announced: Announced) -> dict[str, int]:
@@ -204,6 +210,7 @@ def format_announced(announced: Announced) -> str:
         "draining": dict(announced.draining),
         "shutdowns": dict(announced.shutdowns),
         "job_slots": dict(announced.job_slots),
+        "features": dict(announced.features),
     }
     return _dump(document)
 
@@ -219,7 +226,10 @@ def parse_announced(text: str, *, source: str = "") -> Announced:
     slots = document.get("job_slots", {})
     if not isinstance(slots, dict) or not all(type(each) is int and each >= 0 for each in slots.values()):
         raise ParseError("not an object of counts", source=source, field="job_slots", text=str(slots))
-    return Announced(draining, {name: _epoch(shutdowns, name, source) for name in shutdowns}, slots)
+    features = document.get("features", {})
+    if not isinstance(features, dict) or not all(isinstance(each, str) for each in features.values()):
+        raise ParseError("not an object of texts", source=source, field="features", text=str(features))
+    return Announced(draining, {name: _epoch(shutdowns, name, source) for name in shutdowns}, slots, features)
 
 
 def _dump(document: dict[str, Any]) -> str:

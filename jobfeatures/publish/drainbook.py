@@ -63,6 +63,7 @@ class DrainBook:
             {**flags, **announced.draining},
             {**kept, **announced.shutdowns},
             {**slots, **announced.job_slots},
+            announced.features or before.features,
         )
         if self._store is not None and announced != before and not problem:
             try:

@@ -14,7 +14,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from jobfeatures.drains.drain import (
@@ -39,6 +39,7 @@ from jobfeatures.publish.tree import FeatureTree
 log = logging.getLogger(__name__)
 
 OPERATOR_FILE = "operator.json"
+MACHINE_FEATURES = "machinefeatures"  # the key of a cloud's metadata that says where they are
 ANNOUNCED_FILE = "announced.json"
 LOCK_TIMEOUT_SECS = 5.0
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -64,6 +65,13 @@ class DrainStore:
         text = self._read(ANNOUNCED_FILE)
         return NOT_ANNOUNCED if text is None else parse_announced(text, source=self._path(ANNOUNCED_FILE))
 
+    def read_cloud_location(self) -> str | None:
+        """Return what a cloud's metadata said of the place of machine features, None: nobody has asked it."""
+        try:
+            return self.read_announced().features.get(MACHINE_FEATURES)
+        except (JobfeaturesError, OSError):
+            return None
+
     def change(self, change: Callable[[Drains], Drains]) -> Drains:
         """Replace what operators asked for by what `change` makes of it; nobody else changes it meanwhile.
 
@@ -79,7 +87,8 @@ class DrainStore:
     def write_announced(self, announced: Announced) -> None:
         """Keep what batch systems announce."""
         with self._tree.drains() as (folder, staging):
-            is_said = announced.shutdowns or announced.job_slots or any(announced.draining.values())
+            is_said = any((announced.shutdowns, announced.job_slots, announced.features))
+            is_said = is_said or any(announced.draining.values())
             _keep(folder, staging, ANNOUNCED_FILE, format_announced(announced) if is_said else None)
 
     def _path(self, name: str) -> str:
@@ -146,10 +155,26 @@ def with_announced(machine: Machine, drains: Drains, announced: Announced) -> Ma
         origins = {**machine.origins, keys.SHUTDOWNTIME.name: f"drain: {source}"}
         machine = replace(machine, shutdown_secs=shutdowns[source], origins=origins)
     if announced.job_slots:
-        slots = sum(announced.job_slots.values())
+        slots = max(announced.job_slots.values())
         origins = {**machine.origins, keys.JOBSLOTS.name: ", ".join(sorted(announced.job_slots))}
         machine = replace(machine, jobslots=slots, origins=origins)
-    return machine
+    return _with_features(machine, announced.features)
+
+
+def _with_features(machine: Machine, told: Mapping[str, str]) -> Machine:
+    """Return the machine with what a cloud's provider tells and the site does not state."""
+    fields: dict[str, int | str] = {}
+    if keys.TOTAL_CPU.name in told and keys.TOTAL_CPU.name not in machine.origins:
+        fields["total_cpus"] = int(told[keys.TOTAL_CPU.name])
+    if keys.HS06.name in told and machine.hs06 is None:
+        fields["hs06"] = told[keys.HS06.name]
+    if keys.GRACE_SECS.name in told and machine.grace_secs is None:
+        fields["grace_secs"] = int(told[keys.GRACE_SECS.name])
+    if not fields:
+        return machine
+    names = {"total_cpus": keys.TOTAL_CPU.name}
+    origins = {names.get(name, name): "the cloud's machine features" for name in fields}
+    return replace(machine, **fields, origins={**machine.origins, **origins})  # type: ignore[arg-type]
 
 
 def read_for_hook(tree: FeatureTree, machine: Machine) -> tuple[Machine, Drains]:

@@ -4,6 +4,7 @@ import pytest
 
 from jobfeatures import batch
 from jobfeatures.batch.slurm import site as slurm
+from jobfeatures.errors import ConfigurationError
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.settings import load_config
 from jobfeatures_exporter.config import ExporterConfig
@@ -80,3 +81,12 @@ def test_a_configuration_of_slurm_without_its_command_is_a_failure_that_is_told(
     assert status.table is None
     assert "scontrol: No such file or directory" in status.last_error
     assert status.failing_since_secs is not None
+
+
+def test_a_cloud_s_metadata_is_asked_where_a_site_says_so_alone(make_sources):
+    assert names(make_sources(batch__sources="")) == []
+    sources = make_sources(batch__sources="", machine__metadata_url="http://169.254.0.1:1/meta-data")
+    assert names(sources) == ["cloud"]
+    assert until(lambda: sources.statuses[0].last_error)
+    with pytest.raises(ConfigurationError, match=r"machine\.metadata_url"):
+        make_sources(batch__sources="", machine__metadata_url="http://metadata.example.org")

@@ -1,0 +1,120 @@
+"""What a cloud's metadata service leads to: the machine's features, as the cloud's provider has them.
+
+Sources: HSF-TN-2016-02, "Environment variables": "the virtual machine may
+discover the values to set for the environment variables from 'machinefeatures'
+and 'jobfeatures' metadata keys … These metadata keys should only be accessed
+once in the lifetime of each virtual machine"; draft 0.99 of 2014, likewise.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Collection
+from typing import Final
+from urllib.parse import urlsplit
+
+from jobfeatures.batch.source import PolledSource
+from jobfeatures.client import MACHINE, Features, FeaturesError
+from jobfeatures.clock import Clock
+from jobfeatures.errors import ConfigurationError, Rejected, SourceError
+from jobfeatures.features import keys
+from jobfeatures.httpget import Server
+from jobfeatures.model import JobKey, JobTable, NodeNotice
+from jobfeatures.publish.drainstore import MACHINE_FEATURES
+
+NAME: Final = "cloud"
+TIMEOUT_SECS: Final = 2.0
+MAX_BYTES: Final = 4096
+_DECIMAL: Final = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?\Z")
+_FORMS: Final = {
+    keys.TOTAL_CPU.name: re.compile(r"[1-9][0-9]{0,5}\Z"),
+    keys.HS06.name: _DECIMAL,
+    keys.GRACE_SECS.name: re.compile(r"[0-9]{1,9}\Z"),
+    keys.SHUTDOWNTIME.name: re.compile(r"[0-9]{1,12}\Z"),
+}
+
+
+def checked_address(url: str) -> str:
+    """Return the address of a metadata service. Raises ConfigurationError for one that is not link-local.
+
+    Such an address is of this machine's own network alone, and asks nobody for a name.
+    """
+    parts = urlsplit(url)
+    try:
+        is_local = ipaddress.ip_address(parts.hostname or "").is_link_local
+    except ValueError:
+        is_local = False
+    if parts.scheme != "http" or not is_local:
+        raise ConfigurationError(
+            "machine.metadata_url", "must be http:// and a link-local address, such as 169.254.169.254"
+        )
+    return url
+
+
+class CloudSource(PolledSource):
+    """The provider's machine features as a source that knows of no jobs."""
+
+    name = NAME
+    is_local = False
+
+    def __init__(self, url: str, clock: Clock, *, location: Callable[[], str | None]) -> None:
+        """`location` is what the metadata said before, by an earlier daemon too; None: it was not asked."""
+        self._server = Server(checked_address(url), max_bytes=MAX_BYTES)
+        self._clock = clock
+        self._known = location
+        self._location: str | None = None
+
+    def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
+        """Return what the provider says of the machine. Raises SourceError where it cannot be asked."""
+        del seen, claimed
+        taken_at_secs = self._clock.now_secs()
+        if self._location is None:
+            self._location = self._known()
+        if self._location is None:
+            self._location = self._ask()
+        told, rejected = self._read(self._location) if self._location else ({}, [])
+        shutdown = told.pop(keys.SHUTDOWNTIME.name, None)
+        notice = NodeNotice(
+            shutdowns=() if shutdown is None else (int(shutdown),),
+            features={**told, MACHINE_FEATURES: self._location},
+        )
+        return JobTable(
+            source=NAME,
+            jobs={},
+            taken_at_secs=taken_at_secs,
+            complete=True,
+            rejected=tuple(rejected),
+            node=notice,
+            gone={},
+        )
+
+    def _ask(self) -> str:
+        """Return the value of the metadata key, empty where the cloud has none."""
+        answer = self._server.get(f"/{MACHINE_FEATURES}", timeout_secs=TIMEOUT_SECS)
+        if answer.status == 404:
+            return ""
+        text = answer.body.decode("utf-8", "replace").strip()
+        if (
+            answer.status != 200
+            or not text.startswith(("/", "http://", "https://"))
+            or not text.isprintable()
+        ):
+            raise SourceError(f"{self._server.name}: {answer.status}: no place of machine features")
+        return text
+
+    @staticmethod
+    def _read(location: str) -> tuple[dict[str, str], list[Rejected]]:
+        features = Features(machine=location)
+        told: dict[str, str] = {}
+        rejected: list[Rejected] = []
+        for name, form in _FORMS.items():
+            try:
+                text = features.get(MACHINE, name)
+            except FeaturesError as error:
+                raise SourceError(str(error)) from None
+            if text is not None and form.match(text.strip()):
+                told[name] = text.strip()
+            elif text is not None:
+                rejected.append(Rejected(NAME, "not a value of this key", field=name, text=text[:80]))
+        return told, rejected
