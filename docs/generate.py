@@ -28,6 +28,7 @@ from makepackages.grammar import Argument, Command, Option
 from makepackages.texts import programs
 
 sys.path.insert(0, str(Path(__file__).parent))
+from dashboards import dashboards_text
 from logtable import logs_page
 
 FOLDER = Path(__file__).parent / "reference"
@@ -407,7 +408,16 @@ def exits_page() -> str:
     return "".join(parts)
 
 
+def names_page() -> str:
+    """Return the page on other exporters' names, with what dashboards make of them as it is now."""
+    text = (FOLDER.parent / "metrics-profiles.md").read_text(encoding="utf-8")
+    head, _, rest = text.partition("<!-- dashboards -->\n")
+    _, _, tail = rest.partition("<!-- end of dashboards -->\n")
+    return f"{head}<!-- dashboards -->\n{dashboards_text()}\n<!-- end of dashboards -->\n{tail}"
+
+
 PAGES = {
+    "../metrics-profiles.md": names_page,
     "logs.md": lambda: logs_page(NOTE),
     "metrics.md": metrics_page,
     "profiles.md": profiles_page,

@@ -83,6 +83,7 @@ class Daemon:
         self._last_words = LastWords()
         self._sampler = Sampler(
             wants_all=self._wants_all,
+            shows=self._shows,
             last_words=self._last_words,
             gpus=self._gpus,
             procfs=config.path_procfs,
@@ -305,11 +306,10 @@ class Daemon:
 
     def _wants_all(self) -> bool:
         """Tell whether the look that begins has to read all processes, for what is shown or was asked for."""
-        return (
-            self._looks.all_are_wanted
-            or self._config.jobs_kinds != (Kind.BATCH.value,)
-            or any(PROFILES[name].reads_processes for name in self._config.metrics_profile)
-        )
+        return self._looks.all_are_wanted or self._config.jobs_kinds != (Kind.BATCH.value,)
+
+    def _shows(self, what: str) -> bool:
+        return any(getattr(PROFILES[name], what) for name in self._config.metrics_profile)
 
     # --- sources --------------------------------------------------------------------
 

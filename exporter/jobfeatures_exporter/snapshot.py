@@ -199,6 +199,13 @@ class CommandSample:
     processes: int
 
 
+class OpenFiles(NamedTuple):
+    """File descriptors of a process, and how many it may have."""
+
+    opened: int
+    limit: int | None  # None is unlimited
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSample:
     """What one job, or one process group without a job, uses on this node."""
@@ -223,6 +230,8 @@ class JobSample:
     # Seconds stalled, by resource (cpu, memory, io) and share of tasks (some, full).
     pressure_secs: Mapping[tuple[str, str], float] = field(default_factory=dict)
     cpus: int | None = None  # that its cpuset lets it use
+    cpu_numbers: frozenset[int] | None = None  # which they are
+    core_nanosecs: Mapping[int, int] = field(default_factory=dict)  # by CPU, where v1 counts them; on request
     steps: tuple[StepSample, ...] = ()
     energy_joules: float | None = None  # of the CPU packages, by its share of CPU time
     cgroup: str | None = None  # the path of its control group, of the first where there are several
@@ -336,6 +345,7 @@ class Snapshot:
     keys: Mapping[int, JobKey | UnitKey | int] = field(default_factory=dict)
     epoch: int | None = None  # of GroupKey
     commands: Mapping[JobKey, tuple[CommandSample, ...]] = field(default_factory=dict)  # on request
+    open_files: Mapping[int, OpenFiles] = field(default_factory=dict)  # of jobs' processes by pid; on request
     gpus: tuple[GpuSample, ...] = ()
     job_gpus: tuple[JobGpu, ...] = ()
     gpu_unattributed: Mapping[str, int] = field(default_factory=dict)  # unknown processes by card's uuid

@@ -34,6 +34,8 @@ class Profile(NamedTuple):
     of_job: Callable[[View, JobSample], Iterator[Reading]]
     of_node: Callable[[View], Iterator[Reading]] = _nothing
     reads_processes: bool = False
+    reads_cores: bool = False  # what v1 counts of each job by CPU
+    reads_open_files: bool = False
 
 
 PROFILES: dict[str, Profile] = {
@@ -49,6 +51,7 @@ PROFILES: dict[str, Profile] = {
         slurm_job_exporter.METRICS,
         slurm_job_exporter.of_job,
         reads_processes=True,
+        reads_cores=True,
     ),
     "ceems": Profile("CEEMS' exporter", ceems.METRICS, ceems.of_job, ceems.of_node),
     "process-exporter": Profile(
@@ -56,6 +59,7 @@ PROFILES: dict[str, Profile] = {
         process_exporter.METRICS,
         process_exporter.of_job,
         reads_processes=True,
+        reads_open_files=True,
     ),
 }
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.collectors.node import MODES
 from jobfeatures_exporter.profiles.common import (
     Reading,
     View,
@@ -51,9 +52,28 @@ FLAG = gauge(
     ("manager", "hostname", "cgrouphostname", "uuid", "index", "hindex", "gpuuuid", "gpuiid"),
 )
 
+SWITCHES = counter("ceems_perf_context_switches_total", "Context switches.", UNIT)
+FAULTS = counter("ceems_perf_major_faults_total", "Page faults that read storage.", UNIT)
+NODE_CPU = counter("ceems_cpu_seconds_total", "CPU time of the node.", ("hostname", "mode"))
+NODE_CPUS = gauge("ceems_cpu_count", "Logical CPUs of the node.", ("hostname",))
+PER_CORE = gauge("ceems_cpu_per_core_count", "Logical CPUs of a core.", ("hostname",))
+MEMINFO = {
+    name: gauge(f"ceems_meminfo_{name}_bytes", f"{name} of the node.", ("hostname",))
+    for name in ("MemTotal", "MemFree", "MemAvailable")
+}
+RAPL = {
+    domain: counter(
+        f"ceems_rapl_{domain}_joules_total",
+        f"Energy of a {domain} since our start.",
+        ("hostname", "index", "path"),
+    )
+    for domain in ("package", "dram")
+}
+
 METRICS = (
     UNITS, USER, SYSTEM, CPUS, RSS, CACHE, USED, LIMIT, FAILURES, SWAP, CPU_PRESSURE, MEMORY_PRESSURE,
-    READ_BYTES, WRITE_BYTES, READS, WRITES, FLAG,
+    READ_BYTES, WRITE_BYTES, READS, WRITES, FLAG, SWITCHES, FAULTS,
+    NODE_CPU, NODE_CPUS, PER_CORE, *MEMINFO.values(), *RAPL.values(),
 )  # fmt: skip
 
 
@@ -84,6 +104,10 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
         yield WRITE_BYTES, of_devices, moved.written_bytes
         yield READS, of_devices, moved.reads
         yield WRITES, of_devices, moved.writes
+    if sample.scheduling is not None:
+        counts = sample.scheduling
+        yield SWITCHES, values, counts.voluntary_switches + counts.involuntary_switches
+        yield FAULTS, values, counts.major_faults
     for gpu in view.gpus_of.get(sample.key, ()):
         if gpu.uuid in view.cards:
             index = number_text(view.card_number(view.cards[gpu.uuid])[0])
@@ -91,7 +115,7 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
 
 
 def of_node(view: View) -> Iterator[Reading]:
-    """Yield how many jobs there are of each batch system."""
+    """Yield how many jobs there are of each batch system, and what recording rules want of the node."""
     units = Counter(
         _manager(sample.key)
         for sample in view.context.shown_samples
@@ -99,6 +123,22 @@ def of_node(view: View) -> Iterator[Reading]:
     )
     for system, count in sorted(units.items()):
         yield UNITS, (system, view.context.node_name), count
+    host = (view.context.node_name,)
+    node = view.context.snapshot.node if view.context.snapshot is not None else None
+    made = view.context.sysinfo
+    yield from known(host, (PER_CORE, made.threads_per_core if made is not None else None))
+    if node is None:
+        return
+    if node.cpu is not None:
+        for mode in MODES:
+            yield NODE_CPU, (*host, mode), getattr(node.cpu, mode)
+    yield from known(host, (NODE_CPUS, len(node.cores) or None))
+    for name, metric in MEMINFO.items():
+        yield from known(host, (metric, node.memory_bytes.get(name)))
+    for zone, joules in sorted(node.energy_joules.items()):
+        domain, _, index = zone.partition("-")
+        if domain in RAPL:
+            yield RAPL[domain], (*host, index, ""), joules
 
 
 def _manager(key: JobKey) -> str:

@@ -1,7 +1,7 @@
 """Names of ncabatoff/process-exporter: a named group is a job, such as slurm/1234.
 
-Source: collector/process_collector.go there. Open files, page faults and
-context switches are not sampled.
+Source: collector/process_collector.go there. Page faults and context switches
+are those that the kernel sums by job, where it does.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from jobfeatures_exporter.exposition import Values
 from jobfeatures_exporter.profiles.common import Reading, View, counter, gauge, known
 from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC
-from jobfeatures_exporter.snapshot import GroupKey, JobSample, UnitKey, WorkKey
+from jobfeatures_exporter.snapshot import GroupKey, JobSample, ProcessSample, UnitKey, WorkKey
 
 GROUP = ("groupname",)
 
@@ -26,7 +27,16 @@ START = gauge(
 )
 STATES = gauge("namedprocess_namegroup_states", "Processes by state.", (*GROUP, "state"))
 
-METRICS = (PROCESSES, THREADS, CPU, MEMORY, READ, WRITTEN, START, STATES)
+SWITCHES = counter(
+    "namedprocess_namegroup_context_switches_total", "Context switches.", (*GROUP, "ctxswitchtype")
+)
+FAULTS = counter("namedprocess_namegroup_major_page_faults_total", "Page faults that read storage.", GROUP)
+FILES = gauge("namedprocess_namegroup_open_filedesc", "Open files, summed over processes.", GROUP)
+WORST = gauge(
+    "namedprocess_namegroup_worst_fd_ratio", "Open files ÷ limit, of the process nearest it.", GROUP
+)
+
+METRICS = (PROCESSES, THREADS, CPU, MEMORY, READ, WRITTEN, START, STATES, SWITCHES, FAULTS, FILES, WORST)
 
 _STATES = {"R": "Running", "S": "Sleeping", "D": "Waiting", "Z": "Zombie"}
 _OTHER = "Other"
@@ -43,6 +53,10 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
         yield READ, values, sample.process_io.data_read_bytes
         yield WRITTEN, values, sample.process_io.data_written_bytes
     yield from known((*values, "swapped"), (MEMORY, sample.memory.swap))
+    if sample.scheduling is not None:
+        yield SWITCHES, (*values, "voluntary"), sample.scheduling.voluntary_switches
+        yield SWITCHES, (*values, "nonvoluntary"), sample.scheduling.involuntary_switches
+        yield FAULTS, values, sample.scheduling.major_faults
     processes = view.processes_of.get(sample.key)
     if not processes:
         return
@@ -51,10 +65,20 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
     states = Counter(_STATES.get(each.state, _OTHER) for each in processes)
     for state in (*_STATES.values(), _OTHER):
         yield STATES, (*values, state), states[state]
+    yield from _open_files(view, values, processes)
     node = view.context.snapshot.node if view.context.snapshot is not None else None
     if node is not None and node.boot_time_secs is not None:
         ticks = min(each.start_ticks for each in processes)
         yield START, values, node.boot_time_secs + ticks // TICKS_PER_SEC
+
+
+def _open_files(view: View, values: Values, processes: list[ProcessSample]) -> Iterator[Reading]:
+    """Yield nothing where a process cannot be read: its files would be missing from the sum."""
+    known = view.context.snapshot.open_files if view.context.snapshot is not None else {}
+    found = [known[each.pid] for each in processes if each.pid in known]
+    if len(found) == len(processes):
+        yield FILES, values, sum(each.opened for each in found)
+        yield WORST, values, max(each.opened / each.limit if each.limit else 0.0 for each in found)
 
 
 def _group_name(key: WorkKey) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.exposition import Values
-from jobfeatures_exporter.profiles.common import Reading, View, gauge, known, page_cache
+from jobfeatures_exporter.profiles.common import Reading, View, counter, gauge, known, page_cache
 from jobfeatures_exporter.snapshot import GpuSample, JobSample
 
 JOB = ("user", "account", "slurmjobid")
@@ -25,6 +25,17 @@ RSS = gauge("slurm_job_memory_rss", "Anonymous memory in bytes.", JOB)
 PROCESSES = gauge("slurm_job_process_count", "Processes but for slurmstepd and the batch script.", JOB)
 THREADS = gauge("slurm_job_threads_count", "Their threads by state of the process.", (*JOB, "state"))
 
+CORE = counter(
+    "slurm_job_core_usage_total",
+    "Nanoseconds of a core; on v2 of cores of one job alone.",
+    (*JOB, "core"),
+)
+COMMAND = counter(
+    "slurm_job_process_usage_total",
+    "CPU seconds by command, with collector.processes; from a minute on.",
+    (*JOB, "exe"),
+)
+
 GPU_MEMORY = gauge("slurm_job_memory_total_gpu", "Memory of the card in bytes.", GPU)
 GPU_USAGE = gauge("slurm_job_memory_usage_gpu", "Memory of the card in use, in bytes.", GPU)
 GPU_POWER = gauge("slurm_job_power_gpu", "Power of the card in mW.", GPU)
@@ -32,10 +43,12 @@ GPU_UTIL = gauge("slurm_job_utilization_gpu", "Utilisation of the card in percen
 GPU_MEMORY_UTIL = gauge("slurm_job_utilization_gpu_memory", "Memory utilisation in percent.", GPU)
 
 METRICS = (
-    USAGE, MAX, LIMIT, CACHE, RSS, PROCESSES, THREADS,
+    USAGE, MAX, LIMIT, CACHE, RSS, PROCESSES, THREADS, CORE, COMMAND,
     GPU_MEMORY, GPU_USAGE, GPU_POWER, GPU_UTIL, GPU_MEMORY_UTIL,
 )  # fmt: skip
 
+MIN_COMMAND_SECS = 60.0
+_NO_COMMANDS = frozenset({"ssh", "sshd", "bash", "srun"})
 _NOT_COUNTED = frozenset({"slurmstepd", "slurm_script"})
 # psutil's words for the letters of proc_pid_stat(5).
 _STATES = {
@@ -66,6 +79,12 @@ def of_job(view: View, sample: JobSample) -> Iterator[Reading]:
         (CACHE, page_cache(memory)),
         (RSS, memory.anon),
     )
+    for core, nanosecs in view.core_nanosecs(sample).items():
+        yield CORE, (*values, str(core)), nanosecs
+    commands = view.context.snapshot.commands if view.context.snapshot is not None else {}
+    for each in commands.get(sample.key, ()):
+        if each.cpu_secs >= MIN_COMMAND_SECS and each.command not in _NO_COMMANDS:
+            yield COMMAND, (*values, each.command), each.cpu_secs
     processes = [each for each in view.processes_of.get(sample.key, ()) if each.command not in _NOT_COUNTED]
     yield PROCESSES, values, len(processes)
     threads: Counter[str] = Counter()

@@ -25,6 +25,7 @@ from jobfeatures_exporter.sampling.cgroupfiles import (
 )
 from jobfeatures_exporter.sampling.counterfiles import (
     parse_blkio,
+    parse_core_usage,
     parse_cpu_list,
     parse_io_stat,
     parse_memory_events,
@@ -147,6 +148,14 @@ class JobCgroup:
         return (
             self._read_cpu_v1(groups["cpuacct"]) if "cpuacct" in groups else None,
             self._read_memory_v1(groups["memory"]) if "memory" in groups else MemoryBytes(),
+        )
+
+    def read_core_usage(self) -> tuple[int, ...]:
+        """Return nanoseconds by CPU; empty where they are not counted, as on v2."""
+        if "cpuacct" not in self._groups or self.has_gone:
+            return ()
+        return (
+            self._files.read_known(f"{self._groups['cpuacct']}/cpuacct.usage_percpu", parse_core_usage) or ()
         )
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from jobfeatures.errors import ParseError
-from jobfeatures_exporter.sampling.cgroupfiles import parse_flat_keyed
+from jobfeatures_exporter.sampling.cgroupfiles import parse_flat_keyed, parse_number
 from jobfeatures_exporter.snapshot import ProcessIo
 
 MAX_CPU = 2**16  # no kernel has more CPUs; keeps a broken list from becoming a large set
@@ -101,6 +101,12 @@ def parse_cpu_list(text: str, *, source: str) -> frozenset[int]:
             raise ParseError("not a list of CPUs", source=source, text=text)
         cpus.update(range(first, last + 1))
     return frozenset(cpus)
+
+
+def parse_core_usage(text: str) -> tuple[int, ...]:
+    """Return the nanoseconds of each CPU, from 0 on, of cpuacct.usage_percpu: ``170 0 23``."""
+    words = text.split()
+    return tuple(parse_number(word, source="cpuacct.usage_percpu") for word in words)
 
 
 def parse_process_io(text: str) -> ProcessIo:

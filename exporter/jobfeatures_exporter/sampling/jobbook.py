@@ -57,6 +57,7 @@ class JobBook:
         self._steps = steps
         self.sums: Mapping[str, Sums] = {}  # the kernel's, by cpu_source of control groups
         self.other_devices: Collection[str] = ()  # block devices whose transfers show on others too
+        self.reads_cores = False
         self._states: dict[JobKey, _State] = {}
         self._units: dict[UnitKey | GroupKey, tuple[CpuTicks, JobSample, Sequence[ProcessSample]]] = {}
 
@@ -97,6 +98,7 @@ class JobBook:
             {each.directory.cpu_source: said.counters for each, said in figures}, self.other_devices
         )
         cpus = [said.cpus for _, said in figures if said.cpus is not None]
+        numbers = frozenset[int]().union(*cpus) if cpus else None
         memories = [said.memory for each, said in figures if each.counts_memory and not each.has_gone]
         peaks = [said.memory.peak for each, said in figures if each.has_gone and said.memory.peak]
         memory = compute_memory_sum(memories) if memories else self._members.memory(processes)
@@ -125,7 +127,9 @@ class JobBook:
             node=nodes.pop() if len(nodes) == 1 else None,
             sluid=next((each.sluid for each in memberships if each.sluid is not None), None),
             slot=next((each.slot for each in memberships if each.slot is not None), None),
-            cpus=len(frozenset.union(*cpus)) if cpus else None,
+            cpus=None if numbers is None else len(numbers),
+            cpu_numbers=numbers,
+            core_nanosecs=_sum_cores(cgroups, numbers) if self.reads_cores else {},
             steps=() if self._steps is None else self._steps.read(key, cgroups),
             **told,
             **counted_else,
@@ -231,3 +235,13 @@ def _seconds(ticks: CpuTicks | None) -> CpuTimes | None:
     if ticks is None:
         return None
     return CpuTimes(ticks.user / TICKS_PER_SEC, ticks.system / TICKS_PER_SEC)
+
+
+def _sum_cores(cgroups: Sequence[JobCgroup], numbers: frozenset[int] | None) -> dict[int, int]:
+    """Return what a job used of each CPU that it may use."""
+    used: dict[int, int] = {}
+    for cgroup in cgroups:
+        for cpu, nanosecs in enumerate(cgroup.read_core_usage()):
+            if numbers is None or cpu in numbers:
+                used[cpu] = used.get(cpu, 0) + nanosecs
+    return used

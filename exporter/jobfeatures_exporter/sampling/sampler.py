@@ -29,6 +29,7 @@ from jobfeatures_exporter.sampling.jobbook import JobBook
 from jobfeatures_exporter.sampling.kernellooks import KernelLooks
 from jobfeatures_exporter.sampling.lastwords import LastWords
 from jobfeatures_exporter.sampling.members import Members
+from jobfeatures_exporter.sampling.openfiles import OpenFileBook
 from jobfeatures_exporter.sampling.processes import ProcessScanner
 from jobfeatures_exporter.sampling.processio import ProcessIoBook
 from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC, read_node
@@ -71,7 +72,9 @@ class Sampler:
     processes, in which shared pages count once for each.
 
     Where `read_by` brings the kernel's sums, they tell what jobs in control groups do, and processes
-    are only read where a job has none, where `wants_all` says so, and of a few jobs at a time.
+    are only read where a job has none, where `wants_all` says so, and of a few jobs at a time. `shows`
+    tells whether names of other exporters need what is read on request: reads_processes, reads_cores,
+    reads_open_files.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class Sampler:
         top_commands: int = 0,
         last_words: LastWords | None = None,
         wants_all: Callable[[], bool] = lambda: True,
+        shows: Callable[[str], bool] = lambda _what: False,
     ) -> None:
         self._procfs = procfs
         self._clock = clock
@@ -122,6 +126,8 @@ class Sampler:
         self._kernel: KernelLooks | None = None
         self._reader = PROCFS_ALONE.told
         self._wants_all = wants_all
+        self._shows = shows
+        self._open_files = OpenFileBook(procfs, self._unreadable)
         self._looks = 0
         self._first: dict[JobKey, tuple[int, ...]] = {}  # processes of each job whose end may be its own
         self._process_io = ProcessIoBook(procfs, budget, self._unreadable) if process_io else None
@@ -162,7 +168,9 @@ class Sampler:
         if not lists_all:
             lists_all, processes = self._read_some(sums)
         read_at_secs = self._clock.monotonic_secs()
+        self._book.reads_cores = self._shows("reads_cores")
         keys, jobs, final = self._attribute(processes, gone, are_all=lists_all)
+        of_jobs = (processes[pid] for pid, key in keys.items() if isinstance(key, JobKey))
         node, jobs = self._with_energy(node, jobs)
         self._last_jobs = jobs
         snapshot = Snapshot(
@@ -180,6 +188,7 @@ class Sampler:
             keys=keys,
             epoch=self._epoch,
             commands=self._commands,
+            open_files=self._open_files.update(of_jobs) if self._shows("reads_open_files") else {},
             exit_records={} if self._exits is None else dict(self._exits.results),
             unreadable=dict(self._unreadable.counts),
         )
@@ -241,6 +250,7 @@ class Sampler:
             or (self._gpus is not None and bool(self._gpus.readers))
             or self._attributor.needs_all
             or self._wants_all()
+            or self._shows("reads_processes")
         )
 
     def _sum(self, gone: Mapping[JobKey, Sequence[JobCgroup]]) -> Mapping[str, Sums]:

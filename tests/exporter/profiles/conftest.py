@@ -7,16 +7,21 @@ from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.snapshot import (
     Accounting,
     BlockIo,
+    CommandSample,
+    CpuSecs,
     GpuCard,
     GpuSample,
     JobGpu,
     JobSample,
     MemoryBytes,
     NodeSample,
+    OpenFiles,
     ProcessIo,
     ProcessSample,
+    Scheduling,
     Snapshot,
     StepSample,
+    SysinfoSample,
 )
 
 NOW = 1_800_000_000.0
@@ -64,6 +69,8 @@ def make_samples():
                 ("io", "some"): 7.0,
             },
             cpus=8,
+            cpu_numbers=frozenset(range(8)),
+            scheduling=Scheduling(1.5, 17, 400, 30, 2, 0),
             steps=(
                 StepSample(step="batch", user_cpu_secs=10.0, system_cpu_secs=0.5, memory=memory),
                 StepSample(step="0", user_cpu_secs=50.5),
@@ -79,6 +86,8 @@ def make_samples():
             memory=memory,
             uid=6002,
             memory_limit_hits=4,
+            cpu_numbers=frozenset({7, 8}),
+            core_nanosecs={7: 700_000_001, 8: 300_000_000},
             cgroup="/slurm/uid_6002/job_77",
             cgroup_version=1,
         ),
@@ -86,10 +95,18 @@ def make_samples():
             key=PBS,
             accounting=Accounting.CGROUP,
             memory=MemoryBytes(anon=5),
+            cpu_numbers=frozenset({0}),
             cgroup='/pbs_jobs.service/jobid/5.ser"ver',
             cgroup_version=1,
         ),
-        JobSample(key=BARE, accounting=Accounting.PROCESSES, user_cpu_secs=1.0, processes=1, threads=1),
+        JobSample(
+            key=BARE,
+            accounting=Accounting.PROCESSES,
+            user_cpu_secs=1.0,
+            processes=1,
+            threads=1,
+            cpu_numbers=frozenset({9}),
+        ),
     ]
 
 
@@ -110,10 +127,24 @@ def make_context():
         snapshot=Snapshot(
             taken_at_secs=NOW - 1,
             duration_secs=0.01,
-            node=NodeSample(boot_time_secs=1_799_000_000),
+            node=NodeSample(
+                boot_time_secs=1_799_000_000,
+                cpu=CpuSecs(100.5, 1, 20, 5000, 3, 0.25, 0.5, 0),
+                cores={number: CpuSecs(number + 0.5, 0, 0.25, 600, 9, 0, 0, 0) for number in range(10)},
+                memory_bytes={"MemTotal": 2**37, "MemFree": 2**35, "MemAvailable": 2**36, "Cached": 1},
+                energy_joules={"package-0": 4000.5, "package-1": 3000.0, "dram-0": 250.0, "psys": 6000.0},
+            ),
             jobs={each.key: each for each in samples},
             processes={each.pid: each for each in processes},
             keys={each.pid: V2 for each in processes},
+            open_files={each.pid: OpenFiles(each.pid - 90, 1024) for each in processes},
+            commands={
+                V2: (
+                    CommandSample(command="python3", cpu_secs=61.5, resident_bytes=0, processes=2),
+                    CommandSample(command="bash", cpu_secs=90.0, resident_bytes=0, processes=1),
+                    CommandSample(command="make", cpu_secs=59.0, resident_bytes=0, processes=0),
+                )
+            },
             gpus=(
                 GpuSample(
                     card=card,
@@ -133,6 +164,9 @@ def make_context():
                 JobGpu(key=V2, uuid="MIG-cc", memory_bytes=5),
                 JobGpu(key=V2, uuid="GPU-gone"),
             ),
+        ),
+        sysinfo=SysinfoSample(
+            taken_at_secs=NOW, os_name="Linux", os_release="6.1", architecture="x86_64", threads_per_core=2
         ),
         jobs={
             V2: Job(key=V2, state=JobState.RUNNING, user="alice", uid=6001, account="phys", allocated_cpus=8),

@@ -101,6 +101,7 @@ def test_what_is_not_known_has_no_series(context, name):
     empty = replace(
         context,
         jobs={},
+        sysinfo=None,
         snapshot=replace(context.snapshot, jobs={bare.key: bare}, gpus=(), job_gpus=(), node=None),
     )
     named = {
@@ -149,6 +150,27 @@ def test_a_job_beyond_the_budget_has_none_of_their_series_either(context):
             assert count(made, mark) in {0, count(full, mark)}
             seen.add((mark, count(made, mark) > 0))
     assert seen == {(mark, shown) for mark in marks for shown in (True, False)}
+
+
+def test_on_v2_a_core_is_a_jobs_own_only_where_it_is_certain_that_no_other_has_it(context):
+    def cores(context):
+        return {name for name in series(context, "slurm-job-exporter") if 'slurmjobid="1234",core=' in name}
+
+    assert len(cores(context)) == 6  # of 8: another job has the first, another the last too
+    jobs = dict(context.snapshot.jobs)
+    jobs[JobKey("pbs", "5")] = replace(jobs[JobKey("pbs", "5")], cpu_numbers=None)
+    somewhere = replace(context, snapshot=replace(context.snapshot, jobs=jobs))
+    assert cores(somewhere) == set()
+    alone = {key: each for key, each in jobs.items() if key == JobKey("slurm", "1234")}
+    assert len(cores(replace(context, snapshot=replace(context.snapshot, jobs=alone)))) == 8
+
+
+def test_open_files_are_told_of_groups_of_which_each_process_can_be_read(context):
+    name = 'namedprocess_namegroup_open_filedesc{groupname="slurm/1234"}'
+    assert series(context, "process-exporter")[name] == 10 + 11 + 12 + 13
+    known = {pid: each for pid, each in context.snapshot.open_files.items() if pid != 103}
+    fewer = replace(context, snapshot=replace(context.snapshot, open_files=known))
+    assert name not in series(fewer, "process-exporter")
 
 
 # --- values, computed by hand from conftest.py ---------------------------------------

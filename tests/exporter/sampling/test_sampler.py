@@ -64,6 +64,28 @@ def test_a_captured_node_with_a_job_on_v1(fixtures, clock):
     assert groups[GroupKey(0, EPOCH)].memory == MemoryBytes()
 
 
+def test_what_other_exporters_names_need_is_read_where_they_are_shown(node, make):
+    path = "slurm/uid_1/job_2"
+    node.job_v1(path)
+    (node.cgroup / "cpu,cpuacct" / path / "cpuacct.usage_percpu").write_text("170 0 23 5 \n")
+    cpuset = node.cgroup / "cpuset" / path
+    cpuset.mkdir(parents=True)
+    (cpuset / "cpuset.effective_cpus").write_text("0-2\n")
+    node.process(10, cgroup=v1(f"/{path}"))
+    (node.proc / "10/limits").write_text("Max open files            4                    8  files\n")
+    (node.proc / "10/fd").mkdir()
+    (node.proc / "10/fd/0").touch()
+    shown = set()
+    sampler = make(shows=lambda what: what in shown)
+    snapshot = sampler.sample()
+    assert snapshot.jobs[slurm("2")].cpu_numbers == {0, 1, 2}
+    assert (snapshot.jobs[slurm("2")].core_nanosecs, snapshot.open_files) == ({}, {})
+    shown |= {"reads_cores", "reads_open_files"}
+    snapshot = sampler.sample()
+    assert snapshot.jobs[slurm("2")].core_nanosecs == {0: 170, 1: 0, 2: 23}
+    assert snapshot.open_files[10].limit == 4
+
+
 def test_a_job_on_v2_with_its_user_from_a_process(node, make):
     node.job_v2("job_4", user_usec=1_500_000, system_usec=500_000, memory=7)
     node.process(10, cgroup=f"{V2}/job_4/step_0/user/task_0\n", threads=3)

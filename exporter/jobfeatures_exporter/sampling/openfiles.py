@@ -1,0 +1,52 @@
+"""How many files the processes of jobs have open, for names of another exporter that tell it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_file
+from jobfeatures_exporter.snapshot import OpenFiles, ProcessSample
+
+_LIMIT = re.compile(r"^Max open files +(\d+|unlimited) ", re.MULTILINE)
+
+
+def parse_open_limit(text: str) -> int | None:
+    """Return the soft limit of open files of /proc/PID/limits, see proc_pid_limits(5); None: unlimited."""
+    match = _LIMIT.search(text)
+    if match is None:
+        raise ParseError("no line of open files", source="limits", text=text)
+    return None if match[1] == "unlimited" else int(match[1])
+
+
+class OpenFileBook:
+    """Counts descriptors, from one look to the next; a limit is read once for a process."""
+
+    def __init__(self, procfs: str, unreadable: Unreadable) -> None:
+        self._procfs = procfs
+        self._unreadable = unreadable
+        self._limits: dict[tuple[int, int], int | None] = {}  # by pid and start
+
+    def update(self, processes: Iterable[ProcessSample]) -> dict[int, OpenFiles]:
+        """Return what can be read, by pid. Those of other users are for root, see ptrace(2)."""
+        found: dict[int, OpenFiles] = {}
+        limits: dict[tuple[int, int], int | None] = {}
+        for each in processes:
+            folder, key = f"{self._procfs}/{each.pid}", (each.pid, each.start_ticks)
+            try:
+                if key in self._limits:
+                    limit = self._limits[key]
+                else:
+                    limit = parse_open_limit(read_file(f"{folder}/limits").decode("ascii", "replace"))
+                # Since Linux 6.2 the size is the number; before it is 0, as for a process without any.
+                opened = os.stat(f"{folder}/fd").st_size or len(os.listdir(f"{folder}/fd"))
+            except (OSError, ParseError) as error:
+                if not isinstance(error, OSError) or error.errno not in VANISHED:
+                    self._unreadable.add("process_files", error)
+                continue
+            limits[key] = limit
+            found[each.pid] = OpenFiles(opened, limit)
+        self._limits = limits
+        return found
