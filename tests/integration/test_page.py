@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from jobfeatures_exporter.web import front
-from jobfeatures_exporter.web.front import Front
+from jobfeatures_exporter.web import app as front
+from jobfeatures_exporter.web.app import Front
 from jobfeatures_exporter.web.pages.controller import render_controller
 from jobfeatures_exporter.web.pages.node import render_node
 from tests.exporter.conftest import make_context

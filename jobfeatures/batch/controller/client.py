@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import ssl
 from dataclasses import replace
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from jobfeatures.batch.clocks import ClockDifference
 from jobfeatures.batch.controller.answer import (
@@ -14,15 +14,17 @@ from jobfeatures.batch.controller.answer import (
     parse_answer,
     parse_clock,
 )
-from jobfeatures.batch.controller.credential import MAX_FILE_BYTES, parse_token
+from jobfeatures.batch.controller.credential import MAX_FILE_BYTES, is_node_name, parse_token
 from jobfeatures.clock import Clock
-from jobfeatures.errors import ParseError, SourceError, UnsafePathError, shown
+from jobfeatures.config import Config
+from jobfeatures.errors import ConfigurationError, ParseError, SourceError, UnsafePathError, shown
 from jobfeatures.httpget import Server
 from jobfeatures.model import JobTable
 from jobfeatures.privatefile import read_private
 
 MAX_BYTES = 32 * 2**20
 _AGE = re.compile(r"[0-9]{1,9}")
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class ControllerClient:
@@ -102,3 +104,31 @@ class ControllerClient:
         ahead_secs = self._difference.ahead_secs
         self._latest = replace(table, taken_at_secs=taken_at_secs, clock_ahead_secs=ahead_secs), problem
         return self._latest
+
+
+def make_client(
+    config: Config, clock: Clock, node_name: str, *, key: str, timeout_secs: float
+) -> ControllerClient:
+    """Return what asks; `key` is the setting that wants it. Raises ConfigurationError."""
+    if config.controller_url is None:
+        raise ConfigurationError("controller.url", f"is not set: {key} = controller needs it")
+    parts = urlsplit(config.controller_url)
+    if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
+        raise ConfigurationError("controller.url", "must be https: the token would be read on the way")
+    if not is_node_name(node_name):
+        raise ConfigurationError("node.name", f"must be a node's name, not {node_name!r}")
+    if config.controller_ca_file is not None:
+        import ssl
+
+        try:
+            ssl.create_default_context(cafile=config.controller_ca_file)
+        except (OSError, ValueError) as error:
+            raise ConfigurationError("controller.ca_file", f"cannot be used: {error}") from error
+    return ControllerClient(
+        clock,
+        config.controller_url,
+        node_name=node_name,
+        token_file=config.controller_token_file,
+        ca_file=config.controller_ca_file,
+        timeout_secs=timeout_secs,
+    )

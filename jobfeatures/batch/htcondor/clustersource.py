@@ -10,9 +10,8 @@ from jobfeatures.batch.htcondor import SYSTEM
 from jobfeatures.batch.htcondor.accounting import HISTORY_ATTRIBUTES, HISTORY_SOURCE, parse_record
 from jobfeatures.batch.htcondor.basics import NAME
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
-from jobfeatures.batch.htcondor.jobad import SITE_LIMITS
+from jobfeatures.batch.htcondor.jobad import EMPTY, QUEUE_ATTRIBUTES, QUEUE_SOURCE, SITE_LIMITS, parse_queue
 from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, STATUS_SOURCE, parse_status
-from jobfeatures.batch.htcondor.queue import EMPTY, QUEUE_ATTRIBUTES, QUEUE_SOURCE, parse_queue
 from jobfeatures.clock import Clock
 from jobfeatures.command import ask_command
 from jobfeatures.errors import ParseError, Rejected, SourceError, parse_each

@@ -1,4 +1,4 @@
-"""Job ads → jobs. Pure.
+"""Job ads, on a node and of the queue as ``condor_q -json`` tells it → jobs. Pure.
 
 Attributes and units: HTCondor manual, "Job ClassAd Attributes" and "Machine
 ClassAd Attributes". Sample: ``ClusterId = 12``, ``ProcId = 0``,
@@ -9,15 +9,18 @@ An attribute that is absent, undefined, or an expression without a value, is unk
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 from jobfeatures.batch.htcondor.basics import KIB, MIB, NAME, parse_job_id
 from jobfeatures.batch.htcondor.fields import Evaluate, Fields, Note, ignore
-from jobfeatures.errors import ParseError
+from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.classad.ad import ClassAd
-from jobfeatures.model import Job, JobKey, JobState, Limits, multiplied
+from jobfeatures.formats.classad.jsonform import parse_json_ads
+from jobfeatures.model import Job, JobKey, JobState, JobTable, Limits, multiplied
 
 # https://htcondor.readthedocs.io/en/latest/classad-attributes/job-classad-attributes.html, JobStatus.
 # 5 is held: it runs again once it is released. 6 is transferring output.
@@ -38,6 +41,16 @@ PARALLEL_UNIVERSE: Final = 11
 LIMIT_ATTRIBUTES: Final = ("AllowedJobDuration", "AllowedExecuteDuration")
 SITE_LIMITS: Final = ("BatchRuntime", "MaxRuntime")  # HTCondor-CE's, and that of some sites
 GPU_NAMES: Final = ("GPU-", "MIG-")  # CUDA0 counts as CUDA does: that is no number of the card's
+QUEUE_SOURCE = "condor_q"
+EMPTY = "All queues are empty"
+QUEUE_ATTRIBUTES = (
+    *("ClusterId", "ProcId", "GlobalJobId", "JobStatus", "JobUniverse", "Owner", "AcctGroup"),
+    *("AccountingGroup", "JobBatchName", "JobPrio", "QDate", "JobCurrentStartDate", "CompletionDate"),
+    *("EnteredCurrentStatus", "ExitBySignal", "ExitCode", "RemoteHost", "LastRemoteHost", "MaxHosts"),
+    *("RequestCpus", "CpusProvisioned", "RequestMemory", "MemoryProvisioned", "RequestDisk"),
+    *("DiskProvisioned", "RequestGPUs", "GPUsProvisioned", "AllowedJobDuration", "AllowedExecuteDuration"),
+    *("NumJobStarts", "TotalSubmitProcs"),
+)
 
 
 def job_from_ads(
@@ -136,3 +149,89 @@ def host_of(slot: str | None) -> tuple[str, ...]:
 
 def _first(*values: int | None) -> int | None:
     return next((value for value in values if value is not None), None)
+
+
+def parse_queue(
+    text: str,
+    *,
+    taken_at_secs: float,
+    site_limits: Sequence[str] = SITE_LIMITS,
+    evaluate: Evaluate | None = None,
+) -> JobTable:
+    """Return the jobs of ``condor_q -global -allusers -json -attributes …``. Raises ParseError if cut off.
+
+    The table is complete unless a record was bad. Two schedds may count to the
+    same number: such jobs go by their GlobalJobId.
+    """
+    jobs: dict[JobKey, Job] = {}
+    rejected: list[Rejected] = []
+    ads = parse_json_ads("" if text.strip() == EMPTY else text, source=QUEUE_SOURCE)
+    times = Counter(map(parse_job_id, ads))
+    for ad in ads:
+        try:
+            job = parse_queued_job(ad, site_limits=site_limits, note=rejected.append, evaluate=evaluate)
+        except ParseError as error:
+            rejected.append(Rejected.from_error(error))
+            continue
+        if times[job.key.job_id] > 1 and (unique := ad.text("GlobalJobId")):
+            job = replace(job, key=JobKey(NAME, unique))
+        jobs[job.key] = job
+    lost = len(ads) - len(jobs)
+    return JobTable(
+        source=NAME, jobs=jobs, taken_at_secs=taken_at_secs, complete=not lost, rejected=tuple(rejected)
+    )
+
+
+def parse_queued_job(
+    ad: ClassAd,
+    *,
+    site_limits: Sequence[str] = SITE_LIMITS,
+    note: Note = ignore,
+    evaluate: Evaluate | None = None,
+) -> Job:
+    """Return one job of the queue; raises ParseError without an id.
+
+    CPUs, memory, disk and GPUs are what a pending job asks for and any other was given.
+    """
+    job_id = parse_job_id(ad)
+    if job_id is None:
+        raise ParseError("not the ad of a job", source=QUEUE_SOURCE, field="ClusterId")
+    job = Fields(ad, source=f"{QUEUE_SOURCE} {job_id}", note=note, evaluate=evaluate)
+    state = state_of(job)
+
+    def given(what: str, asked: str, unit: int = 1) -> int | None:
+        amount = None if state is JobState.PENDING else job.count(f"{what}Provisioned", unit)
+        return job.count(asked, unit) if amount is None else amount
+
+    cpus, gpus = given("Cpus", "RequestCpus"), given("GPUs", "RequestGPUs")
+    nodes = job.count("MaxHosts") if job.integer("JobUniverse") == PARALLEL_UNIVERSE else 1
+    total_cpus = None if cpus is None or nodes is None else cpus * nodes
+    wall = wall_limit(job, site_limits)
+    starts = job.count("NumJobStarts")
+    return Job(
+        key=JobKey(NAME, job_id),
+        state=state,
+        name=job.text("JobBatchName"),
+        user=job.text("Owner"),
+        account=account_of(job),
+        submit_secs=job.epoch("QDate"),
+        # Since when it is idle: since its submission, its release or its eviction.
+        eligible_secs=job.epoch("EnteredCurrentStatus") if job.integer("JobStatus") == IDLE else None,
+        start_secs=job.epoch("JobCurrentStartDate") if state is not JobState.PENDING else None,
+        end_secs=end_of(job, state),
+        nodes=host_of(job.text("RemoteHost") if state.is_on_node else None),
+        total_cpus=total_cpus,
+        total_nodes=nodes,
+        total_gpus=None if gpus is None or nodes is None else gpus * nodes,
+        limits=Limits(
+            wall_secs=wall,
+            cpu_secs=multiplied(wall, total_cpus),
+            memory_bytes=given("Memory", "RequestMemory", MIB),
+            scratch_bytes=given("Disk", "RequestDisk", KIB),
+        ),
+        array_job_id=array_of(job),
+        array_task_id=None if array_of(job) is None else str(job.count("ProcId")),
+        restarts=None if starts is None else max(0, starts - 1),
+        reason="Held" if job.integer("JobStatus") == HELD else None,
+        priority=job.integer("JobPrio"),
+    )

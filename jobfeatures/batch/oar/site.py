@@ -31,7 +31,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> OarSource | Con
     files = OarSource(config.oar_directory, clock, node_name=node_name)
     if config.oar_ask != "controller":
         return files
-    from jobfeatures.batch.controller.settings import make_client
+    from jobfeatures.batch.controller.client import make_client
     from jobfeatures.batch.controller.source import ControllerSource
     from jobfeatures.batch.oar.values import NAME, is_plain_id
 

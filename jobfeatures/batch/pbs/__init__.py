@@ -3,14 +3,13 @@
 openpbs.py torque.py  what only one of them has: its hooks' environment, control groups, words for keys
 commands.py           questions to qstat and pbsnodes, with the table of what differs
 values.py             job ids, durations, sizes, execution hosts: all that a hook needs
-records.py            what qstat and pbsnodes print, as text and as JSON → records
-xmlrecords.py         the same as Torque's XML
+records.py            what qstat and pbsnodes print, as text, JSON and Torque's XML → records
 jobs.py               records → jobs, with the table of states of a dialect
 cluster.py            records → nodes and queues
 asking.py             how a question is put, and what is complained of
 source.py             the source that asks about the jobs of this node
-clustersource.py      the source of the controller role
-history.py            accounting files of some days; accounting.py: their lines → records of jobs
+clustersource.py      the source of the controller role, with the accounting files of some days
+accounting.py         their lines → records of jobs
 
 Asking needs rights to see other people's jobs: with ``query_other_jobs = False``
 the server calls them unknown.

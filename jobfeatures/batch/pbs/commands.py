@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from jobfeatures.batch.pbs.asking import Answer, NotUnderstoodError, ask
-from jobfeatures.batch.pbs.records import Records, parse_json, parse_text
-from jobfeatures.batch.pbs.xmlrecords import parse_xml
+from jobfeatures.batch.pbs.records import Records, parse_json, parse_text, parse_xml
 from jobfeatures.model import JobState
 
 _COMMON: Mapping[str, JobState | None] = {

@@ -1,4 +1,4 @@
-"""What qstat and pbsnodes print, as text and as JSON → records of attributes. Pure.
+"""What qstat and pbsnodes print, as text, JSON and Torque's XML → records of attributes. Pure.
 
 Users write job names, paths, arguments and whole environments, and the text
 form escapes no newline in them: a variable's value may hold lines that
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobfeatures.errors import ParseError, Rejected
+from jobfeatures.formats.sss.xml import Element, parse_element
 
 MAX_LINE_CHARACTERS = 2**20
 
@@ -46,6 +47,10 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
 _WORDS = frozenset({"true", "false", "null"})
 _JOB_NAME = re.compile(r"[0-9]+(?:\[[0-9]*\])?\.")
 _MEMBER = re.compile(r'^[ \t]*"([0-9A-Za-z][A-Za-z0-9._\[\]-]{0,299})"[ \t]*:[ \t]*(?=\{)', re.MULTILINE)
+MAX_BYTES = 512 * 2**20
+MAX_ELEMENTS = 50_000_000
+MAX_DEPTH = 8
+_NAMES = {"Job": "Job_Id", "Node": "name"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,3 +258,48 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value)
     return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def parse_xml(data: bytes, *, kind: str, source: str) -> Records:
+    """Return the records of a document: `kind` is Job or Node. Nothing at all is no records.
+
+    Sample: ``<Data><Job><Job_Id>123.server</Job_Id><Job_Name>a</Job_Name>
+    <Resource_List><walltime>01:00:00</walltime></Resource_List></Job></Data>``.
+    Times are epoch seconds. Text before the document, such as a banner, is
+    passed over. Raises ParseError.
+    """
+    start = data.find(b"<Data")
+    if start < 0:
+        if data.strip():
+            raise ParseError("no XML", source=source, text=data[:200].decode("utf-8", "replace"))
+        return Records({})
+    root = parse_element(
+        data[start:].rstrip(),
+        source=source,
+        max_bytes=MAX_BYTES,
+        max_depth=MAX_DEPTH,
+        max_elements=MAX_ELEMENTS,
+    )
+    return collect_records(_records(root, kind), source=source)
+
+
+def _records(root: Element, kind: str) -> Iterator[tuple[str, Record | ParseError]]:
+    for element in root.children:
+        if element.name == kind:
+            yield _record(element, _NAMES[kind])
+
+
+def _record(element: Element, name_field: str) -> tuple[str, Record | ParseError]:
+    attributes: dict[str, str] = {}
+    doubled = ""
+    for child in element.children:
+        parts = [(f"{child.name}.{each.name}", each.text) for each in child.children]
+        for field, text in parts or [(child.name, child.text)]:
+            doubled = field if field in attributes else doubled
+            attributes[field] = text.strip()
+    name = attributes.pop(name_field, "")
+    if doubled or not name:
+        return name, ParseError(
+            "field occurs twice" if name else "record without a name", field=doubled or name_field
+        )
+    return name, Record(name, attributes)

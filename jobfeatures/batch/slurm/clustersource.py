@@ -9,7 +9,6 @@ from collections.abc import Collection
 
 from jobfeatures.batch.clocks import ClockDifference
 from jobfeatures.batch.slurm import SYSTEM
-from jobfeatures.batch.slurm.accounting import ACCOUNTING_SOURCE, accounting_format, parse_accounting
 from jobfeatures.batch.slurm.answers import Answers, poll_answers
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.bynode import (
@@ -24,6 +23,7 @@ from jobfeatures.batch.slurm.cluster import CLUSTER_QUESTIONS, SHOW_NODES, SHOW_
 from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, parse_clock, parse_reservations
 from jobfeatures.batch.slurm.queue import QUEUE_SOURCE, parse_queue, queue_format
 from jobfeatures.batch.slurm.refused import ask_squeue, make_separator
+from jobfeatures.batch.slurm.sacct.records import ACCOUNTING_SOURCE, accounting_format, parse_accounting
 from jobfeatures.clock import Clock
 from jobfeatures.command import ask_command, run_command
 from jobfeatures.errors import ParseError, SourceError

@@ -72,7 +72,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource | C
 def _make_controller_source(config: Config, clock: Clock, node_name: str) -> ControllerSource:
     import functools
 
-    from jobfeatures.batch.controller.settings import make_client
+    from jobfeatures.batch.controller.client import make_client
     from jobfeatures.batch.controller.source import ControllerSource
     from jobfeatures.batch.slurm.answers import ask_about_job
     from jobfeatures.batch.slurm.basics import NAME, is_plain_id

@@ -12,10 +12,9 @@ from aiohttp import web
 from jobfeatures.status.board import StatusView
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.daemon import Daemon
-from jobfeatures_exporter.web import front
-from jobfeatures_exporter.web.front import Front
+from jobfeatures_exporter.web import app as front
+from jobfeatures_exporter.web.app import KINDS, Front, read_asset
 from jobfeatures_exporter.web.pages import CONTENT_SECURITY_POLICY
-from jobfeatures_exporter.web.pages.assets import KINDS, read_asset
 
 
 class StandIn:

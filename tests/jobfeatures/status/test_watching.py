@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from jobfeatures import inotify
-from jobfeatures.status.watching import DirectoryWatch
+from jobfeatures.status.keeper import DirectoryWatch
 
 
 @pytest.fixture

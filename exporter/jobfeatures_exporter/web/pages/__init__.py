@@ -1,4 +1,4 @@
-"""The page at ``/``, for people: what is known now → HTML text. Pure but for `assets`.
+"""The page at ``/``, for people: what is known now → HTML text. Pure.
 
 Plain HTML that works without its script, which may only refresh, sort and
 filter. Style, script and icon are files of our own listener; nothing stands

@@ -1,21 +1,32 @@
-"""Jobs of sacct ↔ the records that all log formats share: pure."""
+"""Jobs of sacct, of logs and as it answers the controller role → the records of all formats. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import tzinfo
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
+from jobfeatures.batch.slurm.basics import NAME
+from jobfeatures.batch.slurm.fields import split_open
 from jobfeatures.batch.slurm.sacct.lines import parse_header
-from jobfeatures.batch.slurm.sacct.reader import Row, SacctReader
+from jobfeatures.batch.slurm.sacct.reader import Row, RowConverter, SacctReader
 from jobfeatures.batch.slurm.sacct.values import NO_NODES, count_gpus
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblog import JobRecord, Notes
+from jobfeatures.joblog import Accounting, JobRecord, Notes
 from jobfeatures.model import JobState
 from jobfeatures.nodelist import expand_nodes
 
 BATCH_SYSTEM: Final = "slurm"
+ACCOUNTING_SOURCE = "sacct"
+ACCOUNTING_FIELDS = (
+    *("JobIDRaw", "JobID", "User", "Account", "Partition", "JobName", "State", "Start", "End", "Submit"),
+    *("AveCPU", "AveDiskRead", "AveDiskWrite", "AveRSS", "AveVMSize", "ElapsedRaw", "ExitCode", "Layout"),
+    *("MaxRSS", "MaxVMSize", "MinCPU", "ReqCPUS", "ReqMem", "ReqNodes", "ReqTRES", "AllocTRES"),
+    *("Reservation", "Suspended", "SystemCPU", "UserCPU", "TimelimitRaw", "Priority", "NodeList"),
+)
+BATCH = 256  # records that are converted together
 
 
 def recognise(head: str) -> bool:
@@ -141,4 +152,31 @@ def make_record(row: Row, *, earlier_runs: int = 0) -> JobRecord:
         het_job_id=identity.het_job_id,
         het_offset=identity.het_offset,
         more=row.more,
+    )
+
+
+def accounting_format() -> str:
+    """Return the value of sacct's ``--format``."""
+    return ",".join(ACCOUNTING_FIELDS)
+
+
+def parse_accounting(text: str, separator: str, *, taken_at_secs: float) -> Accounting:
+    """Return the records of ``sacct -a -P -n --noconvert --delimiter SEPARATOR``, times as epoch seconds.
+
+    A bad record costs itself only. Raises ParseError where the answer is cut off.
+    """
+    records: list[JobRecord] = []
+    rejected: list[Rejected] = []
+    converter = RowConverter(ACCOUNTING_FIELDS)
+    answer = split_open(text, separator, ACCOUNTING_FIELDS, source=ACCOUNTING_SOURCE)
+    while rows := [tuple(values.values()) for values in islice(answer, BATCH)]:
+        for row, found in zip(rows, converter.each(range(len(rows)), rows), strict=True):
+            try:
+                if isinstance(found, ParseError):
+                    raise found
+                records.append(make_record(found))
+            except ParseError as error:
+                rejected.append(Rejected.from_error(error.at(ACCOUNTING_SOURCE, about=f"job {row[0][:32]}")))
+    return Accounting(
+        source=NAME, records=tuple(records), taken_at_secs=taken_at_secs, rejected=tuple(rejected)
     )

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
+from jobfeatures.batch.htcondor.jobad import QUEUE_ATTRIBUTES, parse_queue
 from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, parse_notice, parse_status
-from jobfeatures.batch.htcondor.queue import QUEUE_ATTRIBUTES, parse_queue
 from jobfeatures.errors import ParseError
 from jobfeatures.model import ClusterNode, Job, JobKey, JobState, Limits, NodeNotice
 from jobfeatures_exporter.cluster.sums import compute_queue_sums

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.pbs.records import parse_json, parse_text
-from jobfeatures.batch.pbs.xmlrecords import parse_xml
+from jobfeatures.batch.pbs.records import parse_json, parse_text, parse_xml
 from jobfeatures.errors import ParseError
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"

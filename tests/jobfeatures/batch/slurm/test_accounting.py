@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.batch.slurm.accounting import ACCOUNTING_FIELDS, parse_accounting
+from jobfeatures.batch.slurm.sacct.records import ACCOUNTING_FIELDS, parse_accounting
 from jobfeatures.errors import ParseError
 from jobfeatures.model import UNLIMITED, JobKey, JobState
 
