@@ -18,12 +18,15 @@ from dataclasses import dataclass
 from jobfeatures.errors import UnsafePathError
 from jobfeatures.publish.addresses import JOB, MACHINE, is_feature
 from jobfeatures.publish.files import DIRECTORY, MAX_VALUE_BYTES
+from jobfeatures.publish.tokens import TICK_NS
 from jobfeatures.status.directory import open_inside
 
 MAX_LISTED = 1000  # entries that are looked at; their user may make more
+MAX_KEPT, MAX_KEPT_BYTES = 10_000, 256  # values, and bytes of one that is kept
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_Stamp = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +43,59 @@ class Feature:
         return "" if self.modified_secs is None else _http_date(self.modified_secs)
 
 
-def read_feature(root: str, job_name: str | None, key: str) -> Feature:
-    """Return a value of a job, or of the machine where `job_name` is None.
+class FeatureReader:
+    """Reads values of a tree; one whose directory and file are those that were read is not read again.
 
-    Raises OSError if there is none, UnsafePathError for what is not a value.
+    Kept are small files that had settled when they were read: file systems stamp times of the kernel's tick.
     """
+
+    def __init__(self, root: str) -> None:
+        """`root` is the folder of machine and job features."""
+        self._root = root
+        self._kept: dict[tuple[str | None, str], tuple[_Stamp, Feature]] = {}
+
+    def read(self, job_name: str | None, key: str) -> Feature:
+        """Return a value of a job, or of the machine where `job_name` is None.
+
+        Raises OSError if there is none, UnsafePathError for what is not a value.
+        """
+        path = f"{self._root}/{MACHINE}" if job_name is None else f"{self._root}/{JOB}/{job_name}"
+        kept = self._kept.pop((job_name, key), None)
+        if kept is not None and kept[0] == _stamp(os.lstat(path), os.lstat(f"{path}/{key}")):
+            self._kept[job_name, key] = kept
+            return kept[1]
+        stamp, feature = _read(self._root, job_name, key)
+        if time.time_ns() - stamp[-1] > TICK_NS and len(feature.content) <= MAX_KEPT_BYTES:
+            if len(self._kept) >= MAX_KEPT:
+                self._kept.clear()
+            self._kept[job_name, key] = stamp, feature
+        return feature
+
+
+def _stamp(directory: os.stat_result, file: os.stat_result) -> _Stamp:
+    """Return what changes with either; last the time of the file's last change of any kind."""
+    return (
+        directory.st_dev,
+        directory.st_ino,
+        directory.st_uid,
+        file.st_dev,
+        file.st_ino,
+        file.st_mode,
+        file.st_nlink,
+        file.st_uid,
+        file.st_size,
+        file.st_mtime_ns,
+        file.st_ctime_ns,
+    )
+
+
+def _read(root: str, job_name: str | None, key: str) -> tuple[_Stamp, Feature]:
     directory = _open_directory(root, job_name)
     try:
         file = open_inside(directory, key, _FILE)
         try:
-            found = os.fstat(file)
-            owners = (0, os.geteuid(), os.fstat(directory).st_uid)
+            found, around = os.fstat(file), os.fstat(directory)
+            owners = (0, os.geteuid(), around.st_uid)
             is_value = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid in owners
             content = os.read(file, MAX_VALUE_BYTES + 1) if is_value else b""
         finally:
@@ -59,7 +104,7 @@ def read_feature(root: str, job_name: str | None, key: str) -> Feature:
         os.close(directory)
     if not is_value or len(content) > MAX_VALUE_BYTES:
         raise UnsafePathError(f"{job_name or MACHINE}/{key}: not the file of a value")
-    return Feature(content, _etag(content), int(found.st_mtime))
+    return _stamp(around, found), Feature(content, _etag(content), int(found.st_mtime))
 
 
 def list_features(root: str, job_name: str | None) -> Feature:

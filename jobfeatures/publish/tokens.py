@@ -18,7 +18,7 @@ _TOKEN = re.compile(rb"[0-9a-f]{48}\Z")
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # File systems stamp times of the kernel's tick: a folder that changed less than
 # this ago may change again without its stamp telling.
-_TICK_NS = 20_000_000
+TICK_NS = 20_000_000
 _LOOK_AGAIN_NS = 2_000_000
 
 
@@ -67,7 +67,7 @@ class TokenTable:
             return
         stamp = (found.st_ino, found.st_mtime_ns)
         if stamp == self._stamp:
-            settled = self._looked_at_ns - found.st_mtime_ns > _TICK_NS
+            settled = self._looked_at_ns - found.st_mtime_ns > TICK_NS
             if settled or 0 <= time.time_ns() - self._looked_at_ns < _LOOK_AGAIN_NS:
                 return
         self._looked_at_ns = time.time_ns()

@@ -30,7 +30,7 @@ from jobfeatures.publish.addresses import MACHINE, STATUS, Target, cache_control
 from jobfeatures.publish.http.connections import IDLE_SECS, ConnectionLimits, Server, Tls
 from jobfeatures.publish.http.opening import Where, accepting
 from jobfeatures.publish.rates import Rates
-from jobfeatures.publish.reading import Feature, list_features, read_feature
+from jobfeatures.publish.reading import Feature, FeatureReader, list_features
 from jobfeatures.publish.tokens import TokenTable
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.publish.validators import has_changed, may_write
@@ -89,6 +89,7 @@ class FeatureServer:
         self.counts: Counter[int] = Counter()
         self._tree = tree
         self._job_of = job_of
+        self._features = FeatureReader(tree.root)
         self._tokens = TokenTable(tree.tokens_path)
         self._rates = Rates(self.limits.job_rate)
         self._rate = Rates(self.limits.rate)
@@ -137,7 +138,7 @@ class FeatureServer:
         name = key.directory_name if key is not None else None
         try:
             if target.key:
-                found = read_feature(self._tree.root, name, target.key)
+                found = self._features.read(name, target.key)
             else:
                 found = list_features(self._tree.root, name)
         except UnsafePathError as error:
@@ -256,7 +257,7 @@ class FeatureServer:
             return job.allocated_cpus
         for name in ("allocated_cpu", "allocated_CPU"):
             with contextlib.suppress(OSError, UnsafePathError, ValueError):
-                return int(read_feature(self._tree.root, key.directory_name, name).content)
+                return int(self._features.read(key.directory_name, name).content)
         return None
 
     def _tell(self, what: str, reason: str) -> None:
