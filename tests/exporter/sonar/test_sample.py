@@ -241,6 +241,15 @@ def test_what_a_process_does_on_a_card_is_told(origin, given_input):
     ]
 
 
+def test_the_first_card_has_the_index_0_of_the_node_and_of_its_processes(origin, given_input):
+    card = replace(given_input.snapshot.gpus[0].card, index=0)
+    gpu = replace(given_input.snapshot.gpus[0], card=card)
+    given = replace(given_input, snapshot=replace(given_input.snapshot, gpus=(gpu,)))
+    found = attributes(origin, given)
+    assert [each["index"] for each in found["system"]["gpus"]] == [0]
+    assert [each["index"] for each in processes_of(found["jobs"])["python"]["gpus"]] == [0]
+
+
 def test_the_seed_profile_has_none_of_the_later_fields(origin, given_input):
     found = attributes(replace(origin, profile=SEED), given_input)
     assert found["system"].keys() == {"cpus", "gpus", "used_memory"}

@@ -39,6 +39,12 @@ def test_the_document_is_the_golden_one(origin, sysinfo, profile):
     assert text == path.read_text()
 
 
+def test_the_first_card_has_the_index_0(origin, sysinfo):
+    cards = tuple(replace(card, index=0) for card in sysinfo.cards)
+    found = sysinfo_envelope(origin, replace(sysinfo, cards=cards))["data"]["attributes"]
+    assert [each["index"] for each in found["cards"]] == [0] * len(cards)
+
+
 def test_pictures_are_base64_of_their_text(origin, sysinfo):
     found = sysinfo_envelope(origin, sysinfo)["data"]["attributes"]
     assert base64.b64decode(found["topo_svg"]).decode() == "<svg>ü</svg>"
