@@ -11,6 +11,9 @@ from jobfeatures.features.keys import Area, Profile
 Values = dict[str, str]
 
 
+PER_CORE = "{}_per_core"  # what batch systems tell of a key of the whole machine
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
     """What is published about a machine. Decimals keep the digits that the site wrote; unknown is None.

@@ -31,7 +31,8 @@ from jobfeatures.drains.drain import (
 )
 from jobfeatures.errors import JobfeaturesError, LockTimeoutError, ParseError, UnsafePathError
 from jobfeatures.features import keys
-from jobfeatures.features.machine import Machine
+from jobfeatures.features.job import compute_share
+from jobfeatures.features.machine import PER_CORE, Machine
 from jobfeatures.publish.files import DIRECTORY, must_be_ours, opened, replace_file
 from jobfeatures.publish.folders import DRAINS
 from jobfeatures.publish.tree import FeatureTree
@@ -148,7 +149,7 @@ def _locked(folder: int, path: str) -> Iterator[None]:
 
 
 def with_announced(machine: Machine, drains: Drains, announced: Announced) -> Machine:
-    """Return the machine with the shutdown time and the job slots that count, and who told them."""
+    """Return the machine with what counts of its shutdown time, job slots and features, and who told it."""
     shutdowns = machine_shutdowns(drains, announced)
     if shutdowns:
         source = min(shutdowns, key=lambda name: (shutdowns[name], name))
@@ -158,7 +159,18 @@ def with_announced(machine: Machine, drains: Drains, announced: Announced) -> Ma
         slots = max(announced.job_slots.values())
         origins = {**machine.origins, keys.JOBSLOTS.name: ", ".join(sorted(announced.job_slots))}
         machine = replace(machine, jobslots=slots, origins=origins)
-    return _with_features(machine, announced.features)
+    return _with_ratings(_with_features(machine, announced.features), announced.features)
+
+
+def _with_ratings(machine: Machine, told: Mapping[str, str]) -> Machine:
+    """Return the machine with its ratings by those of its processors, where the site states none."""
+    for key in (keys.HS06.name, keys.HS23.name):
+        rating = told.get(PER_CORE.format(key))
+        if rating is not None and getattr(machine, key) is None:
+            whole = compute_share(rating, 1, machine.total_cpus)
+            origins = {**machine.origins, key: "the machine's ads * total_cpu"}
+            machine = replace(machine, **{key: whole}, origins=origins)  # type: ignore[arg-type]
+    return machine
 
 
 def _with_features(machine: Machine, told: Mapping[str, str]) -> Machine:

@@ -27,6 +27,14 @@ class HTCondorSettings:
         "attributes of job ads in which the site keeps a wall limit in seconds, where AllowedJobDuration and"
         " AllowedExecuteDuration are not set; the first that a job has counts",
     )
+    htcondor_hs06_attribute: str | None = option(
+        TEXT,
+        None,
+        "attribute of the machine's ads with the HS06 rating of each processor, without machine.hs06",
+    )
+    htcondor_hs23_attribute: str | None = option(
+        TEXT, None, "attribute with the HEPScore23 rating of each, without machine.hs23: told as hs23"
+    )
     htcondor_condor_status: str = option(
         TEXT, "condor_status", "HTCondor's condor_status command, beside which the others are"
     )

@@ -9,12 +9,13 @@ an ad a slot; memory is MiB, TotalCpus and TotalMemory are the machine's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from jobfeatures.batch.basics import busy_state
 from jobfeatures.batch.htcondor.basics import MIB, NAME
 from jobfeatures.batch.htcondor.fields import Fields
 from jobfeatures.errors import Rejected
+from jobfeatures.features.machine import PER_CORE
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads
 from jobfeatures.model import Cluster, ClusterNode, NodeNotice
@@ -29,6 +30,8 @@ NOTICE_ATTRIBUTES = ("Name", "State", "Draining", "ExpectedMachineGracefulDraini
 # State: https://htcondor.readthedocs.io/en/latest/admin-manual/ep-policy-configuration.html, "Slot States".
 CLAIMED = frozenset({"Claimed", "Preempting"})
 DRAINED = "Drained"
+MAX_RATING = 10_000  # of one processor
+NO_RATINGS: Mapping[str, str] = {}
 
 
 def parse_status(text: str, *, taken_at_secs: float) -> Cluster:
@@ -87,9 +90,11 @@ def _most(slots: Iterable[Fields], *names: str) -> int | None:
     return None
 
 
-def parse_notice(text: str) -> NodeNotice | None:
+def parse_notice(text: str, ratings: Mapping[str, str] = NO_RATINGS) -> NodeNotice | None:
     """Return what the slots of this node announce, None where there is none. Raises ParseError.
 
+    `ratings` are the keys by attributes with the rating of each processor;
+    the first that a slot has counts.
     ExpectedMachineGracefulDrainingCompletion is always there, as it would be
     if draining began now; only while the node drains does it announce anything.
     """
@@ -98,4 +103,15 @@ def parse_notice(text: str) -> NodeNotice | None:
         return None
     draining = [slot for slot in map(Fields, ads) if _drains(slot)]
     expected = {slot.epoch("ExpectedMachineGracefulDrainingCompletion") for slot in draining} - {None}
-    return NodeNotice(bool(draining), tuple(sorted(each for each in expected if each is not None)))
+    shutdowns = tuple(sorted(each for each in expected if each is not None))
+    told = {PER_CORE.format(key): [_rating(slot, name) for slot in ads] for name, key in ratings.items()}
+    features = {key: found for key, values in told.items() if (found := next(filter(None, values), None))}
+    return NodeNotice(bool(draining), shutdowns, features=features)
+
+
+def _rating(slot: ClassAd, name: str) -> str | None:
+    """Return a number above 0 as a decimal."""
+    value = slot.value(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < MAX_RATING:
+        return None
+    return f"{value:.4f}".rstrip("0").rstrip(".")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS
 from jobfeatures.batch.htcondor.prolog import job_from_prolog
 from jobfeatures.clock import Clock
+from jobfeatures.features import keys
 from jobfeatures.model import Job
 
 if TYPE_CHECKING:
@@ -36,6 +37,14 @@ def make_source(config: Config, clock: Clock, node_name: str) -> CondorSource:
         procfs=getattr(config, "path_procfs", "/proc"),  # a setting of the daemon's alone
         site_limits=_site_limits(config),
         condor_status=config.htcondor_condor_status,
+        ratings={
+            name: key
+            for name, key in (
+                (config.htcondor_hs06_attribute, keys.HS06.name),
+                (config.htcondor_hs23_attribute, keys.HS23.name),
+            )
+            if name is not None
+        },
         timeout_secs=config.batch_timeout_secs,
         node_refresh_secs=config.batch_refresh_secs,
     )

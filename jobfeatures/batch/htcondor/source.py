@@ -6,7 +6,7 @@ Only whether the node drains is asked, of its own startd, seldom.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,7 @@ from jobfeatures.batch.htcondor import SYSTEM
 from jobfeatures.batch.htcondor.basics import NAME, is_plain_id
 from jobfeatures.batch.htcondor.evaluate import find_evaluator
 from jobfeatures.batch.htcondor.jobad import SITE_LIMITS, job_from_ads
-from jobfeatures.batch.htcondor.machine import NOTICE_ATTRIBUTES, STATUS_SOURCE, parse_notice
+from jobfeatures.batch.htcondor.machine import NO_RATINGS, NOTICE_ATTRIBUTES, STATUS_SOURCE, parse_notice
 from jobfeatures.batch.htcondor.scratch import EXECUTE, find_owner, is_starter, list_scratch, read_ads
 from jobfeatures.clock import Clock
 from jobfeatures.command import ask_command
@@ -55,16 +55,21 @@ class CondorSource:
         procfs: str = "/proc",
         site_limits: Sequence[str] = SITE_LIMITS,
         condor_status: str = "condor_status",
+        ratings: Mapping[str, str] = NO_RATINGS,
         timeout_secs: float = 10.0,
         node_refresh_secs: float | None = None,
     ) -> None:
-        """`node_refresh_secs` separates two questions about draining; None: there are none."""
+        """`node_refresh_secs` separates two questions to the startd; None: there are none.
+
+        `ratings`: the keys by the attributes of the machine's ads that rate each processor.
+        """
         self._clock = clock
         self._node_name = node_name
         self._execute = execute
         self._procfs = procfs
         self._site_limits = tuple(site_limits)
         self._condor_status = condor_status
+        self._ratings = ratings
         self._timeout_secs = timeout_secs
         self._node_refresh_secs = node_refresh_secs
         self._node_asked_secs: float | None = None  # monotonic
@@ -176,12 +181,13 @@ class CondorSource:
             problems.append(Rejected(STATUS_SOURCE, f"does not tell whether the node drains: {error}"))
 
     def _read_notice(self) -> NodeNotice | None:
-        attributes = ",".join(NOTICE_ATTRIBUTES)
+        attributes = ",".join((*NOTICE_ATTRIBUTES, *self._ratings))
         argv = [self._condor_status, "-direct", self._node_name, "-json", "-attributes", attributes]
         return parse_notice(
             ask_command(
                 argv, timeout_secs=self._timeout_secs, kept=SYSTEM.variables, max_bytes=MAX_NOTICE_BYTES
-            )
+            ),
+            self._ratings,
         )
 
     def _untold(self, problems: Sequence[Rejected]) -> tuple[Rejected, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import sys
@@ -17,8 +18,18 @@ from jobfeatures.batch.htcondor.clustersource import CondorPool
 from jobfeatures.batch.htcondor.site import is_here, make_cluster_source, make_source
 from jobfeatures.batch.htcondor.source import YOUNG_SECS, CondorSource
 from jobfeatures.config import Config
+from jobfeatures.drains.drain import (
+    NO_DRAINS,
+    NOT_ANNOUNCED,
+    compute_announced,
+    format_announced,
+    parse_announced,
+)
 from jobfeatures.errors import CommandError, SourceError
+from jobfeatures.features.job import job_features
+from jobfeatures.features.machine import Machine, machine_features
 from jobfeatures.model import JobKey, JobState, NodeNotice
+from jobfeatures.publish.drainstore import with_announced
 from jobfeatures.schedule.facts import from_record, why_not
 from tests.running import HandClock
 
@@ -258,6 +269,35 @@ def test_the_node_s_own_startd_tells_whether_it_drains(node, make, clock, comman
     assert len(calls) == 2
     assert calls[0].startswith("['-direct', 'wn1', '-json', '-attributes', 'Name,State,Draining,")
     assert calls[0].endswith("'C']")
+
+
+def test_the_machine_s_ads_tell_the_ratings_of_its_processors_and_jobs_get_their_shares(
+    node, make, clock, command, tmp_path, make_job
+):
+    ads = [
+        {"Name": "slot1@wn1", "State": "Unclaimed", "SiteHS06": 10.69, "SiteHS23": -1},
+        {"Name": "slot1_1@wn1", "State": "Claimed", "SiteHS06": 99, "SiteHS23": 12},
+    ]
+    found = make_source(
+        Config(
+            htcondor_execute_directory=str(node.execute),
+            htcondor_condor_status=command("condor_status", f"print({json.dumps(ads)!r})"),
+            htcondor_hs06_attribute="SiteHS06",
+            htcondor_hs23_attribute="SiteHS23",
+        ),
+        clock,
+        "wn1",
+    ).poll_jobs(())
+    assert found.node == NodeNotice(features={"hs06_per_core": "10.69", "hs23_per_core": "12"})
+    assert "SiteHS06,SiteHS23" in (tmp_path / "calls").read_text()
+    announced = parse_announced(format_announced(compute_announced(NOT_ANNOUNCED, [found], now_secs=0.0)))
+    machine = with_announced(Machine(total_cpus=64), NO_DRAINS, announced)
+    assert machine_features(machine) == {"total_cpu": "64", "hs06": "684.16", "hs23": "768"}
+    assert machine.origins["hs06"] == "the machine's ads * total_cpu"
+    told = job_features(make_job(allocated_cpus=4), machine)
+    assert (told["hs06_job"], told["hs23_job"]) == ("42.76", "48")
+    stated = with_announced(Machine(total_cpus=64, hs06="700"), NO_DRAINS, announced)
+    assert stated.hs06 == "700"
 
 
 @pytest.mark.parametrize(
