@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jobfeatures.clock import SystemClock
@@ -24,6 +25,7 @@ from jobfeatures_exporter.snapshot import Kind
 from jobfeatures_exporter.web.app import Routes, make_app
 from jobfeatures_exporter.web.config import FEATURES, NODES
 from jobfeatures_exporter.web.listener import Listeners
+from jobfeatures_exporter.web.sockets import find_kept
 
 # What a daemon does only where it is asked to is imported only then: it runs
 # on every node, and its memory is the jobs'.
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+ReaderChooser = Callable[[DaemonConfig, Mapping[str, int]], Choice]
+
 
 def serve(
     config: ExporterConfig,
@@ -42,7 +46,7 @@ def serve(
     settings_file: str | None = None,
     duration_secs: float | None = None,
     on_listening: Callable[[str], None] = lambda _address: None,
-    choose_reader: Callable[[DaemonConfig], Choice] = lambda _config: PROCFS_ALONE,
+    choose_reader: ReaderChooser = lambda _config, _kept: PROCFS_ALONE,
 ) -> None:
     """Serve until SIGINT, SIGTERM or for `duration_secs`; a second signal ends the process at once.
 
@@ -68,12 +72,12 @@ async def _serve(
     settings_file: str | None,
     duration_secs: float | None,
     on_listening: Callable[[str], None],
-    choose_reader: Callable[[DaemonConfig], Choice],
+    choose_reader: ReaderChooser,
 ) -> None:
     served = make_served(config)
     if isinstance(served, Daemon):
         # Before there is a listener or another thread: it takes rights that are given up for good.
-        served.read_by(choose_reader(config))
+        served.read_by(_choose(config, choose_reader, notifier))
     ingest = make_ingest(config)
     listeners = Listeners.from_config(config)
     served.web = listeners.status
@@ -109,6 +113,18 @@ async def _serve(
         if started:
             await asyncio.to_thread(served.stop)
     log.info("stopped")
+
+
+def _choose(config: DaemonConfig, choose_reader: ReaderChooser, notifier: Notifier) -> Choice:
+    """Return how processes are read; what a restart should find again, the service manager keeps."""
+    kept = find_kept()
+    choice = choose_reader(config, kept)
+    if choice.descriptors.keys() != kept.keys():
+        notifier.drop(kept.keys() - choice.descriptors.keys())
+        notifier.keep(choice.descriptors)
+    for name in kept.keys() - choice.descriptors.keys():
+        os.close(kept[name])
+    return choice
 
 
 def _end_signals() -> asyncio.Event:

@@ -1,26 +1,32 @@
-"""What a whole scrape costs: CPU time of the exporter for one look at the node and its text, beside other exporters.
+"""What a whole scrape costs: CPU time of the exporter for one look at the node and its text, beside node_exporter.
 
-Starts processes, moves them into the control groups of jobs (as root; else the jobs are
-known by their process groups), then starts each exporter as a program and scrapes them in
-turn over HTTP. What counts is the CPU time of the whole program between two scrapes, by
-the scheduler's own account (/proc/PID/task/*/schedstat), so that work in background
-threads is in it.
+Starts processes, moves them into the control groups of jobs (as root; else the jobs are known by their
+process groups), then starts each exporter as a program and scrapes them as Prometheus does: gzip,
+OpenMetrics, over a connection that is kept, in an order that is shuffled each round. What counts is the
+CPU time of the whole program between two scrapes, by the scheduler's own account
+(/proc/PID/task/*/schedstat), so that work in background threads is in it.
 
-ours                  this exporter: node, jobs, processes, everything that is on by default
-node_exporter         Debian's prometheus-node-exporter where it is installed: the node alone
-process-exporter      Debian's prometheus-process-exporter where it is installed: process groups alone
+ours, bpf              this exporter with all that is on by default, where the kernel sums what processes do
+ours, procfs           the same, where processes are read from /proc
+node_exporter          Debian's prometheus-node-exporter where it is installed: the node alone
+node_exporter, least   the same with what ours tells of the node: cpu, meminfo, loadavg, stat
 
-Then the parts of ours in one process: the look, the families, the text; its memory, and
-the time from its start to the first scrape.
+Loads (several, with commas): a: 16 jobs of 64 processes that sleep, 50 of all run between two scrapes.
+b: the same, all of them run. c: 4 jobs of 16 processes and one of 64 threads each. d: 200 jobs of 15
+processes. A number: as many jobs of 3 processes.
 
-Usage: python tests/benchmarks/bench_scrape.py [--processes 1100] [--jobs 16] [--busy 50] [--rounds 30]
+Usage: python tests/benchmarks/bench_scrape.py [--loads a,b,c,d,1000] [--rounds 30]
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import gzip
+import http.client
 import os
+import random
+import re
 import shutil
 import socket
 import statistics
@@ -28,29 +34,42 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-from jobfeatures.clock import SystemClock
-from jobfeatures_exporter.collectors import COLLECTORS, NODE, collect
-from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import render
-from jobfeatures_exporter.sampling.sampler import Sampler
+from typing import NamedTuple
 
 HERD = Path(__file__).with_name("herd.py")
 BETWEEN_SECS = 0.7  # scrapes that are closer share one look at the node
 FIRST_JOB = 7_700_001
+ACCEPT = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.3"
+LEAST = ("cpu", "meminfo", "loadavg", "stat")
+
+
+class Load(NamedTuple):
+    """Jobs and their processes; the first `of_threads` of these have `threads` each."""
+
+    jobs: int
+    processes: int
+    busy: int
+    of_threads: int = 0
+    threads: int = 1
+
+
+LOADS = {
+    "a": Load(16, 1024, 50),
+    "b": Load(16, 1024, 1024),
+    "c": Load(4, 68, 68, 4, 64),
+    "d": Load(200, 3000, 50),
+}
 
 
 @contextmanager
-def herd(processes: int, busy: int) -> Iterator[int]:
+def herd(processes: int, busy: int, of_threads: int = 0, threads: int = 1) -> Iterator[int]:
     """Keep that many processes, and give the pid of their parent."""
+    counts = [processes - busy, busy, of_threads, threads]
     parent = subprocess.Popen(
-        [sys.executable, "-S", "-E", str(HERD), str(processes - busy), str(busy)],
+        [sys.executable, "-S", "-E", str(HERD), *map(str, counts)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -111,10 +130,11 @@ class Exporter:
 
     def __init__(self, name: str, argv: list[str], port: int) -> None:
         self.name = name
-        self.url = f"http://127.0.0.1:{port}/metrics"
+        self.port = port
         self.cpu_secs: list[float] = []
         self.wall_secs: list[float] = []
-        self.bytes = 0
+        self.text = b""
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         started = time.perf_counter()
         self._process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while True:
@@ -122,14 +142,19 @@ class Exporter:
                 self.scrape()
                 break
             except OSError:
+                self._connection.close()
                 if self._process.poll() is not None or time.perf_counter() - started > 30:
                     raise SystemExit(f"{name} does not serve: {' '.join(argv)}") from None
                 time.sleep(0.005)
         self.start_secs = time.perf_counter() - started
 
     def scrape(self) -> None:
-        with urllib.request.urlopen(self.url, timeout=30) as response:
-            self.bytes = len(response.read())
+        headers = {"Accept": ACCEPT, "Accept-Encoding": "gzip"}
+        self._connection.request("GET", "/metrics", headers=headers)
+        answer = self._connection.getresponse()
+        self.text = answer.read()
+        if answer.getheader("Content-Encoding") == "gzip":
+            self.text = gzip.decompress(self.text)
 
     def measure(self) -> None:
         before, started = self._cpu(), time.perf_counter()
@@ -137,6 +162,20 @@ class Exporter:
         self.wall_secs.append(time.perf_counter() - started)
         time.sleep(0.05)  # what the program tidies up afterwards counts as well
         self.cpu_secs.append(self._cpu() - before)
+
+    @property
+    def reader(self) -> str:
+        """Return how it says that it reads processes."""
+        found = re.search(rb'process_reader{reader="(.*?)"', self.text)
+        return found[1].decode() if found else "-"
+
+    @property
+    def series(self) -> int:
+        return sum(not line.startswith(b"#") for line in self.text.splitlines())
+
+    @property
+    def descriptors(self) -> int:
+        return len(os.listdir(f"/proc/{self._process.pid}/fd"))
 
     def status(self, field: str) -> float:
         text = Path(f"/proc/{self._process.pid}/status").read_text()
@@ -150,27 +189,30 @@ class Exporter:
         return total / 1e9
 
     def stop(self) -> None:
+        self._connection.close()
         self._process.terminate()
         self._process.wait()
 
 
 def exporters(stack: ExitStack, directory: str) -> list[Exporter]:
     """Start all there are."""
-    port = free_port()
-    ours = [sys.executable, "-m", "jobfeatures_exporter", "serve", "--batch.sources", "", "--features.root"]
-    ours += [f"{directory}/features", "--web.listen-address", f"127.0.0.1:{port}"]
-    found = [Exporter("ours", ours, port)]
-    if program := shutil.which("prometheus-node-exporter"):
+    found = []
+    for reader in ("auto", "procfs"):
         port = free_port()
-        found.append(Exporter("node_exporter", [program, f"--web.listen-address=127.0.0.1:{port}"], port))
-    if program := shutil.which("prometheus-process-exporter"):
-        port = free_port()
-        config = Path(directory) / "process-exporter.yml"
-        config.write_text('process_names:\n  - name: "{{.PGID}}"\n    cmdline: [".+"]\n')
-        argv = [program, "-config.path", str(config), "-web.listen-address", f"127.0.0.1:{port}"]
-        found.append(Exporter("process-exporter", argv, port))
-    for each in found:
+        argv = [sys.executable, "-m", "jobfeatures_exporter", "serve", "--batch.sources", ""]
+        argv += ["--features.root", f"{directory}/{reader}", "--sampling.processes", reader]
+        # Only scrapes look, and all series are shown.
+        argv += ["--sample.interval", "1h", "--metrics.max-series", "0"]
+        each = Exporter("", [*argv, "--web.listen-address", f"127.0.0.1:{port}"], port)
+        each.name = f"ours, {each.reader}"
+        found.append(each)
         stack.callback(each.stop)
+    if program := shutil.which("prometheus-node-exporter"):
+        least = ["--collector.disable-defaults", *(f"--collector.{name}" for name in LEAST)]
+        for name, flags in (("node_exporter", []), ("node_exporter, least", least)):
+            port = free_port()
+            found.append(Exporter(name, [program, f"--web.listen-address=127.0.0.1:{port}", *flags], port))
+            stack.callback(found[-1].stop)
     return found
 
 
@@ -181,68 +223,48 @@ def free_port() -> int:
         return port
 
 
-def cpu_timed(function: Callable[[], object]) -> tuple[float, object]:
-    started = time.process_time()
-    result = function()
-    return time.process_time() - started, result
-
-
-def measure_parts(rounds: int) -> None:
-    """Print what the parts of a scrape cost within one process."""
-    sampler = Sampler(clock=SystemClock(), jobs=dict, sysfs="/sys", process_io=True)  # as the daemon does
-    sampler.sample()
-    enabled = [name for name, each in COLLECTORS.items() if each.enabled and NODE in each.roles]
-    parts: dict[str, list[float]] = {"look": [], "families": [], "text": []}
-    text = b""
-    for _ in range(rounds):
-        time.sleep(0.1)
-        secs, snapshot = cpu_timed(sampler.sample)
-        parts["look"].append(secs)
-        context = Context(now_secs=time.time(), snapshot=snapshot)  # type: ignore[arg-type]
-        secs, families = cpu_timed(lambda context=context: collect(context, enabled))  # type: ignore[misc]
-        parts["families"].append(secs)
-        secs, text = cpu_timed(lambda families=families: render(families, openmetrics=False))  # type: ignore[misc, assignment]
-        parts["text"].append(secs)
-    sampler.close()
-    series = sum(not line.startswith(b"#") for line in text.splitlines())
-    print(f"\nours, in one process, {series} series; CPU ms, median and best of {rounds}")
-    for name, values in parts.items():
-        print(f"  {name:10}{statistics.median(values) * 1e3:8.2f}{min(values) * 1e3:8.2f}")
-    sums = [sum(each) for each in zip(*parts.values(), strict=True)]
-    print(f"  {'all':10}{statistics.median(sums) * 1e3:8.2f}{min(sums) * 1e3:8.2f}")
+def measure(name: str, load: Load, rounds: int) -> None:
+    """Print the table of one load."""
+    with ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory())
+        parent = stack.enter_context(herd(*load[1:]))
+        done = stack.enter_context(control_groups(parent, load.jobs))
+        found = exporters(stack, directory)
+        for _ in range(3):  # the first looks open what is kept
+            for each in found:
+                each.scrape()
+            time.sleep(BETWEEN_SECS)
+        for _ in range(rounds):
+            time.sleep(BETWEEN_SECS)
+            for each in random.sample(found, len(found)):
+                each.measure()
+        count = sum(each.isdigit() for each in os.listdir("/proc"))
+        print(f"\nload {name}: {done}, {load.busy} run between two scrapes; {count} processes on the node")
+        print(
+            f"{'':22}{'CPU ms':>8}{'best':>8}{'x node':>8}{'wall ms':>9}"
+            f"{'series':>8}{'RSS MiB':>9}{'files':>7}{'start s':>9}"
+        )
+        node = next((each for each in found if each.name == "node_exporter"), found[0])
+        for each in found:
+            median = statistics.median(each.cpu_secs)
+            print(
+                f"{each.name:22}{median * 1e3:8.2f}{min(each.cpu_secs) * 1e3:8.2f}"
+                f"{median / statistics.median(node.cpu_secs):8.2f}"
+                f"{statistics.median(each.wall_secs) * 1e3:9.1f}{each.series:8}"
+                f"{each.status('VmRSS'):9.1f}{each.descriptors:7}{each.start_secs:9.2f}",
+                flush=True,
+            )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--processes", type=int, default=1100, help="of the jobs")
-    parser.add_argument("--jobs", type=int, default=16)
-    parser.add_argument("--busy", type=int, default=50, help="processes that change between two scrapes")
+    parser.add_argument("--loads", default="a,b,c,d,1000")
     parser.add_argument("--rounds", type=int, default=30)
     options = parser.parse_args()
-    with ExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory())
-        parent = stack.enter_context(herd(options.processes, options.busy))
-        print(stack.enter_context(control_groups(parent, options.jobs)))
-        found = exporters(stack, directory)
-        for number in range(options.rounds):
-            time.sleep(BETWEEN_SECS)
-            order = found[number % len(found) :] + found[: number % len(found)]
-            for each in order:
-                each.measure()
-        count = sum(name.isdigit() for name in os.listdir("/proc"))
-        print(f"{count} processes on the node, {options.rounds} rounds; CPU ms a scrape, whole program")
-        print(
-            f"{'':18}{'median':>8}{'best':>8}{'x ours':>8}{'wall ms':>9}{'KiB':>6}{'RSS MiB':>9}{'start s':>9}"
-        )
-        ours = statistics.median(found[0].cpu_secs)
-        for each in found:
-            median = statistics.median(each.cpu_secs)
-            print(
-                f"{each.name:18}{median * 1e3:8.2f}{min(each.cpu_secs) * 1e3:8.2f}{median / ours:8.2f}"
-                f"{statistics.median(each.wall_secs) * 1e3:9.1f}{each.bytes / 1024:6.0f}"
-                f"{each.status('VmRSS'):9.1f}{each.start_secs:9.2f}"
-            )
-        measure_parts(options.rounds)
+    print(f"{options.rounds} rounds, medians; load average {' '.join(map(str, os.getloadavg()))}")
+    for name in options.loads.split(","):
+        load = LOADS[name] if name in LOADS else Load(int(name), 3 * int(name), 50)
+        measure(name, load, options.rounds)
 
 
 if __name__ == "__main__":

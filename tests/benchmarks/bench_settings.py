@@ -61,7 +61,7 @@ def main() -> None:
             median = statistics.median(each.cpu_secs)
             print(
                 f"{each.name:28}{median * 1e3:8.2f}{min(each.cpu_secs) * 1e3:8.2f}{median / usual:9.2f}"
-                f"{each.bytes / 1024:6.0f}{each.status('VmRSS'):9.1f}"
+                f"{len(each.text) / 1024:6.0f}{each.status('VmRSS'):9.1f}"
             )
 
 

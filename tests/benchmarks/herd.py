@@ -1,4 +1,7 @@
-"""Starts processes for bench_scan.py: ``herd.py SLEEPING BUSY``; all end when standard input does."""
+"""Starts processes for benchmarks: ``herd.py SLEEPING BUSY [OF_THREADS THREADS]``; all end when standard input does.
+
+The first ones have that many threads each, of which one is busy where the process is.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,22 @@ import mmap
 import os
 import signal
 import sys
+import threading
 import time
 
 PR_SET_PDEATHSIG = 1
+EVERY_SECS = 0.4  # less than passes between two scrapes, or scans
 
 
-def child(busy: bool) -> None:
+def child(busy: bool, threads: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setpgid(0, 0)
+    threading.stack_size(2**16)
+    for _ in range(threads - 1):
+        threading.Thread(target=signal.pause, daemon=True).start()
     while True:
         if busy:
-            time.sleep(0.1)
+            time.sleep(EVERY_SECS)
             with mmap.mmap(-1, 2**18) as fresh:
                 fresh[0] = 1  # a page fault, which the stat line counts
         else:
@@ -25,13 +33,13 @@ def child(busy: bool) -> None:
 
 
 def main() -> None:
-    sleeping, busy = int(sys.argv[1]), int(sys.argv[2])
+    sleeping, busy, of_threads, threads = (*map(int, sys.argv[1:]), 0, 1)[:4]
     pids = []
     try:
         for number in range(sleeping + busy):
             pid = os.fork()
             if pid == 0:
-                child(number >= sleeping)
+                child(number >= sleeping, threads if number < of_threads else 1)
             pids.append(pid)
         sys.stdout.write("ready\n")
         sys.stdout.flush()

@@ -10,16 +10,19 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Collection, Iterable, MutableMapping
+from array import array
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from typing import Any, Protocol
 
 from jobfeatures.batch.source import KeeperStatus
+from jobfeatures_exporter.web.sockets import KEPT
 
 log = logging.getLogger(__name__)
 
 SOCKET = "NOTIFY_SOCKET"
 WATCHDOG = "WATCHDOG_USEC"
 WATCHDOG_PID = "WATCHDOG_PID"
+KEEP_SECS = 1.0  # that the service manager may take for a descriptor
 TELL_SECS = 10.0  # between two looks at ourselves, where no watchdog wants it sooner
 
 
@@ -71,18 +74,33 @@ class Notifier:
         """Put off the watchdog."""
         self._send("WATCHDOG=1")
 
+    def keep(self, descriptors: Mapping[str, int]) -> None:
+        """Have descriptors kept for the next start of the service, by their names."""
+        for name, number in descriptors.items():
+            self._send("FDSTORE=1", f"FDNAME={KEPT}{name}", "FDPOLL=0", descriptor=number)
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Have those of these names not kept any more."""
+        for name in names:
+            self._send("FDSTOREREMOVE=1", f"FDNAME={KEPT}{name}")
+
     def status(self, text: str) -> None:
         """Tell the administrator something."""
         self._send(_status(text))
 
-    def _send(self, *lines: str) -> None:
+    def _send(self, *lines: str, descriptor: int | None = None) -> None:
         if self._address is None:
             return
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-                sender.setblocking(False)  # a service manager that does not listen must not stop us
-                sender.sendto("\n".join(lines).encode(errors="replace"), address)
+                # A service manager that does not listen must not stop us; but it keeps many descriptors.
+                sender.settimeout(0.0 if descriptor is None else KEEP_SECS)
+                text = "\n".join(lines).encode(errors="replace")
+                rights = [] if descriptor is None else [array("i", [descriptor])]
+                sender.sendmsg(
+                    [text], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, each) for each in rights], 0, address
+                )
         except OSError as error:
             if not self._complained:  # not at every message
                 log.warning("cannot tell the service manager %s: %s", lines[0], error)

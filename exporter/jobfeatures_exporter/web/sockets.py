@@ -1,16 +1,21 @@
-"""Sockets that systemd has opened and hands over. Source: sd_listen_fds(3), systemd.socket(5)."""
+"""Sockets that systemd has opened and hands over, and descriptors that it keeps from one start to the next.
+
+Source: sd_listen_fds(3), systemd.socket(5), sd_pid_notify_with_fds(3).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 
 from jobfeatures.errors import ConfigurationError
 
 KEY = "web.systemd_socket"
 FIRST = 3  # the first descriptor that is handed over
 MAX = 64
+KEPT = "kept-"  # begins the names of those that are kept
 NAMES = ("metrics", "features", "sonar")
 
 
@@ -32,10 +37,27 @@ def take_sockets(environ: MutableMapping[str, str] | None = None) -> dict[str, l
     found: dict[str, list[socket.socket]] = {}
     for number in range(int(count)):
         name = names[number] if number < len(names) else ""
+        if name.startswith(KEPT):
+            continue
         taken = _take(FIRST + number, name)
         found.setdefault(name if name in NAMES else NAMES[0], []).append(taken)
     if NAMES[0] not in found:
         raise ConfigurationError(KEY, "no socket for metrics was handed over, only for other listeners")
+    return found
+
+
+def find_kept(environ: Mapping[str, str] = os.environ) -> dict[str, int]:
+    """Return the descriptors that were kept, by their names; programs that we start get none of them."""
+    count = environ.get("LISTEN_FDS", "")
+    if environ.get("LISTEN_PID") != str(os.getpid()) or not (count.isascii() and count.isdigit()):
+        return {}
+    names = environ.get("LISTEN_FDNAMES", "").split(":")
+    found = {}
+    for number, name in enumerate(names[: min(int(count), MAX)], FIRST):
+        if name.startswith(KEPT):
+            with contextlib.suppress(OSError):
+                os.set_inheritable(number, False)
+                found[name.removeprefix(KEPT)] = number
     return found
 
 

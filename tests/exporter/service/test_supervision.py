@@ -175,3 +175,16 @@ def test_what_has_not_answered_and_what_fails_is_told_with_its_words(make_table)
         "pbs has failed for 70 s: no server",
         "lsf has failed for 10 s: no bjobs",
     ]
+
+
+def test_descriptors_are_given_to_be_kept_and_those_of_a_name_dropped(manager, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("kept")
+    notifier = Notifier(manager.address)
+    with file.open() as opened:
+        notifier.keep({"sums-1": opened.fileno()})
+    notifier.drop(["sums-0"])
+    assert manager() == [
+        ["FDSTORE=1", "FDNAME=kept-sums-1", "FDPOLL=0"],
+        ["FDSTOREREMOVE=1", "FDNAME=kept-sums-0"],
+    ]

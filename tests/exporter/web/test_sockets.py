@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures_exporter.web.sockets import take_sockets
+from jobfeatures_exporter.web import sockets as sockets_module
+from jobfeatures_exporter.web.sockets import find_kept, take_sockets
 
 SCRIPT = """
 import json, os, sys
@@ -105,3 +106,20 @@ def test_without_systemd_it_is_told():
     environ = {}
     with pytest.raises(ConfigurationError, match=r"web\.systemd_socket: no socket was handed over"):
         take_sockets(environ)
+
+
+def test_what_was_kept_is_no_socket_and_is_found_by_its_name(monkeypatch, tmp_path):
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        kept = os.open(tmp_path, os.O_RDONLY)
+        names = ["kept-sums-1", "", "kept-gone"]
+        monkeypatch.setattr(sockets_module, "FIRST", kept)
+        monkeypatch.setattr(sockets_module, "MAX", 2)
+        environ = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "3", "LISTEN_FDNAMES": ":".join(names)}
+        os.set_inheritable(kept, True)
+        assert find_kept(environ) == {"sums-1": kept}
+        assert not os.get_inheritable(kept)
+        assert find_kept({**environ, "LISTEN_PID": "1"}) == {}
+        assert find_kept({}) == {}
+        os.close(kept)

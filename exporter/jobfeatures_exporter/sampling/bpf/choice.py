@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from jobfeatures.errors import ConfigurationError
 from jobfeatures_exporter.config import BPF, PROCFS, DaemonConfig
-from jobfeatures_exporter.sampling.bpf.reader import KernelSums
+from jobfeatures_exporter.sampling.bpf.reader import KernelSums, digest_of
 from jobfeatures_exporter.sampling.bpf.rights import give_up_rights
 from jobfeatures_exporter.snapshot import ProcessReader
 
@@ -20,6 +22,8 @@ class Choice:
 
     kernel: KernelSums | None = None
     reason: str = ""
+    # What goes on while somebody holds it, by names that tell the version of the object.
+    descriptors: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return the line of the log."""
@@ -34,31 +38,36 @@ class Choice:
 PROCFS_ALONE = Choice()
 
 
-def choose_reader(config: DaemonConfig) -> Choice:
+def choose_reader(config: DaemonConfig, kept: Mapping[str, int] = MappingProxyType({})) -> Choice:
     """Return the reader; called before there are other threads, whose rights would stay.
 
-    Raises ConfigurationError where `BPF` is asked for and cannot be had.
+    `kept` are descriptors of a former process by name, see `Choice.descriptors`: it goes on with
+    theirs. Raises ConfigurationError where `BPF` is asked for and cannot be had.
     """
-    choice = _choose(config.sampling_processes, config.path_procfs, config.path_cgroup)
+    choice = _choose(config.sampling_processes, config.path_procfs, config.path_cgroup, kept)
     if choice.kernel is None and config.sampling_processes == BPF:
         raise ConfigurationError("sampling.processes", f"the kernel's sums cannot be had: {choice.reason}")
     return choice
 
 
-def _choose(wanted: str, procfs: str, cgroup: str) -> Choice:
+def _choose(wanted: str, procfs: str, cgroup: str, kept: Mapping[str, int]) -> Choice:
     if wanted == PROCFS:
         return Choice(reason="asked for")
     try:
         if procfs != "/proc":
             raise OSError(f"{procfs} is not this machine's own /proc")  # noqa: TRY301  # as any other hindrance
-        kernel = KernelSums(cgroup)
+        version = digest_of()
+        own = {each.removeprefix(f"{version}-"): kept[each] for each in kept if each.startswith(version)}
+        kernel = KernelSums(cgroup, kept=own)
     except OSError as error:
         return Choice(reason=_describe(error))
     try:
-        give_up_rights(lambda: kernel.look([]))
+        give_up_rights(kernel.try_out)
     except OSError as error:
         log.warning("the rights to load programs into the kernel could not be given up: %s", error)
-    return Choice(kernel)
+    return Choice(
+        kernel, descriptors={f"{version}-{name}": each for name, each in kernel.descriptors.items()}
+    )
 
 
 def _describe(error: OSError) -> str:

@@ -8,7 +8,7 @@ import errno
 import logging
 import mmap
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from struct import Struct
 
 log = logging.getLogger(__name__)
@@ -99,79 +99,85 @@ def _open() -> ctypes.CDLL:
     raise OSError(errno.ENOENT, f"no {' or '.join(NAMES)}")
 
 
-class Object:
-    """A loaded object; what is attached stays so until `close` or the process ends."""
+def load_object(
+    bpf: Bpf,
+    path: str,
+    *,
+    constants: bytes,
+    hooks: Sequence[str],
+    iterator: str,
+    maps: Mapping[str, int],
+) -> dict[str, int]:
+    """Load and attach everything; return descriptors, while one of which is open all goes on.
 
-    def __init__(
-        self,
-        bpf: Bpf,
-        path: str,
-        *,
-        constants: bytes,
-        hooks: tuple[str, ...],
-        iterator: str,
-        sizes: Mapping[str, int],
-    ) -> None:
-        """Load and attach everything, with maps of these sizes. Raises OSError, with nothing left behind."""
-        self._bpf = bpf
-        self._links: list[int] = []
-        self._stem = os.path.basename(path).partition(".")[0]
-        self._object = bpf.call("bpf_object__open_file", path.encode(), None)
+    They are those of the attachments and of the maps by their names, and those of the hooks'
+    programs with "-program" behind. `maps` says how large each hash is, 0 as it stands.
+    Raises OSError, with nothing left behind.
+    """
+    stem = os.path.basename(path).partition(".")[0]
+    links: list[int] = []
+    found: dict[str, int] = {}
+    it = bpf.call("bpf_object__open_file", path.encode(), None)
+
+    def map_of(name: str) -> int:
         try:
-            size = ctypes.c_size_t(len(constants))
-            bpf.call("bpf_map__set_initial_value", self._map(".rodata"), constants, size)
-            for name, entries in sizes.items():
-                bpf.call("bpf_map__set_max_entries", self._map(name), entries)
-            bpf.call("bpf_object__load", self._object)
-            for name in hooks:
-                self._links.append(bpf.call("bpf_program__attach", self._program(name)))
-            self._links.append(bpf.call("bpf_program__attach_iter", self._program(iterator), None))
-            self._iterator = bpf.call("bpf_link__fd", self._links[-1])
-        except OSError:
-            self.close()
-            raise
-        self._hooks = [bpf.call("bpf_program__fd", self._program(name)) for name in hooks]
-
-    def close(self) -> None:
-        """Detach and unload."""
-        for link in self._links:
-            self._bpf.call("bpf_link__destroy", link)
-        self._links.clear()
-        if self._object:
-            self._bpf.call("bpf_object__close", self._object)
-            self._object = 0
-
-    def run(self) -> None:
-        """Let the iterator go over all tasks. Raises OSError."""
-        descriptor = self._bpf.call("bpf_iter_create", self._iterator)
-        try:
-            while os.read(descriptor, 4096):
-                pass
-        finally:
-            os.close(descriptor)
-
-    def misses(self) -> int:
-        """Return how often hooks were not run because the processor was in one of them. Raises OSError."""
-        total = 0
-        for descriptor in self._hooks:
-            info, size = ctypes.create_string_buffer(_INFO_BYTES), ctypes.c_uint32(_INFO_BYTES)
-            self._bpf.call("bpf_obj_get_info_by_fd", descriptor, info, ctypes.byref(size))
-            total += _KEY.unpack_from(info.raw, _MISSES_AT)[0]
-        return total
-
-    def map(self, name: str) -> int:
-        """Return a map's descriptor. Raises OSError."""
-        return self._bpf.call("bpf_map__fd", self._map(name))
-
-    def _map(self, name: str) -> int:
-        try:
-            return self._bpf.call("bpf_object__find_map_by_name", self._object, name.encode())
+            return bpf.call("bpf_object__find_map_by_name", it, name.encode())
         except OSError:  # 0.x names the sections' maps after the object too
-            full = f"{self._stem}{name}".encode()
-            return self._bpf.call("bpf_object__find_map_by_name", self._object, full)
+            return bpf.call("bpf_object__find_map_by_name", it, f"{stem}{name}".encode())
 
-    def _program(self, name: str) -> int:
-        return self._bpf.call("bpf_object__find_program_by_name", self._object, name.encode())
+    def program_of(name: str) -> int:
+        return bpf.call("bpf_object__find_program_by_name", it, name.encode())
+
+    def keep(name: str, descriptor: int) -> None:
+        found[name] = os.dup(descriptor)  # the library closes its own
+
+    try:
+        size = ctypes.c_size_t(len(constants))
+        bpf.call("bpf_map__set_initial_value", map_of(".rodata"), constants, size)
+        for name, entries in maps.items():
+            if entries:
+                bpf.call("bpf_map__set_max_entries", map_of(name), entries)
+        bpf.call("bpf_object__load", it)
+        for name in hooks:
+            links.append(bpf.call("bpf_program__attach", program_of(name)))
+            keep(name, bpf.call("bpf_link__fd", links[-1]))
+            keep(f"{name}-program", bpf.call("bpf_program__fd", program_of(name)))
+        links.append(bpf.call("bpf_program__attach_iter", program_of(iterator), None))
+        keep(iterator, bpf.call("bpf_link__fd", links[-1]))
+        for name in maps:
+            keep(name, bpf.call("bpf_map__fd", map_of(name)))
+    except OSError:
+        close_all(found)
+        raise
+    finally:
+        for link in links:
+            bpf.call("bpf_link__destroy", link)
+        bpf.call("bpf_object__close", it)
+    return found
+
+
+def close_all(descriptors: Mapping[str, int]) -> None:
+    """Close them: what nobody else holds ends."""
+    for each in descriptors.values():
+        os.close(each)
+
+
+def run_iterator(bpf: Bpf, link: int) -> None:
+    """Let an iterator go over all there is. Raises OSError."""
+    descriptor = bpf.call("bpf_iter_create", link)
+    try:
+        while os.read(descriptor, 4096):
+            pass
+    finally:
+        os.close(descriptor)
+
+
+def read_misses(bpf: Bpf, program: int) -> int:
+    """Return how often a program was not run because the processor was in one of its kind. Raises OSError."""
+    info, size = ctypes.create_string_buffer(_INFO_BYTES), ctypes.c_uint32(_INFO_BYTES)
+    bpf.call("bpf_obj_get_info_by_fd", program, info, ctypes.byref(size))
+    misses: int = _KEY.unpack_from(info.raw, _MISSES_AT)[0]
+    return misses
 
 
 class Table:

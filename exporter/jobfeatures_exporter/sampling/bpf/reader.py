@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from struct import Struct
 
-from jobfeatures_exporter.sampling.bpf.library import Bpf, Object, Table
-from jobfeatures_exporter.sampling.bpf.records import OF_FREEZER, RECORD, GroupSums, Sums
+from jobfeatures_exporter.sampling.bpf.library import (
+    Bpf,
+    Table,
+    close_all,
+    load_object,
+    read_misses,
+    run_iterator,
+)
+from jobfeatures_exporter.sampling.bpf.records import FIGURES, OF_FREEZER, RECORD, GroupSums, Sums
+from jobfeatures_exporter.sampling.descriptors import read_file
 from jobfeatures_exporter.sampling.hierarchy import UNIFIED, JobDirectory, find_hierarchies
 from jobfeatures_exporter.snapshot import KernelChecks
 
 OBJECT = f"{os.path.dirname(__file__)}/sums.bpf.o"
 MAX_GROUPS = 16384
 _HOOKS = ("ends", "freed", "moved", "removed")
+_ITERATOR = "look"
+_MAPS = ("groups", "ended", ".bss")
+NAMES = (*_HOOKS, *(f"{name}-program" for name in _HOOKS), _ITERATOR, *_MAPS)
 _CHECKS = Struct("=4Q")
 _NO_ROOM = 0  # the group of charges that found none
 
@@ -24,9 +36,14 @@ class KernelSums:
     """The sums of all jobs. One thread looks; closing it ends the counting."""
 
     def __init__(
-        self, cgroup: str = "/sys/fs/cgroup", *, path: str = OBJECT, max_groups: int = MAX_GROUPS
+        self,
+        cgroup: str = "/sys/fs/cgroup",
+        *,
+        path: str = OBJECT,
+        max_groups: int = MAX_GROUPS,
+        kept: Mapping[str, int] | None = None,
     ) -> None:
-        """Load and attach, and take a look. Raises OSError where that is not possible."""
+        """Load and attach, or go on with what was `kept` of a former process. Raises OSError."""
         tops = find_hierarchies(cgroup)
         self._controller = "cpuacct" if "cpuacct" in tops else UNIFIED
         if self._controller not in tops:
@@ -35,31 +52,45 @@ class KernelSums:
         self._freezer = f"{cgroup}/freezer"
         self._hierarchies = 1 + (self._controller != UNIFIED and os.path.isdir(self._freezer))
         self._ids: dict[str, tuple[int, ...]] = {}  # by cpu_source
-        self._sums = GroupSums()
-        check_owner(path)
         self._bpf = Bpf()
-        self._object = Object(
-            self._bpf,
-            path,
-            constants=int(self._controller == UNIFIED).to_bytes(4, "little"),
-            hooks=_HOOKS,
-            iterator="look",
-            sizes={"groups": max_groups},
-        )
-        self._table = Table(
-            self._bpf, self._object.map("groups"), value_bytes=RECORD.size, max_entries=max_groups
-        )
-        self._checks_at = self._object.map(".bss")
+        # By name: what another process needs to go on.
+        self.descriptors = {} if kept is None else {name: kept[name] for name in NAMES if name in kept}
+        self.goes_on = self.descriptors.keys() == set(NAMES)
+        if not self.goes_on:
+            check_owner(path)
+            self.descriptors = load_object(
+                self._bpf,
+                path,
+                constants=int(self._controller == UNIFIED).to_bytes(4, "little"),
+                hooks=_HOOKS,
+                iterator=_ITERATOR,
+                maps=dict.fromkeys(_MAPS, 0) | {"groups": max_groups},
+            )
         try:
-            self._table.put(_NO_ROOM, bytes(RECORD.size))
-            self.look([])
+            self._groups = self._table("groups", RECORD.size, max_groups)
+            self._ended = self._table("ended", FIGURES.size, MAX_GROUPS)
+            if not self.goes_on:
+                self._groups.put(_NO_ROOM, bytes(RECORD.size))
+            self._written = {key: FIGURES.unpack(value) for key, value in self._ended.read()}
+            self._sums = GroupSums(self._written)
+            self.try_out()
         except OSError:
             self.close()
             raise
 
+    def _table(self, name: str, value_bytes: int, max_entries: int) -> Table:
+        return Table(self._bpf, self.descriptors[name], value_bytes=value_bytes, max_entries=max_entries)
+
     def close(self) -> None:
-        """End the counting."""
-        self._object.close()
+        """End the counting, where no other process goes on with it."""
+        close_all(self.descriptors)
+        self.descriptors = {}
+
+    def try_out(self) -> None:
+        """Do what a look does, and take nothing of it. Raises OSError."""
+        run_iterator(self._bpf, self.descriptors[_ITERATOR])
+        for _ in self._groups.read():
+            pass
 
     @property
     def processes(self) -> int:
@@ -77,10 +108,23 @@ class KernelSums:
             ids = known.get(each.cpu_source, ())
             # The freezer's directory may be made a moment after the others.
             self._ids[each.cpu_source] = ids if len(ids) == self._hierarchies else self._find_ids(each)
-        self._object.run()
-        due = self._sums.update(self._table.read(), {number for ids in self._ids.values() for number in ids})
+        run_iterator(self._bpf, self.descriptors[_ITERATOR])
+        due = self._sums.update(self._groups.read(), {number for ids in self._ids.values() for number in ids})
+        self._write_ended()
         for group in due:
-            self._table.delete(group)
+            self._groups.delete(group)
+
+    def _write_ended(self) -> None:
+        """Leave to a process that may go on what has been taken from the records."""
+        gone = self._sums.gone
+        if gone == self._written:
+            return
+        for job, figures in gone.items():
+            if self._written.get(job) != figures:
+                self._ended.put(job, FIGURES.pack(*figures))
+        for job in self._written.keys() - gone.keys():
+            self._ended.delete(job)
+        self._written = dict(gone)
 
     def sums_of(self, directory: JobDirectory) -> Sums:
         """Return what the processes of a control group and all below it did, as of the latest look."""
@@ -89,9 +133,10 @@ class KernelSums:
     def checks(self) -> KernelChecks:
         """Return what the kernel says of its own counting. Raises OSError."""
         full, without_storage, tails, threads = _CHECKS.unpack(
-            self._bpf.lookup(self._checks_at, bytes(4), _CHECKS.size)
+            self._bpf.lookup(self.descriptors[".bss"], bytes(4), _CHECKS.size)
         )
-        return KernelChecks(full, without_storage, tails, threads, self._object.misses())
+        misses = sum(read_misses(self._bpf, self.descriptors[f"{name}-program"]) for name in _HOOKS)
+        return KernelChecks(full, without_storage, tails, threads, misses)
 
     def paths_of(self, directory: JobDirectory) -> list[str]:
         """Return the directories below which the processes of a job are listed."""
@@ -110,6 +155,11 @@ class KernelSums:
             return inode, os.stat(f"{self._freezer}{path}").st_ino | OF_FREEZER
         except OSError:
             return (inode,)
+
+
+def digest_of(path: str = OBJECT) -> str:
+    """Return what tells this object from that of another version. Raises OSError."""
+    return hashlib.sha256(read_file(path)).hexdigest()[:16]
 
 
 def check_owner(path: str) -> None:

@@ -8,16 +8,18 @@ groups that have gone, and its record may be deleted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import add
 from struct import Struct
+from types import MappingProxyType
 from typing import NamedTuple
 
 OF_FREEZER = 1 << 63  # marks the inode of a group of the freezer's hierarchy
 _FIGURES = 13
 _LEVELS = 12
 RECORD = Struct(f"={1 + _FIGURES + _LEVELS}Q5I2B2x")
+FIGURES = Struct(f"={_FIGURES}Q")
 _ANCESTORS = slice(1 + _FIGURES, 1 + _FIGURES + _LEVELS)
 _GAUGES = 1 + _FIGURES + _LEVELS
 _NO_FIGURES = (0,) * _FIGURES
@@ -68,10 +70,11 @@ class _Group:
 class GroupSums:
     """Follows the records from look to look."""
 
-    def __init__(self) -> None:
+    def __init__(self, gone: Mapping[int, tuple[int, ...]] = MappingProxyType({})) -> None:
+        """Begin, with what groups that were removed had, by the id of their job's."""
+        self.gone = dict(gone)
         self._groups: dict[int, _Group] = {}
         self._members: dict[int, set[int]] = {}  # records by the id of the job's group
-        self._gone: dict[int, tuple[int, ...]] = {}  # sums of groups that were removed, by the same
         self._wanted: frozenset[int] = frozenset()
         self._look = 0
         self.processes = 0
@@ -102,7 +105,7 @@ class GroupSums:
 
     def sums_of(self, ids: Collection[int]) -> Sums:
         """Return what the job with these groups has: zeros where nobody has done anything there."""
-        rows = [self._gone[job] for job in ids if job in self._gone]
+        rows = [self.gone[job] for job in ids if job in self.gone]
         gauges = []
         user = 0
         for job in ids:
@@ -117,8 +120,8 @@ class GroupSums:
         return Sums(Figures._make(figures), there[0], there[1], there[2], there[3], user or None)
 
     def _want(self, wanted: frozenset[int]) -> None:
-        for job in self._gone.keys() - wanted:
-            del self._gone[job]
+        for job in self.gone.keys() - wanted:
+            del self.gone[job]
         for group in self._groups.values():
             if group.job not in wanted:
                 group.job = 0
@@ -145,7 +148,7 @@ class GroupSums:
         for key in due:
             group = self._groups.pop(key)
             if group.job:
-                before = self._gone.get(group.job, _NO_FIGURES)
-                self._gone[group.job] = tuple(map(add, before, group.record[1 : 1 + _FIGURES]))
+                before = self.gone.get(group.job, _NO_FIGURES)
+                self.gone[group.job] = tuple(map(add, before, group.record[1 : 1 + _FIGURES]))
                 self._members[group.job].discard(key)
         return due

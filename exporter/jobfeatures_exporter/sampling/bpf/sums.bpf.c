@@ -144,6 +144,18 @@ struct {
 	TYPE(value, u32);
 } unsaved SEC(".maps");
 
+/* What groups of a job had that have been removed. Only the reader writes it, for the one that comes after it. */
+struct ended {
+	u64 total[FIGURES];
+};
+struct {
+	UINT(type, MAP_HASH);
+	UINT(max_entries, 16384);
+	UINT(map_flags, NO_PREALLOC);
+	TYPE(key, u64);
+	TYPE(value, struct ended);
+} ended SEC(".maps");
+
 const volatile u32 unified = 0; /* 1: control groups v2; 0: those of v1 */
 /* Charges that found no room; tasks that could have no storage; ends of which a rest was left out;
  * threads that the latest look has seen. */

@@ -40,10 +40,11 @@ def test_who_asks_for_proc_gets_it():
     ],
 )
 def test_whatever_hinders_the_sums_proc_is_read_and_one_line_says_why(hindrance, reason, monkeypatch):
-    def fail(_cgroup):
+    def fail(_cgroup, **_more):
         raise hindrance
 
     monkeypatch.setattr(choice, "KernelSums", fail)
+    monkeypatch.setattr(choice, "digest_of", lambda: "0123")
     found = choose_reader(ExporterConfig())
     assert (found.kernel, found.told) == (None, ProcessReader("procfs", reason))
     assert str(found) == f"processes are read by procfs: {reason}"
@@ -52,6 +53,7 @@ def test_whatever_hinders_the_sums_proc_is_read_and_one_line_says_why(hindrance,
 def test_who_insists_on_the_sums_is_told_that_they_cannot_be_had(monkeypatch):
     monkeypatch.setattr(library, "NAMES", ("libnothere.so.1",))
     monkeypatch.setattr("jobfeatures_exporter.sampling.bpf.reader.check_owner", lambda _path: None)
+    monkeypatch.setattr(choice, "digest_of", lambda: "0123")
     with pytest.raises(ConfigurationError, match=r"sampling\.processes.*no libnothere\.so\.1"):
         choose_reader(ExporterConfig(sampling_processes="bpf"))
 

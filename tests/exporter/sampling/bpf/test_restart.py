@@ -1,0 +1,167 @@
+"""The daemon ends and starts again while a job goes on: no counter falls, and what was done meanwhile is counted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from array import array
+
+import pytest
+
+from tests.running import free_port, until
+
+JOB = "9870077"
+SIZE = 1_000_000
+
+
+class Manager:
+    """A service manager: keeps descriptors, and hands them to the next start."""
+
+    def __init__(self, folder) -> None:
+        self.address = str(folder / "notify")
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(self.address)
+        self._socket.settimeout(0.05)
+        self._closing = False
+        self.kept: dict[str, int] = {}
+        self._thread = threading.Thread(target=self._take)
+        self._thread.start()
+
+    def _take(self) -> None:
+        while not self._closing:
+            with contextlib.suppress(TimeoutError):
+                text, rights, _, _ = self._socket.recvmsg(4096, socket.CMSG_SPACE(4))
+                fields = dict(line.split("=", 1) for line in text.decode().split("\n"))
+                if "FDSTORE" in fields:
+                    numbers = array("i", rights[0][2])
+                    self.kept[fields["FDNAME"]] = numbers[0]
+                if "FDSTOREREMOVE" in fields:
+                    self.close(fields["FDNAME"])
+
+    def close(self, name: str) -> None:
+        number = self.kept.pop(name, None)
+        if number is not None:
+            os.close(number)
+
+    def close_all(self) -> None:
+        self._closing = True
+        self._thread.join()
+        for name in list(self.kept):
+            self.close(name)
+        self._socket.close()
+
+    def start(self, command: list[str]) -> subprocess.Popen:
+        names, numbers = list(self.kept), list(self.kept.values())
+        script = 'export LISTEN_PID=$$; exec "$@"'
+
+        def arrange() -> None:
+            high = [os.dup2(each, 200 + place) for place, each in enumerate(numbers)]
+            for place, each in enumerate(high):
+                os.dup2(each, 3 + place)
+
+        return subprocess.Popen(
+            ["sh", "-c", script, "sh", *command],
+            env={
+                **os.environ,
+                "NOTIFY_SOCKET": self.address,
+                "LISTEN_FDS": str(len(numbers)),
+                "LISTEN_FDNAMES": ":".join(names),
+                "PYTHONPATH": ":".join(sys.path),
+            },
+            preexec_fn=arrange,  # noqa: PLW1509  # it calls nothing but dup2
+            close_fds=False,
+            stderr=subprocess.DEVNULL,
+        )
+
+
+@pytest.fixture
+def manager(sockets):
+    manager = Manager(sockets)
+    yield manager
+    manager.close_all()
+
+
+class Daemon:
+    """The exporter, started again and again."""
+
+    def __init__(self, manager: Manager, folder) -> None:
+        self._manager = manager
+        self._port = free_port()
+        self._folder = folder
+        self._process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "jobfeatures_exporter", "serve", "--batch.sources", ""]
+        command += ["--features.root", str(self._folder / "features"), "--sampling.processes", "bpf"]
+        command += ["--sample.interval", "1h", "--web.listen-address", f"127.0.0.1:{self._port}"]
+        self._process = self._manager.start(command)
+        until(self.page)
+
+    def page(self) -> str:
+        address = f"http://127.0.0.1:{self._port}/metrics"
+        with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=30) as answer:
+            return answer.read().decode()
+        assert self._process is not None
+        assert self._process.poll() is None, "it does not start"
+        return ""
+
+    def written(self) -> float:
+        found = re.search(
+            rf'^batch_job_io_written_bytes_total{{[^}}]*job_id="{JOB}"}} (\S+)$', self.page(), re.MULTILINE
+        )
+        return float(found[1]) if found else -1.0
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(30)
+
+
+@pytest.fixture
+def daemon(manager, tmp_path):
+    daemon = Daemon(manager, tmp_path)
+    yield daemon
+    daemon.stop(signal.SIGKILL)
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+def test_over_a_restart_no_counter_falls_and_nothing_is_lost(end, daemon, manager, groups, make_sums):
+    make_sums().close()  # or skips
+    shape = "/slurm/uid_0/job_{}" if groups.freezer else "/system.slice/slurmstepd.scope/job_{}"
+    path = shape.format(JOB)
+
+    def write_in(step: str) -> None:
+        """Let a process write in a step that is gone then."""
+        directory = groups.make(f"{path}/step_{step}")
+        join = f'echo $$ >"$0/cgroup.procs" && exec head -c {SIZE} /dev/zero'
+        with open(os.devnull, "wb") as null:
+            subprocess.run(["sh", "-c", join, groups.path(directory)], check=True, stdout=null)
+        until(lambda: groups.is_empty(directory))
+        groups.remove(directory)
+
+    groups.make(path)
+    daemon.start()
+    write_in("0")
+    for _ in range(4):  # the record of the step goes
+        until(lambda: daemon.written() >= SIZE)
+    before = daemon.written()
+    assert before < SIZE + 1000
+    daemon.stop(end)
+    until(lambda: len(manager.kept) == 12)
+    write_in("1")  # while nobody looks
+    daemon.start()
+    after = daemon.written()
+    assert after >= before
+    until(lambda: daemon.written() >= 2 * SIZE)
+    write_in("2")
+    until(lambda: daemon.written() >= 3 * SIZE)
+    assert daemon.written() < 3 * (SIZE + 1000)
+    assert len(manager.kept) == 12
