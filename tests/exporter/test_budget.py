@@ -204,15 +204,15 @@ def test_a_job_that_is_called_other_is_one_of_the_others():
     assert found[("batch_job_memory_charged_bytes", of("other"))] >= 5
 
 
-@pytest.mark.parametrize("weight", [1.0, 1.2])
-def test_a_job_takes_the_place_of_another_only_if_it_is_clearly_heavier(weight):
-    pages = Pages(6)
-    everyone = dict.fromkeys("ab", 1.0) | dict.fromkeys("xyz", 1.0)
-    first = pages(families(everyone), {"a": 1.1, "b": 1.0})
-    assert user("a") in first
-    again = pages(families(everyone), {"a": 1.0, "b": weight})
-    assert (user("a") in again, user("b") in again) == (user("a") in first, user("b") in first)
-    assert user("b") in pages(families(everyone), {"a": 1.0, "b": 10.0})
+@pytest.mark.parametrize(("cpus", "has_series"), [(4.0, False), (4.9, False), (5.1, True)])
+def test_a_job_takes_the_place_of_another_only_if_it_is_a_quarter_heavier(cpus, has_series):
+    pages = Pages(100)
+    made, weights = families(dict.fromkeys(range(200), 1.0)), dict.fromkeys(range(200), 4.0)
+    first = pages(made, weights)
+    job = next(job for job in weights if user(job) not in first)
+    again = pages(made, {**weights, job: cpus})
+    assert (user(job) in again) is has_series
+    assert len(shown_jobs(first) - shown_jobs(again)) == has_series  # one goes for it, else none
 
 
 def test_room_is_not_filled_to_the_last_series_with_jobs_that_were_not_there():

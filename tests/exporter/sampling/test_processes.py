@@ -287,6 +287,40 @@ def test_a_sleeper_that_was_on_a_cpu_is_read_at_once(node, scanner):
     assert before.user_ticks != 99
 
 
+@pytest.mark.parametrize("readings", range(3))
+def test_a_sleeper_that_works_while_it_is_looked_at_is_seen_at_the_next_look(
+    node, scanner, monkeypatch, readings
+):
+    """Before both readings of the look that begins to go by schedstat, between them, after them."""
+    (node.process(10) / "schedstat").write_text("5 0 1\n")
+    scanner.scan()
+    real_open, real_pread, left = os.open, os.pread, []
+
+    def work_when_due():
+        if left and left[0] == 0:
+            left.clear()
+            (node.process(10, user=99) / "schedstat").write_text("6 0 2\n")
+
+    def open_(path, *arguments, **keywords):
+        if str(path).endswith("10/schedstat"):
+            left[:] = [readings]
+        descriptor = real_open(path, *arguments, **keywords)
+        work_when_due()
+        return descriptor
+
+    def pread(*arguments):
+        data = real_pread(*arguments)
+        left[:] = [each - 1 for each in left]
+        work_when_due()
+        return data
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", open_)
+        patch.setattr(os, "pread", pread)
+        assert scanner.scan()[10].user_ticks != 99
+    assert scanner.scan()[10].user_ticks == 99
+
+
 def test_what_others_do_to_a_sleeper_shows_within_so_many_looks(node, scanner):
     before = asleep(node, scanner)
     node.process(10, resident=77)

@@ -52,6 +52,8 @@ def test_an_id_that_is_not_printable_ascii_is_not_told(job_id):
         (Machine(total_cpus=16, hs06="171.04"), 4, "42.76"),
         (Machine(total_cpus=3, hs06="10"), 1, "3.3333"),
         (Machine(total_cpus=1, hs06="10"), 1, "10"),
+        (Machine(total_cpus=2, hs06="0.0001"), 1, "0"),  # half to even
+        (Machine(total_cpus=2, hs06="0.0003"), 1, "0.0002"),
         (Machine(total_cpus=0, hs06="10"), 1, None),
         (Machine(total_cpus=16), 4, None),
         (Machine(hs06="10"), 4, None),

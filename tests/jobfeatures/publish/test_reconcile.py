@@ -85,6 +85,13 @@ def test_an_answer_older_than_the_directory_proves_nothing(make_job, make_table)
     assert plan([make_table(taken_at_secs=100)], {job.key: 101}).remove == ()
 
 
+def test_of_an_answer_and_a_directory_of_the_same_instant_nobody_knows_which_came_first(make_job, make_table):
+    job = make_job(state=JobState.COMPLETED)
+    for table in (make_table(job, taken_at_secs=100), make_table(taken_at_secs=100)):
+        assert plan([table], {job.key: 100}).remove == ()
+        assert plan([table], {job.key: 99.9}).remove == (job.key,)
+
+
 def test_a_prolog_s_record_does_not_outlive_the_controller_s_proof(make_job, make_table):
     record = make_table(make_job(), source="hooks", complete=False, taken_at_secs=140)
     answer = make_table(make_job(state=JobState.FAILED), taken_at_secs=150)

@@ -203,11 +203,20 @@ def test_a_link_in_place_of_a_folder_is_refused(tree, root, tmp_path, name):
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_folder_that_others_may_write_to_is_refused(tree, root):
+@pytest.mark.parametrize("mode", [0o777, 0o757, 0o775])
+@pytest.mark.parametrize("name", ["", "jobfeatures"])
+def test_a_folder_that_a_group_or_others_may_write_to_is_refused(tree, root, name, mode):
     tree.prepare()
-    (root / "jobfeatures").chmod(0o777)
-    with pytest.raises(UnsafePathError, match="writable by others"):
+    (root / name).chmod(mode)
+    with pytest.raises(UnsafePathError, match=rf"writable by others \(mode {mode:o}\)"):
         tree.write_job(KEY, {"job_id": "12"})
+
+
+def test_a_folder_in_which_everybody_may_remove_only_what_is_his_is_taken(tree, root):
+    tree.prepare()
+    root.chmod(0o1777)
+    tree.write_job(KEY, {"job_id": "12"})
+    assert contents(root / "jobfeatures/slurm-12") == {"job_id": "12\n"}
 
 
 def test_a_root_of_another_user_is_refused(tree, root):

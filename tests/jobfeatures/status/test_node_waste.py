@@ -69,6 +69,18 @@ def test_an_end_in_the_past_counts_as_now_and_is_flagged():
     assert waste == Waste(4 * 100, ESTIMATED, overdue=True)
 
 
+def test_jobs_that_share_cpus_leave_none_unallocated():
+    # 16 CPUs are given away of 12: what is idle is what job 1 leaves from 1000 on, and no CPU less.
+    jobs = [batch_job(cpus=8, end=1000.0), batch_job(cpus=8, end=3000.0)]
+    assert compute_node_draining_waste(jobs, total_cpus=12, now_secs=0) == Waste(8 * 2000, ESTIMATED)
+
+
+def test_an_end_that_the_job_and_a_limit_agree_on_is_the_jobs_word():
+    status = JobStatus(used_cpu=1, last_exp_job_end=500)
+    assert compute_expected_end(status, limit_ends_secs=[500.0, 700.0]) == (500, REPORTED)
+    assert compute_expected_end(status, limit_ends_secs=[499.0]) == (499, ESTIMATED)
+
+
 def test_an_end_is_the_jobs_own_estimate_unless_a_limit_comes_before():
     status = JobStatus(used_cpu=1, last_exp_job_end=500, last_max_job_end=600)
     assert compute_expected_end(status, limit_ends_secs=[None, 700.0]) == (500, REPORTED)
