@@ -57,6 +57,7 @@ def missing_paths(name):
     for block in blocks_of("sh", "bash", "console"):
         if block.page == name:
             words += re.findall(r"(?<![\w/.-])[\w./*-]+", block.text)
+    words = [word.partition("::")[0] for word in words]  # of a test by its file and name
     paths = {word.rstrip("/.") for word in words if word.startswith(FOLDERS) and " " not in word}
     plain = {path for path in paths if not re.search(r"[A-Z…<>{}]", path.rsplit("/", 1)[-1].split(".")[0])}
     here = {Path(name).parent, Path()}

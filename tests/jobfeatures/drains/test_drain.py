@@ -142,6 +142,8 @@ def test_a_document_of_drains_holds_them_all(drains):
         Announced,
         st.dictionaries(st.text(max_size=9), st.booleans()),
         st.dictionaries(st.text(max_size=9), epochs),
+        st.dictionaries(st.text(max_size=9), st.integers(0, 2**31)),
+        st.dictionaries(st.text(max_size=9), st.text(max_size=9)),
     )
 )
 def test_a_document_of_announcements_holds_them_all(announced):
@@ -151,7 +153,7 @@ def test_a_document_of_announcements_holds_them_all(announced):
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["machine", "jobs", "at_secs", "set_at_secs", "set_by", "job_id", "draining", "shutdowns"]),
+        st.sampled_from(["machine", "jobs", "at_secs", "set_at_secs", "set_by", "job_id", "draining", "shutdowns", "job_slots", "features"]),
         inner, max_size=4,
     ),
 )  # fmt: skip
