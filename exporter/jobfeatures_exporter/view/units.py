@@ -40,6 +40,16 @@ def format_part_of(value: float, whole: float) -> str:
     return format_figure(value)
 
 
+def format_count(value: float) -> str:
+    """Return a number of things alone."""
+    return f"{value:,.0f}"
+
+
+def format_when(after_secs: float) -> str:
+    """Return a time to come."""
+    return "now" if after_secs == 0 else f"in {format_span(after_secs)}"
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number of things: 1 job, 2 jobs."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

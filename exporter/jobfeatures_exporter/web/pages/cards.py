@@ -14,7 +14,7 @@ from jobfeatures_exporter.view.units import (
     format_share,
     format_span,
 )
-from jobfeatures_exporter.web.pages.markup import Child, Html, join, name
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name
 from jobfeatures_exporter.web.pages.pieces import (
     MAX_ROWS,
     UNKNOWN,
@@ -97,11 +97,7 @@ def _row(gpu: GpuSample, numbers: Numbers, jobs: list[JobKey]) -> Row:
 
 
 def _jobs(jobs: list[JobKey]) -> Html:
-    named = [name(each.job_id, 24) for each in jobs[:SHOWN_JOBS]]
-    more = f" and {len(jobs) - SHOWN_JOBS} more" if len(jobs) > SHOWN_JOBS else None
-    return join(*(join(", ", each) if number else each for number, each in enumerate(named)), more) or join(
-        "none"
-    )
+    return listed([name(each.job_id, 24) for each in jobs], most=SHOWN_JOBS) or join("none")
 
 
 def _state(failing: float | None, age: float | None) -> Html:

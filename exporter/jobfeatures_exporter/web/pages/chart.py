@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from jobfeatures_exporter.cluster.draincurves import CurvePoint, cheapest, thin
-from jobfeatures_exporter.view.units import format_figure, format_span
+from jobfeatures_exporter.view.units import format_figure, format_span, format_when
 from jobfeatures_exporter.web.pages.markup import Html, tag
 
 WIDTH, HEIGHT = 640, 240
@@ -38,7 +38,6 @@ def draw_curve(every: Sequence[CurvePoint], label: str, *, planned_secs: float |
     area = f"{line}L{x(points[-1].after_secs):.1f},{ground:.1f}L{x(0):.1f},{ground:.1f}Z"
     best = cheapest(every)
     at_x, at_y = x(best.after_secs), y(best.core_secs)
-    left_half = at_x < WIDTH * 0.62
     return tag(
         "svg",
         *_axes(high, span, x, y),
@@ -47,14 +46,7 @@ def draw_curve(every: Sequence[CurvePoint], label: str, *, planned_secs: float |
         *_planned(x(planned_secs) if planned_secs is not None and planned_secs >= 0 else None, ground),
         tag("line", class_="guide", x1=f"{at_x:.1f}", x2=f"{at_x:.1f}", y1=TOP, y2=f"{ground:.1f}"),
         tag("circle", class_="best", cx=f"{at_x:.1f}", cy=f"{at_y:.1f}", r=6),
-        tag(
-            "text",
-            "cheapest: " + ("now" if best.after_secs == 0 else f"in {format_span(best.after_secs)}"),
-            class_="mark",
-            x=f"{at_x + (10 if left_half else -10):.1f}",
-            y=TOP + 10,
-            text_anchor="start" if left_half else "end",
-        ),
+        _mark(f"cheapest: {format_when(best.after_secs)}", at_x, TOP + 10),
         class_="chart",
         role="img",
         aria_label=label,
@@ -66,18 +58,17 @@ def _planned(at_x: float | None, ground: float) -> list[Html]:
     """Return the mark of a shutdown that is planned; its words stand below those of the cheapest."""
     if at_x is None:
         return []
-    left_half = at_x < WIDTH * 0.62
     return [
         tag("line", class_="planned", x1=f"{at_x:.1f}", x2=f"{at_x:.1f}", y1=TOP, y2=f"{ground:.1f}"),
-        tag(
-            "text",
-            "planned",
-            class_="mark",
-            x=f"{at_x + (10 if left_half else -10):.1f}",
-            y=TOP + 28,
-            text_anchor="start" if left_half else "end",
-        ),
+        _mark("planned", at_x, TOP + 28),
     ]
+
+
+def _mark(words: str, at_x: float, y: int) -> Html:
+    """Return words beside a point, on the side where there is room."""
+    left_half = at_x < WIDTH * 0.62
+    place, anchor = (at_x + 10, "start") if left_half else (at_x - 10, "end")
+    return tag("text", words, class_="mark", x=f"{place:.1f}", y=y, text_anchor=anchor)
 
 
 def _axes(high: float, span: float, x: Callable[[float], float], y: Callable[[float], float]) -> list[Html]:

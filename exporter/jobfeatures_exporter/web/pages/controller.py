@@ -10,7 +10,7 @@ from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.sources import view_sources
-from jobfeatures_exporter.view.units import format_core_hours, format_share, format_span
+from jobfeatures_exporter.view.units import format_core_hours, format_share, format_span, format_when
 from jobfeatures_exporter.web.pages.health import health_section
 from jobfeatures_exporter.web.pages.layout import page
 from jobfeatures_exporter.web.pages.markup import Html, join, tag
@@ -81,11 +81,6 @@ def _tiles(view: ClusterView, *, several: bool) -> list[Html]:
     made.append(tile(f"Jobs that wait{said}", lines(pending)))
     if view.curves:
         largest = view.curves[0].best
-        when = "now" if largest.after_secs == 0 else f"in {format_span(largest.after_secs)}"
-        made.append(
-            tile(
-                f"Cheapest shutdown{said}",
-                lines(when, f"of the largest pool: {format_core_hours(largest.core_secs)}"),
-            )
-        )
+        cost = f"of the largest pool: {format_core_hours(largest.core_secs)}"
+        made.append(tile(f"Cheapest shutdown{said}", lines(format_when(largest.after_secs), cost)))
     return made

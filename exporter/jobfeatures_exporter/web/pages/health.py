@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from jobfeatures.metrics import SOURCE_AGE
+from jobfeatures.metrics import SOURCE_AGE, Metric
 from jobfeatures_exporter.collectors import DURATION, SUCCESS, features, node, process, sinks, sources
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.sources import SourceView
-from jobfeatures_exporter.view.units import format_bytes, format_figure, format_span
+from jobfeatures_exporter.view.units import format_bytes, format_count, format_figure, format_span
 from jobfeatures_exporter.web.pages.markup import Html, join, name, tag
 from jobfeatures_exporter.web.pages.pieces import Cell, Row, badge, figure, lines, note, section, table
 
@@ -39,11 +39,11 @@ def _sources(context: Context, numbers: Numbers, shown: NodeView | None) -> Html
                         _source_state(each.last_error, views.get(each.name), has_table=each.table is not None)
                     ),
                     Cell(answered, kind="number"),
-                    Cell(figure(sources.JOBS, numbers.one(sources.JOBS, each.name), _count), kind="number"),
+                    _number(numbers, sources.JOBS, each.name),
                     Cell(
                         lines(
-                            join(figure(sources.FAILURES, failures, _count), " failed"),
-                            join(figure(sources.REJECTED, rejected, _count), " bad records")
+                            join(figure(sources.FAILURES, failures, format_count), " failed"),
+                            join(figure(sources.REJECTED, rejected, format_count), " bad records")
                             if rejected
                             else None,
                         ),
@@ -56,6 +56,10 @@ def _sources(context: Context, numbers: Numbers, shown: NodeView | None) -> Html
         return note("No batch system is asked.")
     head = ["Source", "State", "Last answer", "Jobs", "Failures"]
     return table("Batch sources", head, rows, identity="sources-table", kind="cards")
+
+
+def _number(numbers: Numbers, metric: Metric, source: str) -> Cell:
+    return Cell(figure(metric, numbers.one(metric, source), format_count), kind="number")
 
 
 def _source_state(error: str, view: SourceView | None, *, has_table: bool) -> Html:
@@ -91,11 +95,11 @@ def _own(context: Context, numbers: Numbers) -> Html:
         add("Latest look at the node took", figure(process.SAMPLE, duration, _millis))
     unreadable = numbers.all(node.UNREADABLE)
     if context.snapshot is not None:
-        add("Readings that could not be made", _count(sum(unreadable.values())))
+        add("Readings that could not be made", format_count(sum(unreadable.values())))
     if context.publisher is not None:
         published, failed = numbers.one(features.PUBLISHED), numbers.one(features.FAILURES)
-        add("Jobs with a feature directory", figure(features.PUBLISHED, published, _count))
-        add("Failures to write or remove one", figure(features.FAILURES, failed, _count))
+        add("Jobs with a feature directory", figure(features.PUBLISHED, published, format_count))
+        add("Failures to write or remove one", figure(features.FAILURES, failed, format_count))
     add("Memory of the exporter", figure(process.RESIDENT, numbers.one(process.RESIDENT), format_bytes))
     add("CPU time of the exporter", figure(process.CPU, numbers.one(process.CPU), format_span))
     return table("At work", ["What", "Figure"], rows, identity="own-table")
@@ -109,26 +113,22 @@ def _sinks(context: Context, numbers: Numbers) -> Html:
             reason: numbers.one(sinks.DROPPED, each.name, reason) for reason in ("full", "refused", "corrupt")
         }
         total = sum(count or 0 for count in lost.values())
-        said = ", ".join(f"{_count(count)} {reason}" for reason, count in lost.items() if count)
+        said = ", ".join(f"{format_count(count)} {reason}" for reason, count in lost.items() if count)
         taken: str | Html = "never" if age is None else join(figure(sinks.AGE, age, format_span), " ago")
         rows.append(
             Row(
                 [
                     Cell(name(each.name, 24)),
                     Cell(taken, kind="number"),
-                    Cell(_count(sum(each.sent.values())), kind="number"),
-                    Cell(figure(sinks.WAITING, numbers.one(sinks.WAITING, each.name), _count), kind="number"),
-                    Cell(_count(sum(each.failed.values())), kind="number"),
-                    Cell(lines(_count(total), said or None), kind="number"),
+                    Cell(format_count(sum(each.sent.values())), kind="number"),
+                    _number(numbers, sinks.WAITING, each.name),
+                    Cell(format_count(sum(each.failed.values())), kind="number"),
+                    Cell(lines(format_count(total), said or None), kind="number"),
                 ]
             )
         )
     head = ["Sink", "Last taken", "Sent", "Waiting", "Failed attempts", "Lost"]
     return table("Documents sent in Sonar's format", head, rows, identity="sinks-table", kind="cards")
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}"
 
 
 def _millis(secs: float) -> str:

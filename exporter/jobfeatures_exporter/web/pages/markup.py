@@ -7,6 +7,7 @@ breaks, characters that reverse the text behind them, ten thousand letters.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 
 MAX_SHOWN = 48  # characters of a name
@@ -46,6 +47,13 @@ def tag(element: str, /, *children: Child, **attributes: Attribute) -> Html:
 def join(*children: Child) -> Html:
     """Return children one after the other."""
     return Html("".join(each if isinstance(each, Html) else escape(each) for each in children if each))
+
+
+def listed(children: Sequence[Child], separator: str = ", ", most: int | None = None) -> Html:
+    """Return children in a row; of those beyond `most`, how many there are."""
+    shown = [join(separator, each) if number else join(each) for number, each in enumerate(children[:most])]
+    more = len(children) - len(shown)
+    return join(*shown, f" and {more:,} more" if more else None)
 
 
 def _attribute(name: str, value: Attribute) -> str:

@@ -25,7 +25,7 @@ from jobfeatures_exporter.web.pages.cards import cards_section
 from jobfeatures_exporter.web.pages.health import health_section
 from jobfeatures_exporter.web.pages.jobs import jobs_table
 from jobfeatures_exporter.web.pages.layout import page
-from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, tag
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, tag
 from jobfeatures_exporter.web.pages.nodeplan import node_plan_section
 from jobfeatures_exporter.web.pages.pieces import (
     MAX_ROWS,
@@ -87,18 +87,8 @@ def _troubles(shown: NodeView, now_secs: float, tz: tzinfo | None) -> Html | Non
         seen = ": no batch system has said what they got."
         more.append(tag("p", tag("strong", said), seen))
     if shown.leftovers:
-        ids = [name(key.job_id, 24) for key in shown.leftovers[:MAX_LEFTOVERS]]
-        listed = [each for one in ids for each in (", ", one)][1:]
-        rest = len(shown.leftovers) - len(ids)
-        more.append(
-            tag(
-                "p",
-                tag("strong", shown.leftovers_sentence),
-                ": ",
-                *listed,
-                f" and {rest:,} more" if rest else None,
-            )
-        )
+        ids = listed([name(key.job_id, 24) for key in shown.leftovers], most=MAX_LEFTOVERS)
+        more.append(tag("p", tag("strong", shown.leftovers_sentence), ": ", ids))
         advice = (
             "They use CPUs and memory that the batch system may give to other jobs: see what they do or wait "
             "for. Their directories are kept for jobs.hold."
@@ -123,8 +113,7 @@ def _head(context: Context, numbers: Numbers, tz: tzinfo | None) -> Html:
     else:
         age = max(0.0, context.now_secs - taken)
         read = join("as of ", moment(taken, tz), f", {format_span(age)} ago")
-    words = [join(" · ", each) if number else join(each) for number, each in enumerate(parts)]
-    return join(tag("p", *words, class_="about"), tag("p", read, class_="about", id="as-of"))
+    return join(tag("p", listed(parts, " · "), class_="about"), tag("p", read, class_="about", id="as-of"))
 
 
 def _shutdown(context: Context, numbers: Numbers, tz: tzinfo | None) -> Html | None:

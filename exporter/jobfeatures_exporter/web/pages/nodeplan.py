@@ -17,11 +17,11 @@ from jobfeatures_exporter.cluster.draincurves import CurvePoint
 from jobfeatures_exporter.collectors import drains
 from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.view.numbers import Numbers
-from jobfeatures_exporter.view.units import counted, format_core_hours, format_span
+from jobfeatures_exporter.view.units import counted, format_core_hours, format_when
 from jobfeatures_exporter.web.pages.chart import draw_curve
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, tag
 from jobfeatures_exporter.web.pages.pieces import moment, note, section
-from jobfeatures_exporter.web.pages.plans import choices_table
+from jobfeatures_exporter.web.pages.plans import choices_table, label_of
 
 MAX_JOBS = 200  # beyond, a plan takes more time than a page should
 
@@ -46,7 +46,7 @@ def node_plan_section(
     points = [_point(node, choice) for choice in plan.choices]
     said = note("What a shutdown would waste by its time, if no job started here from now on.")
     facts = tag("figcaption", *_facts(node, plan, planned_secs, now_secs, tz))
-    drawn = draw_curve(points, _label(plan), planned_secs=planned_secs)
+    drawn = draw_curve(points, label_of(plan.choices[0].core_secs, plan.best), planned_secs=planned_secs)
     figures = tag("div", choices_table(points, identity="plan-table"), class_="shown")
     both = tag("div", tag("figure", facts, drawn), figures, class_="plans")
     return section("Draining", "draining", said, both)
@@ -89,14 +89,14 @@ def _facts(
         facts.append(tag("strong", "Too little is known to name a cheapest time. "))
     else:
         facts += [
-            tag("strong", "Cheapest ", _when(best.after_secs)),
+            tag("strong", "Cheapest ", format_when(best.after_secs)),
             join(" (", moment(now_secs + best.after_secs, tz), "): "),
             f"{format_core_hours(best.core_secs)} ({best.basis}), ",
             f"{len(best.killed)} of {len(node.jobs)} jobs killed. ",
         ]
         if sparing is not None and sparing is not best:
             facts += [
-                tag("strong", "Nobody killed ", _when(sparing.after_secs)),
+                tag("strong", "Nobody killed ", format_when(sparing.after_secs)),
                 f": {format_core_hours(sparing.core_secs)}. ",
             ]
         if best.after_secs > 0:
@@ -109,17 +109,3 @@ def _facts(
     if plan.unknown_jobs:
         facts.append(f" Left out, since too little is known: {counted(len(plan.unknown_jobs), 'job')}.")
     return facts
-
-
-def _label(plan: NodePlan) -> str:
-    best = plan.best
-    said = f"Core hours wasted by the time of a shutdown: now {format_core_hours(plan.choices[0].core_secs)}"
-    return (
-        said
-        if best is None
-        else f"{said}, least {format_core_hours(best.core_secs)} {_when(best.after_secs)}"
-    )
-
-
-def _when(after_secs: float) -> str:
-    return "now" if after_secs == 0 else f"in {format_span(after_secs)}"

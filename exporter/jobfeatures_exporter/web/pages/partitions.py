@@ -10,7 +10,7 @@ from jobfeatures_exporter.collectors import cluster, queue
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import format_bytes, format_figure, format_share, format_span
-from jobfeatures_exporter.web.pages.markup import Child, Html, join, name
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name
 from jobfeatures_exporter.web.pages.pieces import (
     MAX_ROWS,
     UNKNOWN,
@@ -64,13 +64,12 @@ def _nodes_row(sums: ClusterSums, partition: str, numbers: Numbers) -> Row:
     for metric, counts in ((cluster.NODES, states), (cluster.FLAGGED, flags)):
         for word, _ in sorted(counts.items(), key=lambda each: -each[1]):
             value = numbers.one(metric, *place, word)
-            said = join(figure(metric, value, _count), f" {word.lower().replace('_', ' ')}")
-            words.append(join(", ", said) if words else said)
+            words.append(join(figure(metric, value, _count), f" {word.lower().replace('_', ' ')}"))
     return Row(
         [
             Cell(lines(_named(partition), join(sums.source, " ", mark)), partition[:100].lower(), "job"),
             Cell(join(drawn, lines(_count(whole))), float(whole), "bars"),
-            Cell(join(*words) if words else UNKNOWN, kind="user wide"),
+            Cell(listed(words) if words else UNKNOWN, kind="user wide"),
             _amount(cluster.CPUS, sums, "cpus", partition, numbers, _count),
             _amount(cluster.MEMORY, sums, "memory_bytes", partition, numbers, format_bytes),
             _amount(cluster.GPUS, sums, "gpus", partition, numbers, _count),
@@ -133,10 +132,8 @@ def _queue_row(sums: QueueSums, partition: str, numbers: Numbers) -> Row:
     shown = sorted(reasons, key=lambda why: -reasons[why])
     words = [
         join(figure(queue.REASONS, numbers.one(queue.REASONS, *place, why), _count), f" {why}")
-        for why in shown[:SHOWN_REASONS]
+        for why in shown
     ]
-    parts: list[Child] = [join(", ", each) if number else each for number, each in enumerate(words)]
-    more = len(shown) - SHOWN_REASONS
     oldest = numbers.one(queue.OLDEST, *place)
     waiting, waited = numbers.one(queue.WAITING, *place), numbers.one(queue.WAIT, *place)
     mean = waited / waiting if waiting and waited is not None else None
@@ -148,7 +145,7 @@ def _queue_row(sums: QueueSums, partition: str, numbers: Numbers) -> Row:
             of_state(queue.CPUS, "PENDING"),
             Cell(figure(queue.OLDEST, oldest or None, format_span), oldest or 0.0, "number"),
             Cell(UNKNOWN if mean is None else format_span(mean), mean or 0.0, "number"),
-            Cell(join(*parts, f" and {more} more" if more > 0 else None), kind="user wide"),
+            Cell(listed(words, most=SHOWN_REASONS), kind="user wide"),
         ]
     )
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import tzinfo
 
+from jobfeatures.drains.plan import Choice
 from jobfeatures_exporter.cluster.draincurves import CurvePoint, DrainCurve, cheapest, thin
-from jobfeatures_exporter.view.units import counted, format_core_hours, format_span
+from jobfeatures_exporter.view.units import counted, format_core_hours, format_when
 from jobfeatures_exporter.web.pages.chart import draw_curve
-from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, tag
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, tag
 from jobfeatures_exporter.web.pages.pieces import Cell, Row, lines, moment, note, section, table
 
 MAX_PLANS = 12
 MAX_CHOICES = 12
+MAX_NAMED = 6  # partitions of a pool
 
 
 def plans_section(curves: Sequence[DrainCurve], now_secs: float, tz: tzinfo | None) -> Html:
@@ -36,11 +38,11 @@ def plans_section(curves: Sequence[DrainCurve], now_secs: float, tz: tzinfo | No
 
 def _plan(curve: DrainCurve, number: int, now_secs: float, tz: tzinfo | None) -> Html:
     best = curve.best
-    title = join(*_joined(curve.partitions))
-    when = "now" if best.after_secs == 0 else f"in {format_span(best.after_secs)}"
+    title = listed([name(each, 24) for each in curve.partitions], " + ", MAX_NAMED)
     first = curve.points[0]
     facts: list[Child] = [
-        f"{counted(curve.jobs, 'job')} on {counted(curve.total_cpus, 'CPU')}. Cheapest {when} (",
+        f"{counted(curve.jobs, 'job')} on {counted(curve.total_cpus, 'CPU')}. ",
+        f"Cheapest {format_when(best.after_secs)} (",
         moment(now_secs + best.after_secs, tz),
         f"): {format_core_hours(best.core_secs)}, {counted(best.killed, 'job')} killed.",
     ]
@@ -50,23 +52,21 @@ def _plan(curve: DrainCurve, number: int, now_secs: float, tz: tzinfo | None) ->
         facts.append(f" Without a known end, and killed at any time: {counted(curve.endless_jobs, 'job')}.")
     if curve.unknown_jobs:
         facts.append(f" Left out, since too little is known: {counted(curve.unknown_jobs, 'job')}.")
-    label = (
-        f"Core hours wasted by the time of a shutdown: now {format_core_hours(first.core_secs)}, least "
-        f"{format_core_hours(best.core_secs)} {when}"
-    )
     made = choices_table(curve.points, identity=f"plan-{number}")
     return tag(
         "figure",
         tag("figcaption", tag("strong", title), lines(None, join(*facts))),
-        draw_curve(curve.points, label),
+        draw_curve(curve.points, label_of(first.core_secs, best)),
         tag("details", tag("summary", "The same in figures"), made),
     )
 
 
-def _joined(partitions: Sequence[str]) -> list[Child]:
-    shown = [name(each, 24) for each in partitions[:6]]
-    found: list[Child] = [join(" + ", each) if number else each for number, each in enumerate(shown)]
-    return [*found, f" and {len(partitions) - 6} more"] if len(partitions) > 6 else found
+def label_of(now_core_secs: float, best: CurvePoint | Choice | None) -> str:
+    """Return in words what a curve shows."""
+    said = f"Core hours wasted by the time of a shutdown: now {format_core_hours(now_core_secs)}"
+    if best is None:
+        return said
+    return f"{said}, least {format_core_hours(best.core_secs)} {format_when(best.after_secs)}"
 
 
 def choices_table(points: Sequence[CurvePoint], *, identity: str) -> Html:
@@ -78,7 +78,7 @@ def choices_table(points: Sequence[CurvePoint], *, identity: str) -> Html:
 
 
 def _row(point: CurvePoint, *, is_best: bool) -> Row:
-    when = "now" if point.after_secs == 0 else f"in {format_span(point.after_secs)}"
+    when = format_when(point.after_secs)
     return Row(
         [
             Cell(f"{when}, the cheapest" if is_best else when),

@@ -9,7 +9,13 @@ from jobfeatures.schedule.quality import ScheduleQuality, Verdict
 from jobfeatures_exporter.collectors import schedule
 from jobfeatures_exporter.exposition import Number
 from jobfeatures_exporter.view.numbers import Numbers
-from jobfeatures_exporter.view.units import format_core_hours, format_figure, format_share, format_span
+from jobfeatures_exporter.view.units import (
+    format_core_hours,
+    format_count,
+    format_figure,
+    format_share,
+    format_span,
+)
 from jobfeatures_exporter.web.pages.markup import Html, join, name, tag
 from jobfeatures_exporter.web.pages.pieces import (
     Cell,
@@ -58,7 +64,10 @@ def _tiles(quality: ScheduleQuality, numbers: Numbers) -> list[Html]:
     share = violated / jobs if jobs and violated is not None else None
     drawn = None if share is None else bar(f"{format_share(share)} of the jobs late", Part(share, "over"))
     counted = join(
-        figure(schedule.VIOLATED, violated, _count), " of ", figure(schedule.JOBS, jobs, _count), " jobs"
+        figure(schedule.VIOLATED, violated, format_count),
+        " of ",
+        figure(schedule.JOBS, jobs, format_count),
+        " jobs",
     )
     made = [
         tile("Ended late", join(drawn, lines("–" if share is None else format_share(share), counted))),
@@ -75,21 +84,21 @@ def _tiles(quality: ScheduleQuality, numbers: Numbers) -> list[Html]:
     ]
     counts = {each: _verdict(quality, numbers, each) for each in Verdict}
     whole = sum(counts.values())
-    words = ", ".join(f"{_count(counts[each])} {said}" for each, said in VERDICTS.items())
+    words = ", ".join(f"{format_count(counts[each])} {said}" for each, said in VERDICTS.items())
     parts = [
         Part(counts[each] / whole, kind)
         for each, kind in zip(Verdict, ("bad-bar", "over", "used"), strict=True)
         if whole
     ]
-    unfinished = lines(_count(whole), words)
+    unfinished = lines(format_count(whole), words)
     made.append(tile("Waiting or running", join(bar(words, *parts), unfinished) if whole else unfinished))
     settled = numbers.one(schedule.UNSETTLED, source)
     made.append(
         tile(
             "Users",
             lines(
-                figure(schedule.USERS, numbers.one(schedule.USERS, source), _count),
-                join(figure(schedule.UNSETTLED, settled, _count), " ended jobs not judged yet"),
+                figure(schedule.USERS, numbers.one(schedule.USERS, source), format_count),
+                join(figure(schedule.UNSETTLED, settled, format_count), " ended jobs not judged yet"),
             ),
         )
     )
@@ -160,7 +169,3 @@ def _users(quality: ScheduleQuality, numbers: Numbers) -> Html | None:
 
 def _amount(metric: Metric, value: Number | None) -> Cell:
     return Cell(figure(metric, value, format_core_hours), value, "number")
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}"

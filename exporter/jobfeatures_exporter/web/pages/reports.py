@@ -11,8 +11,14 @@ from jobfeatures_exporter.collectors import status
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Number
 from jobfeatures_exporter.view.numbers import Numbers
-from jobfeatures_exporter.view.units import counted, format_core_hours, format_figure, format_span
-from jobfeatures_exporter.web.pages.markup import Child, Html, join, name
+from jobfeatures_exporter.view.units import (
+    counted,
+    format_core_hours,
+    format_count,
+    format_figure,
+    format_span,
+)
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name
 from jobfeatures_exporter.web.pages.pieces import (
     MAX_ROWS,
     UNKNOWN,
@@ -58,12 +64,11 @@ def reports_section(context: Context, numbers: Numbers, tz: tzinfo | None) -> Ht
         (reason, numbers.one(status.VIOLATIONS, str(reason))) for reason in sorted(context.status_violations)
     ]
     counts = [
-        join(f"{reason.replace('_', ' ')} ", figure(status.VIOLATIONS, n, _count))
+        join(f"{reason.replace('_', ' ')} ", figure(status.VIOLATIONS, n, format_count))
         for reason, n in refused
         if n
     ]
-    listed = [join(", ", each) if number else each for number, each in enumerate(counts)]
-    bad = note(badge("refused or flagged", "warn"), " since the start: ", *listed) if counts else None
+    bad = note(badge("refused or flagged", "warn"), " since the start: ", listed(counts)) if counts else None
     return section("What jobs report", "reports", note(said), made if rows else None, bad)
 
 
@@ -101,7 +106,3 @@ def _state(view: StatusView, age: Number | None) -> Html:
     if age is not None and age > STALE_SECS:
         return badge("stale", "warn")
     return badge("good", "good")
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}"
