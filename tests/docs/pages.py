@@ -11,7 +11,7 @@ import markdown_it
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     [
-        ROOT / "README.md",
+        *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT")),
         *(ROOT / "docs").rglob("*.md"),
         *(ROOT / "packaging").glob("*/README.md"),
         *(ROOT / "grafana").rglob("*.md"),

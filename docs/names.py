@@ -1,0 +1,71 @@
+"""The names that docs/promises.md promises: ``python docs/names.py`` prints them as JSON.
+
+``python docs/names.py --release VERSION`` keeps them in docs/released.json, with which a test compares those
+of later versions.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from jobfeatures import cli as jobfeatures_cli
+from jobfeatures import exits as jobfeatures_exits
+from jobfeatures.client import VARIABLES
+from jobfeatures.config import Config
+from jobfeatures.features.keys import KEYS
+from jobfeatures.publish.folders import JOBS, MACHINE, STATUS
+from jobfeatures.settings import settings_of
+from jobfeatures.status.jobstatus import STATUS_KEYS
+from jobfeatures_exporter import budget
+from jobfeatures_exporter import cli as exporter_cli
+from jobfeatures_exporter import exits as exporter_exits
+from jobfeatures_exporter.collectors import METRICS
+from jobfeatures_exporter.config import ExporterConfig
+
+RELEASED = Path(__file__).parent / "released.json"
+PROGRAMS = (
+    ("jobfeatures", jobfeatures_cli.COMMANDS, jobfeatures_exits.EXITS),
+    ("jobfeatures-exporter", exporter_cli.COMMANDS, exporter_exits.EXITS),
+)
+
+
+def promised() -> dict[str, list[str]]:
+    """Return all names by kind; a metric under two names has both."""
+    metrics = [*METRICS, *budget.METRICS]
+    metrics += [each.former for each in metrics if each.former is not None]
+    settings = {each.key for config in (Config, ExporterConfig) for each in settings_of(config)}
+    found = {
+        "metrics": {f"{each.sample_name} {each.kind}" for each in metrics},
+        "labels": {f"{each.sample_name} {label}" for each in metrics for label in each.label_names},
+        "settings": settings,
+        "keys": {f"{each.area.value} {each.name}" for each in KEYS}
+        | {f"status {each.name}" for each in STATUS_KEYS},
+        "commands": {f"{program} {name}" for program, commands, _ in PROGRAMS for name in commands},
+        "exit statuses": {
+            f"{program} {name} {status}"
+            for program, _, exits in PROGRAMS
+            for name, meanings in exits.items()
+            for status in meanings
+        },
+        "folders": {MACHINE, JOBS, STATUS},
+        "variables": set(VARIABLES.values()),
+    }
+    return {kind: sorted(names) for kind, names in found.items()}
+
+
+def lost(before: dict[str, list[str]], now: dict[str, list[str]]) -> list[str]:
+    """Return what was promised and is not there, each with its kind."""
+    return [
+        f"{kind}: {name}" for kind, names in before.items() for name in names if name not in now.get(kind, ())
+    ]
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--release"]:
+        RELEASED.write_text(
+            json.dumps({"version": sys.argv[2], **promised()}, indent=1) + "\n", encoding="utf-8"
+        )
+    else:
+        print(json.dumps(promised(), indent=1))
