@@ -39,12 +39,8 @@ class Arrivals:
             self.order, self.places = self._came, self._placed
         self._times: list[float] = [*(jobs.submits[job] for job in self._alone), FOREVER]
         self._next = 0
+        self.soonest = self._times[0]  # when the next job comes, as far as that is known
         self.first = jobs.submits[self._alone[0]] if self._alone else 0
-
-    def next_at(self) -> float:
-        """Return when the next job comes, as far as that is known."""
-        soonest = self._times[self._next]
-        return self._due[0][0] if self._due and self._due[0][0] < soonest else soonest
 
     def ended(self, job: int, now: int) -> None:
         """Note that a job has ended: those that follow it will come."""
@@ -52,18 +48,22 @@ class Arrivals:
             think = self._thinks[each]
             when = max(now, self._submits[each]) if think < 0 else now + think
             heapq.heappush(self._due, (when, each))
+            self.soonest = min(self.soonest, when)
 
     def take(self, now: int) -> int:
-        """Return how many have come, those of this moment included; 0 where none comes at it."""
+        """Return how many have come, those of this moment included."""
         first = self._next
         while self._times[self._next] == now:
             self._next += 1
+        self.soonest = self._times[self._next]
         if not self._placed:
-            return self._next if self._next > first else 0
+            return self._next
         fresh = list(self._alone[first : self._next])
         while self._due and self._due[0][0] == now:
             fresh.append(heapq.heappop(self._due)[1])
         for job in sorted(fresh):
             self._placed[job] = len(self._came)
             self._came.append(job)
-        return len(self._came) if fresh else 0
+        if self._due:
+            self.soonest = min(self.soonest, self._due[0][0])
+        return len(self._came)

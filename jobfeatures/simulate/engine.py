@@ -53,9 +53,10 @@ def simulate(
         if fair is not None:
             fair.started(job)
 
+    is_followed = bool(jobs.preceding)
     pop, take, give, next_job = heapq.heappop, machine.take, machine.give, queue.head
     while True:
-        soonest = coming.next_at()
+        soonest = coming.soonest
         if ends and ends[0][0] < soonest:
             soonest = ends[0][0]
         if fair is not None and (due := fair.next_refresh()) < soonest:
@@ -68,14 +69,16 @@ def simulate(
         while ends and ends[0][0] == now:
             job = pop(ends)[1]
             give(job)
-            coming.ended(job, now)
+            if is_followed:
+                coming.ended(job, now)
             if fair is not None:
                 fair.ended(job)
             if backfill is not None:
                 backfill.ended(job, starts[job])
         if fair is not None:
             fair.pass_to(now, inclusive=True)
-        if behind := coming.take(now):
+        if coming.soonest == now:
+            behind = coming.take(now)
             queue.add_all(come, behind)
             come = behind
             if progress is not None and come - told >= TICK_JOBS:
