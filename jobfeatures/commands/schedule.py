@@ -8,7 +8,6 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
@@ -336,16 +335,21 @@ def _messages(document: dict[str, Any]) -> Iterator[str]:
 def _evaluate_one_log(arguments: argparse.Namespace, options: Options, zone: Any) -> int:
     """Evaluate files of one log, here or on Dask, and print what was found as JSON."""
     from jobfeatures.schedule.dask import connected
-    from jobfeatures.schedule.partitions import Here, evaluate_partitions
+    from jobfeatures.schedule.ondisk import evaluate_on_disk
+    from jobfeatures.schedule.partitions import evaluate_partitions
     from jobfeatures.schedule.reading import read_log
 
     if arguments.format != "json":
         raise ConfigurationError("--one-log", "needs --format json")
     if arguments.report is not None or arguments.plots is not None:
         raise ConfigurationError("--one-log", "draws no pictures: neither --report nor --plots")
-    read = functools.partial(read_log, kind=arguments.from_kind, zone=zone, meaning=parse_meaning(arguments))
-    with nullcontext(Here()) if arguments.dask is None else connected(arguments.dask) as runner:
-        document = evaluate_partitions(arguments.logs, options, read, runner=runner)
+    how = {"kind": arguments.from_kind, "zone": zone, "meaning": parse_meaning(arguments)}
+    if arguments.dask is None:
+        document = evaluate_on_disk(arguments.logs, options, how)
+    else:
+        with connected(arguments.dask) as runner:
+            read = functools.partial(read_log, **how)
+            document = evaluate_partitions(arguments.logs, options, read, runner=runner)
     for message in _messages(document):
         print(f"jobfeatures: {document['log']}: {message}", file=sys.stderr)
     print(json.dumps(document))

@@ -131,7 +131,7 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
 def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
     """Return one line a job, and for how long each was swapped out."""
     header, table = columns.header, columns.columns
-    if _preemption(header) in {Preemption.YES, Preemption.DOUBLE} and _has_parts(table["status"]):
+    if is_preempted(header) and _has_parts(table["status"]):
         return _joined(table, header)
     return table, 0
 
@@ -189,6 +189,11 @@ def _id_of(job: JobRecord) -> int:
     """Return a number that is the same for the same id of the same user on the same cluster."""
     told = "\0".join((job.batch_system, job.cluster or "", job.job_id, job.user or ""))
     return int.from_bytes(blake2b(told.encode("utf-8", "surrogatepass"), digest_size=8).digest(), signed=True)
+
+
+def is_preempted(header: Header) -> bool:
+    """Tell whether a job may have several lines."""
+    return _preemption(header) in {Preemption.YES, Preemption.DOUBLE}
 
 
 def _preemption(header: Header) -> Preemption | None:

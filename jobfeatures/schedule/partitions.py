@@ -8,7 +8,7 @@ sums, and figures by user, come back. `Runner` is what Dask's client offers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from operator import getitem
 from typing import Any, Final, Protocol
@@ -56,30 +56,46 @@ class Here:
 
 
 def evaluate_partitions(
-    names: Sequence[str],
+    files: Sequence[str],
     options: Options,
     read: Callable[[str], ScheduleLog],
     *,
     runner: Runner | None = None,
     hands: int = HANDS,
+    pieces: Callable[[Sequence[str]], Iterator[ScheduleLog]] | None = None,
 ) -> Values:
     """Return what is told of the whole log: those of `make_document`'s fields that are sums or by user.
 
-    `names` are the log's files in its order; `read` returns the jobs of one.
+    `files` are the log's in its order; `read` returns the jobs of one, `pieces`
+    instead those of all, some at a time.
     Raises ScheduleError, and what `read` raises.
     """
     runner = runner or Here()
-    name = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
-    parts = [runner.submit(read, each) for each in names]
+    name = f"{files[0]} and {len(files) - 1} more" if len(files) > 1 else files[0]
+    names = list(files)
+    if pieces is None:
+        parts = [runner.submit(read, each) for each in names]
+    else:
+        parts, names = [], []
+        for piece in pieces(files):
+            parts.append(runner.submit(_same, piece))
+            names.append(piece.name)
+        hands = max(hands, len(parts))
     shifts = _shifts(names, runner.gather([runner.submit(zero_of, part) for part in parts]))
     dealt = [runner.submit(deal, part, shift, hands) for part, shift in zip(parts, shifts, strict=True)]
+    parts = []
     held = [
         runner.submit(join, [runner.submit(getitem, each, hand) for each in dealt]) for hand in range(hands)
     ]
+    dealt = []
     surveys = runner.gather([runner.submit(survey, hand, options) for hand in held])
     options, shares = _settle(name, surveys, options)
     found = runner.gather([runner.submit(summarise, hand, options) for hand in held])
     return _combine(name, [each for each in found if each is not None], surveys, options, shares)
+
+
+def _same(log: ScheduleLog) -> ScheduleLog:
+    return log
 
 
 def zero_of(log: ScheduleLog) -> int | None:
@@ -105,9 +121,11 @@ def deal(log: ScheduleLog, shift_secs: int, hands: int) -> list[ScheduleLog]:
     """
     hand_of = np.array([_hand(name, hands) for name in log.user.names] + [0])
     place = hand_of[log.user.codes]  # a code of -1 is the last
+    order = np.argsort(place, kind="stable")
+    bounds = np.searchsorted(place[order], np.arange(hands + 1))
     found = []
     for hand in range(hands):
-        taken = _take(log, np.flatnonzero(place == hand), shift_secs)
+        taken = _take(log, order[bounds[hand] : bounds[hand + 1]], shift_secs)
         found.append(taken if hand == 0 else replace(taken, unreadable=0, folded={}, warnings=()))
     return found
 
@@ -125,7 +143,10 @@ def _take(log: ScheduleLog, which: Array, shift_secs: int) -> ScheduleLog:
             found[name] = np.where(values >= 0, values + shift_secs, values) if name in TIMES else values
     for name in LABELS:
         labels = getattr(log, name)
-        found[name] = Labels(labels.codes[which], labels.names)
+        codes = labels.codes[which]
+        known, places = np.unique(codes[codes >= 0], return_inverse=True)
+        codes[codes >= 0] = places.reshape(-1)
+        found[name] = Labels(codes, [labels.names[code] for code in known.tolist()])
     return replace(log, links=None, arrays=None, workflows=None, **found)
 
 

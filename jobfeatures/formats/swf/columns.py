@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -92,12 +93,20 @@ def _split(table: Array) -> dict[str, Array]:
 
 def _read_slowly(name: str) -> SwfColumns:
     """Read a log some lines at a time: numpy's reader where they are clean, else the tolerant one."""
-    import numpy
-
     header = Header(name)
-    repaired: Counter[str] = Counter()
-    skipped, first = 0, 1
-    found: list[dict[str, Array]] = []
+    return _joined(list(_read_chunks(name, header)), header)
+
+
+def read_pieces(name: str, lines: int) -> Iterator[SwfColumns]:
+    """Read a log so many lines at a time, with the comments up to there. Raises LogFileError."""
+    header = Header(name)
+    chunks = _read_chunks(name, header)
+    while some := list(islice(chunks, -(-lines // CHUNK_LINES))):
+        yield _joined(some, header)
+
+
+def _read_chunks(name: str, header: Header) -> Iterator[SwfColumns]:
+    first = 1
     with reading(name) as stream:
         lines = bounded_lines(stream)
         while some := list(islice(lines, CHUNK_LINES)):
@@ -106,16 +115,27 @@ def _read_slowly(name: str) -> SwfColumns:
                     parse_comment(line.strip(), header, number)
             first += len(some)
             columns = _parse_clean(some)
-            if columns is None:
-                reader = SwfReader(some, source=name)
-                columns = _columns_of(list(reader))
-                repaired.update(reader.repaired)
-                skipped += reader.skipped
-            found.append(columns)
-    if not found:
-        found.append(_columns_of([]))
-    joined = {field: numpy.concatenate([each[field] for each in found]) for field in FIELDS}
-    return SwfColumns(header, joined, dict(repaired), skipped)
+            if columns is not None:
+                yield SwfColumns(header, columns, {}, 0)
+                continue
+            reader = SwfReader(some, source=name)
+            columns = _columns_of(list(reader))
+            yield SwfColumns(header, columns, reader.repaired, reader.skipped)
+
+
+def _joined(found: list[SwfColumns], header: Header) -> SwfColumns:
+    import numpy
+
+    columns = [each.columns for each in found] or [_columns_of([])]
+    repaired: Counter[str] = Counter()
+    for each in found:
+        repaired.update(each.repaired)
+    return SwfColumns(
+        header,
+        {field: numpy.concatenate([each[field] for each in columns]) for field in FIELDS},
+        dict(repaired),
+        sum(each.skipped for each in found),
+    )
 
 
 def _parse_clean(lines: list[str]) -> dict[str, Array] | None:
