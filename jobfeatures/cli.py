@@ -39,7 +39,7 @@ COMMANDS = {
     "sss": "check documents of jobs in SSS's format, find nodes for them, and print its schema",
     "convert": "convert logs of jobs between SWF, SSS, accounting files and others",
     "schedule": "say how good the schedules of logs were, and what ended later than users may expect",
-    "expect": "say when a job may be expected to end by its user's share, and why",
+    "expect": "say when a job is expected to end by its user's share, and why",
     "simulate": "say how another scheduler would have run the jobs of a log",
     "replay": "show the jobs of a log in a spool folder, at another speed",
 }

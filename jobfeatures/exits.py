@@ -21,7 +21,7 @@ _HOOK = {
     FAILED: "with `--strict`: something failed",
     WRONG: "a wrong flag",
 }
-_NOT_ASKED = "nobody could be asked: no directory is named or there, no answer, or an expired token"
+_NOT_ASKED = "no features could be read: no directory is named or exists, no answer, or an expired token"
 _LOG = "a log could not be read, or a wrong flag or setting"
 
 EXITS: Mapping[str, Mapping[int, str]] = {

@@ -102,7 +102,7 @@ def _job() -> list[Placed]:
                  thresholds=steps(RED, (0, ORANGE), (1800, GREEN)), empty="no limit"),
             stat("Lost if killed", "CPU time that would be lost if it was killed now.",
                  f"sum(batch_job_kill_waste_core_seconds{{{J}}}) / 3600", "suffix:core h", empty="not known"),
-            stat("OOM kills", "Its processes that the kernel killed for want of memory.",
+            stat("OOM kills", "Its processes that the kernel killed when memory ran out.",
                  f"sum(batch_job_oom_kills_total{{{J}}})", thresholds=ANY_IS_BAD, empty="not told"),
             height=4,
         ),
@@ -265,7 +265,7 @@ def _io() -> list[Placed]:
             "Bps", low=None, empty="the kernel does not count it",
         ),
         timeseries(
-            "Waiting", "Share of time in which one of its tasks (some), or all that had work (full), stalled for want of "
+            "Waiting", "Share of time in which one of its tasks (some), or all that had work (full), stalled waiting for "
             "CPUs, memory or disks.",
             [
                 query(f"avg by (resource, share) (rate(batch_job_pressure_seconds_total{{{J}}}[{RATE}]))",

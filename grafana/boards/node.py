@@ -111,7 +111,7 @@ def _now() -> list[Placed]:
         ),
         stat(
             "OOM kills",
-            "Processes that the kernel killed for want of memory in the time shown.",
+            "Processes that the kernel killed when memory ran out in the time shown.",
             f"sum(increase(batch_node_oom_kills_total{{{OF_NODE}}}[$__range]))",
             thresholds=ANY_IS_BAD,
             decimals=0,
@@ -268,7 +268,7 @@ def _whole() -> list[Placed]:
         *line(
             timeseries(
                 "Pressure",
-                "Share of time in which at least one task (some), or all that had work (full), stalled for want of CPUs, "
+                "Share of time in which at least one task (some), or all that had work (full), stalled waiting for CPUs, "
                 "memory or disks.",
                 [
                     query(

@@ -38,9 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     readable = [name for name, kind in KINDS.items() if kind.reader]
     writable = [name for name, kind in KINDS.items() if kind.writer]
     parser.description = (
-        "Convert a log of jobs to another kind. What the other kind cannot hold is told by field, with "
-        "counts. Exit status: 0 all jobs are there again, 1 some are not, 2 a log could not be read or "
-        "written."
+        "Convert a log of jobs to another format. Fields lost in conversion are listed, with counts. "
+        "Exit status: 0 all jobs were converted, 1 some were not, 2 a log could not be read or written."
     )
     parser.add_argument("input", metavar="IN", help="a log, also .gz, .xz, .bz2, .zst; - is standard input")
     parser.add_argument("output", metavar="OUT", help="likewise; - is standard output")

@@ -1,4 +1,4 @@
-"""`jobfeatures expect`: when a job may be expected to end by its user's share, and why."""
+"""`jobfeatures expect`: when a job is expected to end by its user's share, and why."""
 
 from __future__ import annotations
 
@@ -40,10 +40,9 @@ ASK_SECS = 60.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.description = (
-        "Say when a job that waits, runs or has ended may be expected to end by its user's share of the "
-        "machine, how that compares with how it stands, and why. Exit status: 0 said, 1 it cannot be said of "
-        "this job or the batch system does not answer, 2 a log could not be read, or wrong usage, 3 said, "
-        "but earlier jobs may be missing."
+        "Say when a job is expected to end by its user's share of the machine, whether it is late, and why. "
+        "Exit status: 0 answered, 1 no answer for this job or from the batch system, 2 a log could not be "
+        "read, or wrong usage, 3 answered, but earlier jobs may be missing."
     )
     add = parser.add_argument
     add("job", metavar="JOB", help="a job's id; ARRAY_TASK and JOB+COMPONENT too; an array: its last task")

@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         remaining = Features.from_environment().remaining(time.time())
     except FeaturesUnreachableError as error:
-        print(f"jobfeatures: nobody could be asked: {error}", file=sys.stderr)
+        print(f"jobfeatures: no features can be read: {error}", file=sys.stderr)
         return NOT_ASKED
     except FeaturesError as error:
         print(f"jobfeatures: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""When one job may be expected to end by its user's share, and what of the share is before it: pure.
+"""When one job is expected to end by its user's share, and what of the share is before it: pure.
 
 Bounds and verdicts are those of `jobfeatures.schedule.outlook`; here stands
 beside them what they are made of.

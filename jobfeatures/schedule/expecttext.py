@@ -95,17 +95,17 @@ def _headline(found: Expectation, words: Words) -> str:
 
 def _expected(found: Expectation, words: Words) -> Iterator[str]:
     upper, mine = found.upper_secs, _escaped(found.facts.user or "")
-    share = f"by {mine}'s share of {_cpus(found.share_cpus)}"
+    share = f"With {_cpus(found.share_cpus)} for {mine} it should"
     if found.state == ENDED:
         if upper == found.lower_secs:
-            yield f"It was to be expected to end {share} at {words.clock(upper)}."
+            yield f"{share} have ended by {words.clock(upper)}."
         else:
             until = "with no upper bound" if upper is None else f"{words.clock(upper)} at the latest"
-            yield f"It was to be expected to end {share} at {words.clock(found.lower_secs)} at the earliest,"
+            yield f"{share} have ended by {words.clock(found.lower_secs)} at the earliest,"
             why = "may be missing" if found.is_partial else "have not ended"
             yield f"{until}: earlier jobs of {mine} {why}."
         return
-    yield f"It may be expected to end {share}"
+    yield f"{share} end by"
     if found.state != WAITS:
         late = "" if found.late_secs is None else f", {_lateness(found.late_secs[1])}"
         yield f"  {words.time(found.lower_secs)} at the earliest: if it and all earlier jobs ended now{late}"

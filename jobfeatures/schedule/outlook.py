@@ -1,4 +1,4 @@
-"""When jobs that have not ended may be expected to end: bounds, and whether they can still be in time.
+"""When jobs that have not ended are expected to end: bounds, and whether they can still be in time.
 
 Runtimes that are not known yet are at least what has elapsed, and at most
 what the time limit allows. The more the earlier jobs run, the later is a job

@@ -53,7 +53,7 @@ class NodeUse:
     cpu_joules: float | None = None
     gpu_joules: float | None = None
     stalled_secs: Mapping[str, float] = field(default_factory=dict)  # by resource: some task waited for it
-    all_stalled_secs: Mapping[str, float] = field(default_factory=dict)  # all that were not idle did at once
+    all_stalled_secs: Mapping[str, float] = field(default_factory=dict)  # all non-idle tasks were stalled
     throttled_secs: float | None = None  # by a CPU quota, summed over CPUs
     suspended_secs: float = 0.0
     claimed_cpus: float | None = None  # that a pilot says its payloads use, on average
@@ -179,7 +179,7 @@ class JobReport:
 
     @property
     def oom_kills(self) -> float | None:
-        """Return how many of its processes were killed for want of memory."""
+        """Return how many of its processes were killed when memory ran out."""
         return self._sum(lambda node: node.oom_kills)
 
     @property
@@ -220,7 +220,7 @@ class JobReport:
 
     @property
     def ran_out_of_memory(self) -> bool:
-        """Tell whether the kernel killed processes of it for want of memory, or its batch system says so."""
+        """Tell whether the kernel killed processes of it when memory ran out, or its batch system says so."""
         return bool(self.oom_kills) or self.state == "OUT_OF_MEMORY"
 
     def stalled_share(self, resource: str, *, all_tasks: bool = False) -> float | None:

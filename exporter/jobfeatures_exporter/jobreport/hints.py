@@ -94,8 +94,8 @@ def _killed(report: JobReport) -> str | None:
     kills = report.oom_kills
     if kills:
         killed = "one of its processes was" if kills == 1 else f"{format_figure(kills)} of its processes were"
-        return f"{killed} killed for want of memory: ask for more memory"
-    return "it ended for want of memory: ask for more" if report.state == "OUT_OF_MEMORY" else None
+        return f"{killed} killed when memory ran out: ask for more memory"
+    return "it ended when memory ran out: ask for more" if report.state == "OUT_OF_MEMORY" else None
 
 
 def _near_memory(report: JobReport) -> str | None:
@@ -305,7 +305,7 @@ class Rule:
 
 
 RULES = (
-    Rule("memory_killed", _killed, "a process was killed for want of memory, or the job ended so"),
+    Rule("memory_killed", _killed, "a process was killed when memory ran out, or the job ended so"),
     Rule(
         "memory_near_limit", _near_memory, f"highest memory at {NEAR_MEMORY:.0%} of what a node gave, or more"
     ),

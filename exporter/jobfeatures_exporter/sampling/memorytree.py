@@ -25,7 +25,7 @@ WALK_LOOKS = 4
 
 
 class NodeKills:
-    """How many processes the kernel has killed on the node for want of memory, None where it does not tell.
+    """How many processes the OOM killer has ended on the node, None if the kernel does not report it.
 
     Set before the groups are read, from /proc/vmstat; one for all groups.
     """

@@ -105,7 +105,7 @@ def parse_entities(text: str, *, source: str = "loadavg") -> tuple[int, int]:
 
 
 def parse_oom_kills(text: str) -> int | None:
-    """Return how often the kernel killed for want of memory: ``oom_kill 7`` of /proc/vmstat (Linux 4.13).
+    """Return how many processes the OOM killer has ended: ``oom_kill 7`` of /proc/vmstat (Linux 4.13).
 
     None where the text does not tell.
     """

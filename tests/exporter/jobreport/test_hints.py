@@ -150,4 +150,4 @@ def test_the_report_says_that_the_peak_is_not_known():
     report = without_missed_peaks(job(node(memory_peak=1.0, oom_kills=1)))
     text = format_reports([report])
     assert "8 GiB ran out; the highest use is not known" in text
-    assert "one of its processes was killed for want of memory" in text
+    assert "one of its processes was killed when memory ran out" in text

@@ -67,7 +67,7 @@ def test_a_log_tells_what_was_known_at_a_time(log, capsys):
     assert told(capsys, "4", *of_log, "--at", str(BEGIN + 10_200))["state"] == "running"
     assert told(capsys, "4", *of_log, "--at", "2025-11-20T10:50:00Z")["state"] == "ended"
     text = said(capsys, "4", *of_log)
-    assert "It was to be expected to end by ann's share of 16 CPUs at 2025-11-20 11:00:00 CET.\n" in text
+    assert "With 16 CPUs for ann it should have ended by 2025-11-20 11:00:00 CET.\n" in text
     assert "It was late, by 50 min.\n" in text
 
 

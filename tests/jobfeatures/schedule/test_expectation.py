@@ -64,7 +64,7 @@ def test_a_job_that_waits_is_said_to_wait():
 Job 9 of ann (2 CPUs, limit 30 min, batch) waits since 2025-11-20 07:40:00 UTC (1 h ago); the batch \
 system says: Priority.
 
-It may be expected to end by ann's share of 4 CPUs
+With 4 CPUs for ann it should end by
   2025-11-20 09:12:00 UTC (in 32 min) if it uses all of its limit, and the earlier jobs end now
   2025-11-20 09:34:00 UTC (in 54 min) at the latest: if it and the earlier jobs use all of their \
 limits, and 2 min more
@@ -94,7 +94,7 @@ def test_a_job_that_runs_is_said_to_run():
         == """\
 Job 3 of ann (2 CPUs, limit 4 h, batch) runs since 2025-11-20 08:50:00 CET (50 min ago).
 
-It may be expected to end by ann's share of 2.5 CPUs
+With 2.5 CPUs for ann it should end by
   2025-11-20 10:43:08 CET (in 1 h 3 min) at the earliest: if it and all earlier jobs ended now, in time
   2025-11-20 13:55:08 CET (in 4 h 15 min) if it uses all of its limit, and the earlier jobs end now
   2025-11-20 14:13:00 CET (in 4 h 33 min) at the latest: if it and the earlier jobs use all of \
@@ -126,7 +126,7 @@ def test_a_job_that_has_ended_is_compared_with_its_expected_end():
 Job 4 of ann (4 CPUs, limit 1 h, batch) ended 2025-11-20 08:39:20 UTC (40 s ago) after running for \
 1 min.
 
-It was to be expected to end by ann's share of 4 CPUs at 2025-11-20 08:41:00 UTC at the earliest,
+With 4 CPUs for ann it should have ended by 2025-11-20 08:41:00 UTC at the earliest,
 2025-11-20 09:04:00 UTC at the latest: earlier jobs of ann have not ended.
 
 It was in time.
@@ -186,7 +186,7 @@ def test_all_that_is_said_is_there_for_programs():
         (
             [job("1", NOW - 60, NOW - 60, NOW - 5)],
             "1",
-            "(?s)at 2025-11-20 08:39:55 UTC.\n\nIt was in time.*No earlier",
+            "(?s)by 2025-11-20 08:39:55 UTC.\n\nIt was in time.*No earlier",
         ),
         ([job("1", NOW - 60, NOW - 50, NOW - 5)], "1", "It was late, by 10 s"),
         (
