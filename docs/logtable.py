@@ -14,7 +14,7 @@ from jobfeatures.model import JobState
 
 FIXTURES = Path(__file__).parents[1] / "tests/fixtures"
 FIELDS = tuple(each.name for each in fields(JobRecord) if each.compare and each.name != "batch_system")
-# A job with every field, as Slurm might tell of one; and what cannot stand beside each other.
+# A job with every field, as Slurm might report one; and what cannot stand beside each other.
 FULL = JobRecord(
     batch_system="slurm", job_id="12", cluster="c", state=JobState.TIMEOUT, state_word="DEADLINE",
     name="fit",
@@ -67,7 +67,7 @@ def differences(before: JobRecord, after: JobRecord, kind: str) -> Iterator[str]
 
 
 def is_told(name: str, record: JobRecord, notes: Notes) -> bool:
-    """Tell whether the loss of a field was told by its name; of `more` by the names in it."""
+    """Return whether the loss of a field was told by its name; of `more` by the names in it."""
     if name == "more":
         return any(notes.lost[each] for each, _ in record.more)
     return any(told.partition(":")[0] == name for told in notes.lost)

@@ -240,7 +240,7 @@ def _read_file(path):
 
 
 def _is_there(url):
-    """Tell whether an address that ends in a slash is there, whether or not it may be listed."""
+    """Return whether an address that ends in a slash is there, whether or not it may be listed."""
     try:
         return _read_url(url) is not None
     except FeaturesUnreachableError:

@@ -157,7 +157,7 @@ class BackgroundProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether it has ended by itself or been ended."""
+        """Return whether it has ended by itself or been ended."""
         return self._process.poll() is not None
 
     def end(self, grace_secs: float = 1.0) -> None:

@@ -128,12 +128,12 @@ def serve_request(tree: FeatureTree, config: Config, site: Site, request: Reques
 
 
 def tells_all(job: Job, asks: bool) -> bool:
-    """Tell whether nothing is left to be learnt of a job: a hook that must not ask does not make it whole."""
+    """Return whether all that can be known of a job is known; what a hook may not ask for does not count."""
     return not asks and job.limits.wall_secs is not None
 
 
 def needs_server(system: System, job: Job, config: Config) -> bool:
-    """Tell whether a server has to be asked for what the hook's environment lacks."""
+    """Return whether a server has to be asked for what the hook's environment lacks."""
     asks: Callable[[Job, Config], bool] | None = getattr(system.load("site"), "needs_server", None)
     return asks is not None and asks(job, config)
 
@@ -189,7 +189,7 @@ def write(
 
 
 def has_drains(tree: FeatureTree) -> bool:
-    """Tell whether anything is asked for or announced; a folder that cannot be listed may hold something."""
+    """Return whether a drain is requested or announced; a folder that cannot be listed may hold one."""
     try:
         return bool(os.listdir(tree.drains_path))
     except FileNotFoundError:

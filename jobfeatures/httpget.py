@@ -118,7 +118,7 @@ class Server:
             content += chunk
             if len(content) > max_bytes:
                 raise SourceError(f"{self.name}: more than {max_bytes} bytes of answer")
-        if answer.length:  # read1 does not tell
+        if answer.length:  # read1 does not say
             raise IncompleteRead(b"", answer.length)
         return bytes(content)
 
@@ -144,7 +144,7 @@ def fetch_text(
 ) -> str:
     """Return the body of the answer to GET.
 
-    Raises SourceError; HttpStatusError where the status tells of no success.
+    Raises SourceError; HttpStatusError where the status reports no success.
     """
     path = f"?{urlencode(query)}" if query else ""
     answer = Server(url).get(path, headers=headers, timeout_secs=timeout_secs, context=context)

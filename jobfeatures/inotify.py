@@ -53,7 +53,7 @@ class Inotify:
 
     @property
     def works(self) -> bool:
-        """Tell whether there is an instance."""
+        """Return whether there is an instance."""
         return self._inotify >= 0
 
     def close(self) -> None:

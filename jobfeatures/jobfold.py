@@ -107,7 +107,7 @@ def _fold_runs(runs: list[_Run], folded: Lost, *, all_runs: bool) -> Iterator[Jo
 
 
 def may_be_one(earlier: JobRecord, later: JobRecord) -> bool:
-    """Tell whether two records under one id are of one job: of its user, one run after the other."""
+    """Return whether two records under one id are of one job: of its user, one run after the other."""
     if None not in {earlier.user, later.user} and earlier.user != later.user:
         return False
     return is_same_run(earlier, later) or is_next_run(
@@ -116,7 +116,7 @@ def may_be_one(earlier: JobRecord, later: JobRecord) -> bool:
 
 
 def is_same_run(one: JobRecord, other: JobRecord) -> bool:
-    """Tell whether two records tell of one run, perhaps the first before its end."""
+    """Return whether two records report one run, perhaps the first before its end."""
     if (one.submit_secs, one.start_secs) != (other.submit_secs, other.start_secs):
         return False
     return one.end_secs == other.end_secs or (
@@ -127,7 +127,7 @@ def is_same_run(one: JobRecord, other: JobRecord) -> bool:
 def is_next_run(
     earlier: tuple[Number | None, Number | None, Number | None], later: tuple[Number | None, Number | None]
 ) -> bool:
-    """Tell whether times allow a run to be that of the same job after another: submit, start, end of both."""
+    """Return whether times allow a run to follow another of the same job: submit, start, end of both."""
     submit, start, end = earlier
     submit_again, start_again = later
     if submit == submit_again or None in {submit, submit_again}:

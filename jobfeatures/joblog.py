@@ -1,4 +1,4 @@
-"""Jobs as logs and the accounting of batch systems tell of them: frozen records, no I/O.
+"""Jobs as logs and the accounting of batch systems report them: frozen records, no I/O.
 
 A `JobRecord` is what one line, element or object says of one job (or of one
 step of it) over all its nodes, usually after it has ended. Every kind of log
@@ -162,7 +162,7 @@ class Notes:
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether every job that was there is there again."""
+        """Return whether every job that was there is there again."""
         return not self.rejected and not any(name.startswith(WHOLE_JOB) for name in self.lost)
 
     def lose(self, name: str) -> None:
@@ -193,7 +193,7 @@ class Notes:
                     self.shown.append(each)
 
     def lines(self) -> Iterator[str]:
-        """Yield what is to be told of them, but for what was rejected, line by line."""
+        """Yield what is to report about them, but for what was rejected, line by line."""
         told = (
             ("repaired", self.repaired),
             ("not taken", self.not_taken),

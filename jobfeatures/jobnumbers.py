@@ -25,7 +25,7 @@ class JobNumbers:
 
 
 def is_number(text: str) -> bool:
-    """Tell whether the id of a job is a number as Slurm gives them."""
+    """Return whether the id of a job is a number as Slurm gives them."""
     return text.isascii() and text.isdigit() and text[0] != "0" and len(text) <= 10 and int(text) <= LARGEST
 
 

@@ -186,7 +186,7 @@ def _telling(name: str, what: str) -> Iterator[None]:
 def open_log(stream: TextIO, named: str | None, name: str = "") -> tuple[str, Iterator[str]]:
     """Return the kind of a log, as it was named or by its beginning, and its lines. Raises KindError.
 
-    Where the beginning does not tell, the end of its `name` does: ``.swf``, packed or not.
+    Where the beginning does not say, the end of its `name` does: ``.swf``, packed or not.
     """
     if named is not None:
         return named, told_by(name or "-", bounded_lines(stream, most=KINDS[named].longest_line))

@@ -42,11 +42,11 @@ class RepeatLimits(Generic[Item]):
 
     @property
     def is_holding(self) -> bool:
-        """Tell whether there is something to be told later."""
+        """Return whether there is something to be told later."""
         return any(kind.held for kind in self._kinds.values())
 
     def admit(self, kind: Hashable, text: str, item: Item, now_secs: float) -> bool:
-        """Tell whether to write a message now; else `item` is kept as the last of its kind."""
+        """Return whether to write a message now; else `item` is kept as the last of its kind."""
         known = self._kinds.get(kind)
         if known is None:
             self._kinds[kind] = _Kind(now_secs + PERIOD_SECS, {text})

@@ -48,7 +48,7 @@ class Metric:
 
     @property
     def is_of_jobs(self) -> bool:
-        """Tell whether each of its series belongs to a job."""
+        """Return whether each of its series belongs to a job."""
         return self.label_names[:2] == JOB
 
 

@@ -52,12 +52,12 @@ class JobState(enum.Enum):
 
     @property
     def is_on_node(self) -> bool:
-        """Tell whether a job in this state occupies its node."""
+        """Return whether a job in this state occupies its node."""
         return self in _ON_NODE
 
     @property
     def is_finished(self) -> bool:
-        """Tell whether a job in this state is proven to have ended. UNKNOWN proves nothing."""
+        """Return whether a job in this state is proven to have ended. UNKNOWN proves nothing."""
         return self in _FINISHED
 
 

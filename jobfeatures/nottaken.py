@@ -1,4 +1,4 @@
-"""What a log tells of a job and its record has not: found by what was not asked for. Pure."""
+"""What a log reports about a job and its record has not: found by what was not asked for. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Asked(dict[str, V]):
 
 
 def says_something(value: Any) -> bool:
-    """Tell whether a value is neither empty, nor zero, nor one of the words for nothing, nor made of such."""
+    """Return whether a value is neither empty, nor zero, nor a word for nothing, nor made of such."""
     if isinstance(value, dict):
         if value.get("set") is False:
             return value.get("infinite") is True

@@ -123,7 +123,7 @@ class Roster:
             )
             for key in {*told, *published}
         }
-        for key in groups.keys() & self._leftovers.keys():  # nobody tells of them any more
+        for key in groups.keys() & self._leftovers.keys():  # no source reports them any more
             if key not in findings or findings[key].known is None:
                 found = self._leftovers[key]
                 is_over = now_secs - (found.doubted_since_secs or now_secs) >= self.hold_secs
@@ -133,7 +133,7 @@ class Roster:
         return Roll(findings, versions)
 
     def has_left(self, key: JobKey, known_at_secs: float) -> bool:
-        """Tell whether the job's epilog has run since it was known to be here."""
+        """Return whether the job's epilog has run since it was known to be here."""
         return self._withdrawn.get(key, float("-inf")) >= known_at_secs
 
     @property

@@ -63,7 +63,7 @@ def read_cpu_model(path: str = CPUINFO) -> str | None:
 
 
 def read_cores(folder: str = CPU_FOLDER) -> Cores | None:
-    """Count the online cores, None where the system does not tell.
+    """Count the online cores, None where the system does not say.
 
     Source: Linux, Documentation/ABI/stable/sysfs-devices-system-cpu:
     ``cpuN/topology/thread_siblings_list`` lists the processors of N's core;

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 def is_visible_name(name: str) -> bool:
-    """Tell whether a file name does not start with a dot."""
+    """Return whether a file name does not start with a dot."""
     return not name.startswith(".")
 
 
@@ -151,7 +151,7 @@ def make_handler(
 
 
 def make_inotify_observer() -> BaseObserver:
-    """Return an observer that the kernel tells of changes. Raises OSError where its limits are exhausted."""
+    """Return an inotify observer. Raises OSError where the kernel's limits are exhausted."""
     from watchdog.observers import Observer
 
     return Observer()
@@ -217,7 +217,7 @@ def identify(directory: str) -> tuple[int, int] | None:
 
 
 def is_remote(file_system: str | None) -> bool:
-    """Tell whether others may change a file system of this type without this kernel's knowledge."""
+    """Return whether others may change a file system of this type without this kernel's knowledge."""
     return file_system is None or file_system in REMOTE_TYPES or file_system.startswith("fuse")
 
 

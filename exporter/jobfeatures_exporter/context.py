@@ -97,7 +97,7 @@ class Context:
 
     @cached_property
     def jobs_here(self) -> dict[JobKey, Job]:
-        """Return the jobs that occupy this node: known to run, or seen although no source tells of them."""
+        """Return the jobs that occupy this node: known to run, or seen although no source reports them."""
         here = {
             key: job for key, job in self.jobs.items() if job.state.is_on_node and key not in self.leftovers
         }
@@ -127,7 +127,7 @@ class Context:
 
     @property
     def jobs_are_known(self) -> bool:
-        """Tell whether each batch system that is asked has told of its jobs; False where none is asked."""
+        """Return whether each batch system that is asked has reported its jobs; False where none is asked."""
         asked = [source for source in self.sources if source.name != HOOKS]
         return bool(asked) and all(source.table is not None for source in asked)
 

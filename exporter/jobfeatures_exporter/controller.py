@@ -160,7 +160,7 @@ class Controller:
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether every question has been answered or has failed; history takes longer, and may."""
+        """Return whether every question has been answered or has failed; history takes longer, and may."""
         asked: list[Keeper[Any]] = [*self._queues, *self._clusters]
         return all(keeper.status.table is not None or keeper.status.failures for keeper in asked)
 
@@ -225,7 +225,7 @@ class Controller:
         return self._privacy.context(found)
 
     def targets(self) -> list[TargetGroup] | None:
-        """Return the nodes to scrape, None as long as no batch system has told of any."""
+        """Return the nodes to scrape, None as long as no batch system has reported any."""
         clusters = list(known(self._clusters))
         if not clusters:
             return None
@@ -249,7 +249,7 @@ def _nothing() -> None:
 
 
 def make_cluster_sources(config: DaemonConfig, clock: Clock) -> list[ClusterSource]:
-    """Return the batch systems that tell of a whole cluster; ConfigurationError where there is none."""
+    """Return the batch systems that report a whole cluster; ConfigurationError where there is none."""
     asked = [name for name in config.batch_sources if name != AUTO]
     able = {name: each.load("site") for name, each in SYSTEMS.items() if each.has_cluster}
     for name in asked:

@@ -195,7 +195,7 @@ class Daemon:
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether a scrape would show the node, and every source has answered or failed."""
+        """Return whether a scrape would show the node, and every source has answered or failed."""
         return self._looks.snapshot is not None and self._sources.have_been_asked
 
     def problems(self) -> list[str]:
@@ -305,7 +305,7 @@ class Daemon:
         self._looks.wait_for_fresh(FRESH_SECS, self._config.scrape_deadline_secs)
 
     def _wants_all(self) -> bool:
-        """Tell whether the look that begins has to read all processes, for what is shown or was asked for."""
+        """Return whether this sample has to read all processes, for what is shown or was requested."""
         return self._looks.all_are_wanted or self._config.jobs_kinds != (Kind.BATCH.value,)
 
     def _shows(self, what: str) -> bool:

@@ -85,7 +85,7 @@ class Knowledge:
         return {**self.ending, **{key: job for key, job in self.jobs.items() if job.state.is_on_node}}
 
     def is_on_node(self, key: JobKey) -> bool:
-        """Tell whether a job is known to be here."""
+        """Return whether a job is known to be here."""
         job = self.jobs.get(key)
         return job is not None and job.state.is_on_node
 

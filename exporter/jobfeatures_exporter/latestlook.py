@@ -22,7 +22,7 @@ class LatestLook:
 
     @property
     def all_are_wanted(self) -> bool:
-        """Tell whether somebody waits for a look that lists all processes."""
+        """Return whether somebody waits for a look that lists all processes."""
         return self._all_wanted_at > self._all_taken_at
 
     def put(self, snapshot: Snapshot) -> None:

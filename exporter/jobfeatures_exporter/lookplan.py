@@ -45,7 +45,7 @@ class LookPlan:
         self._wanted_later = True
 
     def is_due(self, now_secs: float) -> bool:
-        """Tell whether to look now; if so the look is taken for done."""
+        """Return whether to look now; if so the look is taken for done."""
         self._refill(now_secs)
         for _ in range(len(self._young)):
             due_secs, gap_secs = self._young.popleft()

@@ -84,7 +84,7 @@ class NodeSources:
         return replace
 
     def refresh(self, names: Collection[str]) -> None:
-        """Ask these again as soon as the limits allow: jobs of theirs are here that nobody told of.
+        """Ask these again as soon as the limits allow: jobs of theirs are here that nobody reported.
 
         With sources left to us, a system that was not found at the start is
         asked from now on: either it answers by now, or what it lacks is told
@@ -121,7 +121,7 @@ class NodeSources:
 
     @property
     def have_been_asked(self) -> bool:
-        """Tell whether each has answered or failed."""
+        """Return whether each has answered or failed."""
         return all(status.table is not None or status.failures for status in self.statuses)
 
     def problems(self) -> list[str]:

@@ -165,7 +165,7 @@ def closed_to_job(case: Case) -> Said:
 
 
 def _is_closed(case: Case, rights: Rights, needed: int) -> bool:
-    """Tell whether neither others nor, where it is not the machine's, the user whose it is may."""
+    """Return whether neither others nor, where it is not the machine's, the user whose it is may."""
     if rights.mode & needed == needed:
         return False
     owners = needed << 6

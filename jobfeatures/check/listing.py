@@ -115,7 +115,7 @@ class Listing:
 
     @property
     def is_remote(self) -> bool:
-        """Tell whether it is read over HTTP."""
+        """Return whether it is read over HTTP."""
         return not self.location.startswith("/")
 
     @cached_property

@@ -37,7 +37,7 @@ def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
 def run_hook(arguments: argparse.Namespace, work: Callable[[Config], None]) -> int:
     """Run a hook's work within its deadline; a failure is logged, and a status only with `--strict`.
 
-    The last word of a line that tells of something not done is its reason, by
+    The last word of a line that reports something not done is its reason, by
     which whoever has called counts it.
     """
     status = 1 if arguments.strict else 0
@@ -90,7 +90,7 @@ def read_hook_config(arguments: argparse.Namespace) -> Config:
 
 
 def is_ours(path: str) -> bool:
-    """Tell whether a file is there that nobody but root, or we, can have written."""
+    """Return whether a file is there that nobody but root, or we, can have written."""
     try:
         found = os.lstat(path)
     except OSError:

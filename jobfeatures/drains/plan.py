@@ -52,7 +52,7 @@ class NodePlan:
 
     @property
     def is_known(self) -> bool:
-        """Tell whether enough is known to name a best choice."""
+        """Return whether enough is known to name a best choice."""
         return not self.unknown_jobs and not self.silent
 
     @property
@@ -107,7 +107,7 @@ def compute_choice(node: SeenNode, after_secs: float) -> Choice:
 
 
 def is_known(job: SeenJob) -> bool:
-    """Tell whether enough is known of a job to say what a shutdown would cost it."""
+    """Return whether enough is known of a job to say what a shutdown would cost it."""
     return job.allocated_cpus is not None and job.kill_core_secs is not None
 
 

@@ -8,7 +8,7 @@ from jobfeatures.drains.nodemetrics import SeenNode
 from jobfeatures.drains.plan import NodePlan, compute_choice
 from jobfeatures.errors import ConfigurationError
 
-MAX_NODES = 12  # curves that can be told apart
+MAX_NODES = 12  # curves that can be distinguished
 POINTS = 400
 
 

@@ -53,7 +53,7 @@ class Key(NamedTuple):
     meaning: str
 
     def is_in(self, profile: Profile) -> bool:
-        """Tell whether the key is published in a profile."""
+        """Return whether the key is published in a profile."""
         return not self.texts or profile is Profile.BOTH or profile.value in self.texts
 
 

@@ -11,7 +11,7 @@ from jobfeatures.features.keys import Area, Profile
 Values = dict[str, str]
 
 
-PER_CORE = "{}_per_core"  # what batch systems tell of a key of the whole machine
+PER_CORE = "{}_per_core"  # what batch systems report about a key of the whole machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 A value from the batch system beats the site's statement, which beats a
 default. The words are made together with the values and kept beside them, so
-that they tell of what is published, not of what the settings are today.
+that they report what is published, not of what the settings are today.
 """
 
 from __future__ import annotations

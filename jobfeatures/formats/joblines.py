@@ -32,7 +32,7 @@ _HEAD = re.compile(r'\s*\{"batch_system": ?"')
 
 
 def recognise(head: str) -> bool:
-    """Tell whether a text is ours: each line begins with the batch system."""
+    """Return whether a text is ours: each line begins with the batch system."""
     return _HEAD.match(head) is not None
 
 

@@ -50,7 +50,7 @@ class Presence(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one source told of a job at one time (epoch, node's clock).
+    """What one source reported about a job at one time (epoch, node's clock).
 
     `start_source` names whose clock the start is by, None: the source's own.
     """
@@ -105,7 +105,7 @@ class Finding:
 
 
 def compare_runs(one: Told, other: Told) -> Run:
-    """Return how the run that `one` tells of stands to that of `other`.
+    """Return how the run that `one` reports stands to that of `other`.
 
     Another user or SLUID is another job. Submission and restart count order
     two runs, and so does the start where one clock told both: clocks differ.
@@ -239,9 +239,9 @@ def _doubt(state: _State, piece: Told) -> _State:
 
 
 def _takes_over(state: _State, piece: Told, group: Group | None) -> bool:
-    """Tell whether another job is believed to be here in the place of the one that was known.
+    """Return whether another job is believed to be here in the place of the one that was known.
 
-    The control group decides; without one, the source that told of the other
+    The control group decides; without one, the source that reported the other
     one too may, but not against a prolog that ran on this node.
     """
     if state.ended_secs is not None:
@@ -255,14 +255,14 @@ def _takes_over(state: _State, piece: Told, group: Group | None) -> bool:
 
 
 def _fits(group: Group, job: Job) -> bool:
-    """Tell whether a control group is shown to be this job's."""
+    """Return whether a control group is shown to be this job's."""
     if group.sluid is not None and job.sluid is not None:
         return group.sluid == job.sluid
     return bool(group.uid) and group.uid == job.uid
 
 
 def _ended_before(job: Job, state: _State) -> bool:
-    """Tell whether this job's end lies before the prolog of the present run, whatever the clocks."""
+    """Return whether this job's end lies before the prolog of the present run, whatever the clocks."""
     if job.end_secs is None or state.recorded_secs is None:
         return False
     return job.end_secs + CLOCK_DOUBT_SECS < state.recorded_secs

@@ -77,7 +77,7 @@ def cache_control(target: Target) -> str:
 
 
 def is_feature(name: str) -> bool:
-    """Tell whether a name is a key's of either text or extension."""
+    """Return whether a name is a key's of either text or extension."""
     return name in _KNOWN
 
 

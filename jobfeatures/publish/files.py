@@ -157,7 +157,7 @@ def unique_name(name: str) -> str:
 
 
 def exists(folder: int, name: str) -> bool:
-    """Tell whether there is anything of this name."""
+    """Return whether there is anything of this name."""
     return owner_of(folder, name) is not None
 
 
@@ -170,12 +170,12 @@ def owner_of(folder: int, name: str) -> int | None:
 
 
 def is_directory(folder: int, name: str) -> bool:
-    """Tell whether this is a directory, not a link to one."""
+    """Return whether this is a directory, not a link to one."""
     return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
 
 
 def is_untouched(folder: int, name: str, before_secs: float | None) -> bool:
-    """Tell whether nothing was done to this since a time (epoch); None for any time."""
+    """Return whether nothing was done to this since a time (epoch); None for any time."""
     if before_secs is None:
         return True
     try:

@@ -39,7 +39,7 @@ ALIVE_SECS = 10.0  # for which we say so
 UNFINISHED_SECS = 30.0  # a hook is bounded to seconds: what is unfinished for longer stays so
 KEPT_SECS = 3600.0  # for which a request that cannot be done is tried again
 BLOCKED_SECS = 0.02  # after which a job that another writer was writing about is tried again
-UNWATCHED_SECS = 0.1  # between two looks where the kernel tells of no changes
+UNWATCHED_SECS = 0.1  # between two looks where the kernel reports no changes
 
 REFUSED = b"\0end\0"  # stands for what is not a file of ours, or cannot be read: no request
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -27,7 +27,7 @@ STALE_STAGING_SECS = 60.0  # a hook is bounded to seconds: what is older was lef
 
 @dataclass(frozen=True, slots=True)
 class PublisherStatus:
-    """What the publisher tells of itself; replaced as a whole."""
+    """What the publisher reports about itself; replaced as a whole."""
 
     published: int = 0
     failures: int = 0

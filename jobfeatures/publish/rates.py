@@ -24,7 +24,7 @@ class Rates:
         self._buckets: dict[Hashable, _Bucket] = {}
 
     def take(self, name: Hashable, now_secs: float, cost: float = 1.0) -> bool:
-        """Tell whether a request of this cost may be answered at a time of a clock that never goes back."""
+        """Return whether a request of this cost may be answered at a time of a clock that never goes back."""
         most = self._per_sec * self._burst_secs
         bucket = self._buckets.get(name)
         if bucket is None:

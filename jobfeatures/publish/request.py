@@ -39,7 +39,7 @@ class Request:
 
 
 def is_finished(data: bytes) -> bool:
-    """Tell whether a request has been written to its end."""
+    """Return whether a request has been written to its end."""
     return data.endswith(b"\0" + END + b"\0")
 
 

@@ -12,7 +12,7 @@ Stamps = tuple[tuple[int, int, int, int] | None, ...]
 
 
 def look_at(paths: Iterable[str]) -> Stamps:
-    """Return what tells whether files have changed since; None for one that cannot be found."""
+    """Return what says whether files have changed since; None for one that cannot be found."""
     found: list[tuple[int, int, int, int] | None] = []
     for path in paths:
         try:

@@ -1,4 +1,4 @@
-"""The secrets by which jobs are told apart over HTTP: one a job, made when it is published.
+"""The secrets by which jobs are distinguished over HTTP: one a job, made when it is published.
 
 Whoever knows a job's token reads its features and writes its status. Tokens lie
 in a folder that only its owner, root, can read; they live as long as the job's

@@ -281,7 +281,7 @@ class FeatureTree(Folders):
         return version_of(found)
 
     def has_note(self, key: JobKey) -> bool:
-        """Tell whether what the daemon knew of a job is still there."""
+        """Return whether what the daemon knew of a job is still there."""
         with self._folder(KNOWN) as folder:
             return exists(folder, f"{key.directory_name}.json")
 

@@ -11,7 +11,7 @@ MAX_HEADER_CHARACTERS = 1024
 
 
 def has_changed(headers: Mapping[str, str], found: Feature) -> bool:
-    """Tell whether somebody who asks with these headers lacks what was found, so that 304 will not do."""
+    """Return whether somebody who asks with these headers lacks what was found, so that 304 will not do."""
     tags = headers.get("If-None-Match")
     if tags is not None:
         return not _is_listed(found.etag, tags, weakly=True)
@@ -25,7 +25,7 @@ def has_changed(headers: Mapping[str, str], found: Feature) -> bool:
 
 
 def may_write(headers: Mapping[str, str], etag: str, *, exists: bool) -> bool:
-    """Tell whether what is there is what the writer has seen: If-Match, and If-None-Match: *."""
+    """Return whether what is there is what the writer has seen: If-Match, and If-None-Match: *."""
     wanted = headers.get("If-Match")
     if wanted is not None and not (exists and _is_listed(etag, wanted, weakly=False)):
         return False

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def write_machine(tree: FeatureTree, site: Site, machine: Machine, *, now_secs: float | None = None) -> None:
-    """Write what is told of the machine. `machine` is the site's, with its shutdown time if there is one."""
+    """Write the machine's features: the site's values, and the shutdown time if there is one."""
     values = machine_features(machine, profile=site.profile, now_secs=now_secs)
     tree.write_machine(values)
     tree.write_origins(None, format_origins(machine_origins(values, machine)))

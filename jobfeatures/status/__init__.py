@@ -1,1 +1,1 @@
-"""What jobs tell of themselves in $JOBSTATUS, and what follows from it."""
+"""What jobs report about themselves in $JOBSTATUS, and what follows from it."""

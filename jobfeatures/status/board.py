@@ -165,7 +165,7 @@ class StatusBoard:
 
 
 def _judge_postponing(old: _Kept, status: JobStatus, now_secs: float) -> tuple[bool, float | None]:
-    """Tell whether values changed too soon after a return to True, and when it was, while that matters.
+    """Return whether values changed too soon after a return to True, and when it was, while that matters.
 
     Source: the draft, 3.8: "should not update any of the other values for a
     significant amount of time". One return is flagged once.

@@ -1,6 +1,6 @@
 """What a job sends to set its status over HTTP: untrusted bytes in, values by name out. Pure.
 
-Two forms, told apart by their first character:
+Two forms, distinguished by their first character:
 
     {"used_CPU": 5, "last_job_start": 1417002000, "can_postpone_last_job": true}
 

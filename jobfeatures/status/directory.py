@@ -241,7 +241,7 @@ def opened_directory(path: str, owner_uid: int) -> Iterator[int]:
 
 
 def is_still(file: int, directory: int, name: str) -> bool:
-    """Tell whether an open file is the one that a name stands for."""
+    """Return whether an open file is the one that a name stands for."""
     named = _look(directory, name)
     return named is not None and os.path.samestat(os.fstat(file), named)
 

@@ -86,7 +86,7 @@ class JobStatus:
 
 
 def is_unwritten(values: Mapping[str, bytes]) -> bool:
-    """Tell whether the job has not written anything yet.
+    """Return whether the job has not written anything yet.
 
     A writer has to create used_CPU before it can lock it: an empty used_CPU
     alone is a writer seen between the two.

@@ -1,4 +1,4 @@
-"""Looks at the jobs' statuses: at once where the kernel tells of a change, at intervals everywhere."""
+"""Looks at the jobs' statuses: at once where the kernel reports a change, at intervals everywhere."""
 
 from __future__ import annotations
 

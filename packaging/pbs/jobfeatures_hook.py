@@ -112,7 +112,7 @@ def hand_over(action, job_id, told, settings):
 
 
 def is_alive(intake):
-    """Tell whether the daemon takes requests: it has promised so for a time to come, and lives."""
+    """Return whether the daemon takes requests: it has promised so for a time to come, and lives."""
     with open(os.path.join(intake, "alive")) as file:
         until, pid = file.read(64).split()
     return int(until) > time.time() and os.path.isdir(f"/proc/{int(pid)}")

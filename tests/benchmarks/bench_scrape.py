@@ -9,7 +9,7 @@ CPU time of the whole program between two scrapes, by the scheduler's own accoun
 ours, bpf              this exporter with all that is on by default, where the kernel sums what processes do
 ours, procfs           the same, where processes are read from /proc
 node_exporter          Debian's prometheus-node-exporter where it is installed: the node alone
-node_exporter, least   the same with what ours tells of the node: cpu, meminfo, loadavg, stat
+node_exporter, least   the same with what ours reports about the node: cpu, meminfo, loadavg, stat
 
 Loads (several, with commas): a: 16 jobs of 64 processes that sleep, 50 of all run between two scrapes.
 b: the same, all of them run. c: 4 jobs of 16 processes and one of 64 threads each. d: 200 jobs of 15

@@ -2,7 +2,7 @@
 
 Makes pages with the exporter's own collectors, one a minute, of nodes on which
 jobs of random length start and end for some hours; adds the labels that
-Prometheus adds and what it tells of scrapes; lets ``promtool tsdb
+Prometheus adds and what it reports about scrapes; lets ``promtool tsdb
 create-blocks-from openmetrics`` write blocks of it and reads their sizes. With
 --rules two Prometheus then scrape these nodes, one of them with the rules, and
 their CPU time is compared. Counters grow by random amounts: what stays the same costs nearly nothing

@@ -52,7 +52,7 @@ def steps_of(block):
 
 
 def fits(expected, printed):
-    """Tell whether the output is what is said; a line of … alone stands for any lines, … in a line for any words."""
+    """Return whether the output is what is said; a line of … alone stands for any lines, … in a line for any words."""
     lines = [re.escape(line).replace("…", ".*") + "\n" for line in expected.splitlines()]
     pattern = "".join("(?:.*\n)*?" if line == ".*\n" else line for line in lines)
     return re.fullmatch(pattern, printed) is not None

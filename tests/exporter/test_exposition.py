@@ -84,7 +84,7 @@ numbers = st.sampled_from(EDGES) | st.floats() | st.integers(-(2**70), 2**70)
 
 
 def is_same(value, read):
-    """Tell whether a number came back as the float that is nearest to it, with its sign."""
+    """Return whether a number came back as the float that is nearest to it, with its sign."""
     if math.isnan(value):
         return math.isnan(read)
     return float(read) == float(value) and math.copysign(1, read) == math.copysign(1, value)

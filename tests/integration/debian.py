@@ -125,7 +125,7 @@ class Debian:
 
 
 def _content(path: Path, status: os.stat_result) -> str:
-    """Return what tells whether a file was changed: what is in it, of a large one its size and time."""
+    """Return what says whether a file was changed: what is in it, of a large one its size and time."""
     if not stat.S_ISREG(status.st_mode):
         return ""
     if status.st_size > 100_000:

@@ -126,7 +126,7 @@ def test_jobs_and_their_steps_are_a_valid_document(slurm, document, until, profi
         found = {each["job_step"]: each for each in jobs}
         return found if found.keys() >= {"", "batch", "extern", "0"} else None
 
-    found = until(records)  # until accounting knows of it the queue tells of the job, without steps
+    found = until(records)  # until accounting knows of it the queue reports the job, without steps
     job = found[""]
     assert job["job_state"] == "FAILED"
     assert job["job_name"] == HOSTILE.replace('"', "`")  # accounting writes it so

@@ -97,7 +97,7 @@ def test_a_job_of_two_processes_is_seen_with_its_user_and_its_cpu_time_and_seen_
     gridengine, exporter, until
 ):
     number = gridengine.submit("(while :; do :; done) & sleep 60")
-    # at first there may be the shepherd alone, which does not tell whose job it is
+    # at first there may be the shepherd alone, which does not say whose job it is
     until(lambda: exporter.series("batch_job_info", accounting="processes", uid="6001", **of(number)))
     # the shepherd, the script, the loop and the sleep
     until(lambda: list(exporter.series("batch_job_processes", **of(number)).values()) == [4])

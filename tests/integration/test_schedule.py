@@ -69,7 +69,7 @@ def test_figures_are_those_of_the_log_and_of_a_restart(slurm, watch, tmp_path, u
     array = slurm.submit("sleep 1", "--array", "1-4%2", "-n", "1", "-t", "5")
     first = slurm.submit("sleep 60", "-n", "4", "-t", "5", "--dependency", f"afterany:{array}")
     waiting = slurm.submit("sleep 60", "-n", "4", "-t", "5", "--dependency", f"after:{first}")
-    held = slurm.submit("sleep 60", "-H", "-t", "5")  # its end is told by nobody
+    held = slurm.submit("sleep 60", "-H", "-t", "5")  # nobody knows its end
     seen = made.ask()
     assert sum(seen.unfinished.values()) >= 5
     for job_id in (*jobs, array):

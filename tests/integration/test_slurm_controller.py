@@ -85,7 +85,7 @@ def told_since(client, until, since_secs, *job_ids):
 
 
 def comparable(table):
-    """Return what both ways tell; what only squeue tells of a job is left out, and the answer's own times."""
+    """Return what both ways tell; what only squeue reports about a job is left out, and the answer's own times."""
     unknown = dict.fromkeys(MISSING)
     return {key.job_id: replace(job, **unknown) for key, job in table.jobs.items()}
 

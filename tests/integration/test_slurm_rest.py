@@ -66,7 +66,7 @@ def jobs(slurm, monkeypatch):
 
 
 def ask_both(until, text, other):
-    """Return what two ways tell of the same moment: asked again where the text has changed meanwhile."""
+    """Return what two ways report about the same moment: asked again where the text has changed meanwhile."""
 
     def of_the_moment(table):  # without the times at which it was told
         changes = {name: None for name in ("told_secs", "gone", "clock_ahead_secs") if hasattr(table, name)}

@@ -18,7 +18,7 @@ LOG = "; MaxProcs: 8\n; UnixStartTime: 1700000000\n1 0 0 10 1 -1 -1 1 10 -1 1 1 
 JOB = "<Job><Id>1</Id><State>Queued</State></Job>\n"
 EXTRA = "jobfeatures-exporter["
 
-# Words, and the exit status; where two are allowed, the second is for want of an extra.
+# Words, and the exit status; where two are allowed, the second is for lack of an extra.
 JOBFEATURES = {
     "publish": (0,),  # a hook never fails a job
     "remove": (0,),

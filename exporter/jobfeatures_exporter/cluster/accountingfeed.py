@@ -18,7 +18,7 @@ class AccountingSource(Protocol):
 
 
 class Answered(NamedTuple):
-    """An answer of accounting, and since when it tells of jobs."""
+    """An answer of accounting, and since when it reports jobs."""
 
     accounting: Accounting
     since_secs: float
@@ -28,7 +28,7 @@ class AccountingFeed:
     """Asks for one, and keeps the answer for another. The last answer only: they are large."""
 
     def __init__(self, source: AccountingSource, *, is_taken: bool = True) -> None:
-        """`is_taken` tells whether there is another."""
+        """`is_taken` says whether there is another."""
         self.name = source.name
         self._is_taken = is_taken
         self._source = source

@@ -30,7 +30,7 @@ from jobfeatures_exporter.config import DaemonConfig
 log = logging.getLogger(__name__)
 
 # Accounting may know of an end so much later. A job that has left the queue for longer, and has no end, never
-# gets one: Slurm's accounting does not tell of jobs that were cancelled while they were held.
+# gets one: Slurm's accounting does not report jobs that were cancelled while they were held.
 SETTLE_SECS = 600.0
 CHUNK_SECS = 86_400.0  # of history, asked for at once
 ACCOUNTING_SECS = 300.0  # between two questions, at least
@@ -84,7 +84,7 @@ class LiveQuality:
         self._stopping = threading.Event()
         self._live: LiveSchedule | None = None
         self._shown: ScheduleQuality | None = None
-        self._told_secs = 0.0  # accounting has told of what had ended then, but for what it learns late
+        self._told_secs = 0.0  # accounting has reported what had ended then, but for what it learns late
         self._wait_secs = options.interval_secs if options.fed_secs is None else 2 * options.fed_secs
         self._overlap_secs = max(SETTLE_SECS, 2 * (options.fed_secs or 0))
 
@@ -116,7 +116,7 @@ class LiveQuality:
         return replace(self._shown, rejected=tuple(rejected))
 
     def _was_set_back(self) -> bool:
-        """Tell whether the clock was so far ahead that what it settled is no good; then all begins anew."""
+        """Return whether the clock was so far ahead that what it settled is no good; then all begins anew."""
         ahead_secs = self._told_secs - self._clock.now_secs()
         if ahead_secs > SETTLE_SECS:
             log.warning("clock was set back, schedule is read anew", extra={"by_secs": round(ahead_secs)})

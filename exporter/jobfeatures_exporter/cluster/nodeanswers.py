@@ -53,7 +53,7 @@ class NodeAnswers:
         interval_secs: float,
         timeout_secs: float,
     ) -> None:
-        """Raise ConfigurationError where the batch system cannot tell of nodes' shares."""
+        """Raise ConfigurationError where the batch system cannot report nodes' shares."""
         poll: Callable[[JobTable], ByNode] | None = getattr(source, "poll_by_node", None)
         name: str = getattr(source, "name", "")
         if poll is None:

@@ -26,7 +26,7 @@ def add_envelope_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def print_envelope(arguments: argparse.Namespace, make: Callable[[ExporterConfig, Origin], Document]) -> int:
-    """Print the document that `make` returns, nothing else; 1 where it tells of errors.
+    """Print the document that `make` returns, nothing else; 1 where it reports errors.
 
     What goes wrong becomes a document too, so that a reader always gets one.
     Raises ConfigurationError before anything is done.

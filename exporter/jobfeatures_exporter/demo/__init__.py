@@ -49,7 +49,7 @@ KINDS = (
 
 
 class DemoBatchSystem:
-    """Starts and ends the jobs, and tells of them in the spool folder."""
+    """Starts and ends the jobs, and reports them in the spool folder."""
 
     def __init__(self, spool: str, tree: FeatureTree) -> None:
         self._spool = spool

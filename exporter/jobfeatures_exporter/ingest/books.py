@@ -108,7 +108,7 @@ def _counts_of(process: ProcessRecord) -> Counts:
 
 
 def _goes_on(before: _Look, now: _Look, unit: _Unit) -> bool:
-    """Tell whether it was there. A pid may name another process; a process may change parent or command."""
+    """Return whether it was there. A pid may name another process; a process may change parent or command."""
     if unit not in before.counts or unit not in now.counts:
         return False
     if isinstance(unit, tuple):
@@ -119,7 +119,7 @@ def _goes_on(before: _Look, now: _Look, unit: _Unit) -> bool:
 
 
 def _has_heir(before: _Look, now: _Look, unit: _Unit) -> bool:
-    """Tell whether an ancestor within the job lives, alone or among what is rolled up."""
+    """Return whether an ancestor within the job lives, alone or among what is rolled up."""
     for _ in range(MAX_ANCESTORS):
         parent = before.ppids[unit]
         if parent in now.counts:

@@ -42,7 +42,7 @@ class IngestConfig(SonarConfig):
 
     @property
     def awaits_documents(self) -> bool:
-        """Tell whether documents of other agents are taken at all."""
+        """Return whether documents of other agents are taken at all."""
         return self.sonar_listen is not None or self.sonar_directory is not None
 
 

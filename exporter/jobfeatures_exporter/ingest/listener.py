@@ -93,7 +93,7 @@ class SonarListener:
         return web.Response(text=f"{taken.taken} taken\n")
 
     def _check(self, request: web.BaseRequest) -> frozenset[str] | None:
-        """Raise what can be said before the body is read; return the clusters it may tell of, None: any."""
+        """Raise what can be said before the body is read; return the clusters it may report, None: any."""
         if not self._rates.take(request.remote, self._clock.monotonic_secs()):
             raise _Refusal(429, "too many requests", Retry_After=str(RETRY_SECS))
         clusters = None

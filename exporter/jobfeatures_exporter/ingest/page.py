@@ -206,7 +206,7 @@ def _families_of_node(state: NodeState, context: Context) -> Iterator[Family]:
 
 
 def _counters(state: NodeState, kinds: frozenset[Kind]) -> Iterator[Family]:
-    """Yield what books keep of the jobs; nothing of storage where the agent does not tell of it."""
+    """Yield what books keep of the jobs; nothing of storage where the agent does not report it."""
     totals = [(key, counts) for key, counts in state.totals.items() if kind_of(key) in kinds]
     yield Family(jobs.CPU, [((*job_labels(key), "total"), counts.cpu_secs) for key, counts in totals])
     if state.sample is not None and any(

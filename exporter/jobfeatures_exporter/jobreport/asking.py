@@ -91,7 +91,7 @@ def ask_all(ask: Ask, question: Question) -> Told:
 
 
 def _is_sound(series: Series) -> bool:
-    """Tell whether a value can be one: only a time limit may be infinite."""
+    """Return whether a value can be one: only a time limit may be infinite."""
     return math.isfinite(series.value) or (series.name == allocation.WALL.sample_name and series.value > 0)
 
 

@@ -220,7 +220,7 @@ class JobReport:
 
     @property
     def ran_out_of_memory(self) -> bool:
-        """Tell whether the kernel killed processes of it when memory ran out, or its batch system says so."""
+        """Return whether the OOM killer ended processes of it, or its batch system says so."""
         return bool(self.oom_kills) or self.state == "OUT_OF_MEMORY"
 
     def stalled_share(self, resource: str, *, all_tasks: bool = False) -> float | None:

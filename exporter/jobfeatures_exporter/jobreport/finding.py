@@ -10,7 +10,7 @@ from jobfeatures.series import Series
 from jobfeatures_exporter.view.job import NOT_BATCH, OTHERS
 
 MAX_DIGITS = 18
-MAX_JOBS = 200  # tasks of an array that one report tells of
+MAX_JOBS = 200  # tasks of an array in one report
 
 
 class NoSuchJobError(JobfeaturesError):

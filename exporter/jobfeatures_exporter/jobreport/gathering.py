@@ -180,7 +180,7 @@ def _elapsed(run: Run) -> float | None:
 
 
 def _corrected(answers: Answers, notes: list[str]) -> list[Series]:
-    """Return the last values; of counters that began anew, what their increases make together; tell of those.
+    """Return the last values; of counters that began anew, what their increases make together; report those.
 
     The CPU time of a run under an id that had another before may go on from that: it is taken off.
     """

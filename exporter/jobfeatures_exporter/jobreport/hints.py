@@ -78,7 +78,7 @@ def _without_idle_nodes(report: JobReport) -> JobReport:
 
 
 def _is_explained(report: JobReport) -> bool:
-    """Tell whether it is not for what it asked for that a job used little of its CPUs."""
+    """Return whether it is not for what it asked for that a job used little of its CPUs."""
     if _idle_pilot(report) is not None or (_while_active(report, report.gpu_share) or 0.0) >= BUSY_GPU:
         return True
     held = [report.stalled_share(resource) or 0.0 for resource in ("cpu", "io", "memory")]

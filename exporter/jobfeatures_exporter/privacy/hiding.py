@@ -28,7 +28,7 @@ from jobfeatures_exporter.snapshot import (
 )
 
 HASH_BYTES: Final = 6  # 12 digits: of 100,000 names, two are alike by a chance of 1 in 56,000
-OTHER: Final = "other"  # commands that are not told apart
+OTHER: Final = "other"  # commands that are not distinguished
 UNKNOWN_USER: Final = "_user_unknown"  # of Sonar's format, where a user has to stand
 WITHHELD: Final = "_withheld"
 

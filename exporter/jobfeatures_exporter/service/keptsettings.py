@@ -1,7 +1,7 @@
 """Looks at the settings file while the daemon runs: hooks read it at every job, and not only at a reload.
 
 A good one is kept, for hooks that will find a broken one; a broken one is told
-at once, in the log and by the metric that tells of failed reloads.
+at once, in the log and by the metric that reports failed reloads.
 """
 
 from __future__ import annotations

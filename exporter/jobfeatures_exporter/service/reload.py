@@ -55,7 +55,7 @@ class Change:
 
     @property
     def concerns_sources(self) -> bool:
-        """Tell whether batch systems are asked differently now."""
+        """Return whether batch systems are asked differently now."""
         return any(key.startswith(SOURCES) for key in self.taken)
 
 
@@ -75,7 +75,7 @@ def compute_change(running: ExporterConfig, wanted: ExporterConfig) -> Change:
 
 
 def is_live(key: str, role: str) -> bool:
-    """Tell whether a running daemon takes a new value of this key over."""
+    """Return whether a running daemon takes a new value of this key over."""
     return key not in RESTART[role] and any(
         key == each or (each.endswith((".", "_")) and key.startswith(each)) for each in LIVE[role]
     )

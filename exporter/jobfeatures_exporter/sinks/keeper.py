@@ -22,7 +22,7 @@ MAX_RETRY_SECS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class SinkStatus:
-    """What a keeper tells of its sink; counts are since the start, by type of document."""
+    """What a keeper reports about its sink; counts are since the start, by type of document."""
 
     name: str
     sent: Mapping[str, int] = field(default_factory=dict)

@@ -92,7 +92,7 @@ class JobsDocuments:
         try:
             accounting = self._source.poll_accounting(self._since_secs(taken_at_secs))
         except SourceError as error:
-            if table is None or not table.jobs:  # to tell of no jobs would say that there are none
+            if table is None or not table.jobs:  # to report no jobs would say that there are none
                 raise
             if str(error) != self._complaint:  # once, not each time: a cluster may keep no accounting
                 log.warning("no accounting, jobs are taken from the queue alone: %s", error)
@@ -148,7 +148,7 @@ def add_cluster_documents(
 
 
 def queue_records(table: JobTable) -> Iterator[JobRecord]:
-    """Yield the jobs of a queue as accounting would tell of them, for a cluster that keeps no accounting."""
+    """Yield the jobs of a queue as accounting would report them, for a cluster that keeps no accounting."""
     for job in table.jobs.values():
         if job.state is not JobState.UNKNOWN:
             yield _from_job(job)

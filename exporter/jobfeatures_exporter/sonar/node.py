@@ -60,7 +60,7 @@ def _read_token(path: str | None) -> str:
 
 
 def options_of(config: SonarConfig) -> SampleOptions:
-    """Return which processes are told of."""
+    """Return which processes are reported."""
     return SampleOptions(
         rollup=config.sonar_rollup,
         exclude_system_jobs=config.sonar_exclude_system_jobs,

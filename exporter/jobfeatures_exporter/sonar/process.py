@@ -1,4 +1,4 @@
-"""Processes as Sonar tells of them: times, percentages, sizes; several alike as one. Pure."""
+"""Processes as Sonar reports them: times, percentages, sizes; several alike as one. Pure."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def _utilisation(process: ProcessSample, times: _Times) -> float | None:
 
 
 def _is_in_container(snapshot: Snapshot, pid: int) -> bool:
-    """Tell whether the control group is a container's, or a container daemon below init is an ancestor."""
+    """Return whether the control group is a container's, or a container daemon below init is an ancestor."""
     key = snapshot.keys.get(pid)
     if isinstance(key, UnitKey) and key.kind is Kind.CONTAINER:
         return True

@@ -34,7 +34,7 @@ UNKNOWN_USER = "_user_unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleOptions:
-    """Which processes are told of, and how."""
+    """Which processes are reported, and how."""
 
     rollup: bool = False  # childless processes of one batch job, parent and command become one
     exclude_system_jobs: bool = True  # processes of users below 1000
@@ -63,7 +63,7 @@ class SampleInput:
     ticks_per_sec: int
     previous: Snapshot | None = None  # for `cpu_util`
     elapsed_secs: float | None = None  # between the two, by a clock that is never set
-    details: Mapping[int, ProcessDetail] = field(default_factory=dict)  # by pid; others are not told of
+    details: Mapping[int, ProcessDetail] = field(default_factory=dict)  # by pid; others are not reported
     users: Mapping[int, str] = field(default_factory=dict)  # names by uid
 
 

@@ -75,5 +75,5 @@ def align(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
 
 
 def has_colours(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Tell whether to write colours: on a terminal, unless NO_COLOR (https://no-color.org) or TERM=dumb."""
+    """Return whether to write colours: on a terminal, unless NO_COLOR (https://no-color.org) or TERM=dumb."""
     return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"

@@ -109,6 +109,6 @@ def address_of(listen_address: str) -> str:
 
 
 def is_nobody_there(error: SourceError) -> bool:
-    """Tell whether nothing listens at an address."""
+    """Return whether nothing listens at an address."""
     reason = getattr(error.__cause__, "reason", error.__cause__)
     return isinstance(reason, ConnectionRefusedError)

@@ -177,6 +177,6 @@ def _core_hours(core_secs: float | None) -> str:
 
 
 def _is_notable(row: JobView) -> bool:
-    """Tell whether a job ends soon, comes near its memory limit, or has ended and left processes."""
+    """Return whether a job ends soon, comes near its memory limit, or has ended and left processes."""
     ends_soon = row.left_secs is not None and row.left_secs < SOON_SECS
     return row.processes_remain or row.is_near_its_memory or ends_soon

@@ -135,18 +135,18 @@ class JobView:
 
     @property
     def ends_soon(self) -> bool:
-        """Tell whether something will end it soon, and most of its time has gone by."""
+        """Return whether something will end it soon, and most of its time has gone by."""
         left = self.enforced_secs
         return left is not None and 0 <= left < min(ENDS_SOON_SECS, (self.elapsed_secs or 0.0) / 3)
 
     @property
     def is_late(self) -> bool:
-        """Tell whether it should have been ended by now."""
+        """Return whether it should have been ended by now."""
         return self.enforced_secs is not None and self.enforced_secs < 0
 
     @property
     def is_near_its_memory(self) -> bool:
-        """Tell whether little is left of its memory."""
+        """Return whether little is left of its memory."""
         return self.memory_share is not None and self.memory_share >= NEAR_LIMIT
 
     @property
@@ -325,7 +325,7 @@ def _why_idle(each: JobView, cpus: Number) -> list[tuple[str, str]]:
 def _count_idle(numbers: Numbers, key: JobKey, used: tuple[GpuUse, ...], elapsed_secs: float | None) -> int:
     """Return how many of its cards a job hardly uses, neither on the whole nor now.
 
-    A card whose use the driver does not tell is not called idle.
+    A card whose use the driver does not say is not called idle.
     """
     worked = numbers.of_job(gpus.JOB_BUSY, key)
     count = 0

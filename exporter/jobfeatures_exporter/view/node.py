@@ -63,12 +63,12 @@ class NodeView:
 
     @property
     def jobs_are_known(self) -> bool:
-        """Tell whether each batch system that is asked has told of its jobs."""
+        """Return whether each batch system that is asked has reported its jobs."""
         return bool(self.sources) and all(each.has_answered for each in self.sources)
 
     @property
     def allocation(self) -> str | None:
-        """Return the CPUs that jobs hold as words, None where nobody has told of any."""
+        """Return the CPUs that jobs hold as words, None where nobody has reported any."""
         if self.unknown_allocations == self.running and (self.running or not self.jobs_are_known):
             return None
         return format_figure(self.allocated_cpus)

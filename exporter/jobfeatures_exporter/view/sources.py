@@ -54,7 +54,7 @@ class SourceView:
 
     @property
     def is_failing(self) -> bool:
-        """Tell whether the latest question was not answered."""
+        """Return whether the latest question was not answered."""
         return not self.is_up and self.failures > 0
 
     @property
@@ -100,7 +100,7 @@ def view_sources(numbers: Numbers, words: Mapping[str, str]) -> tuple[SourceView
 
 
 def describe_no_jobs(found: Sequence[SourceView]) -> str:
-    """Return what it means that no job is to be seen, by who has told of jobs."""
+    """Return what it means that no job is to be seen, by who has reported jobs."""
     if not found:
         return "No job is seen on this node, and no batch system is asked (batch.sources)."
     silent = [each.name for each in found if not each.has_answered]

@@ -97,7 +97,7 @@ class Scraped(Page, Shown, Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether a scrape would show what it is there for, or tell why it does not."""
+        """Return whether a scrape would show what it is there for, or say why it does not."""
 
     def problems(self) -> Collection[str]:
         """Return what has not been read yet, and what fails: a line each."""
@@ -151,10 +151,10 @@ async def _ready(request: web.Request) -> web.Response:
 
 
 def discovery_route(targets: Callable[[], Sequence[TargetGroup] | None]) -> web.RouteDef:
-    """Return the route. `targets` gives None as long as no batch system has told of its nodes.
+    """Return the route. `targets` gives None as long as no batch system has reported its nodes.
 
     Prometheus keeps its last list while it is answered with an error, so an
-    empty one is never given for want of knowledge.
+    empty one is never given for lack of knowledge.
     """
 
     def make_body() -> str | None:

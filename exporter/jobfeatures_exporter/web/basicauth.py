@@ -59,7 +59,7 @@ class BasicAuth:
     async def judge(
         self, header: str, client: object, users: Mapping[str, str], *, now_secs: float
     ) -> Verdict:
-        """Tell whether a header names one of the users and the right password. `client` is who asks."""
+        """Return whether a header names one of the users and the right password. `client` is who asks."""
         given = parse_basic(header)
         if given is None:
             return Verdict.WRONG

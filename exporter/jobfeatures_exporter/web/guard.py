@@ -143,7 +143,7 @@ class FileTls:
         return self._file.context
 
     def admits(self, spoken: ssl.SSLObject) -> bool:
-        """Tell whether a client's certificate has a name that may come in."""
+        """Return whether a client's certificate has a name that may come in."""
         from jobfeatures_exporter.web.tlscontext import is_allowed
 
         tls = self._file.options.tls

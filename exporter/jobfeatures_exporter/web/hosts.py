@@ -16,7 +16,7 @@ def parse_names(text: str) -> frozenset[str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether what is listened on, a name or an address, is reached from this machine alone."""
+    """Return whether what is listened on, a name or an address, is reached from this machine alone."""
     if host.strip("[]").lower() == "localhost":
         return True
     address = _address(host.strip("[]"))
@@ -24,7 +24,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_ours(header: str | None, names: Collection[str] | None) -> bool:
-    """Tell whether a Host header is an address, localhost, or one of the names; None: whatever it is.
+    """Return whether a Host header is an address, localhost, or one of the names; None: whatever it is.
 
     One that is not there is nobody's browser's.
     """

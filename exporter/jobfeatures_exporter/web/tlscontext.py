@@ -78,7 +78,7 @@ def _read(pem: Pem, source: str) -> bytes:
 
 
 def is_allowed(certificate: Mapping[str, Any] | None, allowed: Collection[str] | None) -> bool:
-    """Tell whether a verified certificate, as `getpeercert` gives it, has one of the allowed names."""
+    """Return whether a verified certificate, as `getpeercert` gives it, has one of the allowed names."""
     return allowed is None or any(name in allowed for name in names_of(certificate or {}))
 
 

@@ -63,7 +63,7 @@ def parse_ad(text: str, *, source: str = "ClassAd") -> ClassAd:
 
 
 def is_end(line: str) -> bool:
-    """Tell whether a line ends an ad."""
+    """Return whether a line ends an ad."""
     return not line or line.startswith("***")
 
 

@@ -65,7 +65,7 @@ _SIZES: Final = {
 
 
 def recognise(head: str) -> bool:
-    """Tell whether a text is made of Sonar's envelopes of jobs."""
+    """Return whether a text is made of Sonar's envelopes of jobs."""
     if not (_HEAD.match(head) and _PRODUCER.search(head)):
         return False
     return any(TAGS.get(tag) == "JobsAttributes" for tag in _TYPE.findall(head))
@@ -74,7 +74,7 @@ def recognise(head: str) -> bool:
 def read_records(
     lines: Iterable[str], *, source: str, strict: bool = False, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Return the jobs and steps of all envelopes, in their order; a job may be told of several times.
+    """Return the jobs and steps of all envelopes, in their order; a job may be reported several times.
 
     An element that is wrong costs itself, anything else its envelope. Raises
     ParseError in strict reading.

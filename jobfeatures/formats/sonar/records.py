@@ -45,7 +45,7 @@ class ProcessRecord:
 
     @property
     def is_rolled_up(self) -> bool:
-        """Tell whether it stands for processes that nobody can follow by a pid."""
+        """Return whether it stands for processes that nobody can follow by a pid."""
         return self.count > 1 or self.pid > PID_MAX
 
 

@@ -1,4 +1,4 @@
-"""The jobs record: what accounting, or else the queue, tells of jobs and their steps. Pure.
+"""The jobs record: what accounting, or else the queue, reports about jobs and their steps. Pure.
 
 Source: NEW-FORMAT.md, "SlurmJob", and what Sonar sends. The profiles differ:
 

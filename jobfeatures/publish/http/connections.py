@@ -2,7 +2,7 @@
 
 aiohttp's own pages for requests that it cannot understand get an empty body.
 A connection counts from the moment it is accepted: TLS is agreed on here, and
-not by the event loop, which would not tell of one that never gets done.
+not by the event loop, which would not report one that never gets done.
 Thousands that come at once are greeted in turn: side by side, each handshake
 would take as long as all of them.
 """
@@ -71,7 +71,7 @@ class Tls(Protocol):
         """Return the context for a connection that begins now."""
 
     def admits(self, spoken: ssl.SSLObject) -> bool:
-        """Tell whether a client may stay whose handshake is done."""
+        """Return whether a client may stay whose handshake is done."""
 
 
 class _Open(Protocol):

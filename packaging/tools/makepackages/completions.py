@@ -98,7 +98,7 @@ def write_bash(program: Command) -> str:
 
 
 def _takes_files(command: Command) -> bool:
-    """Tell whether words that are no flags may be files: whatever is not a choice may."""
+    """Return whether words that are no flags may be files: whatever is not a choice may."""
     return any(not argument.choices for argument in command.arguments)
 
 

@@ -20,7 +20,7 @@ class Option:
 
     @property
     def takes_path(self) -> bool:
-        """Tell whether the value names a file or folder."""
+        """Return whether the value names a file or folder."""
         return self.value in PATHS
 
 

@@ -74,7 +74,7 @@ def test_unlimited_is_infinite_and_unknown_is_absent(context):
 
 @pytest.mark.parametrize("ahead_secs", [-300.0, 0.0, 300.0])
 def test_remaining_time_does_not_depend_on_whose_clock_is_right(context, ahead_secs):
-    """Start and end are told by the controller's clock."""
+    """Start and end are by the controller's clock."""
     job = context.jobs[JobKey("slurm", "12")]
     shifted = replace(job, start_secs=job.start_secs + int(ahead_secs))
     slurm = context.sources[0]

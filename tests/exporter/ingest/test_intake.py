@@ -1,4 +1,4 @@
-"""Texts of envelopes: what is taken, and what is told of the rest."""
+"""Texts of envelopes: what is taken, and what is reported about the rest."""
 
 import json
 

@@ -89,7 +89,7 @@ KINDS = {"sysinfo": "Sysinfo", "sample": "Sample", "job": "Jobs", "cluster": "Cl
 
 
 def situations(make):
-    """Yield documents that belong together, by tag: what one does not tell may be taken from another."""
+    """Yield documents that belong together, by tag: what one does not say may be taken from another."""
     whole = {tag: of_type(f"{name}Attributes", make, VALUES, SET) for tag, name in KINDS.items()}
     yield whole
     for tag, attributes in whole.items():

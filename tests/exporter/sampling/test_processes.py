@@ -370,7 +370,7 @@ def test_without_descriptors_to_spare_a_sleeper_is_read_by_its_line(node):
 
 @pytest.mark.program
 def test_a_child_that_slept_for_many_looks_is_seen_to_work():
-    """The real kernel: its schedstat has to tell of every time on a CPU."""
+    """The real kernel: its schedstat has to report every time on a CPU."""
     code = "import sys\nfor line in sys.stdin:\n  sum(range(10**6)); print(flush=True)"
     scanner = ProcessScanner("/proc")
     with subprocess.Popen(

@@ -75,7 +75,7 @@ def seed(origin):
 
 def test_a_job_has_every_field_of_the_profile(origin):
     assert job_fields(origin, RECORD).keys() == fields_of("SlurmJob", CURRENT).keys()
-    lacking = {"gres_detail", "minimum_cpus_per_node"}  # accounting does not tell
+    lacking = {"gres_detail", "minimum_cpus_per_node"}  # accounting does not say
     assert job_fields(seed(origin), RECORD).keys() == fields_of("SlurmJob", SEED).keys() - lacking
     assert job_fields(origin, RECORD)["sacct"].keys() == fields_of("SacctData").keys()
 

@@ -143,7 +143,7 @@ def text_of(context: Context) -> str:
 
 
 def near(one: float | None, other: float | None) -> bool:
-    """Tell whether two figures are the same but for rounding."""
+    """Return whether two figures are the same but for rounding."""
     return one == other or (
         one is not None and other is not None and abs(one - other) <= 1e-6 * max(1.0, abs(one))
     )

@@ -65,7 +65,7 @@ def run_on(path, name):
     assert status in (0, 1, 2)
     told = err.splitlines()
     assert all(each.startswith("jobfeatures: ") for each in told), err
-    if name != "swf":  # tells of faults on standard output
+    if name != "swf":  # reports faults on standard output
         assert bool(out) == (status == 0)
         assert told or status == 0
     return status, out, err

@@ -1,4 +1,4 @@
-"""A node, its controller, its hooks and its daemon in random order; and what has to be true of it, told apart.
+"""A node, its controller, its hooks and its daemon in random order; and what has to be true of it, each apart.
 
 The daemon's parts are the real ones (sources, roster, publisher, tree), the
 controller, the control groups and the clock are played. What is checked knows
@@ -75,7 +75,7 @@ class Run:
 
 
 def has_no_epilog(run):
-    """Tell whether the run, or one before it, left what its prolog had made."""
+    """Return whether the run, or one before it, left what its prolog had made."""
     while run is not None:
         if run.prolog_secs is not None and not run.epilog_ran:
             return True
@@ -252,9 +252,7 @@ class World:
             self.write(run, env, Standing.PROVISIONAL, self.now)
         elif step == "ask":
             answer = self.controller.get(run.job_id)
-            if (
-                self.random.random() < 0.2
-            ):  # the controller is late: it tells of the run before, or of another
+            if self.random.random() < 0.2:  # the controller is late: it reports the run before, or another
                 answer = Job(key=run.key, user="eve", uid=6666, state=JobState.COMPLETED)
             is_ours = answer is not None and find_objection(answer, env) is None
             run.asked = fill_unknown(answer, env) if is_ours else env, self.now

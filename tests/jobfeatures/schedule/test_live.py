@@ -314,7 +314,7 @@ def test_a_requeued_job_counts_by_its_last_run():
     made = live()
     made.apply_ended([job("1", submit=0, start=2, end=5)])
     made.apply_queue([job("1", submit=6, start=None, end=None)], 7)
-    made.apply_ended([job("1", submit=0, start=2, end=5)])  # accounting still tells of the first
+    made.apply_ended([job("1", submit=0, start=2, end=5)])  # accounting still reports the first
     made.settle(7)
     assert made.quality("slurm", 7).jobs == 0
     made.apply_ended([job("1", submit=6, start=8, end=12)])

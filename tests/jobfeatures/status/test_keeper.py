@@ -1,4 +1,4 @@
-"""Changes are looked at when the kernel tells of them, and otherwise at intervals."""
+"""Changes are looked at when the kernel reports them, and otherwise at intervals."""
 
 import ctypes
 import os

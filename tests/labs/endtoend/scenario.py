@@ -219,7 +219,7 @@ def scraped() -> object:
 
 
 def alerted() -> object:
-    """Wait for the rules of the package, as they are, to tell of the job near its limit; return the alert."""
+    """Wait for the rules of the package, as they are, to report the job near its limit; return the alert."""
 
     def told() -> object:
         alerts = server.ask("alerts")["alerts"]

@@ -47,7 +47,7 @@ class Checker:
         return re.sub(r"\$(\w+)", lambda match: self.chosen.get(match[1], ".*"), text)
 
     def has_data(self, panel: dict) -> bool:
-        """Tell whether one of a panel's queries gives a number; a table's first query makes its rows."""
+        """Return whether one of a panel's queries gives a number; a table's first query makes its rows."""
         for target in panel["targets"][:1] if panel["type"] == "table" else panel["targets"]:
             expression, now = self.filled(target["expr"]), time.time()
             if target["instant"]:

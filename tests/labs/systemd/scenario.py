@@ -79,7 +79,7 @@ def cpu_secs(text: str) -> float:
 
 
 def reads_shown(text: str) -> bool:
-    """Tell whether the processes of the plain job have been found and looked at; each job is found by itself."""
+    """Return whether the processes of the plain job have been found and looked at; each job is found by itself."""
     return re.search(r'batch_job_io_read_bytes_total\{[^}]*job_id="7"', text) is not None
 
 

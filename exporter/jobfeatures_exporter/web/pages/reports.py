@@ -1,4 +1,4 @@
-"""What jobs tell of themselves in JOBSTATUS. Pure."""
+"""What jobs report about themselves in JOBSTATUS. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The notice of batch systems that do not tell what they should, in their own words. Pure."""
+"""The notice of batch systems that do not say what they should, in their own words. Pure."""
 
 from __future__ import annotations
 

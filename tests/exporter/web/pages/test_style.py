@@ -1,4 +1,4 @@
-"""The style: colours that can be told apart by everybody, and rules that have something to apply to."""
+"""The style: colours that can be distinguished by everybody, and rules that have something to apply to."""
 
 import re
 from importlib.resources import files

@@ -40,7 +40,7 @@ def record(job_id: int, nodes: str, details: str, name: str = "ok", **changes: s
 
 
 def queued(*jobs: tuple[int, tuple[str, ...]], **changes) -> JobTable:
-    """Return the queue that tells of these jobs."""
+    """Return the queue that reports these jobs."""
     found = {}
     for job_id, nodes in jobs:
         key = JobKey("slurm", str(job_id))

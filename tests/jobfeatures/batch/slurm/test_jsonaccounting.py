@@ -105,7 +105,7 @@ def test_a_bad_job_and_a_bad_step_cost_themselves_only():
 
 @pytest.mark.parametrize("count", [-2, -7, "many", None])
 def test_energy_that_is_no_number_costs_itself_only(count):
-    """Constructed from what Slurm 24.05 and later tell of a job without energy: a count of -2."""
+    """Constructed from what Slurm 24.05 and later report a job without energy: a count of -2."""
     values = document("accounting-v0.0.38").values
     values["jobs"][0]["tres"]["allocated"].append({"type": "energy", "name": "", "id": 3, "count": count})
     assert records_of(JsonRecord(values)) == records_of(document("accounting-v0.0.38"))

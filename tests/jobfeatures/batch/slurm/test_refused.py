@@ -1,4 +1,4 @@
-"""What is told of a job whose name makes scontrol's record of it unusable. All answers are constructed."""
+"""What is reported about a job whose name makes scontrol's record of it unusable. All answers are constructed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ echo
 
 @pytest.fixture
 def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return a stand-in for scontrol with one for squeue beside it, which tell of job 5 with a forged name."""
+    """Return a stand-in for scontrol with one for squeue beside it, which report job 5 with a forged name."""
     values = {
         **VALUES,
         "JobID": "5",

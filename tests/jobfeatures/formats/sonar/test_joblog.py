@@ -83,7 +83,7 @@ def test_any_records_come_back_but_for_what_was_lost(records):
         for each in records
     ]  # fmt: skip
     expected = [
-        # Memory is told by node: what nodes share is rounded up to whole KiB each.
+        # Memory is stated by node: what nodes share is rounded up to whole KiB each.
         replace(each, requested_memory_bytes=rounded(each)) for each in expected
     ]  # fmt: skip
     assert [item for line in lines for item in read(line, strict=True)] == expected

@@ -74,7 +74,7 @@ GONE = {
 
 
 def kept(text: str) -> tuple[str, Notes]:
-    """Return what a log becomes that is read and written with its text, and what is told of it."""
+    """Return what a log becomes that is read and written with its text, and what is reported about it."""
     notes = Notes()
     found = read_log(io.StringIO(text, newline=""), "sss", source="f", notes=notes, keep_text=True)
     lines = write_log(notes.accepted_with_passages(found), "sss", notes)
