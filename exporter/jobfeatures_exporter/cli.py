@@ -23,6 +23,7 @@ COMMANDS = {
     "serve": "run the daemon",
     "demo": "run the daemon on a few jobs that are started for show; no batch system, no root",
     "check-config": "check flags, environment and file, print the settings that would be used",
+    "doctor": "look at all that the daemon depends on: what is found, and what may help where it is wrong",
     "node-token": "print the tokens by which nodes ask the controller role, made of its secret",
     "report": "say what a job asked for, used and wasted, from a Prometheus server's data",
     "top": "show the jobs of this node, live",

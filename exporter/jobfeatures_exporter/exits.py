@@ -18,6 +18,7 @@ EXITS: Mapping[str, Mapping[int, str]] = {
     "serve": _DAEMON,
     "demo": _DAEMON,
     "check-config": {DONE: "the settings can be used", WRONG: "they cannot: one line says which and why"},
+    "doctor": {DONE: "nothing is wrong", FAILED: "something is", WRONG: "the settings cannot be read"},
     "node-token": {WRONG: "no such secret, a name that is none, or a wrong flag"},
     "report": {
         FAILED: "there is no such job, or the server did not answer",

@@ -47,6 +47,7 @@ EXPORTER = {
     "serve --no-such-flag": (2,),
     "check-config --features.root FOLDER/features": (0,),
     "check-config --features.root FOLDER/features --web.config.file FOLDER/web.yml": (0, 2),
+    "doctor --features.root FOLDER/features": (1,),  # no daemon runs
     "node-token n1": (2,),  # there is no secret
     "report 1 --prometheus http://127.0.0.1:1": (1,),
     "top --once": (0,),

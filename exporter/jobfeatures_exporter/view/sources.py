@@ -28,6 +28,10 @@ ADVICE = (
         r"cannot stat file|Could not establish a configuration source",
         "SLURM_CONF has to name the configuration that is there",
     ),
+    (
+        r"(?i)unknown host|name or service not known|name resolution",
+        "see that the names of its servers are known here",
+    ),
     (r"(?i)authentication|munge", "see that munged runs here, with the cluster's key"),
     (r"(?i)permission denied|not authorized", "see that the exporter's user may ask it"),
     (

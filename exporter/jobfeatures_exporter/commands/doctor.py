@@ -1,0 +1,30 @@
+"""`jobfeatures-exporter doctor`."""
+
+from __future__ import annotations
+
+import argparse
+
+from jobfeatures.exits import DONE, FAILED
+from jobfeatures.settings import add_flags
+from jobfeatures_exporter.commands.common import config_of
+from jobfeatures_exporter.config import ExporterConfig
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add all settings."""
+    add_flags(parser, ExporterConfig)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what is found, as it is found. Exit status 1 if something is wrong."""
+    from jobfeatures_exporter.service.doctor import Mark, examine
+    from jobfeatures_exporter.terminal.cells import clean
+
+    status = DONE
+    for each in examine(config_of(arguments)):
+        print(f"{each.mark.value:<5}  {clean(each.what)}: {clean(each.words)}", flush=True)
+        if each.mark is not Mark.GOOD and each.remedy:
+            print(f"       → {clean(each.remedy)}")
+        if each.mark is Mark.WRONG:
+            status = FAILED
+    return status

@@ -1,0 +1,335 @@
+"""Looks at all that the daemon depends on, as it is now: what is found, in its own words, what may help."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from jobfeatures.batch import SYSTEMS
+from jobfeatures.check.listing import Case, Kind, Severity
+from jobfeatures.check.reading import CannotCheckError, read_listing
+from jobfeatures.check.rules import judge
+from jobfeatures.clock import SystemClock
+from jobfeatures.command import ask_command
+from jobfeatures.errors import ConfigurationError, JobfeaturesError, SourceError
+from jobfeatures.hooks import node_name
+from jobfeatures.httpget import Server
+from jobfeatures.model import JobKey, JobTable
+from jobfeatures.publish.folders import FAILURES
+from jobfeatures.publish.tree import FeatureTree
+from jobfeatures_exporter.collectors import CONTROLLER
+from jobfeatures_exporter.config import AUTO, DaemonConfig
+from jobfeatures_exporter.controller import make_cluster_sources
+from jobfeatures_exporter.sampling.hierarchy import UNIFIED, find_hierarchies
+from jobfeatures_exporter.sampling.sampler import Sampler
+from jobfeatures_exporter.service.checks import check
+from jobfeatures_exporter.service.permissions import check_features_root
+from jobfeatures_exporter.view.sources import SourceView
+from jobfeatures_exporter.view.units import counted, format_span
+from jobfeatures_exporter.web.webfile import WebFile
+
+TIME_ERROR = 5  # of adjtimex(2): nobody keeps the clock right
+TIMEX_BYTES = 512  # more than the structure has anywhere
+MAX_CLOCK_AHEAD_SECS = 2.0
+SOON_SECS = 14 * 86_400.0
+TROUBLESHOOTING = "docs/troubleshooting.md"
+
+
+class Mark(StrEnum):
+    """How it stands."""
+
+    GOOD = "ok"
+    NOTE = "note"
+    WRONG = "WRONG"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    mark: Mark
+    words: str
+    remedy: str = ""
+
+
+def examine(config: DaemonConfig) -> Iterator[Finding]:
+    """Yield what is found, as it is found."""
+    try:
+        check(config)
+        yield Finding("settings", Mark.GOOD, "none contradicts another")
+    except ConfigurationError as error:
+        yield Finding("settings", Mark.WRONG, str(error), "mend the key that is named")
+    seen: frozenset[JobKey] = frozenset()
+    if config.role == CONTROLLER:
+        yield from _cluster(config)
+    else:
+        looks = Sampler(
+            procfs=config.path_procfs,
+            cgroup=config.path_cgroup,
+            clock=SystemClock(),
+            jobs=dict,
+            node_name=config.node_name,
+        )
+        with contextlib.closing(looks):
+            snapshot = looks.sample()
+        seen = frozenset(key for key in snapshot.jobs if isinstance(key, JobKey))
+        yield _control_groups(config, seen)
+        yield from (
+            Finding(
+                f"reading {kind}", Mark.NOTE, f"failed {counted(count, 'time')}", _see("unreadable readings")
+            )
+            for kind, count in sorted(snapshot.unreadable.items())
+        )
+        yield from _sources(config, seen)
+        yield from _tree(config, seen)
+    yield from _certificate(config)
+    yield _clock()
+    yield _listener(config)
+
+
+def _see(section: str) -> str:
+    return f"see {section!r} in {TROUBLESHOOTING}"
+
+
+# --- what is asked ----------------------------------------------------------------
+
+
+def _failed(name: str, error: Exception) -> Finding:
+    words = str(error)
+    view = SourceView(name, has_answered=False, is_up=False, failures=1, words=words)
+    return Finding(
+        name, Mark.WRONG, words, view.advice or "give the same command by hand, as the daemon's user"
+    )
+
+
+def _sources(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[Finding]:
+    rooms = {name: system.load("site") for name, system in SYSTEMS.items()}
+    wanted = AUTO in config.batch_sources
+    names = [
+        name for name in rooms if name in config.batch_sources or (wanted and rooms[name].is_here(config))
+    ]
+    if not names:
+        remedy = f"batch.sources names one of {', '.join(rooms)}"
+        yield Finding("batch system", Mark.WRONG if seen else Mark.NOTE, "none is found on this node", remedy)
+    for name in names:
+        try:
+            source = rooms[name].make_source(config, SystemClock(), node_name(config, {}))
+            table = source.poll_jobs(seen)
+        except (JobfeaturesError, OSError) as error:
+            yield _failed(name, error)
+            continue
+        yield from _answer(name, table)
+        if name == "slurm":
+            yield from _slurm_hook(config)
+
+
+def _answer(name: str, table: JobTable) -> Iterator[Finding]:
+    running = sum(job.state.is_on_node for job in table.jobs.values())
+    yield Finding(name, Mark.GOOD, f"answers: {counted(running, 'job')} on this node")
+    if table.node_problem:
+        words = f"{name} answers, though not about this node: {table.node_problem}"
+        advice = SourceView(name, has_answered=True, is_up=True, failures=0, words=table.node_problem).advice
+        yield Finding(name, Mark.WRONG, words, advice or "node.name is how it calls this machine")
+    for each in table.rejected[:3]:
+        yield Finding(name, Mark.NOTE, f"record skipped: {each}", "the rest of the answer stands")
+    ahead = table.clock_ahead_secs
+    if ahead is not None and abs(ahead) > MAX_CLOCK_AHEAD_SECS:
+        which = "ahead of" if ahead > 0 else "behind"
+        words = f"its clock is {format_span(abs(ahead))} {which} this node's"
+        yield Finding(f"{name} clock", Mark.WRONG, words, "see that chrony or systemd-timesyncd runs on both")
+
+
+def _slurm_hook(config: DaemonConfig) -> Iterator[Finding]:
+    try:
+        text = ask_command(
+            [config.slurm_scontrol, "show", "config"],
+            timeout_secs=config.batch_timeout_secs,
+            kept=SYSTEMS["slurm"].variables,
+            max_bytes=2**20,
+        )
+    except SourceError as error:
+        yield _failed("slurm hooks", error)
+        return
+    found = [line.split("=", 1) for line in text.splitlines() if line.startswith(("Prolog", "Epilog"))]
+    told = {key.strip().partition("[")[0]: value.strip() for key, value in found}
+    for name in ("Prolog", "Epilog"):
+        script = told.get(name, "(null)")
+        if script in {"(null)", ""}:
+            words, remedy = f"{name} is not set", "hooks tell of a job at its start: docs/batch/slurm.md"
+            yield Finding("slurm hooks", Mark.NOTE, words, remedy)
+        elif not any(char in script for char in "*?[") and not os.access(script, os.X_OK):
+            words = f"{name}={script} cannot be run on this node"
+            yield Finding(
+                "slurm hooks", Mark.WRONG, words, "install it, or mend slurm.conf: slurmd drains the node"
+            )
+        else:
+            yield Finding("slurm hooks", Mark.GOOD, f"{name}={script}")
+
+
+def _cluster(config: DaemonConfig) -> Iterator[Finding]:
+    try:
+        sources = make_cluster_sources(config, SystemClock())
+    except ConfigurationError as error:
+        yield Finding("batch system", Mark.WRONG, str(error), "install its commands here, or name it")
+        return
+    for source in sources:
+        try:
+            queue = source.poll_queue()
+            yield Finding(f"{source.name} queue", Mark.GOOD, counted(len(queue.jobs), "job"))
+        except SourceError as error:
+            yield _failed(f"{source.name} queue", error)
+        try:
+            cluster = source.poll_cluster()
+            words = f"{counted(len(cluster.nodes), 'node')}, {counted(len(cluster.partitions), 'partition')}"
+            yield Finding(f"{source.name} nodes", Mark.GOOD, words)
+        except SourceError as error:
+            yield _failed(f"{source.name} nodes", error)
+
+
+# --- what this machine has ----------------------------------------------------------
+
+
+def _control_groups(config: DaemonConfig, seen: frozenset[JobKey]) -> Finding:
+    what, jobs = "control groups", counted(len(seen), "job")
+    try:
+        found = find_hierarchies(config.path_cgroup)
+    except OSError as error:
+        return Finding(
+            what,
+            Mark.WRONG,
+            f"{config.path_cgroup}: {error.strerror}",
+            "path.cgroup is where they are mounted",
+        )
+    if not found:
+        words = f"none at {config.path_cgroup}: jobs are known by their processes alone"
+        return Finding(what, Mark.NOTE, words, "mount cgroup2, or set path.cgroup")
+    version = "v2" if found.keys() == {UNIFIED} else f"v1 ({', '.join(sorted(found))})"
+    if not os.path.exists(f"{config.path_procfs}/pressure/cpu"):
+        words = f"{version}, {jobs}; the kernel does not count pressure"
+        return Finding(what, Mark.NOTE, words, "psi=1 on the kernel's command line")
+    return Finding(what, Mark.GOOD, f"{version}, {jobs}")
+
+
+def _tree(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[Finding]:
+    if not config.features_publish:
+        yield Finding("features", Mark.NOTE, "are not published", "features.publish")
+        return
+    try:
+        check_features_root(config)
+    except ConfigurationError as error:
+        yield Finding("features", Mark.WRONG, str(error), _see("It does not start"))
+        return
+    tree = FeatureTree(config.features_root)
+    if not os.path.isdir(tree.machine_path):
+        words = f"nothing is published at {tree.root}"
+        yield Finding("features", Mark.NOTE, words, "start the daemon, or let a prolog run our hook")
+        return
+    try:
+        published = tree.published().keys()
+        faults = judge(Case(read_listing(tree.machine_path, Kind.MACHINE), time.time()))
+        failures = tree.hook_failures() if os.path.isdir(f"{tree.root}/{FAILURES}") else {}
+    except (CannotCheckError, JobfeaturesError, OSError) as error:
+        yield Finding("features", Mark.WRONG, f"{tree.root}: {error}", "see that root may read it")
+        return
+    yield Finding("features", Mark.GOOD, f"{tree.root}: {counted(len(published), 'job')} published")
+    for each in faults:
+        if each.severity is Severity.ERROR:
+            words = f"{tree.machine_path}: {each.key} {each.text}"
+            yield Finding("features", Mark.WRONG, words, f"docs/check.md has the rule {each.rule}")
+    for key in sorted(seen - set(published)):
+        words = f"{key.batch_system} job {key.job_id} is here and has no directory"
+        yield Finding(
+            "features", Mark.WRONG, words, "see that its prolog runs our hook, or that the daemon does"
+        )
+    for (action, reason), count in sorted(each for each in failures.items() if each[1]):
+        words = f"{action} failed {counted(count, 'time')}: {reason}"
+        yield Finding("hooks", Mark.WRONG, words, "journalctl -t jobfeatures tells of which job and why")
+
+
+def _certificate(config: DaemonConfig) -> Iterator[Finding]:
+    if config.web_config_file is None:
+        return
+    what = "certificate"
+    try:
+        tls = WebFile(config.web_config_file, quiet=True).options.tls
+    except ConfigurationError as error:
+        yield Finding(what, Mark.WRONG, str(error), _see("It does not start"))
+        return
+    if tls is None or tls.certificate.path is None:
+        yield Finding(what, Mark.NOTE, "without a file of its own", "")
+        return
+    try:
+        held = _decode(tls.certificate.path)
+    except (ssl.SSLError, OSError) as error:
+        yield Finding(
+            what, Mark.WRONG, f"{tls.certificate.path}: {error}", "it has to be a certificate in PEM"
+        )
+        return
+    left = ssl.cert_time_to_seconds(held["notAfter"]) - time.time()
+    if left < SOON_SECS:
+        words = f"{tls.certificate.path} {'ended' if left < 0 else 'ends'} {held['notAfter']}"
+        yield Finding(
+            what, Mark.WRONG if left < 0 else Mark.NOTE, words, "put a new one there: it is taken at once"
+        )
+    names = {value for kind, value in held.get("subjectAltName", ()) if kind == "DNS"}
+    wanted = {socket.gethostname(), socket.getfqdn(), node_name(config, {})}
+    if not names & wanted and not any(name.startswith("*.") for name in names):
+        words = (
+            f"is for {', '.join(sorted(names)) or 'no name'}, and this machine is {', '.join(sorted(wanted))}"
+        )
+        remedy = "it has to name what Prometheus asks for: the names that /sd lists"
+        yield Finding(what, Mark.WRONG, words, remedy)
+    elif left >= SOON_SECS:
+        yield Finding(what, Mark.GOOD, f"{', '.join(sorted(names))}, until {held['notAfter']}")
+
+
+def _decode(path: str) -> dict[str, Any]:
+    """Return a certificate's fields as `getpeercert` has them; of files Python tells them in no other way."""
+    found: dict[str, Any] = ssl._ssl._test_decode_cert(path)  # type: ignore[attr-defined]  # noqa: SLF001
+    return found
+
+
+def _clock() -> Finding:
+    try:
+        state = ctypes.CDLL(None).adjtimex(
+            ctypes.create_string_buffer(TIMEX_BYTES)
+        )  # zeros: it is asked only
+    except (OSError, AttributeError):
+        return Finding("clock", Mark.NOTE, "whether it is kept right is not told here")
+    if state == TIME_ERROR:
+        return Finding(
+            "clock", Mark.NOTE, "nobody keeps it right, says the kernel", "chrony or systemd-timesyncd does"
+        )
+    return Finding("clock", Mark.GOOD, "is kept right, says the kernel")
+
+
+def _listener(config: DaemonConfig) -> Finding:
+    what = f"daemon at {config.web_listen_address}"
+    host, _, port = config.web_listen_address.rpartition(":")
+    host = host.strip("[]") or "127.0.0.1"
+    try:
+        with socket.create_connection((host, int(port)), timeout=2.0):
+            pass
+        if config.web_config_file is not None:
+            return Finding(what, Mark.GOOD, "listens (with TLS or users, so it was asked no more)")
+        answer = Server(f"http://{f'[{host}]' if ':' in host else host}:{port}", max_bytes=2**16).get(
+            "/-/ready", timeout_secs=5.0
+        )
+    except (OSError, JobfeaturesError) as error:
+        unit = "jobfeatures-controller" if config.role == CONTROLLER else "jobfeatures-exporter"
+        words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return Finding(what, Mark.WRONG, words, f"systemctl status {unit} says why it does not run")
+    words = "; ".join(answer.body.decode("utf-8", "replace").split("\n")[:3]).strip("; ")
+    good = answer.status == 200
+    return Finding(
+        what, Mark.GOOD if good else Mark.WRONG, words, "" if good else "the sources above say more"
+    )
