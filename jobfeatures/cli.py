@@ -20,7 +20,7 @@ from types import ModuleType
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.exits import INTERRUPTED
 from jobfeatures.logs import FORMATS, LEVELS, configure_logging
-from jobfeatures.usage import Parser, VersionAction, check_command
+from jobfeatures.usage import Parser, VersionAction, check_command, complain
 
 # Each is a file in jobfeatures/commands with `add_arguments(parser)` and `run(arguments)`,
 # imported only when it is called: a prolog pays for every import.
@@ -59,13 +59,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status: int = _module(arguments.command).run(arguments)
     except JobfeaturesError as error:
-        print(f"jobfeatures: {error}", file=sys.stderr)
+        complain(error)
         return error.exit_status
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        print("jobfeatures: interrupted", file=sys.stderr)
+        complain("interrupted")
         return INTERRUPTED
     return status
 

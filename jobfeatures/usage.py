@@ -49,6 +49,11 @@ def check_command(prog: str, given: Sequence[str], commands: Collection[str]) ->
         raise SystemExit(2)
 
 
+def complain(text: object) -> None:
+    """Say one line to whoever called `jobfeatures`."""
+    print(f"jobfeatures: {text}", file=sys.stderr)
+
+
 def _nearest(word: str, known: Collection[str]) -> str:
     from jobfeatures.settingsfile import nearest  # only where somebody has made a mistake
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 
-from jobfeatures.commands.logs import add_meaning, parse_meaning, parse_zone
+from jobfeatures.commands.logs import add_kind, add_meaning, parse_meaning, parse_zone
 from jobfeatures.convert import (
     KINDS,
     kind_of_name,
@@ -24,6 +23,7 @@ from jobfeatures.logfiles import (
     writing,
 )
 from jobfeatures.progress import shown_progress
+from jobfeatures.usage import complain
 
 DONE, NOT_ALL = 0, 1
 _COMMENT = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,63}): [^\r\n]{1,1000}\Z")
@@ -35,7 +35,6 @@ _OWN_LABELS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    readable = [name for name, kind in KINDS.items() if kind.reader]
     writable = [name for name, kind in KINDS.items() if kind.writer]
     parser.description = (
         "Convert a log of jobs to another format. Fields lost in conversion are listed, with counts. "
@@ -43,13 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("input", metavar="IN", help="a log, also .gz, .xz, .bz2, .zst; - is standard input")
     parser.add_argument("output", metavar="OUT", help="likewise; - is standard output")
-    parser.add_argument(
-        "--from",
-        dest="from_kind",
-        choices=readable,
-        metavar="KIND",
-        help=f"(default: by content) one of {', '.join(readable)}",
-    )
+    add_kind(parser)
     parser.add_argument(
         "--to",
         dest="to_kind",
@@ -58,9 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"(default: by OUT's ending) one of {', '.join(writable)}",
     )
     parser.add_argument("--strict", action="store_true", help="stop at the first fault, and repair nothing")
-    parser.add_argument(
-        "--zone", metavar="NAME", help="where clocks showed the times of IN, as Europe/Berlin (default: here)"
-    )
     parser.add_argument(
         "--runs",
         choices=("last", "all"),
@@ -154,9 +144,9 @@ def as_unicode(line: str) -> str:
 def _tell(notes: Notes, source: str) -> None:
     """Say what was rejected, and what had no place."""
     for rejected in notes.shown:
-        print(f"jobfeatures: {rejected}", file=sys.stderr)
+        complain(rejected)
     if notes.rejected > MAX_SHOWN:
-        print(f"jobfeatures: {source}: {notes.rejected - MAX_SHOWN} more rejected", file=sys.stderr)
+        complain(f"{source}: {notes.rejected - MAX_SHOWN} more rejected")
     for line in notes.lines():
-        print(f"jobfeatures: {source}: {line}", file=sys.stderr)
-    print(f"jobfeatures: {source}: {notes.read} records, {notes.rejected} rejected", file=sys.stderr)
+        complain(f"{source}: {line}")
+    complain(f"{source}: {notes.read} records, {notes.rejected} rejected")

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import pwd
-import sys
 from collections.abc import Mapping
 
 from jobfeatures.batch import SYSTEMS
@@ -35,6 +34,7 @@ from jobfeatures.publish.drainstore import DrainStore
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.settings import add_flags
 from jobfeatures.site import Site
+from jobfeatures.usage import complain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,11 +92,11 @@ def run(arguments: argparse.Namespace) -> int:
     except ConfigurationError:
         raise
     except GraceError as error:
-        _complain(f"refused: {error}; --force sets it all the same")
+        complain(f"refused: {error}; --force sets it all the same")
     except JobfeaturesError as error:
-        _complain(str(error))
+        complain(error)
     except OSError as error:
-        _complain(f"{error.filename or config.features_root}: {error.strerror}")
+        complain(f"{error.filename or config.features_root}: {error.strerror}")
     return 1
 
 
@@ -119,7 +119,7 @@ def _set(arguments: argparse.Namespace, config: Config, now_secs: float) -> int:
     what = "this node" if key is None else f"job {key.job_id}"
     print(f"{what} shuts down at {format_time(at_secs)}, in {format_span(at_secs - now_secs)}")
     if promised is None:
-        _complain(f"no {name} is configured: jobs were promised no notice")
+        complain(f"no {name} is configured: jobs were promised no notice")
     return 0
 
 
@@ -129,13 +129,13 @@ def _cancel(arguments: argparse.Namespace, config: Config, now_secs: float) -> i
     known = store.read()
     key = _job_key(tree, arguments, known)
     if (known.machine if key is None else known.jobs.get(key)) is None:
-        _complain("nothing is set for " + ("this node" if key is None else f"job {key.job_id}"))
+        complain("nothing is set for " + ("this node" if key is None else f"job {key.job_id}"))
         return 1
     drains = store.change(lambda old: old.with_machine(None) if key is None else old.with_job(key, None))
     announced = store.read_announced()
     _publish(tree, site, drains, announced, key, now_secs)
     if key is None and announced.shutdowns:
-        _complain(f"{', '.join(announced.shutdowns)} announces a shutdown of its own, which stays")
+        complain(f"{', '.join(announced.shutdowns)} announces a shutdown of its own, which stays")
     return 0
 
 
@@ -284,10 +284,10 @@ def _plan(arguments: argparse.Namespace, config: Config, now_secs: float) -> int
     plans = [(node, plan_drain(node, earliest_secs=earliest, before_secs=before)) for node in nodes]
     for node, plan in plans:
         if plan is None:
-            _complain(f"{node.name}: left out, batch_node_allocatable_cpus is not known")
+            complain(f"{node.name}: left out, batch_node_allocatable_cpus is not known")
     ordered = order_nodes([plan for _, plan in plans if plan is not None])
     if not ordered:
-        _complain("there is no node to plan for")
+        complain("there is no node to plan for")
         return 1
     if arguments.format == "json":
         print(plans_document(ordered, now_secs=now_secs), end="")
@@ -307,7 +307,3 @@ def _time(text: str, flag: str, now_secs: float) -> int:
         return parse_when(text, now_secs=now_secs)
     except ParseError as error:
         raise ConfigurationError(flag, f"{error.reason}, not {shown(error.text)}") from error
-
-
-def _complain(text: str) -> None:
-    print(f"jobfeatures: {text}", file=sys.stderr)

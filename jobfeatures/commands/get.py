@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from jobfeatures.client import Features, FeaturesError, FeaturesUnreachableError
 from jobfeatures.errors import shown
 from jobfeatures.exits import DONE, FAILED, NOT_ASKED
+from jobfeatures.usage import complain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,13 +20,13 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         value = Features.from_environment().find(arguments.key)
     except FeaturesUnreachableError as error:
-        print(f"jobfeatures: no features can be read: {error}", file=sys.stderr)
+        complain(f"no features can be read: {error}")
         return NOT_ASKED
     except FeaturesError as error:
-        print(f"jobfeatures: {error}", file=sys.stderr)
+        complain(error)
         return FAILED
     if value is None:
-        print(f"jobfeatures: {_why(arguments.key)}", file=sys.stderr)
+        complain(_why(arguments.key))
         return FAILED
     print(value)
     return DONE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 from datetime import tzinfo
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -25,7 +26,9 @@ def add_kind(parser: argparse.ArgumentParser) -> None:
         choices=readable,
         help=f"(default: by content) one of {', '.join(readable)}",
     )
-    parser.add_argument("--zone", metavar="NAME", help="where clocks show the times (default: here)")
+    parser.add_argument(
+        "--zone", metavar="NAME", help="where clocks showed the times, as Europe/Berlin (default: here)"
+    )
 
 
 def add_meaning(parser: argparse.ArgumentParser) -> None:
@@ -72,6 +75,16 @@ def parse_zone(name: str | None) -> tzinfo | None:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError):  # what is not found is a KeyError
         raise ConfigurationError("--zone", f"no such zone: {name!r}") from None
+
+
+def need_numpy(command: str) -> None:
+    """Raise ConfigurationError where it is not installed."""
+    try:
+        importlib.import_module("numpy")
+    except ImportError:
+        raise ConfigurationError(
+            command, "needs numpy: pip install 'jobfeatures-exporter[analysis]'"
+        ) from None
 
 
 class Simulation(NamedTuple):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 import time
 
 from jobfeatures.client import Features, FeaturesError, FeaturesUnreachableError
 from jobfeatures.exits import DONE, FAILED, NOT_ASKED
+from jobfeatures.usage import complain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,15 +21,15 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         remaining = Features.from_environment().remaining(time.time())
     except FeaturesUnreachableError as error:
-        print(f"jobfeatures: no features can be read: {error}", file=sys.stderr)
+        complain(f"no features can be read: {error}")
         return NOT_ASKED
     except FeaturesError as error:
-        print(f"jobfeatures: {error}", file=sys.stderr)
+        complain(error)
         return FAILED
     for note in remaining.notes:
-        print(f"jobfeatures: {note}", file=sys.stderr)
+        complain(note)
     if remaining.seconds is None:
-        print("jobfeatures: no limit is known for this job", file=sys.stderr)
+        complain("no limit is known for this job")
         return FAILED
     print(remaining.seconds)
     if arguments.explain:

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from types import FrameType
@@ -14,8 +13,8 @@ from types import FrameType
 from jobfeatures.batch.spool.source import SUFFIX
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.commands.common import number_flag, read_config
-from jobfeatures.commands.logs import add_strict, parse_zone
-from jobfeatures.convert import KINDS, read_log
+from jobfeatures.commands.logs import add_kind, add_strict, parse_zone
+from jobfeatures.convert import read_log
 from jobfeatures.errors import ConfigurationError, ParseError
 from jobfeatures.formats.sss.write import format_job
 from jobfeatures.jobfold import fold_jobs
@@ -23,6 +22,7 @@ from jobfeatures.joblog import Notes
 from jobfeatures.logfiles import open_log, reading
 from jobfeatures.progress import shown_progress
 from jobfeatures.replay import Event, Plan, format_event, make_job, plan_replay
+from jobfeatures.usage import complain
 
 DONE, NOT_ALL, UNREADABLE = 0, 1, 2
 LONGEST_SLEEP_SECS = 3600.0  # a clock that is set must not be waited for
@@ -53,15 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="show only what fits a node of N CPUs (default: all jobs)",
     )
-    kinds = [name for name, kind in KINDS.items() if kind.reader]
-    parser.add_argument(
-        "--from",
-        dest="from_kind",
-        choices=kinds,
-        metavar="KIND",
-        help=f"(default: by content) one of {', '.join(kinds)}",
-    )
-    parser.add_argument("--zone", metavar="NAME", help="where clocks showed the log's times (default: here)")
+    add_kind(parser)
     add_strict(parser)
     parser.add_argument("--dry-run", action="store_true", help="print what would happen when, in seconds")
     parser.add_argument(
@@ -103,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
         with contextlib.suppress(KeyboardInterrupt):
             player.play(plan)
     except OSError as error:
-        print(f"jobfeatures: {spool}: {error.strerror}", file=sys.stderr)
+        complain(f"{spool}: {error.strerror}")
         return UNREADABLE
     finally:
         player.remove_documents()
@@ -151,7 +143,7 @@ class Player:
         try:
             text = format_job(job)
         except ParseError as error:  # a name with control characters
-            print(f"jobfeatures: job {event.job_id!r} is not shown: {error}", file=sys.stderr)
+            complain(f"job {event.job_id!r} is not shown: {error}")
             return
         name = _file_name(event)
         aside = os.path.join(self._spool, f".{name}")
@@ -181,14 +173,11 @@ def _file_name(event: Event) -> str:
 
 def _tell(plan: Plan, notes: Notes, speed: float) -> None:
     for rejected in notes.shown:
-        print(f"jobfeatures: {rejected}", file=sys.stderr)
+        complain(rejected)
     if notes.rejected > len(notes.shown):
-        print(f"jobfeatures: {notes.rejected - len(notes.shown)} more rejected", file=sys.stderr)
+        complain(f"{notes.rejected - len(notes.shown)} more rejected")
     for name, count in sorted(notes.folded.items()):
-        print(f"jobfeatures: folded: {name} ({count})", file=sys.stderr)
+        complain(f"folded: {name} ({count})")
     for reason, count in sorted(plan.passed_over.items()):
-        print(f"jobfeatures: {count} jobs are not shown: {reason}", file=sys.stderr)
-    print(
-        f"jobfeatures: {plan.jobs} jobs, {plan.log_secs:.0f} s of the log in {plan.log_secs / speed:.0f} s",
-        file=sys.stderr,
-    )
+        complain(f"{count} jobs are not shown: {reason}")
+    complain(f"{plan.jobs} jobs, {plan.log_secs:.0f} s of the log in {plan.log_secs / speed:.0f} s")

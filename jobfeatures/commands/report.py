@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Mapping
 
 from jobfeatures.client import CAN_POSTPONE, JOB, STATUS_KEYS, USED_CPU, Features, FeaturesError, StatusWriter
 from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.privatefile import read_bounded
 from jobfeatures.status.jobstatus import QUIET_SECS
+from jobfeatures.usage import complain
 
 VARIABLE = "JOBSTATUS"
 NONE = "none"
@@ -77,10 +78,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _warn(when: str, others: str) -> None:
-    print(
-        f"jobfeatures: {CAN_POSTPONE} {when}: {others} to change for a while "
-        f"(draft 0.99, 3.8; {QUIET_SECS / 60:.0f} min are watched)",
-        file=sys.stderr,
+    complain(
+        f"{CAN_POSTPONE} {when}: {others} to change for a while "
+        f"(draft 0.99, 3.8; {QUIET_SECS / 60:.0f} min are watched)"
     )
 
 
@@ -88,14 +88,14 @@ def _report(work: Callable[[], None]) -> int:
     try:
         work()
     except ValueError as error:  # the set contradicts itself
-        print(f"jobfeatures: {error}", file=sys.stderr)
+        complain(error)
         return 2
     except TimeoutError as error:
-        print(f"jobfeatures: not reported: {error.strerror or error}", file=sys.stderr)
+        complain(f"not reported: {error.strerror or error}")
         return 1
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        print(f"jobfeatures: not reported: {place}{error.strerror or error}", file=sys.stderr)
+        complain(f"not reported: {place}{error.strerror or error}")
         return 1
     return 0
 
@@ -132,15 +132,10 @@ def _parse(name: str, text: str, now_secs: int) -> Value:
 def read_can_postpone(path: str) -> bool | None:
     """Return what the status says of the last payload now, None where it says nothing."""
     try:
-        file = os.open(f"{path}/{CAN_POSTPONE}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        content, _ = read_bounded(f"{path}/{CAN_POSTPONE}", MAX_ANSWER_BYTES)
     except OSError:
         return None
-    try:
-        return {b"True": True, b"False": False}.get(os.read(file, MAX_ANSWER_BYTES).strip())
-    except OSError:
-        return None
-    finally:
-        os.close(file)
+    return {b"True": True, b"False": False}.get(content.strip())
 
 
 def read_reverted_secs(path: str, now_secs: float) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib
 import json
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from jobfeatures.commands.logs import (
     add_meaning,
     add_simulation,
     add_strict,
+    need_numpy,
     parse_meaning,
     parse_simulation,
     parse_zone,
@@ -28,6 +28,7 @@ from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.gallery import FORMATS, Gallery
 from jobfeatures.schedule.shares import CPU, RESOURCES, ShareRules, parse_amounts, parse_shares_of, split_list
 from jobfeatures.simulate.policies import ALL, Policy, parse_policies
+from jobfeatures.usage import complain
 
 if TYPE_CHECKING:
     from jobfeatures.schedule.jobs import ScheduleLog
@@ -222,7 +223,7 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.strict and document["skipped"][UNREADABLE_JOB]:
                 status = status or NOT_EVALUATED
         except JobfeaturesError as error:  # ConfigurationError was raised before any log was read
-            print(f"jobfeatures: {error}", file=sys.stderr)
+            complain(error)
             status = max(status, error.exit_status)
     if documents:
         _print(documents, arguments)
@@ -237,12 +238,7 @@ def _options(
     filters: dict[tuple[str, bool], set[str]],
 ) -> Options:
     """Return what is wanted. Raises ConfigurationError without numpy."""
-    try:
-        importlib.import_module("numpy")
-    except ImportError:
-        raise ConfigurationError(
-            "schedule", "needs numpy: pip install 'jobfeatures-exporter[analysis]'"
-        ) from None
+    need_numpy("schedule")
     from jobfeatures.schedule.bags import Join
     from jobfeatures.schedule.choosing import Arrival, Filter
     from jobfeatures.schedule.result import Options
@@ -319,10 +315,10 @@ def _evaluate(
 
 def _warn(name: str, document: dict[str, Any], told: set[str]) -> None:
     """Print warnings of a file, each once: several schedules of it may have the same."""
-    for message in map(f"jobfeatures: {name}: {{}}".format, _messages(document)):
+    for message in map(f"{name}: {{}}".format, _messages(document)):
         if message not in told:
             told.add(message)
-            print(message, file=sys.stderr)
+            complain(message)
 
 
 def _messages(document: dict[str, Any]) -> Iterator[str]:
@@ -351,7 +347,7 @@ def _evaluate_one_log(arguments: argparse.Namespace, options: Options, zone: Any
             read = functools.partial(read_log, **how)
             document = evaluate_partitions(arguments.logs, options, read, runner=runner)
     for message in _messages(document):
-        print(f"jobfeatures: {document['log']}: {message}", file=sys.stderr)
+        complain(f"{document['log']}: {message}")
     print(json.dumps(document))
     return NOT_EVALUATED if arguments.strict and document["skipped"][UNREADABLE_JOB] else DONE
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator, Mapping
 
 from jobfeatures.batch import SYSTEMS
@@ -16,6 +15,7 @@ from jobfeatures.features.origin import UNKNOWN, parse_origins
 from jobfeatures.model import JobKey
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.settings import add_flags
+from jobfeatures.usage import complain
 
 MAX_ORIGINS_CHARACTERS = 2**16
 
@@ -53,7 +53,7 @@ def show_jobs(
             if job_id in (None, key.job_id) and batch_system in (None, key.batch_system)
         ]
         if job_id is not None and not keys:
-            print(f"jobfeatures: nothing is published for job {job_id}", file=sys.stderr)
+            complain(f"nothing is published for job {job_id}")
             return 1
         directories = [tree.machine_path, *(tree.job_path(key) for key in keys)]
     try:
@@ -64,7 +64,7 @@ def show_jobs(
                 origin = f"  ({_escaped(origins.get(name, UNKNOWN))})" if with_origin else ""
                 print(f"  {name} {value}{origin}")
     except (FeaturesError, ParseError, OSError) as error:
-        print(f"jobfeatures: {error}", file=sys.stderr)
+        complain(error)
         return 1
     return 0
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import sys
 
 from jobfeatures.commands.logs import (
     add_kind,
     add_meaning,
     add_simulation,
     add_strict,
+    need_numpy,
     parse_meaning,
     parse_simulation,
     parse_zone,
 )
-from jobfeatures.errors import ConfigurationError
 from jobfeatures.logfiles import replacing, writing
 from jobfeatures.progress import shown_count
 from jobfeatures.simulate.policies import Policy
+from jobfeatures.usage import complain
 
 DONE, NOT_SIMULATED = 0, 1
 
@@ -56,12 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Simulate one policy on a log."""
     zone = parse_zone(arguments.zone)
     asked = parse_simulation(arguments)
-    try:
-        importlib.import_module("numpy")
-    except ImportError:
-        raise ConfigurationError(
-            "simulate", "needs numpy: pip install 'jobfeatures-exporter[analysis]'"
-        ) from None
+    need_numpy("simulate")
     from jobfeatures.schedule.reading import read_whole
     from jobfeatures.simulate.swfschedule import describe, record_lines, swf_lines
     from jobfeatures.simulate.workload import choose_pool, make_workload, run_policy, tell
@@ -81,14 +75,13 @@ def run(arguments: argparse.Namespace) -> int:
     with replacing(arguments.output) as aside, writing(aside) as out:
         out.writelines(f"{line}\n" for line in lines)
     for warning in (*log.warnings, *tell(workload)):
-        print(f"jobfeatures: {name}: {warning}", file=sys.stderr)
+        complain(f"{name}: {warning}")
     if log.unreadable:
-        print(f"jobfeatures: {name}: not simulated: {log.unreadable} × unreadable", file=sys.stderr)
+        complain(f"{name}: not simulated: {log.unreadable} × unreadable")
     for what, count in sorted(log.folded.items()):
-        print(f"jobfeatures: {name}: folded: {what} ({count})", file=sys.stderr)
-    print(
-        f"jobfeatures: {name}: {len(outcome.waits)} jobs, policy {policy.value}, {workload.pool.text}, "
-        f"mean wait {outcome.waits.mean() / workload.ticks:.6g} s",
-        file=sys.stderr,
+        complain(f"{name}: folded: {what} ({count})")
+    complain(
+        f"{name}: {len(outcome.waits)} jobs, policy {policy.value}, {workload.pool.text}, "
+        f"mean wait {outcome.waits.mean() / workload.ticks:.6g} s"
     )
     return NOT_SIMULATED if arguments.strict and log.unreadable else DONE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 
 from jobfeatures.errors import ParseError
@@ -17,6 +16,7 @@ from jobfeatures.formats.sss.objects import SssJob, SssJobGroup
 from jobfeatures.formats.sss.reader import parse_object
 from jobfeatures.formats.sss.schema import format_schema
 from jobfeatures.formats.sss.xml import MAX_BYTES
+from jobfeatures.usage import complain
 
 DONE, ERRORS, UNREADABLE = 0, 1, 2
 MAX_NODES_BYTES = 64 * 2**20
@@ -79,7 +79,7 @@ def _telling(name: str, lines: Iterator[str]) -> int:
         for line in lines:
             print(line)
     except OSError as error:
-        print(f"jobfeatures: {error.filename}: {error.strerror}", file=sys.stderr)
+        complain(f"{error.filename}: {error.strerror}")
         return UNREADABLE
     except ParseError as error:
         if error.reason:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections import Counter
 
 from jobfeatures.formats.swf.check import ERROR, WARNING, Fault, check_log
 from jobfeatures.logfiles import LogFileError, bounded_lines, reading
 from jobfeatures.progress import shown_progress
+from jobfeatures.usage import complain
 
 SHOWN_ALIKE = 10
 DONE, ERRORS, UNREADABLE = 0, 1, 2
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             found = _check(name, show_all=arguments.all, as_json=arguments.format == "json")
         except LogFileError as error:
-            print(f"jobfeatures: {error}", file=sys.stderr)
+            complain(error)
             status = UNREADABLE
             continue
         if found and status == DONE:

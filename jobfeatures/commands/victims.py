@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from dataclasses import replace
 
+from jobfeatures.commands.common import number_flag
 from jobfeatures.drains.metricsource import add_source_flags
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.exits import DONE, FAILED, TOO_LITTLE_KNOWN
-from jobfeatures.settings import COUNT
+from jobfeatures.usage import complain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("--cores", required=True, metavar="N", help="how many cores are wanted of one node")
+    parser.add_argument(
+        "--cores",
+        type=number_flag(int, "a number from 1", 1, 10**9),
+        required=True,
+        metavar="N",
+        help="how many cores are wanted of one node",
+    )
     add_source_flags(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")
 
@@ -30,28 +36,22 @@ def run(arguments: argparse.Namespace) -> int:
     from jobfeatures.drains.victims import choose_victims
 
     try:
-        cores = COUNT.parse(arguments.cores)
-    except ValueError as error:
-        raise ConfigurationError("--cores", str(error)) from None
-    if cores < 1:
-        raise ConfigurationError("--cores", "must be at least 1")
-    try:
         nodes = read_nodes(arguments)
     except ConfigurationError:
         raise
     except JobfeaturesError as error:
-        print(f"jobfeatures: {error}", file=sys.stderr)
+        complain(error)
         return FAILED
     if not nodes:
-        print("jobfeatures: there is no node to choose on", file=sys.stderr)
+        complain("there is no node to choose on")
         return FAILED
     found = []
     for node in nodes:
-        victims = choose_victims(node.jobs, cores)
+        victims = choose_victims(node.jobs, arguments.cores)
         found.append((node, replace(victims, chosen=None) if node.silent else victims))
     found.sort(key=lambda each: math.inf if each[1].chosen is None else each[1].core_secs)
     if arguments.format == "json":
-        print(victims_document(found, cores), end="")
+        print(victims_document(found, arguments.cores), end="")
     else:
         print("\n".join(format_victims(node, victims) for node, victims in found), end="")
     if any(victims.chosen is not None for _, victims in found):

@@ -19,46 +19,19 @@ BATCH = 256  # lines: a few of them fit into a processor's cache
 MAX_PIECES = 64  # lines of one row
 KNOWN = frozenset(
     {
-        "Account",
-        "AllocCPUS",
-        "AllocNodes",
-        "AllocTRES",
-        "CPUTime",
-        "CPUTimeRAW",
-        "Cluster",
-        "Elapsed",
-        "ElapsedRaw",
+        *("Account", "AllocCPUS", "AllocNodes", "AllocTRES", "CPUTime", "CPUTimeRAW", "Cluster"),
+        *("Elapsed", "ElapsedRaw", "Eligible", "End", "ExitCode", "GID", "Group", "JobID"),
+        *("JobIDRaw", "JobName", "MaxRSS", "NCPUS", "NNodes", "NTasks", "NodeList", "Partition"),
+        *("Priority", "QOS", "ReqCPUS", "ReqMem", "ReqNodes", "ReqTRES", "Reservation", "Start"),
+        *("State", "Submit", "Suspended", "SystemCPU", "Timelimit", "TimelimitRaw", "TotalCPU"),
+        *("UID", "User", "UserCPU"),
     }
-    | {
-        "Eligible",
-        "End",
-        "ExitCode",
-        "GID",
-        "Group",
-        "JobID",
-        "JobIDRaw",
-        "JobName",
-        "MaxRSS",
-        "NCPUS",
-        "NNodes",
-    }
-    | {"NTasks", "NodeList", "Partition", "Priority", "QOS", "ReqCPUS", "ReqMem", "ReqNodes", "ReqTRES"}
-    | {"Reservation", "Start", "State", "Submit", "Suspended", "Timelimit", "TimelimitRaw", "TotalCPU", "UID"}
-    | {"User", "UserCPU", "SystemCPU"}
 )
 FREE_TEXT = frozenset(
     {
-        "JobName",
-        "Comment",
-        "AdminComment",
-        "SystemComment",
-        "SubmitLine",
-        "WorkDir",
-        "Extra",
-        "StdIn",
-        "StdOut",
+        *("AdminComment", "Comment", "Constraints", "Container", "Extra", "JobName", "StdErr"),
+        *("StdIn", "StdOut", "SubmitLine", "SystemComment", "WCKey", "WorkDir"),
     }
-    | {"StdErr", "Container", "Constraints", "WCKey"}
 )
 _HEADER = re.compile(r"([A-Za-z]{2,32})([^A-Za-z0-9 ]{1,8})[A-Za-z]")
 
