@@ -26,12 +26,12 @@ class SpoolSettings:
 
 
 KEY_SOURCES = {
-    "allocated_cpu": "Processors, of a job on one node",
+    "allocated_cpu": "Processors, or those of its task groups, of a job on one node",
     "jobstart_secs": "StartTime",
     "job_id": "Id",
     "wall_limit_secs": "Duration: ResourceLimit, else Requested, else uncategorized",
     "cpu_limit_secs": "ResourceLimit CPUTime",
-    "max_rss_bytes": "ResourceLimit MaxMemory or MaxMemorySize, else Memory",
+    "max_rss_bytes": "ResourceLimit MaxMemory or MaxMemorySize, else Memory, also of its task groups",
     "max_swap_bytes": "ResourceLimit Swap, else Swap",
     "scratch_limit_bytes": "ResourceLimit MaxDisk, else Disk",
 }

@@ -106,6 +106,11 @@ class Scope:
         return found.value if found is not None and isinstance(found.value, kind) else None
 
     @property
+    def says_anything(self) -> bool:
+        """Tell whether it has properties."""
+        return bool(self.properties or self.requested or self.delivered)
+
+    @property
     def id(self) -> str | None:
         """Return its own id."""
         return self.value("Id", str)

@@ -27,6 +27,7 @@ from jobfeatures.formats.sss.objects import (
 )
 from jobfeatures.formats.sss.said import Said, whole
 from jobfeatures.formats.sss.stream import GROUP_ID_NAME, KIND, KeptJob, read_jobs
+from jobfeatures.formats.sss.values import Value
 from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY
 from jobfeatures.joblog import JobRecord, Notes, Passage, SourceText
 from jobfeatures.model import JobState, Limit
@@ -187,24 +188,28 @@ def _tell_not_taken(job: SssJob, used: set[int], record: JobRecord, notes: Notes
     """Count what a job says and its record does not."""
     told = notes.not_taken
     for group in job.task_groups:
-        each_of = group.tasks if isinstance(group, SssTaskGroup) else ()
-        told.update(f"{each.name} reference" for each in (group, *each_of) if isinstance(each, Reference))
+        for part in (group, *(group.tasks if isinstance(group, SssTaskGroup) else ())):
+            if isinstance(part, Reference):
+                told[f"{part.name} reference"] += 1
     for scope in job.scopes():
         prefix = _PREFIXES.get(type(scope), "")
         if scope.environment is not None:
             told[f"{prefix}Environment"] += 1
         for each in (*scope.properties, *scope.requested, *scope.delivered):
+            is_used = id(each) in used
+            if is_used and not each.attributes:
+                continue
             name = prefix + " ".join(each.key[:2]).rstrip()
-            if id(each) in used:
-                told.update(
-                    f"{name}@{attribute}"
-                    for attribute, value in each.attributes.items()
-                    if attribute not in _TAKEN_ATTRIBUTES and (attribute, value) not in _PLAIN_ATTRIBUTES
-                )
-            elif (each.value != "" or each.attributes) and not (
-                each.name == "Account" and str(each.value) == record.account
-            ):
+            is_account = each.name == "Account" and str(each.value) == record.account
+            if not is_used and (each.value != "" or each.attributes) and not is_account:
                 told[name] += 1
+            for attribute, value in each.attributes.items() if is_used else ():
+                if not _is_taken(attribute, value):
+                    told[f"{name}@{attribute}"] += 1
+
+
+def _is_taken(attribute: str, value: Value) -> bool:
+    return attribute in _TAKEN_ATTRIBUTES or (attribute, value) in _PLAIN_ATTRIBUTES
 
 
 def _state(said: Said) -> JobState:

@@ -179,12 +179,13 @@ class Said:
 
     def _total(self, name: str, amount: Callable[[Said], Limit], *, by_tasks: bool) -> Limit:
         own = amount(self)
-        if own is not None or self.says(name) or not isinstance(self._scope, SssJob):
+        scope = self._scope
+        if own is not None or self.says(name) or not isinstance(scope, SssJob) or _is_implicit(scope):
             return own
         used: set[int] = set()
         found = _sum(
             _of_group(each, name, amount, used, by_tasks=by_tasks) if isinstance(each, SssTaskGroup) else None
-            for each in self._scope.task_groups
+            for each in scope.task_groups
         )
         if isinstance(found, int) and found > values.MAX_NUMBER:
             raise ParseError("number too large, over all task groups", field=name, text=str(found))
@@ -214,6 +215,17 @@ class Said:
         if len(direct) != 1 or is_used or direct[0].text("context") == "Used":
             return None
         return whole(self.use(direct[0])) if direct[0].text("metric", "Total") == "Total" else None
+
+
+def _is_implicit(job: SssJob) -> bool:
+    """Tell whether a job has but the task group with a task that each has: most jobs of logs are so."""
+    group = job.task_groups[0] if len(job.task_groups) == 1 else None
+    return (
+        isinstance(group, SssTaskGroup)
+        and not group.says_anything
+        and len(group.tasks) == 1
+        and (isinstance(group.tasks[0], SssTask) and not group.tasks[0].says_anything)
+    )
 
 
 def _of_group(
