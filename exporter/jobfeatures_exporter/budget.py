@@ -75,7 +75,7 @@ class Page:
     hidden: frozenset[Values] = frozenset()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Job:
     """What is remembered of a job while there is too much."""
 
@@ -192,13 +192,13 @@ class SeriesBudget:
         sums = self._sum_keys(of_jobs)
         shown = self._choose(sizes, weights, max(0, room - len(sums)))
         others = self._add_up(of_jobs, sizes, shown, now_secs)
-        allowed = room - sum(sizes[job] for job in shown)
         dropped = sum(loose[name] for name in left_out) + sum(sizes[job] for job in sizes.keys() - shown)
         made = []
         for metric, samples in families:
             if metric.is_of_jobs:
-                summed = others.get(metric.name, ())[: max(0, allowed)]
-                allowed -= len(summed)
+                # Where jobs are shown, there is room for all sums; else these take what there is.
+                summed = others.get(metric.name, ())[:room]
+                room -= len(summed)
                 made.append(Family(metric, [*[each for each in samples if each[0][:2] in shown], *summed]))
             else:
                 made.append(Family(metric, () if metric.name in left_out else samples))
@@ -246,8 +246,7 @@ class SeriesBudget:
         # Where there was room until now a job is not new, only what it told is not remembered.
         new = {job for job in jobs if job not in self._jobs} if self._active else set()
         for job in jobs:
-            state = self._jobs.setdefault(job, _Job(now_secs, shown=True))
-            state.seen_secs, state.shown = now_secs, job in shown
+            self._jobs[job] = _Job(now_secs, shown=job in shown)
         amounts: dict[_SumKey, Number] = {}
         for metric, samples in families:
             if sums_up(metric):

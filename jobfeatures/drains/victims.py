@@ -74,9 +74,7 @@ def choose_victims(jobs: Iterable[SeenJob], cores: int) -> Victims:
     for own in by_user.values():
         own.sort(key=_priority)
         levels = [list(level) for _, level in groupby(own, _priority)]
-        bound = next(
-            (at for at, level in enumerate(levels) if not all(map(_is_known, level))), len(levels) - 1
-        )
+        bound = next((at for at, level in enumerate(levels) if not all(map(_is_known, level))), len(levels))
         orders.append([list(filter(_is_known, level)) for level in levels[: bound + 1]])
         kept += [job for level in levels[bound + 1 :] for job in level if _is_known(job)]
     considered = [job for levels in orders for level in levels for job in level]
@@ -115,7 +113,7 @@ def _costs(jobs: Sequence[SeenJob]) -> dict[int, _Cost]:
     number in binary, one digit a job.
     """
     ratios = [(job.kill_core_secs or 0.0).as_integer_ratio() for job in jobs]
-    unit = max((denominator for _, denominator in ratios), default=1)  # all are powers of two
+    unit = max(denominator for _, denominator in ratios)  # all are powers of two
     return {
         id(job): (numerator * (unit // denominator), 1, job.allocated_cpus or 0, -(1 << len(jobs) - 1 - at))
         for at, (job, (numerator, denominator)) in enumerate(zip(jobs, ratios, strict=True))

@@ -173,8 +173,8 @@ class FeatureTree(Folders):
             opened(key.directory_name, DIRECTORY, folder) as directory,
         ):
             found = os.fstat(directory)
-            is_given = os.geteuid() == 0 and found.st_uid != 0
-            _put(directory, staging, name, value, Owner(found.st_uid, found.st_gid) if is_given else None)
+            owner = Owner(found.st_uid, found.st_gid) if os.geteuid() == 0 else None
+            _put(directory, staging, name, value, owner)
 
     @contextlib.contextmanager
     def drains(self) -> Iterator[tuple[int, int]]:

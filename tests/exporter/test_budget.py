@@ -1,4 +1,6 @@
 import math
+import sys
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from jobfeatures_exporter.budget import (
     DROPPED,
     DROPPED_TOTAL,
     FORGET_SECS,
+    GPU_CPUS,
     MAX_TOTALS,
     METRICS,
     OWN_SERIES,
@@ -151,8 +154,9 @@ def test_others_count_what_is_used_while_a_job_is_one_of_them():
     fifth = pages(families({**everyone, 7: 195.0}), {**weights, 4: 100, 5: 100, 6: 100})
     assert user(7) not in fifth
     assert fifth[other] == 35  # only from what its own series has shown last
-    small = pages(families({1: 1.0}))
-    assert small[other] == 35  # also when there is room for all again
+    for _ in range(2):
+        small = pages(families({1: 1.0}))
+        assert (small[user(1)], small[other]) == (1, 35)  # also when there is room for all again
     assert pages(families(everyone), weights)[other] == 35
 
 
@@ -171,6 +175,39 @@ def test_a_job_that_was_out_of_sight_for_a_while_is_not_counted_twice():
     pages(families(everyone), weights)
     pages(families(dict.fromkeys(range(7), 100.0)), weights)
     assert pages(families({**everyone, 7: 101.0}), weights)[user("other")] == 1
+
+
+def test_a_counter_of_the_others_that_fell_does_not_count_twice_what_it_makes_up_for():
+    pages = Pages(8)
+    everyone = dict.fromkeys(range(8), 100.0)
+    weights = {job: 10 - job for job in range(8)}
+    pages(families(everyone), weights)
+    found = [
+        pages(families({**everyone, 7: secs}), weights)[user("other")] for secs in (130.0, 90.0, 130.0, 131.0)
+    ]
+    assert found == [30, 30, 30, 31]
+
+
+@pytest.mark.parametrize(("absent_secs", "counted"), [(FORGET_SECS, 1), (FORGET_SECS + 1, 101)])
+def test_after_a_while_without_a_job_one_of_its_name_is_new(absent_secs, counted):
+    pages = Pages(8)
+    everyone = dict.fromkeys(range(8), 100.0)
+    weights = {job: 10 - job for job in range(8)}
+    pages(families(everyone), weights, now=0)
+    pages(families(dict.fromkeys(range(7), 100.0)), weights, now=absent_secs)
+    assert pages(families({**everyone, 7: 101.0}), weights, now=absent_secs)[user("other")] == counted
+
+
+def test_nothing_of_a_forgotten_job_is_left_to_one_of_its_name_and_the_rest_stays():
+    pages = Pages(8)
+    everyone = dict.fromkeys(range(8), 100.0)
+    weights = {job: 10 - job for job in range(8)}
+    pages(families(everyone), weights, now=0)
+    without = dict.fromkeys(range(7), 100.0)
+    pages(families(without), weights, now=FORGET_SECS + 1)
+    assert pages(families({**without, 6: 110.0}), weights)[user("other")] == 10
+    again = [pages(families({**without, 6: 110.0, 7: secs}), weights)[user("other")] for secs in (5.0, 50.0)]
+    assert again == [10 + 5, 10 + 50]
 
 
 def test_jobs_that_ended_are_forgotten():
@@ -238,6 +275,66 @@ def test_series_without_a_job_stay_and_the_largest_family_goes_when_they_alone_a
     assert len(found) <= 100
 
 
+def test_of_families_without_a_job_the_largest_goes_and_none_that_fits():
+    few = Family(Metric("batch_node_a", "gauge", "", ("n",)), [((str(number),), 1) for number in range(3)])
+    many = Family(Metric("batch_node_z", "gauge", "", ("n",)), [((str(number),), 1) for number in range(5)])
+    assert len(Pages(10)([few, many])) == 10
+    found = Pages(9)([few, many])
+    assert {name for name, _ in found} & {"batch_node_a", "batch_node_z"} == {"batch_node_a"}
+
+
+def test_a_series_with_a_former_name_counts_twice():
+    renamed = Family(
+        Metric("batch_node_new", "gauge", "", ("n",), was="batch_node_old"),
+        [((each,), 1) for each in "abcde"],
+    )
+    assert ("batch_node_new", ("a",)) in Pages(2 + 10)([renamed])
+    assert ("batch_node_new", ("a",)) not in Pages(2 + 9)([renamed])
+
+
+def test_the_bound_can_be_moved_and_taken_away():
+    pages = Pages(8)
+    made, weights = families(dict.fromkeys(range(20), 1.0)), {}
+    for bound, most in ((8, 8), (12, 12), (0, 24)):
+        pages.budget.limit(bound and bound + FORMER)
+        assert len(pages(made, weights)) <= most
+    assert len(shown_jobs(pages(made))) == 20 + 1
+
+
+@pytest.mark.parametrize(("max_series", "sums"), [(3, 0), (4, 1), (5, 2), (6, 2)])
+def test_where_there_is_no_room_for_all_sums_there_are_as_many_as_fit(max_series, sums):
+    jobs = dict.fromkeys(range(9), 1.0)
+    found = Pages(max_series)(families(jobs, memory=jobs))  # a load, two of its own
+    assert len([labels for _, labels in found if "other" in labels]) == sums
+    assert len(found) == 3 + sums
+
+
+def test_room_is_kept_for_earlier_sums_and_for_those_of_every_family():
+    pages = Pages(8)
+    pages(families(dict.fromkeys(range(8), 1.0)))
+    pages(families({1: 1.0}))
+    assert len(pages(families(dict.fromkeys(range(5), 1.0)))) <= 8  # with the sum that there was
+    jobs = dict.fromkeys(range(9), 1)
+    limits, memory = (Family(each, [(of(job), 1) for job in jobs]) for each in (LIMIT, MEMORY))
+    assert len(Pages(9)([limits, memory])) == 2 + 1 + 3 * 2
+
+
+def test_series_of_the_callers_without_a_job_take_room_from_jobs():
+    pages = Pages(10)
+    found = pages(families(dict.fromkeys(range(9), 1.0)), extra={None: 3})
+    assert len(shown_jobs(found) - {(*of("other"), "user")}) == 10 - 2 - 3 - 1 - 1
+
+
+def test_sums_keep_the_other_labels():
+    by_kind = Metric("batch_job_kept_bytes", "gauge", "", (*JOB, "kind"), sums=True)
+    made = Family(
+        by_kind, [((*of(job), kind), amount) for job in range(9) for kind, amount in (("a", 1), ("b", 5))]
+    )
+    found = Pages(4)([made])
+    assert found["batch_job_kept_bytes", (*of("other"), "a")] == 9
+    assert found["batch_job_kept_bytes", (*of("other"), "b")] == 45
+
+
 def test_a_histogram_stays_whole_or_goes_whole():
     waits = Metric("batch_schedule_wait_seconds", "histogram", "Waits.", ("batch_system", "partition", "le"))
     samples = histogram_samples(("slurm", "a"), tuple(range(20)), (0,) * 21, 0)
@@ -281,6 +378,8 @@ def test_numbers_that_are_none_do_not_spoil_a_sum():
     pages(families(values, memory=values))
     found = pages(families({job: value + 1 for job, value in values.items()}, memory=values))
     assert all(math.isfinite(value) for (_, each), value in found.items() if "other" in each)
+    largest = {0: math.inf, 1: sys.float_info.max}
+    assert Pages(4)(families({}, memory=largest))["batch_job_memory_charged_bytes", of("other")] == largest[1]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"])))
@@ -366,6 +465,25 @@ def test_memory_decides_between_equals_only():
     large = compute_weight(None, sample(key, memory=MemoryBytes(charged=2**40)), rate_cpus=0, gpus=0)
     small = compute_weight(None, sample(key, memory=MemoryBytes(charged=2**30)), rate_cpus=0, gpus=0)
     assert 0 < small < large < 0.01
+
+
+def test_everything_that_is_shown_is_weighed_with_all_that_is_known_of_it():
+    seen, waits, group = JobKey("slurm", "1"), JobKey("slurm", "2"), GroupKey(321, 5)
+    cards = [
+        SimpleNamespace(key=key, uuid=uuid)
+        for key, uuid in ((seen, "a"), (seen, "a"), (seen, "b"), (group, "c"))
+    ]
+    context = SimpleNamespace(
+        shown_jobs={seen: Job(key=seen, allocated_cpus=4), waits: Job(key=waits, allocated_cpus=3)},
+        shown_samples=[sample(seen, cpus=99), sample(group, cpus=2)],
+        shown_job_gpus=cards,  # one of them used by two processes
+        cpu_rates={seen: 0.5},
+    )
+    assert weigh_jobs(context) == {
+        job_labels(seen): Weight(True, 0.5 + 4 + 2 * GPU_CPUS),
+        job_labels(waits): Weight(True, 3),
+        job_labels(group): Weight(False, 2 + GPU_CPUS),
+    }
 
 
 def test_batch_jobs_come_before_processes_without_a_job(context):

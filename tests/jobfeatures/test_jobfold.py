@@ -1,10 +1,11 @@
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.jobfold import SAME_ID, SAME_RUN, fold_jobs
+from jobfeatures.jobfold import SAME_ID, SAME_RUN, fold_jobs, is_next_run, is_same_run, may_be_one
 from jobfeatures.joblog import JobRecord
 from jobfeatures.model import JobState
 from tests.jobfeatures.jobrecords import any_records
@@ -101,6 +102,62 @@ def test_steps_go_to_the_job_on_their_own_cluster():
     one, other = replace(JOB, cluster="a"), replace(JOB, cluster="b")
     found, _ = folded(one, other, replace(step("0", 900), cluster="a"))
     assert [each.used_memory_bytes for each in found] == [900, None]
+
+
+def test_a_step_of_no_memory_is_not_one_of_which_none_is_known():
+    assert folded(JOB, step("0", 0))[0] == [replace(JOB, used_memory_bytes=0)]
+
+
+def test_all_runs_of_all_jobs_under_one_id_can_be_kept():
+    other = replace(JOB, submit_secs=10**8, start_secs=10**8 + 5, end_secs=10**8 + 9)
+    assert folded(JOB, other, all_runs=True) == ([JOB, other], {SAME_ID: 1})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_one"), [("ann", "ann", True), ("ann", None, True), ("ann", "bob", False)]
+)
+def test_runs_of_one_job_have_one_user(one, other, are_one):
+    assert may_be_one(replace(JOB, user=one), replace(JOB, user=other, submit_secs=40)) is are_one
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_same"),
+    [
+        ({}, True),
+        ({"end_secs": None}, True),
+        ({"end_secs": 31}, False),
+        ({"submit_secs": 11}, False),
+        ({"start_secs": 21}, False),
+    ],
+)
+def test_one_run_told_twice_has_one_submission_and_start_and_at_most_one_end(changes, is_same):
+    other = replace(JOB, **changes)
+    assert is_same_run(JOB, other) is is_same_run(other, JOB) is is_same
+
+
+def test_an_end_told_of_a_run_without_a_start_is_no_second_telling():
+    waits = replace(JOB, start_secs=None, end_secs=None)
+    assert not is_same_run(waits, replace(waits, end_secs=30))
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "is_next"),
+    [
+        ((10, 20, 30), (10, 30), True),  # one submission: it starts again once it has ended
+        ((10, 20, 30), (10, 29), False),
+        ((10, 20, 30), (None, 29), False),
+        ((10, 20, None), (10, 29), True),
+        ((10, 20, 30), (10, None), True),
+        ((10, None, 30), (10, 29), True),
+        ((10, 20, 30), (30, 31), True),  # submitted again: within a day of its end
+        ((10, 20, 30), (29, 31), False),
+        ((10, 20, 30), (30 + 86400, None), True),
+        ((10, 20, 30), (31 + 86400, None), False),
+        ((10, 20, None), (30, 31), False),
+    ],
+)
+def test_a_run_follows_another_where_the_times_allow_it(earlier, later, is_next):
+    assert is_next_run(earlier, later) is is_next
 
 
 @given(st.lists(any_records(job_id=st.sampled_from(["1", "2"])), max_size=6))

@@ -48,11 +48,46 @@ def test_the_cheapest_time_is_named():
     assert plan.best.after_secs == 0
 
 
+def test_parts_of_several_jobs_add_up():
+    node = SeenNode("n1", 8, (
+        job("0", 2, 50, None),  # whose CPUs are neither idle nor lost
+        job("1", 1, 100, 7, draining_core_secs=10.0, kill_basis=Basis.REPORTED, end_basis=Basis.REPORTED),
+        job("2", 1, 100, 7, draining_core_secs=20.0, kill_basis=Basis.MEASURED, end_basis=Basis.MEASURED),
+        job("3", 1, 400, 0.0, kill_rate_cpus=None, draining_core_secs=40.0),
+        job("4", 1, 800, 5.0, draining_core_secs=80.0),
+    ))  # fmt: skip
+    choice = compute_choice(node, 200)
+    assert choice.idle_core_secs == 2 * 200 + 2 * 100
+    assert choice.draining_core_secs == 10 + 20 + 40 * 200 / 400 + 80 * 200 / 800
+    assert choice.kill_core_secs == 5 + 200
+    assert (choice.killed, choice.basis) == (("slurm 3", "slurm 4"), Basis.MIXED)
+
+
+def test_bases_of_all_jobs_count():
+    jobs = (job("1", 1, kill=1, kill_basis=Basis.REPORTED), job("2", 1, kill=1, kill_basis=Basis.ESTIMATED))
+    assert compute_choice(SeenNode("n1", 2, jobs), 0).basis is Basis.MIXED
+
+
+def test_a_job_that_should_have_ended_leaves_its_cpus_idle_from_now_on():
+    for end in (-100, 0):
+        assert compute_choice(SeenNode("n1", 4, (job("1", 4, end, 10),)), 1000).core_secs == 4 * 1000
+
+
+@pytest.mark.parametrize(("cpus", "held", "idle"), [(0, 0, 0), (4, None, 4), (4, 0, 4), (4, 1, 3), (4, 5, 0)])
+def test_idle_are_the_cpus_that_no_job_holds(cpus, held, idle):
+    assert compute_choice(SeenNode("n1", cpus, (job("1", held, None, 10),)), 100).idle_core_secs == idle * 100
+
+
+def test_a_plan_says_whose_it_is_and_which_jobs_say_too_much():
+    plan = plan_drain(SeenNode("n1", 8, (job("1", 4, 50, 1, is_capped=True), job("2", 4, 50, 1))))
+    assert (plan.node, plan.total_cpus, plan.capped_jobs, plan.unknown_jobs) == ("n1", 8, ("slurm 1",), ())
+
+
 def test_a_promise_and_a_last_time_bound_the_choices():
     plan = plan_drain(NODE, earliest_secs=500, before_secs=2000)
     assert [each.after_secs for each in plan.choices] == [500, 1000, 2000]
     assert plan.choices[0].core_secs == 4 * 500 + (800 + 8 * 500) + (20_000 + 4 * 500)
-    with pytest.raises(ValueError, match="no time is left"):
+    with pytest.raises(ValueError, match="no time is left: the earliest is 1 s after the last"):
         plan_drain(NODE, earliest_secs=500, before_secs=499)
 
 
@@ -107,6 +142,7 @@ def test_nodes_are_drained_in_the_order_of_loss_per_cpu_and_uncertain_ones_last(
 
     plans = [plan("a", 4, 400), plan("b", 64, 3200), plan("c", 4, 0, ("x",)), plan("d", 4, 100)]
     assert [each.node for each in order_nodes(plans)] == ["d", "b", "a", "c"]
+    assert [each.node for each in order_nodes([plan("0", 0, 0), *plans])] == ["d", "b", "a", "0", "c"]
 
 
 jobs = st.builds(

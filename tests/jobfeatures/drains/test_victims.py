@@ -74,6 +74,28 @@ def test_equally_cheap_sets_differ_by_jobs_then_cores_then_ids():
     assert chosen([job("1", 1, 0.1), job("2", 1, 0.2), job("3", 1, 0.3), job("4", 3, 0.6)], 3) == ["4"]
 
 
+def test_ties_are_counted_over_whole_sets():
+    assert chosen([job("1", 5, 2.0), job("2", 1, 1.0), job("3", 5, 2.0)], 6) == ["1", "2"]
+    assert chosen([job("1", 1, 3.0), job("2", 5, 2.0), job("3", 2, 3.0)], 6) == ["1", "2"]
+
+
+def test_a_difference_below_the_rounding_of_doubles_decides():
+    assert 0.1 + 0.2 == 0.30000000000000004  # whose exact value is more than the sum of theirs
+    assert chosen([job("1", 1, 0.1), job("2", 1, 0.2), job("3", 2, 0.30000000000000004)], 2) == ["1", "2"]
+
+
+def test_none_lost_is_less_than_a_little():
+    assert chosen([job("1", 1, 0.5), job("2", 1, 0.0)], 1) == ["2"]
+
+
+def test_a_priority_of_nought_is_lower_than_one():
+    assert chosen([job("1", 1, 1.0, priority=1), job("2", 1, 50.0, priority=0)], 1) == ["2"]
+
+
+def test_a_job_without_cores_frees_none():
+    assert choose_victims([job("1", 0, 1.0)], 1).chosen is None
+
+
 def test_more_cores_than_there_are_chooses_nobody():
     found = choose_victims([job("1", 4, 1.0), job("2", 8, 2.0)], 13)
     assert (found.chosen, found.freed, found.available) == (None, 0, 12)
@@ -92,10 +114,13 @@ def test_a_job_stays_behind_one_of_its_user_that_is_not_known_and_should_go_befo
     ]  # fmt: skip
     found = choose_victims(jobs, 8)
     assert (ids(found.chosen), ids(found.kept), ids(found.unknown)) == (["2", "4"], ["3"], ["1"])
+    assert found.cores == 8
+    jobs += [job("5", 4, None, "bob", 1), job("6", 4, 1.0, "bob", 2)]
+    assert ids(choose_victims(jobs, 8).kept) == ["3", "6"]
 
 
 def test_no_cores_are_no_question():
-    with pytest.raises(ValueError, match="at least one core"):
+    with pytest.raises(ValueError, match=r"^at least one core has to be wanted$"):
         choose_victims([], 0)
 
 

@@ -92,6 +92,20 @@ def test_names_are_legal_in_the_text_of_2016():
     assert len({(key.area, key.name) for key in KEYS}) == len(KEYS)
 
 
+@pytest.mark.parametrize(
+    ("name", "profiles"),
+    [
+        ("total_cpu", {Profile.OF_2016, Profile.BOTH}),
+        ("jobslots", {Profile.OF_2014, Profile.BOTH}),
+        ("hs06", set(Profile)),
+        ("hs23", set(Profile)),  # of neither text
+    ],
+)
+def test_a_key_is_in_the_profiles_of_its_texts_and_one_of_neither_in_all(name, profiles):
+    [key] = (key for key in KEYS if key.name == name)
+    assert {profile for profile in Profile if key.is_in(profile)} == profiles
+
+
 MACHINE_2016 = {"total_cpu", "hs06", "shutdowntime", "grace_secs"}
 MACHINE_2014 = {"hs06", "shutdowntime", "jobslots", "phys_cores", "log_cores", "shutdown_command"}
 JOB_2016 = {

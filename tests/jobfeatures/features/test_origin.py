@@ -85,3 +85,12 @@ def test_any_text_gives_origins_or_a_parse_error(text):
         assert any(line and "\t" not in line for line in text.split("\n"))
     else:
         assert len(found) <= text.count("\t")
+
+
+def test_an_origin_may_hold_tabs_and_a_line_without_one_is_named():
+    assert parse_origins("a\tb\tc\n") == {"a": "b\tc"}
+    with pytest.raises(ParseError) as caught:
+        parse_origins("a\tb\nno\n", source="machine")
+    assert str(caught.value) == "machine:2: no tab in it: 'no'"
+    with pytest.raises(ParseError, match=r"^1: no tab"):
+        parse_origins("no")

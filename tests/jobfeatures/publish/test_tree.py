@@ -17,6 +17,15 @@ from jobfeatures.publish.tree import FeatureTree
 KEY = JobKey("slurm", "12")
 
 
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path, monkeypatch):
+    """Stand in a directory that is gone: what is looked up by a name alone, not in a folder of ours, fails."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gone").mkdir()
+    os.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+
 @pytest.fixture
 def root(tmp_path):
     return tmp_path / "features"
@@ -175,6 +184,37 @@ def test_a_sweep_spares_what_is_being_made_now(tree, root):
     (root / "staging/new").write_text("")
     assert not tree.sweep(before_secs=(root / "staging/new").stat().st_ctime - 1)
     assert (root / "staging/new").exists()
+
+
+def test_a_value_is_put_beside_others_and_taken_away_again(tree, root):
+    tree.write_job(KEY, {"a": "1", "b": "2"})
+    tree.write_machine({"a": "1", "b": "2"})
+    for name in ("b", "c"):
+        tree.put_job_value(KEY, name, "3")
+        tree.put_machine_value(name, "3")
+    for folder in ("jobfeatures/slurm-12", "machinefeatures"):
+        assert contents(root / folder) == {"a": "1\n", "b": "3\n", "c": "3\n"}
+        assert {stat.S_IMODE(path.stat().st_mode) for path in (root / folder).iterdir()} == {0o644}
+    for _ in range(2):  # what is not there any more is no error
+        tree.put_job_value(KEY, "b", None)
+        tree.put_machine_value("b", None)
+    for folder in ("jobfeatures/slurm-12", "machinefeatures"):
+        assert contents(root / folder) == {"a": "1\n", "c": "3\n"}
+
+
+def test_a_value_that_is_put_belongs_to_whom_its_directory_was_given(tree, root):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a directory away")
+    tree.write_job(KEY, {"a": "1"}, Owner(12345, 54321))
+    tree.put_job_value(KEY, "b", "2")
+    found = (root / "jobfeatures/slurm-12/b").stat()
+    assert (found.st_uid, found.st_gid) == (12345, 54321)
+
+
+def test_no_value_is_put_for_a_job_without_a_directory(tree, root):
+    with pytest.raises(FileNotFoundError):
+        tree.put_job_value(KEY, "a", "1")
+    assert list((root / "jobfeatures").iterdir()) == []
 
 
 def test_jobstatus_belongs_to_the_job_s_user(tree, root):
@@ -401,6 +441,26 @@ def test_whatever_a_user_puts_there_is_replaced_and_leads_nowhere(tree, root, pr
     assert (root / FOLDER / "a").stat().st_nlink == 1
     assert contents(precious) == {"file": "1\n"}
     assert tree.sweep()
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_a_user_takes_away_at_the_same_moment_is_no_error(tree, root, monkeypatch, at_once):
+    """Before its name is unlinked, or when it turned out to be a directory and is to be moved."""
+    tree.write_job(KEY, {"a": "1"}, OWNER)
+    foreign = root / FOLDER / "foreign"
+    foreign.mkdir()
+    real = os.unlink
+
+    def unlink(name, **keywords):
+        if name == "foreign":
+            foreign.rmdir()
+            if not at_once:
+                raise IsADirectoryError
+        real(name, **keywords)
+
+    monkeypatch.setattr(os, "unlink", unlink)
+    tree.write_job(KEY, {"a": "1"}, OWNER)
+    assert contents(root / FOLDER) == {"a": "1\n"}
 
 
 def test_a_user_s_million_files_cost_one_update_no_more_than_its_share(tree, root, monkeypatch):

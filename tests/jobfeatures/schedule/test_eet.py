@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobfeatures.schedule.eet import Lanes, Mode, ShareError, compute_ends
+from jobfeatures.schedule.eet import Lanes, Mode, ShareError, compute_chained, compute_ends
 
 LITERAL, EXACT, FLUID = Mode
 
@@ -184,3 +184,67 @@ def test_what_is_spare_is_what_jobs_of_a_second_could_have_at_once(jobs, share, 
     )
     assert lanes.has_spare(since, since + lasting, spare)
     assert not lanes.has_spare(since, since + lasting, spare + 1)
+
+
+def busy_lanes():
+    """300 lanes, of which 100 are free from 5 on and 100 from 20 on."""
+    lanes = Lanes(300)
+    lanes.place([0, 0], [100, 100], [5, 20])
+    return lanes
+
+
+@pytest.mark.parametrize(("wanted", "is_left"), [(0, True), (1500, True), (1501, False)])
+def test_spare_are_the_free_lanes_and_those_that_become_free(wanted, is_left):
+    assert busy_lanes().has_spare(0, 10, wanted) is is_left  # 100 × 10 + 100 × 5
+
+
+@pytest.mark.parametrize(("since", "taken"), [(0, 100 * 5 + 100 * 20), (6, 100 * 14), (30, 0)])
+def test_taken_is_what_lanes_are_still_busy(since, taken):
+    assert busy_lanes().taken(since) == taken
+
+
+@pytest.mark.parametrize(("mode", "end"), [(LITERAL, 3), (EXACT, 2), (FLUID, 2.5)])
+def test_a_copy_goes_on_in_the_same_mode(mode, end):
+    lanes = Lanes(2, mode)
+    lanes.place([0], [3], [1])
+    assert lanes.copy().place([0], [1], [1]) == [end]
+
+
+def test_columns_of_different_lengths_are_an_error():
+    with pytest.raises(ValueError, match="shorter"):
+        Lanes(1).place([0, 1], [1, 1], [1])
+
+
+def test_a_job_that_needs_a_little_more_than_a_lane_has_left_gets_the_next_ones_at_any_size():
+    big = 2**100
+    assert ends_of([(0, 1, big), (0, 2, big // 2 + 1)], 2) == [big, big + 1]
+
+
+def test_without_seconds_a_job_that_needs_less_than_its_lanes_have_left_takes_no_more():
+    # From 0 on one lane of two is free, the other from 1.5: what asks for both and 1.2 of work ends at 1.2.
+    assert ends_of([(0, 1, 1.5), (0, 2, 0.6)], 2, FLUID) == [1.5, 1.2]
+
+
+def chained(*jobs, share=1):
+    """Return the ends of jobs (arrival, runtime, which it follows, think time), each on one of `share` lanes."""
+    arrivals, runtimes, preceding, thinks = zip(*jobs, strict=True) if jobs else ((), (), (), ())
+    return compute_chained(arrivals, runtimes, [([1] * len(jobs), share)], preceding, thinks)
+
+
+@pytest.mark.parametrize(
+    ("arrival", "think", "end"),
+    [(3, 5, 25), (3, 0, 20), (100, 0, 20), (100, 5, 25), (3, -1, 20), (100, -1, 110)],
+)
+def test_a_job_that_follows_another_arrives_its_think_time_after_it(arrival, think, end):
+    assert chained((0, 10, -1, -1), (arrival, 10, 0, think)) == [10, end]
+
+
+def test_a_chain_of_nothing_has_no_ends_and_one_that_asks_for_nothing_ends_as_it_arrives():
+    assert chained() == []
+    assert compute_chained([7], [10], [], [-1], [-1]) == [7]
+
+
+def test_a_chain_names_the_job_that_would_never_end():
+    with pytest.raises(ShareError) as caught:
+        chained((0, 0, -1, -1), (0, 10, 0, 0), share=0)
+    assert caught.value.position == 1

@@ -67,6 +67,9 @@ def test_an_end_in_the_past_counts_as_now_and_is_flagged():
         [batch_job(end=50.0), batch_job(end=200.0)], total_cpus=8, now_secs=100
     )
     assert waste == Waste(4 * 100, ESTIMATED, overdue=True)
+    assert compute_node_draining_waste([batch_job(end=100.0)], total_cpus=4, now_secs=100) == Waste(
+        0, ESTIMATED
+    )
 
 
 def test_jobs_that_share_cpus_leave_none_unallocated():
@@ -93,7 +96,7 @@ def test_an_end_is_the_jobs_own_estimate_unless_a_limit_comes_before():
 
 @pytest.mark.parametrize(
     ("rate", "cpus", "expected"),
-    [(2.0, 4, 1000), (0.0, 4, 500), (None, 4, 500), (None, None, None), (0.0, 0, None)],
+    [(2.0, 4, 1000), (0.5, 4, 4000), (0.0, 4, 500), (None, 4, 500), (None, None, None), (0.0, 0, None)],
 )
 def test_the_cpu_limit_is_used_up_at_the_present_rate_else_by_all_cpus(rate, cpus, expected):
     found = compute_cpu_limit_secs(limit_secs=5000, used_secs=3000, rate_cpus=rate, allocated_cpus=cpus)
