@@ -13,9 +13,9 @@ from jobfeatures.jobs.evidence import (
     Evidence,
     Finding,
     Group,
+    JobObservation,
     Presence,
     Run,
-    Told,
     compare_runs,
     judge,
 )
@@ -62,14 +62,14 @@ class Roster:
 
     def __init__(self, *, hold_secs: float = HOLD_SECS) -> None:
         self.hold_secs = hold_secs
-        self._remembered: dict[JobKey, Told] = {}
+        self._remembered: dict[JobKey, JobObservation] = {}
         self._recorded: dict[JobKey, float] = {}  # with the time of being told
         self._withdrawn: dict[JobKey, float] = {}
         self._doubted: dict[JobKey, float] = {}
         self._suspects: frozenset[JobKey] = frozenset()
         self._leftovers: Mapping[JobKey, Finding] = {}
 
-    def remember(self, published: Iterable[Told]) -> None:
+    def remember(self, published: Iterable[JobObservation]) -> None:
         """Begin with what an earlier daemon knew when it last published the jobs."""
         self._remembered.update((each.job.key, each) for each in published)
 
@@ -104,7 +104,7 @@ class Roster:
             versions.update(table.versions)
             if table.source == HOOKS:
                 self._note_epilogs(table)
-        told = _told(tables)
+        told = _observations(tables)
         for key, known in self._remembered.items():
             if key in told or key in self._withdrawn or key.batch_system in sources:
                 told.setdefault(key, []).append(known)
@@ -165,7 +165,7 @@ class Roster:
         self,
         findings: Mapping[JobKey, Finding],
         published: Collection[JobKey],
-        told: Mapping[JobKey, Collection[Told]],
+        told: Mapping[JobKey, Collection[JobObservation]],
     ) -> None:
         """Keep what is known of jobs, until they have left."""
         self._doubted = {
@@ -186,15 +186,15 @@ class Roster:
         }
 
 
-def _told(tables: Collection[JobTable]) -> dict[JobKey, list[Told]]:
-    told: dict[JobKey, list[Told]] = {}
+def _observations(tables: Collection[JobTable]) -> dict[JobKey, list[JobObservation]]:
+    told: dict[JobKey, list[JobObservation]] = {}
     for table in tables:
         for key, job in table.jobs.items():
-            told.setdefault(key, []).append(Told(table.source, table.told_at_secs(key), job))
+            told.setdefault(key, []).append(JobObservation(table.source, table.told_at_secs(key), job))
     return told
 
 
-def _suspects(told: Mapping[JobKey, Collection[Told]]) -> Iterator[JobKey]:
+def _suspects(told: Mapping[JobKey, Collection[JobObservation]]) -> Iterator[JobKey]:
     for key, pieces in told.items():
         own = next((each for each in pieces if each.source == key.batch_system), None)
         if own is not None and any(

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from jobfeatures.clock import Clock
-from jobfeatures.jobs.evidence import Group, Told
+from jobfeatures.jobs.evidence import Group, JobObservation
 from jobfeatures.model import Job, JobKey, JobTable
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures.roster import EMPTY, Roll, Roster
@@ -31,7 +31,7 @@ class Knowledge:
         """Judge by another setting from now on."""
         self._roster.hold_secs = hold_secs
 
-    def remember(self, published: Iterable[Told]) -> None:
+    def remember(self, published: Iterable[JobObservation]) -> None:
         """Begin with what an earlier daemon knew of the jobs that it published."""
         self._roster.remember(published)
 

@@ -49,7 +49,7 @@ class Presence(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class JobObservation:
     """What one source reported about a job at one time (epoch, node's clock).
 
     `start_source` names whose clock the start is by, None: the source's own.
@@ -82,7 +82,7 @@ class Evidence:
     `doubted_since_secs` is `Finding.doubted_since_secs` of the time before.
     """
 
-    told: tuple[Told, ...] = ()
+    told: tuple[JobObservation, ...] = ()
     events: tuple[tuple[float, Event], ...] = ()
     group: Group | None = None
     published_at_secs: float | None = None
@@ -94,7 +94,7 @@ class Finding:
     """What the evidence comes to. `known` is put together from all that is about the present run."""
 
     presence: Presence
-    known: Told | None = None
+    known: JobObservation | None = None
     doubted_since_secs: float | None = None  # when its end was first told, or another job in its place
     has_processes: bool = False  # of a job that has ended
 
@@ -104,7 +104,7 @@ class Finding:
         return None if self.known is None else self.known.job
 
 
-def compare_runs(one: Told, other: Told) -> Run:
+def compare_runs(one: JobObservation, other: JobObservation) -> Run:
     """Return how the run that `one` reports stands to that of `other`.
 
     Another user or SLUID is another job. Submission and restart count order
@@ -171,7 +171,7 @@ def judge(evidence: Evidence, *, now_secs: float, hold_secs: float = HOLD_SECS) 
 class _State:
     """What has been weighed so far."""
 
-    known: Told | None = None
+    known: JobObservation | None = None
     recorded_secs: float | None = None  # by a prolog of the present run
     alive_secs: float | None = None  # when it was last told to be here
     ended_secs: float | None = None
@@ -181,14 +181,14 @@ class _State:
 
 def _weigh(evidence: Evidence) -> _State:
     rank = {REMEMBERED: 0, HOOKS: 1}
-    in_order: list[tuple[float, int, Told | Event]] = [
+    in_order: list[tuple[float, int, JobObservation | Event]] = [
         (each.at_secs, rank.get(each.source, 2), each) for each in evidence.told
     ]
     in_order += [(at, 3 + (each is Event.EPILOG), each) for at, each in evidence.events]
     state = _State()
     for at_secs, _, piece in sorted(in_order, key=lambda each: each[:2]):
-        if isinstance(piece, Told):
-            state = _hear(state, piece, evidence.group)
+        if isinstance(piece, JobObservation):
+            state = _apply_observation(state, piece, evidence.group)
         elif state.known is not None:
             has_just_started = (
                 piece is Event.ABSENT
@@ -202,13 +202,13 @@ def _weigh(evidence: Evidence) -> _State:
     return state
 
 
-def _hear(state: _State, piece: Told, group: Group | None) -> _State:
+def _apply_observation(state: _State, piece: JobObservation, group: Group | None) -> _State:
     """Return the state after one more piece, newer than all before it."""
     job, known = piece.job, state.known
     is_record = piece.source == HOOKS
     run = Run.SAME if known is None else compare_runs(piece, known)
     if job.state.is_finished or job.state is JobState.PENDING:
-        return _hear_end(state, piece, run, group)
+        return _apply_end(state, piece, run, group)
     is_foreign = run in (Run.OTHER, Run.EARLIER) and not is_record
     if is_foreign and not _takes_over(state, piece, group):
         return _doubt(state, piece)
@@ -221,7 +221,7 @@ def _hear(state: _State, piece: Told, group: Group | None) -> _State:
     return _State(_merged(piece, state.known), recorded_secs, piece.at_secs)
 
 
-def _hear_end(state: _State, piece: Told, run: Run, group: Group | None) -> _State:
+def _apply_end(state: _State, piece: JobObservation, run: Run, group: Group | None) -> _State:
     if _ended_before(piece.job, state):
         return state
     if run is Run.EARLIER or (run is Run.OTHER and not _takes_over(state, piece, group)):
@@ -232,13 +232,13 @@ def _hear_end(state: _State, piece: Told, run: Run, group: Group | None) -> _Sta
     return replace(state, known=known, ended_secs=ended_secs, proof=None)
 
 
-def _doubt(state: _State, piece: Told) -> _State:
+def _doubt(state: _State, piece: JobObservation) -> _State:
     if state.ended_secs is not None:
         return state
     return replace(state, doubted_secs=piece.at_secs if state.doubted_secs is None else state.doubted_secs)
 
 
-def _takes_over(state: _State, piece: Told, group: Group | None) -> bool:
+def _takes_over(state: _State, piece: JobObservation, group: Group | None) -> bool:
     """Return whether another job is believed to be here in the place of the one that was known.
 
     The control group decides; without one, the source that reported the other
@@ -268,14 +268,14 @@ def _ended_before(job: Job, state: _State) -> bool:
     return job.end_secs + CLOCK_DOUBT_SECS < state.recorded_secs
 
 
-def _merged(piece: Told, known: Told | None) -> Told:
+def _merged(piece: JobObservation, known: JobObservation | None) -> JobObservation:
     if known is None:
         return piece
     start_clock = piece.start_clock if piece.job.start_secs is not None else known.start_clock
-    return Told(piece.source, piece.at_secs, fill_unknown(piece.job, known.job), start_clock)
+    return JobObservation(piece.source, piece.at_secs, fill_unknown(piece.job, known.job), start_clock)
 
 
-def _ended(state: _State) -> Told | None:
+def _ended(state: _State) -> JobObservation | None:
     """Return what is known of a job that has ended; how it has, only where its batch system tells."""
     if state.known is None or state.known.job.state.is_finished:
         return state.known

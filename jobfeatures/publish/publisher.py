@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from jobfeatures.clock import Clock
 from jobfeatures.errors import JobfeaturesError, ParseError
 from jobfeatures.features.machine import Machine
-from jobfeatures.jobs.evidence import REMEMBERED, Told
+from jobfeatures.jobs.evidence import REMEMBERED, JobObservation
 from jobfeatures.jobs.records import Standing, format_record, parse_record
 from jobfeatures.model import JobKey
 from jobfeatures.publish.drainbook import NO_VIEW, DrainView
@@ -84,9 +84,9 @@ class Publisher:
         withdrawn, self._withdrawn = self._withdrawn, {}
         return withdrawn
 
-    def remembered(self) -> list[Told]:
+    def remembered(self) -> list[JobObservation]:
         """Return what was known of the jobs when they were last published, by an earlier daemon too."""
-        found: list[Told] = []
+        found: list[JobObservation] = []
         try:
             texts = self._tree.known()
         except (JobfeaturesError, OSError) as error:
@@ -99,7 +99,9 @@ class Publisher:
                 log.warning("record skipped: %s", error)
                 continue
             self._noted.add(record.job.key)
-            found.append(Told(REMEMBERED, record.told_at_secs or 0.0, record.job, record.start_source))
+            found.append(
+                JobObservation(REMEMBERED, record.told_at_secs or 0.0, record.job, record.start_source)
+            )
         return found
 
     def _change(self, key: JobKey, roll: Roll, action: Callable[[], None]) -> bool:
@@ -123,7 +125,7 @@ class Publisher:
             log.warning("failures of hooks are not known: %s", error)
             return {}
 
-    def _write(self, told: Told, machine: Machine, drains: DrainView) -> None:
+    def _write(self, told: JobObservation, machine: Machine, drains: DrainView) -> None:
         job = told.job
         if job.key in self._noted and not self._tree.has_note(job.key):
             # An epilog has run, or another job's prolog: what was known is of a run that is over.

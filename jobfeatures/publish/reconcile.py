@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from jobfeatures.jobs.evidence import Presence, Told
+from jobfeatures.jobs.evidence import JobObservation, Presence
 from jobfeatures.model import JobKey
 from jobfeatures.roster import Roll
 
@@ -18,7 +18,7 @@ from jobfeatures.roster import Roll
 class Plan:
     """What is to be done, in no particular order."""
 
-    write: tuple[Told, ...]
+    write: tuple[JobObservation, ...]
     remove: tuple[JobKey, ...]
 
 
@@ -29,7 +29,7 @@ def plan_publication(roll: Roll, published: Collection[JobKey]) -> Plan:
     it gets no new one. With the directories of a job that has ended goes a
     record that its prolog left.
     """
-    write: list[Told] = []
+    write: list[JobObservation] = []
     remove: list[JobKey] = []
     for key, finding in roll.findings.items():
         is_due = finding.presence is Presence.HERE or (

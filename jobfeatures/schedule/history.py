@@ -32,7 +32,7 @@ class NoSuchJobError(JobfeaturesError):
     """A job is not among those that were told of, or its name means several."""
 
 
-class Told(NamedTuple):
+class ReportedJob(NamedTuple):
     """One job, and what was said of it beside."""
 
     facts: JobFacts
@@ -47,7 +47,7 @@ class Asked(NamedTuple):
 
     jobs: tuple[JobFacts, ...]
     place: int
-    told: Told
+    told: ReportedJob
     is_whole_array: bool = False  # it was named as a whole: told is its last task
     components: int = 1  # of the heterogeneous job that it is a part of
     unplaced: int = 0  # other jobs of the user that have not ended, of which too little is told
@@ -78,7 +78,7 @@ def compute_begin(now_secs: float, history_secs: float) -> int:
 # --- what is told ---------------------------------------------------------------------
 
 
-def told_by_queue(job: Job) -> Told | None:
+def told_by_queue(job: Job) -> ReportedJob | None:
     """Return what a queue tells of a job, also of one that has just ended: accounting learns of it later."""
     facts = from_queue(replace(job, state=JobState.RUNNING) if job.state.is_finished else job)
     if facts is None or (job.state.is_finished and job.end_secs is None):
@@ -87,7 +87,7 @@ def told_by_queue(job: Job) -> Told | None:
         facts = facts._replace(end_secs=job.end_secs, is_cancelled=job.state is JobState.CANCELLED)
     names = _names(job.array_job_id, job.array_task_id, job.het_job_id, job.het_offset)
     is_waiting = facts.start_secs is None and facts.end_secs is None
-    return Told(
+    return ReportedJob(
         facts,
         names,
         waiting_tasks=job.array_task_id if is_waiting and job.tasks > 1 else None,
@@ -96,19 +96,19 @@ def told_by_queue(job: Job) -> Told | None:
     )
 
 
-def told_by_accounting(record: JobRecord) -> Told | None:
+def told_by_accounting(record: JobRecord) -> ReportedJob | None:
     """Return what accounting tells of a job that has ended: of others the queue knows more."""
     facts = from_record(record)
     if facts is None or facts.end_secs is None:
         return None
-    return Told(facts, _names_of(record))
+    return ReportedJob(facts, _names_of(record))
 
 
 def _names_of(record: JobRecord) -> frozenset[str]:
     return _names(record.array_job_id, record.array_task_id, record.het_job_id, record.het_offset)
 
 
-def told_by_log(record: JobRecord, at_secs: Number) -> Told | None:
+def told_by_log(record: JobRecord, at_secs: Number) -> ReportedJob | None:
     """Return what was known at a time of a job that a log tells of, None where that was nothing.
 
     A job without an end has not ended only where its state says so.
@@ -128,7 +128,7 @@ def told_by_log(record: JobRecord, at_secs: Number) -> Told | None:
             is_suspended=bool(facts.suspended_secs) or record.state is JobState.SUSPENDED,
         )
     facts = facts._replace(partition=record.partition or "")  # a log's queues may be numbers
-    return Told(facts, _names_of(record))
+    return ReportedJob(facts, _names_of(record))
 
 
 def _names(array: str | None, task: str | None, het: str | None, offset: int | None) -> frozenset[str]:
@@ -143,9 +143,9 @@ def _names(array: str | None, task: str | None, het: str | None, offset: int | N
 # --- one user's jobs ------------------------------------------------------------------
 
 
-def merge(told: Iterable[Told]) -> dict[str, Told]:
+def merge(told: Iterable[ReportedJob]) -> dict[str, ReportedJob]:
     """Return one record a job, the latest of its last run."""
-    found: dict[str, Told] = {}
+    found: dict[str, ReportedJob] = {}
     for each in told:
         known = found.get(each.facts.job_id)
         if known is None or supersedes(each.facts, known.facts):
@@ -166,7 +166,7 @@ def why_not_placed(facts: JobFacts) -> str | None:
     return NO_USER if facts.user is None else NO_CPUS
 
 
-def find_job(told: dict[str, Told], asked: str) -> Told:
+def find_job(told: dict[str, ReportedJob], asked: str) -> ReportedJob:
     """Return the job of a name: its id, ARRAY_TASK or JOB+COMPONENT; of an array as a whole its last task.
 
     Raises NoSuchJobError.
@@ -189,7 +189,7 @@ def find_job(told: dict[str, Told], asked: str) -> Told:
     return named[0]
 
 
-def _among_waiting(told: Iterable[Told], asked: str) -> Iterator[Told]:
+def _among_waiting(told: Iterable[ReportedJob], asked: str) -> Iterator[ReportedJob]:
     """Yield a waiting array up to the task that was asked about, if that is one of it."""
     match = _TASK.match(asked)
     if match is None:
@@ -217,7 +217,7 @@ def count_until(tasks: str, task: int) -> tuple[int, bool]:
     return count, is_there
 
 
-def choose_jobs(told: Iterable[Told], asked: str) -> Asked:
+def choose_jobs(told: Iterable[ReportedJob], asked: str) -> Asked:
     """Return the jobs that count of the user whose job is asked about, in order. Raises NoSuchJobError."""
     known = merge(told)
     found = find_job(known, asked)

@@ -15,7 +15,7 @@ from jobfeatures.schedule.facts import why_not
 from jobfeatures.schedule.history import (
     Asked,
     NoSuchJobError,
-    Told,
+    ReportedJob,
     choose_jobs,
     compute_begin,
     find_job,
@@ -66,7 +66,7 @@ class UserJobs:
         shares = self._shares(asked.told.facts.user or "", begin_secs)
         return asked, shares, now_secs, tuple(self._notes)
 
-    def _jobs(self, user: str | None, since_secs: float) -> list[Told]:
+    def _jobs(self, user: str | None, since_secs: float) -> list[ReportedJob]:
         """Return what is told of one user's jobs, or of all users'.
 
         The queue is asked first: what ends in between is then in both.
@@ -126,7 +126,7 @@ class UserJobs:
         }
 
 
-def _submitted(told: Iterable[Told], job_id: str) -> Number | None:
+def _submitted(told: Iterable[ReportedJob], job_id: str) -> Number | None:
     try:
         return find_job(merge(told), job_id).facts.submit_secs
     except NoSuchJobError:

@@ -304,6 +304,6 @@ def test_nodes_are_answered_out_of_what_was_told_behind_the_queue(source, clock,
     source.poll_by_node = lambda queue: ByNode() if queue is source.queue else None
     served = Controller(nodes_config, clock)
     poll(served)
-    assert '"job_id": "7"' in served.node_answers.tell("n1").text
-    assert served.node_answers.tell("n2").status == 404
+    assert '"job_id": "7"' in served.node_answers.answer("n1").text
+    assert served.node_answers.answer("n2").status == 404
     assert 'batch_exporter_source_up{source="slurm-by-node"} 1\n' in page(served)

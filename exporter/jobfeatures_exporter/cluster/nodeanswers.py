@@ -24,7 +24,7 @@ class ByNode(Answer, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class NodeAnswer:
     """An answer to a node. `age_secs` is how long ago the batch system was asked, None for an error.
 
     `clock_secs` (epoch) is what the batch system's own clock shows now, where that is known.
@@ -81,16 +81,16 @@ class NodeAnswers:
             raise SourceError("the queue is not known yet")
         return self._poll(queue)
 
-    def tell(self, node_name: str) -> Told:
+    def answer(self, node_name: str) -> NodeAnswer:
         """Return what a node is told. Where the latest question had no answer, nothing is complete."""
         status = self.keeper.status
         if status.table is None:
-            return Told(503, f"nothing is known yet: {status.last_error or 'asking'}\n")
+            return NodeAnswer(503, f"nothing is known yet: {status.last_error or 'asking'}\n")
         now_secs = self._clock.now_secs()
         table = status.table.table(node_name, now_secs)
         if table is None:
-            return Told(404, "the batch system knows no node of this name\n")
+            return NodeAnswer(404, "the batch system knows no node of this name\n")
         age_secs = max(0, math.ceil(now_secs - table.taken_at_secs))
         ahead_secs = table.clock_ahead_secs
         clock_secs = None if ahead_secs is None else now_secs + ahead_secs
-        return Told(200, format_answer(table, status.last_error), age_secs, clock_secs)
+        return NodeAnswer(200, format_answer(table, status.last_error), age_secs, clock_secs)

@@ -67,7 +67,7 @@ class _Look:
 
 
 @dataclass(slots=True)
-class JobBook:
+class ForeignJobCounters:
     """The counters of one job on one node. `seen_at_secs` is when it had processes last."""
 
     total: Counts = NOTHING

@@ -24,7 +24,7 @@ from jobfeatures.formats.sonar.records import (
     SysinfoRecord,
 )
 from jobfeatures.model import Cluster, Job, JobKey, fill_unknown
-from jobfeatures_exporter.ingest.books import Counts, JobBook
+from jobfeatures_exporter.ingest.books import Counts, ForeignJobCounters
 from jobfeatures_exporter.ingest.foreign import (
     GpuCounts,
     compute_job_gpus,
@@ -72,7 +72,7 @@ class NodeState:
 class _Node:
     state: NodeState = field(default_factory=NodeState)
     touched_at_secs: float = 0.0
-    books: dict[WorkKey, JobBook] = field(default_factory=dict)
+    books: dict[WorkKey, ForeignJobCounters] = field(default_factory=dict)
     cards: dict[str, GpuCounts] = field(default_factory=dict)
     job_cards: dict[tuple[WorkKey, str], GpuCounts] = field(default_factory=dict)
 
@@ -187,9 +187,9 @@ class SonarNodes:
         processes = processes_by_key(record.jobs)
         reborn: set[WorkKey] = set()
         for key, found in processes.items():
-            book = node.books.setdefault(key, JobBook())
+            book = node.books.setdefault(key, ForeignJobCounters())
             if isinstance(key, GroupKey) and at - book.seen_at_secs > GROUP_GAP_SECS:
-                book = node.books[key] = JobBook()
+                book = node.books[key] = ForeignJobCounters()
                 reborn.add(key)
             book.update(found, at)
         _forget_books(node.books, at)
@@ -254,7 +254,7 @@ def _with_share(job: Job) -> Job:
     return replace(job, allocated_cpus=None, allocated_gpus=None)
 
 
-def _forget_books(books: dict[WorkKey, JobBook], now: float) -> None:
+def _forget_books(books: dict[WorkKey, ForeignJobCounters], now: float) -> None:
     for key, book in list(books.items()):
         if now - book.seen_at_secs > KEEP_BOOKS_SECS:
             del books[key]

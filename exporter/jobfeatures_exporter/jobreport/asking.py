@@ -51,14 +51,14 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class JobReports:
     """The reports, and what holds for all of them."""
 
     reports: tuple[JobReport, ...]
     notes: tuple[str, ...] = ()
 
 
-def ask_all(ask: Ask, question: Question) -> Told:
+def ask_all(ask: Ask, question: Question) -> JobReports:
     """Ask, and return the reports. Raises NoSuchJobError, AmbiguousJobError and what `ask` raises."""
     warnings: dict[str, None] = {}
 
@@ -87,7 +87,7 @@ def ask_all(ask: Ask, question: Question) -> Told:
     )
     if found.left_out:
         warnings[f"{found.left_out} tasks of this array are left out"] = None
-    return Told(reports, tuple(warnings))
+    return JobReports(reports, tuple(warnings))
 
 
 def _is_sound(series: Series) -> bool:

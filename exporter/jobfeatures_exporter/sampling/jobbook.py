@@ -48,7 +48,7 @@ class _State:
         self.last: JobSample | None = None  # with control groups
 
 
-class JobBook:
+class JobRecorder:
     """Makes the records of jobs, and forgets jobs that have ended."""
 
     def __init__(self, members: Members, steps: StepBook | None = None, *, tells_io: bool = False) -> None:

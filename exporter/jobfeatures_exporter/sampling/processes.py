@@ -171,7 +171,7 @@ class ProcessScanner:
                         if not self._changed(name, entry, data):
                             continue
                     elif entry.schedule < 0 and entry.tells_schedule:
-                        self._lay_down(name, entry)
+                        self._poll_schedstat(name, entry)
             samples[entry.pid] = entry.sample
         if len(samples) != len(known):
             gone = known.keys() - set(names)
@@ -236,8 +236,8 @@ class ProcessScanner:
         if data != entry.data and self._changed(name, entry, data):
             samples[entry.pid] = entry.sample
 
-    def _lay_down(self, name: str, entry: _Entry) -> None:
-        """Go by schedstat from now on, for a process whose line has stayed the same.
+    def _poll_schedstat(self, name: str, entry: _Entry) -> None:
+        """Poll schedstat instead of stat from now on, for a sleeping process whose line has not changed.
 
         It is read first: what happens between the two readings then shows at the next look.
         """

@@ -25,7 +25,7 @@ from jobfeatures_exporter.sampling.endings import complete, find_first_processes
 from jobfeatures_exporter.sampling.energy import JobEnergy, compute_package_joules
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.hierarchy import JobDirectory
-from jobfeatures_exporter.sampling.jobbook import JobBook
+from jobfeatures_exporter.sampling.jobbook import JobRecorder
 from jobfeatures_exporter.sampling.kernellooks import KernelLooks
 from jobfeatures_exporter.sampling.lastwords import LastWords
 from jobfeatures_exporter.sampling.members import Members
@@ -122,7 +122,7 @@ class Sampler:
         self._gpus = gpus
         self._disks = Disks(procfs, sysfs or "/sys", self._unreadable)
         self._steps = StepBook(budget, self._unreadable) if steps else None
-        self._book = JobBook(self._members, self._steps, tells_io=process_io)
+        self._book = JobRecorder(self._members, self._steps, tells_io=process_io)
         self._kernel: KernelLooks | None = None
         self._reader = PROCFS_ALONE.told
         self._wants_all = wants_all

@@ -65,7 +65,7 @@ class NodeListener:
             return _refusal(401, "the token is not this node's", **{"WWW-Authenticate": "Bearer"})
         if not self._node_rates.take(name, now_secs):
             return _refusal(429, "too many questions", **{"Retry-After": "1"})
-        told = self._answers.tell(name)
+        told = self._answers.answer(name)
         if told.age_secs is None:
             return _refusal(told.status, told.text.rstrip("\n"))
         headers = {**_HEADERS, "Age": str(told.age_secs), "ETag": told.etag}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jobfeatures.formats.sonar.documents import iterate_documents
 from jobfeatures.formats.sonar.parse import parse_envelope
 from jobfeatures.formats.sonar.records import ProcessRecord
-from jobfeatures_exporter.ingest.books import Counts, JobBook
+from jobfeatures_exporter.ingest.books import Counts, ForeignJobCounters
 
 
 def record(pid, cpu, ppid=1, command="a", count=1):
@@ -22,7 +22,7 @@ def record(pid, cpu, ppid=1, command="a", count=1):
 
 def seconds(*looks):
     """Return a job's CPU seconds after each look at its processes."""
-    book, found = JobBook(), []
+    book, found = ForeignJobCounters(), []
     for now, look in enumerate(looks):
         book.update(look, now)
         found.append(book.total.cpu_secs)
@@ -72,7 +72,7 @@ def test_a_book_counts(looks, expected):
 
 
 def test_bytes_are_counted_likewise():
-    book = JobBook()
+    book = ForeignJobCounters()
     book.update([record(5, 10)], 0)
     book.update([record(5, 12)], 1)
     assert book.total == Counts(12, 24, 0, 0)
@@ -89,7 +89,7 @@ RECORDS = st.builds(
 
 @given(st.lists(st.lists(RECORDS, max_size=6), max_size=6))
 def test_no_counter_ever_falls(looks):
-    book, before = JobBook(), Counts()
+    book, before = ForeignJobCounters(), Counts()
     for now, look in enumerate(looks):
         book.update(look, now)
         assert all(mine >= theirs for mine, theirs in zip(book.total, before, strict=True))
@@ -149,7 +149,7 @@ class Tree:
 @pytest.mark.parametrize("rolled", [False, True], ids=["each by itself", "rolled up"])
 @given(data=st.data())
 def test_never_more_is_counted_than_was_used_and_no_less_than_what_goes_on(data, rolled):
-    tree, book, hidden = Tree(), JobBook(), data.draw(st.booleans())
+    tree, book, hidden = Tree(), ForeignJobCounters(), data.draw(st.booleans())
     for now in range(data.draw(st.integers(2, 8))):
         for _ in range(data.draw(st.integers(0, 5))):
             if not tree.processes:
@@ -174,7 +174,7 @@ def test_never_more_is_counted_than_was_used_and_no_less_than_what_goes_on(data,
 )
 def test_a_capture_of_a_real_agent_gives_what_its_processes_truly_used():
     text = (Path(os.environ["JOBFEATURES_DATA"]) / "sonar/rollup-0.19/sample.json").read_text()
-    book = JobBook()
+    book = ForeignJobCounters()
     for now, document in enumerate(iterate_documents(text)):
         for job in parse_envelope(document.value).jobs:
             book.update(job.processes, now)

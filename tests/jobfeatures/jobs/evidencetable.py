@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jobfeatures.jobs.evidence import HOOKS, REMEMBERED, Event, Evidence, Group, Presence, Told, judge
+from jobfeatures.jobs.evidence import (
+    HOOKS,
+    REMEMBERED,
+    Event,
+    Evidence,
+    Group,
+    JobObservation,
+    Presence,
+    judge,
+)
 from jobfeatures.model import Job, JobKey, JobState
 
 PAGE = Path(__file__).parents[3] / "docs/evidence.md"
@@ -18,7 +27,7 @@ def job(uid=ALICE, state=JobState.RUNNING, **values):
 
 
 def told(at_secs, source="slurm", **values):
-    return Told(source, at_secs, job(**values))
+    return JobObservation(source, at_secs, job(**values))
 
 
 def known(source, **values):
@@ -52,7 +61,7 @@ COLUMNS = {
     "Bob's runs": {"told": (told(LATER, uid=BOB),)},
     "Bob's has ended": {"told": (told(LATER, uid=BOB, state=JobState.COMPLETED),)},
     "not known": {"events": ((LATER, Event.ABSENT),)},
-    "no usable answer": {"told": (Told("slurm", LATER, Job(key=KEY)),)},
+    "no usable answer": {"told": (JobObservation("slurm", LATER, Job(key=KEY)),)},
     "epilog": {"events": ((LATER, Event.EPILOG),)},
 }
 

@@ -11,9 +11,9 @@ from jobfeatures.jobs.evidence import (
     Event,
     Evidence,
     Group,
+    JobObservation,
     Presence,
     Run,
-    Told,
     compare_runs,
     find_difference,
     judge,
@@ -39,7 +39,7 @@ def test_the_code_does_what_the_page_says(row, column):
 
 
 def run_of(one, other, source="slurm", other_source="slurm"):
-    return compare_runs(Told(source, 2, job(**one)), Told(other_source, 1, job(**other)))
+    return compare_runs(JobObservation(source, 2, job(**one)), JobObservation(other_source, 1, job(**other)))
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_starts_and_names_of_two_sources_prove_nothing():
 
 def test_whose_clock_told_a_start_is_remembered():
     """A restarted daemon knows only what was published, and the controller's start is still the controller's."""
-    published = Told(REMEMBERED, 1, job(start_secs=10), start_source="slurm")
-    assert compare_runs(Told("slurm", 2, job(start_secs=20)), published) is Run.LATER
-    assert compare_runs(Told(HOOKS, 2, job(start_secs=20)), published) is Run.SAME
+    published = JobObservation(REMEMBERED, 1, job(start_secs=10), start_source="slurm")
+    assert compare_runs(JobObservation("slurm", 2, job(start_secs=20)), published) is Run.LATER
+    assert compare_runs(JobObservation(HOOKS, 2, job(start_secs=20)), published) is Run.SAME
 
 
 # --- what is put together -------------------------------------------------------

@@ -16,7 +16,7 @@ from jobfeatures.schedule.eet import Lanes, Mode, compute_ends
 from jobfeatures.schedule.expectation import NotExpectedError, compute_expectation
 from jobfeatures.schedule.expecttext import Words, format_expectation, make_document, span
 from jobfeatures.schedule.facts import JobFacts
-from jobfeatures.schedule.history import Told, choose_jobs
+from jobfeatures.schedule.history import ReportedJob, choose_jobs
 from jobfeatures.schedule.outlook import MAX_TASKS, compute_outlooks
 from jobfeatures.schedule.quality import Verdict
 from jobfeatures.schedule.shares import CPU, ShareRules, make_shares
@@ -39,7 +39,8 @@ def job(job_id, submit, start=None, end=None, **more):
 
 def expect(jobs, asked, now=NOW, *, share=4, mode=Mode.LITERAL, **told):
     found = choose_jobs(
-        [Told(each)._replace(**told) if each.job_id == asked else Told(each) for each in jobs], asked
+        [ReportedJob(each)._replace(**told) if each.job_id == asked else ReportedJob(each) for each in jobs],
+        asked,
     )
     return compute_expectation(found, shares_of(share), now, mode=mode)
 
@@ -238,7 +239,7 @@ def test_a_start_that_is_meant_too_late_is_said_to_be():
 
 
 def test_components_are_told_of():
-    told = [Told(job(str(n), NOW - 60), frozenset({f"1+{n - 1}"})) for n in (1, 2)]
+    told = [ReportedJob(job(str(n), NOW - 60), frozenset({f"1+{n - 1}"})) for n in (1, 2)]
     found = compute_expectation(choose_jobs(told, "1+1"), shares_of(4), NOW)
     assert "one of 2 components" in shown(found)
 
@@ -256,7 +257,7 @@ def test_millions_of_tasks_take_no_time_and_leave_no_upper_bound():
 
 
 def test_a_share_of_a_user_comes_first():
-    found = compute_expectation(choose_jobs([Told(job("1", NOW))], "1"), shares_of(4, ann=1.5), NOW)
+    found = compute_expectation(choose_jobs([ReportedJob(job("1", NOW))], "1"), shares_of(4, ann=1.5), NOW)
     assert "1.5 CPUs at any time: set for this user" in shown(found)
 
 
@@ -276,12 +277,12 @@ def test_of_a_job_that_does_not_count_nothing_is_expected(facts, said):
 
 def test_by_a_share_of_nothing_nothing_is_expected():
     with pytest.raises(NotExpectedError, match="share of user 'ann' is 0"):
-        compute_expectation(choose_jobs([Told(job("1", NOW))], "1"), shares_of(4, ann=0), NOW)
+        compute_expectation(choose_jobs([ReportedJob(job("1", NOW))], "1"), shares_of(4, ann=0), NOW)
 
 
 def test_what_users_wrote_does_nothing_to_a_terminal():
     evil = "\x1b[2J\nann\u202e"
-    found = choose_jobs([Told(job("1", NOW)._replace(user=evil, partition=evil), reason=evil)], "1")
+    found = choose_jobs([ReportedJob(job("1", NOW)._replace(user=evil, partition=evil), reason=evil)], "1")
     text = shown(compute_expectation(found, shares_of(4), NOW), (evil,))
     assert "\x1b" not in text
     assert "\u202e" not in text
@@ -341,9 +342,9 @@ def test_the_final_end_is_between_the_bounds_of_any_time_before(history, mode, s
     if not jobs:
         return
     asked = jobs[-1].job_id
-    found = compute_expectation(choose_jobs(map(Told, jobs), asked), shares_of(share), now, mode=mode)
+    found = compute_expectation(choose_jobs(map(ReportedJob, jobs), asked), shares_of(share), now, mode=mode)
     final = compute_expectation(
-        choose_jobs(map(Told, as_of(history, 10_000)), asked), shares_of(share), 10_000, mode=mode
+        choose_jobs(map(ReportedJob, as_of(history, 10_000)), asked), shares_of(share), 10_000, mode=mode
     )
     blur = 1e-6
     assert final.lower_secs == final.upper_secs
@@ -390,7 +391,11 @@ def test_no_state_of_a_queue_makes_it_contradict_itself(queue, mode, share, is_p
     blur = 1e-6
     for each in jobs:
         found = compute_expectation(
-            choose_jobs(map(Told, jobs), each.job_id), shares_of(share), now, mode=mode, is_partial=is_partial
+            choose_jobs(map(ReportedJob, jobs), each.job_id),
+            shares_of(share),
+            now,
+            mode=mode,
+            is_partial=is_partial,
         )
         bounds = [found.lower_secs, found.full_secs, found.upper_secs]
         known = [secs for secs in bounds if secs is not None]
@@ -418,7 +423,7 @@ def test_a_job_that_has_just_started_is_late_by_what_it_waited_and_no_more_is_sa
 
 
 def test_where_earlier_jobs_may_be_missing_nothing_is_certain():
-    asked = choose_jobs([Told(job("7", NOW - 2, NOW - 1, cpus=2, limit_secs=60))], "7")
+    asked = choose_jobs([ReportedJob(job("7", NOW - 2, NOW - 1, cpus=2, limit_secs=60))], "7")
     found = compute_expectation(asked, shares_of(8), NOW, is_partial=True)
     assert (found.verdict, found.upper_secs) == (Verdict.POSSIBLY_LATE, None)
     assert "at no certain time at the latest: earlier jobs may be missing" in shown(found)

@@ -13,7 +13,7 @@ from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.facts import JobFacts
 from jobfeatures.schedule.history import (
     NoSuchJobError,
-    Told,
+    ReportedJob,
     choose_jobs,
     count_until,
     find_job,
@@ -103,8 +103,8 @@ ARRAY = [
 OTHERS = [
     told_by_queue(queued("20", JobState.RUNNING, start_secs=6, het_job_id="20", het_offset=0)),
     told_by_queue(queued("21", JobState.RUNNING, start_secs=6, het_job_id="20", het_offset=1)),
-    Told(facts("30.server")),
-    Told(facts("31[4].a")),
+    ReportedJob(facts("30.server")),
+    ReportedJob(facts("31[4].a")),
 ]
 
 
@@ -139,7 +139,7 @@ def test_what_is_not_there_is_not_found(asked):
 
 
 def test_a_name_of_several_jobs_is_none_of_them():
-    told = merge([Told(facts("30.one")), Told(facts("30.two"))])
+    told = merge([ReportedJob(facts("30.one")), ReportedJob(facts("30.two"))])
     with pytest.raises(NoSuchJobError, match=r"one of several: 30\.one, 30\.two"):
         find_job(told, "30")
 
@@ -180,12 +180,12 @@ def test_lists_of_tasks_are_counted_exactly(tasks, task):
 
 def test_only_jobs_of_the_user_that_count_stand_before_it_in_order():
     told = [
-        Told(facts("3", submit=30)),
-        Told(facts("9", submit=10, start=10, end=20)),
-        Told(facts("10", submit=10)),
-        Told(facts("4", user="bob", submit=5)),
-        Told(facts("5", submit=15, cpus=None)),
-        Told(facts("6", submit=15, end=20)),  # cancelled before it started
+        ReportedJob(facts("3", submit=30)),
+        ReportedJob(facts("9", submit=10, start=10, end=20)),
+        ReportedJob(facts("10", submit=10)),
+        ReportedJob(facts("4", user="bob", submit=5)),
+        ReportedJob(facts("5", submit=15, cpus=None)),
+        ReportedJob(facts("6", submit=15, end=20)),  # cancelled before it started
     ]
     asked = choose_jobs(told, "3")
     assert [each.job_id for each in asked.jobs] == ["9", "10", "3"]
@@ -193,7 +193,7 @@ def test_only_jobs_of_the_user_that_count_stand_before_it_in_order():
 
 
 def test_the_one_that_is_asked_about_is_there_even_where_it_does_not_count():
-    asked = choose_jobs([Told(facts("6", submit=15, end=20))], "6")
+    asked = choose_jobs([ReportedJob(facts("6", submit=15, end=20))], "6")
     assert why_not_placed(asked.jobs[asked.place]) == "never_started"
     assert why_not_placed(facts(cpus=None)) == "no_cpus"
     assert why_not_placed(facts(user=None)) == "no_user"
@@ -202,5 +202,7 @@ def test_the_one_that_is_asked_about_is_there_even_where_it_does_not_count():
 
 
 def test_of_two_records_of_a_job_the_end_of_its_last_run_counts():
-    told = merge([Told(facts(start=5)), Told(facts(start=5, end=9)), Told(facts(start=5))])
+    told = merge(
+        [ReportedJob(facts(start=5)), ReportedJob(facts(start=5, end=9)), ReportedJob(facts(start=5))]
+    )
     assert told["7"].facts.end_secs == 9
