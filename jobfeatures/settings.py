@@ -25,7 +25,7 @@ from jobfeatures.errors import ConfigurationError, shown
 DEFAULT_FILE = "/etc/jobfeatures-exporter/config.toml"
 FILE_FLAG = "--config.file"
 FILE_VARIABLE = "JOBFEATURES_CONFIG_FILE"
-MAX_WORDS_CHARACTERS = 30  # of a choice, in usage lines of 80 characters
+MAX_WORDS_CHARACTERS = 24  # of a choice, in usage lines of 80 characters
 
 ConfigT = TypeVar("ConfigT")
 
