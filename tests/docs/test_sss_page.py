@@ -46,5 +46,5 @@ def test_the_elaborate_example_is_read_as_the_page_says(tmp_path, call):
         1,
         f"{mended}:13:Processors: column 1: closes a group that is not open: '-1'\n",
     )
-    call("jobfeatures", "convert", str(mended), str(records))
+    assert call("jobfeatures", "convert", str(mended), str(records)).returncode == 0
     assert '"requested_cpus": 13' in records.read_text()

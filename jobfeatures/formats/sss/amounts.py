@@ -18,16 +18,6 @@ from jobfeatures.formats.sss.vocabulary import SIZE_UNITS, TIME_UNITS, UNITS
 DIMENSIONS = (SIZE_UNITS, TIME_UNITS)
 
 
-def convert(amount: int | Decimal | Fraction, units: str, into: str) -> Fraction:
-    """Return an amount in other units of the same kind; raises ParseError for units of another."""
-    for scales in DIMENSIONS:
-        if units in scales and into in scales:
-            return Fraction(amount) * scales[units] / scales[into]
-    if units == into:
-        return Fraction(amount)
-    raise ParseError(f"cannot be converted to {into or 'a bare number'}", field="units", text=units)
-
-
 def amount_of(each: Property) -> Fraction:
     """Return the amount of a property: bytes, seconds, or a number where its units are neither.
 

@@ -57,7 +57,7 @@ def read_records(
     raises ParseError at the first fault.
     """
     notes = notes or Notes()
-    for found in read_jobs(lines, repairing=not strict, keep_text=keep_text):
+    for found in read_jobs(lines, repaired=None if strict else notes.repaired, keep_text=keep_text):
         told: object = found
         try:
             if isinstance(found, SssJob):

@@ -11,6 +11,7 @@ ordinary size wait for them. Where they come later still, that is an error, and 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -28,6 +29,7 @@ from jobfeatures.joblog import Passage
 MAX_HELD: Final = 2000
 MAX_HELD_SIZE: Final = 2**25  # bytes, roughly
 KIND: Final = "sss"
+QUOTES: Final = "lines with typographic quotes"
 GROUP: Final = "JobGroup"
 GROUP_ID: Final = "log"  # of those that we write, which is no workflow
 GROUP_ID_NAME: Final = f"{GROUP} Id"
@@ -49,24 +51,23 @@ _TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
 _TYPOGRAPHIC = re.compile("[“”„‟″‘’]")
 
 
-def read_jobs(lines: Iterable[str], *, repairing: bool = False, keep_text: bool = False) -> Iterator[Found]:
+def read_jobs(
+    lines: Iterable[str], *, repaired: Counter[str] | None = None, keep_text: bool = False
+) -> Iterator[Found]:
     """Return the jobs of a stream with all defaults resolved, what was passed over, and what is wrong.
 
-    `repairing` straightens typographic quotes within a line. The properties of
+    With `repaired` typographic quotes within a line are straightened, and counted. The properties of
     groups come as such, unless `keep_text` has jobs come with their text, and
     what stands around them as passages; what is broken is in neither.
     """
     reader = _StreamReader(keep_text=keep_text)
-    repaired = 0
     for number, line in enumerate(lines, 1):
         text = line
-        if repairing and _TYPOGRAPHIC.search(line):
+        if repaired is not None and _TYPOGRAPHIC.search(line):
             text = repair_quotes(line)
-            repaired += text != line
+            repaired[QUOTES] += text != line
         yield from reader.read_line(number, text)
     yield from reader.finish()
-    if repaired:
-        yield Rejected("", f"typographic quotes were read as straight ones, in {repaired} line(s)")
 
 
 class _Texts:

@@ -6,13 +6,10 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
-from jobfeatures.formats.sss.amounts import amount_of, convert, growth_bounds, used_over_time
+from jobfeatures.formats.sss.amounts import amount_of, growth_bounds, used_over_time
 from jobfeatures.formats.sss.objects import Property
-from jobfeatures.formats.sss.vocabulary import SIZE_UNITS, TIME_UNITS
 
 
 @pytest.mark.parametrize(
@@ -38,21 +35,6 @@ def test_amounts_are_bytes_seconds_or_numbers(each, amount):
 def test_what_is_no_number_has_no_amount(value):
     with pytest.raises(ParseError, match="not an amount"):
         amount_of(Property("Processors", value))
-
-
-def test_units_convert_within_their_kind_only():
-    assert convert(1024, "MB", "GB") == 1
-    assert convert(Decimal("1.5"), "hours", "minutes") == 90
-    assert convert(3, "seats", "seats") == 3
-    for units, into in (("MB", "hours"), ("seats", "MB"), ("MB", "")):
-        with pytest.raises(ParseError):
-            convert(1, units, into)
-
-
-@given(st.integers(0, 2**63), *[st.sampled_from(sorted(SIZE_UNITS))] * 2)
-def test_converting_there_and_back_changes_nothing(amount, units, into):
-    assert convert(convert(amount, units, into), into, units) == amount
-    assert convert(1, "days", "seconds") == TIME_UNITS["days"]
 
 
 def test_use_over_time_is_amount_times_seconds_times_rate():

@@ -15,7 +15,7 @@ from jobfeatures.formats.sss.reader import parse_object
 from jobfeatures.formats.sss.records import read_records, recognise
 from jobfeatures.formats.sss.stream import MAX_HELD
 from jobfeatures.formats.sss.writerecords import write_records
-from jobfeatures.joblog import JobRecord
+from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.model import UNLIMITED, JobState
 from tests.jobfeatures.formats.sss.documents import as_bytes, documents
 
@@ -276,9 +276,10 @@ def test_a_strict_reader_stops_at_the_first_fault_with_its_place():
 
 def test_a_tolerant_reader_repairs_quotes_and_says_so(sss_fixtures):
     text = (sss_fixtures / "typographic_quotes.xml").read_text()
-    record, note = read(text)
+    notes = Notes()
+    [record] = read(text, notes=notes)
     assert (record.job_id, record.requested_cpus) == ("demo.19.0", 12)
-    assert note == Rejected("f", "typographic quotes were read as straight ones, in 1 line(s)")
+    assert notes.repaired == {"lines with typographic quotes": 1}
     with pytest.raises(ParseError, match="4: column 20: not well-formed"):
         read(text, strict=True)
 
