@@ -55,9 +55,9 @@ class Metric:
 JOB_INFO = Metric(
     "batch_job",
     "info",
-    "Who and what the job is; sluid and slot are what Slurm and HTCondor name its control group by, "
-    "accounting tells where its figures come from: cgroup or processes. "
-    "A label is empty where nothing is known.",
+    "Owner and properties of the job; sluid and slot are the names of its control group in Slurm and "
+    "HTCondor, accounting is where its figures come from: cgroup or processes. Unknown labels are "
+    "empty.",
     (
         *(*JOB, "user", "uid", "account", "partition", "name", "array_job_id", "array_task_id", "het_job_id"),
         *("sluid", "slot", "accounting"),
@@ -118,7 +118,7 @@ JOB_SAYS_CPUS = Metric("batch_job_status_used_cpus", "gauge", "CPUs that the job
 JOB_SAYS_PRIORITY = Metric(
     "batch_job_status_priority_factor",
     "gauge",
-    "The job's priority_factor: higher is better, to be compared among the jobs of one user only.",
+    "The job's priority_factor: higher is more important, comparable only among jobs of one user.",
     JOB,
 )
 JOB_SAYS_POSTPONABLE = Metric(
@@ -130,8 +130,8 @@ JOB_SAYS_POSTPONABLE = Metric(
 NODE_CPUS = Metric(
     "batch_node_allocatable_cpus",
     "gauge",
-    "CPUs that jobs may get on this node: as the site states, else as the batch system gives them out, else "
-    "all that are online.",
+    "CPUs available to jobs on this node: as configured, else as in the batch system, else all that "
+    "are online.",
 )
 NODE_READ_AT = Metric(
     "batch_node_sample_timestamp_seconds",
@@ -141,7 +141,7 @@ NODE_READ_AT = Metric(
     "seconds",
     was="batch_node_sample_time_seconds",
 )
-SOURCE_UP = Metric("batch_exporter_source_up", "gauge", "1 if the latest question was answered.", ("source",))
+SOURCE_UP = Metric("batch_exporter_source_up", "gauge", "1 if the latest query was answered.", ("source",))
 SOURCE_AGE = Metric(
     "batch_exporter_source_age_seconds",
     "gauge",

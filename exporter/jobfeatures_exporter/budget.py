@@ -40,7 +40,7 @@ DROPPED = Metric(
 DROPPED_TOTAL = Metric(
     "batch_exporter_series_dropped",
     "counter",
-    "Series left out so far, each counted once a look at the node.",
+    "Series left out so far, counted once per sample of the node.",
 )
 METRICS = (DROPPED, DROPPED_TOTAL)
 OWN_SERIES = len(METRICS) + sum(each.former is not None for each in METRICS)

@@ -20,27 +20,27 @@ REMAINS = Metric(
 RESTARTS = Metric(
     "batch_job_restarts",
     "gauge",
-    "Runs of the job before this one under the same id, where its batch system tells them.",
+    "Earlier runs of the job under the same id, if its batch system reports them.",
     JOB,
 )
 ALLOCATED_GPUS = Metric(
     "batch_job_allocated_gpus",
     "gauge",
-    "Whole graphics cards allocated to the job on this node.",
+    "Whole GPUs allocated to the job on this node.",
     JOB,
     sums=True,
 )
 WALL = Metric(
     "batch_job_wall_limit_seconds",
     "gauge",
-    "Elapsed time that the job may take from its start; +Inf if known to be unlimited.",
+    "Limit of elapsed time since the start; +Inf if the job has none.",
     JOB,
     "seconds",
 )
 MEMORY = Metric(
     "batch_job_allocated_memory_bytes",
     "gauge",
-    "Memory that the batch system gave the job here.",
+    "Memory allocated to the job on this node.",
     JOB,
     "bytes",
     sums=True,

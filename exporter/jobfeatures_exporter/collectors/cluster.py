@@ -26,21 +26,21 @@ FLAGGED = Metric(
 CPUS = Metric(
     "batch_cluster_cpus",
     "gauge",
-    "CPUs by kind: allocated, idle (jobs may get them), other (of nodes that start no jobs).",
+    "CPUs by kind: allocated, idle (available to jobs), other (of nodes that start no jobs).",
     (*_BY_PARTITION, "kind"),
 )
 MEMORY = Metric(
     "batch_cluster_memory_bytes",
     "gauge",
-    "Memory that the batch system gives away, by kind as CPUs are.",
+    "Memory managed by the batch system, by the same kinds as CPUs.",
     (*_BY_PARTITION, "kind"),
     "bytes",
 )
-GPUS = Metric("batch_cluster_gpus", "gauge", "GPUs by kind as CPUs are.", (*_BY_PARTITION, "kind"))
+GPUS = Metric("batch_cluster_gpus", "gauge", "GPUs by the same kinds as CPUs.", (*_BY_PARTITION, "kind"))
 PARTITION = Metric(
     "batch_cluster_partition_up",
     "gauge",
-    "1 if the partition takes jobs and starts them.",
+    "1 if the partition accepts and starts jobs.",
     _BY_PARTITION,
 )
 

@@ -13,14 +13,15 @@ from jobfeatures_exporter.exposition import Family
 SHUTDOWN = Metric(
     "batch_node_shutdown_time_seconds",
     "gauge",
-    "When the node goes away, since the epoch, by who asks for it: operator or a batch system.",
+    "Announced shutdown of the node, since the epoch, by who requested it: operator or a batch system.",
     ("source",),
     "seconds",
 )
 JOB_SHUTDOWN = Metric(
     "batch_job_shutdown_time_seconds",
     "gauge",
-    "When the job has to have finished, since the epoch, by who asks for it; not by a shutdown of its node.",
+    "Time by which the job must have ended, since the epoch, by who requested it; shutdowns of its "
+    "node are not included.",
     (*JOB, "source"),
     "seconds",
 )

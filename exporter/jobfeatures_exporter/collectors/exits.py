@@ -11,8 +11,8 @@ from jobfeatures_exporter.exposition import Family
 RECORDS = Metric(
     "batch_node_exit_records",
     "counter",
-    "Exits that the kernel told of: counted to a job, of processes elsewhere, or unknown where neither the "
-    "process nor its parent is known.",
+    "Exits reported by the kernel: of a job's processes, of other processes, or unknown if neither "
+    "the process nor its parent is known.",
     ("result",),
 )
 

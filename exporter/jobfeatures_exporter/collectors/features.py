@@ -26,8 +26,8 @@ HOOK_FAILURES = Metric(
 LEFTOVERS = Metric(
     "batch_node_ended_jobs_with_processes",
     "gauge",
-    "Jobs whose end is told while their control group still holds processes; jobs.hold is how long they keep "
-    "their directories.",
+    "Jobs that have ended according to their batch system while their control group still holds "
+    "processes; they keep their directories for jobs.hold.",
 )
 
 ANSWERS = Metric(

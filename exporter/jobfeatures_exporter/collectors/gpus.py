@@ -30,14 +30,17 @@ INFO = Metric(
     ),
 )
 UP = Metric(
-    "batch_gpu_driver_up", "gauge", "1 if the driver answered in full, and not too long ago.", ("driver",)
+    "batch_gpu_driver_up",
+    "gauge",
+    "1 if the latest reading of the driver was complete and recent.",
+    ("driver",),
 )
 AGE = Metric("batch_gpu_age_seconds", "gauge", "Age of the card's figures.", CARD, "seconds")
 FAILING = Metric(
     "batch_gpu_failing", "gauge", "0 while the card answers, else the driver's code of its failure.", CARD
 )
 UTILIZATION = Metric(
-    "batch_gpu_utilization_ratio", "gauge", "Share of time in which the card computed, lately.", CARD
+    "batch_gpu_utilization_ratio", "gauge", "Share of recent time in which the card computed.", CARD
 )
 BUSY = Metric(
     "batch_gpu_busy_seconds",
@@ -63,7 +66,7 @@ TEMPERATURE = Metric(
 POWER = Metric("batch_gpu_power_watts", "gauge", "Power that the card draws.", CARD, "watts")
 POWER_LIMIT = Metric("batch_gpu_power_limit_watts", "gauge", "Power that the card may draw.", CARD, "watts")
 FAN = Metric("batch_gpu_fan_ratio", "gauge", "Speed of the card's first fan as a share of its highest.", CARD)
-CE_CLOCK = Metric("batch_gpu_clock_hertz", "gauge", "Clock of the computing elements.", CARD, "hertz")
+CE_CLOCK = Metric("batch_gpu_clock_hertz", "gauge", "Clock of the compute units.", CARD, "hertz")
 MEMORY_CLOCK = Metric("batch_gpu_memory_clock_hertz", "gauge", "Clock of the card's memory.", CARD, "hertz")
 PERFORMANCE = Metric(
     "batch_gpu_performance_state", "gauge", "Performance state of the card, 0 is the highest.", CARD
@@ -72,7 +75,7 @@ PROCESSES = Metric("batch_gpu_processes", "gauge", "Processes that use the card.
 UNATTRIBUTED = Metric(
     "batch_gpu_unattributed_processes",
     "gauge",
-    "Processes that the driver names and this node does not know: of other namespaces, or gone.",
+    "Processes that the driver reports and this node does not know: in other namespaces, or gone.",
     CARD,
 )
 
@@ -80,19 +83,19 @@ OF_JOB = (*JOB, "uuid")
 JOB_ALLOCATED = Metric(
     "batch_job_gpu_allocated",
     "gauge",
-    "1 for a card that the batch system gave to the job.",
+    "1 for a card that the batch system allocated to the job.",
     OF_JOB,
     sums=True,
 )
 JOB_BUSY = Metric(
     "batch_job_gpu_busy_seconds",
     "counter",
-    "The job's part of the card's busy seconds since it was first seen there; absent without any use.",
+    "The job's share of the card's busy seconds since it was first seen there; absent without any use.",
     OF_JOB,
     "seconds",
 )
 JOB_UTILIZATION = Metric(
-    "batch_job_gpu_utilization_ratio", "gauge", "The job's part of the card's utilisation.", OF_JOB
+    "batch_job_gpu_utilization_ratio", "gauge", "The job's share of the card's utilisation.", OF_JOB
 )
 JOB_MEMORY = Metric(
     "batch_job_gpu_memory_bytes",
@@ -105,7 +108,7 @@ JOB_MEMORY = Metric(
 JOB_ENERGY = Metric(
     "batch_job_gpu_energy_joules",
     "counter",
-    "The job's part of the card's energy since it was first seen there.",
+    "The job's share of the card's energy since it was first seen there.",
     OF_JOB,
     "joules",
 )

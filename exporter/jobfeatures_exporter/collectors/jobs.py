@@ -18,7 +18,7 @@ COMPONENTS = ("anon", "file", "shmem", "kernel", "swap")
 CPU = Metric(
     "batch_job_cpu_seconds",
     "counter",
-    "CPU time of the job on this node; never falls.",
+    "CPU time of the job on this node; never decreases.",
     (*JOB, "mode"),
     "seconds",
 )
@@ -33,8 +33,8 @@ MEMORY = Metric(
 USED = Metric(
     "batch_job_memory_used_bytes",
     "gauge",
-    "Memory of the job that counts against its limit and that the kernel cannot take back: anon, shmem and "
-    "kernel, without page cache.",
+    "Memory of the job that counts against its limit and cannot be reclaimed: anon, shmem and kernel, "
+    "without page cache.",
     JOB,
     "bytes",
     sums=True,
@@ -51,36 +51,34 @@ LIMIT = Metric("batch_job_memory_limit_bytes", "gauge", "The kernel's memory lim
 PEAK = Metric("batch_job_memory_peak_bytes", "gauge", "Highest charged memory so far.", JOB, "bytes")
 PROCESSES = Metric("batch_job_processes", "gauge", "Processes of the job.", JOB, sums=True)
 THREADS = Metric("batch_job_threads", "gauge", "Threads of the job.", JOB, sums=True)
-CPUSET = Metric(
-    "batch_job_cpuset_cpus", "gauge", "CPUs that the job's cpuset lets it use in effect.", JOB, sums=True
-)
+CPUSET = Metric("batch_job_cpuset_cpus", "gauge", "CPUs in the job's effective cpuset.", JOB, sums=True)
 OOM_KILLS = Metric(
     "batch_job_oom_kills",
     "counter",
-    "Processes of the job that the kernel killed for want of memory, at a limit or of the node. On cgroup v1 "
-    "without kills in a group that was removed before it was read.",
+    "Processes of the job killed by the kernel's OOM killer, at a limit or because the node ran out "
+    "of memory. On cgroup v1 kills in a group that was removed before it was read are missing.",
     JOB,
 )
 LIMIT_HITS = Metric(
     "batch_job_memory_limit_hits",
     "counter",
-    "Times that memory of the job was about to exceed a limit of its control groups: the kernel reclaims, "
-    "and kills where that does not help.",
+    "Times that the job's memory was about to exceed a limit of its control groups; the kernel then "
+    "reclaims memory, and kills if that is not enough.",
     JOB,
 )
 THROTTLED = Metric(
     "batch_job_cpu_throttled_seconds",
     "counter",
-    "Time for which the job was kept from its CPUs because its control group had used up its quota, summed "
-    "over CPUs; absent without a quota.",
+    "Time that the job was throttled because its control group had used up its CPU quota, summed over "
+    "CPUs; absent without a quota.",
     JOB,
     "seconds",
 )
 PRESSURE = Metric(
     "batch_job_pressure_seconds",
     "counter",
-    "Time that tasks of the job stalled for want of a resource (cpu, memory, io). Share some: at least one "
-    "did; full: all that were not idle did at once.",
+    "Time that tasks of the job were stalled waiting for a resource (cpu, memory, io). Share some: at "
+    "least one task; full: all non-idle tasks were stalled.",
     (*JOB, "resource", "share"),
     "seconds",
 )
@@ -106,21 +104,21 @@ IO_WRITTEN = Metric(
 STORAGE_READ = Metric(
     "batch_job_io_storage_read_bytes",
     "counter",
-    "Fetched from storage for processes of the job (read_bytes).",
+    "Read from storage for processes of the job (read_bytes).",
     JOB,
     "bytes",
 )
 STORAGE_WRITTEN = Metric(
     "batch_job_io_storage_written_bytes",
     "counter",
-    "Sent to storage for processes of the job, counted when a page becomes dirty (write_bytes).",
+    "Written to storage for processes of the job, counted when a page becomes dirty (write_bytes).",
     JOB,
     "bytes",
 )
 STORAGE_CANCELLED = Metric(
     "batch_job_io_storage_cancelled_bytes",
     "counter",
-    "Counted as sent to storage and never sent, because the file was truncated or removed "
+    "Counted as written to storage but never written, because the file was truncated or removed "
     "(cancelled_write_bytes).",
     JOB,
     "bytes",

@@ -11,7 +11,7 @@ from jobfeatures_exporter.exposition import Family
 WAITING = Metric(
     "batch_job_cpu_waiting_seconds",
     "counter",
-    "Time that threads of the job waited for a CPU while they could run, summed over threads; absent where "
+    "Time that runnable threads of the job waited for a CPU, summed over threads; absent where "
     "processes are read from /proc.",
     JOB,
     "seconds",
@@ -26,21 +26,21 @@ FAULTS = Metric(
 SWITCHES = Metric(
     "batch_job_context_switches",
     "counter",
-    "Context switches of the job: voluntary, since a thread had to wait; nonvoluntary, since it was "
-    "others' turn; absent where processes are read from /proc.",
+    "Context switches of the job: voluntary (a thread had to wait) or nonvoluntary (it was "
+    "preempted); absent where processes are read from /proc.",
     (*JOB, "type"),
 )
 RUNNING = Metric(
     "batch_job_threads_running",
     "gauge",
-    "Threads of the job that run or could; absent where processes are read from /proc.",
+    "Threads of the job that run or wait for a CPU; absent where processes are read from /proc.",
     JOB,
     sums=True,
 )
 BLOCKED = Metric(
     "batch_job_threads_blocked",
     "gauge",
-    "Threads of the job that wait for storage or the like and cannot be interrupted; absent where processes "
+    "Threads of the job in uninterruptible sleep, usually waiting for storage; absent where processes "
     "are read from /proc.",
     JOB,
     sums=True,
@@ -48,7 +48,7 @@ BLOCKED = Metric(
 READER = Metric(
     "batch_exporter_process_reader",
     "gauge",
-    "1: how processes are read, bpf (sums in the kernel) or procfs, and why not bpf.",
+    "Always 1; the labels say how processes are read, bpf (sums in the kernel) or procfs, and why not bpf.",
     ("reader", "reason"),
 )
 LOST = Metric(

@@ -27,13 +27,13 @@ MEMORY = Metric(
 LOAD = Metric("batch_node_load", "gauge", "Load average.", ("minutes",))
 BOOT = Metric("batch_node_boot_time_seconds", "gauge", "Time of boot since the epoch.", (), "seconds")
 PROCESSES = Metric("batch_node_processes", "gauge", "Processes on the node.")
-RUNNABLE = Metric("batch_node_runnable_threads", "gauge", "Threads that run or would, if there were CPUs.")
-THREADS = Metric("batch_node_threads", "gauge", "Threads on the node, those of the kernel included.")
+RUNNABLE = Metric("batch_node_runnable_threads", "gauge", "Threads that run or wait for a CPU.")
+THREADS = Metric("batch_node_threads", "gauge", "Threads on the node, kernel threads included.")
 PRESSURE = Metric(
     "batch_node_pressure_seconds",
     "counter",
-    "Time since boot that tasks stalled for want of a resource (cpu, memory, io). Share some: at least one "
-    "did; full: all that were not idle did at once, which cannot be for want of CPUs.",
+    "Time since boot that tasks were stalled waiting for a resource (cpu, memory, io). Share some: at "
+    "least one task; full: all non-idle tasks were stalled (not for CPU).",
     ("resource", "share"),
     "seconds",
 )
@@ -48,17 +48,15 @@ DISK_WRITES = Metric("batch_node_disk_writes", "counter", "Writes to a whole dis
 DISK_TIME = Metric(
     "batch_node_disk_io_time_seconds",
     "counter",
-    "Time since boot that a whole disk had something to do.",
+    "Time since boot during which I/O was in progress on a whole disk.",
     ("device",),
     "seconds",
 )
-KILLS = Metric(
-    "batch_node_oom_kills", "counter", "Processes that the kernel killed for want of memory since boot."
-)
+KILLS = Metric("batch_node_oom_kills", "counter", "Processes killed by the kernel's OOM killer since boot.")
 UNREADABLE = Metric(
     "batch_node_unreadable_readings",
     "counter",
-    "Readings left out because they could not be made.",
+    "Readings left out because they failed.",
     ("kind",),
 )
 

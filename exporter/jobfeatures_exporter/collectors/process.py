@@ -26,7 +26,7 @@ BUILD = Metric(
 SAMPLE = Metric(
     "batch_exporter_sample_duration_seconds",
     "gauge",
-    "How long the latest look at the node took.",
+    "How long the latest sampling of the node took.",
     (),
     "seconds",
 )
@@ -40,13 +40,13 @@ MAX = Metric("process_max_fds", "gauge", "Limit of open file descriptors.")
 RELOADED = Metric(
     "batch_exporter_config_last_reload_successful",
     "gauge",
-    "1 if the settings could be taken over when they were last read, 0 if the ones before stayed, or if the "
-    "file has been found broken since.",
+    "1 if the latest reload of the settings succeeded, 0 if the previous ones stay in use or the file "
+    "has been found broken since.",
 )
 RELOADED_AT = Metric(
     "batch_exporter_config_last_reload_success_timestamp_seconds",
     "gauge",
-    "When the settings were last taken over, since the epoch.",
+    "Time of the last successful reload of the settings, since the epoch.",
     (),
     "seconds",
 )

@@ -13,8 +13,8 @@ COMMAND = (*JOB, "command")
 CPU = Metric(
     "batch_job_command_cpu_seconds",
     "counter",
-    "CPU time of processes of the job by command, since the command was first told by name; before and else "
-    "it counts as other.",
+    "CPU time of processes of the job by command, since the command was first shown by name; before, "
+    "and for all other commands, it counts as other.",
     COMMAND,
     "seconds",
 )

@@ -19,25 +19,25 @@ JOBS = Metric(
     "counts in each.",
     _BY_STATE,
 )
-CPUS = Metric("batch_queue_cpus", "gauge", "CPUs that these jobs ask for or have.", _BY_STATE)
-NODES = Metric("batch_queue_nodes", "gauge", "Nodes that these jobs ask for or have.", _BY_STATE)
+CPUS = Metric("batch_queue_cpus", "gauge", "CPUs that these jobs request or have.", _BY_STATE)
+NODES = Metric("batch_queue_nodes", "gauge", "Nodes that these jobs request or have.", _BY_STATE)
 GPUS = Metric(
     "batch_queue_gpus",
     "gauge",
-    "GPUs that these jobs ask for or have; absent where the batch system does not account for GPUs.",
+    "GPUs that these jobs request or have; absent if the batch system does not account for GPUs.",
     _BY_STATE,
 )
 REASONS = Metric(
     "batch_queue_pending_jobs",
     "gauge",
-    "Pending jobs by the batch system's word for why they do not run; sentences count as other.",
+    "Pending jobs by the batch system's reason for not running; reasons that are sentences count as other.",
     (*_BY_PARTITION, "reason"),
 )
 OLDEST = Metric(
     "batch_queue_oldest_wait_seconds",
     "gauge",
-    "Longest time that a pending job has been allowed to start and has not; held jobs and those that wait "
-    "for another job or a date are left out.",
+    "Longest wait of a pending job that is eligible to start; held jobs and jobs that wait for "
+    "another job or a date are left out.",
     _BY_PARTITION,
     "seconds",
 )
@@ -50,7 +50,7 @@ WAIT = Metric(
     was="batch_queue_wait_seconds",
 )
 WAITING = Metric(
-    "batch_queue_waiting_jobs", "gauge", "Pending jobs that are allowed to start.", _BY_PARTITION
+    "batch_queue_waiting_jobs", "gauge", "Pending jobs that are eligible to start.", _BY_PARTITION
 )
 
 METRICS = (JOBS, CPUS, NODES, GPUS, REASONS, OLDEST, WAIT, WAITING)

@@ -53,31 +53,32 @@ VEET = Metric(
     "ratio",
 )
 USERS = Metric("batch_schedule_users", "gauge", f"{_SETTLED}: whose they are.", _SYSTEM)
-SHARE = Metric("batch_schedule_share_cpus", "gauge", "CPUs that a user may expect by default.", _SYSTEM)
+SHARE = Metric("batch_schedule_share_cpus", "gauge", "Default share of a user, in CPUs.", _SYSTEM)
 BEGIN = Metric(
     "batch_schedule_begin_timestamp_seconds",
     "gauge",
-    "Jobs that ended earlier are in no figure. It moves only when the exporter starts.",
+    "Start of the period that the figures cover; jobs that ended earlier are not counted. It changes "
+    "only when the exporter starts.",
     _SYSTEM,
     "seconds",
 )
 UNSETTLED = Metric(
     "batch_schedule_unsettled_jobs",
     "gauge",
-    "Jobs that have ended, but whose expected end is not final: an earlier job of the user has not ended, "
-    "or accounting may not know of it.",
+    "Jobs that have ended but whose expected end is not final: an earlier job of the user has not "
+    "ended, or accounting may not have it yet.",
     _SYSTEM,
 )
 SKIPPED = Metric(
     "batch_schedule_skipped_jobs",
     "counter",
-    "Jobs that have ended and do not count, by reason.",
+    "Ended jobs that are not counted, by reason.",
     (*_SYSTEM, "reason"),
 )
 UNFINISHED = Metric(
     "batch_schedule_unfinished_jobs",
     "gauge",
-    "Jobs that wait or run, by what can be said of their end against the expected one.",
+    "Jobs that wait or run, by whether they will end after their expected end.",
     (*_SYSTEM, "verdict"),
 )
 USER_VEET = Metric(

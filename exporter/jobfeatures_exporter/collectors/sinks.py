@@ -9,22 +9,22 @@ from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.sinks.keeper import SinkStatus
 
-SENT = Metric("batch_exporter_sink_sent", "counter", "Documents that the sink took.", ("sink", "type"))
+SENT = Metric("batch_exporter_sink_sent", "counter", "Documents that the sink accepted.", ("sink", "type"))
 FAILED = Metric(
     "batch_exporter_sink_failed", "counter", "Attempts to send a document that failed.", ("sink", "type")
 )
 DROPPED = Metric(
     "batch_exporter_sink_dropped",
     "counter",
-    "Documents lost: no room while the sink was away (full), never taken by it (refused), or spool file "
-    "damaged (corrupt).",
+    "Documents lost: no room while the sink was unreachable (full), never accepted by it (refused), "
+    "or spool file damaged (corrupt).",
     ("sink", "reason"),
 )
 WAITING = Metric("batch_exporter_sink_spooled", "gauge", "Documents that wait for the sink.", ("sink",))
 AGE = Metric(
     "batch_exporter_sink_last_success_age_seconds",
     "gauge",
-    "Time since the sink last took a document; absent until it has taken one.",
+    "Time since the sink last accepted a document; absent until then.",
     ("sink",),
     "seconds",
 )
@@ -37,7 +37,7 @@ FAULTY = Metric(
 UNREADABLE = Metric(
     "batch_exporter_sonar_unreadable_readings",
     "counter",
-    "Readings for documents left out because they could not be made.",
+    "Readings for documents left out because they failed.",
     ("kind",),
 )
 

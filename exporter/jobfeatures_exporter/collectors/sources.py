@@ -10,26 +10,28 @@ from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 
 COMPLETE = Metric(
-    "batch_exporter_source_complete", "gauge", "1 if the answer leaves out no job of this node.", ("source",)
+    "batch_exporter_source_complete", "gauge", "1 if the answer includes all jobs of this node.", ("source",)
 )
 FAILING = Metric(
     "batch_exporter_source_failing_seconds",
     "gauge",
-    "Time since the first of the questions that have not been answered since the last answer; absent while "
-    "the source answers.",
+    "Time since the first unanswered query after the last answer; absent while the source answers.",
     ("source",),
     "seconds",
 )
-FAILURES = Metric(
-    "batch_exporter_source_failures", "counter", "Questions that were not answered.", ("source",)
+FAILURES = Metric("batch_exporter_source_failures", "counter", "Queries that were not answered.", ("source",))
+REJECTED = Metric(
+    "batch_exporter_source_rejected_records",
+    "counter",
+    "Records skipped because they were malformed.",
+    ("source",),
 )
-REJECTED = Metric("batch_exporter_source_rejected_records", "counter", "Records skipped as bad.", ("source",))
 JOBS = Metric("batch_exporter_source_jobs", "gauge", "Jobs in the table in use.", ("source",))
 AHEAD = Metric(
     "batch_exporter_source_clock_ahead_seconds",
     "gauge",
-    "By how much the batch system's clock is before the node's, negative where it is behind; absent where "
-    "it does not tell the time. Remaining times take it into account.",
+    "How far the batch system's clock is ahead of the node's, negative if behind; absent if it does "
+    "not report the time. Remaining times take it into account.",
     ("source",),
     "seconds",
 )

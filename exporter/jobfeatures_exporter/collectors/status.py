@@ -12,7 +12,7 @@ AGE = Metric(
     "batch_job_status_age_seconds", "gauge", "Time since the job last wrote its JOBSTATUS.", JOB, "seconds"
 )
 VIOLATIONS = Metric(
-    "batch_jobstatus_violations", "counter", "JOBSTATUS sets refused or flagged, by reason.", ("reason",)
+    "batch_jobstatus_violations", "counter", "JOBSTATUS sets rejected or flagged, by reason.", ("reason",)
 )
 
 METRICS = (AGE, JOB_SAYS_CPUS, JOB_SAYS_PRIORITY, JOB_SAYS_POSTPONABLE, VIOLATIONS)

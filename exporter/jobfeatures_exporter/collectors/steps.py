@@ -14,7 +14,7 @@ COMPONENTS = ("anon", "file", "shmem", "kernel", "swap")
 CPU = Metric(
     "batch_job_step_cpu_seconds",
     "counter",
-    "CPU time of the step on this node; never falls.",
+    "CPU time of the step on this node; never decreases.",
     (*STEP, "mode"),
     "seconds",
 )

@@ -8,7 +8,12 @@ from jobfeatures.metrics import Metric
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 
-INFO = Metric("batch_node", "info", "Make of the node.", ("model", "architecture", "os_release"))
+INFO = Metric(
+    "batch_node",
+    "info",
+    "Hardware and operating system of the node.",
+    ("model", "architecture", "os_release"),
+)
 SOCKETS = Metric("batch_node_sockets", "gauge", "CPU sockets.")
 CORES = Metric("batch_node_physical_cores", "gauge", "Physical cores that are online, all sockets together.")
 THREADS = Metric("batch_node_threads_per_core", "gauge", "Hardware threads of a core.")

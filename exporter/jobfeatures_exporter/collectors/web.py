@@ -23,18 +23,18 @@ REJECTED = Metric(
 CONNECTIONS = Metric(
     "batch_exporter_web_connections",
     "gauge",
-    "Connections that are open now, those that still agree on TLS included.",
+    "Open connections, those in a TLS handshake included.",
     ("listener",),
 )
 FAILURES = Metric(
     "batch_exporter_web_config_reload_failures",
     "counter",
-    "How often a new web configuration file, or a certificate or key of it, could not be used.",
+    "Times that a new web configuration file, or a certificate or key of it, could not be used.",
 )
 GOOD = Metric(
     "batch_exporter_web_config_last_reload_successful",
     "gauge",
-    "1 if the web configuration file was good when it was read last; 0: an older one is in use.",
+    "1 if the latest reload of the web configuration file succeeded; 0: an older one is in use.",
 )
 
 METRICS = (REQUESTS, REJECTED, CONNECTIONS, FAILURES, GOOD)

@@ -29,14 +29,14 @@ NODE: Final = ("cluster", "node")
 AGE = Metric(
     "batch_sonar_node_age_seconds",
     "gauge",
-    "Age of the latest sample of a foreign node; after a time without one all its series vanish.",
+    "Age of the latest sample of a foreign node; after some time without one, all its series disappear.",
     NODE,
     "seconds",
 )
 CORES = Metric(
     "batch_node_core_busy_seconds",
     "counter",
-    "CPU time of a core since boot without idle time and waiting, of nodes that do not tell its modes.",
+    "CPU time of a core since boot without idle and I/O wait, of nodes that do not report modes.",
     ("core",),
     "seconds",
 )
@@ -50,17 +50,15 @@ USED = Metric(
 ERRORS = Metric(
     "batch_sonar_node_errors",
     "gauge",
-    "Errors that the latest sample of a foreign node tells of.",
+    "Errors in the latest sample of a foreign node.",
 )
 DOCUMENTS = Metric(
     "batch_sonar_documents",
     "counter",
-    "Documents that came in, by what they were or why they were not taken.",
+    "Documents received, by type or by why they were rejected.",
     ("kind",),
 )
-DROPPED = Metric(
-    "batch_sonar_dropped_nodes", "counter", "Foreign nodes that gave way to others: too many were sent."
-)
+DROPPED = Metric("batch_sonar_dropped_nodes", "counter", "Foreign nodes dropped because there were too many.")
 
 METRICS = (
     AGE,

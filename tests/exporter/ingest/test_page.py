@@ -122,7 +122,7 @@ def test_what_has_not_changed_is_not_made_again(site, make):
 
 def test_nothing_was_sent_yet(site):
     assert site.text() == (
-        "# HELP batch_sonar_dropped_nodes_total Foreign nodes that gave way to others: too many were sent.\n"
+        "# HELP batch_sonar_dropped_nodes_total Foreign nodes dropped because there were too many.\n"
         "# TYPE batch_sonar_dropped_nodes_total counter\nbatch_sonar_dropped_nodes_total 0\n"
     )
 
