@@ -96,8 +96,7 @@ class BlockIo:
     writes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessIo:
+class ProcessIo(NamedTuple):
     """What processes read and wrote, proc_pid_io(5): `data_` reached the storage, the others are calls."""
 
     read_bytes: int  # rchar: by read(2) and the like, page cache and pipes included
@@ -159,8 +158,7 @@ def kind_of(key: WorkKey) -> Kind:
     return key.kind if isinstance(key, UnitKey) else Kind.GROUP
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessSample:
+class ProcessSample(NamedTuple):
     """One process. (pid, start_ticks) identifies it for one boot. Times are the kernel's clock ticks."""
 
     pid: int

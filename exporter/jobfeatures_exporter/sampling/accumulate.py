@@ -10,16 +10,16 @@ whatever they belong to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from operator import attrgetter
+from functools import partial
+from operator import add, attrgetter, itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from jobfeatures_exporter.snapshot import ProcessIo, ProcessSample
 
 
-@dataclass(frozen=True, slots=True)
-class IoReading:
+class IoReading(NamedTuple):
     """What a process had read and written when it was looked at."""
 
     pid: int
@@ -53,25 +53,8 @@ class _Gone(Generic[Record]):
     ancestor: int | None  # else who may have it, this one or one above: children of the dead are adopted
 
 
-@dataclass(frozen=True, slots=True)
-class _Look(Generic[Key, Record]):
-    """The difference between two looks."""
-
-    processes: Mapping[int, Record]
-    keys: Mapping[int, Key]
-    gone: list[_Gone[Record]]
-    changed: list[tuple[Record | None, Record]]  # before (None: not known as of this job), now
-
-
-class Figure(NamedTuple):
-    """How to take one figure of a process: its own, and what it has of children that it waited for."""
-
-    own: Callable[[Any], int]
-    children: Callable[[Any], int]
-
-
-class _Part(Generic[Key, Record]):
-    """One of the figures, such as user or system time, which are handed on separately.
+class _Claims:
+    """Of one figure, such as user time, what is still to be shown by those who have inherited it.
 
     `claims` is time that was counted of children that vanished and whose
     parent has not shown it yet, by parent; `loose` is the same where the
@@ -80,41 +63,45 @@ class _Part(Generic[Key, Record]):
     that was read first, then ended, then was read again within its parent.
     """
 
-    def __init__(self, figure: Figure) -> None:
-        self._own, self._children = figure
+    def __init__(self) -> None:
         self._claims: dict[int, int] = {}
         self._loose: dict[int, int] = {}
         self._unexplained: dict[int, int] = {}
-        self.totals: dict[Key, int] = {}
-        self.touched: set[Key] = set()
 
-    def advance(self, look: _Look[Key, Record]) -> None:
-        self.touched.clear()
-        claims, loose = self._claim(look.gone)
-        shown = self._count_own(look)
+    def advance(
+        self,
+        gone: Iterable[tuple[_Gone[Any], int]],
+        shown: dict[int, int],
+        processes: Mapping[int, ProcessSample | IoReading],
+        add: Callable[[int, int], None],
+    ) -> None:
+        """Take what those that have gone had, and what is shown of children, by pid; add what is nobody's."""
+        if not (gone or shown or self._claims or self._loose or self._unexplained):
+            return
+        claims, loose = self._claim(gone)
         for pid, amount in self._claims.items():
             _match(shown, pid, amount)
         for pid, amount in claims.items():
             left = amount - _match(shown, pid, amount)
             twice = min(left, self._unexplained.get(pid, 0))
             claims[pid] = left - twice
-            self._add(look, pid, -twice)
+            add(pid, -twice)
         for pid, amount in self._loose.items():
-            _match_upwards(shown, pid, amount, look.processes)
+            _match_upwards(shown, pid, amount, processes)
         for pid, amount in loose.items():
-            loose[pid] = amount - _match_upwards(shown, pid, amount, look.processes)
+            loose[pid] = amount - _match_upwards(shown, pid, amount, processes)
         for pid, amount in shown.items():
-            self._add(look, pid, amount)
+            add(pid, amount)
         self._claims = {pid: amount for pid, amount in claims.items() if amount}
         self._loose = {pid: amount for pid, amount in loose.items() if amount}
         self._unexplained = {pid: amount for pid, amount in shown.items() if amount}
 
-    def _claim(self, gone: list[_Gone[Record]]) -> tuple[dict[int, int], dict[int, int]]:
+    def _claim(self, gone: Iterable[tuple[_Gone[Any], int]]) -> tuple[dict[int, int], dict[int, int]]:
         claims: dict[int, int] = {}
         loose: dict[int, int] = {}
-        for each in gone:
+        for each, had in gone:
             pid = each.process.pid
-            amount = self._own(each.process) + self._children(each.process) + self._claims.pop(pid, 0)
+            amount = had + self._claims.pop(pid, 0)
             carried = self._loose.pop(pid, 0)
             self._unexplained.pop(pid, None)
             if each.parent is not None:
@@ -125,25 +112,6 @@ class _Part(Generic[Key, Record]):
             if heir is not None and carried:
                 loose[heir] = loose.get(heir, 0) + carried
         return claims, loose
-
-    def _count_own(self, look: _Look[Key, Record]) -> dict[int, int]:
-        """Count what is certain; return by pid what is shown of children, claimed or not."""
-        shown = {}
-        for before, now in look.changed:
-            if before is None:
-                self._add(look, now.pid, self._own(now) + self._children(now))
-                continue
-            self._add(look, now.pid, max(0, self._own(now) - self._own(before)))
-            increase = self._children(now) - self._children(before)
-            if increase > 0:
-                shown[now.pid] = increase
-        return shown
-
-    def _add(self, look: _Look[Key, Record], pid: int, amount: int) -> None:
-        key = look.keys.get(pid)
-        if key is not None:
-            self.totals[key] = self.totals.get(key, 0) + amount
-            self.touched.add(key)
 
 
 class Accumulator(Generic[Key, Record, Totals]):
@@ -164,17 +132,21 @@ class Accumulator(Generic[Key, Record, Totals]):
 
     def __init__(
         self,
-        figures: Sequence[Figure],
+        own: Callable[[Record], tuple[int, ...]],
+        children: Callable[[Record], tuple[int, ...]],
         make: Callable[[Iterable[int]], Totals],
         *,
         brings_life: bool = True,
     ) -> None:
+        """Begin; `own` gives the figures of a process itself (or none), `children` those of its children."""
         self._processes: Mapping[int, Record] = {}
         self._keys: Mapping[int, Key] = {}
-        self._parts: list[_Part[Key, Record]] = [_Part(figure) for figure in figures]
+        self._own, self._children = own, children
         self._make = make
         self._brings_life = brings_life
-        self._nothing = make([0] * len(figures))
+        self._claims: list[_Claims] = []
+        self._sums: dict[Key, list[int]] = {}
+        self._touched: set[Key] = set()
         self._totals: dict[Key, Totals] = {}
 
     def update(self, processes: Mapping[int, Record], keys: Mapping[int, Key]) -> Mapping[Key, Totals]:
@@ -185,13 +157,58 @@ class Accumulator(Generic[Key, Record, Totals]):
         same objects where they have not grown. What is given is kept until then
         and must not be changed.
         """
-        look = _Look(processes, keys, list(self._gone(processes)), list(self._changed(processes, keys)))
+        had = [(each, self._figures(each.process)) for each in self._gone(processes)]
+        changed = self._changed(processes, keys)
         self._processes = processes
         self._keys = keys
-        for part in self._parts:
-            part.advance(look)
+        self._touched = set()
+        shown = self._count(changed)
+        for number, claims in enumerate(self._claims):
+            theirs = [(each, figures[number]) for each, figures in had]
+            claims.advance(theirs, shown[number], processes, partial(self._add, number))
         self._tell(set(keys.values()))
         return self._totals
+
+    def _figures(self, process: Record) -> tuple[int, ...]:
+        """Return all that a process has: its own, and of its children."""
+        own, children = self._own(process), self._children(process)
+        return tuple(map(add, own, children)) if own else children
+
+    def _count(self, changed: Iterable[tuple[Record | None, Record]]) -> list[dict[int, int]]:
+        """Count what is certain; return by figure and pid what is shown of children, claimed or not."""
+        own, children = self._own, self._children
+        shown: list[dict[int, int]] = [{} for _ in self._claims]
+        for before, now in changed:
+            pid = now.pid
+            if before is None:
+                figures = self._figures(now)
+                while len(self._claims) < len(figures):
+                    self._claims.append(_Claims())
+                    shown.append({})
+                for number, amount in enumerate(figures):
+                    self._add(number, pid, amount)
+                continue
+            mine, last = own(now), own(before)
+            if mine != last:
+                for number, amount in enumerate(mine):
+                    if amount > last[number]:
+                        self._add(number, pid, amount - last[number])
+            theirs, last = children(now), children(before)
+            if theirs != last:
+                for number, amount in enumerate(theirs):
+                    if amount > last[number]:
+                        shown[number][pid] = amount - last[number]
+        return shown
+
+    def _add(self, number: int, pid: int, amount: int) -> None:
+        key = self._keys.get(pid)
+        if key is None:
+            return
+        sums = self._sums.get(key)
+        if sums is None:
+            sums = self._sums[key] = [0] * len(self._claims)
+        sums[number] += amount
+        self._touched.add(key)
 
     def _gone(self, processes: Mapping[int, Record]) -> Iterator[_Gone[Record]]:
         get = processes.get
@@ -223,63 +240,56 @@ class Accumulator(Generic[Key, Record, Totals]):
 
     def _changed(
         self, processes: Mapping[int, Record], keys: Mapping[int, Key]
-    ) -> Iterator[tuple[Record | None, Record]]:
+    ) -> list[tuple[Record | None, Record]]:
+        """Return those that are not as they were: before (None: not known as of this key), and now."""
         get, get_key = self._processes.get, self._keys.get
         if keys == self._keys:
-            others = [(pid, now) for pid, now in processes.items() if get(pid) is not now]
-        else:
-            others = [
-                (pid, now)
+            return [
+                (before if before is not None and before.start_ticks == now.start_ticks else None, now)
                 for pid, now in processes.items()
-                if get(pid) is not now or get_key(pid) != keys.get(pid)
+                if (before := get(pid)) is not now
             ]
-        for pid, now in others:
+        found: list[tuple[Record | None, Record]] = []
+        for pid, now in processes.items():
             before = get(pid)
-            last = get_key(pid)
-            same = last == keys.get(pid) or (last is not None and not self._brings_life)
-            if before is not None and same:
+            last, key = get_key(pid), keys.get(pid)
+            if before is not None and (last == key or (last is not None and not self._brings_life)):
                 if before is not now:
-                    yield (before if before.start_ticks == now.start_ticks else None), now
+                    found.append((before if before.start_ticks == now.start_ticks else None, now))
             else:
-                yield None, now
+                found.append((None, now))
+        return found
 
     def _tell(self, keys: set[Key]) -> None:
-        for key in self._totals.keys() - keys:
-            del self._totals[key]
-            for part in self._parts:
-                part.totals.pop(key, None)
-        touched: set[Key] = set().union(*(part.touched for part in self._parts))
-        for key in touched & keys:
-            told = self._totals.get(key, self._nothing)
-            now = [
-                max(before, part.totals.get(key, 0)) for before, part in zip(told, self._parts, strict=True)
-            ]
-            if key not in self._totals or now != list(told):
-                self._totals[key] = self._make(now)
+        for key in self._sums.keys() - keys:
+            del self._sums[key]
+            self._totals.pop(key, None)
+        for key in self._touched & keys:
+            told = self._totals.get(key)
+            now = self._make(self._sums[key] if told is None else map(max, told, self._sums[key]))
+            if now != told:
+                self._totals[key] = now
+
+
+def _no_figures(_process: object) -> tuple[int, ...]:
+    return ()
 
 
 class CpuAccumulator(Accumulator[Key, ProcessSample, CpuTicks]):
     """CPU time of all processes of the node, by key."""
 
     def __init__(self, *, brings_life: bool = True) -> None:
-        figures = [
-            Figure(attrgetter(f"{name}_ticks"), attrgetter(f"children_{name}_ticks"))
-            for name in CpuTicks._fields
-        ]
-        super().__init__(figures, CpuTicks._make, brings_life=brings_life)
+        place = ProcessSample._fields.index
+        own, children = place("user_ticks"), place("children_user_ticks")
+        super().__init__(
+            itemgetter(slice(own, own + 2)),
+            itemgetter(slice(children, children + 2)),
+            CpuTicks._make,
+            brings_life=brings_life,
+        )
 
 
-class IoBytes(NamedTuple):
-    """The fields of `ProcessIo`, as totals."""
-
-    read_bytes: int
-    written_bytes: int
-    data_read_bytes: int
-    data_written_bytes: int
-    data_cancelled_bytes: int
-
-
-class IoAccumulator(Accumulator[Key, IoReading, IoBytes]):
+class IoAccumulator(Accumulator[Key, IoReading, ProcessIo]):
     """Input and output of processes, by key.
 
     The kernel adds what a process read and wrote to that of the parent that
@@ -289,8 +299,7 @@ class IoAccumulator(Accumulator[Key, IoReading, IoBytes]):
     """
 
     def __init__(self) -> None:
-        figures = [Figure(lambda _: 0, attrgetter(f"io.{name}")) for name in IoBytes._fields]
-        super().__init__(figures, IoBytes._make)
+        super().__init__(_no_figures, attrgetter("io"), ProcessIo._make)
 
 
 def _match(shown: dict[int, int], pid: int, amount: int) -> int:

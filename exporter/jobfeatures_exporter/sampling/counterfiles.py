@@ -117,13 +117,7 @@ def parse_process_io(text: str) -> ProcessIo:
     read, written, data_read, data_written, data_cancelled = map(int, match.groups())
     if max(read, written, data_read, data_written, data_cancelled) >= 2**64:
         raise ParseError("not a counter of 64 bits", source="io", text=text)
-    return ProcessIo(
-        read_bytes=read,
-        written_bytes=written,
-        data_read_bytes=data_read,
-        data_written_bytes=data_written,
-        data_cancelled_bytes=data_cancelled,
-    )
+    return ProcessIo(read, written, data_read, data_written, data_cancelled)
 
 
 def _flat(text: str, source: str) -> dict[str, int]:

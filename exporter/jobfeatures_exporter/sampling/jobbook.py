@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from jobfeatures.batch.groups import Membership
@@ -29,7 +29,6 @@ from jobfeatures_exporter.snapshot import (
 )
 
 EXTERN_STEP = "extern"
-_IO = tuple(each.name for each in fields(ProcessIo))
 
 
 class _State:
@@ -228,7 +227,7 @@ def _no_lower(now: ProcessIo | None, told: ProcessIo | None) -> ProcessIo | None
     """Return each of two records' greater figures: a job's processes may be counted in another way by now."""
     if now is None or told is None or now == told:
         return now
-    return ProcessIo(**{name: max(getattr(now, name), getattr(told, name)) for name in _IO})
+    return ProcessIo(*map(max, now, told))
 
 
 def _seconds(ticks: CpuTicks | None) -> CpuTimes | None:

@@ -37,8 +37,8 @@ class Members:
     """Which processes belong to batch jobs and units by their control group, and whose they are.
 
     A process may be moved: a batch system's daemon forks first and moves the
-    child then. So each is checked at its 1st, 2nd, 4th, 8th … look, then at
-    every 32nd, and when its command changes, which is when it has called exec.
+    child then. So each is checked at its 1st and 2nd look, then at growing gaps
+    up to every 32nd, and when its command changes, which is when it has called exec.
     While `reads_groups` is set, its supplementary groups are read then too.
     """
 
@@ -167,8 +167,8 @@ class Members:
 
 def _next_gap(known: _Known, pid: int) -> int:
     known.gap = min(max(1, known.gap * 2), MAX_GAP_LOOKS)
-    # Those that were there at the start do not all come due at once for ever.
-    return known.gap + pid % MAX_GAP_LOOKS if known.gap == MAX_GAP_LOOKS // 2 else known.gap
+    # Those that were there at the start do not all come due at once.
+    return known.gap + pid % known.gap if known.gap < MAX_GAP_LOOKS else known.gap
 
 
 def _sum(values: list[int | None]) -> int | None:

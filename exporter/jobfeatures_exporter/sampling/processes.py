@@ -55,29 +55,19 @@ def parse_process_stat(data: bytes, *, page_bytes: int = PAGE_BYTES) -> ProcessS
     """
     end = data.rfind(b")")
     pid, bracket, name = data[: max(end, 0)].partition(b" (")
-    fields = data[end + 1 :].split()
+    fields = data[end + 2 :].split(b" ", _LAST_WANTED + 1)
     if not bracket or not pid.isdigit() or len(pid) > 10 or len(fields) <= _LAST_WANTED + 1:
         raise _garbage(data)
     wanted = _WANTED(fields)
-    if not b"".join(wanted).isdigit() or len(fields[0]) != 1:
+    if not b"".join(wanted).isdigit() or b"" in wanted or len(fields[0]) != 1:
         raise _garbage(data)
     ppid, pgid, session, user, system, c_user, c_system, threads, start, virtual, resident = map(int, wanted)
+    command, state = name.decode("utf-8", "replace"), fields[0].decode("ascii", "replace")
+    # By their places: this is done for every process that has run.
     return ProcessSample(
-        pid=int(pid),
-        ppid=ppid,
-        pgid=pgid,
-        session=session,
-        start_ticks=start,
-        command=name.decode("utf-8", "replace"),
-        state=fields[0].decode("ascii", "replace"),
-        user_ticks=user,
-        system_ticks=system,
-        children_user_ticks=c_user,
-        children_system_ticks=c_system,
-        threads=threads,
-        resident_bytes=resident * page_bytes,
-        virtual_bytes=virtual,
-    )
+        int(pid), ppid, pgid, session, start, command, state,
+        user, system, c_user, c_system, threads, resident * page_bytes, virtual,
+    )  # fmt: skip
 
 
 def _garbage(data: bytes) -> ParseError:

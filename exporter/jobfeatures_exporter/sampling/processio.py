@@ -8,17 +8,18 @@ little, each is read at every `RELOOK`-th look in any case.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import add
 
 from jobfeatures.errors import ParseError
 from jobfeatures.model import JobKey
-from jobfeatures_exporter.sampling.accumulate import IoAccumulator, IoBytes, IoReading
+from jobfeatures_exporter.sampling.accumulate import IoAccumulator, IoReading
 from jobfeatures_exporter.sampling.counterfiles import parse_process_io
 from jobfeatures_exporter.sampling.descriptors import VANISHED, DescriptorBudget, KeptFile, Unreadable
 from jobfeatures_exporter.snapshot import ProcessIo, ProcessSample
 
 RELOOK = 32
 FAILED_RELOOK = 8  # for those that could not be read: without the right to, it would be all of them each time
-_NOTHING = IoBytes(0, 0, 0, 0, 0)
+_NOTHING = ProcessIo(0, 0, 0, 0, 0)
 
 
 class _Entry(KeptFile):
@@ -42,8 +43,8 @@ class ProcessIoBook:
         self._readings: dict[int, IoReading] = {}
         self._failed: set[int] = set()  # those that could not be read the last time
         self._accumulator: IoAccumulator[JobKey] = IoAccumulator()
-        self._last: dict[JobKey, IoBytes] = {}
-        self._before: dict[JobKey, IoBytes] = {}  # of the time before a job had no processes for a while
+        self._last: dict[JobKey, ProcessIo] = {}
+        self._before: dict[JobKey, ProcessIo] = {}  # of the time before a job had no processes for a while
         self._look = 0
 
     def update(self, members: Mapping[JobKey, Sequence[ProcessSample]]) -> dict[JobKey, ProcessIo]:
@@ -71,7 +72,7 @@ class ProcessIoBook:
         if len(readings) != len(keys):
             keys = {pid: keys[pid] for pid in readings}
         totals = self._accumulator.update(readings, keys)
-        return {key: ProcessIo(**sums) for key, sums in self._sums(members, totals) if key not in unknown}
+        return {key: sums for key, sums in self._sums(members, totals) if key not in unknown}
 
     def _look_at(self, process: ProcessSample) -> None:
         pid = process.pid
@@ -90,8 +91,8 @@ class ProcessIoBook:
         self._failed.discard(pid)
 
     def _sums(
-        self, jobs: Collection[JobKey], totals: Mapping[JobKey, IoBytes]
-    ) -> Iterator[tuple[JobKey, dict[str, int]]]:
+        self, jobs: Collection[JobKey], totals: Mapping[JobKey, ProcessIo]
+    ) -> Iterator[tuple[JobKey, ProcessIo]]:
         before, last = self._before, self._last
         self._before, self._last = {}, {}
         for key in jobs:
@@ -99,12 +100,12 @@ class ProcessIoBook:
             if key in totals:
                 self._last[key] = totals[key]
             elif key in last:
-                done = IoBytes(*map(sum, zip(done, last[key], strict=True)))
+                done = ProcessIo(*map(add, done, last[key]))
             elif key not in before:
                 continue
             self._before[key] = done
             now = self._last.get(key, _NOTHING)
-            yield key, {name: getattr(done, name) + getattr(now, name) for name in IoBytes._fields}
+            yield key, now if done is _NOTHING else ProcessIo(*map(add, done, now))
 
     def close(self) -> None:
         """Close the descriptors."""
@@ -120,10 +121,12 @@ class ProcessIoBook:
         self._failed.discard(pid)
         try:
             data = entry.read()
-            if data == entry.data and last is not None:
-                io = last.io
-            else:
+            if last is None or data != entry.data:
                 io = parse_process_io(data.decode("ascii", "replace"))
+            elif process.ppid == last.ppid and process.state == last.state:
+                return  # the very same reading: nobody has to look at it again
+            else:
+                io = last.io
         except (OSError, ParseError) as error:
             self._unreadable.add("process_io", error)
             if not (isinstance(error, OSError) and error.errno in VANISHED):

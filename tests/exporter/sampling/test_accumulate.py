@@ -234,9 +234,7 @@ def test_parents_in_a_circle_end_too():
 
 
 def _changed(sample: ProcessSample, **changes) -> ProcessSample:
-    from dataclasses import replace
-
-    return replace(sample, **changes)
+    return sample._replace(**changes)
 
 
 def test_a_ledger_never_falls_and_keeps_groups_that_went():

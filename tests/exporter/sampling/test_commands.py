@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,7 +103,7 @@ def test_nothing_falls_while_it_is_told_and_nothing_is_lost_or_made_up(steps, to
         for pid, command, more, memory in step:
             ticks[pid] = ticks.get(pid, 0) + more
             used += more
-            processes.append(replace(process(pid, command, memory=memory), user_ticks=ticks[pid]))
+            processes.append(process(pid, command, memory=memory)._replace(user_ticks=ticks[pid]))
         for pid in ticks.keys() - {each.pid for each in processes}:
             del ticks[pid]
         told = look(book, *processes)

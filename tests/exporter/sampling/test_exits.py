@@ -46,12 +46,7 @@ class RecordingKernel(Kernel):
     def look(self):
         samples, keys = super().look()
         scaled = {
-            pid: type(each)(
-                **{
-                    **{name: getattr(each, name) for name in each.__dataclass_fields__},
-                    "start_ticks": each.start_ticks * START_SECS * TICKS_PER_SEC,
-                }
-            )
+            pid: each._replace(start_ticks=each.start_ticks * START_SECS * TICKS_PER_SEC)
             for pid, each in samples.items()
         }
         return scaled, {pid: key for pid, key in keys.items() if key != "system"}

@@ -51,9 +51,26 @@ def moments(node, members, look, looks: int) -> list[int]:
 def test_checks_grow_rare_but_never_end(node, members, look):
     node.process(10)
     checked = moments(node, members, look, 150)
-    assert checked[:5] == [1, 2, 4, 8, 16]
-    assert all(after - before <= 64 for before, after in itertools.pairwise(checked))
+    assert checked[:2] == [1, 2]
+    gaps = [after - before for before, after in itertools.pairwise(checked)]
+    assert all(gap <= min(2 ** (number + 1), 32) for number, gap in enumerate(gaps))
     assert checked[-1] - checked[-2] == 32
+
+
+def test_processes_that_were_there_at_the_start_are_not_all_checked_at_once(node, members, look, monkeypatch):
+    for pid in range(10, 330):
+        node.process(pid)
+    checked = []
+    check = members._check
+    monkeypatch.setattr(members, "_check", lambda pid, known: (checked.append(pid), check(pid, known)))
+    counts = []
+    for _ in range(100):
+        checked.clear()
+        look()
+        counts.append(len(checked))
+    assert counts[:2] == [320, 320]
+    assert max(counts[2:]) <= 160
+    assert max(counts[24:]) <= 40
 
 
 def test_a_process_that_is_moved_is_found_in_its_new_group(node, members, look):

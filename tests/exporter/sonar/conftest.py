@@ -113,7 +113,7 @@ def details():
 def given_input(snapshot, details):
     """Return two looks, 100 s apart, at the constructed node."""
     earlier = {
-        pid: replace(each, user_ticks=max(0, each.user_ticks - 50))
+        pid: each._replace(user_ticks=max(0, each.user_ticks - 50))
         for pid, each in snapshot.processes.items()
         if pid != 102
     }

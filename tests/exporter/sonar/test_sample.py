@@ -195,7 +195,7 @@ def test_utilisation_is_the_change_since_the_previous_look(origin, given_input):
 
 def test_a_process_that_began_since_counts_from_its_beginning(origin, given_input, snapshot):
     began = snapshot.taken_at_secs - 2 - snapshot.node.boot_time_secs
-    young = replace(snapshot.processes[102], start_ticks=int(began * 100))
+    young = snapshot.processes[102]._replace(start_ticks=int(began * 100))
     given = replace(given_input, snapshot=replace(snapshot, processes={**snapshot.processes, 102: young}))
     found = [p for job in jobs_of(origin, given) for p in job["processes"] if p.get("pid") == 102]
     assert found[0]["cpu_util"] == pytest.approx(50.0, abs=0.3)
@@ -204,7 +204,7 @@ def test_a_process_that_began_since_counts_from_its_beginning(origin, given_inpu
 def test_a_reused_number_is_not_compared_with_its_predecessor(origin, given_input, snapshot):
     before = {
         **given_input.previous.processes,
-        101: replace(snapshot.processes[101], start_ticks=1, user_ticks=0),
+        101: snapshot.processes[101]._replace(start_ticks=1, user_ticks=0),
     }
     given = replace(given_input, previous=replace(snapshot, processes=before))
     assert processes_of(jobs_of(origin, given))["python"]["cpu_util"] == 100.0
