@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -105,6 +106,7 @@ async def _serve(
             on_listening(address)
             reloader.listen(asyncio.get_running_loop())
             notifier.ready(reloader.status())
+            gc.freeze()  # what has been made by now stays: it need not be gone through for garbage any more
             async with _at_work(keep_telling(notifier, served, reloader.prefix), reloader.follow()):
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(ended.wait(), duration_secs)
