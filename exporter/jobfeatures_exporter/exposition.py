@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeGuard
 
 from jobfeatures.metrics import Metric
@@ -48,6 +48,9 @@ class Family(NamedTuple):
     def by_word(cls, metric: Metric, values: Mapping[str, Number]) -> Family:
         """Return a family with one label, by its values."""
         return cls(metric, [((word,), value) for word, value in values.items()])
+
+
+Block = tuple[Metric, str]  # lines of samples
 
 
 class _Texts(dict[Values, str]):
@@ -128,23 +131,30 @@ def choose_format(accept: str) -> tuple[bool, str]:
 def render(families: Iterable[Family], *, openmetrics: bool, texts: LabelTexts | None = None) -> bytes:
     """Return the text of all families that have samples. Of several with one name the first declares it."""
     texts = LabelTexts() if texts is None else texts
-    parts: list[str] = []
-    series = 0
-    name = ""
-    for family in families:
-        if family.samples:
-            if family.metric.name != name:
-                parts.append(head(family.metric, openmetrics=openmetrics))
-            name = family.metric.name
-            series += len(family.samples)
-            parts += sample_lines(family, texts)
-            if family.metric.former is not None:
-                parts.append(head(family.metric.former, openmetrics=openmetrics))
-                parts += sample_lines(family._replace(metric=family.metric.former), texts)
-    texts.forget_unused(series)
-    if openmetrics:
-        parts.append("# EOF\n")
-    return "".join(parts).encode("utf-8")
+    shown = [family for family in families if family.samples]
+    blocks = (block for family in shown for block in blocks_of(family, texts))
+    page = render_blocks(blocks, openmetrics=openmetrics)
+    texts.forget_unused(sum([len(family.samples) for family in shown]))
+    return page
+
+
+def blocks_of(family: Family, texts: LabelTexts) -> Iterator[Block]:
+    """Yield the lines of a family, and those under its former name."""
+    yield family.metric, "".join(sample_lines(family, texts))
+    if family.metric.former is not None:
+        yield from blocks_of(family._replace(metric=family.metric.former), texts)
+
+
+def render_blocks(blocks: Iterable[Block], *, openmetrics: bool) -> bytes:
+    """Return the text of blocks, those of one name together."""
+    parts: dict[str, list[str]] = {}
+    for metric, lines in blocks:
+        found = parts.get(metric.name)
+        if found is None:
+            found = parts[metric.name] = [head(metric, openmetrics=openmetrics)]
+        found.append(lines)
+    text = "".join([part for found in parts.values() for part in found])
+    return f"{text}# EOF\n".encode() if openmetrics else text.encode()
 
 
 def sample_lines(family: Family, texts: LabelTexts) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 from jobfeatures.clock import Clock
@@ -17,7 +18,15 @@ from jobfeatures_exporter.budget import SeriesBudget, weigh_jobs
 from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
 from jobfeatures_exporter.collectors import COLLECTORS, jobs
 from jobfeatures_exporter.context import Context, job_labels
-from jobfeatures_exporter.exposition import Family, LabelTexts, Sample, Values, render
+from jobfeatures_exporter.exposition import (
+    Block,
+    Family,
+    LabelTexts,
+    Sample,
+    Values,
+    blocks_of,
+    render_blocks,
+)
 from jobfeatures_exporter.ingest.nodes import ClusterState, NodeName, NodeState, SonarNodes
 from jobfeatures_exporter.privacy.hiding import NO_PRIVACY, Privacy
 from jobfeatures_exporter.snapshot import Kind, kind_of
@@ -93,12 +102,12 @@ LEFT_OUT: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The families of a node, and what they were made of."""
+    """The lines of a node, and what they were made of."""
 
     state: NodeState
     jobs: Mapping[JobKey, Job]
     budget: SeriesBudget
-    families: list[Family]
+    blocks: list[Block]
 
 
 class SonarPage:
@@ -119,14 +128,13 @@ class SonarPage:
         self._kinds = kinds
         self._max_series = max_series
         self._kept: dict[NodeName, _Kept] = {}
-        self._texts = LabelTexts()
 
     def exposition(self, *, openmetrics: bool) -> bytes:
         """Return the text; each family once, with the samples of all nodes."""
-        return render(self.families(), openmetrics=openmetrics, texts=self._texts)
+        return render_blocks(self._blocks(), openmetrics=openmetrics)
 
-    def families(self) -> list[Family]:
-        """Return the families of all nodes and clusters, then how many documents came in."""
+    def _blocks(self) -> Iterator[Block]:
+        """Yield what there is of all nodes and clusters, then how many documents came in."""
         now = self._clock.now_secs()
         clusters = self._nodes.clusters()
         states = self._nodes.nodes()
@@ -141,19 +149,14 @@ class SonarPage:
                 kept[name] = self._keep(name, state, known, old.budget if old is not None else None)
         self._kept = kept
         ages = [(name, max(0.0, now - each.seen_at_secs)) for name, each in states.items()]
-        return _merged(
-            [
-                Family(AGE, ages),
-                *(family for each in kept.values() for family in each.families),
-                *(
-                    family
-                    for name, each in clusters.items()
-                    for family in _families_of_cluster(name, each, now)
-                ),
-                Family.by_word(DOCUMENTS, dict(sorted(self._nodes.counts().items()))),
-                Family.single(DROPPED, self._nodes.dropped_nodes),
-            ]
-        )
+        yield from _blocks_of([Family(AGE, ages)])
+        for each in kept.values():
+            yield from each.blocks
+        for cluster, those in clusters.items():
+            yield from _blocks_of(_families_of_cluster(cluster, those, now))
+        counts = dict(sorted(self._nodes.counts().items()))
+        dropped = Family.single(DROPPED, self._nodes.dropped_nodes)
+        yield from _blocks_of([Family.by_word(DOCUMENTS, counts), dropped])
 
     def _keep(
         self, name: NodeName, state: NodeState, known: Mapping[JobKey, Job], budget: SeriesBudget | None
@@ -168,7 +171,7 @@ class SonarPage:
                 now_secs=context.now_secs,
                 weigh=lambda: weigh_jobs(context),
             )
-            found = [_prefixed(family, name, NODE) for family in page.families]
+            found = _blocks_of(_prefixed(family, name, NODE) for family in page.families)
         except Exception:  # supervised
             log.exception("foreign node is not shown", extra={"cluster": name[0], "node": name[1]})
             self._nodes.count("not_shown")
@@ -240,8 +243,18 @@ def _short(name: str) -> str:
 
 
 def _prefixed(family: Family, prefix: Values, names: tuple[str, ...]) -> Family:
-    metric = replace(family.metric, label_names=(*names, *family.metric.label_names))
-    return Family(metric, [((*prefix, *values), value) for values, value in family.samples])
+    samples = [((*prefix, *values), value) for values, value in family.samples]
+    return Family(_with_labels(family.metric, names), samples)
+
+
+@cache
+def _with_labels(metric: Metric, names: tuple[str, ...]) -> Metric:
+    return replace(metric, label_names=(*names, *metric.label_names))
+
+
+def _blocks_of(families: Iterable[Family]) -> list[Block]:
+    texts = LabelTexts()
+    return [block for family in families if family.samples for block in blocks_of(family, texts)]
 
 
 def _merged(families: Iterable[Family]) -> list[Family]:

@@ -93,16 +93,12 @@ def read_profiles(context: Context, names: Collection[str]) -> tuple[Readings, F
 
 
 def to_families(readings: Iterable[Reading]) -> list[Family]:
-    """Return readings as families, no series twice; two of one name stand beside each other.
+    """Return readings as families, no series twice.
 
     Of two profiles that share a name the first declares it for both; of two
     jobs that another exporter could not tell apart the first is shown.
     """
-    samples: dict[str, dict[Metric, dict[Values, Number]]] = {}
+    samples: dict[Metric, dict[Values, Number]] = {}
     for metric, values, value in readings:
-        samples.setdefault(metric.name, {}).setdefault(metric, {}).setdefault(values, value)
-    return [
-        Family(metric, list(found.items()))
-        for of_name in samples.values()
-        for metric, found in of_name.items()
-    ]
+        samples.setdefault(metric, {}).setdefault(values, value)
+    return [Family(metric, list(found.items())) for metric, found in samples.items()]
