@@ -13,7 +13,8 @@ from jobfeatures.config import Config
 from jobfeatures.features.keys import KEYS, SHUTDOWNTIME, SHUTDOWNTIME_JOB, Area, Key, Profile
 from jobfeatures.features.origin import DEFAULTS, DERIVED, SETTINGS
 from jobfeatures.metrics import Metric
-from jobfeatures.settings import DEFAULT_FILE, FILE_FLAG, FILE_VARIABLE, display, settings_of, tables_of
+from jobfeatures.settings import DEFAULT_FILE, FILE_FLAG, FILE_VARIABLE, settings_of, tables_of
+from jobfeatures.settingsflags import display
 from jobfeatures.status.jobstatus import STATUS_KEYS
 from jobfeatures_exporter import budget, profiles
 from jobfeatures_exporter import cli as exporter_cli

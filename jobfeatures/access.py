@@ -12,6 +12,7 @@ from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.httpget import TIMEOUT_SECS, fetch_text
 from jobfeatures.privatefile import read_private
 from jobfeatures.settings import POSITIVE_DURATION, URL
+from jobfeatures.usage import Parser
 
 MAX_SECRET_BYTES = 16384
 
@@ -34,28 +35,23 @@ class Access:
 
 def add_access_flags(parser: argparse.ArgumentParser, flag: str) -> None:
     """Add the flags below ``--flag`` that `access_of` reads."""
-    parser.add_argument(
-        f"{flag}.ca-file", metavar="FILE", help="certificates to trust (default: the system's)"
-    )
-    parser.add_argument(
-        f"{flag}.cert-file", metavar="FILE", help="our certificate, where the server wants one"
-    )
-    parser.add_argument(f"{flag}.key-file", metavar="FILE", help="its key (default: in the same file)")
-    parser.add_argument(f"{flag}.user", metavar="NAME", help="user for basic authentication")
-    parser.add_argument(
-        f"{flag}.password-file",
-        metavar="FILE",
-        help="file with the user's password, readable by its owner alone",
-    )
-    parser.add_argument(
-        f"{flag}.token-file", metavar="FILE", help="file with a bearer token, readable by its owner alone"
-    )
+    for name, metavar, meaning in (
+        ("ca-file", "FILE", "certificates to trust (default: the system's)"),
+        ("cert-file", "FILE", "our certificate, where the server wants one"),
+        ("key-file", "FILE", "its key (default: in the same file)"),
+        ("user", "NAME", "user for basic authentication"),
+        ("password-file", "FILE", "file with the user's password, readable by its owner alone"),
+        ("token-file", "FILE", "file with a bearer token, readable by its owner alone"),
+    ):
+        parser.add_argument(f"{flag}.{name}", metavar=metavar, help=meaning)
     parser.add_argument(
         f"{flag}.timeout",
         metavar="DURATION",
         default=f"{TIMEOUT_SECS:g}s",
         help="how long one answer may take (default: %(default)s)",
     )
+    if isinstance(parser, Parser):
+        parser.show_later(each.dest for each in parser._actions if each.dest.startswith(f"{flag[2:]}."))  # noqa: SLF001
 
 
 def access_of(arguments: argparse.Namespace, flag: str, url: str) -> Access:

@@ -32,13 +32,17 @@ class Config(BatchSettings):
     """What `jobfeatures` needs to know about its site."""
 
     features_root: str = option(
-        PLAIN_PATH, "/run/jobfeatures", "folder that holds the published directories; without blanks"
+        PLAIN_PATH,
+        "/run/jobfeatures",
+        "folder that holds the published directories; without blanks",
+        is_common=True,
     )
     features_profile: str = option(
         choice("2016", "2014", "both"),
         "2016",
         "whose keys are published: of HSF-TN-2016-02, of the draft of 2014 (files of a job are then its"
         " user's own), or of both",
+        is_common=True,
     )
     features_hs23: bool = option(BOOLEAN, False, "also publish hs23 and hs23_job, which neither text has")
     features_listen_address: str | None = option(
@@ -97,7 +101,10 @@ class Config(BatchSettings):
         SIZE, None, "scratch space of a job for each of its processors, where the batch system sets no limit"
     )
     node_name: str | None = option(
-        TEXT, None, "this machine's name in the batch system, if not its host name up to the first dot"
+        TEXT,
+        None,
+        "this machine's name in the batch system, if not its host name up to the first dot",
+        is_common=True,
     )
     hook_timeout_secs: float = option(
         POSITIVE_DURATION, 2.0, "how long publish and remove may take in a prolog or epilog"

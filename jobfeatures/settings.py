@@ -13,7 +13,6 @@ A class with a field `origins` learns there where its values come from.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +24,6 @@ from jobfeatures.errors import ConfigurationError, shown
 DEFAULT_FILE = "/etc/jobfeatures-exporter/config.toml"
 FILE_FLAG = "--config.file"
 FILE_VARIABLE = "JOBFEATURES_CONFIG_FILE"
-MAX_WORDS_CHARACTERS = 24  # of a choice, in usage lines of 80 characters
 
 ConfigT = TypeVar("ConfigT")
 
@@ -48,6 +46,7 @@ class Setting:
     meaning: str
     field_name: str
     named_flag: str = ""
+    is_common: bool = False  # help shows it at once, the others for --help-all
 
     @property
     def flag(self) -> str:
@@ -97,9 +96,11 @@ def tables_of(config: type[Any]) -> tuple[Tables, ...]:
     )
 
 
-def option(kind: Kind, default: Any, meaning: str, *, key: str = "", flag: str = "") -> Any:
+def option(
+    kind: Kind, default: Any, meaning: str, *, key: str = "", flag: str = "", is_common: bool = False
+) -> Any:
     """Declare a dataclass field as a setting; `key` and `flag` where they do not follow from its name."""
-    return field(default=default, metadata={"setting": (key, kind, meaning, flag)})
+    return field(default=default, metadata={"setting": (key, kind, meaning, flag, is_common)})
 
 
 def settings_of(config: type[Any]) -> tuple[Setting, ...]:
@@ -108,11 +109,11 @@ def settings_of(config: type[Any]) -> tuple[Setting, ...]:
 
 
 def _setting_of(declared: Field[Any]) -> Setting:
-    key, kind, meaning, flag = declared.metadata["setting"]
+    key, kind, meaning, flag, is_common = declared.metadata["setting"]
     if not key:  # web_listen_address → web.listen_address; a duration's unit is in its value
         key = declared.name.replace("_", ".", 1)
         key = key.removesuffix("_secs") if kind in (DURATION, POSITIVE_DURATION) else key
-    return Setting(key, kind, declared.default, meaning, declared.name, flag)
+    return Setting(key, kind, declared.default, meaning, declared.name, flag, is_common)
 
 
 # --- kinds -----------------------------------------------------------------
@@ -281,45 +282,6 @@ def words(*allowed: str) -> Kind:
 
 
 # --- reading them ------------------------------------------------------------
-
-
-def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
-    """Add ``--config.file`` and one flag for each setting; booleans also get a ``--no-`` form."""
-    # Values stay text here: `load_config` parses them, with the same words whatever their origin.
-    parser.add_argument(
-        FILE_FLAG, metavar="PATH", help=f"TOML file with settings (default: {DEFAULT_FILE} if it exists)"
-    )
-    for each in settings_of(config):
-        shown_default = "" if each.default is None else f" (default: {display(each.default)})"
-        text = f"{each.meaning}{shown_default}".replace("%", "%%")
-        if each.kind is BOOLEAN:
-            group = parser.add_mutually_exclusive_group()
-            group.add_argument(each.flag, dest=each.key, action="store_const", const="true", help=text)
-            group.add_argument(
-                "--no-" + each.flag[2:],
-                dest=each.key,
-                action="store_const",
-                const="false",
-                help=argparse.SUPPRESS,
-            )
-        else:
-            parser.add_argument(each.flag, dest=each.key, metavar=_metavar(each.kind), help=text)
-
-
-def _metavar(kind: Kind) -> str:
-    """Return what help shows for a value: the words of a choice if they fit into a line, else the kind."""
-    if kind.name.startswith("list of "):
-        return "WORD,..."
-    if "|" in kind.name:
-        return kind.name if len(kind.name) <= MAX_WORDS_CHARACTERS else "WORD"
-    return kind.name.upper()
-
-
-def display(value: Any) -> str:
-    """Return a default as its user would write it on a command line."""
-    if isinstance(value, bool | float):
-        return str(value).lower() if isinstance(value, bool) else f"{value:g}s"
-    return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
 def load_config(

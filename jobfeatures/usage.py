@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Sequence
-from typing import Any, NoReturn
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NoReturn, cast
 
 from jobfeatures.errors import shown
+
+SETTINGS_TITLE = "settings"  # of the flags that stand for settings, in help
 
 
 class VersionAction(argparse.Action):
@@ -21,8 +23,48 @@ class VersionAction(argparse.Action):
         parser.exit(0)
 
 
+class _HelpAll(argparse.Action):
+    """``--help-all``: help with every flag."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_arguments: object) -> None:
+        print(cast(Parser, parser).format_help(everything=True), end="")
+        parser.exit(0)
+
+
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line: with hundreds of settings the usage would bury it."""
+    """Says what is wrong in one line; its help shows first what a command's users need."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._later: set[str] = set()
+
+    def show_later(self, dests: Iterable[str]) -> None:
+        """Leave these flags to ``--help-all``."""
+        if not self._later:
+            self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show every flag and exit")
+        self._later.update(dests)
+
+    def format_help(self, *, everything: bool = False) -> str:
+        """Return usage of the command's own flags, then all groups, of settings the common ones."""
+        formatter = self._get_formatter()
+        settings = [group for group in self._action_groups if group.title == SETTINGS_TITLE]
+        hidden = {each for group in settings for each in group._group_actions}  # noqa: SLF001  # no other way
+        hidden.update(each for each in self._actions if each.dest in self._later)
+        exclusive = [
+            group
+            for group in self._mutually_exclusive_groups
+            if not hidden.intersection(group._group_actions)  # noqa: SLF001
+        ]
+        formatter.add_usage(self.usage, [each for each in self._actions if each not in hidden], exclusive)
+        formatter.add_text(self.description)
+        for group in self._action_groups:
+            formatter.start_section(group.title)
+            formatter.add_text(group.description)
+            found = group._group_actions  # noqa: SLF001
+            formatter.add_arguments(each for each in found if everything or each.dest not in self._later)
+            formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
     def parse_known_args(  # type: ignore[override]  # the overloads of typeshed differ in the namespace alone
         self, args: Sequence[str] | None = None, namespace: Any = None

@@ -38,11 +38,13 @@ class DaemonConfig(WebConfig):
         choice(*ROLES),
         NODE,
         "node: measures this machine; controller: asks batch systems about the whole cluster, once a cluster",
+        is_common=True,
     )
     web_listen_address: str = option(
         ADDRESS,
         "127.0.0.1:9819",
         "where /metrics is served; job and user names show there, so beyond loopback only by decision",
+        is_common=True,
     )
     path_procfs: str = option(PATH, "/proc", "where procfs is mounted")
     path_sysfs: str = option(PATH, "/sys", "where sysfs is mounted")
@@ -52,6 +54,7 @@ class DaemonConfig(WebConfig):
         (AUTO,),
         "batch systems to ask; auto: those whose commands, configuration, folders or jobs are here, spool "
         "where its folder is set",
+        is_common=True,
     )
     batch_interval_secs: float = option(
         POSITIVE_DURATION, 60.0, "how often a batch system is asked, at most and at least"
@@ -76,15 +79,17 @@ class DaemonConfig(WebConfig):
         COUNT,
         20_000,
         "series of a page at most, 0: any number; of the lightest jobs beyond, only sums are shown",
+        is_common=True,
     )
     metrics_profile: tuple[str, ...] = option(
-        words(*PROFILES), (), "other exporters' names that are shown as well"
+        words(*PROFILES), (), "other exporters' names that are shown as well", is_common=True
     )
     jobs_kinds: tuple[str, ...] = option(
         words(*(each.value for each in Kind)),
         (Kind.BATCH.value,),
         "whose series are shown; all but batch jobs stand under their kind as batch_system, "
         "process groups under none",
+        is_common=True,
     )
     jobs_retain_secs: float = option(
         DURATION,
@@ -147,7 +152,7 @@ class DaemonConfig(WebConfig):
         (AUTO,),
         "drivers of graphics cards to ask; auto: those whose kernel driver is loaded",
     )
-    log_level: str = option(choice(*LEVELS), "info", "least severe messages to log")
+    log_level: str = option(choice(*LEVELS), "info", "least severe messages to log", is_common=True)
     log_format: str = option(choice(*FORMATS), "logfmt", "form of a log line")
 
     def enabled_collectors(self) -> frozenset[str]:

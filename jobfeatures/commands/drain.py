@@ -32,7 +32,7 @@ from jobfeatures.jobs.records import MAX_RECORD_BYTES, parse_record
 from jobfeatures.model import Job, JobKey
 from jobfeatures.publish.drainstore import DrainStore
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.settings import add_flags
+from jobfeatures.settingsflags import add_flags
 from jobfeatures.site import Site
 from jobfeatures.usage import complain
 

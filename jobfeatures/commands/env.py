@@ -12,7 +12,7 @@ from jobfeatures.config import Config
 from jobfeatures.model import JobKey
 from jobfeatures.publish.exports import format_exports
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.settings import add_flags
+from jobfeatures.settingsflags import add_flags
 
 log = logging.getLogger(__name__)
 

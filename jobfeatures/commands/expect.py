@@ -32,7 +32,8 @@ from jobfeatures.schedule.history import (
 from jobfeatures.schedule.reasons import LATEST_SECS
 from jobfeatures.schedule.shares import CPU, ShareRules, make_shares
 from jobfeatures.schedule.userjobs import EARLY, Found, UserJobs
-from jobfeatures.settings import POSITIVE_DURATION, add_flags
+from jobfeatures.settings import POSITIVE_DURATION
+from jobfeatures.settingsflags import add_flags
 
 ASK_SECS = 60.0
 

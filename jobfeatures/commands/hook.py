@@ -15,7 +15,8 @@ from jobfeatures.commands.common import JOB_VARIABLES, add_batch, read_config
 from jobfeatures.config import Config
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.publish.reasons import reason_of
-from jobfeatures.settings import add_flags, load_config, settings_of
+from jobfeatures.settings import load_config, settings_of
+from jobfeatures.settingsflags import add_flags
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.features.origin import UNKNOWN, parse_origins
 from jobfeatures.model import JobKey
 from jobfeatures.publish.tree import FeatureTree
-from jobfeatures.settings import add_flags
+from jobfeatures.settingsflags import add_flags
 from jobfeatures.usage import complain
 
 MAX_ORIGINS_CHARACTERS = 2**16

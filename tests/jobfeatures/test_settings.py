@@ -12,11 +12,11 @@ from jobfeatures.settings import (
     DURATION,
     PATH,
     PLAIN_PATH,
-    add_flags,
     load_config,
     settings_of,
     words,
 )
+from jobfeatures.settingsflags import add_flags
 
 
 @pytest.fixture

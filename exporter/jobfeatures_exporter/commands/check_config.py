@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from jobfeatures.settings import add_flags, settings_of
+from jobfeatures.settings import settings_of
+from jobfeatures.settingsflags import add_flags
 from jobfeatures_exporter.commands.common import config_of
 from jobfeatures_exporter.config import ExporterConfig
 

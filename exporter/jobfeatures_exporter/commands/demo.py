@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Mapping
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.settings import POSITIVE_DURATION, add_flags
+from jobfeatures.settings import POSITIVE_DURATION
+from jobfeatures.settingsflags import add_flags
 from jobfeatures_exporter.commands.common import config_of
 from jobfeatures_exporter.config import ExporterConfig
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from jobfeatures.exits import DONE, FAILED
-from jobfeatures.settings import add_flags
+from jobfeatures.settingsflags import add_flags
 from jobfeatures_exporter.commands.common import config_of
 from jobfeatures_exporter.config import ExporterConfig
 

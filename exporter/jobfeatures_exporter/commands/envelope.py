@@ -12,7 +12,7 @@ from jobfeatures.errors import JobfeaturesError
 from jobfeatures.formats.sonar.envelopes import Document, Origin, error_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.logs import configure_logging
-from jobfeatures.settings import add_flags
+from jobfeatures.settingsflags import add_flags
 from jobfeatures_exporter.commands.common import config_of
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.privacy.key import make_privacy

@@ -7,7 +7,7 @@ import argparse
 from jobfeatures.batch.controller.credential import is_node_name, make_token
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.nodelist import expand_nodes
-from jobfeatures.settings import add_flags
+from jobfeatures.settingsflags import add_flags
 from jobfeatures_exporter.commands.common import config_of
 from jobfeatures_exporter.config import ExporterConfig
 

@@ -18,6 +18,7 @@ class PrivacyConfig(Config):
         choice(SHOWN, HASH, WITHHOLD),
         SHOWN,
         "names of users, accounts, jobs and commands: shown (none), as keyed hashes, or withheld",
+        is_common=True,
     )
     privacy_key_file: str | None = option(
         PATH,

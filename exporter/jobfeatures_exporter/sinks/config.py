@@ -16,10 +16,10 @@ class SinksConfig(PrivacyConfig):
     """Where documents go, and where they wait."""
 
     sonar_cluster: str | None = option(
-        LINE, None, "name of the cluster that stands in every document, e.g. fox.example.org"
+        LINE, None, "name of the cluster that stands in every document, e.g. fox.example.org", is_common=True
     )
     sonar_sinks: tuple[str, ...] = option(
-        words(*SINKS), (), "where the daemon sends documents; none is sent if empty"
+        words(*SINKS), (), "where the daemon sends documents; none is sent if empty", is_common=True
     )
     sonar_spool_directory: str | None = option(
         PATH, None, "folder, of root alone, where documents wait until they are sent; in memory if not set"

@@ -19,6 +19,7 @@ class WebConfig(IngestConfig):
         None,
         "TLS, client certificates and users of the metrics listener: a file as Prometheus' exporters have it",
         flag="--web.config.file",
+        is_common=True,
     )
     web_config_for: tuple[str, ...] = option(
         words(FEATURES, SONAR, NODES), (), "listeners that take TLS, not users, from web.config_file as well"

@@ -20,6 +20,7 @@ class ControllerSettings:
         URL,
         None,
         "node role: where the controller role answers nodes (its controller.listen), e.g. https://ctl:9821",
+        is_common=True,
     )
     controller_token_file: str = option(
         PATH,

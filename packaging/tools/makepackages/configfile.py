@@ -6,7 +6,8 @@ import json
 import textwrap
 from typing import Any
 
-from jobfeatures.settings import Kind, Setting, display, settings_of, tables_of
+from jobfeatures.settings import Kind, Setting, settings_of, tables_of
+from jobfeatures.settingsflags import display
 
 WIDTH = 100
 

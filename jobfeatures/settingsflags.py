@@ -1,0 +1,78 @@
+"""Settings on the command line: a flag each, and ``--set KEY=VALUE`` for any of them."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from jobfeatures.errors import shown
+from jobfeatures.settings import BOOLEAN, DEFAULT_FILE, FILE_FLAG, Kind, settings_of
+from jobfeatures.usage import SETTINGS_TITLE, Parser
+
+MAX_WORDS_CHARACTERS = 24  # of a choice, in usage lines of 80 characters
+
+
+def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
+    """Add ``--config.file``, ``--set`` and one flag for each setting; booleans also get a ``--no-`` form."""
+    # Values stay text here: `load_config` parses them, with the same words whatever their origin.
+    settings = settings_of(config)
+    group = parser.add_argument_group(SETTINGS_TITLE)
+    group.add_argument(
+        FILE_FLAG, metavar="PATH", help=f"TOML file with settings (default: {DEFAULT_FILE} if it exists)"
+    )
+    group.add_argument(
+        "--set",
+        action=_Set,
+        const=tuple(each.key for each in settings),
+        metavar="KEY=VALUE",
+        help="any setting, such as node.name=n1 (all: --help-all); may be repeated",
+    )
+    for each in settings:
+        shown_default = "" if each.default is None else f" (default: {display(each.default)})"
+        text = f"{each.meaning}{shown_default}".replace("%", "%%")
+        if each.kind is BOOLEAN:
+            pair = group.add_mutually_exclusive_group()
+            pair.add_argument(each.flag, dest=each.key, action="store_const", const="true", help=text)
+            pair.add_argument(
+                "--no-" + each.flag[2:],
+                dest=each.key,
+                action="store_const",
+                const="false",
+                help=argparse.SUPPRESS,
+            )
+        else:
+            group.add_argument(each.flag, dest=each.key, metavar=_metavar(each.kind), help=text)
+    if isinstance(parser, Parser):
+        parser.show_later(each.key for each in settings if not each.is_common)
+
+
+class _Set(argparse.Action):
+    """``--set KEY=VALUE``: as the flag of that setting."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, *_: object
+    ) -> None:
+        key, equals, text = value.partition("=")
+        if not equals:
+            parser.error(f"--set: must be KEY=VALUE, not {shown(value)}")
+        if key not in self.const:
+            from jobfeatures.settingsfile import nearest  # only where somebody has made a mistake
+
+            parser.error(f"--set: there is no setting {shown(key)}{nearest(key, self.const)}")
+        setattr(namespace, key, text)
+
+
+def _metavar(kind: Kind) -> str:
+    """Return what help shows for a value: the words of a choice if they fit into a line, else the kind."""
+    if kind.name.startswith("list of "):
+        return "WORD,..."
+    if "|" in kind.name:
+        return kind.name if len(kind.name) <= MAX_WORDS_CHARACTERS else "WORD"
+    return kind.name.upper()
+
+
+def display(value: Any) -> str:
+    """Return a default as its user would write it on a command line."""
+    if isinstance(value, bool | float):
+        return str(value).lower() if isinstance(value, bool) else f"{value:g}s"
+    return ",".join(value) if isinstance(value, tuple) else str(value)
