@@ -39,15 +39,14 @@ METRICS_HEAD = f"""# Metrics
 
 {NOTE}
 
-Every series of a job carries the labels `batch_system` and `job_id`; what describes the job stands on
-`batch_job_info`, to be joined:
+Every series of a job has the labels `batch_system` and `job_id`; join `batch_job_info` for its properties:
 
 ```promql
 rate(batch_job_cpu_seconds_total[5m])
   * on (instance, batch_system, job_id) group_left (user, account) batch_job_info
 ```
 
-A reading that could not be made has no series: nothing is shown as 0 that is not 0.
+Counters never decrease; what cannot be read is left out.
 """
 
 PAGE_HEAD = """See [the series budget](../operation.md#the-series-budget) and
@@ -66,8 +65,7 @@ PROFILES_HEAD = f"""# Names of other exporters
 
 {NOTE}
 
-Shown beside our own where `metrics.profile` asks for them. What differs from the originals, and why:
-[Names of other exporters](../metrics-profiles.md).
+Shown in addition if `metrics.profile` lists them. [Differences from the originals](../metrics-profiles.md).
 """
 
 SETTINGS_HEAD = f"""# Settings
@@ -79,8 +77,8 @@ named by `{FILE_FLAG}` or `{FILE_VARIABLE}`, else `{DEFAULT_FILE}` where it exis
 The flag of a key is `--` and the key with dashes for underscores, its variable `JOBFEATURES_` and the key in
 capitals with underscores for dots. Booleans also have `--no-KEY`. Durations are written `500ms`, `10s`, `2m`.
 
-The column "for" tells which command knows a setting; `jobfeatures` passes over the daemon's in the file.
-What holds for some machines or jobs only stands in [tables](#tables) of the file.
+The column "for" says which program uses a setting; `jobfeatures` ignores the daemon's in the file.
+Values for some machines or jobs only are in [tables](#tables) of the file.
 
 | key | for | kind | default | meaning |
 |---|---|---|---|---|
@@ -100,31 +98,28 @@ hs06 = 171.04
 ```
 
 A flag or a variable beats the table of a job's partition, which beats the table of the machine's CPU model,
-which beats the plain setting. An unknown name in a table ends the daemon; hooks pass over it.
+which beats the plain setting. The daemon rejects an unknown name in a table; hooks ignore it.
 """
 
 KEYS_HEAD = f"""# Keys that jobs read, and write
 
 {NOTE}
 
-Two texts define them: [HSF-TN-2016-02](https://doi.org/10.5281/zenodo.1469629) (Machine/Job Features) and
-its draft 0.99 of 15 May 2014. `features.profile` says whose keys are published: `2016` (the default),
-`2014`, or `both`. In the profile of 2016 a name has small letters, digits and underscores only; in that of
-2014 a job's directory and files belong to its user. Keys of neither text are extensions: they are published
-in each profile once `features.hs23` is on.
+Two specifications define them: [HSF-TN-2016-02](https://doi.org/10.5281/zenodo.1469629) (Machine/Job
+Features) and its draft 0.99 of 15 May 2014. `features.profile` selects `2016` (the default), `2014`, or
+`both`. Names of 2016 have only lower-case letters, digits and underscores; in the profile 2014 a job's
+directory and files belong to its user. Keys of neither are extensions, published if `features.hs23` is on.
 
-A key whose value is unknown or unlimited is absent: there is no 0, no -1 and no empty file in its place.
-Integers are whole, decimals plain; a value is one line.
+A key whose value is unknown or unlimited is absent, never 0, -1 or empty. A value is one line.
 
-A value from the batch system beats one that the site states, which beats a default; `jobfeatures show
---origin` tells where each came from when it was written. [Settings](settings.md#tables) may differ by
-partition and by CPU model.
+The batch system's value beats the site's setting, which beats a default; `jobfeatures show --origin` shows
+where each came from. [Settings](settings.md#tables) may differ by partition and by CPU model.
 """
 
 KEYS_RULES = """
-`shutdowntime` and `shutdowntime_job` come and go while jobs run. When the time has come the machine's is
-removed in the profile of 2014, which asks for that, and stays in the others, whose readers rely on it; a
-job's own stays in all.
+`shutdowntime` and `shutdowntime_job` may appear and disappear while jobs run. Once passed, the machine's is
+removed in the profile 2014, which requires it, and stays in the others, whose readers rely on it; a job's
+own always stays.
 """
 
 
@@ -141,10 +136,9 @@ BATCH_HEAD = f"""# Batch systems
 
 {NOTE}
 
-Which of them are asked is said by `batch.sources`; [Settings](settings.md) has the commands and folders of
-each. "–": not offered. Jobs of this node are what nodes show and tell; the queue, the nodes and accounting
-are asked by the [controller role](../controller.md); hooks publish what a job is told before it starts;
-control groups say which process is whose without asking anybody.
+`batch.sources` selects them; [Settings](settings.md) has the commands and folders of each. "–": not
+offered. Queue, nodes and accounting are polled by the [controller role](../controller.md); hooks publish
+features before a job starts; control groups attribute processes without any query.
 
 """
 
@@ -160,21 +154,8 @@ COMMANDS_HEAD = f"""# Commands
 
 {NOTE}
 
-Two programs: `jobfeatures` is what administrators, hooks and jobs run; `jobfeatures-exporter` is the daemon
-and what looks at nodes and clusters. Each command has `--help`; packages bring man pages and completions of
-the same.
-
-## Exit status
-
-| status | of `jobfeatures` | of `jobfeatures-exporter` |
-|---|---|---|
-| 0 | done | done; ended by SIGTERM or SIGINT |
-| 1 | the answer is not known, or the work could not be done | the work failed |
-| 2 | wrong usage or settings, an unreadable file: one line says so | the same, before anything has started |
-
-Commands that tell more by their status say so below, and [Exit statuses](exits.md) lists them by command.
-`publish` and `remove` end with 0 whatever happens in their work, unless `--strict` is given: a prolog that
-fails takes its node out of service.
+`jobfeatures` is for administrators, hooks and jobs; `jobfeatures-exporter` is the daemon and its tools. Each
+command has `--help`; packages have man pages and completions. [Exit statuses](exits.md).
 """
 
 
@@ -209,8 +190,8 @@ def _command(command: Command) -> str:
     parts.append(_options_table(Command(command.name, "", "", "", tuple(own), command.arguments, ())))
     if takes & known:
         whose = settings_of(ExporterConfig if command.name.startswith("jobfeatures-exporter") else Config)
-        parts.append(f"\nAlso `{FILE_FLAG}`, and as flags the {len(whose)} [settings](settings.md)")
-        parts.append(".\n" if len(whose) == len(known) else " that are for both.\n")
+        which = "the" if len(whose) == len(known) else "both programs'"
+        parts.append(f"\nAlso `{FILE_FLAG}` and {which} [settings](settings.md).\n")
     return "".join(parts)
 
 
@@ -387,11 +368,19 @@ def _elsewhere(name: str) -> str:
     return ", ".join(found) or "–"
 
 
+_USUAL = "\n".join(f"| {status} | {meaning} |" for status, meaning in jobfeatures_exits.USUAL.items())
 EXITS_HEAD = f"""# Exit statuses
 
 {NOTE}
 
-What every command ends with, for scripts. Messages go to standard error, one line each.
+For scripts. Messages go to standard error, one line each. Unless the table says otherwise:
+
+| status | meaning |
+|---|---|
+{_USUAL}
+
+| command | status: meaning |
+|---|---|
 """
 
 
@@ -403,9 +392,8 @@ def exits_page() -> str:
         ("jobfeatures-exporter", exporter_cli.COMMANDS, exporter_exits.EXITS),
     ):
         for name in commands:
-            parts.append(f"\n## {program} {name}\n\n| status | meaning |\n|---|---|\n")
-            meanings = jobfeatures_exits.exits_of(special.get(name, {}))
-            parts += [f"| {status} | {meaning} |\n" for status, meaning in meanings.items()]
+            own = [f"{status}: {meaning}" for status, meaning in special.get(name, {}).items()]
+            parts.append(f"| `{program} {name}` | {'. '.join(own) or 'as above'} |\n")
     return "".join(parts)
 
 

@@ -47,7 +47,7 @@ OTHERWISE = {
     ("sonar", "total_nodes"): "as nodes are named",
     ("sonar", "used_memory_bytes"): "in KiB",
 }
-HELD, LOST, ABSENT = "held", "lost, and told", "–"
+HELD, LOST, ABSENT = "held", "lost", "–"
 
 
 def there_and_back(records: list[JobRecord], kind: str) -> tuple[list[JobRecord], Notes]:
@@ -126,13 +126,12 @@ def logs_page(note: str) -> str:
 
 {note}
 
-`jobfeatures convert` goes through one record of a job. For each of its fields: what a log that is written
-does with it (`{HELD}`: it is read again as it was; `{LOST}`: where it is not, its name and count stand on
-standard error), and which of the kinds that are only read were seen to tell it, in the files that the tests
-have. Each pair of kinds is the way through both columns: a test goes there and back with each and finds every
-field equal, or named.
+`jobfeatures convert` converts through one record of a job. For each field: whether a written log holds it
+(`{HELD}`: it is read back unchanged; `{LOST}`: its name and count are printed on standard error), and which
+of the formats that are only read have it in the tests' files. A test converts each pair there and back and
+finds every field equal, or listed.
 
-| field | {heads} | told by |
+| field | {heads} | read from |
 |---|{"---|" * len(written)}---|
 {chr(10).join(rows)}
 """

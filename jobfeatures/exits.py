@@ -13,11 +13,11 @@ NOT_ASKED = TOO_LITTLE_KNOWN = 3
 USUAL: Mapping[int, str] = {
     DONE: "done",
     FAILED: "the work could not be done",
-    WRONG: "a wrong flag, setting or file of settings: one line says which; nothing was done",
-    INTERRUPTED: "ended by Ctrl-C (SIGINT), after one line that says so",
+    WRONG: "a wrong flag, setting or settings file: one line names it; nothing was done",
+    INTERRUPTED: "interrupted by Ctrl-C (SIGINT)",
 }
 _HOOK = {
-    DONE: "done; without `--strict` whatever happens: a prolog that fails takes its node out of service",
+    DONE: "done; without `--strict` always, since a failing prolog drains its node",
     FAILED: "with `--strict`: something failed",
     WRONG: "a wrong flag",
 }
@@ -27,17 +27,17 @@ _LOG = "a log could not be read, or a wrong flag or setting"
 EXITS: Mapping[str, Mapping[int, str]] = {
     "publish": _HOOK,
     "remove": _HOOK,
-    "env": {FAILED: "addresses were asked for, and there are none, or they are somebody else's"},
+    "env": {FAILED: "addresses were requested, and there are none, or they belong to another user"},
     "show": {FAILED: "there is no such job here, or no features"},
     "get": {FAILED: "the key has no value", NOT_ASKED: _NOT_ASKED},
     "remaining": {FAILED: "no limit is known", NOT_ASKED: _NOT_ASKED},
     "drain": {
-        FAILED: "refused, nothing to cancel or to plan, the files could not be written, or nobody answered",
+        FAILED: "refused, nothing to cancel or to plan, the files could not be written, or no answer",
         TOO_LITTLE_KNOWN: "`plan`: too little is known of every node to name a best time",
     },
     "victims": {
-        FAILED: "no node's jobs hold as many CPUs as were asked for, or nobody answered",
-        TOO_LITTLE_KNOWN: "too little is known of the jobs to tell",
+        FAILED: "no node's jobs have that many CPUs, or no answer",
+        TOO_LITTLE_KNOWN: "too little is known of the jobs",
     },
     "report": {FAILED: "the status could not be written", WRONG: "a wrong value, flag or setting"},
     "check": {
@@ -51,17 +51,17 @@ EXITS: Mapping[str, Mapping[int, str]] = {
         FAILED: "errors; `match`: a job does not",
         WRONG: "a file could not be read, or a wrong flag or setting",
     },
-    "convert": {DONE: "all jobs are there again", FAILED: "some are not", WRONG: _LOG},
+    "convert": {DONE: "all jobs were converted", FAILED: "some were not", WRONG: _LOG},
     "schedule": {
         DONE: "all logs were evaluated",
-        FAILED: "of one no job can be counted, or it has no expected ends",
+        FAILED: "one has no job that can be counted, or no expected ends",
         WRONG: _LOG,
     },
     "expect": {
-        DONE: "said",
-        FAILED: "it cannot be said of this job",
+        DONE: "answered",
+        FAILED: "no answer for this job",
         WRONG: _LOG,
-        TOO_LITTLE_KNOWN: "said, but earlier jobs may be missing, so that nothing is certain",
+        TOO_LITTLE_KNOWN: "answered, but earlier jobs may be missing, so nothing is certain",
     },
     "simulate": {DONE: "written", FAILED: "no job can be simulated", WRONG: _LOG},
     "replay": {
@@ -69,8 +69,3 @@ EXITS: Mapping[str, Mapping[int, str]] = {
         WRONG: "the log or the folder could not be used, or a wrong flag or setting",
     },
 }
-
-
-def exits_of(special: Mapping[int, str]) -> dict[int, str]:
-    """Return all statuses of a command."""
-    return {**USUAL, **special}
