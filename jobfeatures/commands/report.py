@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 
 from jobfeatures.client import CAN_POSTPONE, JOB, STATUS_KEYS, USED_CPU, Features, FeaturesError, StatusWriter
 from jobfeatures.errors import ConfigurationError, shown
-from jobfeatures.privatefile import read_bounded
 from jobfeatures.status.jobstatus import QUIET_SECS
 from jobfeatures.usage import complain
 
@@ -60,15 +59,17 @@ def run(arguments: argparse.Namespace) -> int:
     values = parse_values(vars(arguments), int(time.time()))
     if not values:
         raise ConfigurationError(_option(USED_CPU), "or another value is needed")
-    if location.startswith(("http://", "https://")):
-        return _report(lambda: send(location, values))
-    if not location.startswith("/"):
+    is_url = location.startswith(("http://", "https://"))
+    if not is_url and not location.startswith("/"):
         raise ConfigurationError(
             f"${VARIABLE}", f"neither an absolute path nor an address: {shown(location)}"
         )
     reverts = values.get(CAN_POSTPONE) is True and read_can_postpone(location) is False
-    reverted_secs = None if reverts else read_reverted_secs(location, time.time())
-    done = _report(lambda: write(location, values, read_allocated_cpu(Features.from_environment())))
+    reverted_secs = None if reverts or is_url else read_reverted_secs(location, time.time())
+    if is_url:
+        done = _report(lambda: send(location, values))
+    else:
+        done = _report(lambda: write(location, values, read_allocated_cpu(Features.from_environment())))
     if reverts and done == 0:
         others = "other values were updated too, which are not" if len(values) > 1 else "other values are not"
         _warn("went back from False to True", others)
@@ -129,13 +130,13 @@ def _parse(name: str, text: str, now_secs: int) -> Value:
     return int(text)
 
 
-def read_can_postpone(path: str) -> bool | None:
+def read_can_postpone(location: str) -> bool | None:
     """Return what the status says of the last payload now, None where it says nothing."""
     try:
-        content, _ = read_bounded(f"{path}/{CAN_POSTPONE}", MAX_ANSWER_BYTES)
-    except OSError:
+        text = Features(job=location).get(JOB, CAN_POSTPONE)
+    except FeaturesError:
         return None
-    return {b"True": True, b"False": False}.get(content.strip())
+    return {"True": True, "False": False}.get((text or "").strip())
 
 
 def read_reverted_secs(path: str, now_secs: float) -> float | None:

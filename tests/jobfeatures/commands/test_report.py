@@ -184,11 +184,17 @@ def server():
             self.end_headers()
             self.wfile.write(made.answer)
 
+        def do_GET(self):
+            self.send_response(200 if self.path.endswith("/token/can_postpone_last_job") else 404)
+            self.send_header("Content-Length", str(len(made.can_postpone)))
+            self.end_headers()
+            self.wfile.write(made.can_postpone)
+
         def log_message(self, *_):
             pass
 
     made = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-    made.requests, made.status, made.answer = [], 204, b""
+    made.requests, made.status, made.answer, made.can_postpone = [], 204, b"", b""
     thread = threading.Thread(target=made.serve_forever, args=(0.01,))
     thread.start()
     yield made
@@ -206,6 +212,14 @@ def test_a_status_on_a_server_is_sent_there(job, server, monkeypatch):
     assert server.requests == [
         ("/jobstatus/token", {"used_CPU": 5, "can_postpone_last_job": True, "priority_factor": None})
     ]
+
+
+@pytest.mark.parametrize(("before", "warns"), [(b"False\n", True), (b"True\n", False), (b"", False)])
+def test_a_return_is_warned_of_on_a_server_too(job, server, monkeypatch, capsys, before, warns):
+    server.can_postpone = before
+    monkeypatch.setenv("JOBSTATUS", f"http://127.0.0.1:{server.server_port}/jobstatus/token")
+    assert main(["report", "--used-cpu", "5", "--can-postpone-last-job", "true"]) == 0
+    assert ("went back from False to True" in capsys.readouterr().err) is warns
 
 
 @pytest.mark.parametrize(("status", "ended"), [(422, 2), (404, 1), (503, 1), (500, 1)])
