@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from jobfeatures.errors import ParseError, UnsafePathError
 
@@ -14,8 +15,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 def read_bounded(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
     """Return what a file holds, and its status from before. Raises OSError, EFBIG for one that is longer."""
-    file = os.open(path, _FILE)
-    try:
+    with opened(path, _FILE) as file:
         found = os.fstat(file)
         content = bytearray()
         while chunk := os.read(file, 65536):
@@ -23,8 +23,6 @@ def read_bounded(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
             if len(content) > max_bytes:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), path)
         return bytes(content), found
-    finally:
-        os.close(file)
 
 
 def read_owned(path: str, owners: Collection[int], max_bytes: int) -> tuple[bytes, int]:
@@ -44,16 +42,30 @@ def read_private(path: str, max_bytes: int) -> bytes:
     Raises OSError, ParseError for one that is too long, and UnsafePathError
     for what is not a file of ours or root's that nobody else can read.
     """
-    file = os.open(path, _FILE)
-    try:
+    with opened(path, _FILE) as file:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
             raise UnsafePathError(f"{path}: is not a file of root or of this user")
         if found.st_mode & 0o077:
             raise UnsafePathError(f"{path}: others than its owner can read or write it")
         content = os.read(file, max_bytes + 1)
-    finally:
-        os.close(file)
     if len(content) > max_bytes:
         raise ParseError(f"is longer than {max_bytes} bytes", source=path)
     return content
+
+
+@contextlib.contextmanager
+def opened(name: str, flags: int, folder: int | None = None, mode: int = 0o777) -> Iterator[int]:
+    """Open, and close."""
+    descriptor = os.open(name, flags, mode, dir_fd=folder)
+    with closing(descriptor):
+        yield descriptor
+
+
+@contextlib.contextmanager
+def closing(descriptor: int) -> Iterator[None]:
+    """Close a descriptor at the end."""
+    try:
+        yield
+    finally:
+        os.close(descriptor)

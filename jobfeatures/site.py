@@ -20,6 +20,7 @@ from jobfeatures.features.keys import Profile
 from jobfeatures.features.machine import Machine
 from jobfeatures.features.origin import SETTINGS
 from jobfeatures.model import Job
+from jobfeatures.privatefile import opened
 from jobfeatures.publish.addresses import public_url
 from jobfeatures.publish.exports import Access
 from jobfeatures.settings import Table, settings_of
@@ -53,11 +54,8 @@ def parse_cpu_model(text: str) -> str | None:
 def read_cpu_model(path: str = CPUINFO) -> str | None:
     """Return the CPU model; the start of the file is enough, and the kernel makes no more of it."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return parse_cpu_model(os.read(descriptor, 4096).decode("utf-8", "replace"))
-        finally:
-            os.close(descriptor)
+        with opened(path, os.O_RDONLY | os.O_CLOEXEC) as file:
+            return parse_cpu_model(os.read(file, 4096).decode("utf-8", "replace"))
     except OSError:
         return None
 

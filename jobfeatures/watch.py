@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from jobfeatures.privatefile import opened
+
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEventHandler
     from watchdog.observers.api import BaseObserver
@@ -224,12 +226,11 @@ def is_remote(file_system: str | None) -> bool:
 def file_system_of(directory: str) -> str | None:
     """Return the type of the file system of a directory, None if it cannot be found out."""
     try:
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii", errors="replace") as file:
-                mount = parse_mount_id(file.read())
-        finally:
-            os.close(descriptor)
+        with (
+            opened(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) as folder,
+            open(f"/proc/self/fdinfo/{folder}", encoding="ascii", errors="replace") as file,
+        ):
+            mount = parse_mount_id(file.read())
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
             return parse_mount_types(file.read()).get(mount)
     except OSError:

@@ -33,7 +33,8 @@ from jobfeatures.errors import JobfeaturesError, LockTimeoutError, ParseError, U
 from jobfeatures.features import keys
 from jobfeatures.features.job import compute_share
 from jobfeatures.features.machine import PER_CORE, Machine
-from jobfeatures.publish.files import DIRECTORY, must_be_ours, opened, replace_file
+from jobfeatures.privatefile import opened
+from jobfeatures.publish.files import DIRECTORY, must_be_ours, replace_file
 from jobfeatures.publish.folders import DRAINS
 from jobfeatures.publish.tree import FeatureTree
 

@@ -13,6 +13,7 @@ import errno
 import os
 import stat
 
+from jobfeatures.privatefile import closing, opened
 from jobfeatures.publish.reasons import pairs
 
 SPARE_BYTES = 4096  # set aside behind the end of each file
@@ -34,11 +35,8 @@ def read_failures(folder: int) -> dict[tuple[str, str], int]:
 
 def count_failure(folder: int, action: str, reason: str) -> None:
     """Count one time. Raises OSError."""
-    descriptor = os.open(f"{action}.{reason}", _FLAGS | os.O_CREAT, 0o600, dir_fd=folder)
-    try:
-        os.write(descriptor, b".")
-    finally:
-        os.close(descriptor)
+    with opened(f"{action}.{reason}", _FLAGS | os.O_CREAT, folder, 0o600) as file:
+        os.write(file, b".")
 
 
 class _NotOursError(Exception):
@@ -54,7 +52,7 @@ def _look(folder: int, name: str) -> int:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return 0  # it was never made, and cannot be now
         raise
-    try:
+    with closing(descriptor):
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
             raise _NotOursError
@@ -62,5 +60,3 @@ def _look(folder: int, name: str) -> int:
             # Where the file system cannot, or has nothing left, counting goes on without.
             _libc.fallocate(descriptor, _KEEP_SIZE, status.st_size, SPARE_BYTES)
         return status.st_size
-    finally:
-        os.close(descriptor)

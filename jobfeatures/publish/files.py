@@ -9,10 +9,11 @@ import contextlib
 import itertools
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from jobfeatures.errors import UnsafePathError
+from jobfeatures.privatefile import opened
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LOCK_FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -191,20 +192,3 @@ def must_be_ours(descriptor: int, path: str) -> None:
         raise UnsafePathError(f"{path}: belongs to uid {found.st_uid}")
     if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
         raise UnsafePathError(f"{path}: writable by others (mode {stat.S_IMODE(found.st_mode):o})")
-
-
-@contextlib.contextmanager
-def opened(name: str, flags: int, folder: int | None = None, mode: int = 0o777) -> Iterator[int]:
-    """Open, and close."""
-    descriptor = os.open(name, flags, mode, dir_fd=folder)
-    with closing(descriptor):
-        yield descriptor
-
-
-@contextlib.contextmanager
-def closing(descriptor: int) -> Iterator[None]:
-    """Close a descriptor at the end."""
-    try:
-        yield
-    finally:
-        os.close(descriptor)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from jobfeatures.errors import UnsafePathError
 from jobfeatures.model import JobKey
-from jobfeatures.publish.files import DIRECTORY, LOCK_FILE, closing, must_be_ours, opened
+from jobfeatures.privatefile import closing, opened
+from jobfeatures.publish.files import DIRECTORY, LOCK_FILE, must_be_ours
 
 MACHINE = "machinefeatures"
 JOBS = "jobfeatures"
@@ -105,14 +106,9 @@ class Folders:
 
     def prepare(self) -> None:
         """Make the folders below the root. Raises UnsafePathError if one of them is not ours alone."""
-        with self._folder(MACHINE), self._folder(JOBS), self._folder(STATUS):
-            pass
-        with self._folder(EXPORTS), self._folder(ORIGINS), self._folder(RECORDS), self._folder(STAGING):
-            pass
-        with self._folder(DRAINS), self._folder(KNOWN), self._folder(LOCKS):
-            pass
-        with self._folder(TOKENS), self._folder(URLS), self._folder(FAILURES), self._folder(INTAKE):
-            pass
+        for name in _MODES:
+            with self._folder(name):
+                pass
 
     @contextlib.contextmanager
     def locked(self, key: JobKey, timeout_secs: float = LOCK_SECS) -> Iterator[None]:

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from jobfeatures.clock import Clock
 from jobfeatures.errors import JobfeaturesError, ParseError, UnsafePathError
 from jobfeatures.inotify import CLOSE_WRITE, MOVED_TO, ONLY_DIRECTORIES, Inotify
+from jobfeatures.privatefile import opened
 from jobfeatures.publish.reasons import ACTIONS, reason_of
 from jobfeatures.publish.request import MAX_REQUEST_BYTES, Request, is_finished, parse_request
 from jobfeatures.publish.tree import FeatureTree
@@ -99,11 +100,9 @@ class Intake:
             with contextlib.suppress(FileExistsError):
                 os.mkfifo(WAIT, 0o600, dir_fd=folder)
             until = int(self._clock.now_secs() + ALIVE_SECS)
-            descriptor = os.open(ALIVE, _WRITE, 0o600, dir_fd=folder)
-            try:  # in place, of one width: a full disk does not matter, and nobody reads a half
-                os.pwrite(descriptor, f"{until:011d} {os.getpid():010d}\n".encode(), 0)
-            finally:
-                os.close(descriptor)
+            with opened(ALIVE, _WRITE, folder, 0o600) as file:
+                # In place, of one width: a full disk does not matter, and nobody reads a half.
+                os.pwrite(file, f"{until:011d} {os.getpid():010d}\n".encode(), 0)
 
     def take(self, *, again: bool = True) -> None:
         """Do what is wanted, oldest first; `again`: also what could not be done before.
@@ -193,16 +192,13 @@ _ENDINGS = tuple(f".{action}" for action in ACTIONS)
 
 def _read(folder: int, name: str) -> bytes:
     """Return a request's bytes. Raises OSError, and UnsafePathError for what is not a file of ours."""
-    descriptor = os.open(name, _READ, dir_fd=folder)
-    try:
-        found = os.fstat(descriptor)
+    with opened(name, _READ, folder) as file:
+        found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
             raise UnsafePathError(f"{name}: not a file of ours")
         data = b""
-        while len(data) <= MAX_REQUEST_BYTES and (more := os.read(descriptor, MAX_REQUEST_BYTES)):
+        while len(data) <= MAX_REQUEST_BYTES and (more := os.read(file, MAX_REQUEST_BYTES)):
             data += more
-    finally:
-        os.close(descriptor)
     if len(data) > MAX_REQUEST_BYTES:
         raise ParseError("too large", source=name)
     return data

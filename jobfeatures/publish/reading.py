@@ -7,15 +7,18 @@ directory's owner's, under this name only, is read.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
 import os
 import stat
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jobfeatures.errors import UnsafePathError
+from jobfeatures.privatefile import closing, opened
 from jobfeatures.publish.addresses import JOB, MACHINE, is_feature
 from jobfeatures.publish.files import DIRECTORY, MAX_VALUE_BYTES
 from jobfeatures.publish.tokens import TICK_NS
@@ -90,18 +93,13 @@ def _stamp(directory: os.stat_result, file: os.stat_result) -> _Stamp:
 
 
 def _read(root: str, job_name: str | None, key: str) -> tuple[_Stamp, Feature]:
-    directory = _open_directory(root, job_name)
-    try:
+    with _opened_directory(root, job_name) as directory:
         file = open_inside(directory, key, _FILE)
-        try:
+        with closing(file):
             found, around = os.fstat(file), os.fstat(directory)
             owners = (0, os.geteuid(), around.st_uid)
             is_value = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid in owners
             content = os.read(file, MAX_VALUE_BYTES + 1) if is_value else b""
-        finally:
-            os.close(file)
-    finally:
-        os.close(directory)
     if not is_value or len(content) > MAX_VALUE_BYTES:
         raise UnsafePathError(f"{job_name or MACHINE}/{key}: not the file of a value")
     return _stamp(around, found), Feature(content, _etag(content), int(found.st_mtime))
@@ -109,26 +107,21 @@ def _read(root: str, job_name: str | None, key: str) -> tuple[_Stamp, Feature]:
 
 def list_features(root: str, job_name: str | None) -> Feature:
     """Return the names of the keys that are there, one a line. Raises OSError if there is no directory."""
-    directory = _open_directory(root, job_name)
-    try:
-        with os.scandir(directory) as entries:
-            names = sorted(
-                each.name for each in itertools.islice(entries, MAX_LISTED) if is_feature(each.name)
-            )
-    finally:
-        os.close(directory)
+    with _opened_directory(root, job_name) as directory, os.scandir(directory) as entries:
+        names = sorted(each.name for each in itertools.islice(entries, MAX_LISTED) if is_feature(each.name))
     content = "".join(f"{name}\n" for name in names).encode()
     return Feature(content, _etag(content))
 
 
-def _open_directory(root: str, job_name: str | None) -> int:
+@contextlib.contextmanager
+def _opened_directory(root: str, job_name: str | None) -> Iterator[int]:
     if job_name is None:
-        return os.open(f"{root}/{MACHINE}", DIRECTORY)
-    folder = os.open(f"{root}/{JOB}", DIRECTORY)
-    try:
-        return open_inside(folder, job_name, DIRECTORY)
-    finally:
-        os.close(folder)
+        directory = os.open(f"{root}/{MACHINE}", DIRECTORY)
+    else:
+        with opened(f"{root}/{JOB}", DIRECTORY) as folder:
+            directory = open_inside(folder, job_name, DIRECTORY)
+    with closing(directory):
+        yield directory
 
 
 def _etag(content: bytes) -> str:

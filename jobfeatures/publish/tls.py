@@ -7,6 +7,8 @@ import os
 import ssl
 from collections.abc import Iterable, Iterator
 
+from jobfeatures.privatefile import closing
+
 MAX_FILE_BYTES = 1 << 20
 Stamps = tuple[tuple[int, int, int, int] | None, ...]
 
@@ -59,11 +61,9 @@ def _no_password() -> str:
 @contextlib.contextmanager
 def _in_memory(content: bytes) -> Iterator[str]:
     descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
-    try:
+    with closing(descriptor):
         os.write(descriptor, content)
         yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)
 
 
 def reason_of(error: Exception) -> str:

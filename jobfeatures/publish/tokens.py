@@ -12,6 +12,7 @@ import re
 import time
 
 from jobfeatures.model import JobKey
+from jobfeatures.privatefile import opened
 
 TOKEN_BYTES = 24  # 192 bits
 _TOKEN = re.compile(rb"[0-9a-f]{48}\Z")
@@ -99,8 +100,5 @@ class TokenTable:
 
 
 def _read_token(path: str) -> str | None:
-    file = os.open(path, _FILE)
-    try:
+    with opened(path, _FILE) as file:
         return parse_token(os.read(file, 128))
-    finally:
-        os.close(file)

@@ -33,17 +33,16 @@ from collections.abc import Iterator, Mapping
 
 from jobfeatures.errors import UnsafePathError
 from jobfeatures.model import JobKey, Version
+from jobfeatures.privatefile import closing, opened
 from jobfeatures.publish.files import (
     DIRECTORY,
     Owner,
-    closing,
     create_file,
     empty_directory,
     exists,
     is_directory,
     is_untouched,
     must_be_ours,
-    opened,
     owner_of,
     read_private,
     replace_file,

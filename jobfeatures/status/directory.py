@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import LockTimeoutError, UnsafePathError
+from jobfeatures.privatefile import closing
 from jobfeatures.status.jobstatus import STATUS_KEYS, USED_CPU
 
 LOCK_TIMEOUT_SECS = 0.2
@@ -183,10 +184,8 @@ class _Reader:
         file = self._open(directory, name)
         if file is None:
             return None
-        try:
+        with closing(file):
             return self._read(file, name)
-        finally:
-            os.close(file)
 
     def _read(self, file: int, name: str) -> tuple[bytes, float]:
         try:
@@ -220,7 +219,8 @@ def opened_directory(path: str, owner_uid: int) -> Iterator[int]:
     except OSError as error:
         raise UnreadableError(f"{path}: {error.strerror}") from error
     try:
-        directory = open_inside(parent, name, _DIRECTORY)
+        with closing(parent):
+            directory = open_inside(parent, name, _DIRECTORY)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -229,15 +229,11 @@ def opened_directory(path: str, owner_uid: int) -> Iterator[int]:
         if error.errno == errno.EXDEV:
             raise UnsafePathError(f"{path}: on another file system") from error
         raise UnreadableError(f"{path}: {error.strerror}") from error
-    finally:
-        os.close(parent)
-    try:
+    with closing(directory):
         owner = os.fstat(directory).st_uid
         if owner not in (owner_uid, 0, os.geteuid()):
             raise UnsafePathError(f"{path}: belongs to uid {owner}, not to {owner_uid}")
         yield directory
-    finally:
-        os.close(directory)
 
 
 def is_still(file: int, directory: int, name: str) -> bool:
@@ -252,10 +248,8 @@ def _look(directory: int, name: str) -> os.stat_result | None:
         file = open_inside(directory, name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
-    try:
+    with closing(file):
         return os.fstat(file)
-    finally:
-        os.close(file)
 
 
 # --- opening without crossing a mount point -----------------------------------------

@@ -16,6 +16,8 @@ import threading
 from collections.abc import Iterator
 from typing import Final
 
+from jobfeatures.privatefile import closing, opened
+from jobfeatures.publish.files import DIRECTORY
 from jobfeatures_exporter.ingest.intake import SonarIntake
 
 log = logging.getLogger(__name__)
@@ -26,7 +28,6 @@ SAMPLES: Final = "0+sample-"
 TAIL_BYTES: Final = 2 * 2**20
 MAX_CLUSTERS: Final = 100
 MAX_FILES: Final = 20_000  # of one day
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _YEAR = re.compile(r"[0-9]{4}\Z")
 _PART = re.compile(r"[0-9]{2}\Z")
@@ -59,16 +60,16 @@ class SonarDirectory:
         """Take what has come since."""
         places: dict[str, tuple[int, int]] = {}
         try:
-            root = os.open(self._path, _DIRECTORY)
+            root = os.open(self._path, DIRECTORY)
         except OSError as error:
             if not self._unreadable:
                 log.warning("folder of documents cannot be read: %s", error.strerror)
             self._unreadable = True
             return
         self._unreadable = False
-        with _closing(root):
+        with closing(root):
             for day, path in _days(root, self._path):
-                with _closing(day):
+                with closing(day):
                     for name in _names(day, MAX_FILES):
                         if stopping is not None and stopping.is_set():
                             return
@@ -78,8 +79,7 @@ class SonarDirectory:
         self._places = places
 
     def _read_file(self, directory: int, name: str, path: str, places: dict[str, tuple[int, int]]) -> None:
-        file = os.open(name, _FILE, dir_fd=directory)
-        with _closing(file):
+        with opened(name, _FILE, directory) as file:
             found = os.fstat(file)
             if not stat.S_ISREG(found.st_mode):
                 return
@@ -111,7 +111,7 @@ def _days(root: int, path: str) -> Iterator[tuple[int, str]]:
     names = sorted(_names(root, 10_000))
     yield from _days_of_tree(root, path)
     for name in itertools.islice((each for each in names if _is_cluster(each)), MAX_CLUSTERS):
-        with contextlib.suppress(OSError), _closing(os.open(name, _DIRECTORY, dir_fd=root)) as tree:
+        with contextlib.suppress(OSError), opened(name, DIRECTORY, root) as tree:
             yield from _days_of_tree(tree, f"{path}/{name}")
 
 
@@ -122,11 +122,11 @@ def _is_cluster(name: str) -> bool:
 def _days_of_tree(tree: int, path: str) -> Iterator[tuple[int, str]]:
     found: list[tuple[str, str, str]] = []
     for year in _newest(tree, _YEAR):
-        with contextlib.suppress(OSError), _closing(os.open(year, _DIRECTORY, dir_fd=tree)) as months:
+        with contextlib.suppress(OSError), opened(year, DIRECTORY, tree) as months:
             for month in _newest(months, _PART):
                 with (
                     contextlib.suppress(OSError),
-                    _closing(os.open(month, _DIRECTORY, dir_fd=months)) as days,
+                    opened(month, DIRECTORY, months) as days,
                 ):
                     found += [(year, month, day) for day in _newest(days, _PART)]
     for year, month, day in sorted(found)[-DAYS:]:
@@ -140,21 +140,13 @@ def _newest(directory: int, form: re.Pattern[str]) -> list[str]:
 
 
 def _open_below(directory: int, names: tuple[str, ...]) -> int:
-    opened = os.dup(directory)
+    folder = os.dup(directory)
     for name in names:
-        with _closing(opened):
-            opened = os.open(name, _DIRECTORY, dir_fd=opened)
-    return opened
+        with closing(folder):
+            folder = os.open(name, DIRECTORY, dir_fd=folder)
+    return folder
 
 
 def _names(directory: int, most: int) -> list[str]:
     with os.scandir(directory) as entries:
         return [each.name for each in itertools.islice(entries, most)]
-
-
-@contextlib.contextmanager
-def _closing(descriptor: int) -> Iterator[int]:
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

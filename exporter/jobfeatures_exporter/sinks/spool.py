@@ -20,7 +20,8 @@ from collections import OrderedDict
 from typing import NamedTuple, Protocol
 
 from jobfeatures.errors import ParseError, UnsafePathError
-from jobfeatures.publish.files import DIRECTORY, must_be_ours, opened
+from jobfeatures.privatefile import opened
+from jobfeatures.publish.files import DIRECTORY, must_be_ours
 from jobfeatures_exporter.sinks.message import Message
 
 log = logging.getLogger(__name__)

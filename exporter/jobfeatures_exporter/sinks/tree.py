@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 
 from jobfeatures.errors import ConfigurationError, SinkError
 from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, SAMPLE, SYSINFO
-from jobfeatures.publish.files import DIRECTORY, closing, opened
+from jobfeatures.privatefile import closing, opened
+from jobfeatures.publish.files import DIRECTORY
 from jobfeatures_exporter.sinks.config import SinksConfig
 from jobfeatures_exporter.sinks.message import Message
 

@@ -17,7 +17,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from jobfeatures.formats.classad import ClassAd, parse_ad
-from jobfeatures.privatefile import read_bounded, read_owned
+from jobfeatures.privatefile import opened, read_bounded, read_owned
 
 EXECUTE = "/var/lib/condor/execute"
 STARTER_COMMAND = "condor_starter"
@@ -92,13 +92,8 @@ def _read_ad(path: str, owners: Collection[int]) -> tuple[ClassAd, int]:
 def is_starter(procfs: str, pid: int) -> bool:
     """Tell whether a process is a condor_starter. Raises OSError where that cannot be read."""
     try:
-        descriptor = os.open(f"{procfs}/{pid}/stat", _FLAGS)
+        with opened(f"{procfs}/{pid}/stat", _FLAGS) as file:
+            head = os.read(file, 256)
     except (FileNotFoundError, ProcessLookupError):
         return False
-    try:
-        head = os.read(descriptor, 256)
-    except ProcessLookupError:
-        return False
-    finally:
-        os.close(descriptor)
     return head.partition(b"(")[2].rpartition(b")")[0] == STARTER_COMMAND.encode()

@@ -11,6 +11,7 @@ from jobfeatures.batch.lsf.answers import Record, complaints, parse_records
 from jobfeatures.batch.lsf.limits import parse_limit_unit
 from jobfeatures.command import first_line, run_command
 from jobfeatures.errors import ParseError, SourceError, shown
+from jobfeatures.privatefile import opened
 
 MAX_ANSWER_BYTES = 64 * 2**20
 MAX_CONFIGURATION_BYTES = 2**20
@@ -91,11 +92,8 @@ def read_limit_unit() -> str:
     """Return the unit of sizes that lsf.conf sets, LSF's default where it cannot be read."""
     path = os.path.join(os.environ.get("LSF_ENVDIR", "/etc"), "lsf.conf")
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            content = os.read(descriptor, MAX_CONFIGURATION_BYTES)
-        finally:
-            os.close(descriptor)
+        with opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC) as file:
+            content = os.read(file, MAX_CONFIGURATION_BYTES)
     except OSError:
         return "K"
     return parse_limit_unit(content.decode("utf-8", "replace"))

@@ -14,6 +14,7 @@ from jobfeatures.batch.basics import Users, find_uid
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError, shown_name
 from jobfeatures.model import Job, JobKey, JobTable
+from jobfeatures.privatefile import opened
 
 NAME: Final = "spool"
 SUFFIX: Final = ".xml"
@@ -111,17 +112,12 @@ class SpoolSource:
         del seen, claimed
         taken_at = self._clock.now_secs()
         try:
-            folder = os.open(self._directory, _FOLDER_FLAGS)
+            with opened(self._directory, _FOLDER_FLAGS) as folder:
+                entries, notes = self._list(folder)
+                self._refuse_another_folder(folder, entries)
+                self._files = self._read_files(folder, entries, taken_at)
         except OSError as error:
             raise SourceError(f"{self._directory}: {error.strerror}") from error
-        try:
-            entries, notes = self._list(folder)
-            self._refuse_another_folder(folder, entries)
-            self._files = self._read_files(folder, entries, taken_at)
-        except OSError as error:
-            raise SourceError(f"{self._directory}: {error.strerror}") from error
-        finally:
-            os.close(folder)
         is_complete = not notes and all(file.is_whole for file in self._files.values())
         jobs = self._merge(notes)
         return JobTable(
@@ -287,17 +283,14 @@ def read_document(
     The status is from before reading, so that a later change differs from it.
     Raises OSError, what `check` raises, and ParseError if the file has grown past `max_bytes`.
     """
-    descriptor = os.open(name, _FILE_FLAGS, dir_fd=folder)
-    try:
-        status = os.fstat(descriptor)
+    with opened(name, _FILE_FLAGS, folder) as file:
+        status = os.fstat(file)
         check(status)
         data = bytearray()
-        while chunk := os.read(descriptor, max_bytes + 1 - len(data)):
+        while chunk := os.read(file, max_bytes + 1 - len(data)):
             data += chunk
             if len(data) > max_bytes:
                 raise ParseError(f"larger than {max_bytes} bytes")
-    finally:
-        os.close(descriptor)
     return status, bytes(data)
 
 
