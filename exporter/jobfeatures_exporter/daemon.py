@@ -27,7 +27,7 @@ from jobfeatures.watch import watch_directory
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.context import Context, LastReload
 from jobfeatures_exporter.hookrequests import HookServer
-from jobfeatures_exporter.knowledge import Knowledge
+from jobfeatures_exporter.knowledge import Knowledge, find_swap_limits
 from jobfeatures_exporter.latestlook import LatestLook
 from jobfeatures_exporter.nodesources import NodeSources, make_site
 from jobfeatures_exporter.page import PageMaker
@@ -398,10 +398,10 @@ class Daemon:
         """Bring the directories up to date; what fails costs the rest nothing."""
         publisher = self._publisher
         assert publisher is not None  # noqa: S101  # the loop runs only then
-        tables = self._sources.tables()
-        self._supervised("drains", lambda: self._drains.refresh(tables))
+        self._supervised("drains", lambda: self._drains.refresh(self._sources.tables()))
         self._supervised("listing published jobs", lambda: self._judge(self._tree.published()))
-        self._supervised("publishing", lambda: publisher.update(self._knowledge.roll, self._drains.view))
+        allowed = self._knowledge.roll, self._drains.view, find_swap_limits(self._looks.snapshot)
+        self._supervised("publishing", lambda: publisher.update(*allowed))
         if self._knowledge.note_epilogs(publisher.take_withdrawn()):
             self._tables_changed()
         self._supervised(

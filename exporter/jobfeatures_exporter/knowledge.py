@@ -123,3 +123,13 @@ def populated_groups(snapshot: Snapshot | None) -> dict[JobKey, Group]:
         for key, sample in snapshot.jobs.items()
         if isinstance(key, JobKey) and sample.cgroup is not None and sample.processes
     }
+
+
+def find_swap_limits(snapshot: Snapshot | None) -> dict[JobKey, int]:
+    """Return the bytes of swap that control groups allow, of the jobs that they limit."""
+    samples = {} if snapshot is None else snapshot.jobs
+    return {
+        key: sample.memory.swap_limit
+        for key, sample in samples.items()
+        if isinstance(key, JobKey) and sample.memory.swap_limit is not None
+    }

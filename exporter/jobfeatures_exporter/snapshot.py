@@ -67,6 +67,7 @@ class MemoryBytes:
     swap: int | None = None
     charged: int | None = None  # what the kernel counts against the limit
     limit: int | None = None  # None also where unlimited
+    swap_limit: int | None = None  # likewise
     peak: int | None = None
 
     @property

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from jobfeatures.clock import Clock
 from jobfeatures.errors import JobfeaturesError, ParseError
 from jobfeatures.features.machine import Machine
 from jobfeatures.jobs.evidence import REMEMBERED, JobObservation
 from jobfeatures.jobs.records import Standing, format_record, parse_record
-from jobfeatures.model import JobKey
+from jobfeatures.model import Job, JobKey
 from jobfeatures.publish.drainbook import NO_VIEW, DrainView
 from jobfeatures.publish.drainstore import with_announced
 from jobfeatures.publish.reconcile import Plan, plan_publication
@@ -22,6 +23,7 @@ from jobfeatures.site import Site
 
 log = logging.getLogger(__name__)
 
+NO_LIMITS: Mapping[JobKey, int] = {}
 STALE_STAGING_SECS = 60.0  # a hook is bounded to seconds: what is older was left behind by one that died
 
 
@@ -45,8 +47,13 @@ class Publisher:
         self._withdrawn: dict[JobKey, float | None] = {}
         self.status = PublisherStatus()
 
-    def update(self, roll: Roll, drains: DrainView = NO_VIEW) -> None:
-        """Write and remove what is called for. Failures are logged and counted; the other jobs are served."""
+    def update(
+        self, roll: Roll, drains: DrainView = NO_VIEW, swap_limits: Mapping[JobKey, int] = NO_LIMITS
+    ) -> None:
+        """Write and remove what is called for. Failures are logged and counted; the other jobs are served.
+
+        `swap_limits` are those of control groups, for jobs whose batch system tells none.
+        """
         now = self._clock.now_secs()
         machine = with_announced(self.site.machine, drains.drains, drains.announced)
         failures = 0
@@ -64,7 +71,9 @@ class Publisher:
         present = set(published)
         for told in plan.write:
             key = told.job.key
-            if self._change(key, roll, lambda told=told: self._write(told, machine, drains)):  # type: ignore[misc]
+            job = _with_swap_limit(told.job, swap_limits.get(key))
+            write = partial(self._write, job, told, machine, drains)
+            if self._change(key, roll, write):
                 failures += 1
             else:
                 present.add(key)
@@ -125,8 +134,7 @@ class Publisher:
             log.warning("failures of hooks are not known: %s", error)
             return {}
 
-    def _write(self, told: JobObservation, machine: Machine, drains: DrainView) -> None:
-        job = told.job
+    def _write(self, job: Job, told: JobObservation, machine: Machine, drains: DrainView) -> None:
         if job.key in self._noted and not self._tree.has_note(job.key):
             # An epilog has run, or another job's prolog: what was known is of a run that is over.
             self._noted.discard(job.key)
@@ -136,7 +144,7 @@ class Publisher:
         shutdown_secs = drains.job_shutdown(job)
         write_job(self._tree, job, self.site, machine, told_at_secs=told.at_secs, shutdown_secs=shutdown_secs)
         text = format_record(
-            job, standing=Standing.WHOLE, told_at_secs=told.at_secs, start_source=told.start_clock
+            told.job, standing=Standing.WHOLE, told_at_secs=told.at_secs, start_source=told.start_clock
         )
         self._tree.write_known(job.key, text)
         self._noted.add(job.key)
@@ -155,3 +163,9 @@ class Publisher:
             log.error("cannot publish: %s", error, extra={"what": what})
             return True
         return False
+
+
+def _with_swap_limit(job: Job, limit: int | None) -> Job:
+    if limit is None or job.limits.swap_bytes is not None:
+        return job
+    return replace(job, limits=replace(job.limits, swap_bytes=limit))

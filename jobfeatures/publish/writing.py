@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.errors import ParseError
+from jobfeatures.features import keys
 from jobfeatures.features.job import job_features
 from jobfeatures.features.keys import Profile
 from jobfeatures.features.machine import Machine, machine_features
@@ -64,7 +65,8 @@ def write_job(
     tree.write_job(job.key, values, owner)
     tree.make_status(job.key, job.uid, gid)
     write_exports(tree, job.key, job.uid, gid, site.access(job.partition))
-    origins = job_origins(values, job, terms, key_sources(job.key.batch_system))
+    sources = {keys.MAX_SWAP_BYTES.name: "its control group", **key_sources(job.key.batch_system)}
+    origins = job_origins(values, job, terms, sources)
     tree.write_origins(job.key, format_origins(origins))
 
 

@@ -176,11 +176,14 @@ class JobCgroup:
 
     def _read_memory_v1(self, path: str) -> MemoryBytes:
         components = self._files.read_known(f"{path}/memory.stat", parse_memory_stat_v1) or MemoryBytes()
+        limit = self._read_limit(f"{path}/memory.limit_in_bytes")
+        both = self._read_limit(f"{path}/memory.memsw.limit_in_bytes")
         return replace(
             components,
             kernel=self._read_number(f"{path}/memory.kmem.usage_in_bytes"),
             charged=self._read_number(f"{path}/memory.usage_in_bytes"),
-            limit=self._read_limit(f"{path}/memory.limit_in_bytes"),
+            limit=limit,
+            swap_limit=None if limit is None or both is None else max(0, both - limit),
             peak=self._read_number(f"{path}/memory.max_usage_in_bytes"),
         )
 
@@ -191,6 +194,7 @@ class JobCgroup:
             swap=self._read_number(f"{path}/memory.swap.current"),
             charged=self._read_number(f"{path}/memory.current"),
             limit=self._read_limit(f"{path}/memory.max"),
+            swap_limit=self._read_limit(f"{path}/memory.swap.max"),
             peak=self._read_number(f"{path}/memory.peak"),  # since Linux 5.19
         )
 

@@ -212,6 +212,36 @@ def test_groups_come_and_go_with_their_directories(node, budget, unreadable):
     groups.close()
 
 
+def test_the_swap_that_a_job_may_have_is_its_own_limit_or_what_is_above_that_of_its_memory(
+    node, budget, unreadable
+):
+    group = node.job_v2("job_1")
+
+    def limit():
+        return JobCgroup(listed(node.cgroup, unreadable)[0], budget, unreadable).read().memory.swap_limit
+
+    assert limit() is None
+    (group / "memory.swap.max").write_text("0\n")
+    assert limit() == 0
+    (group / "memory.swap.max").write_text("max\n")
+    assert limit() is None
+
+
+@pytest.mark.parametrize(
+    ("memory", "both", "swap"),
+    [(100, 150, 50), (100, 100, 0), (100, 2**63 - 4096, None), (2**63 - 4096, 2**63 - 4096, None)],
+)
+def test_of_v1_the_limit_of_memory_and_swap_together_leaves_that_of_swap(
+    node, budget, unreadable, memory, both, swap
+):
+    node.job_v1("slurm/uid_1/job_3")
+    group = node.cgroup / "memory/slurm/uid_1/job_3"
+    (group / "memory.limit_in_bytes").write_text(f"{memory}\n")
+    (group / "memory.memsw.limit_in_bytes").write_text(f"{both}\n")
+    (directory,) = listed(node.cgroup, unreadable)
+    assert JobCgroup(directory, budget, unreadable).read().memory.swap_limit == swap
+
+
 def test_a_listing_that_fails_ends_no_job(node, budget, unreadable, monkeypatch):
     groups = JobCgroups(str(node.cgroup), budget, unreadable)
     node.job_v2("job_1")

@@ -1,12 +1,14 @@
 import os
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from jobfeatures.config import Config
+from jobfeatures.features.origin import parse_origins
 from jobfeatures.jobs.records import Standing, format_record
-from jobfeatures.model import JobState, Limits
+from jobfeatures.model import JobKey, JobState, Limits
 from jobfeatures.publish.hooksource import HookSource
 from jobfeatures.publish.publisher import Publisher
 from jobfeatures.publish.reasons import pairs
@@ -16,14 +18,14 @@ from jobfeatures.roster import Roster
 from jobfeatures.site import Site
 
 
-def update(publisher, tables, roster=None):
+def update(publisher, tables, roster=None, **more):
     """Do what the daemon does with one round of answers; without a roster it has just begun."""
     if roster is None:
         roster = Roster()
         roster.remember(publisher.remembered())
     now_secs = max((each.taken_at_secs for each in tables), default=0)
     published, sources = publisher._tree.published(), {"slurm", "hooks"}
-    publisher.update(roster.judge(tables, now_secs=now_secs, published=published, sources=sources))
+    publisher.update(roster.judge(tables, now_secs=now_secs, published=published, sources=sources), **more)
 
 
 @pytest.fixture
@@ -291,3 +293,20 @@ def test_a_living_job_s_status_does_not_move(publisher, tree, clock, make_job, m
             written = status.stat().st_ino
     assert status.stat().st_ino == written
     assert list(status.iterdir())
+
+
+def test_the_swap_that_a_control_group_allows_is_told_where_the_batch_system_tells_none(
+    publisher, tree, clock, make_job, make_table
+):
+    def told(limits, **more):
+        job = make_job("1", limits=Limits(wall_secs=60, **more))
+        update(publisher, [make_table(job, taken_at_secs=clock.now)], swap_limits=limits)
+        path = Path(tree.job_path(job.key), "max_swap_bytes")
+        return path.read_text() if path.exists() else None
+
+    assert told({}) is None
+    assert told({JobKey("slurm", "1"): 2**30}) == f"{2**30}\n"
+    origins = parse_origins(Path(tree.origins_path(JobKey("slurm", "1"))).read_text())
+    assert origins["max_swap_bytes"] == "slurm: its control group"
+    assert told({JobKey("slurm", "1"): 2**20}) == f"{2**20}\n"
+    assert told({JobKey("slurm", "1"): 2**30}, swap_bytes=5) == "5\n"
