@@ -101,7 +101,9 @@ def read_pieces(name: str, lines: int) -> Iterator[SwfColumns]:
     """Read a log so many lines at a time, with the comments up to there. Raises LogFileError."""
     header = Header(name)
     chunks = _read_chunks(name, header)
-    while some := list(islice(chunks, -(-lines // CHUNK_LINES))):
+    count = -(-lines // CHUNK_LINES)
+    yield _joined(list(islice(chunks, count)), header)  # of an empty log too
+    while some := list(islice(chunks, count)):
         yield _joined(some, header)
 
 
