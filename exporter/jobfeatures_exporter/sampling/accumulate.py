@@ -103,7 +103,6 @@ class _Claims:
             pid = each.process.pid
             amount = had + self._claims.pop(pid, 0)
             carried = self._loose.pop(pid, 0)
-            self._unexplained.pop(pid, None)
             if each.parent is not None:
                 claims[each.parent] = claims.get(each.parent, 0) + amount
             else:
@@ -262,9 +261,8 @@ class Accumulator(Generic[Key, Record, Totals]):
 
     def _tell(self, keys: set[Key]) -> None:
         for key in self._sums.keys() - keys:
-            del self._sums[key]
-            self._totals.pop(key, None)
-        for key in self._touched & keys:
+            del self._sums[key], self._totals[key]
+        for key in self._touched:
             told = self._totals.get(key)
             now = self._make(self._sums[key] if told is None else map(max, told, self._sums[key]))
             if now != told:

@@ -22,16 +22,14 @@ class GridEngineSettings:
     gridengine_spool_directory: str | None = option(
         PATH,
         None,
-        "folder of Grid Engine's execution daemon with active_jobs, if not the working directory of "
-        "sge_execd",
+        "folder of Grid Engine's execution daemon that holds active_jobs, if not where sge_execd is seen"
+        " running",
     )
-    gridengine_qstat: str = option(
-        TEXT, "qstat", "Grid Engine's qstat command; qhost is taken from its folder"
-    )
+    gridengine_qstat: str = option(TEXT, "qstat", "Grid Engine's qstat command, beside which qhost is")
     gridengine_ask_in_prolog: str = option(
         choice("auto", "never"),
         "auto",
-        "auto: the prolog queries the master for the limit of elapsed time, which no file of the node holds",
+        "auto: the prolog asks the master for the limit of elapsed time, which no file of the node holds",
     )
     gridengine_accounting_file: str | None = option(
         PATH, None, "controller role: Grid Engine's accounting file, if not that of $SGE_ROOT and $SGE_CELL"

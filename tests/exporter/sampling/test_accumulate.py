@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,8 @@ from jobfeatures_exporter.sampling.accumulate import (
     CpuTicks,
     CpuTimes,
     IoAccumulator,
+    _Claims,
+    _match_upwards,
 )
 from jobfeatures_exporter.snapshot import ProcessSample
 from tests.exporter.sampling.simulation import Kernel, Life, Task
@@ -235,6 +239,106 @@ def test_parents_in_a_circle_end_too():
 
 def _changed(sample: ProcessSample, **changes) -> ProcessSample:
     return sample._replace(**changes)
+
+
+def test_input_and_output_of_a_process_come_along_to_the_job_that_is_learnt_later():
+    kernel, _, worker, _ = small_tree()
+    accumulator = IoAccumulator[str]()
+    kernel.run(worker, 100, 10)
+    readings, keys = kernel.look_at_io()
+    accumulator.update(readings, {**keys, 3: "group"})
+    assert accumulator.update(readings, keys)["job"][:2] == (100, 10)
+
+
+TREE = {pid: SimpleNamespace(ppid=pid - 1) for pid in (2, 3, 4)}  # 4 is the child of 3, which is that of 2
+
+
+@pytest.mark.parametrize(
+    ("amount", "taken", "left"),
+    [
+        (5, 5, {4: 0, 3: 10, 2: 100}),
+        (30, 30, {4: 0, 3: 0, 2: 85}),
+        (200, 115, {4: 0, 3: 0, 2: 0}),
+    ],
+)
+def test_what_ancestors_show_is_taken_from_the_nearest_first(amount, taken, left):
+    shown = {4: 5, 3: 10, 2: 100}
+    assert _match_upwards(shown, 4, amount, TREE) == taken
+    assert shown == left
+
+
+def test_ancestors_in_a_circle_are_asked_once():
+    circle = {2: SimpleNamespace(ppid=3), 3: SimpleNamespace(ppid=2)}
+    assert _match_upwards({2: 1, 3: 2}, 3, 9, circle) == 3
+
+
+class Heirs:
+    """Looks at what is claimed: who has gone, as (pid, parent, ancestor, what it had), and what is shown."""
+
+    def __init__(self):
+        self._claims = _Claims()
+
+    def look(self, *gone, shown=None):
+        """Return what is added, by pid."""
+        added = {}
+        left = [
+            (SimpleNamespace(process=SimpleNamespace(pid=pid), parent=parent, ancestor=ancestor), had)
+            for pid, parent, ancestor, had in gone
+        ]
+        self._claims.advance(left, dict(shown or {}), TREE, lambda pid, amount: added.update({pid: amount}))
+        return {pid: amount for pid, amount in added.items() if amount}
+
+
+ENDED = (4, 3, None, 100)  # its parent 3 lives on
+ORPHANED = (4, None, 3, 100)  # so does its ancestor 3, no parent
+
+
+@pytest.mark.parametrize("gone", [ENDED, ORPHANED])
+def test_what_the_gone_had_may_be_shown_by_their_heirs_at_this_look_or_the_next(gone):
+    assert Heirs().look(gone, shown={3: 130}) == {3: 30}
+    heirs = Heirs()
+    assert heirs.look(gone, shown={3: 60}) == {}
+    assert heirs.look(shown={3: 50}) == {3: 10}
+    heirs = Heirs()
+    assert heirs.look(gone) == {}
+    assert heirs.look() == {}
+    assert heirs.look(shown={3: 50}) == {3: 50}  # not at the one after that
+
+
+def test_children_of_one_parent_add_up():
+    assert Heirs().look(ENDED, (5, 3, None, 20), shown={3: 130}) == {3: 10}
+    assert Heirs().look(ORPHANED, (5, None, 3, 20), shown={3: 130}) == {3: 10}
+
+
+def test_an_orphan_s_time_may_be_shown_further_up_a_child_s_may_not():
+    assert Heirs().look(ORPHANED, shown={2: 130}) == {2: 30}
+    assert Heirs().look(ENDED, shown={2: 130}) == {2: 130}
+
+
+def test_what_nobody_can_have_inherited_is_forgotten():
+    heirs = Heirs()
+    assert heirs.look((4, None, None, 100), shown={3: 60}) == {3: 60}
+    assert heirs.look(shown={3: 60}) == {3: 60}
+
+
+@pytest.mark.parametrize("first", [ENDED, ORPHANED])
+@pytest.mark.parametrize("second", [(3, 2, None, 50), (3, None, 2, 50)])
+def test_an_heir_that_goes_hands_on_what_it_has_not_shown(first, second):
+    heirs = Heirs()
+    assert heirs.look(first) == {}
+    assert heirs.look(second, shown={2: 170}) == {2: 20}
+
+
+def test_what_was_shown_before_its_claim_is_taken_back_once():
+    heirs = Heirs()
+    assert heirs.look(shown={3: 60}) == {3: 60}
+    assert heirs.look(ENDED) == {3: -60}
+    assert heirs.look(shown={3: 70}) == {3: 30}  # 40 were still claimed
+    heirs = Heirs()
+    assert heirs.look(shown={3: 60}) == {3: 60}
+    assert heirs.look() == {}
+    assert heirs.look(ENDED) == {}  # only of the look before
+    assert heirs.look(shown={3: 100}) == {}
 
 
 def test_a_ledger_never_falls_and_keeps_groups_that_went():

@@ -94,6 +94,7 @@ def test_a_priority_of_nought_is_lower_than_one():
 
 def test_a_job_without_cores_frees_none():
     assert choose_victims([job("1", 0, 1.0)], 1).chosen is None
+    assert chosen([job("1", 0, 1.0, priority=0), job("2", 1, 5.0, priority=1)], 1) == ["1", "2"]
 
 
 def test_more_cores_than_there_are_chooses_nobody():
