@@ -109,6 +109,11 @@ class Config(BatchSettings):
     hook_timeout_secs: float = option(
         POSITIVE_DURATION, 2.0, "how long publish and remove may take in a prolog or epilog"
     )
+    hook_ask: str = option(
+        choice("auto", "never"),
+        "auto",
+        "auto: the prolog asks Slurm's controller or Grid Engine's master for limits that nothing here tells",
+    )
     schedule_share: str | None = option(
         TEXT,
         None,

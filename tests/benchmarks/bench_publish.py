@@ -67,7 +67,7 @@ def hook_environment(folder: str) -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
         "PYTHONPYCACHEPREFIX": f"{folder}/bytecode",
         "JOBFEATURES_FEATURES_ROOT": f"{folder}/features",
-        "JOBFEATURES_SLURM_ASK_IN_PROLOG": "never",
+        "JOBFEATURES_HOOK_ASK": "never",
         "SLURM_JOB_ID": "777",
         "SLURM_JOB_UID": str(os.getuid()),
         "SLURM_JOB_USER": "alice",
@@ -122,7 +122,7 @@ def bench_hook(rounds: int, folder: str) -> None:
     }
     asking = {
         **{name: value for name, value in environment.items() if not name.endswith("_TIME")},
-        "JOBFEATURES_SLURM_ASK_IN_PROLOG": "auto",
+        "JOBFEATURES_HOOK_ASK": "auto",
         "JOBFEATURES_SLURM_SCONTROL": stand_in(folder),
     }
     times: dict[str, list[float]] = {name: [] for name in commands}

@@ -101,7 +101,7 @@ def test_a_prolog_and_an_epilog_are_served_and_missing_limits_asked_for(serving)
 
 def test_new_settings_take_effect_in_the_same_process(serving):
     before = serving.pid
-    serving.server.reconfigure(replace(serving.config, slurm_ask_in_prolog="never", features_profile="both"))
+    serving.server.reconfigure(replace(serving.config, hook_ask="never", features_profile="both"))
     until(lambda: serving.prolog("7") and (serving.root / "jobfeatures/slurm-7/allocated_CPU").exists())
     assert serving.pid == before
 

@@ -207,7 +207,7 @@ def test_published_directories_belong_to_root_and_only_jobstatus_to_the_user(slu
         "export JOBFEATURES_FEATURES_ROOT=/proc/nowhere",
         "export JOBFEATURES_FEATURES_ROOT=/dev/full",
         "export JOBFEATURES_SLURM_SCONTROL={lab}/hang",
-        "export JOBFEATURES_HOOK_TIMEOUT_WRONG=1 JOBFEATURES_SLURM_ASK_IN_PROLOG=sometimes",
+        "export JOBFEATURES_HOOK_TIMEOUT_WRONG=1 JOBFEATURES_HOOK_ASK=sometimes",
     ],
 )
 def test_a_prolog_never_fails_or_delays_a_job(slurm, settings):

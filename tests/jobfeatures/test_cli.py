@@ -93,9 +93,9 @@ def test_publish_tells_what_the_environment_knows_when_the_controller_does_not_a
 
 def test_publish_does_not_ask_where_it_must_not_or_need_not(site, monkeypatch, tmp_path):
     site.controller(f"touch {tmp_path}/asked")
-    monkeypatch.setenv("JOBFEATURES_SLURM_ASK_IN_PROLOG", "never")
+    monkeypatch.setenv("JOBFEATURES_HOOK_ASK", "never")
     assert main(["publish", "--strict"]) == 0
-    monkeypatch.setenv("JOBFEATURES_SLURM_ASK_IN_PROLOG", "auto")
+    monkeypatch.setenv("JOBFEATURES_HOOK_ASK", "auto")
     monkeypatch.setenv("JOBFEATURES_SLURM_ASK_MAX_NODES", "0")
     assert main(["publish", "--strict"]) == 0
     monkeypatch.delenv("JOBFEATURES_SLURM_ASK_MAX_NODES")

@@ -126,7 +126,7 @@ def test_what_proves_nothing(theirs, ours, make_job):
 def test_an_environment_that_tells_all_makes_a_job_whole_and_nobody_is_asked(config, tmp_path):
     publish_job(config, "slurm", {**PROLOG, **TIMES}, timeout_secs=10)
     assert record(tmp_path)["standing"] == "whole"
-    never = Config(features_root=config.features_root, slurm_ask_in_prolog="never")
+    never = Config(features_root=config.features_root, hook_ask="never")
     publish_job(never, "slurm", PROLOG, timeout_secs=10)
     assert record(tmp_path)["standing"] == "provisional"
 
@@ -265,8 +265,8 @@ def test_a_kept_configuration_that_others_could_have_written_is_not_taken(broken
 
 def test_a_broken_variable_is_passed_over_with_the_others(broken, capfd, monkeypatch):
     monkeypatch.delenv("JOBFEATURES_CONFIG_FILE")
-    monkeypatch.setenv("JOBFEATURES_SLURM_ASK_IN_PROLOG", "sometimes")
+    monkeypatch.setenv("JOBFEATURES_HOOK_ASK", "sometimes")
     keep(broken, "machine.total_cpu = 5\n")
     assert main(["publish", "--batch", "slurm", "--strict"]) == 0
     assert (broken / "machinefeatures/total_cpu").read_text() == "5\n"
-    assert "JOBFEATURES_SLURM_ASK_IN_PROLOG" in capfd.readouterr().err
+    assert "JOBFEATURES_HOOK_ASK" in capfd.readouterr().err

@@ -56,7 +56,7 @@ def test_the_file_may_be_named_by_the_environment(write):
         ("machine.hs06 = '1e3'", "machine.hs06"),
         ("machine.total_cpu = -1", "machine.total_cpu"),
         ("machine.total_cpu = true", "machine.total_cpu"),
-        ("slurm.ask_in_prolog = 'often'", "slurm.ask_in_prolog"),
+        ("hook.ask = 'often'", "hook.ask"),
         ("not toml at all", "config.toml"),
     ],
 )

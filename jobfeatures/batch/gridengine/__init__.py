@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import LogKind, System
-from jobfeatures.settings import PATH, TEXT, choice, option
+from jobfeatures.settings import PATH, TEXT, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -26,11 +26,6 @@ class GridEngineSettings:
         " running",
     )
     gridengine_qstat: str = option(TEXT, "qstat", "Grid Engine's qstat command, beside which qhost is")
-    gridengine_ask_in_prolog: str = option(
-        choice("auto", "never"),
-        "auto",
-        "auto: the prolog asks the master for the limit of elapsed time, which no file of the node holds",
-    )
     gridengine_accounting_file: str | None = option(
         PATH, None, "controller role: Grid Engine's accounting file, if not that of $SGE_ROOT and $SGE_CELL"
     )

@@ -67,7 +67,7 @@ def _default_accounting_file() -> str | None:
 def needs_server(job: Job, config: Config) -> bool:
     """Tell whether the master is to be asked about a job that starts: no file tells its wall limit."""
     del job
-    return config.gridengine_ask_in_prolog != "never"
+    return config.hook_ask != "never"
 
 
 def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:

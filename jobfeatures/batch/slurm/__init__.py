@@ -41,11 +41,6 @@ class SlurmSettings:
     slurm_rest_token_file: str | None = option(
         PATH, None, "file that holds the token for slurmrestd over TCP; only its owner may read it"
     )
-    slurm_ask_in_prolog: str = option(
-        choice("auto", "never"),
-        "auto",
-        "auto: the prolog asks the controller for limits that its environment lacks",
-    )
     slurm_ask_max_nodes: int = option(
         COUNT, 32, "jobs on more nodes do not ask in the prolog: all their nodes start at once"
     )

@@ -136,7 +136,7 @@ def needs_server(job: Job, config: Config) -> bool:
     limits come with the daemon's next poll, and so they do where nodes ask
     the controller role.
     """
-    if config.slurm_ask_in_prolog == "never" or config.slurm_ask == "controller":
+    if config.hook_ask == "never" or config.slurm_ask == "controller":
         return False
     if len(job.nodes) > config.slurm_ask_max_nodes:
         return False

@@ -497,5 +497,5 @@ def test_a_prolog_asks_for_the_limit_of_elapsed_time(node):
     config = Config(gridengine_qstat=str(node.qstat))
     asked = gridengine.ask_in_prolog(job, config, node_name="vm", timeout_secs=60)
     assert asked.limits.wall_secs == 3601
-    never = Config(gridengine_ask_in_prolog="never")
+    never = Config(hook_ask="never")
     assert gridengine.ask_in_prolog(job, never, node_name="vm", timeout_secs=60) is None

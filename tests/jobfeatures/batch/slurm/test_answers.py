@@ -245,7 +245,7 @@ def test_a_record_that_cannot_be_trusted_is_an_error(program: MakeProgram) -> No
 def test_a_prolog_asks_unless_told_not_to(
     nodes: int, when: str, is_asked: bool, program: MakeProgram
 ) -> None:
-    config = Config(slurm_scontrol=program(SPEAK.format(answer=RECORD)), slurm_ask_in_prolog=when)
+    config = Config(slurm_scontrol=program(SPEAK.format(answer=RECORD)), hook_ask=when)
     job = Job(key=JobKey("slurm", "5"), nodes=tuple(f"n{number}" for number in range(nodes)))
     answer = ask_in_prolog(job, config, node_name="n1", timeout_secs=5)
     assert (answer is not None) == is_asked
