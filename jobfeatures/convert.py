@@ -17,7 +17,7 @@ from jobfeatures.batch.system import DOCUMENT, LIST_OF_NODES, LogKind
 from jobfeatures.errors import JobfeaturesError, Rejected, shown_name
 from jobfeatures.formats.swf.fields import Meaning
 from jobfeatures.jobfold import fold_jobs
-from jobfeatures.joblog import JobRecord, Notes, Passage
+from jobfeatures.joblog import JobRecord, Notes, Passage, Sorter, sort_in_memory
 
 
 class KindError(JobfeaturesError):
@@ -36,6 +36,7 @@ KINDS: Final[dict[str, LogKind]] = {
         jobs_only=True,
         keeps_text=True,
         repairs=True,
+        is_sorted=True,
     ),
     "sss": LogKind(
         "SSS job objects",
@@ -134,12 +135,14 @@ def write_log(
     *,
     all_runs: bool = False,
     header: Iterable[str] = (),
+    sort: Sorter = sort_in_memory,
     **options: bool,
 ) -> Iterator[str]:
     """Return the lines of a log, without newlines. `notes` are told what has no place.
 
     Of kinds with a header, the comments of `header` come behind its first
-    line. What was read with its text is not folded. `options` are the kind's own.
+    line. What was read with its text is not folded. `sort` is how jobs are put
+    in order, `options` are the kind's own.
     """
     rest = iter(records)
     first = next(rest, None)
@@ -147,8 +150,9 @@ def write_log(
     is_kept = isinstance(first, Passage) or (first is not None and first.source_text is not None)
     if KINDS[kind].jobs_only and not is_kept:
         jobs = (each for each in whole if isinstance(each, JobRecord))
-        whole = fold_jobs(jobs, notes.fold, all_runs=all_runs)
-    lines = _load(KINDS[kind].writer).write_records(whole, notes.lose, **options)
+        whole = fold_jobs(jobs, notes.fold, all_runs=all_runs, sort=sort)
+    given: dict[str, Any] = options | ({"sort": sort} if KINDS[kind].is_sorted else {})
+    lines = _load(KINDS[kind].writer).write_records(whole, notes.lose, **given)
     told = [f"; {each}" for each in header]
     if told:
         first_line = next(lines, None)

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
-from jobfeatures.joblog import JobRecord, Lost, Number
+from jobfeatures.joblog import JobRecord, Lost, Number, Pair, Sorter, sort_in_memory
 
 EARLIER_RUN: Final = "earlier run"
 SAME_RUN: Final = "run that is told twice"
@@ -54,7 +56,9 @@ class _Run:
         return record
 
 
-def fold_jobs(records: Iterable[JobRecord], folded: Lost, *, all_runs: bool = False) -> Iterator[JobRecord]:
+def fold_jobs(
+    records: Iterable[JobRecord], folded: Lost, *, all_runs: bool = False, sort: Sorter = sort_in_memory
+) -> Iterator[JobRecord]:
     """Return one record a job, in the order in which they come first; none before all have come.
 
     Steps come behind the run of their job, as sacct writes them. Of several
@@ -62,25 +66,32 @@ def fold_jobs(records: Iterable[JobRecord], folded: Lost, *, all_runs: bool = Fa
     place. `all_runs` keeps each, with the id they share. `folded` is told of
     each record that became one with another.
     """
-    jobs: dict[tuple[str, str | None, str], list[_Run]] = {}
-    for record in records:
-        key = (record.batch_system, record.cluster, record.job_id)
-        runs = jobs.get(key)
-        if record.step is None:
-            if runs is None:
-                jobs[key] = [_Run(record)]
-            else:
+    keyed = (
+        ((record.batch_system, record.cluster or "", record.cluster is None, record.job_id), (place, record))
+        for place, record in enumerate(records)
+    )
+    for _, job in sort(_fold_sorted(sort(keyed), folded, all_runs=all_runs)):
+        yield job
+
+
+def _fold_sorted(pairs: Iterable[Pair], folded: Lost, *, all_runs: bool) -> Iterator[Pair]:
+    """Yield the jobs, with the place at which each came first; what has one id stands together."""
+    for _, same in groupby(pairs, key=itemgetter(0)):
+        first = -1
+        runs: list[_Run] = []
+        for _, (place, record) in same:
+            if record.step is None:
+                first = place if first < 0 else first
                 runs.append(_Run(record))
-        elif runs is None:
-            folded(ORPHAN)
-        else:
-            folded(STEP)
-            runs[-1].add_step(record)
-    for runs in jobs.values():
+            elif not runs:
+                folded(ORPHAN)
+            else:
+                folded(STEP)
+                runs[-1].add_step(record)
         if len(runs) == 1:
-            yield runs[0].fold(0)
-        else:
-            yield from _fold_runs(runs, folded, all_runs=all_runs)
+            yield first, runs[0].fold(0)
+        elif runs:
+            yield from ((first, job) for job in _fold_runs(runs, folded, all_runs=all_runs))
 
 
 def _fold_runs(runs: list[_Run], folded: Lost, *, all_runs: bool) -> Iterator[JobRecord]:

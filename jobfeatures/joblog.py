@@ -29,7 +29,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 from jobfeatures.errors import Rejected
 from jobfeatures.model import Job, JobKey, JobState, Limit
@@ -241,3 +242,10 @@ def lines_of(text: str) -> Iterator[str]:
 
 
 Lost = Callable[[str], None]
+Pair = tuple[Any, Any]  # what is sorted by, and what comes with it
+Sorter = Callable[[Iterable[Pair]], Iterable[Pair]]
+
+
+def sort_in_memory(pairs: Iterable[Pair]) -> Iterable[Pair]:
+    """Return pairs in the order of their first, equal ones as they came."""
+    return sorted(pairs, key=itemgetter(0))

@@ -37,6 +37,7 @@ class LogKind(NamedTuple):
     has_header: bool = False  # of comments, which may say more of the machine
     jobs_only: bool = False  # has one entry a job: steps and runs are folded before it is written
     keeps_text: bool = False  # is written as it was read, byte for byte
+    is_sorted: bool = False  # its jobs stand in order: its writer sorts
     repairs: bool = False  # what is nearly right; its strict reader does not
     longest_line: int = 2**16  # characters; a document may stand on one line
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import tempfile
 
 from jobfeatures.commands.logs import add_kind, add_meaning, parse_meaning, parse_zone
 from jobfeatures.convert import (
@@ -23,6 +24,7 @@ from jobfeatures.logfiles import (
     writing,
 )
 from jobfeatures.progress import shown_progress
+from jobfeatures.spill import DiskSorter
 from jobfeatures.usage import complain
 
 DONE, NOT_ALL = 0, 1
@@ -115,15 +117,20 @@ def run(arguments: argparse.Namespace) -> int:
             keep_text=keeps_text,
             meaning=parse_meaning(arguments),
         )
-        written = write_log(
-            notes.accepted_with_passages(found),
-            to_kind,
-            notes,
-            all_runs=arguments.runs == "all",
-            header=arguments.header,
-            **options,
-        )
-        with replacing(arguments.output) as aside, writing(aside) as out:
+        with (
+            tempfile.TemporaryDirectory(prefix="jobfeatures-") as folder,
+            replacing(arguments.output) as aside,
+            writing(aside) as out,
+        ):
+            written = write_log(
+                notes.accepted_with_passages(found),
+                to_kind,
+                notes,
+                all_runs=arguments.runs == "all",
+                header=arguments.header,
+                sort=DiskSorter(folder),
+                **options,
+            )
             for line in written:
                 text = line if keeps_text else as_unicode(line)
                 out.write(text if isinstance(line, LastLine) else f"{text}\n")

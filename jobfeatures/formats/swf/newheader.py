@@ -10,8 +10,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures.formats.swf.header import Comment, Header, format_date
 from jobfeatures.formats.swf.numbering import Numbering, kinds_of
 from jobfeatures.formats.swf.records import NAMED
-from jobfeatures.joblog import JobRecord
-from jobfeatures.model import JobState
+from jobfeatures.formats.swf.survey import Survey
 
 LATEST_SECS: Final = 253402300799  # the end of the year 9999, after which there are no dates
 # Comments that a header which is made anew has of its own.
@@ -23,22 +22,16 @@ _MADE_ANEW: Final = frozenset(
 )
 
 
-def make_header(
-    records: list[JobRecord],
-    start_secs: int,
-    numbering: Numbering,
-    is_cpu: bool,
-    old: Header | None = None,
-) -> Header:
+def make_header(survey: Survey, start_secs: int, numbering: Numbering, old: Header | None = None) -> Header:
     """Return the header of jobs whose times count from `start_secs`; `old` is that of their log."""
-    tells_time = not _is_model(records, start_secs) if old is None else start_of(old) is not None
+    is_model = start_secs == 0 and survey.jobs > 0 and not survey.is_measured  # times are of no clock
+    tells_time = not is_model if old is None else start_of(old) is not None
     zone = ZoneInfo("UTC")
-    ends = (record.end_secs for record in records if record.end_secs is not None)
-    end_secs = max((end for end in ends if end <= LATEST_SECS), default=start_secs)  # later ones have no date
+    end_secs = start_secs if survey.end_secs is None else survey.end_secs
     texts: list[tuple[str, str]] = [
         ("Version", "2.2"),
-        ("MaxJobs", str(len(records))),
-        ("MaxRecords", str(len(records))),
+        ("MaxJobs", str(survey.jobs)),
+        ("MaxRecords", str(survey.jobs)),
         ("Preemption", "No"),
     ]
     if tells_time:
@@ -59,22 +52,13 @@ def make_header(
         if label and kind.names:
             texts.append((f"Max{label}s", str(len(kind.names))))
             texts += [(label, f"{number} {one_word(name)}") for name, number in kind.names.items()]
-    if old is None or old.requests_cpu_time() is not is_cpu:
-        kind_of_time = "average CPU times per processor" if is_cpu else "wall clock times"
+    if old is None or old.requests_cpu_time() is not survey.is_cpu:
+        kind_of_time = "average CPU times per processor" if survey.is_cpu else "wall clock times"
         texts.append(("Note", f"requested times are {kind_of_time}"))
     for word, label, kind in kinds_of(numbering):
         if not label:
             texts += [("Note", f"{word} {number} is {one_line(name)}") for name, number in kind.names.items()]
     return Header("", [Comment(label, value) for label, value in texts])
-
-
-def _is_model(records: list[JobRecord], start_secs: int) -> bool:
-    """Tell whether no job has a start, an end or a state, and times are those of no clock."""
-    measured = (
-        each.start_secs is not None or each.end_secs is not None or each.state is not JobState.UNKNOWN
-        for each in records
-    )
-    return start_secs == 0 and len(records) > 0 and not any(measured)
 
 
 def one_line(name: str) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from jobfeatures.formats.swf.fields import UNKNOWN
 from jobfeatures.formats.swf.records import INTERACTIVE, Names
-from jobfeatures.joblog import JobRecord
 
 NUMBER: Final = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
 
@@ -34,12 +33,9 @@ class Numbers:
             self.names[name] = self.added[name] = found
         return found
 
-    def name_interactive(self, records: Iterable[JobRecord]) -> None:
-        """Call queue 0 as the first queue that only interactive jobs are in, unless it has a name."""
-        found = [record for record in records if record.queue is not None]
-        others = {record.queue for record in found if not record.is_interactive}
-        mine = (each.queue for each in found if each.is_interactive and each.queue not in others)
-        name = next(mine, None)
+    def name_interactive(self, names: Iterator[str]) -> None:
+        """Call queue 0 as the first of the queues that only interactive jobs are in, unless it has a name."""
+        name = next(names, None)
         if name not in {None, str(INTERACTIVE)} and INTERACTIVE not in self.names.values():
             self.names.setdefault(name or "", INTERACTIVE)
 

@@ -12,8 +12,8 @@ from jobfeatures.errors import ParseError
 from jobfeatures.formats.swf.bursts import join_bursts
 from jobfeatures.formats.swf.fields import CANCELLED, COMPLETED, FAILED, UNKNOWN, Meaning, Number, SwfJob
 from jobfeatures.formats.swf.header import Header, format_header, parse_comment
-from jobfeatures.formats.swf.lines import BOM, LARGEST, SwfReader, format_job
-from jobfeatures.formats.swf.newheader import make_header, one_line, one_word, start_of
+from jobfeatures.formats.swf.lines import BOM, SwfReader, format_job
+from jobfeatures.formats.swf.newheader import LATEST_SECS, make_header, one_line, one_word, start_of
 from jobfeatures.formats.swf.numbering import NUMBER, Numbering, Numbers, kinds_of, numbering_of
 from jobfeatures.formats.swf.records import (
     BATCH_SYSTEM,
@@ -23,7 +23,17 @@ from jobfeatures.formats.swf.records import (
     Names,
     make_record,
 )
-from jobfeatures.joblog import JobRecord, Lost, Passage, compute_run_secs, lines_of
+from jobfeatures.formats.swf.survey import Survey
+from jobfeatures.joblog import (
+    JobRecord,
+    Lost,
+    Pair,
+    Passage,
+    Sorter,
+    compute_run_secs,
+    lines_of,
+    sort_in_memory,
+)
 from jobfeatures.model import JobState
 
 _STATUSES: Final = {
@@ -45,7 +55,12 @@ _HOMELESS: Final = (
 
 
 def write_records(
-    records: Iterable[JobRecord | Passage], lost: Lost, *, renumber: bool = False, rebase: bool = False
+    records: Iterable[JobRecord | Passage],
+    lost: Lost,
+    *,
+    renumber: bool = False,
+    rebase: bool = False,
+    sort: Sorter = sort_in_memory,
 ) -> Iterator[str]:
     """Return the lines of a log, without newlines.
 
@@ -64,79 +79,99 @@ def write_records(
     whole = chain([first], rest) if first is not None else rest
     has_text = isinstance(first, Passage) or (first is not None and first.source_text is not None)
     if not has_text:
-        yield from _write_anew([each for each in whole if isinstance(each, JobRecord)], lost)
+        jobs = (each for each in whole if isinstance(each, JobRecord))
+        yield from _write_anew(jobs, lost, sort=sort)
     elif renumber or rebase:
         comments = Header()
-        found: list[JobRecord] = []
-        for each in whole:
-            if isinstance(each, Passage):
-                for line in each.text.splitlines():
-                    if line.removeprefix(BOM).strip():
-                        parse_comment(line.removeprefix(BOM).strip(), comments)
-            else:
-                found.append(each)
-        yield from _write_anew(found, lost, comments, renumber=renumber, rebase=rebase)
+        found = _without_passages(whole, comments)
+        yield from _write_anew(found, lost, comments, renumber=renumber, rebase=rebase, sort=sort)
     else:
         yield from _write_as_it_was(whole, lost)
 
 
+def _without_passages(records: Iterable[JobRecord | Passage], comments: Header) -> Iterator[JobRecord]:
+    """Yield the records; what stands between them is read as comments."""
+    for each in records:
+        if isinstance(each, Passage):
+            _read_comments(each, comments)
+        else:
+            yield each
+
+
+def _read_comments(passage: Passage, header: Header) -> None:
+    for line in passage.text.splitlines():
+        if comment := line.removeprefix(BOM).strip():
+            parse_comment(comment, header)
+
+
 def _write_anew(
-    records: list[JobRecord],
+    records: Iterable[JobRecord],
     lost: Lost,
     old: Header | None = None,
     *,
     renumber: bool = True,
     rebase: bool = True,
+    sort: Sorter = sort_in_memory,
 ) -> Iterator[str]:
     """Return the lines of records sorted by submit time, under a header; `old` is that of their log."""
-    kept = _in_order(_with_times(records, lost))
-    start_secs = int(min((each.submit_secs for each in kept if each.submit_secs is not None), default=0))
+    followed: set[str] = set()
+    kept = sort(_with_keys(records, followed, lost))
+    dropped = _without_time(kept, followed, lost) if followed else set()
+
+    def jobs() -> Iterator[JobRecord]:
+        return (record for place, (_, record) in enumerate(kept) if place not in dropped)
+
+    numbering = numbering_of(None if old is None or renumber else Names(old))
+    survey = Survey(numbering, followed, LATEST_SECS)
+    for record in jobs():
+        survey.add(record)
+    survey.number_queues()
+    start_secs = int(survey.first_secs or 0)
     if old is not None and not rebase:
         start_secs = start_of(old) or 0
-    keeps = not (old is not None and renumber) and _may_keep_ids(kept, lost)
-    ids = Counter(record.job_id for record in kept)
-    numbers = {
-        record.job_id: int(record.job_id) if keeps else position
-        for position, record in enumerate(kept, 1)
-        if ids[record.job_id] == 1
-    }
-    numbering = numbering_of(None if old is None or renumber else Names(old))
-    numbering.queues.name_interactive(kept)
-    # "the exact meaning is determined by a header comment"
-    is_cpu = all(record.wall_limit_secs is None for record in kept) and any(
-        isinstance(record.cpu_limit_secs, int) for record in kept
-    )
-    jobs = [
-        _make_job(record, numbers, position, start_secs, numbering, lost, is_cpu)
-        for position, record in enumerate(kept, 1)
-    ]
-    yield from format_header(make_header(kept, start_secs, numbering, is_cpu, old))
-    yield from map(format_job, jobs)
+    keeps = survey.keeps_ids and not (old is not None and renumber)
+    if not survey.keeps_ids and not (old is not None and renumber):
+        for _ in range(survey.jobs):
+            lost("job_id")
+    numbers = {name: int(name) if keeps else place for name, place in survey.places.items() if place}
+    yield from format_header(make_header(survey, start_secs, numbering, old))
+    for position, record in enumerate(jobs(), 1):
+        number = int(record.job_id) if keeps else position
+        yield format_job(_make_job(record, number, numbers, start_secs, numbering, lost, survey.is_cpu))
 
 
-def _with_times(records: list[JobRecord], lost: Lost) -> list[JobRecord]:
-    """Return the jobs that have a submit time, or follow one that has."""
-    kept = [record for record in records if record.step is None]
-    for _ in range(len(records) - len(kept)):
-        lost("step")
-    while True:
-        ids = Counter(record.job_id for record in kept)
-        found = [
-            each for each in kept if each.submit_secs is not None or ids[each.preceding_job_id or ""] == 1
-        ]
-        if len(found) == len(kept):
-            return found
-        for _ in range(len(kept) - len(found)):
-            lost("job without submit time")
-        kept = found
-
-
-def _in_order(records: list[JobRecord]) -> list[JobRecord]:
-    """Return records by submission; who has none stays behind the one before."""
-    keys: list[Number] = []
+def _with_keys(records: Iterable[JobRecord], followed: set[str], lost: Lost) -> Iterator[Pair]:
+    """Yield jobs by submission; who follows another and has none stays behind the one before."""
+    key: Number = 0
     for record in records:
-        keys.append(record.submit_secs if record.submit_secs is not None else keys[-1] if keys else 0)
-    return [records[place] for place in sorted(range(len(keys)), key=keys.__getitem__)]
+        if record.step is not None:
+            lost("step")
+            continue
+        if record.preceding_job_id is not None:
+            followed.add(record.preceding_job_id)
+        elif record.submit_secs is None:
+            lost("job without submit time")
+            continue
+        key = key if record.submit_secs is None else record.submit_secs
+        yield key, record
+
+
+def _without_time(jobs: Iterable[Pair], followed: set[str], lost: Lost) -> set[int]:
+    """Return the places of jobs without a submit time that follow none which has one."""
+    there: Counter[str] = Counter()
+    timeless = []
+    for place, (_, record) in enumerate(jobs):
+        if record.job_id in followed:
+            there[record.job_id] += 1
+        if record.submit_secs is None:
+            timeless.append((place, record.job_id, record.preceding_job_id))
+    dropped: set[int] = set()
+    while gone := [each for each in timeless if each[0] not in dropped and there[each[2]] != 1]:
+        for place, job_id, _ in gone:
+            lost("job without submit time")
+            dropped.add(place)
+            there[job_id] -= 1
+    return dropped
 
 
 def _write_as_it_was(records: Iterable[JobRecord | Passage], lost: Lost) -> Iterator[str]:
@@ -150,9 +185,7 @@ def _write_as_it_was(records: Iterable[JobRecord | Passage], lost: Lost) -> Iter
             yield from lines_of(each.text)
             if has_begun:  # what is told behind the first job was not known when it was read
                 continue
-            for line in each.text.splitlines():
-                if comment := line.removeprefix(BOM).strip():
-                    parse_comment(comment, header)
+            _read_comments(each, header)
             names = Names(header)
             numbering = numbering_of(names)
             start_secs, is_cpu = start_of(header) or 0, header.requests_cpu_time()
@@ -172,12 +205,14 @@ def _write_as_it_was(records: Iterable[JobRecord | Passage], lost: Lost) -> Iter
         if each.step is not None or (each.submit_secs is None and each.preceding_job_id is None):
             lost("step" if each.step is not None else "job without submit time")
             continue
-        number = {each.job_id: int(each.job_id)} if NUMBER.match(each.job_id) else {}
-        if each.preceding_job_id is not None and NUMBER.match(each.preceding_job_id):
-            number[each.preceding_job_id] = int(each.preceding_job_id)
-        if each.job_id not in number:
+        number, before = (
+            int(name) if name is not None and NUMBER.match(name) else UNKNOWN
+            for name in (each.job_id, each.preceding_job_id)
+        )
+        if number == UNKNOWN:
             lost("job_id")
-        job = _make_job(each, number, UNKNOWN, start_secs, numbering, lost, is_cpu)
+        numbers = {} if before == UNKNOWN else {str(each.preceding_job_id): before}
+        job = _make_job(each, number, numbers, start_secs, numbering, lost, is_cpu)
         for word, label, kind in kinds_of(numbering):
             for name, code in kind.added.items():
                 yield (
@@ -189,24 +224,10 @@ def _write_as_it_was(records: Iterable[JobRecord | Passage], lost: Lost) -> Iter
         yield format_job(job)
 
 
-def _may_keep_ids(records: list[JobRecord], lost: Lost) -> bool:
-    """Tell whether the ids of jobs can be their numbers."""
-    numbers = {
-        int(record.job_id)
-        for record in records
-        if NUMBER.match(record.job_id) and 0 < int(record.job_id) <= LARGEST
-    }
-    if len(numbers) == len(records):
-        return True
-    for _ in records:
-        lost("job_id")
-    return False
-
-
 def _make_job(
     record: JobRecord,
+    number: int,
     numbers: Mapping[str, int],
-    position: int,
     start_secs: int,
     numbering: Numbering,
     lost: Lost,
@@ -231,7 +252,7 @@ def _make_job(
             lost("think_secs")
             think = UNKNOWN
     return SwfJob(
-        number=numbers.get(record.job_id, position),
+        number=number,
         submit_secs=UNKNOWN if submit is None else submit - start_secs,
         wait_secs=waited,
         run_secs=ran,
