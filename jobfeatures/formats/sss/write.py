@@ -16,7 +16,7 @@ _PLAIN_STATES: Final = frozenset(
 
 
 def format_job(job: Job) -> str:
-    """Return a document with all that is known of a job but its batch system, ending in a newline.
+    """Return a document with what one can say of a job, ending in a newline.
 
     Amounts are written as Requested and the processors as Delivered, as they
     are allocated; limits that do not exist as a ResourceLimit "unlimited". What

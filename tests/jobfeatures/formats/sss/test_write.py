@@ -64,6 +64,7 @@ def jobs(draw):
         het_offset=draw(st.none() | NUMBER),
         priority=draw(st.none() | st.integers(-(2**63) + 1, 2**63 - 1)),
         eligible_secs=draw(st.none() | NUMBER),
+        deadline_secs=draw(st.none() | NUMBER),
         **{
             name: draw(st.none() | TEXT)
             for name in ("array_job_id", "array_task_id", "het_job_id", "sluid", "reason", "reservation")
