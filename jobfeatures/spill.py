@@ -6,22 +6,38 @@ import contextlib
 import heapq
 import os
 import pickle
+import tempfile
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Any, Final
+
+from jobfeatures.errors import JobfeaturesError
 
 Pair = tuple[Any, Any]
 MOST: Final = 400_000  # pairs in memory: some 500 MB of jobs
 AT_ONCE: Final = 200  # of a run, in memory while runs are merged
 
 
-class DiskSorter:
-    """Sorts pairs by their first, equal ones as they came; its files lie in a folder."""
+class SpillError(JobfeaturesError):
+    """What does not fit into memory does not fit on disk either."""
 
-    def __init__(self, folder: str, most: int = MOST) -> None:
-        self._folder = folder
+    exit_status = 2
+
+
+class DiskSorter:
+    """Sorts pairs by their first, equal ones as they came; its files lie in a folder that goes with it."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None  # made when it is needed
         self._most = most
         self._count = 0
+
+    def __enter__(self) -> DiskSorter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def __call__(self, pairs: Iterable[Pair]) -> Iterable[Pair]:
         """Return the pairs sorted; they can be gone through again."""
@@ -38,11 +54,24 @@ class DiskSorter:
     def _write(self, some: list[Pair]) -> str:
         some.sort(key=itemgetter(0))
         self._count += 1
-        path = os.path.join(self._folder, f"run-{self._count}")
-        with open(path, "wb") as file:
-            for first in range(0, len(some), AT_ONCE):
-                pickle.dump(some[first : first + AT_ONCE], file, pickle.HIGHEST_PROTOCOL)
+        with telling_of_room():
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="jobfeatures-")
+            path = os.path.join(self._folder.name, f"run-{self._count}")
+            with open(path, "wb") as file:
+                for first in range(0, len(some), AT_ONCE):
+                    pickle.dump(some[first : first + AT_ONCE], file, pickle.HIGHEST_PROTOCOL)
         return path
+
+
+@contextlib.contextmanager
+def telling_of_room() -> Iterator[None]:
+    """Say which folder has no room. Raises SpillError."""
+    try:
+        yield
+    except OSError as error:
+        where = tempfile.tempdir or "TMPDIR"
+        raise SpillError(f"{where}: cannot write: {error.strerror or error}") from None
 
 
 class _Merged:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import tempfile
 
 from jobfeatures.commands.logs import add_kind, add_meaning, parse_meaning, parse_zone
 from jobfeatures.convert import (
@@ -118,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
             meaning=parse_meaning(arguments),
         )
         with (
-            tempfile.TemporaryDirectory(prefix="jobfeatures-") as folder,
+            DiskSorter() as sort,
             replacing(arguments.output) as aside,
             writing(aside) as out,
         ):
@@ -128,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
                 notes,
                 all_runs=arguments.runs == "all",
                 header=arguments.header,
-                sort=DiskSorter(folder),
+                sort=sort,
                 **options,
             )
             for line in written:

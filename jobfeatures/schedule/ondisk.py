@@ -16,6 +16,7 @@ from jobfeatures.schedule.jobs import ScheduleLog
 from jobfeatures.schedule.partitions import evaluate_partitions
 from jobfeatures.schedule.reading import LinkedError, read_log, read_pieces
 from jobfeatures.schedule.result import Options
+from jobfeatures.spill import telling_of_room
 
 
 def evaluate_on_disk(names: Sequence[str], options: Options, how: dict[str, Any]) -> Values:
@@ -29,7 +30,9 @@ def evaluate_on_disk(names: Sequence[str], options: Options, how: dict[str, Any]
             yield from read_pieces(name, **how)
 
     read = functools.partial(read_log, **how)
-    with tempfile.TemporaryDirectory(prefix="jobfeatures-") as folder:
+    with telling_of_room():
+        made = tempfile.TemporaryDirectory(prefix="jobfeatures-")
+    with made as folder:
         runner = OnDisk(folder)
         try:
             return evaluate_partitions(names, options, read, runner=runner, pieces=pieces)
@@ -44,7 +47,7 @@ class _Stored:
 
     def __init__(self, path: str, value: Any) -> None:
         self._path = path
-        with open(path, "wb") as file:
+        with telling_of_room(), open(path, "wb") as file:
             pickle.dump(value, file, pickle.HIGHEST_PROTOCOL)
 
     def load(self) -> Any:

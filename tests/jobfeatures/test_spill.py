@@ -9,39 +9,56 @@ from hypothesis import strategies as st
 from jobfeatures import spill
 from jobfeatures.convert import write_log
 from jobfeatures.joblog import JobRecord, Notes, sort_in_memory
-from jobfeatures.spill import DiskSorter
+from jobfeatures.spill import DiskSorter, SpillError
 from tests.jobfeatures.jobrecords import any_records
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers())), st.integers(1, 7))
-def test_pairs_are_sorted_as_in_memory_however_few_have_room_and_can_be_read_again(tmp_path, pairs, most):
-    found = DiskSorter(str(tmp_path), most)(iter(pairs))
-    assert list(found) == list(found) == sort_in_memory(pairs)
+def test_pairs_are_sorted_as_in_memory_however_few_have_room_and_can_be_read_again(pairs, most):
+    with DiskSorter(most) as sort:
+        found = sort(iter(pairs))
+        assert list(found) == list(found) == sort_in_memory(pairs)
 
 
-def test_files_go_with_what_they_hold_but_not_while_it_is_read(tmp_path):
-    sort = DiskSorter(str(tmp_path), 2)
-    read = iter(sort((number % 3, number) for number in range(7)))
-    gc.collect()
-    assert [key for key, _ in read] == [0, 0, 0, 1, 1, 2, 2]
-    gc.collect()
-    assert os.listdir(tmp_path) == []
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_files_go_with_what_they_hold_but_not_while_it_is_read(folder):
+    with DiskSorter(2) as sort:
+        assert os.listdir(folder) == []
+        read = iter(sort((number % 3, number) for number in range(7)))
+        gc.collect()
+        assert [key for key, _ in read] == [0, 0, 0, 1, 1, 2, 2]
+        gc.collect()
+        [made] = os.listdir(folder)
+        assert os.listdir(folder / made) == []
+    assert os.listdir(folder) == []
+
+
+def test_a_folder_without_room_is_named(folder, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(folder / "nowhere"))
+    with DiskSorter(2) as sort:
+        assert sort([(2, "b"), (1, "a")]) == [(1, "a"), (2, "b")]
+        with pytest.raises(SpillError, match="nowhere: cannot write: No such file"):
+            sort((number, number) for number in range(3))
 
 
 @pytest.mark.parametrize("kind", ["swf", "sss"])
 @given(made=st.lists(any_records(step=st.none() | st.just("0")), max_size=9), twice=st.booleans())
-def test_logs_are_the_same_whether_they_fit_into_memory_or_not(tmp_path, kind, made, twice):
+def test_logs_are_the_same_whether_they_fit_into_memory_or_not(kind, made, twice):
     records = made + made[:2] * twice
     told = [Notes(), Notes()]
-    ways = (sort_in_memory, DiskSorter(str(tmp_path), 2))
-    one, other = (
-        list(write_log(records, kind, notes, sort=way)) for notes, way in zip(told, ways, strict=True)
-    )
+    with DiskSorter(2) as sort:
+        one = list(write_log(records, kind, told[0]))
+        other = list(write_log(records, kind, told[1], sort=sort))
     assert one == other
     assert told[0] == told[1]
 
 
-def test_a_conversion_holds_no_more_jobs_than_have_room(tmp_path, monkeypatch):
+def test_a_conversion_holds_no_more_jobs_than_have_room(monkeypatch):
     """Jobs of 4 KB each: a million of them would be 4 GB."""
     monkeypatch.setattr(spill, "AT_ONCE", 5)
 
@@ -58,4 +75,5 @@ def test_a_conversion_holds_no_more_jobs_than_have_room(tmp_path, monkeypatch):
         tracemalloc.stop()
         return lines, most
 
-    assert peak(DiskSorter(str(tmp_path), 100))[1] < peak(sort_in_memory)[1] / 2
+    with DiskSorter(100) as sort:
+        assert peak(sort)[1] < peak(sort_in_memory)[1] / 2
