@@ -101,7 +101,8 @@ class JobCgroup:
         self.heard: JobFigures | None = None  # read beside the looks since the last one
         self.has_gone = False
         self._groups = directory.groups
-        self._files = GroupFiles(budget, unreadable)
+        # What is read rarely is not read of all groups at the same look.
+        self._files = GroupFiles(budget, unreadable, first_look=sum(directory.inodes.values()) % RARELY_LOOKS)
         self._last_cpu = CpuTimes(0.0, 0.0)
         self._transfers = True  # whether blkio has told of any
         self._throttled_usecs: int | None = None
@@ -149,6 +150,16 @@ class JobCgroup:
             self._read_cpu_v1(groups["cpuacct"]) if "cpuacct" in groups else None,
             self._read_memory_v1(groups["memory"]) if "memory" in groups else MemoryBytes(),
         )
+
+    def holds_as_much(self) -> bool:
+        """Tell whether as much memory is charged as at the last look; never at each `RARELY_LOOKS`th."""
+        if self.has_gone or self.heard is not None:
+            return False
+        if "memory" in self._groups:
+            path = f"{self._groups['memory']}/memory.usage_in_bytes"
+        else:
+            path = f"{self._groups.get(UNIFIED)}/memory.current"
+        return self._files.is_same(path, every=RARELY_LOOKS)
 
     def read_core_usage(self) -> tuple[int, ...]:
         """Return nanoseconds by CPU; empty where they are not counted, as on v2."""

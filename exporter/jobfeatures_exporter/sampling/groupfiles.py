@@ -41,11 +41,11 @@ class _File(KeptFile):
 class GroupFiles:
     """Reads files by path. A controller that is enabled later is noticed within `MAX_GAP_LOOKS` looks."""
 
-    def __init__(self, budget: DescriptorBudget, unreadable: Unreadable) -> None:
+    def __init__(self, budget: DescriptorBudget, unreadable: Unreadable, *, first_look: int = 0) -> None:
         self._budget = budget
         self._unreadable = unreadable
         self._files: dict[str, _File] = {}
-        self._look = 0
+        self._look = first_look
 
     def begin_look(self) -> None:
         """Count the looks at the group."""
@@ -81,6 +81,19 @@ class GroupFiles:
         file.gap = 1
         value: Parsed = file.value
         return value
+
+    def is_same(self, path: str, *, every: int) -> bool:
+        """Tell whether a file says what it said, which then was the look; never at each `every`th."""
+        file = self._files.get(path)
+        if file is None or file.data is None or (self._look + 1) % every == 0:
+            return False
+        try:
+            if file.read() != file.data:
+                return False
+        except OSError:  # the look that follows meets it again
+            return False
+        self._look += 1
+        return True
 
     def read_known(self, path: str, parse: Callable[[str], Parsed], *, every: int = 1) -> Parsed | None:
         """Return what a file says; None where it is not there or cannot be read."""

@@ -32,11 +32,11 @@ class JobDirectory:
     membership: Membership
     groups: Mapping[str, str]
     inodes: Mapping[str, int] = field(default_factory=dict)
+    cpu_source: str = field(init=False, compare=False)  # tells the one that counts CPU time from all others
 
-    @property
-    def cpu_source(self) -> str:
-        """Return what tells the directory that counts CPU time from all others."""
-        return f"{self.path}@{self.inodes.get('cpuacct') or self.inodes.get(UNIFIED)}"
+    def __post_init__(self) -> None:
+        number = self.inodes.get("cpuacct") or self.inodes.get(UNIFIED)
+        object.__setattr__(self, "cpu_source", f"{self.path}@{number}")
 
     @property
     def version(self) -> int:

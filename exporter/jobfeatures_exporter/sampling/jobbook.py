@@ -34,7 +34,7 @@ EXTERN_STEP = "extern"
 class _State:
     """What is remembered of a job."""
 
-    __slots__ = ("by_cgroup", "counters", "done", "io", "last", "ledger", "told", "uid")
+    __slots__ = ("by_cgroup", "counters", "done", "io", "last", "ledger", "seen", "told", "uid")
 
     def __init__(self) -> None:
         self.counters = JobCounters()
@@ -45,6 +45,7 @@ class _State:
         self.told = CpuTimes(0.0, 0.0)
         self.uid: int | None = None
         self.last: JobSample | None = None  # with control groups
+        self.seen: list[tuple[str, Sums | None]] = []  # the kernel's sums at the last look
 
 
 class JobRecorder:
@@ -82,7 +83,9 @@ class JobRecorder:
         CPU time is the kernel's where it counts it for the job, else that of
         the processes; so is memory, independently.
         """
-        state = self._states.setdefault(key, _State())
+        state = self._states.get(key) or self._states.setdefault(key, _State())
+        if self.sums and self._stands_still(state, cgroups) and state.last is not None:
+            return state.last
         figures = [(each, each.read()) for each in cgroups]
         counted = state.ledger.update(
             {each.directory.cpu_source: said.cpu for each, said in figures if each.counts_cpu}
@@ -140,6 +143,23 @@ class JobRecorder:
         if cgroups:
             state.last = sample
         return sample
+
+    def _stands_still(self, state: _State, cgroups: Sequence[JobCgroup]) -> bool:
+        """Tell whether none of a job's threads has run since the last look, nor waits for storage.
+
+        Then nothing of it has changed but what others take from its memory.
+        """
+        seen = [(each.directory.cpu_source, self.sums.get(each.directory.cpu_source)) for each in cgroups]
+        before, state.seen = state.seen, seen
+        return (
+            len(seen) == 1
+            and seen == before
+            and (sums := seen[0][1]) is not None
+            and not (sums.running or sums.blocked)
+            and state.uid is not None
+            and self._steps is None
+            and cgroups[0].holds_as_much()
+        )
 
     def _summed(self, state: _State, cgroups: Sequence[JobCgroup]) -> dict[str, Any]:
         """Return what the kernel's sums tell of a job: nothing where they lack one of its control groups."""

@@ -9,6 +9,7 @@ import pytest
 from jobfeatures.model import Job, JobKey, JobState
 from jobfeatures_exporter.sampling.bpf.choice import Choice
 from jobfeatures_exporter.sampling.bpf.records import Figures, Sums
+from jobfeatures_exporter.sampling.cgroup import RARELY_LOOKS
 from jobfeatures_exporter.sampling.kernellooks import KernelLooks
 from jobfeatures_exporter.sampling.sampler import ALL_AGAIN_LOOKS, Sampler
 from jobfeatures_exporter.snapshot import KernelChecks, ProcessIo, Scheduling
@@ -206,3 +207,38 @@ def test_checks_that_cannot_be_read_are_counted(kernel):
     kernel.checks = fail
     assert looks.checks() is None
     assert unreadable.counts == {"kernel_sums_eperm": 1}
+
+
+def test_a_job_none_of_whose_threads_ran_is_not_read_again_but_for_its_memory(make_sampler, kernel, job):
+    (job / "memory.current").write_text("8192\n")
+    sampler = make_sampler()
+    kernel.by_path[f"/{PATH}"] = sums(5)._replace(running=0, blocked=0)
+    sampler.sample()
+    before = sampler.sample().jobs[KEY]
+    (job / "cpu.stat").write_text("usage_usec 3000000\nuser_usec 2500000\nsystem_usec 1000000\n")
+    assert sampler.sample().jobs[KEY] is before  # a made-up change: without threads there is none
+    (job / "memory.current").write_text("12288\n")
+    changed = sampler.sample().jobs[KEY]
+    assert (changed.memory.charged, changed.user_cpu_secs) == (12288, 2.5)
+
+
+@pytest.mark.parametrize("more", [{"running": 1}, {"blocked": 1}, {"figures": sums(6).figures}])
+def test_a_job_whose_threads_run_or_wait_for_storage_is_read_whole(more, make_sampler, kernel, job):
+    (job / "memory.current").write_text("8192\n")
+    sampler = make_sampler()
+    kernel.by_path[f"/{PATH}"] = sums(5)._replace(running=0, blocked=0)
+    for _ in range(3):
+        sampler.sample()
+    kernel.by_path[f"/{PATH}"] = kernel.by_path[f"/{PATH}"]._replace(**more)
+    (job / "cpu.stat").write_text("usage_usec 3000000\nuser_usec 2500000\nsystem_usec 1000000\n")
+    assert sampler.sample().jobs[KEY].user_cpu_secs == 2.5
+
+
+def test_a_job_that_sleeps_is_read_whole_now_and_then(make_sampler, kernel, job):
+    (job / "memory.current").write_text("8192\n")
+    sampler = make_sampler()
+    kernel.by_path[f"/{PATH}"] = sums(5)._replace(running=0, blocked=0)
+    for _ in range(3):
+        sampler.sample()
+    (job / "memory.stat").write_text("anon 2048\nfile 0\nshmem 0\n")
+    assert [sampler.sample().jobs[KEY].memory.anon for _ in range(RARELY_LOOKS)][-1] == 2048

@@ -9,7 +9,6 @@ groups that have gone, and its record may be deleted.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from operator import add
 from struct import Struct
 from types import MappingProxyType
@@ -43,8 +42,7 @@ class Figures(NamedTuple):
     tasks: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
+class Sums(NamedTuple):
     """What the tasks of one job have done, and how many there are. `user` is not root, None: root's only."""
 
     figures: Figures

@@ -12,9 +12,10 @@ from jobfeatures_exporter.snapshot import Kind, UnitKey
 BATCH_HIERARCHIES: tuple[BatchHierarchy, ...] = tuple(
     each.load("groups").HIERARCHY for each in SYSTEMS.values() if each.has_groups
 )
-MAX_REMEMBERED = 2048  # texts of /proc/PID/cgroup: the processes of one job have the same
+MAX_REMEMBERED = 4096  # paths of jobs, and texts of /proc/PID/cgroup: the processes of one job have the same
 
 
+@lru_cache(MAX_REMEMBERED)
 def match_path(path: str, *, root: str = "") -> Membership | None:
     """Return which batch job's control group a path from the hierarchy's root is, None where it is no job's.
 
