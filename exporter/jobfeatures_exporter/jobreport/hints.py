@@ -199,6 +199,8 @@ def _contended(report: JobReport) -> str | None:
         return None
     if share >= BUSY_CPU or _throttled(report) is not None or _crowded(report) is not None:
         return None
+    if stalled < max(report.stalled_share(resource) or 0.0 for resource in ("io", "memory")):
+        return None  # whoever wakes up often waits a little for a CPU each time
     return (
         f"it waited for CPUs {format_share(stalled)} of the time and got {format_share(share)} of its own: "
         "others ran on them, or its threads are bound to fewer (affinity)"
@@ -333,7 +335,7 @@ RULES = (
         "cpu_contended",
         _contended,
         f"less than {BUSY_CPU:.0%} of the CPU time used, and some task waited for a CPU {CPU_STALLED:.0%} of "
-        "the time or more",
+        "the time or more, longer than for storage or memory",
     ),
     Rule(
         "cpu_crowded",

@@ -10,8 +10,9 @@ import itertools
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from tests.running import until
 
 CGROUP = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "unified")
-LOOK_SECS = 0.25
+LOOK_SECS = 0.5
 SAMPLES = {metric.sample_name for each in COLLECTORS.values() for metric in each.metrics}
 
 
@@ -181,27 +182,41 @@ def _end(process: subprocess.Popen) -> None:
 def stage(acts: list[Mapping[str, Staged]], secs: float) -> dict[str, JobReport]:
     """Run the jobs, those of an act together, and return the report of each by its name."""
     reports: dict[str, JobReport] = {}
-    for named in acts:
-        act = {str(number): each for number, each in enumerate(named.values(), 1)}
-        nodes = [Node(name, act) for name in sorted({name for each in act.values() for name in each.nodes})]
-        with contextlib.ExitStack() as stack:
-            for node in nodes:
-                node.begin(stack)
-            for node in nodes:
-                node.wait()
-            began = time.time()
-            for node in nodes:
-                node.go(began)
-            gone = 0.0
-            while gone < secs:
-                time.sleep(LOOK_SECS)
-                gone = time.time() - began
-                for node in nodes:
-                    node.look(gone / secs)
-        reports |= {
-            name: _report(job_id, nodes, began + gone) for name, job_id in zip(named, act, strict=True)
-        }
+    with ahead_of_others():
+        for named in acts:
+            reports |= _play(named, secs)
     return reports
+
+
+@contextlib.contextmanager
+def ahead_of_others() -> Iterator[None]:
+    """Let this thread not wait long for the staged jobs, which come before all others."""
+    thread = threading.get_native_id()
+    os.setpriority(os.PRIO_PROCESS, thread, -10)
+    try:
+        yield
+    finally:
+        os.setpriority(os.PRIO_PROCESS, thread, 0)
+
+
+def _play(named: Mapping[str, Staged], secs: float) -> dict[str, JobReport]:
+    act = {str(number): each for number, each in enumerate(named.values(), 1)}
+    nodes = [Node(name, act) for name in sorted({name for each in act.values() for name in each.nodes})]
+    with contextlib.ExitStack() as stack:
+        for node in nodes:
+            node.begin(stack)
+        for node in nodes:
+            node.wait()
+        began = time.time()
+        for node in nodes:
+            node.go(began)
+        ended = began
+        while ended - began < secs:
+            time.sleep(LOOK_SECS)
+            for node in nodes:
+                node.look((time.time() - began) / secs)
+            ended = time.time()
+    return {name: _report(job_id, nodes, ended) for name, job_id in zip(named, act, strict=True)}
 
 
 def _report(job_id: str, nodes: list[Node], now: float) -> JobReport:

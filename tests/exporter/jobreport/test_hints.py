@@ -92,6 +92,7 @@ def test_a_good_job_has_no_hints():
         ("cpu_contended", job(node(cpu_secs=3600 * 6, stalled_secs={"cpu": 1080})), job(node(cpu_secs=3600 * 6.4, stalled_secs={"cpu": 1080}))),
         ("cpu_contended", job(node(cpu_secs=3600, stalled_secs={"cpu": 1080})), job(node(cpu_secs=3600, stalled_secs={"cpu": 1079}))),
         ("cpu_contended", job(node(cpu_secs=3600, stalled_secs={"cpu": 1080})), job(node(cpu_secs=3600, stalled_secs={"cpu": 1080}, throttled_secs=3600))),
+        ("cpu_contended", job(node(cpu_secs=3600, stalled_secs={"cpu": 1080, "io": 1080})), job(node(cpu_secs=3600, stalled_secs={"cpu": 1080, "io": 1081}))),
         ("pilot_idle", job(node(cpu_secs=0, claimed_cpus=3.9)), job(node(cpu_secs=0, claimed_cpus=4))),
         ("pilot_idle", job(node(cpu_secs=0, claimed_cpus=0)), job(node(claimed_cpus=0))),
         ("io_wait", job(node(cpu_secs=0, stalled_secs={"io": 900})), job(node(cpu_secs=0, stalled_secs={"io": 899}))),

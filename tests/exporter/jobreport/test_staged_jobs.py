@@ -89,7 +89,8 @@ def acts(slow, large, working, status):
     ]  # fmt: skip
 
 
-@pytest.mark.program
+@pytest.mark.integration
+@pytest.mark.timeout(300)
 def test_twenty_staged_jobs_get_their_hint_and_no_wrong_one(tmp_path, monkeypatch):
     if (reason := why_not()) is not None:
         pytest.skip(reason)
