@@ -48,7 +48,7 @@ def older_deb(staged, tmp_path_factory):
     for name in ("config.toml", "controller.toml"):
         file = older / ETC / name
         file.write_text(file.read_text() + "# of an older version\n")
-    (older / PREFIX[1:] / "lib/python3.11/site-packages/exporter/gone.py").write_text("")
+    (older / PREFIX[1:] / "lib/python3.11/site-packages/jobfeatures_exporter/gone.py").write_text("")
     return wrap(older, folder / "older.deb")
 
 
