@@ -39,5 +39,5 @@ def summary(reasons: Iterable[str]) -> Iterator[str]:
     for reason in sorted(counts):
         by_need.setdefault(need_of(reason), []).append(reason)
     for need, found in sorted(by_need.items()):
-        yield f"{sum(counts[each] for each in found)} skipped, for want of {need}:"
+        yield f"{sum(counts[each] for each in found)} skipped, for lack of {need}:"
         yield from (f"    {counts[each]} × {each}" for each in found)

@@ -84,7 +84,7 @@ class _Job:
 
 
 def sums_up(metric: Metric) -> bool:
-    """Tell whether values of several jobs are added up: counters, and gauges that say so."""
+    """Return whether values of several jobs are added up: counters, and gauges that say so."""
     amounts = metric.sums or metric.kind == "counter"
     return amounts and metric.is_of_jobs and not OPEN_LABELS.intersection(metric.label_names)
 
@@ -147,7 +147,7 @@ class SeriesBudget:
         weigh: Callable[[], Mapping[Values, Weight]],
         extra: Mapping[Values | None, int] | None = None,
     ) -> Page:
-        """Return the families within the bound, and those that tell of it.
+        """Return the families within the bound, and those that report it.
 
         `look` names the look at the node that the page is made of. `weigh` is
         asked only where there are too many series. `extra` counts series that

@@ -220,7 +220,7 @@ class JobSample:
     node: str | None = None  # the node name in the control group's path, where there is one
     sluid: str | None = None  # Slurm's own unique id, where the control group is named by it
     slot: str | None = None  # HTCondor's, where the control group is named by it
-    oom_kills: int | None = None  # counters: they never fall either
+    oom_kills: int | None = None  # counters: they never decrease either
     memory_limit_hits: int | None = None
     throttled_secs: float | None = None  # by a CPU quota, summed over CPUs
     block_io: BlockIo | None = None

@@ -1,4 +1,4 @@
-"""Graphics cards: which work, for whom, and which are held idle."""
+"""GPUs: which work, for whom, and which are held idle."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def board() -> Json:
     return dashboard(
         "gpu",
         "Batch: GPUs",
-        "Graphics cards of all makers: use, memory, power, temperature, which job has which, and which are held idle.",
+        "GPUs of all makers: use, memory, power, temperature, which job has which, and which are held idle.",
         ["gpu"],
         [
             cluster_variable(),
@@ -93,7 +93,7 @@ def _now() -> list[Placed]:
              f"sum(batch_gpu_memory_used_bytes{{{G}}}) / sum(batch_gpu_memory_bytes{{{G}}})", "percentunit", empty=NONE,
              decimals=0),
         stat("Power", "What all cards draw.", f"sum(batch_gpu_power_watts{{{G}}})", "watt", empty="not told"),
-        stat("Failing", "Cards whose driver tells of a failure.", f"sum(batch_gpu_failing{{{G}}} > bool 0)",
+        stat("Failing", "Cards whose driver reports a failure.", f"sum(batch_gpu_failing{{{G}}} > bool 0)",
              thresholds=ANY_IS_BAD, empty=NONE),
         stat("Hottest", "Temperature of the hottest card.", f"max(batch_gpu_temperature_celsius{{{G}}})", "celsius",
              thresholds=steps(GREEN, (80, ORANGE), (90, RED)), empty="not told"),

@@ -44,7 +44,7 @@ def board() -> Json:
     return dashboard(
         "job",
         "Batch: job",
-        "What one job was given and what it makes of it, on all its nodes: CPUs, memory, graphics cards, input and "
+        "What one job was given and what it makes of it, on all its nodes: CPUs, memory, GPUs, input and "
         "output, time left, and what ending it would waste.",
         ["job"],
         [
@@ -62,7 +62,7 @@ def board() -> Json:
             Row("The job", _job()),
             Row("CPUs and memory", _cpus_and_memory()),
             Row("Time left and waste", _time()),
-            Row("Graphics cards and energy", _gpus()),
+            Row("GPUs and energy", _gpus()),
             Row("Input, output, waiting", _io()),
             Row("Steps and commands", _parts(), collapsed=True),
         ],
@@ -188,7 +188,7 @@ def _time() -> list[Placed]:
                 [query(f"clamp_min({CPUS} - {CPU_RATE}, 0)", "idle")], "none",
             ),
             timeseries(
-                "What it tells of itself",
+                "What it reports",
                 "From its JOBSTATUS: CPUs in use, and the age of what it told, in minutes.",
                 [
                     query(f"sum(batch_job_status_used_cpus{{{J}}})", "CPUs it says it uses"),

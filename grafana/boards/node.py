@@ -97,7 +97,7 @@ def _now() -> list[Placed]:
         ),
         stat(
             "Power",
-            "What processors, their memory and graphics cards draw, where the node can tell.",
+            "What processors, their memory and GPUs draw, where the node can tell.",
             f'sum(rate(batch_node_energy_joules_total{{{OF_NODE},domain!="psys"}}[{RATE}]))'
             f" + (sum(batch_gpu_power_watts{{{OF_NODE}}}) or vector(0))",
             "watt",

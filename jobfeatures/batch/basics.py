@@ -56,7 +56,7 @@ class Texts:
 
 
 def is_same_host(one: str, other: str) -> bool:
-    """Tell whether two names mean one host: a short one stands for any with its first label."""
+    """Return whether two names mean one host: a short one stands for any with its first label."""
     if "." in one and "." in other:
         return one == other
     return one.partition(".")[0] == other.partition(".")[0]

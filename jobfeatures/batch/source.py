@@ -4,7 +4,7 @@ A source answers with a whole `JobTable` or raises `SourceError`. Its keeper
 asks it in the background, keeps the last good table through failures, and
 hands it out without a lock: readers see one table or the next, never a mix.
 
-A `BatchSource` tells of one node's jobs, a `ClusterSource` of the whole
+A `BatchSource` reports one node's jobs, a `ClusterSource` of the whole
 cluster; only the controller role asks the latter.
 """
 
@@ -115,7 +115,7 @@ AnswerT = TypeVar("AnswerT", bound=Answer)
 
 @dataclass(frozen=True, slots=True)
 class KeeperStatus(Generic[AnswerT]):
-    """What a keeper tells of its source; replaced as a whole."""
+    """What a keeper reports about its source; replaced as a whole."""
 
     name: str
     table: AnswerT | None = None
@@ -194,7 +194,7 @@ class Keeper(Generic[AnswerT]):
 
     @property
     def has_died(self) -> bool:
-        """Tell whether its thread has ended though nobody stopped it; one that waits for an answer lives."""
+        """Return whether its thread has ended without being stopped; one that waits for an answer lives."""
         was_started = self._thread.ident is not None
         return was_started and not self._stopping.is_set() and not self._thread.is_alive()
 

@@ -17,7 +17,7 @@ pictures/    results drawn, and as one HTML page; gallery.py: collects what is d
 
 While jobs run, in the controller role:
 
-facts.py     what accounting and a queue tell of a job
+facts.py     what accounting and a queue reports about a job
 outlook.py   bounds of the expected ends of jobs that have not ended
 live.py      expected ends and sums kept up to date; tally.py: sums that do not depend on the order
 quality.py   what is known at one moment

@@ -2,7 +2,7 @@
 
 Source: Tóth, Klusáček: "User-Aware Metrics for Measuring Quality of Parallel
 Job Schedules", Algorithm 1. That algorithm keeps the capacity that is left in
-every second. From the last arrival on, what is left never falls with time: it
+every second. From the last arrival on, what is left never decreases with time: it
 is a number of lanes, each free from some time on. A job takes as many of the
 lanes that are free first as it asks for, fills them like water from its
 arrival on, and they are free again at its expected end. A heap of groups of
@@ -63,7 +63,7 @@ class Lanes:
         return other
 
     def has_spare(self, since: Number, until: Number, wanted: Number) -> bool:
-        """Tell whether at least so much is left between two times, in lanes × time.
+        """Return whether at least so much is left between two times, in lanes × time.
 
         No job may have arrived after `since`.
         """

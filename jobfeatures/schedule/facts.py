@@ -58,7 +58,7 @@ def why_not(facts: JobFacts) -> str | None:
 
 
 def is_placeable(facts: JobFacts) -> bool:
-    """Tell whether a job that has not ended would count, as far as that can be told."""
+    """Return whether a job that has not ended would count, as far as that can be told."""
     submit, start = facts.submit_secs, facts.start_secs
     if submit is None or submit < 0 or facts.cpus is None or facts.cpus < 0:
         return False
@@ -72,9 +72,9 @@ def _known(value: Number | None) -> Number:
 
 
 def supersedes(new: JobFacts, old: JobFacts) -> bool:
-    """Tell whether one record of a job is to replace another: a later run does, and of one run its end.
+    """Return whether one record of a job is to replace another: a later run does, and of one run its end.
 
-    What is told of the same end replaces what was: it was corrected.
+    What is reported about the same end replaces what was: it was corrected.
     """
     if (new.submit_secs or 0) != (old.submit_secs or 0):
         return (new.submit_secs or 0) > (old.submit_secs or 0)  # a requeue is a submission of its own
@@ -90,7 +90,7 @@ def supersedes(new: JobFacts, old: JobFacts) -> bool:
 
 
 def from_queue(job: Job) -> JobFacts | None:
-    """Return what a queue tells of a job that has not ended, None of others: accounting tells of ends."""
+    """Return what a queue reports about a job that has not ended, None of others: accounting reports ends."""
     if job.state.is_finished or job.state is JobState.UNKNOWN:
         return None
     task = job.array_task_id or ""
@@ -112,7 +112,7 @@ def from_queue(job: Job) -> JobFacts | None:
 
 
 def from_record(record: JobRecord) -> JobFacts | None:
-    """Return what a log or accounting tells of a job, None of a step."""
+    """Return what a log or accounting reports about a job, None of a step."""
     if record.step is not None:
         return None
     task = record.array_task_id or ""

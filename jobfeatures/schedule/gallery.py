@@ -42,7 +42,7 @@ class Gallery:
 
     @property
     def is_wanted(self) -> bool:
-        """Tell whether anything is to be drawn."""
+        """Return whether anything is to be drawn."""
         return self._report is not None or self._directory is not None
 
     def add(self, schedule: Schedule, document: Values) -> None:

@@ -63,7 +63,7 @@ def make_rules(share: str | None, shares_of: str | None) -> ShareRules:
         raise ConfigurationError("schedule.share", "nobody would have anything: must be above 0")
     users, groups = parse_shares_of("schedule.share_of", [shares_of] if shares_of else [], [CPU])
     if groups:
-        raise ConfigurationError("schedule.share_of", "accounting does not tell of groups: name users")
+        raise ConfigurationError("schedule.share_of", "accounting does not report groups: name users")
     return ShareRules(default=default, users=users)
 
 
@@ -79,7 +79,7 @@ def compute_begin(now_secs: float, history_secs: float) -> int:
 
 
 def told_by_queue(job: Job) -> ReportedJob | None:
-    """Return what a queue tells of a job, also of one that has just ended: accounting learns of it later."""
+    """Return a queue's record of a job, also of one that has just ended: accounting learns of it later."""
     facts = from_queue(replace(job, state=JobState.RUNNING) if job.state.is_finished else job)
     if facts is None or (job.state.is_finished and job.end_secs is None):
         return None
@@ -97,7 +97,7 @@ def told_by_queue(job: Job) -> ReportedJob | None:
 
 
 def told_by_accounting(record: JobRecord) -> ReportedJob | None:
-    """Return what accounting tells of a job that has ended: of others the queue knows more."""
+    """Return what accounting reports about a job that has ended: of others the queue knows more."""
     facts = from_record(record)
     if facts is None or facts.end_secs is None:
         return None
@@ -109,7 +109,7 @@ def _names_of(record: JobRecord) -> frozenset[str]:
 
 
 def told_by_log(record: JobRecord, at_secs: Number) -> ReportedJob | None:
-    """Return what was known at a time of a job that a log tells of, None where that was nothing.
+    """Return what was known at a time of a job that a log reports about, None where that was nothing.
 
     A job without an end has not ended only where its state says so.
     """

@@ -1,7 +1,7 @@
 """A log of jobs as arrays: what the metrics of a schedule are made of.
 
 Times are seconds since the log's time zero, int64 where all are whole, else
-float64. A value that the log does not tell is `UNKNOWN`, one that cannot be
+float64. A value that the log does not say is `UNKNOWN`, one that cannot be
 true `IMPOSSIBLE`; where a log tells nothing of a kind, its array is None.
 """
 
@@ -38,7 +38,7 @@ LARGEST_KIB: Final = 2**32  # 4 TiB
 
 
 class Labels(NamedTuple):
-    """Who or where a job is of: `names[codes[i]]` is that of job i; a code of −1: the log does not tell."""
+    """Who or where a job is of: `names[codes[i]]` is that of job i; a code of −1: the log does not say."""
 
     codes: Array
     names: list[str]
@@ -192,14 +192,14 @@ def _id_of(job: JobRecord) -> int:
 
 
 def is_preempted(header: Header) -> bool:
-    """Tell whether a job may have several lines."""
+    """Return whether a job may have several lines."""
     return _preemption(header) in {Preemption.YES, Preemption.DOUBLE}
 
 
 def _preemption(header: Header) -> Preemption | None:
     try:
         return header.preemption()
-    except ParseError:  # `swf check` tells of it
+    except ParseError:  # `swf check` reports it
         return None
 
 
@@ -221,7 +221,7 @@ def _joined(table: dict[str, Array], header: Header) -> tuple[dict[str, Array], 
 def _zero(header: Header) -> int | None:
     try:
         return header.start_secs()
-    except ParseError:  # `swf check` tells of it
+    except ParseError:  # `swf check` reports it
         return None
 
 
@@ -237,7 +237,7 @@ def _totals(header: Header) -> dict[str, int]:
 
 
 def _looks_like_bytes(*columns: Array) -> list[str]:
-    """Tell whether memory of a log that promises KiB is more than processors have."""
+    """Return whether memory of a log that promises KiB is more than processors have."""
     for column in columns:
         known = column[column > 0]
         if len(known) and (np.median(known) > USUAL_MOST_KIB or known.max() > LARGEST_KIB):

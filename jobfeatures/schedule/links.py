@@ -42,7 +42,7 @@ class Links(NamedTuple):
 
 
 def find_links(numbers: Array, preceding: Array, thinks: Array) -> tuple[Links | None, list[str]]:
-    """Return who follows whom by number, None where nobody does, and what is to be told of the others.
+    """Return who follows whom by number, None where nobody does, and what is to report about the others.
 
     A number that several jobs have is nobody's.
     """

@@ -119,7 +119,7 @@ class LiveSchedule:
         self._queue_secs.append(taken_at_secs)
 
     def forget_missing(self, before_secs: float) -> None:
-        """Drop jobs that no queue has told of from then on, nor accounting of their end."""
+        """Drop jobs that no queue has reported from then on, nor accounting of their end."""
         for job_id in [job_id for job_id, seen in self._seen.items() if seen < before_secs]:
             self._remove(self._jobs[job_id])
 
@@ -291,7 +291,7 @@ class LiveSchedule:
         self._remember(facts, horizon_secs)
 
     def _remember(self, facts: JobFacts, horizon_secs: float) -> None:
-        """Remember a job until none that ended as early can be new, as is told by its end alone."""
+        """Remember a job until none that ended as early can be new, as is determined by its end alone."""
         if facts.end_secs is not None and facts.end_secs > horizon_secs - self._remember_secs:
             self._settled.pop(facts.job_id, None)
             self._settled[facts.job_id] = facts, horizon_secs

@@ -20,7 +20,7 @@ from jobfeatures.spill import telling_of_room
 
 
 def evaluate_on_disk(names: Sequence[str], options: Options, how: dict[str, Any]) -> Values:
-    """Return what is told of files of one log; `how` they are read: the arguments of `read_log`.
+    """Return what is reported about files of one log; `how` they are read: the arguments of `read_log`.
 
     Where jobs follow others, files are read as a whole.
     """

@@ -64,7 +64,7 @@ def evaluate_partitions(
     hands: int = HANDS,
     pieces: Callable[[Sequence[str]], Iterator[ScheduleLog]] | None = None,
 ) -> Values:
-    """Return what is told of the whole log: those of `make_document`'s fields that are sums or by user.
+    """Return the figures of the whole log: those of `make_document`'s fields that are sums or by user.
 
     `files` are the log's in its order; `read` returns the jobs of one, `pieces`
     instead those of all, some at a time.
@@ -117,7 +117,7 @@ def _shifts(names: Sequence[str], zeros: Sequence[int | None]) -> list[int]:
 def deal(log: ScheduleLog, shift_secs: int, hands: int) -> list[ScheduleLog]:
     """Return the log in so many, all jobs of a user in the same one; times are moved on by `shift_secs`.
 
-    Jobs of nobody, and what is told of the whole log, are in the first.
+    Jobs of nobody, and what is reported about the whole log, are in the first.
     """
     hand_of = np.array([_hand(name, hands) for name in log.user.names] + [0])
     place = hand_of[log.user.codes]  # a code of -1 is the last
@@ -206,7 +206,7 @@ def _times_of(log: ScheduleLog, place: int) -> tuple[float, float, float]:
 
 
 def _may_be_one(earlier: tuple[float, float, float], later: tuple[float, float, float]) -> bool:
-    """Tell whether two entries may be of one job: the same run, or the next after a requeue."""
+    """Return whether two entries may be of one job: the same run, or the next after a requeue."""
     if earlier[:2] == later[:2]:
         return earlier[2] == later[2] or (earlier[1] >= 0 and min(earlier[2], later[2]) < 0)
     known = [None if time < 0 else time for time in (*earlier, *later[:2])]
@@ -244,7 +244,7 @@ def survey(log: ScheduleLog, options: Options) -> Values:
 
 
 def _settle(name: str, surveys: Sequence[Values], options: Options) -> tuple[Options, Values]:
-    """Return the options with the default share of the whole log, and what is told of the shares."""
+    """Return the options with the default share of the whole log, and what is reported about the shares."""
     users = sum(each["users"] for each in surveys)
     if not users:
         raise ScheduleError(f"{name}: {why_none(_skipped(surveys))}")

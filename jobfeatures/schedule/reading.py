@@ -39,7 +39,7 @@ def read_log(
 ) -> ScheduleLog:
     """Return the jobs of a file, `-` being standard input.
 
-    `kind` is told by content where it is None, `zone` is where clocks showed
+    `kind` is determined by content where it is None, `zone` is where clocks showed
     its times. Raises LogFileError, ParseError, KindError.
     """
     return read_whole(name, kind, zone, meaning).log
@@ -76,7 +76,7 @@ def read_pieces(
 ) -> Iterator[ScheduleLog]:
     """Return about so many jobs of a file at a time. Raises what `read_log` raises, and LinkedError.
 
-    What is told of a log and of all its pieces alike is told by the first.
+    What is reported about a log and of all its pieces alike is determined by the first.
     """
     told: set[str] = set()
     zero: int | None = None

@@ -168,7 +168,7 @@ class Schedule:
 
     @cached_property
     def use(self) -> dict[str, Use]:
-        """Return the use over time of each resource that the log tells of."""
+        """Return the use over time of each resource that the log reports."""
         return self.use_over(self.edges)
 
     def use_over(self, edges: Array) -> dict[str, Use]:
@@ -264,15 +264,15 @@ def _all_of_users(log: ScheduleLog, options: Options, chosen: Chosen) -> Chosen:
 
 
 def requests_of(log: ScheduleLog, resource: str) -> Array | None:
-    """Return what jobs ask of a resource, memory in KiB; None where the log tells of none."""
+    """Return what jobs ask of a resource, memory in KiB; None where the log reports none."""
     return {CPU: log.cpus, MEMORY: log.memory_kib, GPU: log.gpus}[resource]
 
 
 def asked(log: ScheduleLog, resource: str) -> Array:
-    """Return the same. Raises ScheduleError where the log tells of none."""
+    """Return the same. Raises ScheduleError where the log reports none."""
     requests = requests_of(log, resource)
     if requests is None:
-        raise ScheduleError(f"{log.name}: does not tell of {resource}")
+        raise ScheduleError(f"{log.name}: has no {resource}")
     return requests
 
 

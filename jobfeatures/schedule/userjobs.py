@@ -49,7 +49,7 @@ class UserJobs:
         if isinstance(self._source, UserSource):
             user = self._source.find_user(job_id)
             if user is None:
-                raise NoSuchJobError(f"{self._source.name} tells of no job {shown(job_id)}; {HIDDEN}")
+                raise NoSuchJobError(f"{self._source.name} has no job {shown(job_id)}; {HIDDEN}")
         told = self._jobs(user, begin_secs)
         submit_secs = _submitted(told, job_id)
         if submit_secs is not None and submit_secs < begin_secs:
@@ -67,7 +67,7 @@ class UserJobs:
         return asked, shares, now_secs, tuple(self._notes)
 
     def _jobs(self, user: str | None, since_secs: float) -> list[ReportedJob]:
-        """Return what is told of one user's jobs, or of all users'.
+        """Return what is reported about one user's jobs, or of all users'.
 
         The queue is asked first: what ends in between is then in both.
         """
@@ -97,7 +97,7 @@ class UserJobs:
         if CPU not in self._rules.default and user not in self._rules.users:
             total = sum(node.cpus or 0 for node in self._source.poll_cluster().nodes)
             if not total:
-                raise SourceError("no node tells of its CPUs: say --share")
+                raise SourceError("no node reports its CPUs: say --share")
             users = len(self._users(begin_secs, begin_secs + self._history_secs))
             if users < 2:
                 self._notes.append(

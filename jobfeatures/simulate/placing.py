@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 
 from jobfeatures.simulate.pools import Node
 
-UNLIMITED: Final = 2**62  # KiB of a node that does not tell its memory
+UNLIMITED: Final = 2**62  # KiB of a node that does not say its memory
 
 
 class Machine(Protocol):
@@ -28,7 +28,7 @@ class Machine(Protocol):
         """Free what a job had."""
 
     def has_room(self, size: int) -> bool:
-        """Tell whether a job of this size could be placed now."""
+        """Return whether a job of this size could be placed now."""
 
     def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
         """Return when a job can start if running ones end when they are estimated to: its shadow time.
@@ -39,7 +39,7 @@ class Machine(Protocol):
         """
 
     def has_spare(self, size: int) -> bool:
-        """Tell whether a job of this size can be placed now and stay beyond the shadow time."""
+        """Return whether a job of this size can be placed now and stay beyond the shadow time."""
 
     def take_spare(self, job: int) -> bool:
         """Place a job that stays beyond the shadow time if it can; what it takes is spare no longer."""
@@ -68,7 +68,7 @@ class Processors:
         self._free += self.sizes[job]
 
     def has_room(self, size: int) -> bool:
-        """Tell whether a job of this size could be placed now."""
+        """Return whether a job of this size could be placed now."""
         return size <= self._free
 
     def reserve(self, job: int, running: Sequence[tuple[int, int]], now: int) -> int:
@@ -85,7 +85,7 @@ class Processors:
         return shadow
 
     def has_spare(self, size: int) -> bool:
-        """Tell whether a job of this size can be placed now and stay beyond the shadow time."""
+        """Return whether a job of this size can be placed now and stay beyond the shadow time."""
         return size <= self._free and size <= self._spare
 
     def take_spare(self, job: int) -> bool:
@@ -175,7 +175,7 @@ class Nodes:
         _add(self._frees, self._placed.pop(job), self._shapes[size], 1)
 
     def has_room(self, size: int) -> bool:
-        """Tell whether a job of this size could be placed now."""
+        """Return whether a job of this size could be placed now."""
         if self._wanted[size] > self._cpus:
             return False
         return place_first_fit(self._frees, self._shapes[size]) is not None
@@ -202,7 +202,7 @@ class Nodes:
         return shadow
 
     def has_spare(self, size: int) -> bool:
-        """Tell whether a job of this size can be placed now and stay beyond the shadow time."""
+        """Return whether a job of this size can be placed now and stay beyond the shadow time."""
         return place_first_fit(self._both(), self._shapes[size]) is not None
 
     def take_spare(self, job: int) -> bool:

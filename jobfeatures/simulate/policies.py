@@ -19,12 +19,12 @@ class Policy(enum.Enum):
 
     @property
     def is_fair(self) -> bool:
-        """Tell whether users who have used less go first, not jobs that came first."""
+        """Return whether users who have used less go first, not jobs that came first."""
         return self in {Policy.FAIRSHARE, Policy.FAIRSHARE_EASY}
 
     @property
     def backfills(self) -> bool:
-        """Tell whether jobs may start before the first one in the queue where they do not delay it."""
+        """Return whether jobs may start before the first one in the queue where they do not delay it."""
         return self in {Policy.EASY, Policy.FAIRSHARE_EASY}
 
 

@@ -1,7 +1,7 @@
 """A simulated schedule as lines of the Standard Workload Format: pure, numpy.
 
 Of a log in that format all fields stay but wait and allocated processors, and
-of its header what is told of jobs and users, not of its scheduler; other kinds
+of its header what is reported about jobs and users, not of its scheduler; other kinds
 are written as `jobfeatures convert` writes them.
 """
 
@@ -29,7 +29,7 @@ from jobfeatures.schedule.shares import CPU, plain
 from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.workload import Outcome, Workload, seconds
 
-# What a header tells of jobs and of where they are from; a simulation changes nothing of it.
+# What a header reports about jobs and of where they are from; a simulation changes nothing of it.
 KEPT: Final = (
     "Installation", "Acknowledge", "Information", "UnixStartTime", "TimeZoneString", "MaxRuntime",
     "MaxMemory", "AllowOveruse", "MaxQueues", "Queues", "Queue", "MaxPartitions", "Partitions", "Partition",
@@ -179,5 +179,5 @@ def _clocks(old: Header, last: Number) -> list[tuple[str, str]]:
             (label, format_date(datetime.fromtimestamp(start_secs + secs, zone)))
             for label, secs in (("StartTime", 0), ("EndTime", int(last)))
         ]
-    except (ParseError, KeyError, ValueError, OSError, OverflowError):  # `swf check` tells of it
+    except (ParseError, KeyError, ValueError, OSError, OverflowError):  # `swf check` reports it
         return []

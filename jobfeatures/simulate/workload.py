@@ -50,7 +50,7 @@ REASONS: Final = {
     NO_CPUS: NOT_COUNTED[NO_CPUS],
     MANY_CPUS: "it asks for more processors than there are",
     MUCH_MEMORY: "it asks for more memory than there is",
-    MANY_GPUS: "it asks for more graphics cards than there are",
+    MANY_GPUS: "it asks for more GPUs than there are",
     NO_ROOM: "a part of it fits on no node, or all of them do not fit at once",
 }
 

@@ -146,7 +146,7 @@ class LiveQuality:
         if CPU not in rules.default:
             total = sum(node.cpus or 0 for node in self._answer_of(self._cluster).nodes)
             if not total:
-                raise SourceError("no node tells of its CPUs: schedule.share is needed")
+                raise SourceError("no node reports its CPUs: schedule.share is needed")
         return make_shares(
             CPU,
             rules,

@@ -33,9 +33,9 @@ NODE_DRAINING = Metric(
 )
 BASIS = (
     "; basis reported: by the JOBSTATUS of all jobs, measured: by the CPU time that they have used, "
-    "estimated: by the batch system's data, mixed: by several. What no job's CPUs can do is not counted. "
-    "Of the jobs of which enough is known, see {}; absent where that is none of them, or where no batch "
-    "system has told of its jobs yet."
+    "estimated: by the batch system's data, mixed: by several. Capped at what the jobs' CPUs can do. "
+    "Covers the jobs of which enough is known, see {}; absent if there is none, or if no batch system "
+    "has answered yet."
 )
 DRAINING_WASTE = Metric(
     "batch_node_draining_waste_core_seconds",

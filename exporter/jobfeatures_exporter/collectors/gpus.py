@@ -1,4 +1,4 @@
-"""Graphics cards, and what each job does on them. A reading that could not be made has no series."""
+"""GPUs, and what each job does on them. A reading that could not be made has no series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How processes are read; and what only the kernel tells of jobs, where it sums what they do."""
+"""How processes are read; and what only the kernel reports about jobs, where it sums what they do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What jobs tell of themselves in $JOBSTATUS."""
+"""What jobs report about themselves in $JOBSTATUS."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def _welcome(jobs: DemoBatchSystem, address: str, tree: FeatureTree) -> None:
   http://{address}/metrics         what each uses, how long it still runs, what ending it would waste
   {tree.machine_path}/    what jobs are told about the machine
   {os.path.dirname(tree.job_path(JobKey("spool", "x")))}/*/     … and about themselves
-  {os.path.dirname(tree.status_path(JobKey("spool", "x")))}/*/       what the pilot tells of itself
+  {os.path.dirname(tree.status_path(JobKey("spool", "x")))}/*/       what the pilot reports
 
   curl -s http://{address}/metrics | grep ^batch_job
 

@@ -1,4 +1,4 @@
-"""Counters of a foreign job: sums over processes that come and go, which never fall. Pure.
+"""Counters of a foreign job: sums over processes that come and go, which never decrease. Pure.
 
 A process counts what its reaped children used as well: what a process had when it vanished is taken
 off what the job grows by afterwards, if an ancestor is there that may wait for it, so that it is not

@@ -154,7 +154,7 @@ class JobReport:
 
     @property
     def gpu_count(self) -> float | None:
-        """Return its graphics cards over all nodes."""
+        """Return its GPUs over all nodes."""
         return self._sum(lambda node: node.gpu_count)
 
     @property
@@ -174,7 +174,7 @@ class JobReport:
 
     @property
     def gpu_joules(self) -> float | None:
-        """Return the energy of graphics cards."""
+        """Return the energy of GPUs."""
         return self._sum(lambda node: node.gpu_joules)
 
     @property

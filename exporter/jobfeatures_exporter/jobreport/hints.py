@@ -235,7 +235,7 @@ def _idle_gpu(report: JobReport) -> str | None:
     idle = [card for card in cards if card.busy_secs is not None and card.busy_secs < IDLE_GPU * elapsed]
     if not idle:
         return None
-    which = "its graphics card" if len(cards) == 1 else f"{len(idle)} of its {len(cards)} graphics cards"
+    which = "its GPU" if len(cards) == 1 else f"{len(idle)} of its {len(cards)} GPUs"
     return f"{which} did nothing: ask for fewer, or see whether the program finds them"
 
 
@@ -246,7 +246,7 @@ def _low_gpu(report: JobReport) -> str | None:
     why = "do they wait for data?"
     if (_cpu_share(report) or 0.0) >= BUSY_CPU:
         why = "its CPUs were busy, so ask for more of them, or prepare the data beforehand"
-    return f"its graphics cards computed {format_share(share)} of the time: {why}"
+    return f"its GPUs computed {format_share(share)} of the time: {why}"
 
 
 def _much_time(report: JobReport) -> str | None:

@@ -114,7 +114,7 @@ class _Claims:
 
 
 class Accumulator(Generic[Key, Record, Totals]):
-    """Totals by key that never fall; what follows is said of time and holds for every figure.
+    """Totals by key that never decrease; what follows is said of time and holds for every figure.
 
     At each look a process adds the increase of its own time, and of its
     children's time less what had been counted of those that vanished. A
@@ -328,7 +328,7 @@ class CpuTimes:
 
 
 class CpuLedger:
-    """The CPU time of one job over all its control groups; it never falls, also when one of them goes."""
+    """The CPU time of one job over all its control groups; it never decreases, also when one of them goes."""
 
     def __init__(self) -> None:
         self._groups: dict[str, CpuTimes] = {}

@@ -1,6 +1,6 @@
 """Knowing at once that a job begins or ends, by the making and removal of its control group.
 
-The kernel tells of directories that come and go in control group file systems,
+The kernel reports directories that come and go in control group file systems,
 and on v2 when the last process of a group has left it: that is the moment for
 a last look, since the figures vanish with the directory.
 """
@@ -24,7 +24,7 @@ from jobfeatures_exporter.sampling.hierarchy import find_hierarchies
 log = logging.getLogger(__name__)
 
 MAX_WATCHES = 4096
-RESCAN_SECS = 60.0  # finds what no notice told of, such as a hierarchy that was mounted later
+RESCAN_SECS = 60.0  # finds what no notice reported, such as a hierarchy that was mounted later
 EVENTS_FILE = "cgroup.events"
 _DIRECTORY = (
     inotify.CREATE | inotify.DELETE | inotify.MOVED_TO | inotify.ONLY_DIRECTORIES | inotify.DO_NOT_FOLLOW
@@ -42,7 +42,7 @@ def compute_shapes_below(shapes: Shapes, name: str) -> Shapes:
 
 
 def is_empty(path: str) -> bool:
-    """Tell whether a control group has no process, by its ``cgroup.events``; see cgroups(7)."""
+    """Return whether a control group has no process, by its ``cgroup.events``; see cgroups(7)."""
     try:
         return b"populated 0" in read_file(path)
     except OSError:

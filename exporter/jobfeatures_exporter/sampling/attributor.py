@@ -40,7 +40,7 @@ class Attributor:
     The first that knows a process decides: its batch control group, its Grid
     Engine group, what names it or an ancestor (a list of a batch source, a
     shepherd), its container, service or session, and last its process group.
-    `is_here` tells whether a control group is that of a job on this node.
+    `is_here` says whether a control group is that of a job on this node.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Attributor:
 
     @property
     def needs_all(self) -> bool:
-        """Tell whether all processes of the node have to be known to find those of a job."""
+        """Return whether all processes of the node have to be known to find those of a job."""
         return self._grid.is_here
 
     def read(self, processes: Mapping[int, ProcessSample], *, are_all: bool = True) -> None:

@@ -104,7 +104,7 @@ class JobCgroup:
         # What is read rarely is not read of all groups at the same look.
         self._files = GroupFiles(budget, unreadable, first_look=sum(directory.inodes.values()) % RARELY_LOOKS)
         self._last_cpu = CpuTimes(0.0, 0.0)
-        self._transfers = True  # whether blkio has told of any
+        self._transfers = True  # whether blkio has reported any
         self._throttled_usecs: int | None = None
         self._memory_tree: MemoryTree | None = None
         if "memory" in directory.groups:
@@ -114,16 +114,16 @@ class JobCgroup:
 
     @property
     def counts_cpu(self) -> bool:
-        """Tell whether the kernel counts CPU time for this job at all."""
+        """Return whether the kernel counts CPU time for this job at all."""
         return "cpuacct" in self._groups or UNIFIED in self._groups
 
     @property
     def counts_memory(self) -> bool:
-        """Tell whether the kernel counts memory for this job at all."""
+        """Return whether the kernel counts memory for this job at all."""
         return "memory" in self._groups or UNIFIED in self._groups
 
     def is_there(self) -> bool:
-        """Tell whether one of its directories still exists."""
+        """Return whether one of its directories still exists."""
         return any(os.path.isdir(path) for path in self._groups.values())
 
     def read(self) -> JobFigures:

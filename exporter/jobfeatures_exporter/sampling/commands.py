@@ -1,7 +1,7 @@
 """Processes of a job rolled up by command: pure.
 
 A command's name is what a process chooses. So only some of a job's commands
-are told by name, the rest together as `OTHER`: those that have most CPU time
+are identified by name, the rest together as `OTHER`: those that have most CPU time
 and those that have most memory get a count of their own.
 """
 
@@ -14,7 +14,7 @@ from jobfeatures_exporter.sampling.accumulate import CpuAccumulator
 from jobfeatures_exporter.snapshot import CommandSample, ProcessSample
 
 OTHER = "other"
-SLOTS = 4  # commands told by name in the life of a job, as a multiple of `top`
+SLOTS = 4  # commands identified by name in the life of a job, as a multiple of `top`
 
 
 class _Command:

@@ -1,4 +1,4 @@
-"""What Sonar's documents tell of a process beyond its stat line, read for one document at a time.
+"""What Sonar's documents report about a process beyond its stat line, read for one document at a time.
 
 Three files a process would be dear at every sample; documents are minutes apart.
 """

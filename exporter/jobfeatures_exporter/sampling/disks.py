@@ -14,7 +14,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_file
 from jobfeatures_exporter.snapshot import DiskSample
 
-# Devices in memory or made of others, also where sysfs does not tell.
+# Devices in memory or made of others, also where sysfs does not say.
 _NO_DISK = re.compile(r"(?:loop|ram|zram|dm-|md_?d?|bcache|drbd)[0-9]+(?:p[0-9]+)?\Z")
 _LINE = re.compile(r" *([0-9]{1,8}) +([0-9]{1,8}) ([^\s]{1,64})((?: [0-9]{1,20}){4,40}) *\Z")
 
@@ -70,7 +70,7 @@ class Disks:
         return found
 
     def _is_whole(self, name: str) -> bool | None:
-        """Tell whether a device is a whole disk; None for what sysfs does not list: a partition."""
+        """Return whether a device is a whole disk; None for what sysfs does not list: a partition."""
         if _NO_DISK.match(name):
             return False
         try:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from jobfeatures_exporter.sampling.accumulate import DYING
 from jobfeatures_exporter.snapshot import JobSample, ProcessSample
 
-# The batch systems' own processes within a job, which do not tell whose it is.
+# The batch systems' own processes within a job, which do not say whose it is.
 DAEMON_COMMANDS = frozenset({"slurmstepd", "sge_shepherd", "condor_starter"})
 Number = TypeVar("Number", int, float)
 
@@ -55,7 +55,7 @@ def keep_counts(now: JobSample, last: JobSample) -> JobSample:
 
 
 def _counts(now: JobSample, last: JobSample) -> dict[str, Any]:
-    """Return the fields that never fall, each of the two records' greater one."""
+    """Return the fields that never decrease, each of the two records' greater one."""
     return {
         "user_cpu_secs": _most(now.user_cpu_secs, last.user_cpu_secs),
         "system_cpu_secs": _most(now.system_cpu_secs, last.system_cpu_secs),

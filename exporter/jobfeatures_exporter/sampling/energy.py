@@ -63,7 +63,7 @@ def compute_package_joules(domains: Mapping[str, float]) -> float | None:
 
 
 class JobEnergy:
-    """The joules of each job since it was first seen; they never fall while it is there.
+    """The joules of each job since it was first seen; they never decrease while it is there.
 
     A look at which joules or CPU time could not be read shares nothing out: the
     next good one shares for both.

@@ -70,7 +70,7 @@ class _Unseen:
 
 
 class ExitAccount(Generic[Key]):
-    """Totals by job that never fall. The caller takes the records before it looks at the processes.
+    """Totals by job that never decrease. The caller takes the records before it looks at the processes.
 
     A process is told from another one of the same number by its start. A
     record of a number that has meant two processes since the last look counts
@@ -93,7 +93,7 @@ class ExitAccount(Generic[Key]):
 
     @property
     def has_started(self) -> bool:
-        """Tell whether there was a look: what the records say of the time before is in it."""
+        """Return whether there was a look: what the records say of the time before is in it."""
         return self._started
 
     def update(
@@ -108,7 +108,7 @@ class ExitAccount(Generic[Key]):
         """Take one look; return the totals.
 
         `keys` has the job of each process that has one, `ticks` the totals of
-        the other account. Returned are the totals to be told of the jobs in `ticks`; others are forgotten.
+        the other account. Returned are the totals to report about the jobs in `ticks`; others are forgotten.
         Before the first look there are no records: what has ended then is in
         the children's time of those that are there.
         """

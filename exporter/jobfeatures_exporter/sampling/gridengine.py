@@ -68,7 +68,7 @@ class GridEngineJobs:
 
     @property
     def is_here(self) -> bool:
-        """Tell whether a spool directory is known."""
+        """Return whether a spool directory is known."""
         return self._spool is not None
 
     def update(self, processes: Mapping[int, ProcessSample]) -> Mapping[JobKey, ActiveJob]:

@@ -162,7 +162,7 @@ class JobRecorder:
         )
 
     def _summed(self, state: _State, cgroups: Sequence[JobCgroup]) -> dict[str, Any]:
-        """Return what the kernel's sums tell of a job: nothing where they lack one of its control groups."""
+        """Return the kernel's sums of a job; nothing if they lack one of its control groups."""
         living = [each.directory.cpu_source for each in cgroups if not each.has_gone]
         sums = {
             source: self.sums[source]

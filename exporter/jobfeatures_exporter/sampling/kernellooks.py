@@ -18,7 +18,7 @@ class KernelLooks:
     """The kernel's sums look by look, and whose processes are to be read all the same.
 
     Those of a control group are due at its 1st, 2nd, 4th … then every 32nd look: they tell who waits
-    for the job's end, and whose it is where the kernel does not tell. A group of which that is not
+    for the job's end, and whose it is where the kernel does not say. A group of which that is not
     known is due at every look.
     """
 

@@ -1,4 +1,4 @@
-"""Counters of one job over all that counts for it, summed so that they never fall: pure."""
+"""Counters of one job over all that counts for it, summed so that they never decrease: pure."""
 
 from __future__ import annotations
 

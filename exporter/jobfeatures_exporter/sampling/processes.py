@@ -188,13 +188,13 @@ class ProcessScanner:
         return samples
 
     def _is_alive(self, name: str) -> bool:
-        """Tell whether a process that was not listed is there all the same: its descriptor still answers."""
+        """Return whether a process that was not listed still exists: its descriptor can be read."""
         entry = self._known[name]
         if entry.descriptor < 0:
             return False
         try:
             data = os.pread(entry.descriptor, READ_BYTES, 0)
-            is_there = os.fstat(entry.descriptor).st_nlink > 0  # a file that only we hold tells of nothing
+            is_there = os.fstat(entry.descriptor).st_nlink > 0  # a file that only we hold reports nothing
         except OSError:
             return False
         if is_there and data != entry.data:

@@ -107,7 +107,7 @@ def parse_entities(text: str, *, source: str = "loadavg") -> tuple[int, int]:
 def parse_oom_kills(text: str) -> int | None:
     """Return how many processes the OOM killer has ended: ``oom_kill 7`` of /proc/vmstat (Linux 4.13).
 
-    None where the text does not tell.
+    None where the text does not say.
     """
     match = _OOM_KILLS.search(text)
     return None if match is None else int(match[1])

@@ -73,7 +73,7 @@ class Sampler:
 
     Where `read_by` brings the kernel's sums, they tell what jobs in control groups do, and processes
     are only read where a job has none, where `wants_all` says so, and of a few jobs at a time. `shows`
-    tells whether names of other exporters need what is read on request: reads_processes, reads_cores,
+    says whether names of other exporters need what is read on request: reads_processes, reads_cores,
     reads_open_files.
     """
 
@@ -241,7 +241,7 @@ class Sampler:
         return self._processes
 
     def _needs_all(self) -> bool:
-        """Tell whether this look has to read all processes, as it has to now and then in any case."""
+        """Return whether this look has to read all processes, as it has to now and then in any case."""
         return (
             self._kernel is None
             or self._looks % ALL_AGAIN_LOOKS == 1
@@ -279,7 +279,7 @@ class Sampler:
         return False, processes
 
     def _is_settled(self, directory: JobDirectory) -> bool:
-        """Tell whether no process has to say what job a control group is of, and whose."""
+        """Return whether no process has to say what job a control group is of, and whose."""
         key, membership = self._keys_of.get(directory.cpu_source), directory.membership
         sample = None if key is None else self._last_jobs.get(key)
         if key is None or sample is None:

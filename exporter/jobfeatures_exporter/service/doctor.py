@@ -164,7 +164,7 @@ def _slurm_hook(config: DaemonConfig) -> Iterator[Finding]:
     for name in ("Prolog", "Epilog"):
         script = told.get(name, "(null)")
         if script in {"(null)", ""}:
-            words, remedy = f"{name} is not set", "hooks tell of a job at its start: docs/batch/slurm.md"
+            words, remedy = f"{name} is not set", "hooks announce a job at its start: docs/batch/slurm.md"
             yield Finding("slurm hooks", Mark.NOTE, words, remedy)
         elif not any(char in script for char in "*?[") and not os.access(script, os.X_OK):
             words = f"{name}={script} cannot be run on this node"
@@ -252,7 +252,7 @@ def _tree(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[Finding]:
         )
     for (action, reason), count in sorted(each for each in failures.items() if each[1]):
         words = f"{action} failed {counted(count, 'time')}: {reason}"
-        yield Finding("hooks", Mark.WRONG, words, "journalctl -t jobfeatures tells of which job and why")
+        yield Finding("hooks", Mark.WRONG, words, "journalctl -t jobfeatures has the job and the reason")
 
 
 def _certificate(config: DaemonConfig) -> Iterator[Finding]:

@@ -140,7 +140,7 @@ def add_cluster_documents(
     def make_cluster() -> list[Document]:
         found = cluster()
         if found is None:
-            raise SourceError("the batch system has not told of its nodes yet")
+            raise SourceError("the batch system has not reported its nodes yet")
         return [cluster_document(origin, found)]
 
     sender.add(JOBS, config.sonar_jobs_interval_secs, jobs.make)

@@ -87,7 +87,7 @@ def parse_page(text: str, *, source: str = "") -> Numbers:
     if any(numbers.all(each) for each in SIGNS):
         return numbers
     if "batch_exporter_" in text:
-        raise SourceError(f"{source}: tells of no node: is it a controller's? top shows the jobs of one node")
+        raise SourceError(f"{source}: has no node: is it a controller's? top shows the jobs of one node")
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     raise SourceError(f"{source}: no metrics of a jobfeatures-exporter, but {shown(first)}")
 

@@ -164,7 +164,7 @@ def discovery_route(targets: Callable[[], Sequence[TargetGroup] | None]) -> web.
     async def answer(_request: web.Request) -> web.Response:
         body = await asyncio.to_thread(make_body)
         if body is None:
-            return web.Response(status=503, text="no batch system has told of its nodes yet\n")
+            return web.Response(status=503, text="no batch system has reported its nodes yet\n")
         return web.Response(text=body, content_type="application/json")
 
     return web.get("/sd", answer)

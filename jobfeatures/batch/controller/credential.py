@@ -23,7 +23,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 
 
 def is_node_name(text: str) -> bool:
-    """Tell whether a text can be a node's name."""
+    """Return whether a text can be a node's name."""
     return _NODE_NAME.fullmatch(text) is not None
 
 
@@ -60,7 +60,7 @@ def make_token(secret: bytes, node_name: str) -> str:
 
 
 def is_token(given: str, node_name: str, secrets: Iterable[bytes]) -> bool:
-    """Tell whether a token is this node's by one of the secrets; the time it takes tells nothing of it."""
+    """Return whether a token is this node's by one of the secrets; the time it takes tells nothing of it."""
     text = given.encode("utf-8", "replace")
     right = [hmac.compare_digest(text, make_token(each, node_name).encode("ascii")) for each in secrets]
     return any(right)

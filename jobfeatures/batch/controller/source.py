@@ -57,7 +57,7 @@ class ControllerSource(PolledSource):
         except SourceError as error:
             return self._ask_little(error, {*seen, *claimed})
         if table.source != self.name:
-            raise SourceError(f"{self._client.name}: tells of {table.source}, not of {self.name}")
+            raise SourceError(f"{self._client.name}: reports {table.source}, not {self.name}")
         self._next_question_secs = None
         self._told.clear()
         self._table = table

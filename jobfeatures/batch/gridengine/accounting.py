@@ -55,7 +55,7 @@ _START = re.compile(r"(?:[^:\n]*:){5}[1-9][0-9]{0,9}:[^:\n]*:[^:\n]*:[0-9]+:[0-9
 
 
 def recognise(head: str) -> bool:
-    """Tell whether a text that begins like this is an accounting file, of either form."""
+    """Return whether a text that begins like this is an accounting file, of either form."""
     for line in head.split("\n"):
         if line.startswith("#") or len(line.strip()) < 2:
             continue

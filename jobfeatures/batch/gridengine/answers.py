@@ -48,7 +48,7 @@ class QueueInstance:
 
     @property
     def is_draining(self) -> bool:
-        """Tell whether it was decided that it starts no more jobs."""
+        """Return whether it was decided that it starts no more jobs."""
         return not DRAINING_LETTERS.isdisjoint(self.states)
 
 

@@ -31,12 +31,12 @@ _UNLIMITED = frozenset({"infinity", "inf"})
 
 
 def is_active_name(name: str) -> bool:
-    """Tell whether a name in ``active_jobs`` is that of a job: ``<job>.<task>``."""
+    """Return whether a name in ``active_jobs`` is that of a job: ``<job>.<task>``."""
     return _DIRECTORY.fullmatch(name) is not None
 
 
 def is_number(text: str) -> bool:
-    """Tell whether a text is the number of a job."""
+    """Return whether a text is the number of a job."""
     return _PLAIN_ID.match(text) is not None
 
 

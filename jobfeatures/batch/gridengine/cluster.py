@@ -104,7 +104,7 @@ def compute_slots(queues: Sequence[QueueInstance], processors: int | None) -> in
     """Return the slots of a host: those of its queue.
 
     Several queues may share its processors or divide them, which their slots
-    do not tell: together they have no more than the host has processors,
+    do not say: together they have no more than the host has processors,
     unless one of them alone has more.
     """
     slots = [each.slots for each in queues if each.slots is not None]

@@ -80,7 +80,7 @@ class GridEngineCluster:
                         start_secs=whole_secs(each.start_secs),
                         end_secs=whole_secs(each.end_secs),
                     )
-        except OSError:  # poll_accounting tells of it, where accounting is wanted
+        except OSError:  # poll_accounting reports it, where accounting is wanted
             pass
         return {**jobs, **ended}
 

@@ -30,7 +30,7 @@ def job_from_prolog(
     node_name: str | None,
     note: Callable[[Rejected], None] = lambda _: None,
 ) -> Job:
-    """Return what environment and spool directory of a prolog tell of its job; the state is RUNNING.
+    """Return what environment and spool directory of a prolog report about its job; the state is RUNNING.
 
     Sample: ``JOB_ID=10 SGE_TASK_ID=undefined
     SGE_JOB_SPOOL_DIR=/var/spool/gridengine/execd/node1/active_jobs/10.1``. Where

@@ -44,7 +44,7 @@ def parse_state(text: str) -> JobState:
 
     ``qw hqw hRwq Rq Eqw Ehqw`` wait (an error has to be cleared first), ``r t
     hr Rr Rt`` run, ``s ts S tS T tT Rs …`` are suspended, by whom ever, ``dr dt
-    ds …`` are being ended. ``z`` has ended; how, qstat does not tell, and deleted
+    ds …`` are being ended. ``z`` has ended; how, qstat does not say, and deleted
     jobs have it as well. Anything else is UNKNOWN.
     """
     letters = set(text)

@@ -1,4 +1,4 @@
-"""One job as its directory below ``active_jobs`` tells of it: texts to Job. Pure.
+"""One job as its directory below ``active_jobs`` reports it: texts to Job. Pure.
 
 sge_execd writes ``config`` for the job's shepherd: lines ``name=value``, among
 them values that users wrote, unescaped: an argument of a job, its folder or a

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def is_here(config: Config) -> bool:
-    """Tell whether Grid Engine runs here, or its commands are set up; others have a qstat as well."""
+    """Return whether Grid Engine runs here, or its commands are set up; others have a qstat as well."""
     if config.gridengine_spool_directory is not None or find_spool() is not None:
         return True
     import shutil  # a prolog has no use for it
@@ -65,7 +65,7 @@ def _default_accounting_file() -> str | None:
 
 
 def needs_server(job: Job, config: Config) -> bool:
-    """Tell whether the master is to be asked about a job that starts: no file tells its wall limit."""
+    """Return whether the master is to be asked about a job that starts: no file tells its wall limit."""
     del job
     return config.hook_ask != "never"
 

@@ -214,7 +214,7 @@ class GridEngineSource(PolledSource):
         self._complaints[question] = reason
 
     def _has_ended(self, key: JobKey) -> bool:
-        """Tell whether the master knows no such job."""
+        """Return whether the master knows no such job."""
         asked = self._asked.get(number_of(key.job_id) or "")
         return asked is not None and not asked.known
 

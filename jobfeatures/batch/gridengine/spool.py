@@ -104,7 +104,7 @@ def find_spool(procfs: str = "/proc") -> str | None:
 
 
 def is_shepherd(pid: int, procfs: str = "/proc") -> bool:
-    """Tell whether a shepherd lives under this number; True as well where that cannot be found out."""
+    """Return whether a shepherd lives under this number; True as well where that cannot be found out."""
     try:
         with open(f"{procfs}/{pid}/comm", "rb") as file:
             return file.read(64).startswith(SHEPHERD_COMMAND.encode())

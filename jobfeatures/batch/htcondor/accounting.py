@@ -54,7 +54,7 @@ _JSON_HEAD = re.compile(r'\A[\s\[]*\{\s*"[A-Za-z_][A-Za-z0-9_]*"\s*:')
 
 
 def recognise(head: str) -> bool:
-    """Tell whether a text that begins like this holds job ads: long form or JSON."""
+    """Return whether a text that begins like this holds job ads: long form or JSON."""
     if _JSON_HEAD.match(head):
         return _JSON.match(head) is not None
     return _LONG.search(head) is not None and not head.lstrip().startswith(("{", "[", "<"))
@@ -125,7 +125,7 @@ def _read_long(lines: Iterable[str], source: str) -> Iterator[ClassAd | Rejected
 def parse_record(
     ad: ClassAd, *, source: str, note: Note = ignore, evaluate: Evaluate | None = None
 ) -> JobRecord:
-    """Return what an ad tells of a job that has ended. Raises ParseError without a job id.
+    """Return what an ad reports about a job that has ended. Raises ParseError without a job id.
 
     Of a job that ran several times start, CPUs and CPU time are those of its last run.
     """

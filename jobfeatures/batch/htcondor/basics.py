@@ -14,7 +14,7 @@ _ID = re.compile(r"[1-9][0-9]{0,18}\.(?:0|[1-9][0-9]{0,18})\Z")
 
 
 def is_plain_id(text: str) -> bool:
-    """Tell whether a text is ``ClusterId.ProcId``."""
+    """Return whether a text is ``ClusterId.ProcId``."""
     return _ID.match(text) is not None
 
 
@@ -27,6 +27,6 @@ def parse_job_id(ad: ClassAd) -> str | None:
 
 
 def is_ad_of_slot(ad: ClassAd, slot: str) -> bool:
-    """Tell whether a machine ad may be that of a slot: its name, with or without the host, is no other."""
+    """Return whether a machine ad may be that of a slot: its name, with or without the host, is no other."""
     name = ad.text("Name")
     return name is None or name == slot or ("@" not in slot and name.partition("@")[0] == slot)

@@ -1,4 +1,4 @@
-"""Attributes of an ad as counts, times and texts; unknown, zero and broken are told apart. Pure."""
+"""Attributes of an ad as counts, times and texts; unknown, zero and broken are distinguished. Pure."""
 
 from __future__ import annotations
 

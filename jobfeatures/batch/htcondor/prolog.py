@@ -1,4 +1,4 @@
-"""What the ads that HTCondor names in a job's environment tell of it."""
+"""What the ads that HTCondor names in a job's environment report about it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def job_from_prolog(
 
 
 def job_id_of(environ: Mapping[str, str]) -> str:
-    """Return the id of the job whose environment this is. Raises ParseError where it does not tell."""
+    """Return the id of the job whose environment this is. Raises ParseError where it does not say."""
     job_id = parse_job_id(_read(environ, JOB_AD))
     if job_id is None:
         raise ParseError("not the ad of a job", source="environment", field=JOB_AD)

@@ -34,7 +34,7 @@ class Ads(NamedTuple):
     job: ClassAd
     machine: ClassAd
     is_proven: bool
-    uid: int | None  # as whom the job runs; None where the directory does not tell
+    uid: int | None  # as whom the job runs; None where the directory does not say
 
 
 def list_scratch(execute: str) -> dict[int, str]:
@@ -90,7 +90,7 @@ def _read_ad(path: str, owners: Collection[int]) -> tuple[ClassAd, int]:
 
 
 def is_starter(procfs: str, pid: int) -> bool:
-    """Tell whether a process is a condor_starter. Raises OSError where that cannot be read."""
+    """Return whether a process is a condor_starter. Raises OSError where that cannot be read."""
     try:
         with opened(f"{procfs}/{pid}/stat", _FLAGS) as file:
             head = os.read(file, 256)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def is_here(config: Config) -> bool:
-    """Tell whether HTCondor is installed, for those who leave the choice of sources to us."""
+    """Return whether HTCondor is installed, for those who leave the choice of sources to us."""
     import shutil  # a hook has no use for it
 
     if os.path.isdir(config.htcondor_execute_directory):

@@ -53,7 +53,7 @@ _VERSION = re.compile(r"([0-9]{1,3})(?:\.[0-9]{1,6})?\Z")
 
 
 def recognise(head: str) -> bool:
-    """Tell whether a text is lsb.acct: its first line is a record of one of its kinds."""
+    """Return whether a text is lsb.acct: its first line is a record of one of its kinds."""
     return _HEAD.match(head) is not None
 
 
@@ -136,12 +136,12 @@ class _Fields:
         return [self.text(name) for _ in range(self.count(name))]
 
     def is_text(self, ahead: int) -> bool:
-        """Tell whether the field so far ahead stands in quotes."""
+        """Return whether the field so far ahead stands in quotes."""
         place = self.position + ahead
         return place < len(self._fields) and self._fields[place][1]
 
     def are_whole(self, count: int) -> bool:
-        """Tell whether the next fields are whole numbers."""
+        """Return whether the next fields are whole numbers."""
         ahead = self._fields[self.position : self.position + count]
         return len(ahead) == count and all(not quoted and _WHOLE.match(value) for value, quoted in ahead)
 

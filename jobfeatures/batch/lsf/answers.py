@@ -94,7 +94,7 @@ def complaints(stderr: str) -> list[str]:
 
 
 def is_nothing_found(stdout: str, lines: Sequence[str]) -> bool:
-    """Tell whether bjobs says that there is no such job, and nothing else.
+    """Return whether bjobs says that there is no such job, and nothing else.
 
     Sample: ``No unfinished job found on host/group <n1>`` on standard error, or output.
     """

@@ -18,7 +18,7 @@ _SHARE = re.compile(r"(?:([1-9][0-9]{0,6})\*)?([A-Za-z0-9][A-Za-z0-9._@-]{0,254}
 
 
 def is_plain_id(text: str) -> bool:
-    """Tell whether a text is a job id, ``123`` or ``123[4]``, fit to be asked about."""
+    """Return whether a text is a job id, ``123`` or ``123[4]``, fit to be asked about."""
     return _ID.match(text) is not None
 
 
@@ -48,7 +48,7 @@ def make_id(job_id: str, index: str) -> str:
 
 
 def is_host_name(text: str) -> bool:
-    """Tell whether a text is a host's name, fit to be asked about."""
+    """Return whether a text is a host's name, fit to be asked about."""
     return _HOST.match(text) is not None
 
 

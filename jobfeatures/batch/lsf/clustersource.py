@@ -65,7 +65,7 @@ class LsfCluster:
             raise SourceError(f"{error} (status {output.status}){said[:200]}") from error
 
     def poll_cluster(self) -> Cluster:
-        """Return hosts and queues. Hosts stand under no queue: bqueues tells of groups of hosts only."""
+        """Return hosts and queues. Hosts stand under no queue: bqueues reports groups of hosts only."""
         taken_at_secs = self._clock.now_secs()
         hosts = self._commands.records(BHOSTS, BHOSTS_FIELDS, "-X")
         queues = self._commands.records(BQUEUES, BQUEUES_FIELDS)

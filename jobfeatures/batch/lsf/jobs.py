@@ -144,5 +144,5 @@ def parse_gpus(text: str, node_name: str | None) -> tuple[str, ...]:
 
 
 def is_elsewhere(job: Job) -> bool:
-    """Tell whether a job has hosts, and this node is not among them."""
+    """Return whether a job has hosts, and this node is not among them."""
     return job.state.is_on_node and bool(job.nodes) and job.allocated_cpus is None

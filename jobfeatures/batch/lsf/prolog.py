@@ -1,4 +1,4 @@
-"""What the environment of a pre-execution command tells of its job. Pure."""
+"""What the environment of a pre-execution command reports about its job. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def job_from_prolog(
     node_name: str | None,
     note: Note = lambda _: None,
 ) -> Job:
-    """Return what the environment of a pre-execution command tells of its job; the state is RUNNING.
+    """Return what the environment of a pre-execution command reports about its job; the state is RUNNING.
 
     Sample: ``LSB_JOBID=123 LSB_JOBINDEX=4 LSFUSER=alice LSB_QUEUE=normal LSB_JOBNAME=ok[1-9]
     LSB_PROJECT_NAME=physics LSB_DJOB_NUMPROC=6 LSB_MCPU_HOSTS=n1 4 n2 2``. Source:

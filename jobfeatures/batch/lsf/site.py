@@ -21,7 +21,7 @@ ABS_RUNLIMIT = {"auto": None, "yes": True, "no": False}
 
 
 def is_here(config: Config) -> bool:
-    """Tell whether LSF is installed or configured here, for those who leave the choice of sources to us."""
+    """Return whether LSF is installed or configured here, for those who leave the choice of sources to us."""
     import shutil  # a hook has no use for it
 
     return (

@@ -64,7 +64,7 @@ class TimeLimit(NamedTuple):
 
 
 def parse_state(stat: str, exit_reason: str = "") -> JobState:
-    """Return the state of a job; EXIT is told apart by the keyword that ``exit_reason`` begins with."""
+    """Return the state of a job; EXIT is distinguished by the keyword that ``exit_reason`` begins with."""
     state = STATES.get(stat, JobState.UNKNOWN)
     if stat != "EXIT":
         return state

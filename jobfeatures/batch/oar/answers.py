@@ -188,7 +188,7 @@ def make_record(values: Any, notes: Notes | None = None, arrays: Collection[str]
 
 
 def recognise(head: str) -> bool:
-    """Tell whether a text begins like the answer of ``oarstat -J``."""
+    """Return whether a text begins like the answer of ``oarstat -J``."""
     return _HEAD.match(head) is not None
 
 

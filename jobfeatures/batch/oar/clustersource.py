@@ -29,7 +29,7 @@ MAX_ANSWER_BYTES = 512 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsByNode:
-    """What was told of all nodes at one time; `shares` are the CPUs of each job, by node."""
+    """What was reported about all nodes at one time; `shares` are the CPUs of each job, by node."""
 
     taken_at_secs: float
     queue: JobTable

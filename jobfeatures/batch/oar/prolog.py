@@ -20,7 +20,7 @@ def job_from_prolog(
     node_name: str | None,
     note: Note = lambda _: None,
 ) -> Job:
-    """Return what the prologue's environment tells of its job; the state is RUNNING.
+    """Return what the prologue's environment reports about its job; the state is RUNNING.
 
     Sample: ``OAR_JOB_ID=10 OAR_USER=alice OAR_HOOK_UID=6001 OAR_JOB_NAME=fit OAR_PROJECT_NAME=physics
     OAR_JOB_WALLTIME_SECONDS=240 OAR_HOOK_START=1795336598 OAR_HOOK_NODES="oar1 oar1 oar2"``. Start is the

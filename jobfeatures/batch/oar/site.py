@@ -18,7 +18,7 @@ CONFIGURATION = "/etc/oar/oar.conf"
 
 
 def is_here(config: Config) -> bool:
-    """Tell whether OAR is installed here: its configuration, or its oarstat, is."""
+    """Return whether OAR is installed here: its configuration, or its oarstat, is."""
     import shutil  # a hook has no use for it
 
     return os.path.exists(CONFIGURATION) or shutil.which(config.oar_oarstat) is not None

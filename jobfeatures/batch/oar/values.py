@@ -15,7 +15,7 @@ _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}\Z", re.ASCII)
 
 
 def is_plain_id(text: str) -> bool:
-    """Tell whether a text is a job id."""
+    """Return whether a text is a job id."""
     return _ID.match(text) is not None
 
 

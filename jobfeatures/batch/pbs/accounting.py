@@ -35,7 +35,7 @@ from jobfeatures.quantities import parse_count
 MAX_LINE_CHARACTERS = 2**20  # beyond it a line without an end has been cut
 SIGNALS_FROM = 256  # of Exit_status
 
-# PBS Professional Administrator's Guide, "Types of Accounting Log Records". Others tell of reservations
+# PBS Professional Administrator's Guide, "Types of Accounting Log Records". Others report reservations
 # (B F f K k U Y), licences (L), provisioning (P p), phases (c e u s) and changes (a C).
 QUEUED, STARTED, RERUN, RESTARTED, ENDED, DELETED, ABORTED, MOVED, SUSPENDED, RESUMED = "QSRTEDAMzr"
 _OF_JOBS = frozenset("QSRTEDAMzr")
@@ -55,7 +55,7 @@ MAX_REMEMBERED = 100_000
 
 @dataclass(slots=True)
 class _Life:
-    """What the lines so far tell of a job."""
+    """What the lines so far report about a job."""
 
     job_id: str
     server: str | None = None
@@ -72,7 +72,7 @@ class _Life:
 
 
 def recognise(head: str) -> bool:
-    """Tell whether a text begins with an accounting line."""
+    """Return whether a text begins with an accounting line."""
     return _LINE.match(head.partition("\n")[0].rstrip("\r")) is not None
 
 

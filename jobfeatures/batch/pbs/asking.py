@@ -38,7 +38,7 @@ class Answer:
 
     @property
     def whole(self) -> bool:
-        """Tell whether absence from this answer means something."""
+        """Return whether absence from this answer means something."""
         return not self.complaint and not self.records.unsure
 
 

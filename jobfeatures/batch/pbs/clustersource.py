@@ -71,7 +71,7 @@ class PbsCluster:
         return cluster
 
     def poll_accounting(self, since_secs: float) -> Accounting:
-        """Return the jobs that the accounting files of the days since then tell of."""
+        """Return the jobs that the accounting files of the days since then report."""
         return read_accounting(
             self._accounting, self.name, since_secs=since_secs, now_secs=self._clock.now_secs()
         )
@@ -94,7 +94,7 @@ def file_names(since_secs: float, now_secs: float) -> list[str]:
 
 
 def read_accounting(folder: str, batch_system: str, *, since_secs: float, now_secs: float) -> Accounting:
-    """Return the jobs that these days' files tell of. Raises SourceError where the folder cannot be read."""
+    """Return the jobs that these days' files report. Raises SourceError where the folder cannot be read."""
     try:
         there = set(os.listdir(folder))
     except OSError as error:

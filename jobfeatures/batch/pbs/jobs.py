@@ -67,7 +67,7 @@ def make_job(
     note: Note,
     source: str,
 ) -> Job:
-    """Return a job. `states` maps the letters of job_state; None: how it ended is told by its exit status.
+    """Return a job. `states` maps the letters of job_state; None: its end follows from its exit status.
 
     CPUs, memory and GPUs are those on the node `node_name`, or with None those
     of a job on one node. A malformed value is told to `note` and stays

@@ -38,7 +38,7 @@ def job_from_prolog(
     node_name: str | None,
     note: Note = lambda _: None,
 ) -> Job:
-    """Return what the hook's environment tells of its job; the state is RUNNING.
+    """Return what the hook's environment reports about its job; the state is RUNNING.
 
     Sample: ``PBS_JOBID=123.server PBS_HOOK_USER=alice PBS_HOOK_UID=6001 PBS_HOOK_QUEUE=workq
     PBS_HOOK_EXEC_HOST=n1/0*4 PBS_HOOK_EXEC_VNODE=(n1:ncpus=4:mem=8gb) PBS_HOOK_WALLTIME=01:00:00

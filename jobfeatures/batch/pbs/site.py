@@ -25,7 +25,7 @@ class Site:
         return getattr(config, f"{self._name}_{name}")
 
     def is_here(self, config: Config) -> bool:
-        """Tell whether its daemons have their folder here; its qstat has a name that others have as well."""
+        """Return whether its daemons have their folder here; other systems have a qstat, too."""
         home = self.setting(config, "home")
         return any(os.path.isdir(f"{home}/{part}") for part in ("mom_priv", "server_priv"))
 

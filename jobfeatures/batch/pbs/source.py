@@ -25,7 +25,7 @@ _ID = re.compile(r"[1-9][0-9]{0,11}(?:\[[0-9]{1,9}\]|-[0-9]{1,9})?\Z")
 
 
 def is_plain_id(text: str) -> bool:
-    """Tell whether a text is the id of one job without its server, fit to be asked about."""
+    """Return whether a text is the id of one job without its server, fit to be asked about."""
     return _ID.match(text) is not None
 
 

@@ -41,7 +41,7 @@ def job_from_prolog(
     node_name: str | None,
     note: Note = lambda _: None,
 ) -> Job:
-    """Return what the prologue's environment tells of its job; the state is RUNNING.
+    """Return what the prologue's environment reports about its job; the state is RUNNING.
 
     Sample: ``PBS_JOBID=123.server TORQUE_USER=alice TORQUE_UID=6001 TORQUE_JOB_NAME=a
     TORQUE_LIMITS=nodes=1:ppn=4,walltime=01:00:00,mem=8gb TORQUE_QUEUE=batch TORQUE_ACCOUNT=physics

@@ -12,5 +12,5 @@ _ID = re.compile(r"[1-9][0-9]{0,9}\Z")
 
 
 def is_plain_id(text: str) -> bool:
-    """Tell whether a text is a job id as the controller counts them, fit to be asked about."""
+    """Return whether a text is a job id as the controller counts them, fit to be asked about."""
     return _ID.match(text) is not None

@@ -4,7 +4,7 @@ Source: ``show job``, ``show node`` and ``show reservation`` of one ``scontrol -
 -o -d``. A node asks about one job at a time, framed so that no name can imitate
 another job's record. Here the records stand one after the other, and a name
 with newlines may hold a whole record. So one counts if it is the only one of
-its id, and if squeue, whose fields no name can move, tells of that job, of the
+its id, and if squeue, whose fields no name can move, reports that job, of the
 same user, and not of its end. What squeue says of the others has to do.
 """
 
@@ -30,7 +30,7 @@ _NODE = re.compile(r"NodeName=([A-Za-z0-9._-]{1,255}) ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsByNode:
-    """What was told of all nodes at one time; `jobs` by node."""
+    """What was reported about all nodes at one time; `jobs` by node."""
 
     taken_at_secs: float
     complete: bool

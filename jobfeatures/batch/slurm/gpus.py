@@ -1,4 +1,4 @@
-"""Which graphics cards Slurm gave to a job: text to names. Pure."""
+"""Which GPUs Slurm gave to a job: text to names. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parse_tres_gpus(text: str) -> int | None:
 
 
 def is_shared(text: str) -> bool:
-    """Tell whether ``GRES=`` speaks of parts of cards (shard, mps): others may have the rest."""
+    """Return whether ``GRES=`` speaks of parts of cards (shard, mps): others may have the rest."""
     return _SHARED.search(text) is not None
 
 

@@ -50,7 +50,7 @@ def parse_json_accounting(document: JsonRecord, *, source: str, taken_at_secs: f
 
 
 def version_of(document: JsonRecord) -> str:
-    """Return the version that an answer is of, such as ``v0.0.40``; empty where it does not tell."""
+    """Return the version that an answer is of, such as ``v0.0.40``; empty where it does not say."""
     for name in ("data_parser", "type"):
         match = _VERSION.search(document.raw_text("meta", "plugin", name) or "")
         if match is not None:

@@ -30,7 +30,7 @@ _JOBS = re.compile(
 
 
 def recognise(head: str) -> bool:
-    """Tell whether a text begins like Slurm's JSON: by its meta, or, in later versions, by a job."""
+    """Return whether a text begins like Slurm's JSON: by its meta, or, in later versions, by a job."""
     return _META.match(head) is not None or _JOBS.match(head) is not None
 
 

@@ -44,7 +44,7 @@ class NodeAnswer:
 
 
 def is_node_name(text: str) -> bool:
-    """Tell whether a text can be a node's name, and so part of a question."""
+    """Return whether a text can be a node's name, and so part of a question."""
     return _NODE_NAME.match(text) is not None
 
 
@@ -83,7 +83,7 @@ def parse_clock(lines: Sequence[str]) -> int | None:
 
 
 def parse_reservations(lines: Iterable[str]) -> tuple[tuple[Maintenance, ...], tuple[Rejected, ...]]:
-    """Return what maintenance ``scontrol -o show reservation`` tells of; never raises."""
+    """Return what maintenance ``scontrol -o show reservation`` reports; never raises."""
     rejected: list[Rejected] = []
     # Others are "No reservations in the system", or what is left of a name with a newline.
     records = [line for line in lines if line.startswith("ReservationName=")]

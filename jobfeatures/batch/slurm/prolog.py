@@ -1,4 +1,4 @@
-"""What the environment of a Prolog tells of its job. Pure."""
+"""What the environment of a Prolog reports about its job. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def job_from_prolog(
     node_name: str | None,
     note: Note = lambda _: None,
 ) -> Job:
-    """Return what the environment of a Prolog tells of its job; the state is RUNNING.
+    """Return what the environment of a Prolog reports about its job; the state is RUNNING.
 
     Sample: ``SLURM_JOB_ID=3 SLURM_JOB_UID=6002 SLURM_JOB_USER=bob
     SLURM_JOB_CPUS_PER_NODE=2(x3),1 SLURM_NODELIST=n[1-4] SLURMD_NODENAME=n2``.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def is_here(config: Config) -> bool:
-    """Tell whether this is a machine of a Slurm cluster, for those who leave the choice of sources to us.
+    """Return whether this is a machine of a Slurm cluster, for those who leave the choice of sources to us.
 
     Its configuration is proof enough: a scontrol that is not found there is then a failure that is told.
     """
@@ -128,7 +128,7 @@ def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> Sl
 
 
 def needs_server(job: Job, config: Config) -> bool:
-    """Tell whether the controller is to be asked about a job that starts.
+    """Return whether the controller is to be asked about a job that starts.
 
     Where the Prolog's environment tells start and end, as that of Slurm 22.05
     does not, there is nothing to ask. A job on many nodes starts on all of

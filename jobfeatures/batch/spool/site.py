@@ -9,7 +9,7 @@ from jobfeatures.errors import ConfigurationError
 
 
 def is_here(config: Config) -> bool:
-    """Tell whether this node has a spool folder, for those who leave the choice of sources to us."""
+    """Return whether this node has a spool folder, for those who leave the choice of sources to us."""
     return config.spool_directory is not None
 
 

@@ -271,7 +271,7 @@ class SpoolSource:
 
 
 def is_document_name(name: str) -> bool:
-    """Tell whether a file of this name in a spool folder is to be read."""
+    """Return whether a file of this name in a spool folder is to be read."""
     return name.endswith(SUFFIX) and not name.startswith(".")
 
 

@@ -30,7 +30,7 @@ class Dependency:
     code: int | None = None
 
     def is_met(self, *, has_ended: bool, exit_code: int | None) -> bool | None:
-        """Tell whether the state of the other job lets this one start; None if its exit code is needed."""
+        """Return whether the state of the other job lets this one start; None if its exit code is needed."""
         if not has_ended:
             return False
         if self.condition == "OnExit" and self.code is None:

@@ -192,7 +192,7 @@ def _join(judged: list[tuple[str, Verdict]]) -> tuple[bool | None, Fraction, tup
 
 
 def _holds(each: Property, candidate: Candidate) -> bool | None:
-    """Tell whether a candidate has what one property requests; None if it does not say."""
+    """Return whether a candidate has what one property requests; None if it does not say."""
     value = candidate.get(" ".join(filter(None, each.key)))
     if value is None:
         return None
@@ -210,7 +210,7 @@ def _has_one(each: Property, value: str) -> bool:
 
 
 def _has_many(each: Property, values: Collection[str]) -> bool:
-    """Tell whether several texts are all that a list names, or as many as `count` of what is described."""
+    """Return whether several texts are all that a list names, or as many as `count` of what is described."""
     if each.text("aggregation") == "List" and "count" not in each.attributes and each.text("op") != "Match":
         return frozenset(expand_names(each)) <= frozenset(values)
     return sum(map(make_matcher(each), frozenset(values))) >= each.number("count", 1)

@@ -46,7 +46,7 @@ class Match:
 
     @property
     def is_enough(self) -> bool:
-        """Tell whether there are as many nodes as are needed."""
+        """Return whether there are as many nodes as are needed."""
         return len(self.nodes) >= self.wanted
 
 

@@ -40,7 +40,7 @@ def expand_names(each: Property) -> tuple[str, ...]:
 
 
 def make_matcher(each: Property) -> Callable[[str], bool]:
-    """Return a function that tells whether a name is one of those described.
+    """Return a function that says whether a name is one of those described.
 
     A value of any property is a pattern with op Match. Raises ParseError as
     `expand_names` does, and for a pattern that cannot be used.

@@ -107,7 +107,7 @@ class Scope:
 
     @property
     def says_anything(self) -> bool:
-        """Tell whether it has properties."""
+        """Return whether it has properties."""
         return bool(self.properties or self.requested or self.delivered)
 
     @property

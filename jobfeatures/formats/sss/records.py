@@ -39,7 +39,7 @@ _HEAD = re.compile(
 
 
 def recognise(head: str) -> bool:
-    """Tell whether a text is an SSS document: its first element is Job or JobGroup."""
+    """Return whether a text is an SSS document: its first element is Job or JobGroup."""
     return _HEAD.match(head) is not None
 
 

@@ -163,7 +163,7 @@ class Said:
         return None
 
     def _is_choice(self, found: Sequence[Property]) -> bool:
-        """Tell whether one of some requests of one property has to be met."""
+        """Return whether one of some requests of one property has to be met."""
         rest = all(each.text("conj") == "Or" for each in found[1:])
         weighed = all(each.number("preference") > 0 for each in found)
         return self._alternatives is not None and (rest or weighed)
@@ -194,7 +194,7 @@ class Said:
         return found
 
     def says(self, name: str) -> bool:
-        """Tell whether a property of this name stands anywhere."""
+        """Return whether a property of this name stands anywhere."""
         return any(self.all(name, category) for category in (DIRECT, REQUESTED, DELIVERED))
 
     def limit(self, name: str, *limits: str, is_used: bool = False) -> Limit:
@@ -218,7 +218,7 @@ class Said:
 
 
 def _is_implicit(job: SssJob) -> bool:
-    """Tell whether a job has but the task group with a task that each has: most jobs of logs are so."""
+    """Return whether a job has but the task group with a task that each has: most jobs of logs are so."""
     group = job.task_groups[0] if len(job.task_groups) == 1 else None
     return (
         isinstance(group, SssTaskGroup)

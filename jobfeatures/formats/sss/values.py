@@ -114,7 +114,7 @@ def split_words(text: str) -> tuple[str, ...]:
 
 
 def is_understood(element: str, attribute: str, value: str) -> bool:
-    """Tell whether the vocabulary has a meaning for an attribute's value."""
+    """Return whether the vocabulary has a meaning for an attribute's value."""
     words, kind = words_of(element, attribute), type_of(attribute)
     if words is not None:
         return words.issuperset(split_words(value)) if kind is Type.LIST else value in words

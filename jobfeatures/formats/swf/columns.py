@@ -66,7 +66,7 @@ def read_header(name: str) -> Header:
 
 
 def _is_clean(table: Array) -> bool:
-    """Tell whether there is nothing to repair: nothing below −1, whole numbers where they belong."""
+    """Return whether there is nothing to repair: nothing below −1, whole numbers where they belong."""
     import numpy
 
     if table.size == 0:

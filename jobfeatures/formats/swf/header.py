@@ -113,7 +113,7 @@ class Header:
         raise self._error(comment, "none of No, Yes, Double, TS")
 
     def requests_cpu_time(self) -> bool:
-        """Tell whether a comment says that requested times are average CPU times, not wall clock times."""
+        """Return whether a comment says that requested times are average CPU times, not wall clock times."""
         return any(_CPU_TIME.search(each.value) for each in self.comments if each.label in {"", "Note"})
 
     def start_secs(self) -> int | None:
@@ -142,7 +142,7 @@ class Header:
         return timezone(timedelta(seconds=int(match[1])))
 
     def wall_clock(self, secs: float) -> datetime | None:
-        """Return when a time of the log was by the clock on its wall, None where the log does not tell.
+        """Return when a time of the log was by the clock on its wall, None where the log does not say.
 
         Source: "Usage of the TimeZone and TimeZoneString fields": localtime of UnixStartTime + time.
         """

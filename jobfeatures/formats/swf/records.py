@@ -33,7 +33,7 @@ NAMED = re.compile(r"(user|group|executable) (-?[0-9]{1,9}) is (.{1,256})\Z", re
 
 
 def recognise(head: str) -> bool:
-    """Tell whether a text is SWF: comments begin with ``;``, the first other line has 18 numbers."""
+    """Return whether a text is SWF: comments begin with ``;``, the first other line has 18 numbers."""
     lines = [line.strip() for line in head.split("\n")[:-1] or [head]]
     data = [line for line in lines if line and not line.startswith(";")]
     if data:
@@ -133,7 +133,7 @@ class Names:
 def _by_number(header: Header, label: str) -> Mapping[int, str]:
     try:
         found = header.queues() if label == "Queue" else header.partitions()
-    except ParseError:  # `swf check` tells of it; the numbers stand for themselves
+    except ParseError:  # `swf check` reports it; the numbers stand for themselves
         return {}
     return {number: each.name for number, each in found.items() if each.name}
 

@@ -59,7 +59,7 @@ def compute_heats(views: Sequence[View]) -> list[Heat]:
 
 
 def are_alike(views: Sequence[View]) -> bool:
-    """Tell whether schedules are of one workload.
+    """Return whether schedules are of one workload.
 
     They have the same users, and the same first arrival or much of the time in common.
     """

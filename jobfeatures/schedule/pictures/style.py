@@ -21,7 +21,7 @@ EMPTY: Final = "#f3f4f6"  # where a heatmap has nothing
 ON_EMPTY: Final = "#5d636b"
 WIDTH: Final = 10.0  # inches
 DPI: Final = 120
-# Okabe and Ito: told apart by everybody.
+# Okabe and Ito: distinguished by everybody.
 COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#666666")
 RESOURCE_COLOURS: Final = {"cpu": "#0072B2", "memory": "#E69F00", "gpu": "#009E73"}
 RESOURCE_NAMES: Final = {"cpu": "CPU", "memory": "memory", "gpu": "GPU"}

@@ -415,7 +415,7 @@ def test_bad_records_are_handed_on(clock, begin):
         ("x", None, "schedule.share: not a number"),
         ("0", None, "schedule.share: nobody"),
         ("gpu=1", None, "schedule.share"),
-        (None, "group:staff=4", "schedule.share_of: accounting does not tell of groups"),
+        (None, "group:staff=4", "schedule.share_of: accounting does not report groups"),
         (None, "=4", "schedule.share_of"),
     ],
 )

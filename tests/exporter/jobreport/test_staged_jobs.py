@@ -1,6 +1,6 @@
 """The twenty jobs of docs/report.md: each is staged with real processes, and gets its hint and no other.
 
-What cannot be staged here is that a graphics card works: what two of the jobs do on theirs is written down.
+What cannot be staged here is that a GPU works: what two of the jobs do on theirs is written down.
 """
 
 import os

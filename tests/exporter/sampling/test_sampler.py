@@ -133,7 +133,7 @@ def test_a_job_whose_cpu_time_the_kernel_does_not_count_is_accumulated(node, mak
     assert job.memory == MemoryBytes(anon=8192, file=1024, shmem=0, swap=2048)
     node.job_v1("slurm/uid_6001/job_2", usage_secs=1)
     job = sampler.sample().jobs[slurm("2")]
-    assert (job.accounting, job.user_cpu_secs) == (Accounting.CGROUP, 1.5)  # never falls
+    assert (job.accounting, job.user_cpu_secs) == (Accounting.CGROUP, 1.5)  # never decreases
     assert job.memory.charged == 4096
 
 

@@ -223,7 +223,7 @@ def test_a_log_that_is_not_there(log, tmp_path, capsys):
     assert main(["schedule", str(tmp_path / "none")]) == 2
     assert "No such file" in capsys.readouterr().err
     assert main(["schedule", log, "--resource", "gpu"]) == 1
-    assert "does not tell of gpu" in capsys.readouterr().err
+    assert "has no gpu" in capsys.readouterr().err
     assert main(["schedule", log, "--arrival", "eligible"]) == 1
     assert "does not tell when jobs were eligible" in capsys.readouterr().err
 

@@ -98,7 +98,7 @@ class KernelSums:
         return self._sums.processes
 
     def counts(self, directory: JobDirectory) -> bool:
-        """Tell whether the kernel sums what the processes of this control group do."""
+        """Return whether the kernel sums what the processes of this control group do."""
         return self._controller in directory.inodes
 
     def look(self, directories: Iterable[JobDirectory]) -> None:

@@ -1,4 +1,4 @@
-"""Graphics cards: one file a driver, one line in `DRIVERS` each.
+"""GPUs: one file a driver, one line in `DRIVERS` each.
 
 A file offers `is_here(paths) -> bool`, which `gpu.drivers = auto` goes by and
 which looks at files only, and `make_driver(paths, clock, unreadable) -> Driver`,

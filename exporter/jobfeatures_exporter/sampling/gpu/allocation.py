@@ -57,7 +57,7 @@ def compute_allocations(
 
     A job for which only their number is known has all cards if it has as many
     as there are. `gpustat` maps the name of a card to a job id of Slurm, see
-    `parse_gpustat`; what it tells of jobs that are not known is left out.
+    `parse_gpustat`; what it reports about jobs that are not known is left out.
     """
     found: dict[JobKey, set[str]] = {}
     whole = [card.uuid for card in cards if card.parent_uuid is None]

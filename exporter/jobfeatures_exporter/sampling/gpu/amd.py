@@ -31,7 +31,7 @@ Number = TypeVar("Number", int, float)
 
 
 def is_here(paths: Paths) -> bool:
-    """Tell whether AMD's driver is loaded."""
+    """Return whether AMD's driver is loaded."""
     return os.path.exists(f"{paths.devfs}/kfd") or os.path.exists(f"{paths.sysfs}/module/amdgpu")
 
 

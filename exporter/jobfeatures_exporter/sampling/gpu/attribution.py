@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.snapshot import GpuProcess, GpuSample, JobGpu, WorkKey
 
-KEPT_SECS = 600.0  # of a job that was not seen: it may only have been missed, and counters never fall
+KEPT_SECS = 600.0  # of a job that was not seen: it may only have been missed, and counters never decrease
 
 KeyOf = Callable[[int], WorkKey | None]
 

@@ -1,4 +1,4 @@
-"""What a driver of graphics cards has to offer."""
+"""What a driver of GPUs has to offer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DriverModule(Protocol):
     """What the file of a driver offers."""
 
     def is_here(self, paths: Paths) -> bool:
-        """Tell whether the kernel's driver is loaded, by the existence of files."""
+        """Return whether the kernel's driver is loaded, by the existence of files."""
 
     def make_driver(self, paths: Paths, clock: Clock, unreadable: Unreadable) -> Driver:
         """Return the driver. Raises DriverError."""

@@ -1,4 +1,4 @@
-"""What a descriptor of a DRM device tells of its use: text to record, and two records to utilisation. Pure.
+"""The use of a DRM device by a descriptor: text to record, and two records to utilisation. Pure.
 
 See Documentation/gpu/drm-usage-stats.rst of the kernel. All drivers of the
 kernel tell the same way (amdgpu, i915, xe, …).
@@ -16,7 +16,7 @@ UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20}
 # The region's name is the driver's: vram (amdgpu), vram0 (xe), local0 (i915) are the card's own memory.
 _OWN_MEMORY = re.compile(r"(?:vram|local)[0-9]*\Z")
 _NUMBER = re.compile(r"[0-9]{1,20}\Z")
-_MEMORY_KEYS = ("drm-resident-", "drm-memory-", "drm-total-")  # the first that tells of a region counts
+_MEMORY_KEYS = ("drm-resident-", "drm-memory-", "drm-total-")  # the first that reports a region counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ XE_CLOCK = "device/tile0/gt0/freq0"
 
 
 def is_here(paths: Paths) -> bool:
-    """Tell whether one of Intel's drivers is loaded."""
+    """Return whether one of Intel's drivers is loaded."""
     return any(os.path.exists(f"{paths.sysfs}/module/{name}") for name in MODULES)
 
 

@@ -8,7 +8,7 @@ from jobfeatures_exporter.snapshot import GpuSample
 
 
 class CardMeter:
-    """Makes counters of what a driver tells of one card; they start with our first reading.
+    """Makes counters of what a driver reports about one card; they start with our first reading.
 
     Busy seconds are utilisation times the time since the reading before. Joules
     are the growth of the driver's counter where it has one at the first

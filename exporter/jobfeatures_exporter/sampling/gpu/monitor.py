@@ -61,7 +61,7 @@ class DriverReader:
 
     @property
     def is_up(self) -> bool:
-        """Tell whether the driver has answered in full, and not too long ago."""
+        """Return whether the driver has answered in full, and not too long ago."""
         answered = self._answered_secs
         if answered is None or self._complaint:
             return False

@@ -48,7 +48,7 @@ _PROCESS_LISTS = (
 
 
 def is_here(paths: Paths) -> bool:
-    """Tell whether NVIDIA's driver is loaded."""
+    """Return whether NVIDIA's driver is loaded."""
     return os.path.exists(f"{paths.procfs}/driver/nvidia/version") or os.path.exists(
         f"{paths.devfs}/nvidiactl"
     )
@@ -346,7 +346,7 @@ class NvidiaDriver:
         return {pid: percent for pid, (_, percent) in newest.items()}
 
     def _card_files(self) -> Iterator[CardFile]:
-        """Yield what the kernel's driver tells of its cards in /proc/driver/nvidia/gpus."""
+        """Yield what the kernel's driver reports about its cards in /proc/driver/nvidia/gpus."""
         top = f"{self._paths.procfs}/driver/nvidia/gpus"
         try:
             names = os.listdir(top)

@@ -10,7 +10,7 @@ from jobfeatures.quantities import parse_count
 
 @dataclass(frozen=True, slots=True)
 class CardFile:
-    """What the kernel's driver tells of one card; `minor` is the N of /dev/nvidiaN."""
+    """What the kernel's driver reports about one card; `minor` is the N of /dev/nvidiaN."""
 
     uuid: str
     minor: int | None

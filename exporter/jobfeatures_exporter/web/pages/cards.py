@@ -1,4 +1,4 @@
-"""The graphics cards of a node. Pure."""
+"""The GPUs of a node. Pure."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def cards_section(context: Context, numbers: Numbers) -> Html | None:
     cards = context.snapshot.gpus
     rows = [_row(each, numbers, users.get(each.card.uuid, [])) for each in cards[:MAX_ROWS]]
     made = table(
-        "Graphics cards: use, memory, power, and the jobs on them",
+        "GPUs: use, memory, power, and the jobs on them",
         ["Card", "Busy", "Memory", "Power", "Temperature", "Jobs", "State"],
         rows,
         identity="cards-table",
         kind="cards",
         more=len(cards) - MAX_ROWS,
     )
-    return section("Graphics cards", "cards", problem, made if rows else note("No card has been read yet."))
+    return section("GPUs", "cards", problem, made if rows else note("No card has been read yet."))
 
 
 def _row(gpu: GpuSample, numbers: Numbers, jobs: list[JobKey]) -> Row:

@@ -34,7 +34,7 @@ def nodes_table(context: Context, numbers: Numbers) -> Html:
     """Return a row for each partition: its nodes by state, its CPUs, memory and GPUs."""
     places = [(sums, partition) for sums in context.clusters for partition in _partitions(sums, sums.states)]
     if not places:
-        return note("No batch system has told of its nodes yet.")
+        return note("No batch system has reported its nodes yet.")
     head = ["Partition", "Nodes", "States", "CPUs allocated", "Memory allocated", "GPUs allocated"]
     rows = [_nodes_row(sums, partition, numbers) for sums, partition in places[:MAX_ROWS]]
     caption = "Nodes by partition; a node of several partitions counts in each"
@@ -105,7 +105,7 @@ def queue_table(context: Context, numbers: Numbers) -> Html:
         for partition in dict.fromkeys([*known.get(sums.source, ()), *(of for of, _ in sums.jobs)])
     ]
     if not places:
-        return note("No batch system has told of its queue yet.")
+        return note("No batch system has reported its queue yet.")
     head = [
         "Partition",
         "Running jobs",

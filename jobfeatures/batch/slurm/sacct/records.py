@@ -30,7 +30,7 @@ BATCH = 256  # records that are converted together
 
 
 def recognise(head: str) -> bool:
-    """Tell whether a text begins with a header of sacct."""
+    """Return whether a text begins with a header of sacct."""
     try:
         parse_header(head.lstrip().partition("\n")[0])
     except ParseError:

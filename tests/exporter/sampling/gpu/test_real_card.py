@@ -30,7 +30,7 @@ def snapshots():
     clock = SystemClock()
     monitor = GpuMonitor(["auto"], clock, interval_secs=0.5, paths=Paths())
     if not monitor.readers:
-        pytest.skip("no driver of a graphics card is loaded")
+        pytest.skip("no driver of a GPU is loaded")
     sampler = Sampler(clock=clock, jobs=dict, gpus=monitor)
     pause = threading.Event()
     monitor.start()

@@ -1,4 +1,4 @@
-"""Constructed nodes and clusters for the page: busy, with graphics cards, a pilot that reports, a shutdown."""
+"""Constructed nodes and clusters for the page: busy, with GPUs, a pilot that reports, a shutdown."""
 
 from __future__ import annotations
 

@@ -165,5 +165,5 @@ def test_ten_thousand_nodes_that_lose_the_controller_role_at_once_ask_less_than_
 
 def test_another_batch_systems_answer_is_refused(client, make_source, make_table):
     client.answer = make_table(source="pbs")
-    with pytest.raises(SourceError, match="tells of pbs"):
+    with pytest.raises(SourceError, match="reports pbs"):
         make_source().poll_jobs(())

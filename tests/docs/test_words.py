@@ -1,0 +1,67 @@
+"""Phrases that readers stumbled over stay out of pages, help texts and messages."""
+
+import ast
+import re
+
+import pytest
+
+from tests.docs.pages import NAMES, ROOT, text_of
+
+# What stood here once, as regular expressions, and what to write.
+INSTEAD = {
+    r"asked for what (they|it) knows?": "queried",
+    r"without hurting": "without loading the controller",
+    r"told by field": "fields lost in conversion are listed",
+    r"\b(tells?|told) of\b": "reports",
+    r"\bfor want of\b": "because … ran out, waiting for …, for lack of …",
+    r"\b(never|nothing) falls?\b": "never decreases",
+    r"false zero": "what cannot be read is left out",
+    r"did at once": "all non-idle tasks were stalled",
+    r"(to|may) be expected to end": "should end by",
+    r"nobody could be asked": "no features can be read",
+    r"whatever is broken": "name what may fail",
+    r"a C loop that keeps": "16 times cheaper than psutil",
+    r"on each compute node:? ```sh packaging/build": "build once",
+    r"[Gg]raphics? cards?": "GPU",
+}
+MESSAGES = [
+    *(ROOT / "jobfeatures").rglob("*.py"),
+    *(ROOT / "exporter/jobfeatures_exporter").rglob("*.py"),
+    *(ROOT / "grafana").rglob("*.yml"),
+    *(ROOT / "grafana").rglob("*.json"),
+    *(ROOT / "packaging").rglob("*.sh"),
+]
+
+
+def texts_in(path):
+    """Return what a file says to people: of Python the strings that are no docstrings, of others everything."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return text
+    tree = ast.parse(text)
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in alone]
+    return "\n".join(node.value for node in found if isinstance(node.value, str))
+
+
+def hits(text):
+    for pattern, better in INSTEAD.items():
+        for found in re.finditer(pattern, text):
+            yield f"{found[0]!r}: {better}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_has_none_of_the_phrases(name):
+    assert list(hits(" ".join(text_of(name).split()))) == []
+
+
+def test_messages_and_help_texts_have_none_of_the_phrases():
+    found = {str(path.relative_to(ROOT)): list(hits(texts_in(path))) for path in MESSAGES}
+    assert {path: wrong for path, wrong in found.items() if wrong} == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["a job is told of once", "killed for want of memory", "it never falls", "graphics cards"]
+)
+def test_a_phrase_is_found(text):
+    assert len(list(hits(text))) == 1
