@@ -26,22 +26,23 @@ from jobfeatures.usage import Parser, VersionAction, check_command, complain
 # imported only when it is called: a prolog pays for every import.
 COMMANDS = {
     "publish": "publish the features of the job that starts here; for a prolog",
-    "remove": "take away the features of the job that ended here; for an epilog",
+    "remove": "remove the features of the job that ended here; for an epilog",
     "env": "print export lines for this job; for a task prolog or a shell's eval",
     "show": "print the features of a job, or of all jobs published here",
     "get": "print the value of one key of this job or this machine",
     "remaining": "print how many seconds this job may still run",
     "drain": "set, cancel, show and plan shutdowns of this node and of its jobs",
-    "victims": "name the jobs of this node whose giving up wastes least, for some cores",
+    "victims": "find the jobs of this node that free a number of cores with the least waste",
     "report": "tell the site what this job is doing; for pilots",
-    "check": "judge feature directories, of any provider",
+    "check": "check feature directories of any provider",
     "swf": "check workload logs in the Standard Workload Format",
     "sss": "check documents of jobs in SSS's format, find nodes for them, and print its schema",
     "convert": "convert logs of jobs between SWF, SSS, accounting files and others",
-    "schedule": "say how good the schedules of logs were, and what ended later than users may expect",
-    "expect": "say when a job is expected to end by its user's share, and why",
-    "simulate": "say how another scheduler would have run the jobs of a log",
-    "replay": "show the jobs of a log in a spool folder, at another speed",
+    "schedule": "measure how good the schedules of logs were, and what ended later than a fair share "
+    "promises",
+    "expect": "show when a job is expected to end by its user's share, and why",
+    "simulate": "simulate how another scheduler would have run the jobs of a log",
+    "replay": "replay the jobs of a log into a spool folder, at another speed",
 }
 
 HELP = frozenset({"-h", "--help"})

@@ -40,27 +40,29 @@ class Config(BatchSettings):
     features_profile: str = option(
         choice("2016", "2014", "both"),
         "2016",
-        "whose keys are published: of HSF-TN-2016-02, of the draft of 2014 (files of a job are then its"
-        " user's own), or of both",
+        "which keys are published: of HSF-TN-2016-02, of the draft of 2014 (a job's files then belong "
+        "to its user), or of both",
         is_common=True,
     )
-    features_hs23: bool = option(BOOLEAN, False, "also publish hs23 and hs23_job, which neither text has")
+    features_hs23: bool = option(
+        BOOLEAN, False, "also publish hs23 and hs23_job, which neither specification has"
+    )
     features_listen_address: str | None = option(
         ADDRESS,
         None,
         "where the daemon serves features and job status over HTTP, e.g. 127.0.0.1:9820; off if not set",
     )
     features_url: str | None = option(
-        URL, None, "address of that listener as jobs are told it, if not the one listened on"
+        URL, None, "address of that listener for jobs, if not the one listened on"
     )
     features_form: str = option(
         choice("local", "http", "both"),
         "local",
-        "what jobs find in their variables: paths, HTTP addresses, or paths and beside them addresses in"
-        " MACHINEFEATURES_URL, JOBFEATURES_URL and JOBSTATUS_URL",
+        "what jobs find in their variables: paths, HTTP addresses, or paths, with addresses in "
+        "MACHINEFEATURES_URL, JOBFEATURES_URL and JOBSTATUS_URL",
     )
     machine_total_cpu: int | None = option(
-        COUNT, None, "processors that jobs may get on this machine, if not all that it has"
+        COUNT, None, "processors available to jobs on this machine, if not all"
     )
     machine_hs06: str | None = option(DECIMAL, None, "HS06 rating of the whole machine")
     machine_hs23: str | None = option(
@@ -75,9 +77,7 @@ class Config(BatchSettings):
     machine_cpu_factor: str | None = option(
         FACTOR, None, "factor by which this machine is faster than the reference"
     )
-    machine_grace_secs: int | None = option(
-        SECONDS, None, "least notice that jobs get of a shutdown of the machine"
-    )
+    machine_grace_secs: int | None = option(SECONDS, None, "minimum notice of a shutdown of the machine")
     machine_jobslots: int | None = option(COUNT, None, "job slots of the machine")
     machine_shutdown_command: str | None = option(
         PATH, None, "command by which a job ends its virtual machine"
@@ -88,17 +88,17 @@ class Config(BatchSettings):
     machine_metadata_url: str | None = option(
         URL,
         None,
-        "link-local address below which a cloud's metadata service has the key machinefeatures, such as"
-        " http://169.254.169.254/latest/meta-data; the daemon asks it once, and then the place that it names",
+        "link-local address of a cloud's metadata service with the key machinefeatures, such as "
+        "http://169.254.169.254/latest/meta-data; read once, then the location in it",
     )
     machine_scratch_dir: str | None = option(
         PATH,
         None,
         "folder of the jobs' scratch space: of 2014, its whole size is disk_limit_GB of jobs without a limit",
     )
-    job_grace_secs: int | None = option(SECONDS, None, "least notice that a job gets of its own shutdown")
+    job_grace_secs: int | None = option(SECONDS, None, "minimum notice of a job's own shutdown")
     job_scratch_bytes_per_cpu: int | None = option(
-        SIZE, None, "scratch space of a job for each of its processors, where the batch system sets no limit"
+        SIZE, None, "scratch space of a job per processor, if the batch system sets no limit"
     )
     node_name: str | None = option(
         TEXT,
@@ -117,7 +117,7 @@ class Config(BatchSettings):
     schedule_share: str | None = option(
         TEXT,
         None,
-        "controller role and expect: CPUs that each user may expect at any time; default: all CPUs ÷ users",
+        "controller role and expect: share of each user in CPUs; default: all CPUs ÷ users",
     )
     schedule_share_of: str | None = option(
         TEXT, None, "controller role and expect: users with other shares, e.g. ann=16,bob=2.5"
@@ -125,14 +125,13 @@ class Config(BatchSettings):
     schedule_mode: str = option(
         choice("literal", "exact", "fluid"),
         "literal",
-        "controller role and expect: what becomes of the last second of a job that needs less of it,"
-        " in expected ends",
+        "controller role and expect: how the last, partly used second of a job counts in expected ends",
     )
     schedule_history_secs: float = option(
         POSITIVE_DURATION,
         604_800.0,
-        "controller role and expect: figures of the schedule begin at a multiple of this, once to twice"
-        " as long ago",
+        "controller role and expect: figures of the schedule start at a multiple of this, one to two "
+        "times as long ago",
     )
     cpu_model: tuple[Table, ...] = tables(
         "cpu_model",

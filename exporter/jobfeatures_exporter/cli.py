@@ -21,17 +21,17 @@ from jobfeatures.usage import Parser, VersionAction, check_command
 # underscore there. It is imported only when it is called: most need nothing of the daemon.
 COMMANDS = {
     "serve": "run the daemon",
-    "demo": "run the daemon on a few jobs that are started for show; no batch system, no root",
+    "demo": "run the daemon on a few demonstration jobs; no batch system, no root",
     "check-config": "check flags, environment and file, print the settings that would be used",
-    "doctor": "look at all that the daemon depends on: what is found, and what may help where it is wrong",
-    "node-token": "print the tokens by which nodes ask the controller role, made of its secret",
-    "report": "say what a job asked for, used and wasted, from a Prometheus server's data",
+    "doctor": "check everything that the daemon depends on, with remedies",
+    "node-token": "print the nodes' tokens for the controller role, derived from its secret",
+    "report": "show what a job requested, used and wasted, from a Prometheus server's data",
     "top": "show the jobs of this node, live",
     "sample": "print the state of the node and its processes in Sonar's JSON format",
-    "sysinfo": "print how the node is made in Sonar's JSON format",
-    "jobs": "print the cluster's jobs in Sonar's JSON format, asked of the batch system",
+    "sysinfo": "print the node's configuration in Sonar's JSON format",
+    "jobs": "print the cluster's jobs in Sonar's JSON format, from the batch system",
     "cluster": "print the cluster's partitions and states of nodes in Sonar's JSON format",
-    "validate": "check documents in Sonar's JSON format, name path and reason of each fault",
+    "validate": "check documents in Sonar's JSON format and list path and reason of each fault",
 }
 
 

@@ -37,13 +37,14 @@ class DaemonConfig(WebConfig):
     role: str = option(
         choice(*ROLES),
         NODE,
-        "node: measures this machine; controller: asks batch systems about the whole cluster, once a cluster",
+        "node: measures this machine; controller: polls batch systems for the whole cluster, once per "
+        "cluster",
         is_common=True,
     )
     web_listen_address: str = option(
         ADDRESS,
         "127.0.0.1:9819",
-        "where /metrics is served; job and user names show there, so beyond loopback only by decision",
+        "address of /metrics; on loopback by default, since job and user names are visible",
         is_common=True,
     )
     path_procfs: str = option(PATH, "/proc", "where procfs is mounted")
@@ -52,77 +53,79 @@ class DaemonConfig(WebConfig):
     batch_sources: tuple[str, ...] = option(
         words(AUTO, *SYSTEMS),
         (AUTO,),
-        "batch systems to ask; auto: those whose commands, configuration, folders or jobs are here, spool "
-        "where its folder is set",
+        "batch systems to query; auto: those whose commands, configuration, folders or jobs are "
+        "found, and spool if its folder is set",
         is_common=True,
     )
     batch_interval_secs: float = option(
-        POSITIVE_DURATION, 60.0, "how often a batch system is asked, at most and at least"
+        POSITIVE_DURATION, 60.0, "how often a batch system is polled, neither more nor less"
     )
     sample_interval_secs: float = option(
-        POSITIVE_DURATION, 10.0, "how often the node is read between scrapes"
+        POSITIVE_DURATION, 10.0, "how often the node is sampled between scrapes"
     )
     sample_taskstats: bool = option(
         BOOLEAN,
         False,
-        "count the processes that no look saw by the kernel's exit records; needs CAP_NET_ADMIN",
+        "count processes that lived between two samples, from the kernel's exit records; needs CAP_NET_ADMIN",
     )
     sampling_processes: str = option(
         choice(AUTO, BPF, PROCFS),
         AUTO,
-        "what tells what processes do: bpf, sums in the kernel by control group; procfs, /proc; auto: bpf "
-        "where it can be had, else procfs",
+        "how processes are measured: bpf, sums in the kernel by control group; procfs, /proc; auto: "
+        "bpf if available, else procfs",
     )
-    scrape_deadline_secs: float = option(POSITIVE_DURATION, 5.0, "when a scrape answers with what there is")
+    scrape_deadline_secs: float = option(
+        POSITIVE_DURATION, 5.0, "after which a scrape returns what is available"
+    )
     features_publish: bool = option(BOOLEAN, True, "keep the feature directories of the jobs on this node")
     metrics_max_series: int = option(
         COUNT,
         20_000,
-        "series of a page at most, 0: any number; of the lightest jobs beyond, only sums are shown",
+        "maximum number of series of a page, 0: unlimited; beyond, the lightest jobs are summed",
         is_common=True,
     )
     metrics_profile: tuple[str, ...] = option(
-        words(*PROFILES), (), "other exporters' names that are shown as well", is_common=True
+        words(*PROFILES), (), "other exporters' names to show in addition", is_common=True
     )
     jobs_kinds: tuple[str, ...] = option(
         words(*(each.value for each in Kind)),
         (Kind.BATCH.value,),
-        "whose series are shown; all but batch jobs stand under their kind as batch_system, "
-        "process groups under none",
+        "what gets series; kinds other than batch jobs have their kind as batch_system, process groups none",
         is_common=True,
     )
     jobs_retain_secs: float = option(
         DURATION,
         120.0,
-        "how long the last values of an ended job are shown, and at least until one scrape has shown them",
+        "how long the last values of an ended job are shown, at least until scraped once",
     )
     jobs_hold_secs: float = option(
         DURATION,
         3600.0,
-        "how long a job whose end is told keeps its directories while "
-        "its control group still holds processes",
+        "how long an ended job keeps its directories while its control group still holds processes",
     )
     jobs_steps: bool = option(BOOLEAN, False, "read the steps of jobs too")
-    jobs_process_io: bool = option(BOOLEAN, True, "read what the processes of jobs read and wrote")
+    jobs_process_io: bool = option(BOOLEAN, True, "read the I/O of jobs' processes")
     processes_top: int = option(
         COUNT, 10, "commands of each job that collector.processes names, by CPU time and as many by memory"
     )
     controller_interval_secs: float = option(
         POSITIVE_DURATION,
         60.0,
-        "controller role: how often a batch system is asked for the queue and the nodes",
+        "controller role: how often a batch system is polled for the queue and the nodes",
     )
     controller_timeout_secs: float = option(
-        POSITIVE_DURATION, 60.0, "controller role: how long one answer may take"
+        POSITIVE_DURATION, 60.0, "controller role: time limit of one answer"
     )
     controller_history_secs: float = option(
-        POSITIVE_DURATION, 3600.0, "jobs, and controller role at the start: how far back accounting is asked"
+        POSITIVE_DURATION,
+        3600.0,
+        "jobs, and controller role at the start: how far back accounting is queried",
     )
     controller_listen: str | None = option(
         ADDRESS,
         None,
-        "controller role: where nodes ask for their own jobs in place of Slurm, e.g. :9821; beyond loopback"
-        " with TLS only (nodes in web.config_for)",
+        "controller role: address where nodes query their own jobs instead of Slurm, e.g. :9821; "
+        "beyond loopback only with TLS (nodes in web.config_for)",
     )
     controller_secret_file: str | None = option(
         PATH,
@@ -134,7 +137,7 @@ class DaemonConfig(WebConfig):
     controller_sd_host: str = option(
         choice("name", "address"),
         "name",
-        "how /sd names a node: by its name in the batch system, or by the address at which that reaches it",
+        "how /sd names a node: by its name in the batch system, or by the address that the batch system uses",
     )
     controller_sd_skip: tuple[str, ...] = option(
         words(*NODE_STATES),
@@ -150,7 +153,7 @@ class DaemonConfig(WebConfig):
     gpu_drivers: tuple[str, ...] = option(
         words(AUTO, NO_GPUS, *GPU_DRIVERS),
         (AUTO,),
-        "drivers of graphics cards to ask; auto: those whose kernel driver is loaded",
+        "GPU drivers to use; auto: those whose kernel driver is loaded",
     )
     log_level: str = option(choice(*LEVELS), "info", "least severe messages to log", is_common=True)
     log_format: str = option(choice(*FORMATS), "logfmt", "form of a log line")

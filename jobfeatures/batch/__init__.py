@@ -44,5 +44,5 @@ class BatchSettings(
     batch_refresh_secs: float = option(
         POSITIVE_DURATION,
         300.0,
-        "how often a node asks again about a job that it knows, about itself, and for the limits of queues",
+        "how often a node refreshes known jobs, its own state, and the limits of queues",
     )

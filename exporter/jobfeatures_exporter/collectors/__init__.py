@@ -63,18 +63,18 @@ COLLECTORS: dict[str, Collector] = {
         "the processes of each job by command", processes.METRICS, processes.families, enabled=False
     ),
     "kernel": Collector(
-        "how processes are read, and what the kernel's sums tell of jobs",
+        "how processes are read, and the kernel's sums of jobs",
         kernel.METRICS,
         kernel.families,
     ),
-    "allocation": Collector("what each job is and was given", allocation.METRICS, allocation.families),
+    "allocation": Collector("properties and allocation of each job", allocation.METRICS, allocation.families),
     "energy": Collector("energy of the node and of each job", energy.METRICS, energy.families),
-    "gpus": Collector("graphics cards, and what each job does on them", gpus.METRICS, gpus.families),
+    "gpus": Collector("GPUs, and their use by each job", gpus.METRICS, gpus.families),
     "exits": Collector("exit records of processes", exits.METRICS, exits.families),
     "remaining": Collector("how long each job still runs", remaining.METRICS, remaining.families),
     "waste": Collector("what draining or killing each job would waste", waste.METRICS, waste.families),
     "drains": Collector("drains, and what they would waste now", drains.METRICS, drains.families),
-    "status": Collector("what jobs tell of themselves in JOBSTATUS", status.METRICS, status.families),
+    "status": Collector("what jobs report in JOBSTATUS", status.METRICS, status.families),
     "features": Collector("published feature directories", features.METRICS, features.families),
     "queue": Collector(
         "the queue by partition, in the controller role", queue.METRICS, queue.families, roles=(CONTROLLER,)
@@ -86,13 +86,13 @@ COLLECTORS: dict[str, Collector] = {
         roles=(CONTROLLER,),
     ),
     "schedule": Collector(
-        "how good the schedule is, in the controller role",
+        "quality of the schedule, in the controller role",
         schedule.METRICS,
         schedule.families,
         roles=(CONTROLLER,),
     ),
     "sources": Collector("batch sources", sources.METRICS, sources.families, roles=ROLES),
-    "sysinfo": Collector("how the node is made", sysinfo.METRICS, sysinfo.families),
+    "sysinfo": Collector("hardware of the node", sysinfo.METRICS, sysinfo.families),
     "sinks": Collector("documents sent in Sonar's format", sinks.METRICS, sinks.families, roles=ROLES),
     "web": Collector("the listeners", web.METRICS, web.families, roles=ROLES),
     "process": Collector("the exporter itself", process.METRICS, process.families, roles=ROLES),

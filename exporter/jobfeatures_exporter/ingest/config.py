@@ -26,18 +26,18 @@ class IngestConfig(SonarConfig):
         "who may send them: lines USER:PASSWORD or USER[CLUSTER,...]:PASSWORD, readable by its owner alone",
     )
     sonar_directory: str | None = option(
-        PATH, None, "folder whose YEAR/MONTH/DAY/*.json other agents' documents are read of"
+        PATH, None, "folder with other agents' documents, YEAR/MONTH/DAY/*.json"
     )
     sonar_minutes_from: str | None = option(
         TEXT,
         None,
-        "producer, as its documents name it, that sends time limits in minutes as the format's text says",
+        "producer, as named in its documents, that sends time limits in minutes as specified",
     )
     sonar_max_nodes: int = option(
-        COUNT, 1000, "how many foreign nodes are kept; the one silent for longest goes"
+        COUNT, 1000, "how many foreign nodes are kept; the one silent for longest is dropped"
     )
     sonar_silence_secs: float = option(
-        POSITIVE_DURATION, 1800.0, "after this time without a sample a foreign node vanishes"
+        POSITIVE_DURATION, 1800.0, "time without a sample after which a foreign node is dropped"
     )
 
     @property

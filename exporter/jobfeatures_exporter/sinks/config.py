@@ -16,19 +16,19 @@ class SinksConfig(PrivacyConfig):
     """Where documents go, and where they wait."""
 
     sonar_cluster: str | None = option(
-        LINE, None, "name of the cluster that stands in every document, e.g. fox.example.org", is_common=True
+        LINE, None, "name of the cluster in every document, e.g. fox.example.org", is_common=True
     )
     sonar_sinks: tuple[str, ...] = option(
         words(*SINKS), (), "where the daemon sends documents; none is sent if empty", is_common=True
     )
     sonar_spool_directory: str | None = option(
-        PATH, None, "folder, of root alone, where documents wait until they are sent; in memory if not set"
+        PATH, None, "folder of root only, where documents wait to be sent; in memory if not set"
     )
     sonar_spool_max_bytes: int = option(
-        SIZE, 64 * 2**20, "what may wait for each sink; the oldest is dropped beyond"
+        SIZE, 64 * 2**20, "bytes that may wait for each sink; beyond, the oldest are dropped"
     )
     sonar_spool_max_files: int = option(COUNT, 10_000, "how many documents may wait for each sink")
-    sonar_send_timeout_secs: float = option(POSITIVE_DURATION, 30.0, "how long a sink waits for the far side")
+    sonar_send_timeout_secs: float = option(POSITIVE_DURATION, 30.0, "how long a sink waits for its server")
     sonar_sending_window_secs: float = option(
         DURATION,
         60.0,
@@ -55,5 +55,5 @@ class SinksConfig(PrivacyConfig):
     sonar_kafka_user: str | None = option(LINE, None, "user there (SASL PLAIN), if not the cluster's name")
     sonar_kafka_password_file: str | None = option(PATH, None, "file with its password; switches SASL on")
     sonar_topic_prefix: str | None = option(
-        LINE, None, "stands, with a dot, before topics of sink kafka and types of sink http"
+        LINE, None, "prefix, with a dot, of topics of sink kafka and types of sink http"
     )

@@ -43,12 +43,12 @@ class SonarConfig(SinksConfig):
         BOOLEAN, False, "send all that is known of every job each time, not only what is new"
     )
     sonar_token_file: str | None = option(
-        PATH, None, "file with the token that stands in every document, readable by its owner alone"
+        PATH, None, "file with the token in every document, readable by its owner only"
     )
     sonar_topology: tuple[str, ...] = option(
         words(SVG, TEXT),
         (SVG, TEXT),
-        "hwloc's pictures of the node that are sent with its configuration, where lstopo is installed",
+        "hwloc's pictures of the node, sent with its configuration if lstopo is installed",
     )
     sonar_rollup: bool = option(
         BOOLEAN, False, "send childless processes of one batch job, parent and command as one"

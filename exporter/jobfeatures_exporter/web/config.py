@@ -17,17 +17,18 @@ class WebConfig(IngestConfig):
     web_config_file: str | None = option(
         PATH,
         None,
-        "TLS, client certificates and users of the metrics listener: a file as Prometheus' exporters have it",
+        "TLS, client certificates and users of the metrics listener: a file in the format of "
+        "Prometheus' exporters",
         flag="--web.config.file",
         is_common=True,
     )
     web_config_for: tuple[str, ...] = option(
-        words(FEATURES, SONAR, NODES), (), "listeners that take TLS, not users, from web.config_file as well"
+        words(FEATURES, SONAR, NODES), (), "other listeners that use TLS (not users) from web.config_file"
     )
-    web_systemd_socket: bool = option(BOOLEAN, False, "listen on the sockets that systemd hands over")
+    web_systemd_socket: bool = option(BOOLEAN, False, "listen on the sockets passed by systemd")
     web_hosts: str | None = option(
         TEXT,
         None,
-        "names by which the metrics listener is asked, with commas; others are refused. If not set: any, but"
-        " on loopback only addresses and localhost",
+        "host names accepted by the metrics listener, with commas; others are refused. If not set: "
+        "any, but on loopback only addresses and localhost",
     )

@@ -19,7 +19,7 @@ class ControllerSettings:
     controller_url: str | None = option(
         URL,
         None,
-        "node role: where the controller role answers nodes (its controller.listen), e.g. https://ctl:9821",
+        "node role: address of the controller role for nodes (its controller.listen), e.g. https://ctl:9821",
         is_common=True,
     )
     controller_token_file: str = option(
@@ -30,11 +30,11 @@ class ControllerSettings:
     controller_ca_file: str | None = option(
         PATH,
         None,
-        "node role: authority (PEM) of the controller role's certificate, if not one of the system's",
+        "node role: CA (PEM) of the controller role's certificate, if not one of the system's",
     )
     controller_fallback_secs: float = option(
         POSITIVE_DURATION,
         3600.0,
-        "node role: how often a node asks the batch system itself, about one job, while the controller role"
-        " does not answer",
+        "node role: how often a node queries the batch system about one job while the controller role "
+        "does not answer",
     )

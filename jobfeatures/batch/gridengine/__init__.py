@@ -22,10 +22,12 @@ class GridEngineSettings:
     gridengine_spool_directory: str | None = option(
         PATH,
         None,
-        "folder of Grid Engine's execution daemon that holds active_jobs, if not where sge_execd is seen"
-        " running",
+        "folder of Grid Engine's execution daemon with active_jobs, if not the working directory of "
+        "sge_execd",
     )
-    gridengine_qstat: str = option(TEXT, "qstat", "Grid Engine's qstat command, beside which qhost is")
+    gridengine_qstat: str = option(
+        TEXT, "qstat", "Grid Engine's qstat command; qhost is taken from its folder"
+    )
     gridengine_accounting_file: str | None = option(
         PATH, None, "controller role: Grid Engine's accounting file, if not that of $SGE_ROOT and $SGE_CELL"
     )

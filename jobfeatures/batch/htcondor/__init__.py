@@ -19,13 +19,13 @@ class HTCondorSettings:
     """Where HTCondor is, and how it is asked."""
 
     htcondor_execute_directory: str = option(
-        PATH, "/var/lib/condor/execute", "EXECUTE of HTCondor, whose job ads tell which job runs in a slot"
+        PATH, "/var/lib/condor/execute", "EXECUTE of HTCondor, with the job ads of the slots"
     )
     htcondor_wall_limit_attributes: str = option(
         TEXT,
         "BatchRuntime, MaxRuntime",
-        "attributes of job ads in which the site keeps a wall limit in seconds, where AllowedJobDuration and"
-        " AllowedExecuteDuration are not set; the first that a job has counts",
+        "attributes of job ads with the site's wall limit in seconds, used if AllowedJobDuration and "
+        "AllowedExecuteDuration are not set; the first that a job has counts",
     )
     htcondor_hs06_attribute: str | None = option(
         TEXT,
@@ -33,10 +33,12 @@ class HTCondorSettings:
         "attribute of the machine's ads with the HS06 rating of each processor, without machine.hs06",
     )
     htcondor_hs23_attribute: str | None = option(
-        TEXT, None, "attribute with the HEPScore23 rating of each, without machine.hs23: told as hs23"
+        TEXT,
+        None,
+        "attribute with the HEPScore23 rating of each processor, without machine.hs23: published as hs23",
     )
     htcondor_condor_status: str = option(
-        TEXT, "condor_status", "HTCondor's condor_status command, beside which the others are"
+        TEXT, "condor_status", "HTCondor's condor_status command; the others are taken from its folder"
     )
 
 

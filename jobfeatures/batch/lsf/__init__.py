@@ -28,9 +28,9 @@ from jobfeatures.settings import TEXT, choice, option
 class LsfSettings:
     """How LSF is asked."""
 
-    lsf_bjobs: str = option(TEXT, "bjobs", "LSF's bjobs command; the others are taken from beside it")
+    lsf_bjobs: str = option(TEXT, "bjobs", "LSF's bjobs command; the others are taken from its folder")
     lsf_user: str | None = option(
-        TEXT, None, "user as whom LSF's commands are run, where LSF refuses root; by runuser"
+        TEXT, None, "user to run LSF's commands as (with runuser) if LSF refuses root"
     )
     lsf_abs_runlimit: str = option(
         choice("auto", "yes", "no"),

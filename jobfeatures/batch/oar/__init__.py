@@ -26,13 +26,13 @@ class OarSettings:
         PATH, "/var/lib/oar", "folder of OAR's files on a node: its OAR_RUNTIME_DIRECTORY"
     )
     oar_oarstat: str = option(
-        TEXT, "oarstat", "controller role: OAR's oarstat command, beside which oarnodes is"
+        TEXT, "oarstat", "controller role: OAR's oarstat command; oarnodes is taken from its folder"
     )
     oar_ask: str = option(
         choice("files", "controller"),
         "files",
-        "what a node asks: its own files, which do not tell of changed wall limits, or the controller role at"
-        " controller.url",
+        "what a node reads: its own files, which lack changed wall limits, or the controller role at "
+        "controller.url",
     )
 
 

@@ -28,7 +28,7 @@ class PbsSettings:
     """Where PBS is, and how it is asked."""
 
     pbs_home: str = option(PATH, "/var/spool/pbs", "folder of PBS's daemons: its PBS_HOME")
-    pbs_qstat: str = option(TEXT, "qstat", "PBS's qstat command; pbsnodes is taken from beside it")
+    pbs_qstat: str = option(TEXT, "qstat", "PBS's qstat command; pbsnodes is taken from its folder")
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -36,7 +36,7 @@ class TorqueSettings:
     """Where Torque is, and how it is asked."""
 
     torque_home: str = option(PATH, "/var/spool/torque", "folder of Torque's daemons: its server home")
-    torque_qstat: str = option(TEXT, "qstat", "Torque's qstat command; pbsnodes is taken from beside it")
+    torque_qstat: str = option(TEXT, "qstat", "Torque's qstat command; pbsnodes is taken from its folder")
 
 
 VARIABLES = ("PBS_CONF_FILE",)

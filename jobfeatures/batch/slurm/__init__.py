@@ -30,8 +30,8 @@ class SlurmSettings:
     slurm_ask: str = option(
         choice("auto", "scontrol", "rest", "controller"),
         "auto",
-        "how Slurm is asked: by its commands (scontrol, auto), by slurmrestd (rest), or not by a node, which"
-        " asks the controller role at controller.url (controller)",
+        "how Slurm is queried: by its commands (scontrol, auto), by slurmrestd (rest), or by a node "
+        "through the controller role at controller.url (controller)",
     )
     slurm_rest_url: str | None = option(
         TEXT,
@@ -42,7 +42,7 @@ class SlurmSettings:
         PATH, None, "file that holds the token for slurmrestd over TCP; only its owner may read it"
     )
     slurm_ask_max_nodes: int = option(
-        COUNT, 32, "jobs on more nodes do not ask in the prolog: all their nodes start at once"
+        COUNT, 32, "jobs on more nodes do not query in the prolog, since all their nodes start at once"
     )
 
 
