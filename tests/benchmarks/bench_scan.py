@@ -4,8 +4,10 @@ Starts many sleeping processes and some that stir, then runs in turn, so that
 all meet the same machine:
 
 C, descriptors kept   lists /proc, finds each number in a table, preads the kept /proc/PID/stat; parses nothing
+C, schedstat first    the same, but reads the kept /proc/PID/schedstat first, and stat of those that have run
 C, open/read/close    lists /proc, opens, reads and closes /proc/PID/stat of each; parses nothing
 ours                  ProcessScanner.scan(): lists /proc, preads, compares, parses what changed
+kernel's sums         KernelSums.look(): as root, where this kernel has them
 psutil                process_iter() with the same fields
 ours, whole sample    Sampler.sample(): scan, attribution, control groups, accumulation, the node
 
@@ -29,6 +31,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from jobfeatures.clock import SystemClock
+from jobfeatures_exporter.sampling.bpf.reader import KernelSums
 from jobfeatures_exporter.sampling.processes import ProcessScanner
 from jobfeatures_exporter.sampling.sampler import Sampler
 
@@ -104,13 +107,24 @@ def main() -> None:
         if program is None:
             print("no C compiler: the C loops are left out")
         else:
-            for name, kind in (("C, descriptors kept", "keep"), ("C, open/read/close", "reopen")):
+            for name, kind in (
+                ("C, descriptors kept", "keep"),
+                ("C, schedstat first", "schedule"),
+                ("C, open/read/close", "reopen"),
+            ):
                 loop = Loop(program, kind)
                 stack.callback(loop.close)
                 contestants[name] = loop
         scanner = ProcessScanner("/proc")
         stack.callback(scanner.close)
         contestants["ours"] = timed(scanner.scan)
+        try:
+            sums = KernelSums()
+        except OSError as error:
+            print(f"no sums in the kernel: {error}")
+        else:
+            stack.callback(sums.close)
+            contestants["kernel's sums"] = timed(lambda: sums.look([]))
         try:
             import psutil
         except ImportError:
@@ -131,10 +145,10 @@ def report(contestants: dict[str, Callable[[], float]], scanner: ProcessScanner,
     for each in contestants.values():
         each()  # the first look opens everything
     for number in range(rounds):
-        time.sleep(0.2)  # so that what stirs has stirred
+        time.sleep(0.5)  # so that what stirs has stirred
         after = scanner.scan()
         changed.append(sum(before.get(pid) is not process for pid, process in after.items()))
-        time.sleep(0.2)
+        time.sleep(0.5)
         order = list(contestants)
         for name in order[number % len(order) :] + order[: number % len(order)]:
             secs[name].append(contestants[name]())
@@ -143,11 +157,11 @@ def report(contestants: dict[str, Callable[[], float]], scanner: ProcessScanner,
     print(f"{count} processes, {statistics.median(changed):.0f} changed between two scans, {rounds} rounds")
     medians = {name: statistics.median(each) for name, each in secs.items()}
     print(
-        f"{'':22}{'us/process':>11}{'best':>8}" + "".join(f"{'x ' + name:>22}" for name in list(medians)[:2])
+        f"{'':22}{'us/process':>11}{'best':>8}" + "".join(f"{'x ' + name:>22}" for name in list(medians)[:3])
     )
     for name, median in medians.items():
         line = f"{name:22}{median / count * 1e6:11.2f}{min(secs[name]) / count * 1e6:8.2f}"
-        print(line + "".join(f"{median / medians[other]:22.2f}" for other in list(medians)[:2]))
+        print(line + "".join(f"{median / medians[other]:22.2f}" for other in list(medians)[:3]))
     print(f"left out while reading: {dict(scanner.unreadable) or 'nothing'}; {os.cpu_count()} CPUs")
 
 
