@@ -26,6 +26,8 @@ OVERRIDES = f"""\
 # ... as their authors published them, signed by the hashes in RECORD.
 {NAME} binary: unstripped-binary-or-object
 {NAME} binary: embedded-library
+# What runs in the kernel is of no machine's architecture.
+{NAME} binary: binary-from-other-architecture
 # What counts in the kernel is compiled for the kernel's own machine, BPF.
 {NAME} binary: binary-from-other-architecture *.bpf.o*
 # Only where it is there, and systemd runs; the same lines are in the rpm.
