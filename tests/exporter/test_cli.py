@@ -70,9 +70,9 @@ def test_collectors_are_switched_by_flag_and_file(config_file):
     assert config.enabled_collectors() == usual - {"node", "waste"}
 
 
-def test_every_setting_stands_in_the_help_of_serve(capsys):
+def test_every_setting_stands_in_the_whole_help_of_serve(capsys):
     with pytest.raises(SystemExit):
-        main(["serve", "--help"])
+        main(["serve", "--help-all"])
     text = capsys.readouterr().out
     assert [each.flag for each in settings_of(ExporterConfig) if each.flag not in text] == []
 
