@@ -150,7 +150,9 @@ def prepare() -> None:
         run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", folder)
     command = Path("/opt/jobfeatures-exporter/bin/jobfeatures-exporter")
     command.parent.mkdir(parents=True)
-    command.write_text(f'#!/bin/sh\nexport PYTHONPATH={LIBRARY}\nexec {PYTHON} -m exporter "$@"\n')
+    command.write_text(
+        f'#!/bin/sh\nexport PYTHONPATH={LIBRARY}\nexec {PYTHON} -m jobfeatures_exporter "$@"\n'
+    )
     command.chmod(0o755)
     with open("/etc/passwd", "a") as users, open("/etc/group", "a") as groups:
         users.write("jobfeatures:x:990:990::/nonexistent:/usr/sbin/nologin\n")
