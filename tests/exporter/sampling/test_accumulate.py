@@ -250,6 +250,15 @@ def test_input_and_output_of_a_process_come_along_to_the_job_that_is_learnt_late
     assert accumulator.update(readings, keys)["job"][:2] == (100, 10)
 
 
+def test_what_else_changes_of_a_process_is_no_time():
+    kernel, _, worker, accumulator = small_tree()
+    kernel.run(worker, 100, 10)
+    samples, keys = kernel.look()
+    accumulator.update(samples, keys)
+    more = {pid: each._replace(threads=9, resident_bytes=9, virtual_bytes=9) for pid, each in samples.items()}
+    assert accumulator.update(more, keys)["job"] == CpuTicks(100, 10)
+
+
 TREE = {pid: SimpleNamespace(ppid=pid - 1) for pid in (2, 3, 4)}  # 4 is the child of 3, which is that of 2
 
 

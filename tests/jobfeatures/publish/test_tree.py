@@ -308,11 +308,26 @@ def test_two_writers_of_one_job_do_not_disturb_each_other(tree, root):
     assert contents(root / "jobfeatures/slurm-12") == {"a": "1\n", "b": "2\n"}
 
 
+def test_what_is_known_of_jobs_is_read_again_whatever_it_holds(tree, root):
+    other, long = JobKey("slurm", "13"), "x" * 20_000
+    tree.write_known(KEY, long)
+    tree.write_known(other, "b")
+    tree.write_record(KEY, "r")
+    (root / "known/other").write_text("of nobody")
+    assert tree.known() == [long, "b"]
+    assert (tree.notes(KEY), tree.notes(other), tree.notes(JobKey("slurm", "14"))) == ([long, "r"], ["b"], [])
+    (root / "known/slurm-13.json").write_bytes(b"\xff")
+    assert tree.known()[1] == tree.notes(other)[0] == "\N{REPLACEMENT CHARACTER}"
+    (root / "known/slurm-12.json").chmod(0o644)  # anybody may have read it: it is not as we made it
+    assert len(tree.known()) == 1
+
+
 def test_published_lists_jobs_and_passes_over_other_names(tree, root):
     assert tree.published() == {}
     tree.write_job(KEY, {"a": "1"})
     (root / "jobfeatures/other").mkdir()
     (root / "jobfeatures/slurm-13").write_text("a file")
+    (root / "jobfeatures/slurm-14").symlink_to(root / "jobfeatures/slurm-12")
     assert tree.published() == {KEY: (root / "jobfeatures/slurm-12").stat().st_mtime}
 
 
