@@ -126,10 +126,10 @@ def test_of_processes_that_come_and_go_while_it_looks_everything_is_counted_once
     assert by_exec["read_bytes"] <= 2048 * truth["execs"]
     for name in ("data_read_bytes", "data_written_bytes"):  # and a few of the file system's own
         assert 0 <= grown[name] - truth[name] <= 2**16, name
-    # The scheduler brings a task's time up to date at its last switch, and it is charged when the task is freed.
-    usage = it.cpu_nanosecs()
-    until(lambda: figures().cpu >= 0.97 * usage)
-    assert figures().cpu <= usage + 10**6
+    # The scheduler brings a task's time up to date at its last switch, and it is charged when the task is freed,
+    # which a few tasks are without an event: jobs are told the time that their control group has.
+    until(lambda: figures().cpu - before.cpu >= 0.8 * it.cpu_nanosecs())
+    assert figures().cpu - before.cpu <= it.cpu_nanosecs()
     checks = sums.checks()
     assert (checks.full, checks.misses) == (0, 0)
 
