@@ -101,7 +101,8 @@ def as_text(lines: Iterable[str]) -> Iterator[str]:
             text, is_first = text.removeprefix(BOM), False
         if text.endswith(("\r", "\r\n")):
             text = text.rstrip("\n").removesuffix("\r") + "\n"
-        yield text
+        if text:  # a byte order mark alone is no line
+            yield text
 
 
 def bounded_lines(stream: TextIO, *, most: int = MAX_LINE_CHARACTERS) -> Iterator[str]:

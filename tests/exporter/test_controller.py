@@ -236,7 +236,7 @@ def test_jobs_and_cluster_records_are_sent_on_their_own_cadences(source, clock, 
     sender = StandInSender()
     monkeypatch.setattr(controller, "make_sender", lambda _config, _clock: sender)
     served = Controller(config(sonar_cluster="hpc.example.org", sonar_jobs_interval_secs=60.0), clock)
-    with pytest.raises(SourceError, match="has not told"):
+    with pytest.raises(SourceError, match="has not reported its nodes yet"):
         sender.makers[CLUSTER][1]()
     poll(served)
     assert {kind: interval_secs for kind, (interval_secs, _) in sender.makers.items()} == {

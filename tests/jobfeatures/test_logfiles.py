@@ -2,7 +2,7 @@
 
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobfeatures.logfiles import LogFileError, as_text, open_log, reading, writing
@@ -49,6 +49,7 @@ def test_the_name_tells_what_the_beginning_does_not(tmp_path):
         max_size=9,
     )
 )
+@example([b"\xef\xbb\xbf"])
 def test_lines_read_exactly_become_what_they_are_read_as_otherwise(tmp_path, pieces):
     path = tmp_path / "log"
     path.write_bytes(b"".join(pieces))
