@@ -139,7 +139,7 @@ def make_debian(cached: Path) -> None:
         pytest.skip("needs debootstrap")
     partial = cached.with_name(f"{cached.name}.{os.getpid()}")
     partial.parent.mkdir(parents=True, exist_ok=True)
-    command = ["debootstrap", "--variant=minbase", "--include=python3.11,systemd", RELEASE, partial]
+    command = ["debootstrap", "--variant=minbase", "--include=python3.11,systemd,libbpf1", RELEASE, partial]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     (partial / "etc/dpkg/dpkg.cfg.d/unsafe-io").write_text("force-unsafe-io\n")
@@ -152,7 +152,7 @@ def clean_debian(folder: Path) -> Iterator[Debian]:
     """Give a clean system for one test: a layer over one that is made once and kept, or a copy of it."""
     if os.geteuid() != 0:
         pytest.skip("a Debian in a folder needs root: chroot")
-    cached = CACHE / f"{RELEASE}-3"
+    cached = CACHE / f"{RELEASE}-4"
     if not cached.exists():
         make_debian(cached)
     for name in ("root", "changes", "work"):

@@ -97,8 +97,12 @@ def test_it_publishes_features_and_gives_the_status_to_the_jobs_user(facts):
 
 def test_it_has_no_rights_but_those_that_are_named(facts):
     status = dict(re.findall(r"^(\w+):\s*(.*)$", facts["started"]["process"], re.MULTILINE))
-    # CAP_CHOWN 0, CAP_DAC_OVERRIDE 1, CAP_FOWNER 3, CAP_SYS_PTRACE 19: linux/capability.h
-    assert int(status["CapBnd"], 16) == int(status["CapEff"], 16) == 1 | 1 << 1 | 1 << 3 | 1 << 19
+    # CAP_CHOWN 0, CAP_DAC_OVERRIDE 1, CAP_FOWNER 3, CAP_SYS_PTRACE 19, CAP_PERFMON 38, CAP_BPF 39: linux/capability.h
+    lasting = 1 | 1 << 1 | 1 << 3 | 1 << 19
+    assert (
+        int(status["CapEff"], 16) == int(status["CapPrm"], 16) == lasting
+    )  # the last two are given up at once
+    assert int(status["CapBnd"], 16) == lasting | 1 << 38 | 1 << 39
     assert status["NoNewPrivs"] == "1"
     assert status["Seccomp"] == "2"
 

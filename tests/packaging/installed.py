@@ -102,6 +102,7 @@ def main() -> int:
                     Path(folder, made).mkdir()
                 Path(folder, "log.swf").write_text(LOG)
                 Path(folder, "job.xml").write_text(JOB)
+                Path(folder, "nodes.json").write_text('{"Node": "n1", "Processors": 8}\n')
                 Path(folder, "web.yml").write_text("basic_auth_users: {}\n")
                 for machine in ("total_cpu", "hs06"):
                     Path(folder, "machine", machine).write_text("8\n")

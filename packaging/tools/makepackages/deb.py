@@ -28,8 +28,6 @@ OVERRIDES = f"""\
 {NAME} binary: embedded-library
 # What runs in the kernel is of no machine's architecture.
 {NAME} binary: binary-from-other-architecture
-# What counts in the kernel is compiled for the kernel's own machine, BPF.
-{NAME} binary: binary-from-other-architecture *.bpf.o*
 # Only where it is there, and systemd runs; the same lines are in the rpm.
 {NAME} binary: maintainer-script-calls-systemctl
 # Debian does not distribute it.

@@ -45,6 +45,10 @@ def choose_reader(config: DaemonConfig, kept: Mapping[str, int] = MappingProxyTy
     theirs. Raises ConfigurationError where `BPF` is asked for and cannot be had.
     """
     choice = _choose(config.sampling_processes, config.path_procfs, config.path_cgroup, kept)
+    try:
+        give_up_rights(choice.kernel.try_out if choice.kernel is not None else lambda: None)
+    except OSError as error:
+        log.warning("the rights to load programs into the kernel could not be given up: %s", error)
     if choice.kernel is None and config.sampling_processes == BPF:
         raise ConfigurationError("sampling.processes", f"the kernel's sums cannot be had: {choice.reason}")
     return choice
@@ -61,10 +65,6 @@ def _choose(wanted: str, procfs: str, cgroup: str, kept: Mapping[str, int]) -> C
         kernel = KernelSums(cgroup, kept=own)
     except OSError as error:
         return Choice(reason=_describe(error))
-    try:
-        give_up_rights(kernel.try_out)
-    except OSError as error:
-        log.warning("the rights to load programs into the kernel could not be given up: %s", error)
     return Choice(
         kernel, descriptors={f"{version}-{name}": each for name, each in kernel.descriptors.items()}
     )

@@ -65,3 +65,11 @@ def test_another_machines_proc_is_read_as_it_is(tmp_path):
 
 def test_a_node_without_control_groups_reads_proc(tmp_path):
     assert choose_reader(ExporterConfig(path_cgroup=str(tmp_path))).kernel is None
+
+
+@pytest.mark.parametrize("wanted", ["procfs", "auto"])
+def test_the_rights_are_given_up_where_the_sums_cannot_be_had_too(wanted, monkeypatch, tmp_path):
+    given_up = []
+    monkeypatch.setattr(choice, "give_up_rights", given_up.append)
+    choose_reader(ExporterConfig(sampling_processes=wanted, path_cgroup=str(tmp_path)))
+    assert len(given_up) == 1
