@@ -20,7 +20,7 @@ def expect(slurm):
     """Return a function that asks about a job and returns what is said, from a share of 2."""
 
     def ask(job_id, *options, status=0):
-        words = [BIN / "jobfeatures", "expect", job_id, "--share", "2", *options]
+        words = [BIN / "jobfeatures", "expect", job_id, "--batch", "slurm", "--share", "2", *options]
         done = subprocess.run(
             words,
             capture_output=True,
@@ -93,7 +93,7 @@ def test_arrays_and_heterogeneous_jobs(slurm, expect):
 @pytest.mark.parametrize("job_id", ["4294901", "0", "-1", "nonsense", "1_", "$(id)"])
 def test_a_job_that_slurm_does_not_know(slurm, job_id):
     done = subprocess.run(
-        [BIN / "jobfeatures", "expect", "--share", "2", "--", job_id],
+        [BIN / "jobfeatures", "expect", "--batch", "slurm", "--share", "2", "--", job_id],
         capture_output=True, text=True, check=False, env={**os.environ, **slurm.environ}, timeout=60,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
@@ -111,11 +111,13 @@ def test_a_user_without_rights_may_ask(slurm):
         "-m",
         "jobfeatures",
         "expect",
+        "--batch",
+        "slurm",  # other systems' programs may be here too
         "--share",
         "2",
     ]
     probe = subprocess.run(
-        ["/usr/sbin/runuser", "-u", "bob", "--", *command[:-3], "--version"], capture_output=True, check=False
+        ["/usr/sbin/runuser", "-u", "bob", "--", *command[:-5], "--version"], capture_output=True, check=False
     )
     if probe.returncode:
         pytest.skip("another user cannot run the project from here with the system's Python")

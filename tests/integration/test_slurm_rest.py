@@ -19,6 +19,8 @@ from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
 
 HOSTILE = 'x","job_state":"FAILED","job_id":1\n}]} JobId=1 JobState=FAILED |'
 ONLY_BY_JSON = {
+    "gres_detail",
+    "min_cpus_per_node",
     "total_nodes",
     "total_gpus",
     "tasks",
@@ -118,7 +120,15 @@ def test_the_queue_and_the_nodes_are_the_same_as_by_text(slurm, rest, jobs, unti
     told, found = ask_both(until, by_text.poll_queue, by_json.poll_queue)
     assert told.rejected == found.rejected == ()
     assert found.jobs.keys() == told.jobs.keys() >= {JobKey("slurm", each) for each in jobs["all"]}
-    beyond = {"allocated_cpus", "allocated_gpus", "gpus", "limits", "limit_end_secs"}
+    beyond = {
+        "gres_detail",
+        "min_cpus_per_node",
+        "allocated_cpus",
+        "allocated_gpus",
+        "gpus",
+        "limits",
+        "limit_end_secs",
+    }
     for key in (JobKey("slurm", each) for each in jobs["all"]):
         job = told.jobs[key]
         assert comparable(found.jobs[key], beyond) == comparable(job, beyond)

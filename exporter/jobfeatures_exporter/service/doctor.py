@@ -65,7 +65,7 @@ def examine(config: DaemonConfig) -> Iterator[Finding]:
     """Yield what is found, as it is found."""
     try:
         check(config)
-        yield Finding("settings", Mark.GOOD, "none contradicts another")
+        yield Finding("settings", Mark.GOOD, "consistent")
     except ConfigurationError as error:
         yield Finding("settings", Mark.WRONG, str(error), "mend the key that is named")
     seen: frozenset[JobKey] = frozenset()
@@ -307,7 +307,7 @@ def _clock() -> Finding:
         return Finding("clock", Mark.NOTE, "whether it is kept right is not told here")
     if state == TIME_ERROR:
         return Finding(
-            "clock", Mark.NOTE, "nobody keeps it right, says the kernel", "chrony or systemd-timesyncd does"
+            "clock", Mark.NOTE, "not synchronised, according to the kernel", "run chrony or systemd-timesyncd"
         )
     return Finding("clock", Mark.GOOD, "is kept right, says the kernel")
 

@@ -30,7 +30,7 @@ ADVICE = (
     ),
     (
         r"(?i)unknown host|name or service not known|name resolution",
-        "see that the names of its servers are known here",
+        "make sure that this machine can resolve the names of its servers",
     ),
     (r"(?i)authentication|munge", "see that munged runs here, with the cluster's key"),
     (r"(?i)permission denied|not authorized", "see that the exporter's user may ask it"),
