@@ -508,7 +508,9 @@ for number in itertools.count():
                 case 0: os.symlink(precious + "/file", name)
                 case 1: os.symlink(precious + "/new", name)
                 case 2: os.mkfifo(name)
-                case 3: os.makedirs(name + "/deep")
+                case 3:  # made aside: by name it might be made behind a link of our own
+                    os.makedirs(f"y{number % 1000}/deep", exist_ok=True)
+                    os.rename(f"y{number % 1000}", name)
                 case 4: os.symlink(precious, name)
         except OSError:
             pass
