@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from jobfeatures import cli as jobfeatures_cli
 from jobfeatures import exits as jobfeatures_exits
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.config import Config
-from jobfeatures.features.keys import KEYS, SHUTDOWNTIME, SHUTDOWNTIME_JOB, Area, Key, Profile
+from jobfeatures.features.keys import KEYS, SHUTDOWNTIME, SHUTDOWNTIME_JOB, Area, Key, Lifetime, Profile
 from jobfeatures.features.origin import DEFAULTS, DERIVED, SETTINGS
 from jobfeatures.metrics import Metric
 from jobfeatures.settings import DEFAULT_FILE, FILE_FLAG, FILE_VARIABLE, settings_of, tables_of
@@ -46,7 +48,9 @@ rate(batch_job_cpu_seconds_total[5m])
   * on (instance, batch_system, job_id) group_left (user, account) batch_job_info
 ```
 
-Counters never decrease; what cannot be read is left out.
+Counters never decrease; what cannot be read is left out. Names that end in `_total` are counters, in `_info`
+info metrics, others gauges unless said. Beside a name stand the labels of its own.
+Each section is a collector, switched by `--[no-]collector.NAME`.
 """
 
 PAGE_HEAD = """See [the series budget](../operation.md#the-series-budget) and
@@ -76,12 +80,7 @@ A flag beats the environment, the environment beats the file, the file beats the
 named by `{FILE_FLAG}` or `{FILE_VARIABLE}`, else `{DEFAULT_FILE}` where it exists.
 The flag of a key is `--` and the key with dashes for underscores, its variable `JOBFEATURES_` and the key in
 capitals with underscores for dots. Booleans also have `--no-KEY`. Durations are written `500ms`, `10s`, `2m`.
-
-The column "for" says which program uses a setting; `jobfeatures` ignores the daemon's in the file.
-Values for some machines or jobs only are in [tables](#tables) of the file.
-
-| key | for | kind | default | meaning |
-|---|---|---|---|---|
+In brackets: kind and default. Values for some machines or jobs only are in [tables](#tables) of the file.
 """
 
 TABLES_HEAD = """
@@ -128,8 +127,6 @@ KEYS_SOURCES = """
 
 What each batch system calls them: [Batch systems](batch.md).
 
-| key | batch systems that tell it | elsewhere |
-|---|---|---|
 """
 
 BATCH_HEAD = f"""# Batch systems
@@ -143,10 +140,10 @@ features before a job starts; control groups attribute processes without any que
 """
 
 BATCH_KEYS = """
-## What jobs are told, and where it comes from
+## Sources of keys
 
-By key and batch system: the batch system's own words, or "unavailable" where it does not tell, with what
-stands in for it. Keys that no batch system tells are the site's: [Keys](keys.md#where-the-values-come-from).
+By batch system, in its own words. Keys that are not listed come from
+[elsewhere](keys.md#where-the-values-come-from), or are unavailable.
 """
 
 
@@ -156,59 +153,78 @@ COMMANDS_HEAD = f"""# Commands
 
 `jobfeatures` is for administrators, hooks and jobs; `jobfeatures-exporter` is the daemon and its tools. Each
 command has `--help`; packages have man pages and completions. [Exit statuses](exits.md).
+
 """
+SHARED_HEAD = """
+## Shared options
+
+Options of several commands, which name them under "Also". SERVER is the flag that names a server
+(`--metrics`, `--prometheus`, `--url`). Where `--set` is taken, `--config.file` and all
+[settings](settings.md) are, too.
+
+"""
+SERVER = re.compile(r"^--(?:metrics|prometheus|url)\.")
 
 
 def commands_page() -> str:
     """Return the page of all commands."""
     both = programs()
+    every = [each for program in both for command in program.commands for each in command.walk()]
+    uses = Counter(each for command in every for each in _own(command))
+    often = {each.flags[-1]: each for each, count in reversed(uses.most_common()) if count > 1}
+    shared = [each for each in uses if each in often.values()]  # a flag of two meanings: the one used most
     parts = [COMMANDS_HEAD]
     for program in both:
-        parts.append(
-            f"\n## {program.name}\n\n{program.description}\n\n| command | what it does |\n|---|---|\n"
-        )
-        parts += [f"| [`{each.word}`](#{_anchor(each)}) | {each.summary} |\n" for each in program.commands]
-        parts.append(_options_table(program))
-    for program in both:
-        for command in program.commands:
-            parts += [_command(each) for each in command.walk()]
+        links = ", ".join(f"[{each.word}](#{_anchor(each)})" for each in program.commands)
+        own = "".join(_row(each) for each in _own(program))
+        parts.append(f"`{program.name}`: {links}; and\n\n{own}\n")
+    parts.append(SHARED_HEAD.lstrip("\n"))
+    parts += [_row(each) for each in shared]
+    parts += [_command(each, frozenset(shared)) for each in every]
     return "".join(parts).rstrip("\n") + "\n"
 
 
-def _command(command: Command) -> str:
-    """Return the section of a command; its settings stand on a page of their own."""
-    takes = {flag for each in command.options for flag in each.flags}
-    known = {each.flag for each in settings_of(ExporterConfig)}
+def _own(command: Command) -> list[Option]:
+    """Return the options of a command that are no settings; those of a server are the same for each."""
+    known = {each.flag for each in settings_of(ExporterConfig)} | {FILE_FLAG, "--help"}
+    own = [each for each in command.options if not known & set(each.flags) or " " not in command.name]
+    return [
+        replace(each, flags=tuple(SERVER.sub("--SERVER.", flag) for flag in each.flags))
+        for each in own
+        if "--help" not in each.flags
+    ]
+
+
+def _command(command: Command, shared: frozenset[Option]) -> str:
+    """Return the section of a command."""
     needed = re.sub(r"\[[^\[\]]*(\[[^\[\]]*\][^\[\]]*)*\]", "", command.usage)  # all but what is in brackets
     words = re.findall(r"--[\w.-]+ \S+", needed)
     words += [_argument(each, each.name in needed.split()) for each in command.arguments]
     words += ["|".join(each.word for each in command.commands)] if command.commands else []
-    own = [each for each in command.options if not known & set(each.flags) and FILE_FLAG not in each.flags]
-    options = " [OPTIONS]" if len(own) > 1 else ""
+    own = _own(command)
+    options = " [OPTIONS]" if own else ""
     usage = f"{command.name}{options} {' '.join(words)}".rstrip()
-    parts = [f"\n## {command.name}\n\n{command.description}\n\n`{usage}`\n"]
-    parts.append(_options_table(Command(command.name, "", "", "", tuple(own), command.arguments, ())))
-    if takes & known:
-        whose = settings_of(ExporterConfig if command.name.startswith("jobfeatures-exporter") else Config)
-        which = "the" if len(whose) == len(known) else "both programs'"
-        parts.append(f"\nAlso `{FILE_FLAG}` and {which} [settings](settings.md).\n")
-    return "".join(parts)
+    text, _, _ = command.description.partition(" Exit status: ")
+    parts = [f"\n## {command.name}\n\n{text}\n\n`{usage}`\n\n"]
+    parts += [f"- `{each.name}`: {_meaning(each.meaning)}\n" for each in command.arguments if each.meaning]
+    parts += [_row(each) for each in own if each not in shared]
+    also = ", ".join(
+        f"`{each.flags[-1]}`" for each in own if each in shared and "SERVER" not in each.flags[0]
+    )
+    server = " and those of SERVER" * any("SERVER" in each.flags[0] for each in own)
+    if also or server:
+        parts.append(f"\nAlso {also}{server}.\n" if parts[1:] else f"Also {also}{server}.\n")
+    return "".join(parts).rstrip("\n") + "\n"
 
 
-def _options_table(command: Command) -> str:
-    shown = [each for each in command.options if "--help" not in each.flags]
-    if not shown and not any(each.meaning for each in command.arguments):
-        return ""
-    rows = ["\n| option or word | meaning |\n|---|---|\n"]
-    rows += [
-        f"| `{_cell(each.name)}` | {_cell(each.meaning)} |\n" for each in command.arguments if each.meaning
-    ]
-    rows += [f"| `{_cell(_option(each))}` | {_cell(each.meaning)} |\n" for each in shown]
-    return "".join(rows)
+def _row(option: Option) -> str:
+    name = ", ".join(option.flags) + (f" {option.value}" if option.value else "")
+    return f"- `{name}`: {_meaning(option.meaning)}\n"
 
 
-def _option(option: Option) -> str:
-    return ", ".join(option.flags) + (f" {option.value}" if option.value else "")
+def _meaning(text: str) -> str:
+    """Return a help text, a default alone without its brackets."""
+    return re.sub(r"^\((default: [^()]*)\)$", r"\1", text.replace("\n", " "))
 
 
 def _argument(argument: Argument, needed: bool) -> str:
@@ -220,45 +236,50 @@ def _anchor(command: Command) -> str:
     return command.name.replace(" ", "-")
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
 def metrics_page() -> str:
     """Return the page of all metrics."""
     parts = [METRICS_HEAD]
     for name, collector in COLLECTORS.items():
-        state = "On" if collector.enabled else "Off"
         meaning = collector.meaning[0].upper() + collector.meaning[1:]
-        parts.append(f"\n## {name}\n\n{meaning}. {state} by default; `--[no-]collector.{name}`.\n\n")
-        parts.append(_metric_table(collector.metrics))
-    parts.append("\n## On the collectors themselves\n\n" + _metric_table(METRICS))
+        state = "" if collector.enabled else " Off by default."
+        parts.append(f"\n## {name}\n\n{meaning}.{state}\n\n" + _metric_list(collector.metrics, OF_JOBS))
+    parts.append("\n## On the collectors themselves\n\n" + _metric_list(METRICS))
     parts.append("\n## On the page as a whole\n\n" + PAGE_HEAD)
-    parts.append(_metric_table((*budget.METRICS, profiles.SUCCESS)))
-    parts.append("\n## Of foreign nodes\n\n" + FOREIGN_HEAD + _metric_table(foreign.METRICS))
+    parts.append(_metric_list((*budget.METRICS, profiles.SUCCESS)))
+    parts.append("\n## Of foreign nodes\n\n" + FOREIGN_HEAD)
+    parts.append(_metric_list(foreign.METRICS, ("cluster", "node")))
     return "".join(parts)
-
-
-def _was(metric: Metric) -> str:
-    return f" Was `{metric.was}`, which this release shows too." if metric.was else ""
 
 
 def profiles_page() -> str:
     """Return the page of other exporters' names."""
     parts = [PROFILES_HEAD]
     for name, profile in profiles.PROFILES.items():
-        parts.append(f"\n## {name}\n\nAs {profile.meaning}.\n\n")
-        parts.append(_metric_table(profile.metrics))
+        labels = [set(each.label_names) for each in profile.metrics]
+        first = max(profile.metrics, key=lambda each: len(each.label_names)).label_names
+        common = tuple(label for label in first if sum(label in each for each in labels) > len(labels) / 2)
+        all_have = " and ".join(f"`{label}`" for label in common)
+        parts.append(f"\n## {name}\n\nAs {profile.meaning}. Labels besides those shown: {all_have}.\n\n")
+        parts.append(_metric_list(profile.metrics, common))
     return "".join(parts)
 
 
-def _metric_table(metrics: tuple[Metric, ...]) -> str:
-    rows = ["| metric | kind | labels | meaning |\n|---|---|---|---|\n"]
+OF_JOBS = ("batch_system", "job_id")
+_ENDINGS = {"counter": "_total", "info": "_info"}
+
+
+def _metric_list(metrics: tuple[Metric, ...], common: tuple[str, ...] = ()) -> str:
+    """Return a line for each metric; common labels are left out where it has all of them."""
+    rows = []
     for metric in metrics:
-        names = ", ".join(f"`{label}`" for label in metric.label_names) or "–"
-        rows.append(
-            f"| `{metric.sample_name}` | {metric.kind} | {names} | {metric.meaning}{_was(metric)} |\n"
-        )
+        has_all = set(common) <= set(metric.label_names)
+        labels = ",".join(each for each in metric.label_names if not has_all or each not in common)
+        usual = next((kind for kind, end in _ENDINGS.items() if metric.sample_name.endswith(end)), "gauge")
+        kind = "" if metric.kind == usual else f" ({metric.kind})"
+        also = f"; also as `{metric.was}` in this release" if metric.was else ""
+        meaning = metric.meaning.removesuffix(".") + also
+        name = f"`{metric.sample_name}`" + (f" `{{{labels}}}`" if labels else "")
+        rows.append(f"- {name}{kind}: {meaning}.\n")
     return "".join(rows)
 
 
@@ -266,15 +287,22 @@ def settings_page() -> str:
     """Return the page of all settings."""
     shared = {each.key for each in settings_of(Config)}
     rows = [SETTINGS_HEAD]
+    sections: dict[str, list[str]] = {"Of both programs": [], "Of the daemon": []}
+    collectors = [each for each in settings_of(ExporterConfig) if each.key.startswith("collector.")]
     for each in settings_of(ExporterConfig):
-        default = "–" if each.default is None else f"`{display(each.default)}`"
-        kind = each.kind.name.replace("|", " \\| ")
-        who = "both" if each.key in shared else "daemon"
-        rows.append(f"| `{each.key}` | {who} | {kind} | {default} | {each.meaning} |\n")
+        if each not in collectors:
+            default = "" if each.default in (None, "", ()) else f", `{display(each.default)}`"
+            who = "Of both programs" if each.key in shared else "Of the daemon"
+            sections[who].append(f"- `{each.key}` ({each.kind.name}{default}): {each.meaning}\n")
+    for title, lines in sections.items():
+        rows += [f"\n## {title}\n\n", *lines]
+    names = ", ".join(f"`{each.key}`" for each in collectors)
+    off = ", ".join(f"`{each.key}`" for each in collectors if not each.default)
+    rows.append(f"\nBooleans that switch a collector of [metrics](metrics.md), all on but {off}: {names}.\n")
     rows.append(TABLES_HEAD)
     for group in tables_of(ExporterConfig):
-        rows.append(f"\n`[{group.name}.NAME]`, NAME a {group.label.name}, {group.meaning}:\n\n")
-        rows += [f"- `{name}` ({kind.name})\n" for name, kind in group.values.items()]
+        values = ", ".join(f"`{name}`" for name in group.values)
+        rows.append(f"\n`[{group.name}.NAME]`, NAME a {group.label.name}, {group.meaning}: {values}.\n")
     return "".join(rows)
 
 
@@ -283,12 +311,10 @@ def keys_page() -> str:
     parts = [KEYS_HEAD]
     for area in Area:
         parts.append(f"\n## ${area.value.upper()}\n\n")
-        parts.append(
-            "| key | type | unit | texts | section | changes | meaning |\n|---|---|---|---|---|---|---|\n"
-        )
+        parts.append("| key | unit | texts | meaning |\n|---|---|---|---|\n")
         parts += [
-            f"| `{key.name}` | {key.value_type} | {key.unit or '–'} | {_texts(key)} | {_section(key)} "
-            f"| {key.lifetime.value} | {key.meaning} |\n"
+            f"| `{key.name}` | {key.unit or key.value_type} | {_texts(key)} "
+            f"| {key.meaning}{_changes(key)} |\n"
             for key in KEYS
             if key.area is area
         ]
@@ -297,14 +323,17 @@ def keys_page() -> str:
     key_sources = {name: each.key_sources for name, each in SYSTEMS.items()}
     for key in KEYS:
         telling = [name for name in SYSTEMS if key.name in key_sources[name]]
-        told = "all" if len(telling) == len(SYSTEMS) else ", ".join(telling) or "–"
-        parts.append(f"| `{key.name}` | {told} | {_elsewhere(key.name)} |\n")
+        found = (
+            ["all batch systems" if len(telling) == len(SYSTEMS) else ", ".join(telling)] if telling else []
+        )
+        found += [] if _elsewhere(key.name) == "–" else [_elsewhere(key.name)]
+        parts.append(f"- `{key.name}`: {'; '.join(found)}\n")
     parts.append(
-        "\n## $JOBSTATUS\n\nWritten by the job, read by the site; defined by the draft of 2014 only.\n\n"
+        "\n## $JOBSTATUS\n\nWritten by the job, read by the site; of the draft of 2014 only, "
+        "its section in brackets.\n\n"
     )
-    parts.append("| key | type | unit | section |\n|---|---|---|---|\n")
     parts += [
-        f"| `{status.name}` | {status.value_type} | {status.unit or '–'} | {status.section} |\n"
+        f"- `{status.name}`: {status.unit or status.value_type} ({status.section})\n"
         for status in STATUS_KEYS
     ]
     return "".join(parts)
@@ -325,16 +354,13 @@ def batch_page() -> str:
         parts.append(f"| [{name}](#{name}) | {' | '.join(offers)} |\n")
     parts.append(BATCH_KEYS)
     sources = {name: each.key_sources for name, each in SYSTEMS.items()}
-    told = [key for key in KEYS if any(key.name in each for each in sources.values())]
+    provided = [key for key in KEYS if any(key.name in each for each in sources.values())]
     for name, system in SYSTEMS.items():
         page = "../spool.md" if name == "spool" else f"../batch/{name}.md"
         parts.append(f"\n### {name}\n\n{_first_sentence(system.summary or '')} More: [its page]({page}).\n\n")
-        parts.append("| key | source |\n|---|---|\n")
-        for key in told:
-            source = sources[name].get(key.name)
-            elsewhere = _elsewhere(key.name)
-            lacking = "unavailable" if elsewhere == "–" else f"unavailable; {elsewhere}"
-            parts.append(f"| `{key.name}` | {source or lacking} |\n")
+        parts += [
+            f"- `{key.name}`: {sources[name][key.name]}\n" for key in provided if key.name in sources[name]
+        ]
     return "".join(parts)
 
 
@@ -344,17 +370,13 @@ def _first_sentence(text: str) -> str:
 
 
 def _texts(key: Key) -> str:
-    return ", ".join(key.texts) or "extension"
+    """Return which texts define the key; of the draft of 2014 with the section."""
+    of_2014 = f"2014 {key.section}" if key.section else "2014"
+    return ", ".join(of_2014 if text != Profile.OF_2016.value else text for text in key.texts) or "extension"
 
 
-def _section(key: Key) -> str:
-    return (
-        ", ".join(
-            f"${key.area.value.upper()}" if text == Profile.OF_2016.value else key.section
-            for text in key.texts
-        )
-        or "–"
-    )
+def _changes(key: Key) -> str:
+    return "" if key.lifetime is Lifetime.STATIC else "; may change"
 
 
 def _elsewhere(name: str) -> str:
@@ -368,32 +390,31 @@ def _elsewhere(name: str) -> str:
     return ", ".join(found) or "–"
 
 
-_USUAL = "\n".join(f"| {status} | {meaning} |" for status, meaning in jobfeatures_exits.USUAL.items())
+_USUAL = "\n".join(f"- {status}: {meaning}" for status, meaning in jobfeatures_exits.USUAL.items())
 EXITS_HEAD = f"""# Exit statuses
 
 {NOTE}
 
-For scripts. Messages go to standard error, one line each. Unless the table says otherwise:
+For scripts. Messages go to standard error, one line each. Unless a line below says otherwise:
 
-| status | meaning |
-|---|---|
 {_USUAL}
-
-| command | status: meaning |
-|---|---|
 """
 
 
 def exits_page() -> str:
-    """Return the page of all exit statuses."""
+    """Return the page of all exit statuses; commands whose statuses mean the same share a line."""
     parts = [EXITS_HEAD]
     for program, commands, special in (
         ("jobfeatures", jobfeatures_cli.COMMANDS, jobfeatures_exits.EXITS),
         ("jobfeatures-exporter", exporter_cli.COMMANDS, exporter_exits.EXITS),
     ):
+        parts.append(f"\n## {program}\n\n")
+        lines: dict[str, list[str]] = {}
         for name in commands:
             own = [f"{status}: {meaning}" for status, meaning in special.get(name, {}).items()]
-            parts.append(f"| `{program} {name}` | {'. '.join(own) or 'as above'} |\n")
+            if own:
+                lines.setdefault(". ".join(own), []).append(f"`{name}`")
+        parts += [f"- {', '.join(names)}. {own}.\n" for own, names in lines.items()]
     return "".join(parts)
 
 

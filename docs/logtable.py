@@ -1,4 +1,4 @@
-"""What each kind of log tells and holds of a job, found by trying: the table of `reference/logs.md`."""
+"""What each kind of log tells and holds of a job, found by trying: for `reference/logs.md`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OTHERWISE = {
     ("sonar", "total_nodes"): "as nodes are named",
     ("sonar", "used_memory_bytes"): "in KiB",
 }
-HELD, LOST, ABSENT = "held", "lost", "–"
+HELD, LOST = "held", "lost"
 
 
 def there_and_back(records: list[JobRecord], kind: str) -> tuple[list[JobRecord], Notes]:
@@ -116,22 +116,36 @@ def logs_page(note: str) -> str:
         if kind in seen:
             for record in records_of(kind, text):
                 seen[kind] |= {name for name in FIELDS if getattr(record, name) not in (None, ())}
-    rows = [
-        f"| `{name}` | {' | '.join(cell(kind, name) for kind in written)} "
-        f"| {', '.join(kind for kind in read if name in seen[kind]) or ABSENT} |"
-        for name in FIELDS
-    ]
-    heads = " | ".join(f"`{kind}`" for kind in written)
-    return f"""# What logs of jobs tell
+    parts = [HEAD.format(note=note)]
+    for kind in written:
+        cells = {name: cell(kind, name) for name in FIELDS}
+        lost = [f"`{name}`" for name in FIELDS if cells[name] == LOST]
+        other = [f"`{name}` ({OTHERWISE[kind, name]})" for name in FIELDS if (kind, name) in OTHERWISE]
+        parts.append(f"- `{kind}`: {'; '.join(_counted(lost, len(FIELDS), other))}\n")
+    parts.append("\n## Read only\n\nFields that the tests' files have; all of them: ")
+    common = [name for name in FIELDS if all(name in seen[kind] for kind in read)]
+    parts.append(", ".join(f"`{name}`" for name in common) + ". Besides:\n\n")
+    for kind in read:
+        more = ", ".join(f"`{name}`" for name in FIELDS if name in seen[kind] and name not in common)
+        parts.append(f"- `{kind}`: {more}\n")
+    return "".join(parts)
+
+
+def _counted(lost: list[str], total: int, other: list[str]) -> Iterator[str]:
+    """Yield what is lost and what is held otherwise."""
+    yield f"{len(lost)} of {total} fields are lost: {', '.join(lost)}" if lost else "all fields are held"
+    if other:
+        yield f"held otherwise: {', '.join(other)}"
+
+
+HEAD = """# What logs of jobs hold
 
 {note}
 
-`jobfeatures convert` converts through one record of a job. For each field: whether a written log holds it
-(`{HELD}`: it is read back unchanged; `{LOST}`: its name and count are printed on standard error), and which
-of the formats that are only read have it in the tests' files. A test converts each pair there and back and
+`jobfeatures convert` converts through one record of a job. A field is held if it is read back unchanged;
+names and numbers of lost ones are printed on standard error. A test converts each pair there and back and
 finds every field equal, or listed.
 
-| field | {heads} | read from |
-|---|{"---|" * len(written)}---|
-{chr(10).join(rows)}
+## Written
+
 """
