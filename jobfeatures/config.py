@@ -43,9 +43,10 @@ class Config(BatchSettings):
         "which keys are published: of HSF-TN-2016-02, of the draft of 2014 (a job's files then belong "
         "to its user), or of both",
         is_common=True,
+        live="node",
     )
     features_hs23: bool = option(
-        BOOLEAN, False, "also publish hs23 and hs23_job, which neither specification has"
+        BOOLEAN, False, "also publish hs23 and hs23_job, which neither specification has", live="node"
     )
     features_listen_address: str | None = option(
         ADDRESS,
@@ -62,43 +63,47 @@ class Config(BatchSettings):
         "MACHINEFEATURES_URL, JOBFEATURES_URL and JOBSTATUS_URL",
     )
     machine_total_cpu: int | None = option(
-        COUNT, None, "processors available to jobs on this machine, if not all"
+        COUNT, None, "processors available to jobs on this machine, if not all", live="node"
     )
-    machine_hs06: str | None = option(DECIMAL, None, "HS06 rating of the whole machine")
+    machine_hs06: str | None = option(DECIMAL, None, "HS06 rating of the whole machine", live="node")
     machine_hs23: str | None = option(
-        DECIMAL, None, "HEPScore23 rating of the whole machine, for features.hs23"
+        DECIMAL, None, "HEPScore23 rating of the whole machine, for features.hs23", live="node"
     )
     machine_hs06_per_core: str | None = option(
-        DECIMAL, None, "HS06 rating of each processor, without machine.hs06"
+        DECIMAL, None, "HS06 rating of each processor, without machine.hs06", live="node"
     )
     machine_hs23_per_core: str | None = option(
-        DECIMAL, None, "HEPScore23 rating of each, without machine.hs23"
+        DECIMAL, None, "HEPScore23 rating of each, without machine.hs23", live="node"
     )
     machine_cpu_factor: str | None = option(
-        FACTOR, None, "factor by which this machine is faster than the reference"
+        FACTOR, None, "factor by which this machine is faster than the reference", live="node"
     )
-    machine_grace_secs: int | None = option(SECONDS, None, "minimum notice of a shutdown of the machine")
-    machine_jobslots: int | None = option(COUNT, None, "job slots of the machine")
+    machine_grace_secs: int | None = option(
+        SECONDS, None, "minimum notice of a shutdown of the machine", live="node"
+    )
+    machine_jobslots: int | None = option(COUNT, None, "job slots of the machine", live="node")
     machine_shutdown_command: str | None = option(
-        PATH, None, "command by which a job ends its virtual machine"
+        PATH, None, "command by which a job ends its virtual machine", live="node"
     )
     machine_cpu_model: str | None = option(
-        TEXT, None, "CPU model that picks a table, if not that of /proc/cpuinfo"
+        TEXT, None, "CPU model that picks a table, if not that of /proc/cpuinfo", live="node"
     )
     machine_metadata_url: str | None = option(
         URL,
         None,
         "link-local address of a cloud's metadata service with the key machinefeatures, such as "
         "http://169.254.169.254/latest/meta-data; read once, then the location in it",
+        live="node",
     )
     machine_scratch_dir: str | None = option(
         PATH,
         None,
         "folder of the jobs' scratch space: of 2014, its whole size is disk_limit_GB of jobs without a limit",
+        live="node",
     )
-    job_grace_secs: int | None = option(SECONDS, None, "minimum notice of a job's own shutdown")
+    job_grace_secs: int | None = option(SECONDS, None, "minimum notice of a job's own shutdown", live="node")
     job_scratch_bytes_per_cpu: int | None = option(
-        SIZE, None, "scratch space of a job per processor, if the batch system sets no limit"
+        SIZE, None, "scratch space of a job per processor, if the batch system sets no limit", live="node"
     )
     node_name: str | None = option(
         TEXT,
@@ -107,12 +112,13 @@ class Config(BatchSettings):
         is_common=True,
     )
     hook_timeout_secs: float = option(
-        POSITIVE_DURATION, 2.0, "how long publish and remove may take in a prolog or epilog"
+        POSITIVE_DURATION, 2.0, "how long publish and remove may take in a prolog or epilog", live="node"
     )
     hook_ask: str = option(
         choice("auto", "never"),
         "auto",
         "auto: the prolog asks Slurm's controller or Grid Engine's master for limits that nothing here tells",
+        live="node",
     )
     schedule_share: str | None = option(
         TEXT,
@@ -149,6 +155,7 @@ class Config(BatchSettings):
             "scratch_bytes_per_cpu": SIZE,
         },
         "for machines whose whole CPU model matches; of several that match the first one counts",
+        live="node",
     )
     partition: tuple[Table, ...] = tables(
         "partition",
@@ -160,5 +167,6 @@ class Config(BatchSettings):
             "form": choice("local", "http", "both"),
         },
         "for jobs of a partition or queue; grace_secs is the job's",
+        live="node",
     )
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)

@@ -47,6 +47,7 @@ class Setting:
     field_name: str
     named_flag: str = ""
     is_common: bool = False  # help shows it at once, the others for --help-all
+    live: str = ""  # roles, between blanks, of the daemon that take a new value over while they run
 
     @property
     def flag(self) -> str:
@@ -71,6 +72,7 @@ class Tables:
     values: Mapping[str, Kind]
     meaning: str
     field_name: str = ""
+    live: str = ""  # as of a `Setting`
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,9 @@ class Table:
     origin: str
 
 
-def tables(name: str, label: Kind, values: Mapping[str, Kind], meaning: str) -> Any:
+def tables(name: str, label: Kind, values: Mapping[str, Kind], meaning: str, *, live: str = "") -> Any:
     """Declare a dataclass field as the tables ``[name.LABEL]``, in the file's order."""
-    return field(default=(), metadata={"tables": Tables(name, label, values, meaning)})
+    return field(default=(), metadata={"tables": Tables(name, label, values, meaning, live=live)})
 
 
 def tables_of(config: type[Any]) -> tuple[Tables, ...]:
@@ -97,10 +99,17 @@ def tables_of(config: type[Any]) -> tuple[Tables, ...]:
 
 
 def option(
-    kind: Kind, default: Any, meaning: str, *, key: str = "", flag: str = "", is_common: bool = False
+    kind: Kind,
+    default: Any,
+    meaning: str,
+    *,
+    key: str = "",
+    flag: str = "",
+    is_common: bool = False,
+    live: str = "",
 ) -> Any:
     """Declare a dataclass field as a setting; `key` and `flag` where they do not follow from its name."""
-    return field(default=default, metadata={"setting": (key, kind, meaning, flag, is_common)})
+    return field(default=default, metadata={"setting": (key, kind, meaning, flag, is_common, live)})
 
 
 def settings_of(config: type[Any]) -> tuple[Setting, ...]:
@@ -109,11 +118,11 @@ def settings_of(config: type[Any]) -> tuple[Setting, ...]:
 
 
 def _setting_of(declared: Field[Any]) -> Setting:
-    key, kind, meaning, flag, is_common = declared.metadata["setting"]
+    key, kind, meaning, flag, is_common, live = declared.metadata["setting"]
     if not key:  # web_listen_address → web.listen_address; a duration's unit is in its value
         key = declared.name.replace("_", ".", 1)
         key = key.removesuffix("_secs") if kind in (DURATION, POSITIVE_DURATION) else key
-    return Setting(key, kind, declared.default, meaning, declared.name, flag, is_common)
+    return Setting(key, kind, declared.default, meaning, declared.name, flag, is_common, live)
 
 
 # --- kinds -----------------------------------------------------------------

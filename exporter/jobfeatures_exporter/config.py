@@ -56,9 +56,10 @@ class DaemonConfig(WebConfig):
         "batch systems to query; auto: those whose commands, configuration, folders or jobs are "
         "found, and spool if its folder is set",
         is_common=True,
+        live="node",
     )
     batch_interval_secs: float = option(
-        POSITIVE_DURATION, 60.0, "how often a batch system is polled, neither more nor less"
+        POSITIVE_DURATION, 60.0, "how often a batch system is polled, neither more nor less", live="node"
     )
     sample_interval_secs: float = option(
         POSITIVE_DURATION, 10.0, "how often the node is sampled between scrapes"
@@ -75,7 +76,7 @@ class DaemonConfig(WebConfig):
         "bpf if available, else procfs",
     )
     scrape_deadline_secs: float = option(
-        POSITIVE_DURATION, 5.0, "after which a scrape returns what is available"
+        POSITIVE_DURATION, 5.0, "after which a scrape returns what is available", live="node"
     )
     features_publish: bool = option(BOOLEAN, True, "keep the feature directories of the jobs on this node")
     metrics_max_series: int = option(
@@ -83,20 +84,23 @@ class DaemonConfig(WebConfig):
         20_000,
         "maximum number of series of a page, 0: unlimited; beyond, the lightest jobs are summed",
         is_common=True,
+        live="node",
     )
     metrics_profile: tuple[str, ...] = option(
-        words(*PROFILES), (), "other exporters' names to show in addition", is_common=True
+        words(*PROFILES), (), "other exporters' names to show in addition", is_common=True, live="node"
     )
     jobs_kinds: tuple[str, ...] = option(
         words(*(each.value for each in Kind)),
         (Kind.BATCH.value,),
         "what gets series; kinds other than batch jobs have their kind as batch_system, process groups none",
         is_common=True,
+        live="node",
     )
     jobs_retain_secs: float = option(
         DURATION,
         120.0,
         "how long the last values of an ended job are shown, at least until scraped once",
+        live="node",
     )
     jobs_hold_secs: float = option(
         DURATION,
@@ -133,17 +137,21 @@ class DaemonConfig(WebConfig):
         "controller role: file with the secret that nodes' tokens are made of; only its owner may read it",
     )
     controller_max_connections: int = option(COUNT, 12_000, "connections of nodes at once")
-    controller_sd_port: int = option(COUNT, 9819, "port of the nodes' exporters, as /sd lists them")
+    controller_sd_port: int = option(
+        COUNT, 9819, "port of the nodes' exporters, as /sd lists them", live="controller"
+    )
     controller_sd_host: str = option(
         choice("name", "address"),
         "name",
         "how /sd names a node: by its name in the batch system, or by the address that the batch system uses",
+        live="controller",
     )
     controller_sd_skip: tuple[str, ...] = option(
         words(*NODE_STATES),
         (),
         "nodes in one of these states are left out of /sd; none by default, since a node that is down for the"
         " batch system may still be scraped",
+        live="controller",
     )
     schedule_top_users: int = option(
         COUNT,
@@ -155,8 +163,10 @@ class DaemonConfig(WebConfig):
         (AUTO,),
         "GPU drivers to use; auto: those whose kernel driver is loaded",
     )
-    log_level: str = option(choice(*LEVELS), "info", "least severe messages to log", is_common=True)
-    log_format: str = option(choice(*FORMATS), "logfmt", "form of a log line")
+    log_level: str = option(
+        choice(*LEVELS), "info", "least severe messages to log", is_common=True, live="node controller"
+    )
+    log_format: str = option(choice(*FORMATS), "logfmt", "form of a log line", live="node controller")
 
     def enabled_collectors(self) -> frozenset[str]:
         """Return the names of the collectors that run."""
@@ -177,7 +187,12 @@ else:
             (
                 f"collector_{name}",
                 bool,
-                option(BOOLEAN, each.enabled, f"collector: {each.meaning}"),
+                option(
+                    BOOLEAN,
+                    each.enabled,
+                    f"collector: {each.meaning}",
+                    live=" ".join(ROLES) if each.is_live else "",
+                ),
             )
             for name, each in COLLECTORS.items()
         ],

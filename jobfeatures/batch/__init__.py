@@ -39,10 +39,11 @@ class BatchSettings(
     """The settings of all of them, those of the last room first, and what holds for all."""
 
     batch_timeout_secs: float = option(
-        POSITIVE_DURATION, 10.0, "how long a node waits for one answer of a batch system"
+        POSITIVE_DURATION, 10.0, "how long a node waits for one answer of a batch system", live="node"
     )
     batch_refresh_secs: float = option(
         POSITIVE_DURATION,
         300.0,
         "how often a node refreshes known jobs, its own state, and the limits of queues",
+        live="node",
     )

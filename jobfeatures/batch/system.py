@@ -60,7 +60,6 @@ class System:
     command: str = "its setting"  # the key of the setting that names its command
     variables: tuple[str, ...] = ()  # of our environment, which its commands need
     key_sources: Mapping[str, str] = field(default_factory=dict)  # its own words for the values of keys
-    restart: tuple[str, ...] = ()  # settings that the reading of the node is made of: they wait for a restart
     log_kinds: Mapping[str, LogKind] = field(default_factory=dict)  # the logs that it alone writes
 
     def load(self, part: str) -> Any:

@@ -53,6 +53,7 @@ class Collector(NamedTuple):
     families: Callable[[Context], Iterator[Family]]
     enabled: bool = True
     roles: tuple[str, ...] = (NODE,)  # in which it runs
+    is_live: bool = True  # switched on and off while the daemon runs
 
 
 COLLECTORS: dict[str, Collector] = {
@@ -60,7 +61,11 @@ COLLECTORS: dict[str, Collector] = {
     "jobs": Collector("what each job uses", jobs.METRICS, jobs.families),
     "steps": Collector("what each step of a job uses, with jobs.steps", steps.METRICS, steps.families),
     "processes": Collector(
-        "the processes of each job by command", processes.METRICS, processes.families, enabled=False
+        "the processes of each job by command",
+        processes.METRICS,
+        processes.families,
+        enabled=False,
+        is_live=False,
     ),
     "kernel": Collector(
         "how processes are read, and the kernel's sums of jobs",
@@ -90,6 +95,7 @@ COLLECTORS: dict[str, Collector] = {
         schedule.METRICS,
         schedule.families,
         roles=(CONTROLLER,),
+        is_live=False,
     ),
     "sources": Collector("batch sources", sources.METRICS, sources.families, roles=ROLES),
     "sysinfo": Collector("hardware of the node", sysinfo.METRICS, sysinfo.families),

@@ -2,47 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from jobfeatures.batch import SYSTEMS
 from jobfeatures.settings import settings_of, tables_of
-from jobfeatures_exporter.collectors import CONTROLLER, NODE
 from jobfeatures_exporter.config import ExporterConfig
 
-_SYSTEMS = tuple(f"{name}." for name in SYSTEMS)
-# Keys, and beginnings of keys, that a running daemon takes over. The others decide what it is made of.
-LIVE: Mapping[str, tuple[str, ...]] = {
-    NODE: (
-        "log.",
-        "collector.",
-        "metrics.",
-        "scrape.deadline",
-        "jobs.kinds",
-        "jobs.retain",
-        "batch.",
-        "controller.url",
-        "controller.token_file",
-        "controller.ca_file",
-        "controller.fallback",
-        *_SYSTEMS,
-        "hook.",
-        "machine.",
-        "job.",
-        "features.profile",
-        "features.hs23",
-        "cpu_model",
-        "partition",
-    ),
-    CONTROLLER: ("log.", "collector.", "controller.sd_"),
-}
-# Of those, what the reading of the node is made of.
-RESTART: Mapping[str, tuple[str, ...]] = {
-    NODE: ("collector.processes", *(key for each in SYSTEMS.values() for key in each.restart)),
-    CONTROLLER: ("collector.schedule",),
-}
-SOURCES = ("batch.", "controller.", *_SYSTEMS)
+SOURCES = ("batch.", "controller.", *(f"{name}." for name in SYSTEMS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +30,10 @@ def compute_change(running: ExporterConfig, wanted: ExporterConfig) -> Change:
     """Return what becomes of `wanted` in a daemon that runs with `running`."""
     taken: dict[str, str] = {}
     waiting: list[str] = []
-    for key, name in _fields().items():
+    for key, (name, roles) in live_roles().items():
         if getattr(running, name) == getattr(wanted, name):
             continue
-        if is_live(key, running.role):
+        if running.role in roles:
             taken[key] = name
         else:
             waiting.append(key)
@@ -74,14 +41,8 @@ def compute_change(running: ExporterConfig, wanted: ExporterConfig) -> Change:
     return Change(replace(running, **values, origins=wanted.origins), tuple(taken), tuple(waiting))
 
 
-def is_live(key: str, role: str) -> bool:
-    """Return whether a running daemon takes a new value of this key over."""
-    return key not in RESTART[role] and any(
-        key == each or (each.endswith((".", "_")) and key.startswith(each)) for each in LIVE[role]
-    )
-
-
-def _fields() -> dict[str, str]:
-    """Return the name of the field of each key, and of each group of tables."""
-    settings = {each.key: each.field_name for each in settings_of(ExporterConfig)}
-    return {**settings, **{each.name: each.field_name for each in tables_of(ExporterConfig)}}
+def live_roles() -> dict[str, tuple[str, list[str]]]:
+    """Return by key, or name of a group of tables, the field and the roles that take it over."""
+    settings = {each.key: (each.field_name, each.live.split()) for each in settings_of(ExporterConfig)}
+    groups = {each.name: (each.field_name, each.live.split()) for each in tables_of(ExporterConfig)}
+    return settings | groups

@@ -21,20 +21,24 @@ class ControllerSettings:
         None,
         "node role: address of the controller role for nodes (its controller.listen), e.g. https://ctl:9821",
         is_common=True,
+        live="node",
     )
     controller_token_file: str = option(
         PATH,
         "/etc/jobfeatures-exporter/node.token",
         "node role: file with this node's token, as node-token prints it; only its owner may read it",
+        live="node",
     )
     controller_ca_file: str | None = option(
         PATH,
         None,
         "node role: CA (PEM) of the controller role's certificate, if not one of the system's",
+        live="node",
     )
     controller_fallback_secs: float = option(
         POSITIVE_DURATION,
         3600.0,
         "node role: how often a node queries the batch system about one job while the controller role "
         "does not answer",
+        live="node",
     )

@@ -26,10 +26,13 @@ class GridEngineSettings:
         "sge_execd",
     )
     gridengine_qstat: str = option(
-        TEXT, "qstat", "Grid Engine's qstat command; qhost is taken from its folder"
+        TEXT, "qstat", "Grid Engine's qstat command; qhost is taken from its folder", live="node"
     )
     gridengine_accounting_file: str | None = option(
-        PATH, None, "controller role: Grid Engine's accounting file, if not that of $SGE_ROOT and $SGE_CELL"
+        PATH,
+        None,
+        "controller role: Grid Engine's accounting file, if not that of $SGE_ROOT and $SGE_CELL",
+        live="node",
     )
 
 
@@ -53,7 +56,6 @@ SYSTEM = System(
     has_groups=False,
     command="gridengine.qstat",
     variables=("SGE_ROOT", "SGE_CELL", "SGE_QMASTER_PORT", "SGE_EXECD_PORT", "SGE_CLUSTER_NAME"),
-    restart=("gridengine.spool_directory",),
     log_kinds={
         "gridengine": LogKind(
             "Grid Engine's accounting file", reader="jobfeatures.batch.gridengine.accounting"

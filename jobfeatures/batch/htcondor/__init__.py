@@ -26,19 +26,25 @@ class HTCondorSettings:
         "BatchRuntime, MaxRuntime",
         "attributes of job ads with the site's wall limit in seconds, used if AllowedJobDuration and "
         "AllowedExecuteDuration are not set; the first that a job has counts",
+        live="node",
     )
     htcondor_hs06_attribute: str | None = option(
         TEXT,
         None,
         "attribute of the machine's ads with the HS06 rating of each processor, without machine.hs06",
+        live="node",
     )
     htcondor_hs23_attribute: str | None = option(
         TEXT,
         None,
         "attribute with the HEPScore23 rating of each processor, without machine.hs23: published as hs23",
+        live="node",
     )
     htcondor_condor_status: str = option(
-        TEXT, "condor_status", "HTCondor's condor_status command; the others are taken from its folder"
+        TEXT,
+        "condor_status",
+        "HTCondor's condor_status command; the others are taken from its folder",
+        live="node",
     )
 
 
@@ -61,7 +67,6 @@ SYSTEM = System(
     is_plain=False,
     command="htcondor.condor_status",
     variables=("CONDOR_CONFIG",),
-    restart=("htcondor.execute_directory",),
     log_kinds={
         "htcondor": LogKind(
             "HTCondor's history, as files and as condor_history prints it (long form, JSON)",

@@ -28,14 +28,17 @@ from jobfeatures.settings import TEXT, choice, option
 class LsfSettings:
     """How LSF is asked."""
 
-    lsf_bjobs: str = option(TEXT, "bjobs", "LSF's bjobs command; the others are taken from its folder")
+    lsf_bjobs: str = option(
+        TEXT, "bjobs", "LSF's bjobs command; the others are taken from its folder", live="node"
+    )
     lsf_user: str | None = option(
-        TEXT, None, "user to run LSF's commands as (with runuser) if LSF refuses root"
+        TEXT, None, "user to run LSF's commands as (with runuser) if LSF refuses root", live="node"
     )
     lsf_abs_runlimit: str = option(
         choice("auto", "yes", "no"),
         "auto",
         "whether LSF's run limits are wall-clock time on every host (ABS_RUNLIMIT); auto: as bparams -a says",
+        live="node",
     )
 
 

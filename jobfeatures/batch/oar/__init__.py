@@ -23,16 +23,20 @@ class OarSettings:
     """Where OAR is, and how it is asked."""
 
     oar_directory: str = option(
-        PATH, "/var/lib/oar", "folder of OAR's files on a node: its OAR_RUNTIME_DIRECTORY"
+        PATH, "/var/lib/oar", "folder of OAR's files on a node: its OAR_RUNTIME_DIRECTORY", live="node"
     )
     oar_oarstat: str = option(
-        TEXT, "oarstat", "controller role: OAR's oarstat command; oarnodes is taken from its folder"
+        TEXT,
+        "oarstat",
+        "controller role: OAR's oarstat command; oarnodes is taken from its folder",
+        live="node",
     )
     oar_ask: str = option(
         choice("files", "controller"),
         "files",
         "what a node reads: its own files, which lack changed wall limits, or the controller role at "
         "controller.url",
+        live="node",
     )
 
 

@@ -27,16 +27,22 @@ from jobfeatures.settings import PATH, TEXT, option
 class PbsSettings:
     """Where PBS is, and how it is asked."""
 
-    pbs_home: str = option(PATH, "/var/spool/pbs", "folder of PBS's daemons: its PBS_HOME")
-    pbs_qstat: str = option(TEXT, "qstat", "PBS's qstat command; pbsnodes is taken from its folder")
+    pbs_home: str = option(PATH, "/var/spool/pbs", "folder of PBS's daemons: its PBS_HOME", live="node")
+    pbs_qstat: str = option(
+        TEXT, "qstat", "PBS's qstat command; pbsnodes is taken from its folder", live="node"
+    )
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class TorqueSettings:
     """Where Torque is, and how it is asked."""
 
-    torque_home: str = option(PATH, "/var/spool/torque", "folder of Torque's daemons: its server home")
-    torque_qstat: str = option(TEXT, "qstat", "Torque's qstat command; pbsnodes is taken from its folder")
+    torque_home: str = option(
+        PATH, "/var/spool/torque", "folder of Torque's daemons: its server home", live="node"
+    )
+    torque_qstat: str = option(
+        TEXT, "qstat", "Torque's qstat command; pbsnodes is taken from its folder", live="node"
+    )
 
 
 VARIABLES = ("PBS_CONF_FILE",)

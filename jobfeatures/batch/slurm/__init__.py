@@ -26,23 +26,31 @@ from jobfeatures.settings import COUNT, PATH, TEXT, choice, option
 class SlurmSettings:
     """How Slurm is asked."""
 
-    slurm_scontrol: str = option(TEXT, "scontrol", "Slurm's scontrol command")
+    slurm_scontrol: str = option(TEXT, "scontrol", "Slurm's scontrol command", live="node")
     slurm_ask: str = option(
         choice("auto", "scontrol", "rest", "controller"),
         "auto",
         "how Slurm is queried: by its commands (scontrol, auto), by slurmrestd (rest), or by a node "
         "through the controller role at controller.url (controller)",
+        live="node",
     )
     slurm_rest_url: str | None = option(
         TEXT,
         None,
         "where slurmrestd listens: unix:/run/slurmrestd.sock, http://HOST:PORT or https://HOST:PORT",
+        live="node",
     )
     slurm_rest_token_file: str | None = option(
-        PATH, None, "file that holds the token for slurmrestd over TCP; only its owner may read it"
+        PATH,
+        None,
+        "file that holds the token for slurmrestd over TCP; only its owner may read it",
+        live="node",
     )
     slurm_ask_max_nodes: int = option(
-        COUNT, 32, "jobs on more nodes do not query in the prolog, since all their nodes start at once"
+        COUNT,
+        32,
+        "jobs on more nodes do not query in the prolog, since all their nodes start at once",
+        live="node",
     )
 
 

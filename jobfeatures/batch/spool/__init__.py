@@ -21,7 +21,11 @@ class SpoolSettings:
     """Where the folder is."""
 
     spool_directory: str | None = option(
-        PATH, None, "folder of SSS job objects, one file a job, for the spool source", is_common=True
+        PATH,
+        None,
+        "folder of SSS job objects, one file a job, for the spool source",
+        is_common=True,
+        live="node",
     )
 
 

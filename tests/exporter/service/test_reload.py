@@ -16,19 +16,18 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.errors import ConfigurationError
-from jobfeatures.settings import load_config, settings_of, tables_of
+from jobfeatures.settings import load_config
 from jobfeatures_exporter.collectors import CONTROLLER, NODE
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.context import LastReload
 from jobfeatures_exporter.daemon import Daemon
 from jobfeatures_exporter.serve import _at_work
-from jobfeatures_exporter.service.reload import LIVE, RESTART, compute_change, is_live
+from jobfeatures_exporter.service.reload import compute_change, live_roles
 from jobfeatures_exporter.service.reloader import Reloader
 from jobfeatures_exporter.service.supervision import Notifier
 from tests.running import started, until
 
 ROOT = Path(__file__).parents[3]
-KEYS = [each.key for each in settings_of(ExporterConfig)] + [each.name for each in tables_of(ExporterConfig)]
 
 
 def test_live_settings_are_taken_and_the_others_wait():
@@ -64,22 +63,18 @@ def test_how_a_batch_system_is_asked_concerns_the_sources():
     assert compute_change(ExporterConfig(), ExporterConfig(batch_refresh_secs=1.0)).concerns_sources
 
 
-@pytest.mark.parametrize("role", LIVE)
-def test_each_line_of_the_table_names_settings(role):
-    for each in (*LIVE[role], *RESTART[role]):
-        assert [key for key in KEYS if key == each or key.startswith(each)], each
+def test_each_role_that_takes_a_setting_over_is_one():
+    assert {role for _, roles in live_roles().values() for role in roles} == {NODE, CONTROLLER}
 
 
-@pytest.mark.parametrize("role", LIVE)
+@pytest.mark.parametrize("role", [NODE, CONTROLLER])
 def test_the_page_names_what_is_taken_over(role):
     row = re.search(rf"^\| {role} \| (.*) \|$", (ROOT / "docs/systemd.md").read_text(), re.MULTILINE)[1]
     named = set(re.findall(r"`([^`]+)`", row))
-    exceptions = set(RESTART[role]) & named
-    for key in KEYS:
-        in_row = any(
-            key == each or (each.endswith("*") and key.startswith(each[:-1])) for each in named - exceptions
-        )
-        assert (in_row and key not in exceptions) == is_live(key, role), key
+    groups = tuple(each[:-1] for each in named if each.endswith("*"))
+    for key, (_, roles) in live_roles().items():
+        # A key beside its group is an exception from it.
+        assert (role in roles) == (key.startswith(groups) != (key in named)), key
 
 
 class Served:
