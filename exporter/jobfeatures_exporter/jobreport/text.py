@@ -13,7 +13,7 @@ from jobfeatures_exporter.terminal.cells import align, clean, fit, width_of
 from jobfeatures_exporter.view.units import (
     counted,
     format_bytes,
-    format_core_hours,
+    format_core_time,
     format_figure,
     format_share,
     format_span,
@@ -171,7 +171,7 @@ def _storage(report: JobReport) -> str:
 def _wasted(report: JobReport) -> str:
     parts = []
     if report.idle_cpu_secs is not None:
-        parts.append(f"{format_core_hours(report.idle_cpu_secs)} of CPU")
+        parts.append(f"{format_core_time(report.idle_cpu_secs)} of CPU")
     if report.idle_gpu_secs is not None:
         parts.append(f"{format_figure(report.idle_gpu_secs / 3600)} h of GPU")
     if report.unused_memory is not None:
@@ -285,7 +285,7 @@ def _array(reports: Sequence[JobReport], is_terminal: bool) -> list[str]:
         lines.append(f"… and {counted(len(reports) - MAX_TASKS, 'task')} more (--format json has them)")
     idle = [report.idle_cpu_secs for report in reports if report.idle_cpu_secs is not None]
     used = [report.cpu_secs for report in reports if report.cpu_secs is not None]
-    lines += ["", f"CPU time  {format_core_hours(sum(used))} used, {format_core_hours(sum(idle))} idle"]
+    lines += ["", f"CPU time  {format_core_time(sum(used))} used, {format_core_time(sum(idle))} idle"]
     hints: dict[str, list[JobReport]] = {}
     texts: dict[str, str] = {}
     for report in reports:

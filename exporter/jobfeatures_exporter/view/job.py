@@ -23,6 +23,7 @@ from jobfeatures_exporter.collectors import allocation, gpus, jobs, remaining, s
 from jobfeatures_exporter.exposition import Number, Values
 from jobfeatures_exporter.rates import compute_rate
 from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.view.waste import UNKNOWN_WASTE, Held, WasteNow, compute_waste_now
 
 ENDS_SOON_SECS = 600.0
 NEAR_LIMIT = 0.9  # of its memory
@@ -105,6 +106,7 @@ class JobView:
     status_age_secs: Number | None = None
     claimed_cpus: Number | None = None  # that it says it uses
     io_stalled_secs: Number | None = None  # for which some task of it waited for storage
+    waste_now: WasteNow = UNKNOWN_WASTE  # by the node that it runs on, see `view_node`
 
     @property
     def cpus_used(self) -> float | None:
@@ -229,6 +231,20 @@ def view_job(
         status_age_secs=numbers.one(status.AGE, *key),
         claimed_cpus=numbers.one(JOB_SAYS_CPUS, *key),
         io_stalled_secs=numbers.of_job(jobs.PRESSURE, key).get(("io", "some")),
+    )
+
+
+def waste_now(
+    job: JobView, *, cpus: Number | None, memory_bytes: Number | None, gpus: Number | None = None
+) -> WasteNow:
+    """Return what a job holds in vain of its node; one that has ended or is suspended holds nothing."""
+    if not job.is_running or job.identity.state == JobState.SUSPENDED.value:
+        return UNKNOWN_WASTE
+    return compute_waste_now(
+        Held(job.allocated_cpus, job.cpus_used, cpus),
+        Held(job.memory_limit, job.memory, memory_bytes),
+        [each.share for each in job.gpus if each.is_allocated and each.share is not None],
+        gpus,
     )
 
 

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jobfeatures.metrics import JOB_CPUS, JOB_END, NODE_CPUS, NODE_READ_AT, SOURCE_AGE, SOURCE_UP, Metric
 from jobfeatures.model import JobKey
 from jobfeatures.status.waste import Basis
-from jobfeatures_exporter.collectors import allocation, drains, node, sources
+from jobfeatures_exporter.collectors import allocation, drains, gpus, node, sources
 from jobfeatures_exporter.exposition import Number
 from jobfeatures_exporter.rates import compute_busy_share
 from jobfeatures_exporter.snapshot import CpuSecs
 from jobfeatures_exporter.view import job
-from jobfeatures_exporter.view.job import Identity, JobView, compute_cpus_now, find_jobs, identify, view_job
+from jobfeatures_exporter.view.job import (
+    Identity,
+    JobView,
+    compute_cpus_now,
+    find_jobs,
+    identify,
+    view_job,
+    waste_now,
+)
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.sources import SourceView, describe_no_jobs, view_sources
 from jobfeatures_exporter.view.units import counted, format_figure
@@ -121,17 +129,17 @@ def view_node(
     here = {key for key in keys if key not in ended}
     order = sorted(keys, key=lambda key: (key not in here, key not in leftovers, -(cpus[key] or 0), key))
     of_kind = {kind: numbers.one(node.MEMORY, kind) for kind in ("total", "available")}
+    cards = len(numbers.all(gpus.UTILIZATION))
+
+    def view(key: JobKey) -> JobView:
+        identity = identify(numbers, key, texts[key]) if key in texts else (known or {})[key]
+        made = view_job(numbers, key, identity, now_secs=now_secs, cpus_now=cpus_now.get(key))
+        whole = numbers.one(NODE_CPUS) or numbers.one(node.CORES)
+        waste = waste_now(made, cpus=whole, memory_bytes=of_kind["total"], gpus=cards)
+        return replace(made, waste_now=waste)
+
     return NodeView(
-        jobs=tuple(
-            view_job(
-                numbers,
-                key,
-                identify(numbers, key, texts[key]) if key in texts else (known or {})[key],
-                now_secs=now_secs,
-                cpus_now=cpus_now.get(key),
-            )
-            for key in order[:limit]
-        ),
+        jobs=tuple(view(key) for key in order[:limit]),
         count=len(order),
         running=len(here),
         leftovers=tuple(sorted(leftovers)),

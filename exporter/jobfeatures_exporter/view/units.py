@@ -24,20 +24,31 @@ def format_figure(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def format_cpus(value: float) -> str:
+    """Return CPUs as people say them: 0.2, 15.9, 4, < 0.1."""
+    if 0 < value < 0.05:
+        return "< 0.1"
+    return format_figure(round(value, 1))
+
+
 def format_bytes(value: float) -> str:
-    """Return a size with a binary unit."""
-    power = 0
-    while abs(value) >= 1023.5 and power < len(_BINARY) - 1:
-        value /= 1024
-        power += 1
-    return f"{format_figure(value)}{_THIN}{_BINARY[power]}"
+    """Return a size with a binary unit, in three digits."""
+    power = _power_of(value)
+    return f"{format_figure(value / 1024**power)}{_THIN}{_BINARY[power]}"
 
 
 def format_part_of(value: float, whole: float) -> str:
-    """Return a part of a size as a bare number in the unit in which `format_bytes` gives the whole."""
-    while abs(whole) >= 1023.5:
-        value, whole = value / 1024, whole / 1024
-    return format_figure(value)
+    """Return a part of a size that stands before the whole: a bare number where both have the same unit."""
+    same = value == 0 or _power_of(value) == _power_of(whole)
+    return format_figure(value / 1024 ** _power_of(whole)) if same else format_bytes(value)
+
+
+def _power_of(size: float) -> int:
+    power = 0
+    while abs(size) >= 999.5 and power < len(_BINARY) - 1:
+        size /= 1024
+        power += 1
+    return power
 
 
 def format_count(value: float) -> str:
@@ -78,9 +89,19 @@ def format_share(ratio: float) -> str:
     return f"{percent:.1f}{_THIN}%" if 0 < percent < 9.95 else f"{percent:.0f}{_THIN}%"
 
 
-def format_core_hours(core_secs: float) -> str:
-    """Return core seconds as core hours."""
-    return f"{format_figure(core_secs / 3600)}{_THIN}core{_THIN}h"
+def format_core_time(core_secs: float) -> str:
+    """Return CPU time in three digits: 45 core s, 3 core min, 1.5 core h, 12,300 core h, 1.2 M core h."""
+    size = abs(core_secs)
+    if size < 99.5:
+        return f"{core_secs:.0f}{_THIN}core{_THIN}s"
+    if size < 3570:
+        return f"{core_secs / 60:.0f}{_THIN}core{_THIN}min"
+    hours = core_secs / 3600
+    if not math.isfinite(hours) or abs(hours) < 999.5:
+        return f"{format_figure(hours)}{_THIN}core{_THIN}h"
+    if abs(hours) < 999_500:
+        return f"{float(f'{hours:.3g}'):,.0f}{_THIN}core{_THIN}h"
+    return f"{format_figure(hours / 1e6)}{_THIN}M{_THIN}core{_THIN}h"
 
 
 def format_time(epoch_secs: float, tz: tzinfo | None) -> str:

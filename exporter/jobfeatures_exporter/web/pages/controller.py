@@ -10,7 +10,7 @@ from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.sources import view_sources
-from jobfeatures_exporter.view.units import format_core_hours, format_share, format_span, format_when
+from jobfeatures_exporter.view.units import format_core_time, format_share, format_span, format_when
 from jobfeatures_exporter.web.pages.health import health_section
 from jobfeatures_exporter.web.pages.layout import page
 from jobfeatures_exporter.web.pages.markup import Html, join, tag
@@ -81,6 +81,6 @@ def _tiles(view: ClusterView, *, several: bool) -> list[Html]:
     made.append(tile(f"Jobs that wait{said}", lines(pending)))
     if view.curves:
         largest = view.curves[0].best
-        cost = f"of the largest pool: {format_core_hours(largest.core_secs)}"
+        cost = f"of the largest pool: {format_core_time(largest.core_secs)}"
         made.append(tile(f"Cheapest shutdown{said}", lines(format_when(largest.after_secs), cost)))
     return made

@@ -14,7 +14,8 @@ from jobfeatures_exporter.view.job import JobView, find_hints
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.units import (
     format_bytes,
-    format_core_hours,
+    format_core_time,
+    format_cpus,
     format_figure,
     format_part_of,
     format_share,
@@ -46,6 +47,10 @@ WORDS = {
 }
 CROWDED = 1.25  # more CPUs than it was given; rates of a few seconds are a little off
 MUCH_CACHE_BYTES = 2**30
+MUCH_WASTE = 0.1  # of the node
+DOWN_FIRST = frozenset(
+    {"CPUs", "Memory", "GPUs", "Wasted now", "Processes", "Waste if drained", "Waste if killed"}
+)
 _LAST = float("inf")  # sorts behind all that is known
 
 
@@ -55,7 +60,7 @@ def jobs_table(shown: NodeView, now_secs: float, tz: tzinfo | None, *, has_gpus:
         return note(shown.without_jobs)
     head = ["Job", "User", "CPUs", "Memory"]
     head += ["GPUs"] if has_gpus else []
-    head += ["Time", "Processes", "Waste if drained", "Waste if killed", "Hints"]
+    head += ["Wasted now", "Time", "Processes", "Waste if drained", "Waste if killed", "Hints"]
     rows = [_row(each, now_secs, tz, has_gpus=has_gpus) for each in shown.jobs]
     return table(
         "Jobs on this node: used and allocated, time, and what ending them now would waste",
@@ -63,6 +68,7 @@ def jobs_table(shown: NodeView, now_secs: float, tz: tzinfo | None, *, has_gpus:
         rows,
         identity="jobs-table",
         kind="cards sortable",
+        down_first=DOWN_FIRST,
         more=shown.count - len(shown.jobs),
     )
 
@@ -71,7 +77,8 @@ def _row(each: JobView, now_secs: float, tz: tzinfo | None, *, has_gpus: bool) -
     cells = [_identity(each), _user(each), _cpus(each), _memory(each)]
     if has_gpus:
         cells.append(_gpus(each))
-    cells += [_time(each, now_secs, tz), _processes(each), _draining(each), _kill(each), _hints(each)]
+    cells += [_wasted(each), _time(each, now_secs, tz), _processes(each)]
+    cells += [_draining(each), _kill(each), _hints(each)]
     return Row(cells, "" if each.is_running or each.processes_remain else "ended")
 
 
@@ -100,22 +107,22 @@ def _cpus(each: JobView) -> Cell:
     used = each.cpus_used
     if used is None and each.allocated_cpus is None:
         return _unknown()
-    given = figure(JOB_CPUS, each.allocated_cpus, format_figure)
+    given = figure(JOB_CPUS, each.allocated_cpus, format_cpus)
     if used is None:
         return Cell(lines(join(given, " allocated")), each.allocated_cpus, "bars")
     share = each.cpu_share
     drawn = None
     if share is not None:
-        label = f"{format_figure(used)} of {format_figure(each.allocated_cpus or 0)} CPUs in use"
+        label = f"{format_cpus(used)} of {format_cpus(each.allocated_cpus or 0)} CPUs in use"
         drawn = bar(label, Part(share, "over" if share > CROWDED else "used"))
     said = None
     if each.claimed_cpus is not None:
-        said = f"says {format_figure(each.claimed_cpus)}"
+        said = f"says {format_cpus(each.claimed_cpus)}"
     elif each.cpus_now is not None and each.cpus_mean is not None:
-        said = f"on average {format_figure(each.cpus_mean)}"
+        said = f"on average {format_cpus(each.cpus_mean)}"
     elif each.cpus_now is None:
         said = "on average"
-    return Cell(join(drawn, lines(join(format_figure(used), " of ", given), said)), used, "bars")
+    return Cell(join(drawn, lines(join(format_cpus(used), " of ", given), said)), used, "bars")
 
 
 def _memory(each: JobView) -> Cell:
@@ -126,7 +133,7 @@ def _memory(each: JobView) -> Cell:
     if share is None or each.memory is None:
         limit = None if each.memory_limit is None else join(" of ", _limit(each))
         return Cell(lines(join(used, limit), _cache(each)), _order(each.memory), "bars")
-    label = f"{format_bytes(each.memory)} of {format_bytes(each.memory_limit or 0)} memory in use"
+    label = f"{format_bytes(each.memory)} of {format_bytes(each.memory_limit or 0)} of memory in use"
     drawn = bar(label, Part(share, "bad-bar" if each.is_near_its_memory else "used"))
     whole = each.memory_limit or 0
     used = figure(jobs.USED, each.memory, lambda value: format_part_of(value, whole))
@@ -168,6 +175,18 @@ def _gpus(each: JobView) -> Cell:
         memory = figure(gpus.JOB_MEMORY, held[0], format_bytes) if len(held) == 1 else format_bytes(sum(held))
     said = first if memory is None else join(first, " · ", memory)
     return Cell(join(drawn, lines(_busy(each, share), said)), share, "bars")
+
+
+def _wasted(each: JobView) -> Cell:
+    """Return what it holds and does not use; sorted by the part of the node that this is."""
+    waste = each.waste_now
+    if waste.share is None:
+        return _unknown()
+    if not waste.words:
+        return Cell("nothing", 0.0)
+    label = f"{format_share(waste.share)} of the node held and not used"
+    drawn = bar(label, Part(waste.share, "over" if waste.share >= MUCH_WASTE else "time"))
+    return Cell(join(drawn, lines(*waste.words)), waste.share, "bars")
 
 
 def _busy(each: JobView, share: float) -> Html:
@@ -230,7 +249,7 @@ def _kill(each: JobView) -> Cell:
 def _waste(metric: Metric, value: Number | None, basis: Basis | None, bound: str | None) -> Cell:
     if value is None:
         return _unknown()
-    return Cell(lines(join(bound, figure(metric, value, format_core_hours)), str(basis)), value, "number")
+    return Cell(lines(join(bound, figure(metric, value, format_core_time)), str(basis)), value, "number")
 
 
 def _hints(each: JobView) -> Cell:

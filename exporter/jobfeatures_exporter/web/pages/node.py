@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import tzinfo
 
@@ -16,11 +17,13 @@ from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import (
     counted,
     format_bytes,
-    format_core_hours,
+    format_core_time,
+    format_cpus,
     format_figure,
     format_share,
     format_span,
 )
+from jobfeatures_exporter.view.waste import NOTABLE
 from jobfeatures_exporter.web.pages.cards import cards_section
 from jobfeatures_exporter.web.pages.health import health_section
 from jobfeatures_exporter.web.pages.jobs import jobs_table
@@ -154,11 +157,11 @@ def _asker(context: Context, source: str, tz: tzinfo | None) -> list[Child]:
 
 
 def _tiles(context: Context, numbers: Numbers, shown: NodeView, *, has_gpus: bool) -> Html:
-    made = [_cpu_tile(shown), _memory_tile(shown), _load_tile(numbers)]
+    made: list[Html | None] = [_cpu_tile(shown), _memory_tile(shown), _load_tile(numbers)]
     if has_gpus:
         made.append(_gpu_tile(context))
-    made += [_jobs_tile(shown), _draining_tile(shown), _kill_tile(shown)]
-    return tiles(*made)
+    made += [_jobs_tile(shown), _worst_tile(shown), _draining_tile(shown), _kill_tile(shown)]
+    return tiles(*(each for each in made if each))
 
 
 def _cpu_tile(shown: NodeView) -> Html:
@@ -166,11 +169,11 @@ def _cpu_tile(shown: NodeView) -> Html:
     if busy is None or not cores:
         return tile("CPUs busy", lines(UNKNOWN))
     share = busy / cores
-    label = f"{format_figure(busy)} of {format_figure(cores)} CPUs busy"
+    label = f"{format_cpus(busy)} of {format_figure(cores)} CPUs busy"
     drawn = bar(label, Part(share, "over" if share > CROWDED else "used"))
     return tile(
         "CPUs busy",
-        join(drawn, lines(join(format_share(share)), f"{format_figure(busy)} of {format_figure(cores)}")),
+        join(drawn, lines(join(format_share(share)), f"{format_cpus(busy)} of {format_figure(cores)}")),
     )
 
 
@@ -220,21 +223,33 @@ def _jobs_tile(shown: NodeView) -> Html:
     return tile("Jobs", join(drawn, lines(running, given, shown.allocation_doubt)))
 
 
+def _worst_tile(shown: NodeView) -> Html | None:
+    """Return the tile of the job that holds most of the node in vain, None where none does."""
+    worst = max(shown.jobs, key=lambda each: each.waste_now.share or 0.0, default=None)
+    if worst is None or (worst.waste_now.share or 0.0) < NOTABLE:
+        return None
+    words = worst.waste_now.words
+    return tile("Wastes most now", lines(name(worst.key.job_id, 24), *words))
+
+
 def _draining_tile(shown: NodeView) -> Html:
-    """Return the tile of draining: what the jobs' rows say, and the CPUs that no job has any more."""
     title, waste = "If drained now", shown.draining
     if waste.core_secs is None:
         return _unknown_waste(title, waste)
     said = f"idle until the last job ends ({waste.basis})"
-    own = [each.draining for each in shown.jobs if each.is_running]
-    parts = None
-    if len(own) == shown.running and None not in own and waste.core_secs and not waste.coverage:
-        in_jobs = sum(each or 0 for each in own)
-        parts = f"{format_core_hours(in_jobs)} in jobs, the rest in CPUs without one"
-    return tile(
-        title,
-        lines(figure(drains.DRAINING_WASTE, waste.core_secs, format_core_hours), said, parts, waste.coverage),
-    )
+    drawn = figure(drains.DRAINING_WASTE, waste.core_secs, format_core_time)
+    return tile(title, lines(drawn, said, waste.coverage, _why_not_the_rows(shown, waste.core_secs)))
+
+
+def _why_not_the_rows(shown: NodeView, core_secs: float) -> str | None:
+    """Return why the node wastes something else than its jobs' rows add up to; None where it does not."""
+    in_rows = sum(each.draining or 0 for each in shown.jobs if each.is_running)
+    rows = format_core_time(in_rows)
+    if not math.isfinite(core_secs) or rows == format_core_time(core_secs):
+        return None
+    if core_secs < in_rows:
+        return f"the rows add up to {rows}: a job reports more than its CPUs can waste"
+    return f"{rows} in the jobs' rows, {format_core_time(core_secs - in_rows)} in CPUs without a job"
 
 
 def _kill_tile(shown: NodeView) -> Html:
@@ -243,7 +258,7 @@ def _kill_tile(shown: NodeView) -> Html:
         return _unknown_waste(title, waste)
     said = f"of work would be lost ({waste.basis})"
     return tile(
-        title, lines(figure(drains.KILL_WASTE, waste.core_secs, format_core_hours), said, waste.coverage)
+        title, lines(figure(drains.KILL_WASTE, waste.core_secs, format_core_time), said, waste.coverage)
     )
 
 

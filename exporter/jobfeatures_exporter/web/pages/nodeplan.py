@@ -17,7 +17,7 @@ from jobfeatures_exporter.cluster.draincurves import CurvePoint
 from jobfeatures_exporter.collectors import drains
 from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.view.numbers import Numbers
-from jobfeatures_exporter.view.units import counted, format_core_hours, format_when
+from jobfeatures_exporter.view.units import counted, format_core_time, format_when
 from jobfeatures_exporter.web.pages.chart import draw_curve
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, tag
 from jobfeatures_exporter.web.pages.pieces import moment, note, section
@@ -91,20 +91,20 @@ def _facts(
         facts += [
             tag("strong", "Cheapest ", format_when(best.after_secs)),
             join(" (", moment(now_secs + best.after_secs, tz), "): "),
-            f"{format_core_hours(best.core_secs)} ({best.basis}), ",
+            f"{format_core_time(best.core_secs)} ({best.basis}), ",
             f"{len(best.killed)} of {len(node.jobs)} jobs killed. ",
         ]
         if sparing is not None and sparing is not best:
             facts += [
                 tag("strong", "Nobody killed ", format_when(sparing.after_secs)),
-                f": {format_core_hours(sparing.core_secs)}. ",
+                f": {format_core_time(sparing.core_secs)}. ",
             ]
         if best.after_secs > 0:
-            facts.append(f"Now: {format_core_hours(plan.choices[0].core_secs)}.")
+            facts.append(f"Now: {format_core_time(plan.choices[0].core_secs)}.")
     if planned_secs is not None:
         cost = compute_choice(node, planned_secs)
         facts.append(
-            f" At the planned shutdown: {format_core_hours(cost.core_secs)}, {len(cost.killed)} killed."
+            f" At the planned shutdown: {format_core_time(cost.core_secs)}, {len(cost.killed)} killed."
         )
     if plan.unknown_jobs:
         facts.append(f" Left out, since too little is known: {counted(len(plan.unknown_jobs), 'job')}.")

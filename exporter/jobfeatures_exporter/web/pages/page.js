@@ -22,7 +22,8 @@
       head.setAttribute("aria-sort", at !== how.column ? "none" : how.up ? "ascending" : "descending");
     });
     const rows = [...table.tBodies[0].rows].map((row) => [rank(row.cells[how.column]), row]);
-    rows.sort((a, b) => (how.up ? 1 : -1) * compare(a[0], b[0]));
+    // What is not known comes last, whichever way.
+    rows.sort((a, b) => (a[0] === Infinity) - (b[0] === Infinity) || (how.up ? 1 : -1) * compare(a[0], b[0]));
     table.tBodies[0].append(...rows.map((each) => each[1]));
   }
 
@@ -43,7 +44,7 @@
       button.append(...head.childNodes);
       button.addEventListener("click", () => {
         const how = sorted[table.id];
-        sorted[table.id] = { column, up: how?.column === column ? !how.up : true };
+        sorted[table.id] = { column, up: how?.column === column ? !how.up : !("down" in head.dataset) };
         sort(table);
       });
       head.setAttribute("aria-sort", "none");

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -109,14 +109,15 @@ def table(
     identity: str,
     kind: str = "",
     more: int = 0,
+    down_first: Collection[str] = (),
 ) -> Html:
     """Return a table that scrolls in a box of its own.
 
     `more` are the rows left out. `kind` are classes: of ``cards`` the rows are
     cards on a phone; the columns of a ``sortable`` one can be sorted and its
-    rows filtered, by the script.
+    rows filtered, by the script, those of `down_first` from the largest.
     """
-    heads = [tag("th", each, scope="col") for each in head]
+    heads = [tag("th", each, scope="col", data_down=each in down_first) for each in head]
     body = [_row(row, head) for row in rows]
     made = tag(
         "table",

@@ -7,7 +7,7 @@ from datetime import tzinfo
 
 from jobfeatures.drains.plan import Choice
 from jobfeatures_exporter.cluster.draincurves import CurvePoint, DrainCurve, cheapest, thin
-from jobfeatures_exporter.view.units import counted, format_core_hours, format_when
+from jobfeatures_exporter.view.units import counted, format_core_time, format_when
 from jobfeatures_exporter.web.pages.chart import draw_curve
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, tag
 from jobfeatures_exporter.web.pages.pieces import Cell, Row, lines, moment, note, section, table
@@ -44,10 +44,10 @@ def _plan(curve: DrainCurve, number: int, now_secs: float, tz: tzinfo | None) ->
         f"{counted(curve.jobs, 'job')} on {counted(curve.total_cpus, 'CPU')}. ",
         f"Cheapest {format_when(best.after_secs)} (",
         moment(now_secs + best.after_secs, tz),
-        f"): {format_core_hours(best.core_secs)}, {counted(best.killed, 'job')} killed.",
+        f"): {format_core_time(best.core_secs)}, {counted(best.killed, 'job')} killed.",
     ]
     if best.after_secs > 0:
-        facts.append(f" Now: {format_core_hours(first.core_secs)}.")
+        facts.append(f" Now: {format_core_time(first.core_secs)}.")
     if curve.endless_jobs:
         facts.append(f" Without a known end, and killed at any time: {counted(curve.endless_jobs, 'job')}.")
     if curve.unknown_jobs:
@@ -63,10 +63,10 @@ def _plan(curve: DrainCurve, number: int, now_secs: float, tz: tzinfo | None) ->
 
 def label_of(now_core_secs: float, best: CurvePoint | Choice | None) -> str:
     """Return in words what a curve shows."""
-    said = f"Core hours wasted by the time of a shutdown: now {format_core_hours(now_core_secs)}"
+    said = f"Core hours wasted by the time of a shutdown: now {format_core_time(now_core_secs)}"
     if best is None:
         return said
-    return f"{said}, least {format_core_hours(best.core_secs)} {format_when(best.after_secs)}"
+    return f"{said}, least {format_core_time(best.core_secs)} {format_when(best.after_secs)}"
 
 
 def choices_table(points: Sequence[CurvePoint], *, identity: str) -> Html:
@@ -82,9 +82,9 @@ def _row(point: CurvePoint, *, is_best: bool) -> Row:
     return Row(
         [
             Cell(f"{when}, the cheapest" if is_best else when),
-            Cell(format_core_hours(point.core_secs), kind="number"),
-            Cell(format_core_hours(point.idle_core_secs), kind="number"),
-            Cell(format_core_hours(point.kill_core_secs), kind="number"),
+            Cell(format_core_time(point.core_secs), kind="number"),
+            Cell(format_core_time(point.idle_core_secs), kind="number"),
+            Cell(format_core_time(point.kill_core_secs), kind="number"),
             Cell(f"{point.killed:,}", kind="number"),
         ]
     )

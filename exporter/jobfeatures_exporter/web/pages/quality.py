@@ -10,7 +10,7 @@ from jobfeatures_exporter.collectors import schedule
 from jobfeatures_exporter.exposition import Number
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import (
-    format_core_hours,
+    format_core_time,
     format_count,
     format_figure,
     format_share,
@@ -74,7 +74,7 @@ def _tiles(quality: ScheduleQuality, numbers: Numbers) -> list[Html]:
         tile(
             "Tardiness",
             lines(
-                figure(schedule.WEIGHTED, numbers.one(schedule.WEIGHTED, source), format_core_hours),
+                figure(schedule.WEIGHTED, numbers.one(schedule.WEIGHTED, source), format_core_time),
                 join(
                     figure(schedule.TARDINESS, numbers.one(schedule.TARDINESS, source), format_span),
                     " over all jobs",
@@ -168,4 +168,4 @@ def _users(quality: ScheduleQuality, numbers: Numbers) -> Html | None:
 
 
 def _amount(metric: Metric, value: Number | None) -> Cell:
-    return Cell(figure(metric, value, format_core_hours), value, "number")
+    return Cell(figure(metric, value, format_core_time), value, "number")

@@ -13,7 +13,7 @@ from jobfeatures_exporter.exposition import Number
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import (
     counted,
-    format_core_hours,
+    format_core_time,
     format_count,
     format_figure,
     format_span,
@@ -97,7 +97,7 @@ def _when(at_secs: int | None, now_secs: float, tz: tzinfo | None) -> Child:
 
 
 def _hours(core_secs: int | None) -> str:
-    return UNKNOWN if core_secs is None else format_core_hours(core_secs)
+    return UNKNOWN if core_secs is None else format_core_time(core_secs)
 
 
 def _state(view: StatusView, age: Number | None) -> Html:

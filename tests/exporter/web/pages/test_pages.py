@@ -240,8 +240,9 @@ def test_a_job_is_told_as_people_say_it():
     rows = rows_of(read_page(node_page(showcase.make_draining_node())), "jobs-table")
     job = {title: cell.text.replace(THIN, " ") for title, cell in rows["48307"].items()}
     assert job["User"] == "asinghtrain-segmentation"
-    assert job["CPUs"] == "9.92 of 16on average 9.92"
+    assert job["CPUs"] == "9.9 of 16on average 9.9"
     assert job["Memory"] == "58.2 of 96 GiB61 %5.82 GiB page cache"
+    assert job["Wasted now"] == "0.2 GPUs idle6.1 CPUs idle37.8 GiB unused"
     assert job["GPUs"] == "90 % busy2 GPUs · 120 GiB"
     assert job["Time"] == "6 h left3 h 6 min usedshutdown"
     assert job["Waste if killed"] == "49.6 core hestimated"
@@ -251,9 +252,10 @@ def test_a_job_is_told_as_people_say_it():
         for each in cell.all("svg")
     ]
     assert bars == [
-        "9.92 of 16 CPUs in use",
-        "58.2 GiB of 96 GiB memory in use",
+        "9.9 of 16 CPUs in use",
+        "58.2 GiB of 96 GiB of memory in use",
         "2 GPUs 90 % busy",
+        "7.4 % of the node held and not used",
         "3 h 6 min gone by, 6 h left, shutdown",
     ]
 
@@ -418,7 +420,9 @@ def test_one_job_past_its_limit_does_not_blank_the_others():
     page = read_page(node_page(showcase.make_late_node()))
     tiles = tiles_of(page)
     assert tiles["Jobs"] == "6104 of 128 CPUs allocatednobody knows what 1 job got"
-    assert tiles["If drained now"].endswith("(mixed)of 5 of 6 jobs")
+    assert tiles["If drained now"].endswith(
+        "(mixed)of 5 of 6 jobs4.61 core h in the jobs' rows, 3,810 core h in CPUs without a job"
+    )
     assert tiles["If killed now"].endswith("(mixed)")
     (notice,) = page.all("div", class_="notice")
     assert "slurm answers, though not about this node: scontrol show node: Slurm knows no node" in notice.text
@@ -439,11 +443,21 @@ def test_the_tile_of_draining_says_what_is_the_jobs_own():
         for cells in rows.values()
         for each in cells["Waste if drained"].all("data")
     )
-    assert (
-        tiles["If drained now"]
-        .split("(mixed)")[1]
-        .startswith(f"{units.format_core_hours(own)}".replace(THIN, " "))
+    said = tiles["If drained now"].split("(mixed)")[1]
+    assert said.startswith(f"{units.format_core_time(own)} in the jobs' rows".replace(THIN, " "))
+
+
+def test_the_job_that_wastes_most_now_stands_in_a_tile_and_sorts_first():
+    page = read_page(node_page(showcase.make_busy_node()))
+    worst = max(
+        rows_of(page, "jobs-table").items(),
+        key=lambda row: (float(row[1]["Wasted now"].attributes.get("data-order", "0")) % 1e300, row[0]),
     )
+    assert worst[0] == "48310"
+    assert tiles_of(page)["Wastes most now"] == "483101 GPU idle8 CPUs idle60.9 GiB unused"
+    (head,) = [each for each in page.all("th", scope="col") if each.text == "Wasted now"]
+    assert "data-down" in head.attributes
+    assert "Wastes most now" not in tiles_of(read_page(node_page(Context(now_secs=showcase.NOW))))
 
 
 def test_the_plan_of_a_node_is_that_of_the_command():
@@ -466,7 +480,7 @@ def test_the_plan_of_a_node_is_that_of_the_command():
     )
     (figures,) = page.all("table", id="plan-table")
     shown = [row.children[1].text for row in figures.all("tbody")[0].children]
-    assert shown == [units.format_core_hours(choice.core_secs) for choice in plan.choices]
+    assert shown == [units.format_core_time(choice.core_secs) for choice in plan.choices]
 
 
 def test_a_plan_of_hundreds_of_jobs_is_left_to_the_command():
@@ -488,7 +502,7 @@ def test_a_collector_that_is_off_leaves_its_figures_unknown():
     ]
     rows = rows_of(read_page(render_node(context, families, showcase.TZ)), "jobs-table")
     assert rows["48307"]["Memory"].text == f"– of 96{THIN}GiB"  # what it was given is the allocation's
-    assert rows["48307"]["CPUs"].text.startswith("9.92 of 16")
+    assert rows["48307"]["CPUs"].text.startswith("9.9 of 16")
 
 
 # --- bounded, and safe from names ---------------------------------------------------

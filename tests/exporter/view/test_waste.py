@@ -1,0 +1,57 @@
+"""What a job holds in vain now, and in which words."""
+
+import pytest
+
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.view.job import GpuUse, Identity, JobView, waste_now
+from jobfeatures_exporter.view.waste import UNKNOWN_WASTE
+
+GIB = 2**30
+THIN = "\u202f"
+NODE = {"cpus": 64, "memory_bytes": 256 * GIB, "gpus": 4}
+
+
+def make(**known):
+    return JobView(key=JobKey("slurm", "1"), **known)
+
+
+def test_what_is_allocated_and_not_used_is_wasted():
+    waste = waste_now(make(cpus_now=0.2, allocated_cpus=4, memory=108 * 1024, memory_limit=16 * GIB), **NODE)
+    assert waste.idle_cpus == pytest.approx(3.8)
+    assert waste.unused_bytes == 16 * GIB - 108 * 1024
+    assert waste.idle_gpus is None
+    assert waste.share == pytest.approx(3.8 / 64, rel=0.06)
+    assert waste.words == ("3.8 CPUs idle", f"16{THIN}GiB unused")
+
+
+def test_the_share_is_that_of_what_it_holds_most_of():
+    idle_card = (GpuUse("a", True, 0.0), GpuUse("b", False, 0.0))
+    waste = waste_now(make(cpus_now=4.0, allocated_cpus=4, gpus=idle_card), **NODE)
+    assert waste.share == 0.25
+    assert waste.words == ("1 GPU idle",)
+
+
+def test_from_the_first_minute_the_average_serves_until_two_looks_are_known():
+    assert waste_now(make(cpus_mean=1.0, allocated_cpus=8), **NODE).idle_cpus == 7.0
+
+
+def test_a_job_that_uses_more_than_it_has_wastes_nothing():
+    waste = waste_now(make(cpus_now=5.0, allocated_cpus=4), **NODE)
+    assert (waste.idle_cpus, waste.share, waste.words) == (0.0, 0.0, ())
+
+
+def test_a_limit_beyond_the_memory_of_the_node_holds_no_more_than_it():
+    waste = waste_now(make(memory=56 * GIB, memory_limit=2**60), **NODE)
+    assert waste.unused_bytes == 200 * GIB
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        make(is_running=False, cpus_now=0.0, allocated_cpus=4),
+        make(identity=Identity(state="SUSPENDED"), cpus_now=0.0, allocated_cpus=4),
+        make(),
+    ],
+)
+def test_of_a_job_that_has_ended_is_suspended_or_unknown_nothing_is_said(job):
+    assert waste_now(job, **NODE) == UNKNOWN_WASTE
