@@ -185,14 +185,14 @@ DASHBOARDS = (
 
 # Why a name is not there; the first pattern that fits. Exporters that are named go on beside this one.
 WHY = {
-    "node_*": "node_exporter tells it",
-    "gpfs_*": "an exporter of GPFS tells it",
-    "lustre_*": "an exporter of Lustre tells it",
-    "DCGM_*": "dcgm-exporter tells it",
-    "nvidia_gpu_*": "profile `jobstats` or its exporter tells it",
-    "redfish_*": "an exporter of Redfish tells it",
-    "slurm_node_*": "an exporter of Slurm's nodes tells it",
-    "pyroscope": "Grafana Alloy tells it",
+    "node_*": "node_exporter has it",
+    "gpfs_*": "an exporter of GPFS has it",
+    "lustre_*": "an exporter of Lustre has it",
+    "DCGM_*": "dcgm-exporter has it",
+    "nvidia_gpu_*": "profile `jobstats` or its exporter has it",
+    "redfish_*": "an exporter of Redfish has it",
+    "slurm_node_*": "an exporter of Slurm's nodes has it",
+    "pyroscope": "Grafana Alloy has it",
     "slurm_job_memory_*": "parts of memory that are not sampled",
     "slurm_job_*_gpu": "profiling counters of DCGM, not read",
     "ceems_perf_cpu_migrations_total": "migrations are not counted",
@@ -201,7 +201,7 @@ WHY = {
     "ceems_ebpf_*": "transfers by mount and protocol, not counted",
     f"{_GROUP}cpu_*_seconds_total": "a former name of `cpu_seconds_total`",
     f"{_GROUP}threads_wchan": "wait channels, not read",
-    "*": "Intel's PCM tells it",
+    "*": "Intel's PCM has it",
 }
 
 
@@ -231,7 +231,7 @@ def judge(asked: str, told: set[str]) -> tuple[str, str]:
         names = [name for query in queries for name in query]
         return YES, "; ".join(dict.fromkeys(filter(None, (first_fit(name, WHERE) for name in names))))
     reasons = list(dict.fromkeys(first_fit(name, WHY) for name in missing))
-    if all(each.endswith(" tells it") for each in reasons):
+    if all(each.endswith(" has it") for each in reasons):
         return BESIDE, "; ".join(reasons)
     works = any(told.issuperset(query) for query in queries)
     return PART if works else NO, "; ".join(reasons)
@@ -247,13 +247,13 @@ def judged(dashboard: Dashboard) -> dict[tuple[str, str], list[str]]:
 
 
 def dashboards_text() -> str:
-    """Return a table for each dashboard."""
+    """Return a section for each dashboard: a line for each answer and reason."""
     parts = []
     for each in DASHBOARDS:
-        heads = f"| panels | of {len(each.panels)} | work | depends on, or misses |\n|---|---|---|---|\n"
-        parts.append(f"\n### {each.name}\n\n{heads}")
+        parts.append(f"\n### {each.name}\n\n{len(each.panels)} panels.\n\n")
         for (works, said), panels in judged(each).items():
-            parts.append(f"| {', '.join(panels)} | {len(panels)} | {works} | {said or '–'} |\n")
+            because = f" ({said})" if said else ""
+            parts.append(f"- {works[0].upper()}{works[1:]}{because}: {', '.join(panels)}\n")
     return "".join(parts)
 
 

@@ -15,7 +15,7 @@ TOLD = {"slurm_job_core_usage_total", "slurm_job_memory_usage"}
     [
         ("slurm_job_memory_usage", "yes", ""),
         ("slurm_job_core_usage_total", "yes", "on v2 of cores that one job has alone"),
-        ("slurm_job_memory_usage node_cpu_seconds_total", "beside another", "node_exporter tells it"),
+        ("slurm_job_memory_usage node_cpu_seconds_total", "beside another", "node_exporter has it"),
         (
             "slurm_job_memory_usage | slurm_job_memory_rss_huge",
             "in part",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jobfeatures.formats.sonar.fields import TYPES, FieldType
 
-DOCS = Path(__file__).parents[3] / "docs" / "sonar.md"
+DOCS = Path(__file__).parents[3] / "docs" / "coverage.md"
 NOTED = ("MetadataObject", "KVPair", "ErrorObject")  # how documents came to be, not what they tell
 VALUES = {
     FieldType.STRING: "7",

@@ -19,7 +19,7 @@ WRITERS = (
 
 
 def told(profile):
-    section = (ROOT / "docs" / "sonar.md").read_text(encoding="utf-8")
+    section = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
     section = section.partition("### What is not sent")[2].partition("\n## ")[0]
     rows = re.findall(r"(?m)^\| `(\w+)` \| (both|`\w+`) \| \S.+ \|$", section)
     return {name for name, where in rows if where in ("both", f"`{profile}`")}
