@@ -17,11 +17,15 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jobfeatures.errors import ConfigurationError, shown
 
+if TYPE_CHECKING:
+    from jobfeatures.settingsfile import Document
+
 DEFAULT_FILE = "/etc/jobfeatures-exporter/config.toml"
+DEFAULT_DROP_INS = "/etc/jobfeatures-exporter/conf.d"
 FILE_FLAG = "--config.file"
 FILE_VARIABLE = "JOBFEATURES_CONFIG_FILE"
 
@@ -311,20 +315,21 @@ def load_config(
     path = file or environ.get(FILE_VARIABLE)
     chosen: dict[str, Any] = {}
     values: dict[str, Any] = {}
-    if path is not None or os.path.exists(DEFAULT_FILE):
+    document: Document | None = None
+    if path is not None or any(map(os.path.exists, (DEFAULT_FILE, DEFAULT_DROP_INS))):
         from jobfeatures.settingsfile import flatten, nearest, read_settings  # hooks start often, without
 
-        document = read_settings(path or DEFAULT_FILE)
+        document = read_settings(path or DEFAULT_FILE, is_needed=path is not None)
         for group in tables_of(config):
-            found = document.pop(group.name, {})
-            chosen[group.field_name] = _parse_tables(group, found, path or DEFAULT_FILE, strict)
-        values = dict(flatten(document))
+            found = document.table.pop(group.name, {})
+            chosen[group.field_name] = _parse_tables(group, found, document, strict)
+        values = dict(flatten(document.table))
     known = settings_of(config)
-    if strict:
+    if strict and document is not None:
         unknown = sorted(set(values) - {each.key for each in known})
         if unknown:
             reason = "there is no such setting" + nearest(unknown[0], [each.key for each in known])
-            raise ConfigurationError(f"{path or DEFAULT_FILE}: {_dotted(unknown[0])}", reason)
+            raise ConfigurationError(document.place(*unknown[0].split(".")), reason)
     origins: dict[str, str] = {}
     for each in known:
         flag_value = flags.get(each.key)
@@ -332,8 +337,11 @@ def load_config(
             origin, value = each.flag, flag_value
         elif each.variable in environ:
             origin, value = each.variable, environ[each.variable]
-        elif each.key in values:
-            origin, value = f"{path or DEFAULT_FILE}: {each.key}", values[each.key]
+        elif document is not None and each.key in values:
+            parts = each.key.split(".")
+            origins[each.key] = document.origin(*parts)
+            chosen[each.field_name] = _parse_of_file(each.kind, document, parts, values[each.key])
+            continue
         else:
             continue
         chosen[each.field_name] = _parse(each.kind, origin, value)
@@ -343,38 +351,36 @@ def load_config(
     return config(**chosen)
 
 
-def _parse_tables(declared: Tables, found: Any, path: str, strict: bool) -> tuple[Table, ...]:
+def _parse_tables(declared: Tables, found: Any, document: Document, strict: bool) -> tuple[Table, ...]:
     """Return the tables of one group; names that are not declared are an error where `strict`."""
     if not isinstance(found, dict):
-        raise ConfigurationError(f"{path}: {declared.name}", "must be a table of tables")
+        raise ConfigurationError(document.place(declared.name), "must be a table of tables")
     made: list[Table] = []
     for label, content in found.items():
-        origin = f"{path}: {declared.name}.{_toml_key(label)}"
+        key = (declared.name, label)
         if not isinstance(content, dict):
-            raise ConfigurationError(origin, f"must be a table, not {shown(str(content))}")
-        _parse(declared.label, origin, label)
+            raise ConfigurationError(document.place(*key), f"must be a table, not {shown(str(content))}")
+        _parse_of_file(declared.label, document, key, label)
         unknown = [name for name in content if name not in declared.values]
         if unknown and strict:
             allowed = ", ".join(declared.values)
             raise ConfigurationError(
-                f"{origin}.{_toml_key(unknown[0])}", f"there is no such setting here, only {allowed}"
+                document.place(*key, unknown[0]), f"there is no such setting here, only {allowed}"
             )
         values = {
-            name: _parse(kind, f"{origin}.{name}", content[name])
+            name: _parse_of_file(kind, document, (*key, name), content[name])
             for name, kind in declared.values.items()
             if name in content
         }
-        made.append(Table(label, values, origin))
+        made.append(Table(label, values, document.origin(*key)))
     return tuple(made)
 
 
-def _toml_key(text: str) -> str:
-    return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else '"' + shown(text)[1:-1] + '"'
-
-
-def _dotted(key: str) -> str:
-    """Return a key of the file as one line, whatever is in it."""
-    return ".".join(_toml_key(part) for part in key.split("."))
+def _parse_of_file(kind: Kind, document: Document, key: Sequence[str], value: Any) -> Any:
+    try:
+        return kind.parse(value)
+    except ValueError:
+        return _parse(kind, document.place(*key), value)  # the line is looked for only now
 
 
 def _parse(kind: Kind, origin: str, value: Any) -> Any:

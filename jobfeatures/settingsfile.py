@@ -1,23 +1,195 @@
-"""The file with the settings: read as it is, or refused in one line that says what to do."""
+"""The file with the settings and its drop-ins: read as they are, or refused in one line that says what to do.
+
+Beside config.toml lie the drop-ins of conf.d, beside any other NAME.toml those of NAME.d. They are read in
+the order of their names after the file; of a setting that stands in several the last one counts.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import stat
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jobfeatures.errors import ConfigurationError, shown
 
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 16
+MAX_FILES = 100
 MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1  # https://toml.io/en/v1.0.0#integer
 
 
-def read_settings(path: str) -> dict[str, Any]:
-    """Return the tables of a file. Raises ConfigurationError naming the file and what is wrong with it."""
-    data = read_bytes(path)
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """One file, as it was read."""
+
+    path: str
+    data: bytes
+    table: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file and its drop-ins in the order in which they count, and what they say together."""
+
+    path: str
+    files: tuple[SettingsFile, ...]
+    table: dict[str, Any]
+
+    def origin(self, *key: str) -> str:
+        """Return ``FILE: KEY``, with the file whose value counts."""
+        return f"{self._file(key)[0]}: {dotted(key)}"
+
+    def place(self, *key: str) -> str:
+        """Return ``FILE:LINE: KEY``."""
+        path, data = self._file(key)
+        return f"{path}{at_line(data, key)}: {dotted(key)}"
+
+    def _file(self, key: Sequence[str]) -> tuple[str, bytes]:
+        holding = [each for each in self.files if _holds(each.table, key)]
+        return (holding[-1].path, holding[-1].data) if holding else (self.path, b"")
+
+
+def read_settings(path: str, *, is_needed: bool = True) -> Document:
+    """Return what a file and its drop-ins say; without `is_needed` the file may be absent.
+
+    Raises ConfigurationError naming the file and what is wrong with it.
+    """
+    paths = drop_ins_of(path)
+    if is_needed or os.path.exists(path):
+        paths = [path, *paths]
+    files: list[SettingsFile] = []
+    for each in paths:
+        data = read_bytes(each, is_drop_in=each != path)
+        files.append(SettingsFile(each, data, _parse(each, data)))
+    document = Document(path, tuple(files), {})
+    for file in files:
+        _merge(document.table, file.table, file)
+    return document
+
+
+def drop_in_folder(path: str) -> str:
+    """Return the folder that has the drop-ins of a file."""
+    stem = os.path.basename(path).removesuffix(".toml")
+    return os.path.join(os.path.dirname(path), f"{'conf' if stem == 'config' else stem}.d")
+
+
+def drop_ins_of(path: str) -> list[str]:
+    """Return the drop-ins of a file in the order in which they count. Raises ConfigurationError."""
+    folder = drop_in_folder(path)
+    try:
+        found = os.stat(folder)
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".toml") and name[0] != ".")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise ConfigurationError(folder, f"cannot be read: {error.strerror}") from error
+    _refuse_unsafe(folder, found)
+    if len(names) > MAX_FILES:
+        raise ConfigurationError(folder, f"has more than {MAX_FILES} files of settings")
+    return [os.path.join(folder, name) for name in names]
+
+
+def stamp_of(path: str) -> tuple[object, ...]:
+    """Return what changes when a file or one of its drop-ins does. Raises OSError if there is none."""
+    try:
+        paths = drop_ins_of(path)
+    except ConfigurationError as error:
+        return (str(error),)
+    if not paths or os.path.exists(path):
+        paths = [path, *paths]
+    statuses = [(each, os.stat(each)) for each in paths]
+    return tuple(
+        (
+            each,
+            found.st_dev,
+            found.st_ino,
+            found.st_mode,
+            found.st_uid,
+            found.st_size,
+            found.st_mtime_ns,
+            found.st_ctime_ns,
+        )
+        for each, found in statuses
+    )
+
+
+def _merge(
+    into: dict[str, Any], table: Mapping[str, Any], file: SettingsFile, above: Sequence[str] = ()
+) -> None:
+    for name, value in table.items():
+        key = (*above, name)
+        if name in into and isinstance(into[name], dict) != isinstance(value, dict):
+            place = f"{file.path}{at_line(file.data, key)}: {dotted(key)}"
+            raise ConfigurationError(place, "is a table in one file and a value in another")
+        if isinstance(value, dict):
+            _merge(into.setdefault(name, {}), value, file, key)
+        else:
+            into[name] = value
+
+
+def _holds(value: Any, key: Sequence[str]) -> bool:
+    for part in key:
+        if not isinstance(value, dict) or part not in value:
+            return False
+        value = value[part]
+    return True
+
+
+def at_line(data: bytes, key: Sequence[str]) -> str:
+    """Return ``:LINE``, the line on which a file first says something of a key; nothing if it does not.
+
+    It is the first line with which the file, cut off where a statement ends, has that key.
+    """
+    lines = data.decode("utf-8", "replace").split("\n")
+
+    def is_there(count: int) -> bool:
+        for end in range(count, len(lines) + 1):
+            try:
+                return _holds(tomllib.loads("\n".join(lines[:end])), key)
+            except (ValueError, RecursionError):  # in the middle of a statement
+                continue
+        return False
+
+    low, high = 1, len(lines)
+    if not is_there(high):
+        return ""
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_there(middle) else (middle + 1, high)
+    return f":{low}"
+
+
+def to_toml(table: Mapping[str, Any]) -> bytes:
+    """Return tables as one file of settings that says the same."""
+    return "".join(f"{key} = {_value(value)}\n" for key, value in _leaves(table)).encode() or b"#\n"
+
+
+def _leaves(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for name, value in table.items():
+        key = prefix + _value(name)
+        found += _leaves(value, f"{key}.") if isinstance(value, dict) and value else [(key, value)]
+    return found
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_value(name)} = {_value(each)}" for name, each in value.items()) + "}"
+    return repr(value) if isinstance(value, (int, float)) else str(value.isoformat())
+
+
+def _parse(path: str, data: bytes) -> dict[str, Any]:
     try:
         document = tomllib.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -48,11 +220,16 @@ def _check(path: str, document: Mapping[str, Any]) -> None:
             left += [(key, each, depth + 1) for each in value]
 
 
-def read_bytes(path: str) -> bytes:
+def read_bytes(path: str, *, is_drop_in: bool = False) -> bytes:
     """Return what a file of settings holds. Raises ConfigurationError where that is none."""
     try:
-        with open(path, "rb") as file:
+        # Not blocking: somebody may have put a pipe there, for which nobody waits.
+        with open(path, "rb", opener=_open_drop_in if is_drop_in else None) as file:
             found = os.fstat(file.fileno())
+            if is_drop_in and not stat.S_ISREG(found.st_mode):
+                raise ConfigurationError(path, "is not a plain file")
+            if stat.S_ISREG(found.st_mode):
+                _refuse_unsafe(path, found)
             data = file.read(MAX_BYTES + 1)
     except IsADirectoryError:
         raise ConfigurationError(path, "is a folder; name the file in it") from None
@@ -69,6 +246,28 @@ def read_bytes(path: str) -> bytes:
     if not data.strip() and not stat.S_ISCHR(found.st_mode):  # a disk was full when it was written
         raise ConfigurationError(path, "is empty; for the defaults remove it, or put a comment into it")
     return data
+
+
+def _open_drop_in(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _refuse_unsafe(path: str, found: os.stat_result) -> None:
+    """Raise ConfigurationError where others than root and this user could change what programs are run."""
+    if found.st_uid not in (0, os.geteuid()):
+        raise ConfigurationError(
+            path, f"belongs to uid {found.st_uid}, who could change it; chown it to root"
+        )
+    mode = stat.S_IMODE(found.st_mode)
+    group_may = mode & stat.S_IWGRP and found.st_gid not in (0, os.getegid())
+    if mode & stat.S_IWOTH or group_may:
+        raise ConfigurationError(path, f"others may write to it (mode {mode:o}); chmod go-w {path}")
+
+
+def dotted(key: Sequence[str]) -> str:
+    """Return a key as one line, whatever is in it, with quotes where TOML wants them."""
+    plain = (re.fullmatch(r"[A-Za-z0-9_-]+", part) for part in key)
+    return ".".join(part if it else f'"{shown(part)[1:-1]}"' for part, it in zip(key, plain, strict=True))
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

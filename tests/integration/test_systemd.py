@@ -141,7 +141,7 @@ def test_a_bad_configuration_is_told_and_the_old_one_stays(facts):
     assert found["status_after_bad"]["ActiveState"] == "active"
     lines = [line for line in found["log"].splitlines() if "level=error" in line]
     assert len(lines) == 1
-    assert "/etc/jobfeatures-exporter/config.toml: web.listen_addres: there is no such setting" in lines[0]
+    assert "/etc/jobfeatures-exporter/config.toml:4: web.listen_addres: there is no such setting" in lines[0]
     assert found["mended"][0] == 1
 
 
@@ -171,7 +171,7 @@ def test_a_wrong_setting_fails_the_start_once_with_one_line(more_facts):
     found = more_facts["refused"]
     assert (found["ActiveState"], found["ExecMainStatus"], found["NRestarts"]) == ("failed", "2", "0")
     file, said = (
-        "/etc/jobfeatures-exporter/config.toml",
+        "/etc/jobfeatures-exporter/config.toml:12",
         "there is no such setting; did you mean web.listen_address?",
     )
     said_here = [

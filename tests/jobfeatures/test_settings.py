@@ -66,6 +66,23 @@ def test_a_wrong_file_is_refused_with_its_key(write, text, named):
     assert named in str(caught.value)
 
 
+def test_a_drop_in_beats_the_file_and_the_environment_beats_both(write, tmp_path):
+    file = write('[node]\nname = "of-file"\n')
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d/50-node.toml").write_text('[node]\nname = "of-drop-in"\n')
+    assert load_config(Config, environ={}, file=file).node_name == "of-drop-in"
+    assert load_config(Config, environ={"JOBFEATURES_NODE_NAME": "x"}, file=file).node_name == "x"
+
+
+def test_a_wrong_drop_in_is_refused_with_its_line(write, tmp_path):
+    file = write("node.name = 'n'\n")
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d/a.toml").write_text("# nothing\nhook.timeout = 'soon'\n")
+    with pytest.raises(ConfigurationError) as caught:
+        load_config(Config, environ={}, file=file)
+    assert str(caught.value).startswith(f"{tmp_path}/conf.d/a.toml:2: hook.timeout: must be a duration")
+
+
 def test_a_hook_passes_over_settings_of_the_daemon(write):
     file = write("[web]\nlisten_address = ':1'\n[node]\nname = 'n1'\n")
     assert load_config(Config, environ={}, file=file, strict=False).node_name == "n1"

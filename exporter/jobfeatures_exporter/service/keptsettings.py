@@ -1,4 +1,4 @@
-"""Looks at the settings file while the daemon runs: hooks read it at every job, and not only at a reload.
+"""Looks at the settings file and its drop-ins while the daemon runs: hooks read them at every job.
 
 A good one is kept, for hooks that will find a broken one; a broken one is told
 at once, in the log and by the metric that reports failed reloads.
@@ -14,7 +14,7 @@ from typing import Protocol
 
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.settings import DEFAULT_FILE, FILE_VARIABLE
-from jobfeatures.settingsfile import read_bytes
+from jobfeatures.settingsfile import Document, read_settings, stamp_of, to_toml
 from jobfeatures_exporter.context import LastReload
 from jobfeatures_exporter.hookrequests import HookServer
 
@@ -41,25 +41,24 @@ class KeptSettings:
         self._path = path
         self._read = read
         self._served = served
-        self._seen: tuple[int, ...] | None = None
+        self._seen: tuple[object, ...] | None = None
         self._is_broken = False
 
     def look(self) -> None:
-        """Look whether the file has changed. Raises JobfeaturesError or OSError where it cannot be kept."""
+        """Look whether a file has changed. Raises JobfeaturesError or OSError where it cannot be kept."""
         try:
-            found = os.stat(self._path)
+            seen = stamp_of(self._path)
         except FileNotFoundError:
             if self._path == DEFAULT_FILE:
                 return  # none is needed
-            seen: tuple[int, ...] = ()
-        else:
-            seen = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            seen = ()
         if seen == self._seen:
             return
         try:
-            before = read_bytes(self._path)
+            is_needed = self._path != DEFAULT_FILE
+            before = read_settings(self._path, is_needed=is_needed)
             self._read()
-            if read_bytes(self._path) != before:
+            if read_settings(self._path, is_needed=is_needed) != before:
                 return  # it is being written: the next look is soon
         except JobfeaturesError as error:
             self._broken(error)
@@ -73,9 +72,10 @@ class KeptSettings:
             self._is_broken = True
             self._served.reload = replace(self._served.reload, successful=False)
 
-    def _good(self, content: bytes) -> None:
+    def _good(self, document: Document) -> None:
         if self._is_broken:  # told by us: a reload that failed is over with the next one only
             self._is_broken = False
             self._served.reload = replace(self._served.reload, successful=True)
             log.info("the settings file is good again")
-        self._served.hooks.keep_config(content)
+        is_one = len(document.files) == 1  # then with its comments, as it is
+        self._served.hooks.keep_config(document.files[0].data if is_one else to_toml(document.table))

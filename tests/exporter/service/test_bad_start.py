@@ -74,9 +74,9 @@ FILES = [
     ("--config.file D/table.toml", ["partition.long.grace", "only cpu_factor, grace_secs"]),
 ]
 SETTINGS = [
-    ("--config.file D/key.toml", ["D/key.toml: web.listen_addres", "did you mean web.listen_address?"]),
-    ("--config.file D/top.toml", ["D/top.toml: listen_address", "did you mean web.listen_address?"]),
-    ("--config.file D/value.toml", ["D/value.toml: sample.interval", "must be a duration", "'often'"]),
+    ("--config.file D/key.toml", ["D/key.toml:2: web.listen_addres", "did you mean web.listen_address?"]),
+    ("--config.file D/top.toml", ["D/top.toml:1: listen_address", "did you mean web.listen_address?"]),
+    ("--config.file D/value.toml", ["D/value.toml:2: sample.interval", "must be a duration", "'often'"]),
     ("--config.file D/hostile.toml", ["D/hostile.toml", "there is no such setting"]),
     ("--web.listen-addres :0", ["'--web.listen-addres'", "did you mean --web.listen-address?"]),
     ("--web.listen-address=:0 --no-such=1", ["there is no flag '--no-such'"]),

@@ -101,3 +101,22 @@ def test_a_file_that_cannot_be_kept_is_tried_again(kept, served, file, tmp_path)
     os.unlink(tmp_path / "root/intake")
     kept.look()
     assert (tmp_path / "root/intake/config.toml").read_text() == GOOD
+
+
+def test_drop_ins_are_kept_with_the_file_and_a_broken_one_is_told(kept, served, file, tmp_path, caplog):
+    kept.look()
+    (tmp_path / "conf.d").mkdir()
+    drop_in = tmp_path / "conf.d/50-site.toml"
+    drop_in.write_text("machine.hs06 = 170\n")
+    kept.look()
+    copy = tmp_path / "root/intake/config.toml"
+    config = load_config(ExporterConfig, environ={}, file=str(copy))
+    assert (config.machine_hs06, config.web_listen_address) == ("170", ":1")
+    drop_in.write_text("\nmachine.hs6 = 180\n")
+    kept.look()
+    assert not served.reload.successful
+    assert f"{drop_in}:2: machine.hs6: there is no such setting" in caplog.text
+    drop_in.unlink()
+    kept.look()
+    assert copy.read_text() == GOOD
+    assert served.reload.successful
