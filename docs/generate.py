@@ -78,9 +78,9 @@ SETTINGS_HEAD = f"""# Settings
 
 A flag beats the environment, the environment beats the file, the file beats the default. The file is TOML,
 named by `{FILE_FLAG}` or `{FILE_VARIABLE}`, else `{DEFAULT_FILE}` where it exists.
-Files `conf.d/*.toml` beside `config.toml` (`NAME.d/*.toml` beside any other `NAME.toml`, such as `controller.d/`)
-are read after it in the order of their names; of a setting in several the last counts. A file that others than root
-and the program's user can write is refused.
+Files `conf.d/*.toml` beside `config.toml` (`NAME.d/*.toml` beside any other `NAME.toml`) are read after it
+in the order of their names; of a setting in several the last counts. A file that others than
+root and the program's user can write is refused.
 The flag of a key is `--` and the key with dashes for underscores, its variable `JOBFEATURES_` and the key in
 capitals with underscores for dots. Booleans also have `--no-KEY`. Durations are written `500ms`, `10s`, `2m`.
 In brackets: kind and default. Values for some machines or jobs only are in [tables](#tables) of the file.
