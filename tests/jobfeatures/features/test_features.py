@@ -54,6 +54,8 @@ def test_an_id_that_is_not_printable_ascii_is_not_told(job_id):
         (Machine(total_cpus=1, hs06="10"), 1, "10"),
         (Machine(total_cpus=2, hs06="0.0001"), 1, "0"),  # half to even
         (Machine(total_cpus=2, hs06="0.0003"), 1, "0.0002"),
+        (Machine(total_cpus=2, hs06="0.0005"), 1, "0.0002"),
+        (Machine(total_cpus=2, hs06="0.0007"), 1, "0.0004"),
         (Machine(total_cpus=0, hs06="10"), 1, None),
         (Machine(total_cpus=16), 4, None),
         (Machine(hs06="10"), 4, None),
@@ -224,3 +226,24 @@ def test_a_share_is_rounded_half_to_even_at_any_size(rating, total, allocated):
 @given(st.integers(0, 2**63 - 1), decimals)
 def test_a_normalized_limit_is_rounded_down_at_any_size(limit, factor):
     assert compute_normalized(limit, factor) == Fraction(factor) * limit // 1
+
+
+def test_the_job_s_own_factor_and_scratch_go_before_the_site_s(make_job):
+    job = make_job(cpu_factor="3", limits=Limits(cpu_secs=10, scratch_bytes=2 * 10**9))
+    terms = Terms(cpu_factor="2", scratch_size_bytes=7 * 10**9)
+    values = job_features(job, Machine(), profile=Profile.BOTH, terms=terms)
+    assert (values["cpufactor_lrms"], values["cpu_limit_secs_lrms"]) == ("3", "30")
+    assert values["disk_limit_GB"] == "2"
+
+
+def test_a_job_without_a_scratch_limit_has_the_whole_scratch_space(make_job):
+    values = job_features(
+        make_job(), Machine(), profile=Profile.BOTH, terms=Terms(scratch_size_bytes=7 * 10**9)
+    )
+    assert values["disk_limit_GB"] == "7"
+
+
+@pytest.mark.parametrize(("limit_bytes", "told"), [(0, "0"), (1, None), (10**9 - 1, None), (10**9, "1")])
+def test_none_of_a_thing_is_told_and_less_than_one_unit_is_not(make_job, limit_bytes, told):
+    job = make_job(limits=Limits(scratch_bytes=limit_bytes))
+    assert job_features(job, Machine(), profile=Profile.BOTH).get("disk_limit_GB") == told

@@ -69,6 +69,33 @@ def test_defaults_of_the_machine_are_called_so():
     assert machine_origins(["total_cpu"], Machine(origins={"total_cpu": "--x"})) == {"total_cpu": "--x"}
 
 
+def test_a_key_that_nobody_accounts_for_is_said_to_be_so(make_job):
+    assert machine_origins(["shutdowntime", "odd"], Machine()) == {"shutdowntime": "drain", "odd": UNKNOWN}
+    assert job_origins(["odd"], make_job(), Terms(), {}) == {"odd": UNKNOWN}
+    key = "scratch_limit_bytes"
+    assert job_origins([key], make_job(), Terms(scratch_bytes_per_cpu=5), {}) == {
+        key: f"{UNKNOWN} * allocated_cpu"
+    }
+
+
+def test_the_job_s_own_factor_hides_the_site_s_origin_of_it_and_no_other(make_job):
+    terms = Terms(cpu_factor="2", grace_secs=1, origins={"grace_secs_job": "a", "cpufactor_lrms": "b"})
+    names, fields = ["grace_secs_job", "cpufactor_lrms"], {"cpufactor_lrms": "CPUF"}
+    assert job_origins(names, make_job(cpu_factor="3"), terms, fields) == {
+        "grace_secs_job": "a",
+        "cpufactor_lrms": "slurm: CPUF",
+    }
+    assert job_origins(names, make_job(), terms, fields)["cpufactor_lrms"] == "b"
+
+
+def test_a_job_s_deadline_is_an_origin_of_its_shutdown(make_job):
+    names = ["shutdowntime_job"]
+    assert job_origins(names, make_job(deadline_secs=5), Terms(), {}) == {
+        "shutdowntime_job": "drain, or slurm: the job's deadline"
+    }
+    assert job_origins(names, make_job(), Terms(), {}) == {"shutdowntime_job": "drain"}
+
+
 lines = st.text(st.characters(exclude_characters="\t\n", exclude_categories=("Cs",)), min_size=1)
 
 

@@ -119,7 +119,12 @@ class Lab:
 
     def wait_for(self, expression: str, timeout_secs: float = 60.0) -> list[dict]:
         """Return what an expression gives as soon as it gives anything."""
-        return wait(lambda: self.query(expression), timeout_secs, expression)
+        try:
+            return wait(lambda: self.query(expression), timeout_secs, expression)
+        except TimeoutError as error:
+            targets = self.ask("targets")["activeTargets"]
+            health = [(each["scrapeUrl"], each["health"], each["lastError"]) for each in targets]
+            raise TimeoutError(f"{error}; targets: {health}") from None
 
     # --- parts --------------------------------------------------------------------
 
