@@ -1,10 +1,12 @@
 #!/bin/bash
-# Build the packages: wheel, source archive, .deb and .rpm, in dist/ (or in --out FOLDER). Needs dpkg-deb,
+# Build the packages in dist/ (or in --out FOLDER): wheel, source archive, a bundle of all wheels, .deb and .rpm;
+# with --repository --key KEY also a signed repository of them for apt and dnf. docs/install.md. Needs dpkg-deb,
 # rpmbuild, and the Python on which the packages' environment will stand, with venv:
 #   apt-get install --no-install-recommends python3.11 python3.11-venv dpkg-dev rpm clang llvm
-# (without clang, which llvm makes smaller objects for, their exporter reads processes from /proc only).
+# (without clang, which llvm makes smaller objects for, their exporter reads processes from /proc only), and for
+# the repository gpg and createrepo-c.
 # PYTHON chooses another, such as /usr/bin/python3.13; the packages then ask for that one. Libraries come
-# from where pip finds them, as its configuration says (PIP_CONSTRAINT pins them). docs/install.md.
+# from where pip finds them, as its configuration says (PIP_CONSTRAINT pins them).
 set -euo pipefail
 umask 022
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -15,13 +15,15 @@ from pathlib import Path
 from makepackages.deb import build_deb
 from makepackages.files import put
 from makepackages.release import Release
+from makepackages.repository import PROGRAMS as REPOSITORY_PROGRAMS
+from makepackages.repository import build_bundle, build_repository
 from makepackages.rpm import build_rpm
 from makepackages.source import build_distributions, collect_wheels, copy_checkout, note_revision
 from makepackages.tree import make_tree
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PROGRAMS = {"deb": "dpkg-deb", "rpm": "rpmbuild"}
-KINDS = ("wheel", *PROGRAMS)
+KINDS = ("wheel", "bundle", *PROGRAMS)
 NOBODY = "jobfeatures-exporter <packages@example.invalid>"
 
 
@@ -34,6 +36,12 @@ def main() -> int:
     parser.add_argument(
         "--extras", default="web,top", metavar="EXTRA,...", help="in .deb and .rpm (default: web,top)"
     )
+    parser.add_argument(
+        "--repository", action="store_true", help="add .deb and .rpm to a signed repository below --out"
+    )
+    parser.add_argument(
+        "--key", default="", help="id or address of the secret key that signs it, of gpg's ring"
+    )
     arguments = parser.parse_args()
     kinds = arguments.only.split(",")
     if unknown := [each for each in kinds if each not in KINDS]:
@@ -41,9 +49,18 @@ def main() -> int:
     for kind in kinds:
         if kind in PROGRAMS and not shutil.which(PROGRAMS[kind]):
             parser.error(f"{PROGRAMS[kind]} is not installed; leave the {kind} out by --only, or install it")
+    if arguments.repository:
+        if not arguments.key:
+            parser.error("--repository needs --key: nobody should install what nobody has signed")
+        for program, package in REPOSITORY_PROGRAMS.items():
+            if not shutil.which(program):
+                parser.error(f"{program} is not installed (Debian: {package}), which --repository needs")
     arguments.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="jobfeatures-packages-") as work:
         made = build(Path(work), arguments.out.resolve(), kinds, arguments.revision, arguments.extras)
+    if arguments.repository:
+        packages = [each for each in made if each.suffix in {".deb", ".rpm"}]
+        made += build_repository(packages, arguments.out.resolve() / "repository", arguments.key)
     for file in made:
         print(f"{file} {file.stat().st_size}")
     return 0
@@ -60,13 +77,20 @@ def build(work: Path, out: Path, kinds: list[str], revision: str, extras: str) -
         note_revision(CHECKOUT, source)
     wheel, archive = build_distributions(source, distributions, epoch)
     made = [put(each, out) for each in (wheel, archive)] if "wheel" in kinds else []
-    if not set(kinds) & set(PROGRAMS):
+    if kinds == ["wheel"]:
         return made
     release = release_of(source, revision, epoch)
-    make_tree(tree, source, collect_wheels(wheel, extras, wheels), epoch)
+    collected = collect_wheels(wheel, extras, wheels)
+    machine = platform.machine()
+    if "bundle" in kinds:
+        python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+        name = f"jobfeatures-exporter-{release.version}-wheels-{python}-{machine}"
+        made.append(build_bundle(collected, name, out, epoch))
+    if not set(kinds) & set(PROGRAMS):
+        return made
+    make_tree(tree, source, collected, epoch)
     packaging = source / "packaging"
     functions = (packaging / "scripts/functions.sh").read_text(encoding="utf-8")
-    machine = platform.machine()
     if "deb" in kinds:
         made.append(build_deb(tree, packaging / "deb", functions, release, machine, out))
     if "rpm" in kinds:
