@@ -45,7 +45,7 @@ class Retention:
     def __init__(self, retain_secs: float, *, max_ended: int = MAX_ENDED) -> None:
         self.retain_secs = retain_secs
         self._max_ended = max_ended
-        self._living: dict[JobKey, EndedJob] = {}  # as they would be kept if they were gone now
+        self._living: dict[JobKey, Job] = {}  # what is known of those of the last look
         self._kept: dict[JobKey, _Kept] = {}  # oldest first
         self._snapshot: Snapshot | None = None
 
@@ -61,14 +61,22 @@ class Retention:
 
         `now_secs` is monotonic; `shown` are those of the latest scrape that was answered.
         """
-        living = self._look(snapshot, jobs)
-        gone = {key: last for key, last in self._living.items() if key not in living}
-        renamed = _find_renamed(self._snapshot, snapshot) if gone else frozenset()
-        self._snapshot = snapshot
-        for key, last in gone.items():
-            if key not in renamed:
-                sample = snapshot.final.get(key, last.sample)
-                ended = replace(last, sample=sample, ended_at_secs=snapshot.taken_at_secs)
+        last, self._snapshot = self._snapshot, snapshot
+        living = {
+            key: jobs.get(key) or self._living.get(key) or Job(key=key)
+            for key in snapshot.jobs
+            if isinstance(key, JobKey)
+        }
+        gone = self._living.keys() - living.keys()
+        if last is not None and gone:
+            gone -= _find_renamed(last, snapshot)
+            for key in [key for key in self._living if key in gone]:
+                ended = EndedJob(
+                    snapshot.final.get(key, last.jobs[key]),
+                    self._living[key],
+                    snapshot.taken_at_secs,
+                    tuple(each for each in last.job_gpus if each.key == key),
+                )
                 self._kept[key] = _Kept(ended, now_secs)
         self._living = living
         for key, kept in list(self._kept.items()):
@@ -83,30 +91,17 @@ class Retention:
             del self._kept[key]
         return {key: kept.ended for key, kept in self._kept.items()}
 
-    def _look(self, snapshot: Snapshot, jobs: Mapping[JobKey, Job]) -> dict[JobKey, EndedJob]:
-        gpus: dict[JobKey, tuple[JobGpu, ...]] = {}
-        for gpu in snapshot.job_gpus:
-            if isinstance(gpu.key, JobKey):
-                gpus[gpu.key] = (*gpus.get(gpu.key, ()), gpu)
-        living = {}
-        for key, sample in snapshot.jobs.items():
-            if isinstance(key, JobKey):
-                before = self._living.get(key)
-                job = jobs.get(key) or (before.job if before is not None else Job(key=key))
-                living[key] = EndedJob(sample, job, snapshot.taken_at_secs, gpus.get(key, ()))
-        return living
 
-
-def _find_renamed(before: Snapshot | None, now: Snapshot) -> frozenset[JobKey]:
+def _find_renamed(before: Snapshot, now: Snapshot) -> frozenset[JobKey]:
     """Return the jobs whose processes are another job's now: their number has been found.
 
     They have not ended. Until then a job of Slurm's may stand under its SLUID,
     one of HTCondor's under its slot.
     """
     renamed: set[JobKey] = set()
-    for pid, key in before.keys.items() if before is not None else ():
+    for pid, key in before.keys.items():
         other = now.keys.get(pid)
-        if isinstance(key, JobKey) and isinstance(other, JobKey) and other != key and before is not None:
+        if isinstance(key, JobKey) and isinstance(other, JobKey) and other != key:
             last, process = before.processes.get(pid), now.processes.get(pid)
             if last is not None and process is not None and last.start_ticks == process.start_ticks:
                 renamed.add(key)

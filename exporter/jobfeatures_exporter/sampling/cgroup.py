@@ -311,6 +311,7 @@ class JobCgroups:
         self._unreadable = unreadable
         self._known: dict[str, JobCgroup] = {}
         self.gone: list[JobCgroup] = []  # since the last update; closed
+        self.have_changed = False  # in the last update
         self.kills = NodeKills()
 
     def __iter__(self) -> Iterator[JobCgroup]:
@@ -326,18 +327,28 @@ class JobCgroups:
             self._unreadable.add("cgroup_hierarchies", error)
             complete = error.errno in VANISHED
         else:
-            found, complete = list_job_directories(hierarchies, self._unreadable, prefix=self._prefix)
+            listed = {path: each.directory for path, each in self._known.items()}
+            found, complete = list_job_directories(
+                hierarchies, self._unreadable, prefix=self._prefix, known=listed
+            )
         self.gone = []
+        self.have_changed = False
         directories = {each.path: each for each in found if wanted(each.membership)}
         for path, known in list(self._known.items()):
             there = directories.get(path)
-            if there == known.directory or (there is None and not complete and known.is_there()):
+            if (
+                there is known.directory
+                or there == known.directory
+                or (there is None and not complete and known.is_there())
+            ):
                 continue
             known.close()
             known.has_gone = True
             self.gone.append(self._known.pop(path))
+            self.have_changed = True
         for path, directory in directories.items():
             if path not in self._known:
+                self.have_changed = True
                 self._known[path] = JobCgroup(directory, self._budget, self._unreadable, self.kills)
 
     def close(self) -> None:

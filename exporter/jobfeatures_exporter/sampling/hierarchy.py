@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import lru_cache
+from types import MappingProxyType
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable
@@ -69,27 +72,31 @@ def find_hierarchies(root: str) -> dict[str, str]:
 
 
 def list_job_directories(
-    hierarchies: Mapping[str, str], unreadable: Unreadable, *, prefix: str = ""
+    hierarchies: Mapping[str, str],
+    unreadable: Unreadable,
+    *,
+    prefix: str = "",
+    known: Mapping[str, JobDirectory] = MappingProxyType({}),
 ) -> tuple[list[JobDirectory], bool]:
     """Return the control groups of jobs below `prefix` in all hierarchies, and whether these are all.
 
     What vanishes meanwhile is left out; where a directory cannot be listed for
-    another reason, a job that is missing need not be gone.
+    another reason, a job that is missing need not be gone. Those that are as
+    they are `known`, by path, are the same objects.
     """
     memberships: dict[str, Membership] = {}
-    directories: dict[str, dict[str, str]] = {}  # by path, then by controller
-    inodes: dict[str, dict[str, int]] = {}
+    inodes: dict[str, dict[str, int]] = {}  # by path, then by controller
     failures: list[OSError] = []
+    following: list[str] = []
     for kind in (*V1_CONTROLLERS, UNIFIED):
         if kind not in hierarchies:
             continue
         top = hierarchies[kind] + prefix.rstrip("/")
         if kind in _FOLLOWING and memberships:
-            for path, groups in directories.items():
-                groups[kind] = top + path
+            following.append(kind)
             continue
         if kind == "memory" and memberships:
-            _follow(kind, top, directories, inodes, failures)
+            _follow(kind, top, inodes, known, failures)
             continue
         for batch in BATCH_HIERARCHIES:
             for patterns in batch.job_directories:
@@ -98,33 +105,41 @@ def list_job_directories(
                     if membership is None or membership.batch_system != batch.name:
                         continue
                     memberships[path] = membership
-                    directories.setdefault(path, {})[kind] = top + path
                     inodes.setdefault(path, {})[kind] = inode
     for failure in failures:
         unreadable.add("job_directories", failure)
-    found = [
-        JobDirectory(path=path, membership=membership, groups=directories[path], inodes=inodes[path])
-        for path, membership in memberships.items()
-    ]
+    found = []
+    for path, membership in memberships.items():
+        last = known.get(path)
+        if last is None or last.inodes != inodes[path]:
+            kinds = [*inodes[path], *(following if inodes[path].keys() != {UNIFIED} else ())]
+            groups = {kind: f"{hierarchies[kind]}{prefix.rstrip('/')}{path}" for kind in kinds}
+            last = JobDirectory(path=path, membership=membership, groups=groups, inodes=inodes[path])
+        found.append(last)
     return found, not failures
 
 
 def _follow(
     kind: str,
     top: str,
-    directories: Mapping[str, dict[str, str]],
     inodes: Mapping[str, dict[str, int]],
+    known: Mapping[str, JobDirectory],
     failures: list[OSError],
 ) -> None:
-    """Look for known jobs in a further hierarchy: paths are the same, and asking is cheaper than listing."""
-    for path, groups in directories.items():
+    """Look for known jobs in a further hierarchy: paths are the same, and asking is cheaper than listing.
+
+    What was there when the job's first directory was this one, is there as long as it is.
+    """
+    for path, found in inodes.items():
+        last = known.get(path)
+        if last is not None and kind in last.inodes and found.items() <= last.inodes.items():
+            found[kind] = last.inodes[kind]
+            continue
         try:
-            inodes[path][kind] = os.stat(top + path, follow_symlinks=False).st_ino
+            found[kind] = os.stat(top + path, follow_symlinks=False).st_ino
         except OSError as error:
             if error.errno not in VANISHED:
                 failures.append(error)
-        else:
-            groups[kind] = top + path
 
 
 def _expand(
@@ -135,11 +150,14 @@ def _expand(
     while len(patterns) > 1 and not WILD.intersection(patterns[0]):
         path, patterns = f"{path}/{patterns[0]}", patterns[1:]
     try:
+        matches = _pattern(patterns[0]).match
         with os.scandir(top + path) as entries:
             found = sorted(
-                (entry.name, entry.inode())
-                for entry in entries
-                if fnmatchcase(entry.name, patterns[0]) and entry.is_dir(follow_symlinks=False)
+                [
+                    (entry.name, entry.inode())
+                    for entry in entries
+                    if matches(entry.name) and entry.is_dir(follow_symlinks=False)
+                ]
             )
     except OSError as error:
         if error.errno not in VANISHED:
@@ -150,3 +168,8 @@ def _expand(
             yield f"{path}/{name}", inode
         else:
             yield from _expand(top, f"{path}/{name}", patterns[1:], failures)
+
+
+@lru_cache
+def _pattern(shape: str) -> re.Pattern[str]:
+    return re.compile(translate(shape))

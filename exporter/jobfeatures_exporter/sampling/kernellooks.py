@@ -7,25 +7,39 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from jobfeatures_exporter.sampling.bpf.reader import KernelSums
 from jobfeatures_exporter.sampling.bpf.records import Sums
-from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable
+from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
 from jobfeatures_exporter.sampling.hierarchy import JobDirectory
 from jobfeatures_exporter.snapshot import KernelChecks
 
 MAX_GAP_LOOKS = 32
+SETTLED_LOOKS = 4  # a gap after which what a process has become is not awaited any more
+
+
+class _Due:
+    """When the processes of a control group are due, after what gap, and which they were then."""
+
+    __slots__ = ("at_look", "gap", "is_again", "pids")
+
+    def __init__(self, at_look: int) -> None:
+        self.at_look = at_look
+        self.gap = 0
+        self.is_again = False  # because there were others than before
+        self.pids: frozenset[int] = frozenset()
 
 
 class KernelLooks:
     """The kernel's sums look by look, and whose processes are to be read all the same.
 
     Those of a control group are due at its 1st, 2nd, 4th … then every 32nd look: they tell who waits
-    for the job's end, and whose it is where the kernel does not say. A group of which that is not
-    known is due at every look.
+    for the job's end, and whose it is where the kernel does not say. After the 4th they are listed, and
+    read where others are there than before, at that look and the next. A group of which it is not known
+    whose it is, is due at every look.
     """
 
     def __init__(self, kernel: KernelSums, unreadable: Unreadable) -> None:
         self._kernel = kernel
         self._unreadable = unreadable
-        self._due: dict[str, tuple[int, int]] = {}  # by cpu_source: at which look, and the gap before it
+        self._due: dict[str, _Due] = {}  # by cpu_source
         self._look = 0
 
     @property
@@ -52,17 +66,24 @@ class KernelLooks:
         known, self._due = self._due, {}
         found: set[int] = set()
         for each in directories:
-            source = each.cpu_source
-            due, gap = known.get(source, (self._look, 0))
-            if due <= self._look or not is_settled(each):
-                for top in self._kernel.paths_of(each):
-                    self._list(top, found)
-            if due <= self._look:
-                gap = min(max(1, 2 * gap), MAX_GAP_LOOKS)
-                # Those that were there at the start do not all come due at once for ever.
-                spread = sum(each.inodes.values()) % MAX_GAP_LOOKS if gap == MAX_GAP_LOOKS // 2 else 0
-                due = self._look + gap + spread
-            self._due[source] = due, gap
+            due = known.get(each.cpu_source) or _Due(self._look)
+            self._due[each.cpu_source] = due
+            if due.at_look > self._look and is_settled(each):
+                continue
+            pids = self._list(each)
+            is_new, has_changed = due.gap < SETTLED_LOOKS or due.is_again, pids != due.pids
+            if is_new or has_changed or not is_settled(each):
+                found |= pids
+            if due.at_look <= self._look:
+                due.is_again = has_changed and not is_new
+                if due.is_again:
+                    due.at_look = self._look + 1
+                else:
+                    due.gap = min(max(1, 2 * due.gap), MAX_GAP_LOOKS)
+                    # Those that were there at the start do not all come due at once for ever.
+                    spread = sum(each.inodes.values()) % due.gap if due.gap >= SETTLED_LOOKS else 0
+                    due.at_look = self._look + due.gap + spread
+            due.pids = pids
         return found
 
     def checks(self) -> KernelChecks | None:
@@ -77,13 +98,14 @@ class KernelLooks:
         """End the counting."""
         self._kernel.close()
 
-    def _list(self, top: str, found: set[int]) -> None:
-        """Add the processes that are in a control group, or below it."""
-        for path, _, _ in os.walk(top):
-            try:
-                with open(f"{path}/cgroup.procs", encoding="ascii") as file:
-                    found.update(map(int, file.read().split()))
-            except OSError as error:
-                if error.errno not in VANISHED:
+    def _list(self, directory: JobDirectory) -> frozenset[int]:
+        """Return the processes that are in a job's control groups."""
+        found: set[int] = set()
+        for top in self._kernel.paths_of(directory):
+            for path, _, _ in os.walk(top):
+                try:
+                    found.update(map(int, read_file(f"{path}/cgroup.procs").split()))
+                except OSError as error:
                     self._unreadable.add("job_cgroup_procs", error)
         found.discard(0)  # one of another pid namespace
+        return frozenset(found)

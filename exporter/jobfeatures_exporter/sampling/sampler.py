@@ -14,7 +14,7 @@ from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.rates import cpu_secs_of
 from jobfeatures_exporter.sampling.accumulate import CpuAccumulator, CpuTicks
 from jobfeatures_exporter.sampling.attribution import compute_epoch
-from jobfeatures_exporter.sampling.attributor import Attributor, Key
+from jobfeatures_exporter.sampling.attributor import Attribution, Attributor, Key
 from jobfeatures_exporter.sampling.bpf.choice import PROCFS_ALONE, Choice
 from jobfeatures_exporter.sampling.bpf.records import Sums
 from jobfeatures_exporter.sampling.cgroup import JobCgroup, JobCgroups
@@ -323,9 +323,10 @@ class Sampler:
         )
         keys = found.keys
         cgroups: dict[JobKey, list[JobCgroup]] = {}
+        self._keys_of = {}
         for cgroup in self._cgroups:
-            cgroups.setdefault(found.job_key(cgroup.directory.membership), []).append(cgroup)
-        self._keys_of = {each.directory.cpu_source: key for key, those in cgroups.items() for each in those}
+            job_key = self._keys_of[cgroup.directory.cpu_source] = found.job_key(cgroup.directory.membership)
+            cgroups.setdefault(job_key, []).append(cgroup)
         members: dict[Key, list[ProcessSample]] = {}
         for pid, key in keys.items():
             members.setdefault(key, []).append(processes[pid])
@@ -343,21 +344,8 @@ class Sampler:
         if self._exits is not None:
             of_batch = {pid: key for pid, key in keys.items() if isinstance(key, JobKey)}
             ticks = self._exits.update(processes, of_batch, ticks, boot_time_secs=self._boot_time_secs)
-        if self._last_words is not None:
-            self._first = {
-                job: tuple(find_first_processes(job, members.get(job, ()), processes, keys))
-                if are_all or job in members
-                else self._first.get(job, ())
-                for job in cgroups
-            }
-            self._last_words.follow(
-                [each.directory for each in self._cgroups],
-                {
-                    pid: [each.directory for each in cgroups[job]]
-                    for job, pids in self._first.items()
-                    for pid in pids
-                },
-            )
+        if self._last_words is not None and (are_all or members or self._cgroups.have_changed):
+            self._follow(self._last_words, cgroups, members, processes, found, are_all=are_all)
         final: dict[JobKey, JobSample] = {}
         for job, those in gone.items():
             if job in of_jobs:
@@ -366,6 +354,29 @@ class Sampler:
                 now = self._book.job(job, those, (), None)
                 final[job] = complete(last, now)
         return keys, self._records(members, cgroups, ticks, io), final
+
+    def _follow(
+        self,
+        last_words: LastWords,
+        cgroups: Mapping[JobKey, Sequence[JobCgroup]],
+        members: Mapping[Key, Sequence[ProcessSample]],
+        processes: Mapping[int, ProcessSample],
+        found: Attribution,
+        *,
+        are_all: bool,
+    ) -> None:
+        """Say whose end may be that of a job, where that is not as it was."""
+        first = {
+            job: tuple(find_first_processes(job, members.get(job, ()), processes, found.keys))
+            if are_all or job in members
+            else self._first.get(job, ())
+            for job in cgroups
+        }
+        if first != self._first or self._cgroups.have_changed:
+            self._first = first
+            directories = {job: [each.directory for each in those] for job, those in cgroups.items()}
+            by_pid = {pid: directories[job] for job, pids in first.items() for pid in pids}
+            last_words.follow([each for those in directories.values() for each in those], by_pid)
 
     def _records(
         self,

@@ -129,8 +129,19 @@ def test_processes_of_a_job_are_read_at_growing_gaps_and_those_of_nobody_never(m
     kernel.by_path[f"/{PATH}"] = sums(1)
     sampler.sample()
     read = [set(sampler.sample().processes) for _ in range(14)]
-    assert [number for number, pids in enumerate(read, 1) if pids] == [1, 2, 4, 8]
+    assert [number for number, pids in enumerate(read, 1) if pids] == [1, 2, 4]
     assert set().union(*read) == {41}
+
+
+def test_other_processes_of_a_settled_job_are_read_at_two_looks(make_sampler, kernel, job, node):
+    sampler = make_sampler()
+    kernel.by_path[f"/{PATH}"] = sums(1)
+    for _ in range(16):
+        sampler.sample()
+    node.process(42, cgroup=f"0::/{PATH}\n")
+    (job / "cgroup.procs").write_text("41\n42\n")
+    read = [set(sampler.sample().processes) for _ in range(ALL_AGAIN_LOOKS - 17)]
+    assert [pids for pids in read if pids] == [{41, 42}] * 2
 
 
 def test_of_a_job_whose_user_the_kernel_does_not_tell_a_process_does(make_sampler, kernel, job, node):
@@ -209,7 +220,10 @@ def test_checks_that_cannot_be_read_are_counted(kernel):
     assert unreadable.counts == {"kernel_sums_eperm": 1}
 
 
-def test_a_job_none_of_whose_threads_ran_is_not_read_again_but_for_its_memory(make_sampler, kernel, job):
+def test_a_job_none_of_whose_threads_ran_is_not_read_again_but_for_its_memory(
+    make_sampler, kernel, job, monkeypatch
+):
+    monkeypatch.setattr("jobfeatures_exporter.sampling.cgroup.RARELY_LOOKS", 2**62)  # no look is one of these
     (job / "memory.current").write_text("8192\n")
     sampler = make_sampler()
     kernel.by_path[f"/{PATH}"] = sums(5)._replace(running=0, blocked=0)

@@ -24,6 +24,7 @@ from jobfeatures_exporter.snapshot import KernelChecks
 
 OBJECT = f"{os.path.dirname(__file__)}/sums.bpf.o"
 MAX_GROUPS = 16384
+MAX_GAP_LOOKS = 64
 _HOOKS = ("ends", "freed", "moved", "removed")
 _ITERATOR = "look"
 _MAPS = ("groups", "ended", ".bss")
@@ -52,6 +53,7 @@ class KernelSums:
         self._freezer = f"{cgroup}/freezer"
         self._hierarchies = 1 + (self._controller != UNIFIED and os.path.isdir(self._freezer))
         self._ids: dict[str, tuple[int, ...]] = {}  # by cpu_source
+        self._sought: dict[str, int] = {}  # how often, of those of which not all are found
         self._bpf = Bpf()
         # By name: what another process needs to go on.
         self.descriptors = {} if kept is None else {name: kept[name] for name in NAMES if name in kept}
@@ -105,9 +107,13 @@ class KernelSums:
         """Charge all tasks, and read the sums for these control groups of jobs. Raises OSError."""
         known, self._ids = self._ids, {}
         for each in directories:
-            ids = known.get(each.cpu_source, ())
-            # The freezer's directory may be made a moment after the others.
-            self._ids[each.cpu_source] = ids if len(ids) == self._hierarchies else self._find_ids(each)
+            source = each.cpu_source
+            ids = known.get(source, ())
+            if len(ids) < self._hierarchies and self._is_to_seek(source):
+                ids = self._find_ids(each)
+            self._ids[source] = ids
+        if len(self._sought) > len(self._ids):
+            self._sought = {source: count for source, count in self._sought.items() if source in self._ids}
         run_iterator(self._bpf, self.descriptors[_ITERATOR])
         due = self._sums.update(self._groups.read(), {number for ids in self._ids.values() for number in ids})
         self._write_ended()
@@ -142,6 +148,11 @@ class KernelSums:
         """Return the directories below which the processes of a job are listed."""
         path = directory.groups[self._controller]
         return [path] if self._hierarchies == 1 else [path, f"{self._freezer}{path.removeprefix(self._top)}"]
+
+    def _is_to_seek(self, source: str) -> bool:
+        """Tell whether a freezer's directory, made a moment after the others or never, is due."""
+        count = self._sought[source] = self._sought.get(source, 0) + 1
+        return count & (count - 1) == 0 or count % MAX_GAP_LOOKS == 0
 
     def _find_ids(self, directory: JobDirectory) -> tuple[int, ...]:
         """Return by what the kernel knows a control group."""

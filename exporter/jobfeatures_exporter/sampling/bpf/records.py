@@ -21,6 +21,9 @@ RECORD = Struct(f"={1 + _FIGURES + _LEVELS}Q5I2B2x")
 FIGURES = Struct(f"={_FIGURES}Q")
 _ANCESTORS = slice(1 + _FIGURES, 1 + _FIGURES + _LEVELS)
 _GAUGES = 1 + _FIGURES + _LEVELS
+_USER = _GAUGES + 4
+_LOOK = Struct("=Q")
+_NO_GROUPS: Mapping[int, _Group] = MappingProxyType({})
 _NO_FIGURES = (0,) * _FIGURES
 
 
@@ -54,12 +57,13 @@ class Sums(NamedTuple):
 
 
 class _Group:
-    """The record of one control group."""
+    """The record of one control group; `look` is its first number, the last look that found a task there."""
 
-    __slots__ = ("data", "job", "record", "was_removed")
+    __slots__ = ("data", "job", "look", "record", "was_removed")
 
     def __init__(self) -> None:
         self.data = b""
+        self.look = 0
         self.record: tuple[int, ...] = ()
         self.job = 0
         self.was_removed = False
@@ -72,50 +76,63 @@ class GroupSums:
         """Begin, with what groups that were removed had, by the id of their job's."""
         self.gone = dict(gone)
         self._groups: dict[int, _Group] = {}
-        self._members: dict[int, set[int]] = {}  # records by the id of the job's group
+        self._members: dict[int, dict[int, _Group]] = {}  # records by the id of the job's group
         self._wanted: frozenset[int] = frozenset()
         self._look = 0
+        self._told: dict[
+            tuple[int, ...], tuple[list[object], Sums]
+        ] = {}  # by ids, with what they are made of
         self.processes = 0
 
     def update(self, records: Iterable[tuple[int, bytes]], wanted: Collection[int]) -> list[int]:
         """Take the records by group, and the ids of the groups of jobs. Return the groups to be deleted."""
         known, self._groups = self._groups, {}
         groups = self._groups
-        unpack = RECORD.unpack
-        look = 0
+        is_known = True
         for key, data in records:
             group = known.get(key)
             if group is None:
                 group = _Group()
+                is_known = False
             if group.data != data:
-                record = unpack(data)
-                if group.record[_ANCESTORS] != record[_ANCESTORS]:  # new, or another's now
-                    group.job, group.was_removed = 0, False
-                group.record, group.data = record, data
+                if group.data[_LOOK.size :] != data[_LOOK.size :]:
+                    record = RECORD.unpack(data)
+                    if group.record[_ANCESTORS] != record[_ANCESTORS]:  # new, or another's now
+                        group.job, group.was_removed = 0, False
+                        is_known = False
+                    group.record = record
+                (group.look,) = _LOOK.unpack_from(data)
+                group.data = data
             groups[key] = group
-            look = max(look, group.record[0])  # there is a task in any look: our own
-        self._look = look
+        # There is a task in any look: our own.
+        self._look = look = max((each.look for each in groups.values()), default=0)
         if frozenset(wanted) != self._wanted:
             self._want(frozenset(wanted))
-        self._assign(known)
-        self.processes = sum(each.record[_GAUGES] for each in groups.values() if each.record[0] == look)
-        return self._retire(known)
+            is_known = False
+        if not is_known or len(groups) != len(known):
+            self._assign()
+        self.processes = sum([each.record[_GAUGES] for each in groups.values() if each.look == look])
+        return self._retire()
 
-    def sums_of(self, ids: Collection[int]) -> Sums:
-        """Return what the job with these groups has: zeros where nobody has done anything there."""
+    def sums_of(self, ids: tuple[int, ...]) -> Sums:
+        """Return what the job with these groups has: zeros where nobody has done anything there.
+
+        They are the same object as last time where nothing has changed.
+        """
+        groups = [each for job in ids for each in self._members.get(job, _NO_GROUPS).values()]
         rows = [self.gone[job] for job in ids if job in self.gone]
-        gauges = []
-        user = 0
-        for job in ids:
-            for key in self._members.get(job, ()):
-                record = self._groups[key].record
-                rows.append(record[1 : 1 + _FIGURES])
-                user = user or record[_GAUGES + 4]
-                if record[0] == self._look:
-                    gauges.append(record[_GAUGES : _GAUGES + 4])
+        basis: list[object] = [*rows, *((each.record, each.look == self._look) for each in groups)]
+        told = self._told.get(ids)
+        if told is not None and told[0] == basis:
+            return told[1]
+        rows += [each.record[1 : 1 + _FIGURES] for each in groups]
+        gauges = [each.record[_GAUGES : _GAUGES + 4] for each in groups if each.look == self._look]
+        user = next((each.record[_USER] for each in groups if each.record[_USER]), None)
         figures = rows[0] if len(rows) == 1 else tuple(map(sum, zip(*rows, strict=True))) or _NO_FIGURES
         there = gauges[0] if len(gauges) == 1 else tuple(map(sum, zip(*gauges, strict=True))) or (0, 0, 0, 0)
-        return Sums(Figures._make(figures), there[0], there[1], there[2], there[3], user or None)
+        sums = Sums(Figures._make(figures), there[0], there[1], there[2], there[3], user)
+        self._told[ids] = basis, sums
+        return sums
 
     def _want(self, wanted: frozenset[int]) -> None:
         for job in self.gone.keys() - wanted:
@@ -124,17 +141,18 @@ class GroupSums:
             if group.job not in wanted:
                 group.job = 0
         self._wanted = wanted
+        self._told.clear()
 
-    def _assign(self, known: dict[int, _Group]) -> None:
+    def _assign(self) -> None:
         """Find the job of each group that has none."""
         self._members = {}
         for key, group in self._groups.items():
             if not group.job:
                 group.job = next((each for each in group.record[_ANCESTORS] if each in self._wanted), 0)
             if group.job:
-                self._members.setdefault(group.job, set()).add(key)
+                self._members.setdefault(group.job, {})[key] = group
 
-    def _retire(self, known: dict[int, _Group]) -> list[int]:
+    def _retire(self) -> list[int]:
         """Return the groups that were removed before the last look, their sums put to their jobs'."""
         due = []
         for key, group in self._groups.items():
@@ -148,5 +166,5 @@ class GroupSums:
             if group.job:
                 before = self.gone.get(group.job, _NO_FIGURES)
                 self.gone[group.job] = tuple(map(add, before, group.record[1 : 1 + _FIGURES]))
-                self._members[group.job].discard(key)
+                self._members[group.job].pop(key)
         return due

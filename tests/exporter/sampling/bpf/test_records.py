@@ -19,7 +19,7 @@ def record(*ancestors, look=1, done=0, gauges=NOBODY, user=0, removed=0) -> byte
 
 
 def figures(sums: GroupSums, *ids: int) -> int:
-    [value] = set(sums.sums_of(ids).figures)
+    [value] = set(sums.sums_of(tuple(ids)).figures)
     return value
 
 
@@ -40,7 +40,7 @@ def test_a_job_known_by_groups_of_two_hierarchies_has_both():
 def test_a_job_whose_tasks_have_done_nothing_yet_has_zeros():
     sums = GroupSums()
     sums.update([], [JOB])
-    found = sums.sums_of([JOB])
+    found = sums.sums_of((JOB,))
     assert set(found.figures) == {0}
     assert (found.processes, found.threads, found.running, found.blocked, found.user) == (*NOBODY, None)
 
@@ -58,7 +58,7 @@ def test_only_groups_with_a_task_in_the_latest_look_have_processes():
     there, gone = (3, 9, 1, 2), (4, 4, 4, 0)
     task = record(JOB, TASK, look=8, gauges=there, user=1000)
     sums.update([(TASK, task), (STEP, record(JOB, STEP, look=7, gauges=gone))], [JOB])
-    found = sums.sums_of([JOB])
+    found = sums.sums_of((JOB,))
     assert (found.processes, found.threads, found.running, found.blocked) == there
     assert found.user == 1000
     assert sums.processes == 3
