@@ -33,6 +33,7 @@ from jobfeatures_exporter.sonar.cluster import SLURM
 from jobfeatures_exporter.sonar.clusterdocuments import add_cluster_documents
 from jobfeatures_exporter.sonar.output import make_sender
 from jobfeatures_exporter.sonar.sender import Sender
+from jobfeatures_exporter.web.asked import FRONT, Asked
 from jobfeatures_exporter.web.status import WebStatus
 
 log = logging.getLogger(__name__)
@@ -193,18 +194,20 @@ class Controller:
         """Return the metrics as text."""
         return render(collect(self.context(), self._config.enabled_collectors()), openmetrics=openmetrics)
 
-    def html(self) -> str:
-        """Return the page for people."""
+    def html(self, asked: Asked = FRONT) -> str | None:
+        """Return the page for people; jobs have theirs on their nodes."""
+        if asked.job_id:
+            return None
         from jobfeatures_exporter.cluster.view import compute_cluster_view
         from jobfeatures_exporter.web.pages.controller import render_controller
 
         context = self.context()
-        asked = zip(self.sources, self._queues, self._clusters, strict=True)
+        told = zip(self.sources, self._queues, self._clusters, strict=True)
         views = [
             compute_cluster_view(
                 source.name, queue.status.table, cluster.status.table, now_secs=context.now_secs
             )
-            for source, queue, cluster in asked
+            for source, queue, cluster in told
         ]
         families = collect(context, self._config.enabled_collectors())
         return render_controller(context, families, views)

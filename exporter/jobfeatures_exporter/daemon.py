@@ -46,6 +46,7 @@ from jobfeatures_exporter.sampling.sysinfo import read_sysinfo
 from jobfeatures_exporter.service.reload import Change
 from jobfeatures_exporter.service.supervision import describe_sources
 from jobfeatures_exporter.snapshot import Accounting, Kind, Snapshot, SysinfoSample
+from jobfeatures_exporter.web.nodepages import NodePages
 from jobfeatures_exporter.web.status import WebStatus
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ class Daemon:
             config.enabled_collectors(), config.metrics_profile, config.metrics_max_series
         )
         self._rates = CpuRates()
+        self._people = NodePages(self.known, self._pages.collected)
+        self.html = self._people.html  # pages for people
         self._cpu_rates: Mapping[JobKey, float] = {}
         self._retention = Retention(config.jobs_retain_secs)
         self._ended: Mapping[JobKey, EndedJob] = {}
@@ -246,13 +249,6 @@ class Daemon:
         self._shown = context.ended
         return page
 
-    def html(self) -> str:
-        """Return the page for people, of the latest look: opening it costs the node no other one."""
-        from jobfeatures_exporter.web.pages.node import render_node
-
-        context = self.known()
-        return render_node(context, self._pages.collected(context))
-
     def context(self) -> Context:
         """Return everything that is known now, after a fresh look at the node."""
         self._wait_for_fresh_sample()
@@ -356,6 +352,7 @@ class Daemon:
                 unreadable=self._unreadable,
             )
         self._cpu_rates = self._rates.update(snapshot)
+        self._people.history.update(snapshot, self._knowledge.jobs, self._ended)
         self._looks.put(snapshot)
         self._judge()
         known = self._knowledge.jobs

@@ -39,7 +39,7 @@ class Constructed:
     make: object
     looks: int = 0
 
-    def html(self) -> str:
+    def html(self, asked=None) -> str:
         self.looks += 1
         return self.make()
 
@@ -47,7 +47,8 @@ class Constructed:
 def node(make):
     def render() -> str:
         context = make()
-        return render_node(context, showcase.families_of(context), showcase.TZ)
+        history = showcase.make_history(context)
+        return render_node(context, showcase.families_of(context), showcase.TZ, history=history)
 
     return render
 

@@ -29,10 +29,10 @@ class WasteNow:
     def words(self) -> tuple[str, ...]:
         """Return it as people say it, GPUs first: "3.8 CPUs idle", "15.9 GiB unused"."""
         said = []
-        if self.idle_gpus is not None and self.idle_gpus >= IDLE_FROM_CPUS:
-            said.append(f"{format_cpus(self.idle_gpus)} GPU{'' if self.idle_gpus == 1 else 's'} idle")
-        if self.idle_cpus is not None and self.idle_cpus >= IDLE_FROM_CPUS:
-            said.append(f"{format_cpus(self.idle_cpus)} CPU{'' if self.idle_cpus == 1 else 's'} idle")
+        for number, noun in ((self.idle_gpus, "GPU"), (self.idle_cpus, "CPU")):
+            if number is not None and number >= IDLE_FROM_CPUS:
+                text = format_cpus(number)
+                said.append(f"{text} {noun}{'' if text == '1' else 's'} idle")
         if self.unused_bytes:
             said.append(f"{format_bytes(self.unused_bytes)} unused")
         return tuple(said)

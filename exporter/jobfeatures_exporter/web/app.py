@@ -8,12 +8,13 @@ import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from aiohttp import web
 
 from jobfeatures_exporter.cluster.discovery import TargetGroup
 from jobfeatures_exporter.exposition import choose_format
+from jobfeatures_exporter.web.asked import Asked, parse_asked
 from jobfeatures_exporter.web.documentation import documentation_routes
 
 MIN_INTERVAL_SECS = 1.0  # pages that are asked for sooner are the same one
@@ -27,35 +28,53 @@ KINDS: Final = {
 class Shown(Protocol):
     """What makes the page."""
 
-    def html(self) -> str:
-        """Return the page as it is now."""
+    def html(self, asked: Asked) -> str | None:
+        """Return the page as it is now, None where there is none of that job."""
+
+
+class Made(NamedTuple):
+    """A page, when it was made (monotonic), and the same compressed."""
+
+    at_secs: float
+    text: bytes
+    packed: bytes
 
 
 class Front:
-    """Makes the page in a thread, one at a time and at most once in `MIN_INTERVAL_SECS`.
+    """Makes pages in a thread, one at a time and each at most once in `MIN_INTERVAL_SECS`.
 
-    What it is made with is imported when somebody first opens it.
+    What they are made with is imported when somebody first opens one.
     """
 
     def __init__(self, shown: Shown) -> None:
         self._shown = shown
         self._lock = asyncio.Lock()
-        self._text = b""
-        self._packed = b""  # the same, compressed
-        self._made_at: float | None = None  # monotonic
+        self._made: dict[Asked, Made] = {}
 
     def routes(self) -> list[web.RouteDef]:
-        """Return the page and the files that it refers to."""
-        return [web.get("/", self._page), web.get("/{name:page\\.(?:css|js|svg)}", self._asset)]
+        """Return the pages and the files that they refer to."""
+        return [
+            web.get("/", self._page),
+            web.get("/job/{job}", self._page),
+            web.get("/{name:page\\.(?:css|js|svg)}", self._asset),
+        ]
 
     async def _page(self, request: web.Request) -> web.Response:
         from jobfeatures_exporter.web.pages import CONTENT_SECURITY_POLICY
 
+        asked = parse_asked(request.query, request.match_info.get("job", ""))
         async with self._lock:
-            if self._made_at is None or time.monotonic() - self._made_at >= MIN_INTERVAL_SECS:
-                self._text, self._packed = await asyncio.to_thread(self._make)
-                self._made_at = time.monotonic()
-            text, packed = self._text, self._packed
+            now_secs = time.monotonic()
+            for each in [
+                each for each, made in self._made.items() if now_secs - made.at_secs >= MIN_INTERVAL_SECS
+            ]:
+                del self._made[each]
+            if asked not in self._made:
+                text, packed = await asyncio.to_thread(self._make, asked)
+                self._made[asked] = Made(time.monotonic(), text, packed)
+            _, text, packed = self._made[asked]
+        if not text:
+            return web.Response(status=404, text="no such job is known here\n")
         headers = {
             "Content-Security-Policy": CONTENT_SECURITY_POLICY,
             "Cache-Control": "no-store",
@@ -66,8 +85,8 @@ class Front:
             text = packed
         return web.Response(body=text, content_type="text/html", charset="utf-8", headers=headers)
 
-    def _make(self) -> tuple[bytes, bytes]:
-        text = self._shown.html().encode()
+    def _make(self, asked: Asked) -> tuple[bytes, bytes]:
+        text = (self._shown.html(asked) or "").encode()
         return text, zlib.compress(text, 1, 31)
 
     async def _asset(self, request: web.Request) -> web.Response:

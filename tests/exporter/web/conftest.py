@@ -119,7 +119,7 @@ class StandInDaemon:
     def exposition(self, *, openmetrics):
         return b"some_metric 1\n"
 
-    def html(self):
+    def html(self, asked=None):
         return "<!DOCTYPE html><title>page</title>"
 
 

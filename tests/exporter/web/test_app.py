@@ -27,7 +27,7 @@ class StandInDaemon:
     def exposition(self, *, openmetrics):
         return render([self.family], openmetrics=openmetrics)
 
-    def html(self):
+    def html(self, asked=None):
         return '<a href="metrics">Metrics</a>'
 
 

@@ -25,7 +25,7 @@ class StandIn:
         self.wait = wait
         self.lock = threading.Lock()
 
-    def html(self):
+    def html(self, asked=None):
         with self.lock:
             self.made += 1
             self.at_once += 1
@@ -74,7 +74,7 @@ async def test_a_later_page_is_a_new_one(client_of, monkeypatch):
 
 async def test_a_page_that_could_not_be_made_is_made_anew(client_of):
     class Failing(StandIn):
-        def html(self):
+        def html(self, asked=None):
             self.made += 1
             if self.made == 1:
                 raise RuntimeError

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import tzinfo
 
 from jobfeatures.metrics import JOB_CPUS, JOB_DRAINING_WASTE, JOB_KILL_WASTE, JOB_REMAINING, Metric
+from jobfeatures.model import JobKey
 from jobfeatures.status.waste import Basis, RemainingBasis
 from jobfeatures_exporter.collectors import allocation, gpus, jobs
 from jobfeatures_exporter.exposition import Number
+from jobfeatures_exporter.history import Course
 from jobfeatures_exporter.view.job import JobView, find_hints
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.units import (
@@ -23,6 +27,8 @@ from jobfeatures_exporter.view.units import (
     format_time,
     machine_time,
 )
+from jobfeatures_exporter.web.pages.address import job_link
+from jobfeatures_exporter.web.pages.course import cpu_line, gpu_line, memory_line
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, name, shorten, tag
 from jobfeatures_exporter.web.pages.pieces import (
     UNKNOWN,
@@ -54,14 +60,21 @@ DOWN_FIRST = frozenset(
 _LAST = float("inf")  # sorts behind all that is known
 
 
-def jobs_table(shown: NodeView, now_secs: float, tz: tzinfo | None, *, has_gpus: bool) -> Html:
-    """Return the table of the jobs."""
+def jobs_table(
+    shown: NodeView,
+    now_secs: float,
+    tz: tzinfo | None,
+    courses: Mapping[JobKey, Course | None],
+    *,
+    has_gpus: bool,
+) -> Html:
+    """Return the table of the jobs, with what is remembered of them."""
     if not shown.count:
         return note(shown.without_jobs)
     head = ["Job", "User", "CPUs", "Memory"]
     head += ["GPUs"] if has_gpus else []
     head += ["Wasted now", "Time", "Processes", "Waste if drained", "Waste if killed", "Hints"]
-    rows = [_row(each, now_secs, tz, has_gpus=has_gpus) for each in shown.jobs]
+    rows = [_row(each, courses.get(each.key), now_secs, tz, has_gpus=has_gpus) for each in shown.jobs]
     return table(
         "Jobs on this node: used and allocated, time, and what ending them now would waste",
         head,
@@ -73,10 +86,17 @@ def jobs_table(shown: NodeView, now_secs: float, tz: tzinfo | None, *, has_gpus:
     )
 
 
-def _row(each: JobView, now_secs: float, tz: tzinfo | None, *, has_gpus: bool) -> Row:
-    cells = [_identity(each), _user(each), _cpus(each), _memory(each)]
-    if has_gpus:
-        cells.append(_gpus(each))
+def _row(each: JobView, course: Course | None, now_secs: float, tz: tzinfo | None, *, has_gpus: bool) -> Row:
+    drawn = (
+        cpu_line(course, each.allocated_cpus, now_secs),
+        memory_line(course, each.memory_limit, now_secs),
+        gpu_line(course, each.given_gpus, now_secs),
+    )
+    used = [_cpus(each), _memory(each), *([_gpus(each)] if has_gpus else [])]
+    cells = [_identity(each), _user(each)]
+    cells += [
+        replace(cell, content=join(cell.content, line)) for cell, line in zip(used, drawn, strict=False)
+    ]
     cells += [_wasted(each), _time(each, now_secs, tz), _processes(each)]
     cells += [_draining(each), _kill(each), _hints(each)]
     return Row(cells, "" if each.is_running or each.processes_remain else "ended")
@@ -85,7 +105,7 @@ def _row(each: JobView, now_secs: float, tz: tzinfo | None, *, has_gpus: bool) -
 def _identity(each: JobView) -> Cell:
     state = each.identity.state.lower().replace("_", " ")
     content = lines(
-        name(each.key.job_id, 24),
+        job_link(each.key),
         join(f"{each.key.batch_system} ", state if each.is_running else badge(state)),
     )
     return Cell(content, natural(each.key.job_id), "job")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import tzinfo
 
 from jobfeatures.drains.drain import OPERATOR
@@ -11,7 +12,8 @@ from jobfeatures.metrics import NODE_CPUS, NODE_READ_AT
 from jobfeatures_exporter.collectors import drains, node
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
-from jobfeatures_exporter.view.job import identity_of
+from jobfeatures_exporter.history import History
+from jobfeatures_exporter.view.job import JobView, identity_of
 from jobfeatures_exporter.view.node import NodeView, WasteSum, view_node
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.units import (
@@ -24,7 +26,9 @@ from jobfeatures_exporter.view.units import (
     format_span,
 )
 from jobfeatures_exporter.view.waste import NOTABLE
+from jobfeatures_exporter.web.asked import FRONT, WASTED, Asked
 from jobfeatures_exporter.web.pages.cards import cards_section
+from jobfeatures_exporter.web.pages.course import time_line
 from jobfeatures_exporter.web.pages.health import health_section
 from jobfeatures_exporter.web.pages.jobs import jobs_table
 from jobfeatures_exporter.web.pages.layout import page
@@ -47,27 +51,68 @@ from jobfeatures_exporter.web.pages.reports import reports_section
 from jobfeatures_exporter.web.pages.troubles import troubles_notice, words_of
 
 CROWDED = 0.95
+MAX_COURSES = 200  # jobs whose last hour is drawn
 MAX_LEFTOVERS = 8  # named in the notice
 
 
-def render_node(context: Context, families: Sequence[Family], tz: tzinfo | None = None) -> str:
+def render_node(
+    context: Context,
+    families: Sequence[Family],
+    tz: tzinfo | None = None,
+    *,
+    history: History | None = None,
+    asked: Asked = FRONT,
+) -> str:
     """Return the page of what is known now; `families` are those of /metrics, times are shown in `tz`."""
     numbers = Numbers(families)
     shown = view_context(context, numbers, MAX_ROWS)
+    past = history or History()
+    if asked.sort == WASTED:
+        shown = replace(shown, jobs=tuple(sorted(shown.jobs, key=_by_waste)))
     has_gpus = context.snapshot is not None and bool(context.snapshot.gpu_drivers)
     title = context.node_name or "This node"
+    courses = {each.key: past.job(each.key) for each in shown.jobs[:MAX_COURSES]}
+    made = jobs_table(shown, context.now_secs, tz, courses, has_gpus=has_gpus)
+    if shown.count:
+        made = join(_choices(asked), made)
     return page(
         title,
         _head(context, numbers, tz),
         _troubles(shown, context.now_secs, tz),
         _shutdown(context, numbers, tz),
         _tiles(context, numbers, shown, has_gpus=has_gpus),
-        section("Jobs", "jobs", jobs_table(shown, context.now_secs, tz, has_gpus=has_gpus)),
+        section("Jobs", "jobs", made),
+        time_line(
+            past.node(),
+            past.spans(),
+            context.now_secs,
+            tz,
+            cores=shown.cores,
+            memory_bytes=shown.memory_bytes,
+            cards=0 if context.snapshot is None else len(context.snapshot.gpus),
+        ),
         cards_section(context, numbers),
         reports_section(context, numbers, tz),
         node_plan_section(families, numbers, shown.running, context.now_secs, tz),
         health_section(context, numbers, shown),
     )
+
+
+def _by_waste(each: JobView) -> float:
+    share = each.waste_now.share
+    return 1.0 if share is None else -share
+
+
+def _choices(asked: Asked) -> Html:
+    """Return links to the other orders of the jobs: they stand in the address, to be kept and sent."""
+    orders = (("", "largest first"), (WASTED, "wastes most now"))
+    found = [
+        tag("li", tag("strong", words, aria_current="true"))
+        if asked.sort == sort
+        else tag("li", tag("a", words, href=asked.address(sort=sort)))
+        for sort, words in orders
+    ]
+    return tag("nav", tag("ul", *found), class_="choices", aria_label="Order of the jobs")
 
 
 def view_context(context: Context, numbers: Numbers, limit: int | None = None) -> NodeView:

@@ -88,7 +88,7 @@
   }
 
   async function refresh() {
-    const answer = await fetch("./", { cache: "no-store", headers: { Accept: "text/html" } });
+    const answer = await fetch(location.href, { cache: "no-store", headers: { Accept: "text/html" } });
     if (!answer.ok) throw new Error(String(answer.status));
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     const restore = keep();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import UTC
 
@@ -19,6 +20,7 @@ from jobfeatures_exporter.cluster.view import ClusterView, compute_cluster_view
 from jobfeatures_exporter.collectors import COLLECTORS, DURATION, SUCCESS, process
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
+from jobfeatures_exporter.history import History
 from jobfeatures_exporter.retention import EndedJob
 from jobfeatures_exporter.sinks.keeper import SinkStatus
 from jobfeatures_exporter.snapshot import (
@@ -110,6 +112,42 @@ def make_jobs() -> dict[JobKey, Job]:
         limits=Limits(wall_secs=48 * 3600, memory_bytes=32 * GIB),
     )
     return {job.key: job for job in (*jobs, pilot)}
+
+
+def make_history(context: Context, minutes: int = 60) -> History:
+    """Return the hour before a context: CPUs in waves, memory that grows, a job that has ended within it."""
+    history = History()
+    last = context.snapshot
+    if last is None:
+        return history
+    samples = [each for each in last.jobs.values() if isinstance(each.key, JobKey)]
+    for minute in range(minutes, -1, -1):
+        jobs = {}
+        for number, sample in enumerate(samples):
+            job = context.jobs.get(sample.key) or Job(key=sample.key)
+            at = NOW - 60 * minute
+            if job.start_secs is not None and job.start_secs > at:
+                continue
+            cpus, elapsed = job.allocated_cpus or 1, 3600 - 60 * minute
+            used = cpus * (0.7 * elapsed + 150 * math.sin(elapsed / 400 + number))
+            held = int((sample.memory.used or 0) * (1 - minute / 150))
+            jobs[sample.key] = replace(
+                sample,
+                user_cpu_secs=1e6 + used,
+                system_cpu_secs=0.0,
+                memory=MemoryBytes(anon=held),
+            )
+        node = last.node
+        if node is not None and node.cpu is not None:
+            busy = 40 * elapsed_of(minute) + 6000 * math.sin(minute / 9)
+            node = replace(node, cpu=replace(node.cpu, user=1e7 + busy, idle=1e8 + 88 * elapsed_of(minute)))
+        look = replace(last, taken_at_secs=NOW - 60 * minute, read_at_secs=60.0 * (minutes - minute + 1))
+        history.update(replace(look, jobs=jobs, node=node), context.jobs, context.ended)
+    return history
+
+
+def elapsed_of(minute: int) -> float:
+    return 3600.0 - 60 * minute
 
 
 def make_cards() -> tuple[tuple[GpuSample, ...], tuple[JobGpu, ...]]:

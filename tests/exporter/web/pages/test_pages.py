@@ -32,6 +32,7 @@ from tests.exporter.web.pages.test_markup import HOSTILE
 
 GOLDEN = Path(__file__).parents[3] / "fixtures" / "golden"
 THIN = "\u202f"
+OWN = re.compile(r"job/[A-Za-z0-9_.~%-]+\?system=[A-Za-z0-9_.~%-]+|\./(\?(view=dense|sort=wasted|&)+)?")
 
 
 def make_everything() -> Context:
@@ -53,7 +54,8 @@ NODES = {
 
 
 def node_page(context: Context) -> str:
-    return render_node(context, showcase.families_of(context), showcase.TZ)
+    history = showcase.make_history(context)
+    return render_node(context, showcase.families_of(context), showcase.TZ, history=history)
 
 
 def controller_page(context: Context | None = None, views=None) -> str:
@@ -163,7 +165,9 @@ def test_nothing_stands_inline_and_nothing_comes_from_elsewhere(text, page):
         assert not {"style", "onclick", "onload", "onerror"} & each.attributes.keys()
         for name in ("src", "href"):
             address = each.attributes.get(name)
-            assert address is None or re.fullmatch(r"#?[a-z-][a-z./-]*", address), address
+            assert address is None or (
+                re.fullmatch(r"#?[a-z-][a-z./-]*", address) or re.fullmatch(OWN, address)
+            ), address
     assert page.all("style") == []
     assert [each.text for each in page.all("script")] == [""]
     assert "None" not in re.sub(r"<[^>]*>", " ", text)
@@ -171,6 +175,7 @@ def test_nothing_stands_inline_and_nothing_comes_from_elsewhere(text, page):
 
 def test_a_link_of_a_page_is_one_that_its_listener_answers(page):
     links = {each.attributes["href"] for each in page.all("a")}
+    links -= {each for each in links if OWN.fullmatch(each)}
     assert {"metrics", "-/healthy", "-/ready"} <= links
     assert links <= {"#content", "metrics", "-/healthy", "-/ready", "sd", "docs/page.md"}
     assert "docs/page.md" in links
@@ -253,8 +258,11 @@ def test_a_job_is_told_as_people_say_it():
     ]
     assert bars == [
         "9.9 of 16 CPUs in use",
+        "CPUs in the last hour: 5.2 to 17.2, at last 5.9",
         "58.2 GiB of 96 GiB of memory in use",
+        "memory in the last hour: 35.3 GiB to 58.2 GiB, at last 58.2 GiB",
         "2 GPUs 90 % busy",
+        "busy GPUs in the last hour: 1.8 to 1.8, at last 1.8",
         "7.4 % of the node held and not used",
         "3 h 6 min gone by, 6 h left, shutdown",
     ]
@@ -460,6 +468,11 @@ def test_the_job_that_wastes_most_now_stands_in_a_tile_and_sorts_first():
     assert "Wastes most now" not in tiles_of(read_page(node_page(Context(now_secs=showcase.NOW))))
 
 
+def section_of(page: Element, identity: str) -> Element:
+    (found,) = page.all("section", aria_labelledby=identity)
+    return found
+
+
 def test_the_plan_of_a_node_is_that_of_the_command():
     """`jobfeatures drain plan` reads the same page of metrics."""
     context = showcase.make_draining_node()
@@ -467,7 +480,7 @@ def test_the_plan_of_a_node_is_that_of_the_command():
     (node,) = gather_nodes(parse_series(text))
     plan = plan_drain(node)
     page = read_page(node_page(context))
-    facts = page.all("figcaption")[0].text.replace(THIN, " ")
+    facts = section_of(page, "draining").all("figcaption")[0].text.replace(THIN, " ")
     assert facts.startswith(f"Cheapest in {units.format_span(plan.best.after_secs)}".replace(THIN, " "))
     assert (
         f"{plan.best.core_secs / 3600:.0f} core h (mixed), {len(plan.best.killed)} of 6 jobs killed" in facts
@@ -492,7 +505,7 @@ def test_a_plan_of_hundreds_of_jobs_is_left_to_the_command():
     }
     page = read_page(node_page(replace(context, jobs=jobs)))
     assert page.all("code")[0].text == "jobfeatures drain plan"
-    assert page.all("figure") == []
+    assert section_of(page, "draining").all("figure") == []
 
 
 def test_a_collector_that_is_off_leaves_its_figures_unknown():

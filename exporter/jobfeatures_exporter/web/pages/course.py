@@ -1,0 +1,205 @@
+"""The last hour as drawings: a small line beside a job, the time line of the node. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import tzinfo
+
+from jobfeatures_exporter.history import EVERY_SECS, HOUR_SECS, POINTS, Course, Span
+from jobfeatures_exporter.view.units import counted, format_bytes, format_cpus, format_share
+from jobfeatures_exporter.web.pages.address import job_link
+from jobfeatures_exporter.web.pages.markup import Html, tag
+from jobfeatures_exporter.web.pages.pieces import Cell, Row, moment, section, table
+
+HEIGHT = 20  # of a line in its own units; as wide as it has minutes
+WIDE, TALL, MARGIN = 720, 150, 4
+MARKS_AT = 128  # below the lines
+MAX_EVENTS = 100
+
+
+def sparkline(
+    times: Sequence[float], values: Sequence[float], top: float, now_secs: float, said: str
+) -> Html | None:
+    """Return the last hour as a line up to `top`; None with fewer than two points. `said` is its words."""
+    known = [value for value in values if not math.isnan(value)]
+    if len(known) < 2:
+        return None
+    top = max(top, *known) or 1.0
+    points = [
+        None if math.isnan(value) else (_minute(at, now_secs), round(HEIGHT - 1 - (HEIGHT - 2) * value / top))
+        for at, value in zip(times, values, strict=True)
+    ]
+    path = _path([each for each in points if each is None or each[0] >= 0])
+    if not path:
+        return None
+    return tag(
+        "svg",
+        tag("path", d=path),
+        class_="spark",
+        role="img",
+        aria_label=said,
+        viewBox=f"0 0 {POINTS} {HEIGHT}",
+        preserveAspectRatio="none",
+    )
+
+
+def cpu_line(course: Course | None, given: float | None, now_secs: float) -> Html | None:
+    """Return the CPUs of the last hour, up to those allocated."""
+    if course is None:
+        return None
+    said = _said("CPUs", course.cpus, format_cpus)
+    return sparkline(course.times_secs, course.cpus, given or 0.0, now_secs, said)
+
+
+def memory_line(course: Course | None, limit: float | None, now_secs: float) -> Html | None:
+    """Return the memory of the last hour, up to its limit."""
+    if course is None:
+        return None
+    top = limit if limit is not None and math.isfinite(limit) else 0.0
+    said = _said("memory", course.memory_bytes, format_bytes)
+    return sparkline(course.times_secs, course.memory_bytes, top, now_secs, said)
+
+
+def gpu_line(course: Course | None, cards: float | None, now_secs: float) -> Html | None:
+    """Return how many cards were busy in the last hour."""
+    if course is None or not course.gpus:
+        return None
+    said = _said("busy GPUs", course.gpus, format_cpus)
+    return sparkline(course.times_secs, course.gpus, cards or 0.0, now_secs, said)
+
+
+def time_line(
+    course: Course,
+    spans: Sequence[Span],
+    now_secs: float,
+    tz: tzinfo | None,
+    *,
+    cores: float | None,
+    memory_bytes: float | None,
+    cards: int,
+) -> Html | None:
+    """Return the section of the node's last hour; None before two points are known."""
+    since = now_secs - HOUR_SECS
+    events = [(each.start_secs, each, "started") for each in spans if since <= each.start_secs <= now_secs]
+    events += [
+        (each.end_secs, each, "ended")
+        for each in spans
+        if each.end_secs is not None and since <= each.end_secs <= now_secs
+    ]
+    events.sort(key=lambda each: (-each[0], each[1].key))
+    if len(course.times_secs) < 2 and not events:
+        return None
+    began = sum(what == "started" for _, _, what in events)
+    facts = f"{counted(began, 'job')} started, {counted(len(events) - began, 'job')} ended"
+    drawn = _drawing(course, events, now_secs, facts, (cores, memory_bytes, cards))
+    keys = [
+        tag("span", "CPUs busy", class_="key cpus-key"),
+        tag("span", "memory in use", class_="key memory-key"),
+    ]
+    if course.gpus:
+        keys.append(tag("span", "GPUs busy", class_="key gpus-key"))
+    keys += [tag("span", "▲ start of a job", class_="key"), tag("span", "▼ end of a job", class_="key")]
+    listed = None
+    if events:
+        rows = [
+            Row([Cell(moment(at, tz)), Cell(job_link(span.key)), Cell(what)])
+            for at, span, what in events[:MAX_EVENTS]
+        ]
+        made = table(
+            "Starts and ends of jobs in the last hour, the latest first",
+            ["Time", "Job", "What"],
+            rows,
+            identity="events-table",
+            more=len(events) - MAX_EVENTS,
+        )
+        listed = tag("details", tag("summary", "Starts and ends"), made)
+    return section(
+        "Last hour", "last-hour", tag("figure", tag("figcaption", facts, " ", *keys), drawn), listed
+    )
+
+
+def _said(what: str, values: Sequence[float], form) -> str:  # type: ignore[no-untyped-def]
+    known = [value for value in values if not math.isnan(value)]
+    if not known:
+        return f"{what}: not known"
+    return f"{what} in the last hour: {form(min(known))} to {form(max(known))}, at last {form(known[-1])}"
+
+
+def _minute(at_secs: float, now_secs: float) -> int:
+    return round(POINTS - (now_secs - at_secs) / EVERY_SECS)
+
+
+def _path(points: Sequence[tuple[int, int] | None]) -> str:
+    """Return the line through points, broken at None; what lies on a level stretch is left out."""
+    made: list[str] = []
+    previous: tuple[int, int] | None = None
+    for number, point in enumerate(points):
+        following = points[number + 1] if number + 1 < len(points) else None
+        if point is None:
+            previous = None
+            continue
+        if previous is None:
+            made.append(f"M{point[0]} {point[1]}")
+            if following is None:
+                made.append("h0")  # a dot
+        elif following is None or not previous[1] == point[1] == following[1]:
+            made.append(f"L{point[0]} {point[1]}")
+        previous = point
+    return "".join(made)
+
+
+def _drawing(
+    course: Course,
+    events: Sequence[tuple[float, Span, str]],
+    now_secs: float,
+    facts: str,
+    wholes: tuple[float | None, float | None, float | None],
+) -> Html:
+    height = MARKS_AT - 20
+
+    def x(at_secs: float) -> float:
+        return MARGIN + (WIDE - 2 * MARGIN) * (1 - (now_secs - at_secs) / HOUR_SECS)
+
+    parts: list[Html] = []
+    shares = []
+    rows = zip(
+        ("CPUs", "memory", "GPUs"), (course.cpus, course.memory_bytes, course.gpus), wholes, strict=True
+    )
+    for what, values, whole in rows:
+        known = [value for value in values if not math.isnan(value)]
+        if not known:
+            continue
+        top = max(whole or 0.0, *known, 1e-9)
+        points = [
+            None
+            if math.isnan(value) or at < now_secs - HOUR_SECS
+            else (round(x(at)), round(MARGIN + height * (1 - value / top)))
+            for at, value in zip(course.times_secs, values, strict=True)
+        ]
+        parts.append(tag("path", d=_path(points), class_=f"line {what.lower()}-line"))
+        shares.append(f"{what} {format_share(min(known) / top)} to {format_share(max(known) / top)}")
+    for at, _, what in events[:MAX_EVENTS]:
+        mark, y = ("start-mark", MARKS_AT + 8) if what == "started" else ("end-mark", MARKS_AT - 8)
+        tip = 8 if what == "ended" else -8
+        parts.append(tag("path", class_=mark, d=f"M{x(at):.0f} {y + tip}l-4 {-tip}h8z"))
+    for minutes in (60, 45, 30, 15, 0):
+        place = x(now_secs - minutes * 60)
+        anchor = "start" if minutes == 60 else "end" if minutes == 0 else "middle"
+        words = "now" if minutes == 0 else f"−{minutes} min"
+        parts.append(tag("text", words, x=f"{place:.0f}", y=TALL, text_anchor=anchor))
+    base = tag(
+        "path",
+        class_="axis",
+        d=f"M{MARGIN} {MARGIN + height}H{WIDE - MARGIN}M{MARGIN} {MARGIN}H{WIDE - MARGIN}",
+    )
+    label = f"The last hour: {', '.join([*shares, facts])}"
+    return tag(
+        "svg",
+        base,
+        *parts,
+        class_="chart hour",
+        role="img",
+        aria_label=label,
+        viewBox=f"0 0 {WIDE} {TALL + 6}",
+    )
