@@ -250,11 +250,16 @@ def dashboards_text() -> str:
     """Return a section for each dashboard: a line for each answer and reason."""
     parts = []
     for each in DASHBOARDS:
-        parts.append(f"\n### {each.name}\n\n{len(each.panels)} panels.\n\n")
-        for (works, said), panels in judged(each).items():
-            because = f" ({said})" if said else ""
-            parts.append(f"- {works[0].upper()}{works[1:]}{because}: {', '.join(panels)}\n")
-    return "".join(parts)
+        found = judged(each)
+        works = len(found.get((YES, ""), ()))
+        parts.append(f"\n### {each.name}\n\n{works} of {len(each.panels)} panels work as they are.\n\n")
+        for (works_so, said), panels in found.items():
+            if said:
+                head = f"{works_so.capitalize()} ({said})"
+                if works_so == BESIDE:
+                    head = "With " + said.replace(" has it", "").replace("; ", " and ")
+                parts.append(f"- {head}: {', '.join(panels)}\n")
+    return "".join(parts).replace(".\n\n\n###", ".\n\n###")
 
 
 if __name__ == "__main__":

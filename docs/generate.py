@@ -69,7 +69,9 @@ PROFILES_HEAD = f"""# Names of other exporters
 
 {NOTE}
 
-Shown in addition if `metrics.profile` lists them. [Differences from the originals](../metrics-profiles.md).
+Shown in addition if `metrics.profile` lists them, with the meanings of the originals but for
+[these differences](../metrics-profiles.md). Names that end in `_total` are counters, others gauges unless
+said.
 """
 
 SETTINGS_HEAD = f"""# Settings
@@ -83,7 +85,8 @@ in the order of their names; of a setting in several the last counts. A file tha
 root and the program's user can write is refused.
 The flag of a key is `--` and the key with dashes for underscores, its variable `JOBFEATURES_` and the key in
 capitals with underscores for dots. Booleans also have `--no-KEY`. Durations are written `500ms`, `10s`, `2m`.
-In brackets: kind and default. Values for some machines or jobs only are in [tables](#tables) of the file.
+In brackets: kind and default. Files with secrets must be readable by their owner only.
+Values for some machines or jobs are in [tables](#tables) of the file.
 """
 
 TABLES_HEAD = """
@@ -162,8 +165,8 @@ SHARED_HEAD = """
 ## Shared options
 
 Options of several commands, which name them under "Also". SERVER is the flag that names a server
-(`--metrics`, `--prometheus`, `--url`). Where `--set` is taken, `--config.file` and all
-[settings](settings.md) are, too.
+(`--metrics`, `--prometheus`, `--url`). Where `--set` is taken, so are `--help-all`, `--config.file` and all
+[settings](settings.md).
 
 """
 SERVER = re.compile(r"^--(?:metrics|prometheus|url)\.")
@@ -263,7 +266,7 @@ def profiles_page() -> str:
         common = tuple(label for label in first if sum(label in each for each in labels) > len(labels) / 2)
         all_have = " and ".join(f"`{label}`" for label in common)
         parts.append(f"\n## {name}\n\nAs {profile.meaning}. Labels besides those shown: {all_have}.\n\n")
-        parts.append(_metric_list(profile.metrics, common))
+        parts.append(", ".join(_name(each, common) for each in profile.metrics) + ".\n")
     return "".join(parts)
 
 
@@ -275,15 +278,18 @@ def _metric_list(metrics: tuple[Metric, ...], common: tuple[str, ...] = ()) -> s
     """Return a line for each metric; common labels are left out where it has all of them."""
     rows = []
     for metric in metrics:
-        has_all = set(common) <= set(metric.label_names)
-        labels = ",".join(each for each in metric.label_names if not has_all or each not in common)
-        usual = next((kind for kind, end in _ENDINGS.items() if metric.sample_name.endswith(end)), "gauge")
-        kind = "" if metric.kind == usual else f" ({metric.kind})"
         also = f"; also as `{metric.was}` in this release" if metric.was else ""
-        meaning = metric.meaning.removesuffix(".") + also
-        name = f"`{metric.sample_name}`" + (f" `{{{labels}}}`" if labels else "")
-        rows.append(f"- {name}{kind}: {meaning}.\n")
+        rows.append(f"- {_name(metric, common)}: {metric.meaning.removesuffix('.')}{also}.\n")
     return "".join(rows)
+
+
+def _name(metric: Metric, common: tuple[str, ...]) -> str:
+    """Return name, labels of its own, and the kind where the name does not tell it."""
+    has_all = set(common) <= set(metric.label_names)
+    labels = ",".join(each for each in metric.label_names if not has_all or each not in common)
+    usual = next((kind for kind, end in _ENDINGS.items() if metric.sample_name.endswith(end)), "gauge")
+    kind = "" if metric.kind == usual else f" ({metric.kind})"
+    return f"`{metric.sample_name}`" + (f" `{{{labels}}}`" if labels else "") + kind
 
 
 def settings_page() -> str:

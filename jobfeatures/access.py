@@ -37,11 +37,11 @@ def add_access_flags(parser: argparse.ArgumentParser, flag: str) -> None:
     """Add the flags below ``--flag`` that `access_of` reads."""
     for name, metavar, meaning in (
         ("ca-file", "FILE", "certificates to trust (default: the system's)"),
-        ("cert-file", "FILE", "our certificate, where the server wants one"),
+        ("cert-file", "FILE", "client certificate"),
         ("key-file", "FILE", "its key (default: in the same file)"),
         ("user", "NAME", "user for basic authentication"),
-        ("password-file", "FILE", "file with the user's password, readable by its owner alone"),
-        ("token-file", "FILE", "file with a bearer token, readable by its owner alone"),
+        ("password-file", "FILE", "file with the password, readable by its owner only"),
+        ("token-file", "FILE", "file with a bearer token, readable by its owner only"),
     ):
         parser.add_argument(f"{flag}.{name}", metavar=metavar, help=meaning)
     parser.add_argument(

@@ -40,8 +40,7 @@ class Config(BatchSettings):
     features_profile: str = option(
         choice("2016", "2014", "both"),
         "2016",
-        "which keys are published: of HSF-TN-2016-02, of the draft of 2014 (a job's files then belong "
-        "to its user), or of both",
+        "keys of HSF-TN-2016-02, of the draft of 2014 (a job's files then belong to its user), or both",
         is_common=True,
         live="node",
     )
@@ -51,7 +50,7 @@ class Config(BatchSettings):
     features_listen_address: str | None = option(
         ADDRESS,
         None,
-        "where the daemon serves features and job status over HTTP, e.g. 127.0.0.1:9820; off if not set",
+        "where features and job status are served over HTTP, e.g. 127.0.0.1:9820; off if not set",
     )
     features_url: str | None = option(
         URL, None, "address of that listener for jobs, if not the one listened on"
@@ -59,8 +58,8 @@ class Config(BatchSettings):
     features_form: str = option(
         choice("local", "http", "both"),
         "local",
-        "what jobs find in their variables: paths, HTTP addresses, or paths, with addresses in "
-        "MACHINEFEATURES_URL, JOBFEATURES_URL and JOBSTATUS_URL",
+        "what jobs find in their variables: paths, HTTP addresses, or both (addresses in "
+        "MACHINEFEATURES_URL and so on)",
     )
     machine_total_cpu: int | None = option(
         COUNT, None, "processors available to jobs on this machine, if not all", live="node"
@@ -91,14 +90,13 @@ class Config(BatchSettings):
     machine_metadata_url: str | None = option(
         URL,
         None,
-        "link-local address of a cloud's metadata service with the key machinefeatures, such as "
-        "http://169.254.169.254/latest/meta-data; read once, then the location in it",
+        "a cloud's metadata service (link-local) with the key machinefeatures, such as http://169.254.169.254/latest/meta-data",
         live="node",
     )
     machine_scratch_dir: str | None = option(
         PATH,
         None,
-        "folder of the jobs' scratch space: of 2014, its whole size is disk_limit_GB of jobs without a limit",
+        "folder of scratch space, whose size is disk_limit_GB (2014) of jobs without a limit",
         live="node",
     )
     job_grace_secs: int | None = option(SECONDS, None, "minimum notice of a job's own shutdown", live="node")
@@ -108,7 +106,7 @@ class Config(BatchSettings):
     node_name: str | None = option(
         TEXT,
         None,
-        "this machine's name in the batch system, if not its host name up to the first dot",
+        "this machine's name in the batch system, if not its short host name",
         is_common=True,
     )
     hook_timeout_secs: float = option(
@@ -117,7 +115,7 @@ class Config(BatchSettings):
     hook_ask: str = option(
         choice("auto", "never"),
         "auto",
-        "auto: the prolog asks Slurm's controller or Grid Engine's master for limits that nothing here tells",
+        "auto: the prolog queries Slurm or Grid Engine for limits that it lacks",
         live="node",
     )
     schedule_share: str | None = option(
@@ -131,13 +129,12 @@ class Config(BatchSettings):
     schedule_mode: str = option(
         choice("literal", "exact", "fluid"),
         "literal",
-        "controller role and expect: how the last, partly used second of a job counts in expected ends",
+        "controller role and expect: how a job's last second counts in expected ends",
     )
     schedule_history_secs: float = option(
         POSITIVE_DURATION,
         604_800.0,
-        "controller role and expect: figures of the schedule start at a multiple of this, one to two "
-        "times as long ago",
+        "controller role and expect: figures start at a multiple of this, one to two times as long ago",
     )
     cpu_model: tuple[Table, ...] = tables(
         "cpu_model",

@@ -55,9 +55,8 @@ class Metric:
 JOB_INFO = Metric(
     "batch_job",
     "info",
-    "Owner and properties of the job; sluid and slot are the names of its control group in Slurm and "
-    "HTCondor, accounting is where its figures come from: cgroup or processes. Unknown labels are "
-    "empty.",
+    "Owner and properties of the job. sluid and slot name its control group in Slurm and HTCondor; "
+    "accounting: figures come from cgroup or processes. Unknown labels are empty.",
     (
         *(*JOB, "user", "uid", "account", "partition", "name", "array_job_id", "array_task_id", "het_job_id"),
         *("sluid", "slot", "accounting"),
@@ -69,8 +68,7 @@ JOB_START = Metric(
 JOB_END = Metric(
     "batch_job_end_time_seconds",
     "gauge",
-    "End of a job that is still shown, with its last values or since processes remain: by its batch system, "
-    "else when it was noticed.",
+    "End of a job that is still shown, by its batch system, else when it was noticed.",
     JOB,
     "seconds",
 )
@@ -80,18 +78,13 @@ JOB_CPUS = Metric(
 JOB_REMAINING = Metric(
     "batch_job_remaining_seconds",
     "gauge",
-    "Time until the job ends by its wall limit (wall_limit), by its CPU limit at its present CPU rate "
-    "(cpu_limit), by the time by which it has to end (deadline), by the shutdown of its node or its own "
-    "(shutdown), by its own estimate (expected_end) or by its own enforced limit (maximum_end), and the "
-    "least of these (minimum); negative once it has passed.",
+    "Time until the job ends, by basis: wall_limit, cpu_limit (at its present CPU rate), deadline, "
+    "shutdown, its own expected_end or maximum_end, and the least of these (minimum); negative once passed.",
     (*JOB, "basis"),
     "seconds",
 )
 
-_BASIS = (
-    "; basis reported: by the job's own JOBSTATUS, measured: by the CPU time that it has used, "
-    "estimated: by the batch system's data alone."
-)
+_BASIS = "; basis reported: by JOBSTATUS, measured: by CPU time used, estimated: by the batch system's data."
 JOB_DRAINING_WASTE = Metric(
     "batch_job_draining_waste_core_seconds",
     "gauge",
@@ -109,8 +102,7 @@ JOB_KILL_WASTE = Metric(
 JOB_CAPPED_WASTE = Metric(
     "batch_job_waste_capped_core_seconds",
     "gauge",
-    "What counts in sums and plans where the job's own figure of its draining or kill waste is more than its "
-    "CPUs can do until its known end, or can have done since its start.",
+    "Draining or kill waste used in sums and plans if the job reports more than its CPUs can do.",
     (*JOB, "waste"),
     "core_seconds",
 )
@@ -118,7 +110,7 @@ JOB_SAYS_CPUS = Metric("batch_job_status_used_cpus", "gauge", "CPUs that the job
 JOB_SAYS_PRIORITY = Metric(
     "batch_job_status_priority_factor",
     "gauge",
-    "The job's priority_factor: higher is more important, comparable only among jobs of one user.",
+    "The job's priority_factor: higher is more important among jobs of one user.",
     JOB,
 )
 JOB_SAYS_POSTPONABLE = Metric(
@@ -130,13 +122,12 @@ JOB_SAYS_POSTPONABLE = Metric(
 NODE_CPUS = Metric(
     "batch_node_allocatable_cpus",
     "gauge",
-    "CPUs available to jobs on this node: as configured, else as in the batch system, else all that "
-    "are online.",
+    "CPUs available to jobs on this node: as configured, else by the batch system, else all online.",
 )
 NODE_READ_AT = Metric(
     "batch_node_sample_timestamp_seconds",
     "gauge",
-    "Time since the epoch at which the node was read.",
+    "When the node was sampled, since the epoch.",
     (),
     "seconds",
     was="batch_node_sample_time_seconds",

@@ -34,13 +34,13 @@ from jobfeatures_exporter.snapshot import JobSample, WorkKey
 DROPPED = Metric(
     "batch_exporter_series_over_budget",
     "gauge",
-    "Series that the latest page left out to stay within its budget.",
+    "Series that the latest page left out.",
     was="batch_exporter_dropped_series",
 )
 DROPPED_TOTAL = Metric(
     "batch_exporter_series_dropped",
     "counter",
-    "Series left out so far, counted once per sample of the node.",
+    "Series left out so far, once per sample.",
 )
 METRICS = (DROPPED, DROPPED_TOTAL)
 OWN_SERIES = len(METRICS) + sum(each.former is not None for each in METRICS)

@@ -37,14 +37,13 @@ class DaemonConfig(WebConfig):
     role: str = option(
         choice(*ROLES),
         NODE,
-        "node: measures this machine; controller: polls batch systems for the whole cluster, once per "
-        "cluster",
+        "node: measures this machine; controller: once per cluster, polls the batch system",
         is_common=True,
     )
     web_listen_address: str = option(
         ADDRESS,
         "127.0.0.1:9819",
-        "address of /metrics; on loopback by default, since job and user names are visible",
+        "address of /metrics; job and user names are visible there",
         is_common=True,
     )
     path_procfs: str = option(PATH, "/proc", "where procfs is mounted")
@@ -53,13 +52,12 @@ class DaemonConfig(WebConfig):
     batch_sources: tuple[str, ...] = option(
         words(AUTO, *SYSTEMS),
         (AUTO,),
-        "batch systems to query; auto: those whose commands, configuration, folders or jobs are "
-        "found, and spool if its folder is set",
+        "batch systems to query; auto: those found here, and spool if its folder is set",
         is_common=True,
         live="node",
     )
     batch_interval_secs: float = option(
-        POSITIVE_DURATION, 60.0, "how often a batch system is polled, neither more nor less", live="node"
+        POSITIVE_DURATION, 60.0, "how often a batch system is polled", live="node"
     )
     sample_interval_secs: float = option(
         POSITIVE_DURATION, 10.0, "how often the node is sampled between scrapes"
@@ -67,13 +65,12 @@ class DaemonConfig(WebConfig):
     sample_taskstats: bool = option(
         BOOLEAN,
         False,
-        "count processes that lived between two samples, from the kernel's exit records; needs CAP_NET_ADMIN",
+        "count processes between two samples, by exit records; needs CAP_NET_ADMIN",
     )
     sampling_processes: str = option(
         choice(AUTO, BPF, PROCFS),
         AUTO,
-        "how processes are measured: bpf, sums in the kernel by control group; procfs, /proc; auto: "
-        "bpf if available, else procfs",
+        "how processes are measured: bpf (sums in the kernel), procfs, or auto: bpf if available",
     )
     scrape_deadline_secs: float = option(
         POSITIVE_DURATION, 5.0, "after which a scrape returns what is available", live="node"
@@ -82,7 +79,7 @@ class DaemonConfig(WebConfig):
     metrics_max_series: int = option(
         COUNT,
         20_000,
-        "maximum number of series of a page, 0: unlimited; beyond, the lightest jobs are summed",
+        "maximum number of series, 0: unlimited; beyond, the lightest jobs are summed",
         is_common=True,
         live="node",
     )
@@ -92,30 +89,30 @@ class DaemonConfig(WebConfig):
     jobs_kinds: tuple[str, ...] = option(
         words(*(each.value for each in Kind)),
         (Kind.BATCH.value,),
-        "what gets series; kinds other than batch jobs have their kind as batch_system, process groups none",
+        "what gets series; kinds other than batch have their kind as batch_system",
         is_common=True,
         live="node",
     )
     jobs_retain_secs: float = option(
         DURATION,
         120.0,
-        "how long the last values of an ended job are shown, at least until scraped once",
+        "how long an ended job is shown, at least until scraped once",
         live="node",
     )
     jobs_hold_secs: float = option(
         DURATION,
         3600.0,
-        "how long an ended job keeps its directories while its control group still holds processes",
+        "how long an ended job with processes keeps its directories",
     )
     jobs_steps: bool = option(BOOLEAN, False, "read the steps of jobs too")
     jobs_process_io: bool = option(BOOLEAN, True, "read the I/O of jobs' processes")
     processes_top: int = option(
-        COUNT, 10, "commands of each job that collector.processes names, by CPU time and as many by memory"
+        COUNT, 10, "commands that collector.processes shows of a job, by CPU time and by memory"
     )
     controller_interval_secs: float = option(
         POSITIVE_DURATION,
         60.0,
-        "controller role: how often a batch system is polled for the queue and the nodes",
+        "controller role: how often queue and nodes are polled",
     )
     controller_timeout_secs: float = option(
         POSITIVE_DURATION, 60.0, "controller role: time limit of one answer"
@@ -128,13 +125,13 @@ class DaemonConfig(WebConfig):
     controller_listen: str | None = option(
         ADDRESS,
         None,
-        "controller role: address where nodes query their own jobs instead of Slurm, e.g. :9821; "
-        "beyond loopback only with TLS (nodes in web.config_for)",
+        "controller role: address where nodes query their jobs, e.g. :9821; beyond loopback only with TLS "
+        "(nodes in web.config_for)",
     )
     controller_secret_file: str | None = option(
         PATH,
         None,
-        "controller role: file with the secret that nodes' tokens are made of; only its owner may read it",
+        "controller role: file with the secret of nodes' tokens",
     )
     controller_max_connections: int = option(COUNT, 12_000, "connections of nodes at once")
     controller_sd_port: int = option(
@@ -143,20 +140,19 @@ class DaemonConfig(WebConfig):
     controller_sd_host: str = option(
         choice("name", "address"),
         "name",
-        "how /sd names a node: by its name in the batch system, or by the address that the batch system uses",
+        "how /sd names a node: by its name or address in the batch system",
         live="controller",
     )
     controller_sd_skip: tuple[str, ...] = option(
         words(*NODE_STATES),
         (),
-        "nodes in one of these states are left out of /sd; none by default, since a node that is down for the"
-        " batch system may still be scraped",
+        "states of nodes that are left out of /sd",
         live="controller",
     )
     schedule_top_users: int = option(
         COUNT,
         20,
-        "controller role: users with series of their own, those with most weighted tardiness; 0: none",
+        "controller role: users with series of their own; 0: none",
     )
     gpu_drivers: tuple[str, ...] = option(
         words(AUTO, NO_GPUS, *GPU_DRIVERS),

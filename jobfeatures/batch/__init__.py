@@ -44,6 +44,6 @@ class BatchSettings(
     batch_refresh_secs: float = option(
         POSITIVE_DURATION,
         300.0,
-        "how often a node refreshes known jobs, its own state, and the limits of queues",
+        "how often known jobs, the node's state and limits of queues are refreshed",
         live="node",
     )

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--profile",
         choices=[profile.value for profile in Profile],
-        help="the text that is to be kept (default: by the names that are there)",
+        help="the specification to check against (default: by the names)",
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")
     parser.add_argument(

@@ -56,18 +56,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--runs",
         choices=("last", "all"),
         default="last",
-        help="which runs of a requeued job become jobs, where there is no more than jobs (default: last)",
+        help="which runs of a requeued job become jobs (default: last)",
     )
 
     parser.add_argument(
         "--renumber",
         action="store_true",
-        help="from SWF to SWF: number jobs, users, groups, programs, queues and partitions anew",
+        help="from SWF to SWF: renumber jobs, users, groups, programs, queues, partitions",
     )
     parser.add_argument(
         "--rebase",
         action="store_true",
-        help="from SWF to SWF: sort by submission, and let times begin at the first",
+        help="from SWF to SWF: sort by submission, times from the first on",
     )
     add_meaning(parser)
     parser.add_argument(
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_comment,
         default=[],
         metavar="'LABEL: VALUE'",
-        help="more to say in the header of an SWF log, such as 'MaxProcs: 1024'; may be repeated",
+        help="add to the header of an SWF log, such as 'MaxProcs: 1024'; may be repeated",
     )
 
 

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--force", action="store_true", help="even in the past, or sooner than grace_secs promises"
     )
     made["plan"].add_argument(
-        "--before", metavar="TIME", help="the latest shutdown that will do (default: the end of the last job)"
+        "--before", metavar="TIME", help="latest possible shutdown (default: the end of the last job)"
     )
     made["plan"].add_argument("--plot", metavar="FILE", help="also draw it: png, svg or pdf")
     add_source_flags(made["plan"])

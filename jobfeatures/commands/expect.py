@@ -59,14 +59,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--history",
         metavar="DURATION",
-        help="earlier jobs count that ended once to twice as long ago (default: schedule.history)",
+        help="how long ago earlier jobs that count ended (default: schedule.history)",
     )
     add("--format", choices=("text", "json"), default="text", help="(default: text)")
-    add("--log", metavar="FILE", help="ask a log instead, also .gz, .xz, .bz2, .zst; - is standard input")
+    add("--log", metavar="FILE", help="read a log instead, also .gz, .xz, .bz2, .zst; - is standard input")
     add(
         "--at",
         metavar="TIME",
-        help="with --log: as it was known then, 2026-11-20T14:02 or seconds (default: the latest in the log)",
+        help="with --log: as known then, 2026-11-20T14:02 or seconds (default: the log's end)",
     )
     add_kind(parser)
     add_flags(parser, Config)

@@ -32,7 +32,7 @@ def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what both hooks take."""
     add_flags(parser, Config)
     add_batch(parser, JOB_VARIABLES, " (default: by the environment)")
-    parser.add_argument("--strict", action="store_true", help="exit with 1 where something failed")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if something failed")
 
 
 def run_hook(arguments: argparse.Namespace, work: Callable[[Config], None]) -> int:

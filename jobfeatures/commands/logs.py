@@ -27,7 +27,7 @@ def add_kind(parser: argparse.ArgumentParser) -> None:
         help=f"(default: by content) one of {', '.join(readable)}",
     )
     parser.add_argument(
-        "--zone", metavar="NAME", help="where clocks showed the times, as Europe/Berlin (default: here)"
+        "--zone", metavar="NAME", help="time zone of the log, such as Europe/Berlin (default: local)"
     )
 
 
@@ -37,19 +37,18 @@ def add_meaning(parser: argparse.ArgumentParser) -> None:
         "--memory-unit",
         choices=("KiB", "B"),
         default="KiB",
-        help="of the memory in an SWF log, where it is not in KiB (default: KiB)",
+        help="unit of memory in an SWF log (default: KiB)",
     )
     parser.add_argument(
         "--memory-per",
         choices=("processor", "job"),
         default="processor",
-        help="of what the memory in an SWF log is (default: processor)",
+        help="what memory in an SWF log is per (default: processor)",
     )
     parser.add_argument(
         "--requested-time",
         choices=("wall", "cpu"),
-        help="what requested times in an SWF log are: of the clock on the wall, or average CPU times of a "
-        "processor (default: as a comment in its header says, else wall)",
+        help="whether requested times in an SWF log are wall or CPU time (default: by its header, else wall)",
     )
 
 
@@ -62,9 +61,7 @@ def parse_meaning(arguments: argparse.Namespace) -> Meaning:
 
 def add_strict(parser: argparse.ArgumentParser) -> None:
     """Add the argument on records that cannot be read."""
-    parser.add_argument(
-        "--strict", action="store_true", help="exit status 1 where a record of a log could not be read"
-    )
+    parser.add_argument("--strict", action="store_true", help="exit status 1 if a record could not be read")
 
 
 def parse_zone(name: str | None) -> tzinfo | None:
@@ -99,12 +96,12 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nodes",
         metavar="KINDS",
-        help="simulate on nodes: 7x80cpu,504GB,4gpu;2x16cpu are seven of one kind and two of another",
+        help="simulate nodes, such as 7x80cpu,504GB,4gpu;2x16cpu",
     )
     parser.add_argument(
         "--processors",
         metavar="N",
-        help="simulate on one pool of so many (default: as the log says, else the most that was in use)",
+        help="simulate one pool of N (default: as the log says, else the most in use)",
     )
     parser.add_argument(
         "--fairshare-refresh",
@@ -116,15 +113,14 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
         "--fairshare-halving",
         default="0",
         metavar="SECS",
-        help="how often what users have used is halved, such as 259200 (default: 0, never)",
+        help="how often past use is halved, such as 259200 (default: 0, never)",
     )
     parser.add_argument(
         "--fairshare-of",
         action="append",
         default=[],
         metavar="USER=N",
-        help="a share of use for a user, or for each user of a group (group:NAME=N), where others have 1; "
-        "may be repeated",
+        help="share of a user, or of each user of a group (group:NAME=N); others have 1; may be repeated",
     )
 
 

@@ -29,8 +29,8 @@ _MEANINGS = {
     "first_exp_job_end": "when the first payload is expected to end",
     "last_exp_job_end": "when the last payload is expected to end",
     "last_max_job_end": "when the last payload is ended at the latest",
-    "add_uncom_time": "CPU seconds that a kill at the start of the last payload would have wasted",
-    "add_final_exp_waste": "CPU seconds that idle between the first and the last expected end",
+    "add_uncom_time": "CPU seconds wasted by a kill at the start of the last payload",
+    "add_final_exp_waste": "CPU seconds idle between the first and the last expected end",
     "can_postpone_last_job": "whether the last payload can be postponed",
     "priority_factor": "worth among this user's jobs; higher is better",
 }

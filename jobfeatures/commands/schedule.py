@@ -58,22 +58,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--share",
         metavar="N",
-        help="of the first resource, what each user may expect at any time, or cpu=N,memory=SIZE,gpu=N "
-        "(default: the machine's total / users)",
+        help="share of each user, N or cpu=N,memory=SIZE,gpu=N (default: the machine's total / users)",
     )
     add(
         "--share-of",
         action="append",
         default=[],
         metavar="USER=N",
-        help="another share for a user, or for the users of a group (group:NAME=N); of several resources "
-        "NAME=cpu:N,memory:SIZE; may be repeated",
+        help=(
+            "share of a user or of a group's users (group:NAME=N); several resources: "
+            "NAME=cpu:N,memory:SIZE; may be repeated"
+        ),
     )
     add(
         "--total",
         metavar="N",
-        help="of the first resource, what the machine has, or cpu=N,memory=SIZE,gpu=N "
-        "(default: as the log says, else the most that was in use at once)",
+        help=(
+            "size of the machine, N or cpu=N,memory=SIZE,gpu=N (default: as the log says, else the most in"
+            " use)"
+        ),
     )
     add(
         "--resource",
@@ -88,15 +91,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--arrival",
         choices=("submit", "eligible", "ready"),
         default="submit",
-        help="when a job arrives: submitted; eligible, where the log tells it; ready, when the job that it "
-        "follows has ended, too (default: submit)",
+        help=(
+            "when a job arrives: submitted, eligible, or ready (the job that it follows has ended) "
+            "(default: submit)"
+        ),
     )
     add(
         "--min-runtime",
         type=SECS,
         default=0.0,
         metavar="SECS",
-        help="count shorter runs as so long for expected ends (default: 0)",
+        help="shorter runs count as this for expected ends (default: 0)",
     )
     add(
         "--tau",
@@ -108,7 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--no-waits",
         action="store_true",
-        help="where the wait is unknown there was none: for logs whose submit times are start times",
+        help="take unknown waits for 0: for logs whose submit times are start times",
     )
     add(
         "--join",
@@ -127,7 +132,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--recompute",
         action="store_true",
-        help="with --filter: expected ends as if the log held no other jobs",
+        help="with --filter: expected ends without the other jobs",
     )
     add(
         "--by",
@@ -137,7 +142,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--compare", action="store_true", help="set the other logs against the first, user by user")
     add("--format", choices=("text", "json", "csv"), default="text", help="(default: text)")
-    add("--heatmap", action="store_true", help="as JSON, too, or as CSV instead: late jobs by user and time")
+    add("--heatmap", action="store_true", help="late jobs by user and time, as JSON or CSV")
     add("--cell", type=COUNT, default=60, metavar="SECS", help="how long a cell of it is (default: 60)")
     add("--top", type=COUNT, default=TOP, metavar="N", help=f"lines of a table of users (default: {TOP})")
     add(
@@ -145,7 +150,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=COUNT,
         default=100,
         metavar="N",
-        help="into how many the time is cut for use and queue over time (default: 100)",
+        help="intervals of use and queue over time (default: 100)",
     )
     add("--report", metavar="FILE", help="write pictures and tables as one HTML file, too")
     add("--plots", metavar="DIR", help="write the pictures into this directory, too")
@@ -166,12 +171,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--one-log",
         action="store_true",
-        help="the LOGs are files of one log, in its order; as JSON, without quantiles and what is over time",
+        help="the LOGs are parts of one log, in order; JSON without quantiles and series over time",
     )
     add(
         "--dask",
         metavar="ADDRESS",
-        help="with --one-log: the scheduler of a Dask cluster that reads and computes",
+        help="with --one-log: scheduler of a Dask cluster",
     )
     add_kind(parser)
     add_strict(parser)

@@ -38,13 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--arrival",
         choices=("submit", "eligible"),
         default="submit",
-        help="when a job arrives: submitted, or eligible where the log tells it (default: submit)",
+        help="when a job arrives: submitted or eligible (default: submit)",
     )
     parser.add_argument(
         "--output",
         default="-",
         metavar="FILE",
-        help="where the schedule goes, also .gz, .xz, .bz2, .zst (default: standard output)",
+        help="also .gz, .xz, .bz2, .zst (default: standard output)",
     )
     add_kind(parser)
     add_strict(parser)

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument(
         "--explain",
         action="store_true",
-        help="tell what each job inherits, requests, waits for and used, and an order in which they can run",
+        help="show what each job inherits, requests, waits for and used, and a possible order",
     )
     _add_lenient(check)
     matched = actions.add_parser(
@@ -48,9 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "not be read.",
     )
     matched.add_argument("file", metavar="FILE", help="a document of a Job or a JobGroup")
-    matched.add_argument(
-        "nodes", metavar="NODES", help="what the nodes have: JSON, a list or an object a line"
-    )
+    matched.add_argument("nodes", metavar="NODES", help="JSON: a list, or an object per line")
     _add_lenient(matched)
     actions.add_parser(
         "schema",

@@ -14,13 +14,13 @@ STATE = Metric("batch_job_state", "gauge", "1 for the state that the batch syste
 REMAINS = Metric(
     "batch_job_ended_with_processes",
     "gauge",
-    "1 for a job that has ended while its control group still holds processes.",
+    "1 for an ended job whose control group still holds processes.",
     JOB,
 )
 RESTARTS = Metric(
     "batch_job_restarts",
     "gauge",
-    "Earlier runs of the job under the same id, if its batch system reports them.",
+    "Earlier runs of the job under the same id.",
     JOB,
 )
 ALLOCATED_GPUS = Metric(
@@ -33,7 +33,7 @@ ALLOCATED_GPUS = Metric(
 WALL = Metric(
     "batch_job_wall_limit_seconds",
     "gauge",
-    "Limit of elapsed time since the start; +Inf if the job has none.",
+    "Limit of elapsed time; +Inf if the job has none.",
     JOB,
     "seconds",
 )

@@ -14,25 +14,25 @@ _BY_PARTITION = ("batch_system", "partition")
 NODES = Metric(
     "batch_cluster_nodes",
     "gauge",
-    "Nodes by base state; a node of several partitions counts in each, one of none under an empty name.",
+    "Nodes by base state; a node of several partitions counts in each.",
     (*_BY_PARTITION, "state"),
 )
 FLAGGED = Metric(
     "batch_cluster_nodes_flagged",
     "gauge",
-    "Nodes by what the batch system says beside the base state, such as DRAIN; a node may have several.",
+    "Nodes by further states, such as DRAIN; a node may have several.",
     (*_BY_PARTITION, "flag"),
 )
 CPUS = Metric(
     "batch_cluster_cpus",
     "gauge",
-    "CPUs by kind: allocated, idle (available to jobs), other (of nodes that start no jobs).",
+    "CPUs: allocated, idle (available to jobs), other (of nodes that start no jobs).",
     (*_BY_PARTITION, "kind"),
 )
 MEMORY = Metric(
     "batch_cluster_memory_bytes",
     "gauge",
-    "Memory managed by the batch system, by the same kinds as CPUs.",
+    "Memory managed by the batch system, by the same kinds.",
     (*_BY_PARTITION, "kind"),
     "bytes",
 )

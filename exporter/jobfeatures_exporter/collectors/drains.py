@@ -13,29 +13,26 @@ from jobfeatures_exporter.exposition import Family
 SHUTDOWN = Metric(
     "batch_node_shutdown_time_seconds",
     "gauge",
-    "Announced shutdown of the node, since the epoch, by who requested it: operator or a batch system.",
+    "Announced shutdown of the node, by who requested it: operator or a batch system.",
     ("source",),
     "seconds",
 )
 JOB_SHUTDOWN = Metric(
     "batch_job_shutdown_time_seconds",
     "gauge",
-    "Time by which the job must have ended, since the epoch, by who requested it; shutdowns of its "
-    "node are not included.",
+    "Time by which the job must have ended, by who requested it, without shutdowns of its node.",
     (*JOB, "source"),
     "seconds",
 )
 NODE_DRAINING = Metric(
     "batch_node_draining",
     "gauge",
-    "1 if the node drains: the operator has set a shutdown time, or the batch system starts no more jobs.",
+    "1 if the node drains: a shutdown is set, or the batch system starts no more jobs.",
     ("source",),
 )
 BASIS = (
-    "; basis reported: by the JOBSTATUS of all jobs, measured: by the CPU time that they have used, "
-    "estimated: by the batch system's data, mixed: by several. Capped at what the jobs' CPUs can do. "
-    "Covers the jobs of which enough is known, see {}; absent if there is none, or if no batch system "
-    "has answered yet."
+    "; basis reported: by JOBSTATUS, measured: by CPU time used, estimated: by the batch system's data, "
+    "mixed. At most what the jobs' CPUs can do. Jobs of unknown waste are left out, see {}."
 )
 DRAINING_WASTE = Metric(
     "batch_node_draining_waste_core_seconds",
@@ -54,7 +51,7 @@ KILL_WASTE = Metric(
     "core_seconds",
 )
 
-_COVERED = "Jobs of the node by whether {} counts them: yes or no."
+_COVERED = "Jobs of the node by whether {} counts them."
 DRAINING_JOBS = Metric(
     "batch_node_draining_waste_jobs", "gauge", _COVERED.format(DRAINING_WASTE.name), ("counted",)
 )

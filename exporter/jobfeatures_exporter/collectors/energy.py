@@ -12,17 +12,16 @@ from jobfeatures_exporter.snapshot import WorkKey
 NODE = Metric(
     "batch_node_energy_joules",
     "counter",
-    "Energy of a domain since the exporter's start, by RAPL: package-N is a processor with its cores, dram-N "
-    "its memory, psys the whole platform with the packages in it.",
+    "Energy by RAPL domain since the exporter's start: package-N a processor, dram-N its memory, psys the "
+    "whole platform.",
     ("domain",),
     "joules",
 )
 JOB_ENERGY = Metric(
     "batch_job_energy_joules",
     "counter",
-    "Energy of the job since it was first seen here. Source cpu: of the packages and their memory, between "
-    "two looks, the part that the job's CPU time is of all CPU time that was not idle; source gpu: of the "
-    "cards that it used.",
+    "Energy of the job since it was first seen here. Source cpu: its share of the packages' and memory's "
+    "energy, by CPU time; gpu: of the GPUs that it used.",
     (*JOB, "source"),
     "joules",
 )

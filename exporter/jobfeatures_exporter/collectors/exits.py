@@ -11,8 +11,7 @@ from jobfeatures_exporter.exposition import Family
 RECORDS = Metric(
     "batch_node_exit_records",
     "counter",
-    "Exits reported by the kernel: of a job's processes, of other processes, or unknown if neither "
-    "the process nor its parent is known.",
+    "Exits reported by the kernel: of a job's processes, of others, or of unknown ones.",
     ("result",),
 )
 

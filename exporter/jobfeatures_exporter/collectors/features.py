@@ -16,24 +16,20 @@ FAILURES = Metric(
 HOOK_FAILURES = Metric(
     "batch_features_hook_failures",
     "counter",
-    "Times that a hook of the batch system could not do what its label says (publish, remove) with a job's "
-    "features, or not all of it, by reason: "
-    + ", ".join(REASONS)
-    + "; those of hooks that run as another user "
-    "than the exporter are not known.",
+    f"Failures of prologs (publish) and epilogs (remove) by reason: {', '.join(REASONS)}. "
+    "Only hooks of the exporter's user are counted.",
     ("hook", "reason"),
 )
 LEFTOVERS = Metric(
     "batch_node_ended_jobs_with_processes",
     "gauge",
-    "Jobs that have ended according to their batch system while their control group still holds "
-    "processes; they keep their directories for jobs.hold.",
+    "Ended jobs whose control group still holds processes; they keep their directories for jobs.hold.",
 )
 
 ANSWERS = Metric(
     "batch_features_http_answers",
     "counter",
-    "Requests to the features' listener that were answered, by HTTP status.",
+    "Requests answered by the features' listener, by HTTP status.",
     ("status",),
 )
 

@@ -14,8 +14,8 @@ CARD = ("uuid",)
 INFO = Metric(
     "batch_gpu",
     "info",
-    "A card, or a part of one (MIG) with the card's uuid as parent. Index is that of the driver's library, "
-    "minor that of the device file; both may change at boot.",
+    "A GPU, or a MIG instance with the GPU's uuid as parent. index is the driver library's, minor the "
+    "device file's; both may change at boot.",
     (
         "uuid",
         "index",
@@ -35,12 +35,10 @@ UP = Metric(
     "1 if the latest reading of the driver was complete and recent.",
     ("driver",),
 )
-AGE = Metric("batch_gpu_age_seconds", "gauge", "Age of the card's figures.", CARD, "seconds")
-FAILING = Metric(
-    "batch_gpu_failing", "gauge", "0 while the card answers, else the driver's code of its failure.", CARD
-)
+AGE = Metric("batch_gpu_age_seconds", "gauge", "Age of the GPU's figures.", CARD, "seconds")
+FAILING = Metric("batch_gpu_failing", "gauge", "0 while the GPU answers, else the driver's error code.", CARD)
 UTILIZATION = Metric(
-    "batch_gpu_utilization_ratio", "gauge", "Share of recent time in which the card computed.", CARD
+    "batch_gpu_utilization_ratio", "gauge", "Share of recent time in which the GPU computed.", CARD
 )
 BUSY = Metric(
     "batch_gpu_busy_seconds",
@@ -52,30 +50,28 @@ BUSY = Metric(
 ENERGY = Metric(
     "batch_gpu_energy_joules",
     "counter",
-    "Energy of the card since the exporter's start: by the driver's counter, else its power integrated.",
+    "Energy of the GPU since the exporter's start, by the driver's counter, else integrated power.",
     CARD,
     "joules",
 )
-MEMORY = Metric("batch_gpu_memory_bytes", "gauge", "Memory of the card.", CARD, "bytes")
-MEMORY_USED = Metric(
-    "batch_gpu_memory_used_bytes", "gauge", "Memory of the card that is in use.", CARD, "bytes"
-)
+MEMORY = Metric("batch_gpu_memory_bytes", "gauge", "Memory of the GPU.", CARD, "bytes")
+MEMORY_USED = Metric("batch_gpu_memory_used_bytes", "gauge", "Memory of the GPU in use.", CARD, "bytes")
 TEMPERATURE = Metric(
-    "batch_gpu_temperature_celsius", "gauge", "Temperature at the card's first sensor.", CARD, "celsius"
+    "batch_gpu_temperature_celsius", "gauge", "Temperature at the GPU's first sensor.", CARD, "celsius"
 )
-POWER = Metric("batch_gpu_power_watts", "gauge", "Power that the card draws.", CARD, "watts")
-POWER_LIMIT = Metric("batch_gpu_power_limit_watts", "gauge", "Power that the card may draw.", CARD, "watts")
-FAN = Metric("batch_gpu_fan_ratio", "gauge", "Speed of the card's first fan as a share of its highest.", CARD)
+POWER = Metric("batch_gpu_power_watts", "gauge", "Power that the GPU draws.", CARD, "watts")
+POWER_LIMIT = Metric("batch_gpu_power_limit_watts", "gauge", "Power that the GPU may draw.", CARD, "watts")
+FAN = Metric("batch_gpu_fan_ratio", "gauge", "Speed of the GPU's first fan, as a share of its highest.", CARD)
 CE_CLOCK = Metric("batch_gpu_clock_hertz", "gauge", "Clock of the compute units.", CARD, "hertz")
-MEMORY_CLOCK = Metric("batch_gpu_memory_clock_hertz", "gauge", "Clock of the card's memory.", CARD, "hertz")
+MEMORY_CLOCK = Metric("batch_gpu_memory_clock_hertz", "gauge", "Clock of the GPU's memory.", CARD, "hertz")
 PERFORMANCE = Metric(
-    "batch_gpu_performance_state", "gauge", "Performance state of the card, 0 is the highest.", CARD
+    "batch_gpu_performance_state", "gauge", "Performance state of the GPU, 0 is the highest.", CARD
 )
-PROCESSES = Metric("batch_gpu_processes", "gauge", "Processes that use the card.", CARD)
+PROCESSES = Metric("batch_gpu_processes", "gauge", "Processes that use the GPU.", CARD)
 UNATTRIBUTED = Metric(
     "batch_gpu_unattributed_processes",
     "gauge",
-    "Processes that the driver reports and this node does not know: in other namespaces, or gone.",
+    "Processes that the driver reports but this node does not know.",
     CARD,
 )
 
@@ -83,24 +79,24 @@ OF_JOB = (*JOB, "uuid")
 JOB_ALLOCATED = Metric(
     "batch_job_gpu_allocated",
     "gauge",
-    "1 for a card that the batch system allocated to the job.",
+    "1 for a GPU allocated to the job.",
     OF_JOB,
     sums=True,
 )
 JOB_BUSY = Metric(
     "batch_job_gpu_busy_seconds",
     "counter",
-    "The job's share of the card's busy seconds since it was first seen there; absent without any use.",
+    "The job's share of the GPU's busy seconds since it was first seen there.",
     OF_JOB,
     "seconds",
 )
 JOB_UTILIZATION = Metric(
-    "batch_job_gpu_utilization_ratio", "gauge", "The job's share of the card's utilisation.", OF_JOB
+    "batch_job_gpu_utilization_ratio", "gauge", "The job's share of the GPU's utilisation.", OF_JOB
 )
 JOB_MEMORY = Metric(
     "batch_job_gpu_memory_bytes",
     "gauge",
-    "Memory of the card that the job's processes use.",
+    "Memory of the GPU that the job's processes use.",
     OF_JOB,
     "bytes",
     sums=True,
@@ -108,7 +104,7 @@ JOB_MEMORY = Metric(
 JOB_ENERGY = Metric(
     "batch_job_gpu_energy_joules",
     "counter",
-    "The job's share of the card's energy since it was first seen there.",
+    "The job's share of the GPU's energy since it was first seen there.",
     OF_JOB,
     "joules",
 )

@@ -25,7 +25,7 @@ CPU = Metric(
 MEMORY = Metric(
     "batch_job_memory_bytes",
     "gauge",
-    "Memory of the job by component: anon, file (page cache without shmem), shmem, kernel, swap.",
+    "Memory of the job: anon, file (page cache without shmem), shmem, kernel, swap.",
     (*JOB, "component"),
     "bytes",
     sums=True,
@@ -33,8 +33,7 @@ MEMORY = Metric(
 USED = Metric(
     "batch_job_memory_used_bytes",
     "gauge",
-    "Memory of the job that counts against its limit and cannot be reclaimed: anon, shmem and kernel, "
-    "without page cache.",
+    "Memory of the job that cannot be reclaimed: anon, shmem and kernel, without page cache.",
     JOB,
     "bytes",
     sums=True,
@@ -42,7 +41,7 @@ USED = Metric(
 CHARGED = Metric(
     "batch_job_memory_charged_bytes",
     "gauge",
-    "Memory that the kernel counts against the job's limit, page cache included.",
+    "Memory counted against the job's limit, page cache included.",
     JOB,
     "bytes",
     sums=True,
@@ -55,70 +54,68 @@ CPUSET = Metric("batch_job_cpuset_cpus", "gauge", "CPUs in the job's effective c
 OOM_KILLS = Metric(
     "batch_job_oom_kills",
     "counter",
-    "Processes of the job killed by the kernel's OOM killer, at a limit or because the node ran out "
-    "of memory. On cgroup v1 kills in a group that was removed before it was read are missing.",
+    "Processes of the job killed by the kernel's OOM killer; on cgroup v1 a lower bound.",
     JOB,
 )
 LIMIT_HITS = Metric(
     "batch_job_memory_limit_hits",
     "counter",
-    "Times that the job's memory was about to exceed a limit of its control groups; the kernel then "
-    "reclaims memory, and kills if that is not enough.",
+    "Times that the job's memory reached a limit of its control groups; the kernel then reclaims memory or "
+    "kills.",
     JOB,
 )
 THROTTLED = Metric(
     "batch_job_cpu_throttled_seconds",
     "counter",
-    "Time that the job was throttled because its control group had used up its CPU quota, summed over "
-    "CPUs; absent without a quota.",
+    "Time that the job was throttled at its CPU quota, summed over CPUs; absent without a quota.",
     JOB,
     "seconds",
 )
 PRESSURE = Metric(
     "batch_job_pressure_seconds",
     "counter",
-    "Time that tasks of the job were stalled waiting for a resource (cpu, memory, io). Share some: at "
-    "least one task; full: all non-idle tasks were stalled.",
+    "Time that tasks of the job were stalled waiting for a resource (cpu, memory, io). some: at least one "
+    "task; full: all non-idle tasks.",
     (*JOB, "resource", "share"),
     "seconds",
 )
-_BLOCK = "block devices by the job's control group, on cgroup v1 without delayed writes."
+_BLOCK = "block devices by the job's control group; on cgroup v1 without delayed writes."
 BLOCK_READ = Metric("batch_job_block_read_bytes", "counter", f"Read from {_BLOCK}", JOB, "bytes")
 BLOCK_WRITTEN = Metric("batch_job_block_written_bytes", "counter", f"Written to {_BLOCK}", JOB, "bytes")
-BLOCK_READS = Metric("batch_job_block_reads", "counter", f"Read operations on {_BLOCK}", JOB)
-BLOCK_WRITES = Metric("batch_job_block_writes", "counter", f"Write operations on {_BLOCK}", JOB)
+BLOCK_READS = Metric("batch_job_block_reads", "counter", f"Reads from {_BLOCK}", JOB)
+BLOCK_WRITES = Metric("batch_job_block_writes", "counter", f"Writes to {_BLOCK}", JOB)
 IO_READ = Metric(
     "batch_job_io_read_bytes",
     "counter",
-    "Read by processes of the job through system calls, from page cache, pipes and sockets too (rchar).",
+    "Read by the job through system calls, also from page cache, pipes and sockets (rchar).",
     JOB,
     "bytes",
 )
 IO_WRITTEN = Metric(
     "batch_job_io_written_bytes",
     "counter",
-    "Written by processes of the job through system calls, to page cache, pipes and sockets too (wchar).",
+    "Written by the job through system calls, also to page cache, pipes and sockets (wchar).",
     JOB,
     "bytes",
 )
 STORAGE_READ = Metric(
     "batch_job_io_storage_read_bytes",
     "counter",
-    "Read from storage for processes of the job (read_bytes).",
+    "Read from storage by the job (read_bytes).",
     JOB,
     "bytes",
 )
 STORAGE_WRITTEN = Metric(
     "batch_job_io_storage_written_bytes",
     "counter",
-    "Written to storage for processes of the job, counted when a page becomes dirty (write_bytes).",
+    "Written to storage by the job, counted when a page becomes dirty (write_bytes).",
     JOB,
     "bytes",
 )
 STORAGE_CANCELLED = Metric(
     "batch_job_io_storage_cancelled_bytes",
     "counter",
-    "Counted as written to storage but never written, because the file was truncated or removed "
+    "Counted as written but never written, because the file was removed or truncated "
     "(cancelled_write_bytes).",
     JOB,
     "bytes",

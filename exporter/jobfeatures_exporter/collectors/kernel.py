@@ -11,58 +11,54 @@ from jobfeatures_exporter.exposition import Family
 WAITING = Metric(
     "batch_job_cpu_waiting_seconds",
     "counter",
-    "Time that runnable threads of the job waited for a CPU, summed over threads; absent where "
-    "processes are read from /proc.",
+    "Time that runnable threads of the job waited for a CPU, summed over threads; needs sums in the kernel.",
     JOB,
     "seconds",
 )
 FAULTS = Metric(
     "batch_job_major_page_faults",
     "counter",
-    "Page faults of the job for which something had to be read from storage; absent where processes are read "
-    "from /proc.",
+    "Page faults of the job that read from storage; needs sums in the kernel.",
     JOB,
 )
 SWITCHES = Metric(
     "batch_job_context_switches",
     "counter",
-    "Context switches of the job: voluntary (a thread had to wait) or nonvoluntary (it was "
-    "preempted); absent where processes are read from /proc.",
+    "Context switches of the job: voluntary (it waited) or nonvoluntary (preempted); needs sums in the "
+    "kernel.",
     (*JOB, "type"),
 )
 RUNNING = Metric(
     "batch_job_threads_running",
     "gauge",
-    "Threads of the job that run or wait for a CPU; absent where processes are read from /proc.",
+    "Threads of the job that run or wait for a CPU; needs sums in the kernel.",
     JOB,
     sums=True,
 )
 BLOCKED = Metric(
     "batch_job_threads_blocked",
     "gauge",
-    "Threads of the job in uninterruptible sleep, usually waiting for storage; absent where processes "
-    "are read from /proc.",
+    "Threads of the job in uninterruptible sleep, usually waiting for storage; needs sums in the kernel.",
     JOB,
     sums=True,
 )
 READER = Metric(
     "batch_exporter_process_reader",
     "gauge",
-    "Always 1; the labels say how processes are read, bpf (sums in the kernel) or procfs, and why not bpf.",
+    "Always 1; how processes are read, bpf (sums in the kernel) or procfs, and why not bpf.",
     ("reader", "reason"),
 )
 LOST = Metric(
     "batch_exporter_kernel_sums_incomplete",
     "counter",
-    "Times that the kernel's sums could not do as they should: room (no room for another control group, "
-    "counted to none), storage (a thread was counted late), tail (the last moment of one was not counted), "
-    "missed (an event was not seen).",
+    "Events missing from the kernel's sums: room (no room for another control group), storage (a thread was"
+    " counted late), tail (a thread's last moment), missed (an event).",
     ("what",),
 )
 THREADS = Metric(
     "batch_exporter_threads",
     "gauge",
-    "Threads of the node by who counts them: kernel_sums, and loadavg of /proc.",
+    "Threads of the node, by kernel_sums and by loadavg of /proc.",
     ("source",),
 )
 

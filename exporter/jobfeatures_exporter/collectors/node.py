@@ -20,7 +20,7 @@ CORES = Metric("batch_node_cores", "gauge", "Logical cores that are online.")
 MEMORY = Metric(
     "batch_node_memory_bytes",
     "gauge",
-    "Memory of the node by kind, as /proc/meminfo counts it.",
+    "Memory of the node by kind of /proc/meminfo.",
     ("kind",),
     "bytes",
 )
@@ -32,8 +32,8 @@ THREADS = Metric("batch_node_threads", "gauge", "Threads on the node, kernel thr
 PRESSURE = Metric(
     "batch_node_pressure_seconds",
     "counter",
-    "Time since boot that tasks were stalled waiting for a resource (cpu, memory, io). Share some: at "
-    "least one task; full: all non-idle tasks were stalled (not for CPU).",
+    "Time since boot that tasks were stalled waiting for a resource (cpu, memory, io). some: at least one "
+    "task; full: all non-idle tasks (not for CPU).",
     ("resource", "share"),
     "seconds",
 )
@@ -48,7 +48,7 @@ DISK_WRITES = Metric("batch_node_disk_writes", "counter", "Writes to a whole dis
 DISK_TIME = Metric(
     "batch_node_disk_io_time_seconds",
     "counter",
-    "Time since boot during which I/O was in progress on a whole disk.",
+    "Time with I/O in progress on a whole disk since boot.",
     ("device",),
     "seconds",
 )

@@ -20,7 +20,7 @@ from jobfeatures_exporter.sampling.procfs import TICKS_PER_SEC, read_stat
 BUILD = Metric(
     "batch_exporter_build",
     "info",
-    "Version of the exporter, the commit it was built from where that was noted, and of Python.",
+    "Versions of the exporter (with commit, if known) and of Python.",
     ("version", "revision", "python"),
 )
 SAMPLE = Metric(
@@ -40,13 +40,13 @@ MAX = Metric("process_max_fds", "gauge", "Limit of open file descriptors.")
 RELOADED = Metric(
     "batch_exporter_config_last_reload_successful",
     "gauge",
-    "1 if the latest reload of the settings succeeded, 0 if the previous ones stay in use or the file "
-    "has been found broken since.",
+    "1 if the latest reload of the settings succeeded, 0 if the previous ones stay in use or the file is "
+    "invalid.",
 )
 RELOADED_AT = Metric(
     "batch_exporter_config_last_reload_success_timestamp_seconds",
     "gauge",
-    "Time of the last successful reload of the settings, since the epoch.",
+    "Time of the last successful reload of the settings.",
     (),
     "seconds",
 )

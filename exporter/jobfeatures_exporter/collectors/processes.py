@@ -13,15 +13,15 @@ COMMAND = (*JOB, "command")
 CPU = Metric(
     "batch_job_command_cpu_seconds",
     "counter",
-    "CPU time of processes of the job by command, since the command was first shown by name; before, "
-    "and for all other commands, it counts as other.",
+    "CPU time of the job's processes by command, since the command was first shown; before, it counts as "
+    "other.",
     COMMAND,
     "seconds",
 )
 RESIDENT = Metric(
     "batch_job_command_resident_bytes",
     "gauge",
-    "Resident memory of processes of the job by command; pages that they share count for each.",
+    "Resident memory of the job's processes by command; shared pages count for each.",
     COMMAND,
     "bytes",
     sums=True,

@@ -15,8 +15,7 @@ _BY_PARTITION = ("batch_system", "partition")
 JOBS = Metric(
     "batch_queue_jobs",
     "gauge",
-    "Jobs that have not ended, each task of an array one job; a job that may start in several partitions "
-    "counts in each.",
+    "Jobs that have not ended; each task of an array counts, and a job of several partitions in each.",
     _BY_STATE,
 )
 CPUS = Metric("batch_queue_cpus", "gauge", "CPUs that these jobs request or have.", _BY_STATE)
@@ -24,20 +23,19 @@ NODES = Metric("batch_queue_nodes", "gauge", "Nodes that these jobs request or h
 GPUS = Metric(
     "batch_queue_gpus",
     "gauge",
-    "GPUs that these jobs request or have; absent if the batch system does not account for GPUs.",
+    "GPUs that these jobs request or have, if accounted for.",
     _BY_STATE,
 )
 REASONS = Metric(
     "batch_queue_pending_jobs",
     "gauge",
-    "Pending jobs by the batch system's reason for not running; reasons that are sentences count as other.",
+    "Pending jobs by the batch system's reason; sentences count as other.",
     (*_BY_PARTITION, "reason"),
 )
 OLDEST = Metric(
     "batch_queue_oldest_wait_seconds",
     "gauge",
-    "Longest wait of a pending job that is eligible to start; held jobs and jobs that wait for "
-    "another job or a date are left out.",
+    "Longest wait of a pending job that is eligible to start (neither held nor dependent).",
     _BY_PARTITION,
     "seconds",
 )

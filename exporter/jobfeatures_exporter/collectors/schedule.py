@@ -12,9 +12,6 @@ from jobfeatures_exporter.exposition import Family, Number, Sample, histogram_sa
 _SYSTEM = ("batch_system",)
 _BY_PARTITION = ("batch_system", "partition")
 _BY_USER = ("batch_system", "user")
-_SETTLED = (
-    "Of jobs that have ended and whose expected end is final, since batch_schedule_begin_timestamp_seconds"
-)
 
 WAIT = Metric(
     "batch_schedule_wait_seconds",
@@ -26,47 +23,55 @@ WAIT = Metric(
 SLOWDOWN = Metric(
     "batch_schedule_slowdown",
     "histogram",
-    "Response time ÷ runtime of jobs that have ended, at least 1, runtimes below 10 s counting as 10 s.",
+    "Bounded slowdown of ended jobs: response time ÷ runtime (at least 10 s), at least 1.",
     (*_BY_PARTITION, "le"),
 )
-JOBS = Metric("batch_schedule_jobs", "counter", f"{_SETTLED}: how many.", _SYSTEM)
-VIOLATED = Metric("batch_schedule_violated_jobs", "counter", f"{_SETTLED}: how many ended after it.", _SYSTEM)
+JOBS = Metric(
+    "batch_schedule_jobs",
+    "counter",
+    "Ended jobs whose expected end is final, since batch_schedule_begin_timestamp_seconds.",
+    _SYSTEM,
+)
+VIOLATED = Metric(
+    "batch_schedule_violated_jobs",
+    "counter",
+    "Jobs in batch_schedule_jobs_total that ended after their expected end.",
+    _SYSTEM,
+)
 TARDINESS = Metric(
     "batch_schedule_tardiness_seconds",
     "counter",
-    f"{_SETTLED}: by how much they ended after it.",
+    "How much later than expected these jobs ended, in sum.",
     _SYSTEM,
     "seconds",
 )
 WEIGHTED = Metric(
     "batch_schedule_weighted_tardiness_cpu_seconds",
     "counter",
-    f"{_SETTLED}: the same times their CPUs.",
+    "Sum of tardiness × CPUs of these jobs.",
     _SYSTEM,
     "seconds",
 )
 VEET = Metric(
     "batch_schedule_veet_ratio",
     "summary",
-    f"{_SETTLED}: quantiles over users of each user's part of jobs that ended after it.",
+    "Quantiles over users of the part of a user's jobs that ended after their expected end.",
     (*_SYSTEM, "quantile"),
     "ratio",
 )
-USERS = Metric("batch_schedule_users", "gauge", f"{_SETTLED}: whose they are.", _SYSTEM)
+USERS = Metric("batch_schedule_users", "gauge", "Users of the jobs in batch_schedule_jobs_total.", _SYSTEM)
 SHARE = Metric("batch_schedule_share_cpus", "gauge", "Default share of a user, in CPUs.", _SYSTEM)
 BEGIN = Metric(
     "batch_schedule_begin_timestamp_seconds",
     "gauge",
-    "Start of the period that the figures cover; jobs that ended earlier are not counted. It changes "
-    "only when the exporter starts.",
+    "Start of the period that the figures cover; it changes only when the exporter starts.",
     _SYSTEM,
     "seconds",
 )
 UNSETTLED = Metric(
     "batch_schedule_unsettled_jobs",
     "gauge",
-    "Jobs that have ended but whose expected end is not final: an earlier job of the user has not "
-    "ended, or accounting may not have it yet.",
+    "Ended jobs whose expected end is not final, because an earlier job of the user has not ended.",
     _SYSTEM,
 )
 SKIPPED = Metric(
@@ -78,20 +83,20 @@ SKIPPED = Metric(
 UNFINISHED = Metric(
     "batch_schedule_unfinished_jobs",
     "gauge",
-    "Jobs that wait or run, by whether they will end after their expected end.",
+    "Jobs that wait or run, by whether they will be late.",
     (*_SYSTEM, "verdict"),
 )
 USER_VEET = Metric(
     "batch_schedule_user_veet_ratio",
     "gauge",
-    f"{_SETTLED}: part that ended after it, of users with most weighted tardiness.",
+    "Part of the user's jobs that ended after their expected end, of users with most weighted tardiness.",
     _BY_USER,
     "ratio",
 )
 USER_WEIGHTED = Metric(
     "batch_schedule_user_weighted_tardiness_cpu_seconds",
     "counter",
-    "Weighted tardiness of the users who have most of it.",
+    "Weighted tardiness of the users with most of it.",
     _BY_USER,
     "seconds",
 )

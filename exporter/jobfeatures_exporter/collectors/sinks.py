@@ -16,15 +16,14 @@ FAILED = Metric(
 DROPPED = Metric(
     "batch_exporter_sink_dropped",
     "counter",
-    "Documents lost: no room while the sink was unreachable (full), never accepted by it (refused), "
-    "or spool file damaged (corrupt).",
+    "Documents lost: no room (full), never accepted (refused), or spool file damaged (corrupt).",
     ("sink", "reason"),
 )
 WAITING = Metric("batch_exporter_sink_spooled", "gauge", "Documents that wait for the sink.", ("sink",))
 AGE = Metric(
     "batch_exporter_sink_last_success_age_seconds",
     "gauge",
-    "Time since the sink last accepted a document; absent until then.",
+    "Time since the sink last accepted a document.",
     ("sink",),
     "seconds",
 )

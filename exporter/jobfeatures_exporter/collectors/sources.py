@@ -15,7 +15,7 @@ COMPLETE = Metric(
 FAILING = Metric(
     "batch_exporter_source_failing_seconds",
     "gauge",
-    "Time since the first unanswered query after the last answer; absent while the source answers.",
+    "How long the source has not answered; absent while it answers.",
     ("source",),
     "seconds",
 )
@@ -30,8 +30,7 @@ JOBS = Metric("batch_exporter_source_jobs", "gauge", "Jobs in the table in use."
 AHEAD = Metric(
     "batch_exporter_source_clock_ahead_seconds",
     "gauge",
-    "How far the batch system's clock is ahead of the node's, negative if behind; absent if it does "
-    "not report the time. Remaining times take it into account.",
+    "How far the batch system's clock is ahead of the node's; remaining times take it into account.",
     ("source",),
     "seconds",
 )

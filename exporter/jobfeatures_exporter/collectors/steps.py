@@ -21,14 +21,14 @@ CPU = Metric(
 MEMORY = Metric(
     "batch_job_step_memory_bytes",
     "gauge",
-    "Memory of the step by component: anon, file (page cache without shmem), shmem, kernel, swap.",
+    "Memory of the step: anon, file (page cache without shmem), shmem, kernel, swap.",
     (*STEP, "component"),
     "bytes",
 )
 CHARGED = Metric(
     "batch_job_step_memory_charged_bytes",
     "gauge",
-    "Memory that the kernel counts against the step's limit.",
+    "Memory counted against the step's limit, page cache included.",
     STEP,
     "bytes",
 )

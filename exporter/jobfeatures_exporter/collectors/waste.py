@@ -11,7 +11,7 @@ from jobfeatures_exporter.exposition import Family
 OVERDUE = Metric(
     "batch_job_draining_waste_overdue",
     "gauge",
-    "1 if the job's first payload should have ended already: its draining waste is a lower bound.",
+    "1 if a payload is overdue: the job's draining waste is a lower bound.",
     (*JOB, "basis"),
 )
 METRICS = (JOB_DRAINING_WASTE, JOB_KILL_WASTE, OVERDUE, JOB_CAPPED_WASTE)

@@ -11,13 +11,13 @@ from jobfeatures_exporter.exposition import Family
 REQUESTS = Metric(
     "batch_exporter_web_requests",
     "counter",
-    "Requests that were answered, by listener (metrics, features, sonar) and HTTP status.",
+    "Requests answered, by listener and HTTP status.",
     ("listener", "code"),
 )
 REJECTED = Metric(
     "batch_exporter_web_rejected",
     "counter",
-    "Requests that were refused, and connections that were ended, by listener and reason.",
+    "Requests refused and connections ended, by listener and reason.",
     ("listener", "reason"),
 )
 CONNECTIONS = Metric(
@@ -29,12 +29,12 @@ CONNECTIONS = Metric(
 FAILURES = Metric(
     "batch_exporter_web_config_reload_failures",
     "counter",
-    "Times that a new web configuration file, or a certificate or key of it, could not be used.",
+    "Times that a new web configuration file, certificate or key could not be used.",
 )
 GOOD = Metric(
     "batch_exporter_web_config_last_reload_successful",
     "gauge",
-    "1 if the latest reload of the web configuration file succeeded; 0: an older one is in use.",
+    "1 if the latest reload of the web configuration succeeded; 0: an older one is in use.",
 )
 
 METRICS = (REQUESTS, REJECTED, CONNECTIONS, FAILURES, GOOD)

@@ -21,7 +21,7 @@ from jobfeatures_exporter.sonar.node import make_origin
 
 def add_envelope_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the cluster's name, short for ``--sonar.cluster``, and all settings."""
-    parser.add_argument("--cluster", metavar="NAME", help="name of the cluster that stands in the document")
+    parser.add_argument("--cluster", metavar="NAME", help="the cluster's name in the document")
     add_flags(parser, ExporterConfig)
 
 

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--at",
         metavar="SECONDS",
-        help="report as it was at this time since the epoch, for an earlier run of the id (default: now)",
+        help="report as of this time, for an earlier run of the id (default: now)",
     )
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="what to print (default: %(default)s)"

@@ -25,8 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--url",
         metavar="URL",
-        help="address of a daemon, such as http://node:9819 (default: the one that the settings name; where "
-        "none answers there, top looks by itself)",
+        help=(
+            "a daemon, such as http://node:9819 (default: by the settings; without an answer the node is "
+            "read directly)"
+        ),
     )
     add_access_flags(parser, "--url")
     parser.add_argument("--local", action="store_true", help="look by itself, ask no daemon")
@@ -45,8 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sort",
         choices=ORDERS,
         default="c",
-        help="by CPUs, memory, GPUs, time left, waste if killed; the same keys sort a live table"
-        " (default: %(default)s)",
+        help="by CPUs, memory, GPUs, time left, waste if killed (default: %(default)s)",
     )
 
 

@@ -18,12 +18,12 @@ class IngestConfig(SonarConfig):
     sonar_listen: str | None = option(
         ADDRESS,
         None,
-        "where other agents' documents are accepted over HTTP; beyond loopback only with sonar.users_file",
+        "where documents are accepted over HTTP; beyond loopback only with sonar.users_file",
     )
     sonar_users_file: str | None = option(
         PATH,
         None,
-        "who may send them: lines USER:PASSWORD or USER[CLUSTER,...]:PASSWORD, readable by its owner alone",
+        "who may send: lines USER:PASSWORD or USER[CLUSTER,...]:PASSWORD",
     )
     sonar_directory: str | None = option(
         PATH, None, "folder with other agents' documents, YEAR/MONTH/DAY/*.json"
@@ -31,11 +31,9 @@ class IngestConfig(SonarConfig):
     sonar_minutes_from: str | None = option(
         TEXT,
         None,
-        "producer, as named in its documents, that sends time limits in minutes as specified",
+        "producer that sends time limits in minutes",
     )
-    sonar_max_nodes: int = option(
-        COUNT, 1000, "how many foreign nodes are kept; the one silent for longest is dropped"
-    )
+    sonar_max_nodes: int = option(COUNT, 1000, "foreign nodes kept; the one silent for longest is dropped")
     sonar_silence_secs: float = option(
         POSITIVE_DURATION, 1800.0, "time without a sample after which a foreign node is dropped"
     )

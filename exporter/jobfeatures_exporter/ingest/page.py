@@ -38,21 +38,21 @@ NODE: Final = ("cluster", "node")
 AGE = Metric(
     "batch_sonar_node_age_seconds",
     "gauge",
-    "Age of the latest sample of a foreign node; after some time without one, all its series disappear.",
+    "Age of the latest sample of a foreign node.",
     NODE,
     "seconds",
 )
 CORES = Metric(
     "batch_node_core_busy_seconds",
     "counter",
-    "CPU time of a core since boot without idle and I/O wait, of nodes that do not report modes.",
+    "Busy CPU time of a core since boot, of nodes that do not report modes.",
     ("core",),
     "seconds",
 )
 USED = Metric(
     "batch_node_memory_used_bytes",
     "gauge",
-    "Memory of the node that is not available to new work.",
+    "Memory of the node in use.",
     (),
     "bytes",
 )
@@ -64,7 +64,7 @@ ERRORS = Metric(
 DOCUMENTS = Metric(
     "batch_sonar_documents",
     "counter",
-    "Documents received, by type or by why they were rejected.",
+    "Documents received, by type or reason of rejection.",
     ("kind",),
 )
 DROPPED = Metric("batch_sonar_dropped_nodes", "counter", "Foreign nodes dropped because there were too many.")

@@ -17,12 +17,12 @@ class PrivacyConfig(Config):
     privacy: str = option(
         choice(SHOWN, HASH, WITHHOLD),
         SHOWN,
-        "names of users, accounts, jobs and commands: shown (none), as keyed hashes, or withheld",
+        "names of users, accounts, jobs and commands: shown, hashed, or withheld",
         is_common=True,
     )
     privacy_key_file: str | None = option(
         PATH,
         None,
-        "secret for privacy hash, 16 bytes or more, the same on all nodes; only its owner may read it",
+        "secret for privacy hash, 16 bytes or more, the same on all nodes",
         key="privacy_key_file",
     )

@@ -22,7 +22,7 @@ class SinksConfig(PrivacyConfig):
         words(*SINKS), (), "where the daemon sends documents; none is sent if empty", is_common=True
     )
     sonar_spool_directory: str | None = option(
-        PATH, None, "folder of root only, where documents wait to be sent; in memory if not set"
+        PATH, None, "folder where documents wait, root's only; in memory if not set"
     )
     sonar_spool_max_bytes: int = option(
         SIZE, 64 * 2**20, "bytes that may wait for each sink; beyond, the oldest are dropped"
@@ -32,7 +32,7 @@ class SinksConfig(PrivacyConfig):
     sonar_sending_window_secs: float = option(
         DURATION,
         60.0,
-        "documents go to http and kafka at a random time within this, so that nodes do not send at once",
+        "documents go to http and kafka at a random time within this",
     )
     sonar_tree_directory: str | None = option(
         PATH, None, "folder of sink tree: YEAR/MONTH/DAY/0+TYPE-NODE.json below it"

@@ -39,22 +39,16 @@ class SonarConfig(SinksConfig):
         300.0,
         "how often the controller role sends partitions and the states of nodes, likewise",
     )
-    sonar_jobs_stateless: bool = option(
-        BOOLEAN, False, "send all that is known of every job each time, not only what is new"
-    )
+    sonar_jobs_stateless: bool = option(BOOLEAN, False, "send everything about every job each time")
     sonar_token_file: str | None = option(
         PATH, None, "file with the token in every document, readable by its owner only"
     )
     sonar_topology: tuple[str, ...] = option(
         words(SVG, TEXT),
         (SVG, TEXT),
-        "hwloc's pictures of the node, sent with its configuration if lstopo is installed",
+        "topology of the node by lstopo, sent with its configuration",
     )
-    sonar_rollup: bool = option(
-        BOOLEAN, False, "send childless processes of one batch job, parent and command as one"
-    )
+    sonar_rollup: bool = option(BOOLEAN, False, "merge childless processes of one job, parent and command")
     sonar_exclude_system_jobs: bool = option(BOOLEAN, True, "leave out processes of users below 1000")
     sonar_batch_only: bool = option(BOOLEAN, False, "leave out all but batch jobs")
-    sonar_min_cpu_time_secs: float = option(
-        DURATION, 0.0, "leave out jobs whose processes have used less CPU time together"
-    )
+    sonar_min_cpu_time_secs: float = option(DURATION, 0.0, "leave out jobs that have used less CPU time")

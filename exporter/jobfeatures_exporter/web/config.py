@@ -17,8 +17,7 @@ class WebConfig(IngestConfig):
     web_config_file: str | None = option(
         PATH,
         None,
-        "TLS, client certificates and users of the metrics listener: a file in the format of "
-        "Prometheus' exporters",
+        "TLS, client certificates and users of the metrics listener: a file as of Prometheus' exporters",
         flag="--web.config.file",
         is_common=True,
     )
@@ -29,6 +28,6 @@ class WebConfig(IngestConfig):
     web_hosts: str | None = option(
         TEXT,
         None,
-        "host names accepted by the metrics listener, with commas; others are refused. If not set: "
-        "any, but on loopback only addresses and localhost",
+        "host names accepted by the metrics listener, with commas; default: any, on loopback addresses and "
+        "localhost",
     )

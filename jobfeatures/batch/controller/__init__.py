@@ -26,7 +26,7 @@ class ControllerSettings:
     controller_token_file: str = option(
         PATH,
         "/etc/jobfeatures-exporter/node.token",
-        "node role: file with this node's token, as node-token prints it; only its owner may read it",
+        "node role: file with this node's token, as node-token prints it",
         live="node",
     )
     controller_ca_file: str | None = option(
@@ -38,7 +38,7 @@ class ControllerSettings:
     controller_fallback_secs: float = option(
         POSITIVE_DURATION,
         3600.0,
-        "node role: how often a node queries the batch system about one job while the controller role "
-        "does not answer",
+        "node role: how often a node queries the batch system itself while the controller role does not "
+        "answer",
         live="node",
     )

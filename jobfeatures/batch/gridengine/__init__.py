@@ -22,8 +22,7 @@ class GridEngineSettings:
     gridengine_spool_directory: str | None = option(
         PATH,
         None,
-        "folder of Grid Engine's execution daemon with active_jobs, if not the working directory of "
-        "sge_execd",
+        "folder with active_jobs, if not sge_execd's working directory",
     )
     gridengine_qstat: str = option(
         TEXT, "qstat", "Grid Engine's qstat command; qhost is taken from its folder", live="node"

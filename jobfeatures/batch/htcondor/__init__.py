@@ -24,20 +24,20 @@ class HTCondorSettings:
     htcondor_wall_limit_attributes: str = option(
         TEXT,
         "BatchRuntime, MaxRuntime",
-        "attributes of job ads with the site's wall limit in seconds, used if AllowedJobDuration and "
-        "AllowedExecuteDuration are not set; the first that a job has counts",
+        "job attributes with a wall limit in seconds, used without AllowedJobDuration and "
+        "AllowedExecuteDuration; the first counts",
         live="node",
     )
     htcondor_hs06_attribute: str | None = option(
         TEXT,
         None,
-        "attribute of the machine's ads with the HS06 rating of each processor, without machine.hs06",
+        "machine attribute with the HS06 rating per processor, without machine.hs06",
         live="node",
     )
     htcondor_hs23_attribute: str | None = option(
         TEXT,
         None,
-        "attribute with the HEPScore23 rating of each processor, without machine.hs23: published as hs23",
+        "machine attribute with the HEPScore23 rating per processor, without machine.hs23",
         live="node",
     )
     htcondor_condor_status: str = option(

@@ -37,7 +37,7 @@ class LsfSettings:
     lsf_abs_runlimit: str = option(
         choice("auto", "yes", "no"),
         "auto",
-        "whether LSF's run limits are wall-clock time on every host (ABS_RUNLIMIT); auto: as bparams -a says",
+        "whether LSF's run limits are not normalised (ABS_RUNLIMIT); auto: by bparams -a",
         live="node",
     )
 

@@ -34,8 +34,7 @@ class OarSettings:
     oar_ask: str = option(
         choice("files", "controller"),
         "files",
-        "what a node reads: its own files, which lack changed wall limits, or the controller role at "
-        "controller.url",
+        "what a node reads: its own files (without changed wall limits), or the controller role",
         live="node",
     )
 

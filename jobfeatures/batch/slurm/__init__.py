@@ -30,8 +30,8 @@ class SlurmSettings:
     slurm_ask: str = option(
         choice("auto", "scontrol", "rest", "controller"),
         "auto",
-        "how Slurm is queried: by its commands (scontrol, auto), by slurmrestd (rest), or by a node "
-        "through the controller role at controller.url (controller)",
+        "how Slurm is queried: by commands (scontrol, auto), slurmrestd (rest), or the controller role at "
+        "controller.url (controller)",
         live="node",
     )
     slurm_rest_url: str | None = option(
@@ -43,13 +43,13 @@ class SlurmSettings:
     slurm_rest_token_file: str | None = option(
         PATH,
         None,
-        "file that holds the token for slurmrestd over TCP; only its owner may read it",
+        "file with the token for slurmrestd over TCP",
         live="node",
     )
     slurm_ask_max_nodes: int = option(
         COUNT,
         32,
-        "jobs on more nodes do not query in the prolog, since all their nodes start at once",
+        "jobs on more nodes do not query in the prolog",
         live="node",
     )
 
