@@ -85,8 +85,8 @@ in the order of their names; of a setting in several the last counts. A file tha
 root and the program's user can write is refused.
 The flag of a key is `--` and the key with dashes for underscores, its variable `JOBFEATURES_` and the key in
 capitals with underscores for dots. Booleans also have `--no-KEY`. Durations are written `500ms`, `10s`, `2m`.
-In brackets: kind and default. Files with secrets must be readable by their owner only.
-Values for some machines or jobs are in [tables](#tables) of the file.
+In brackets: the default, or the kind where there is none. Files with secrets must be readable by their
+owner only. Values for some machines or jobs are in [tables](#tables) of the file.
 """
 
 TABLES_HEAD = """
@@ -300,9 +300,13 @@ def settings_page() -> str:
     collectors = [each for each in settings_of(ExporterConfig) if each.key.startswith("collector.")]
     for each in settings_of(ExporterConfig):
         if each not in collectors:
-            default = "" if each.default in (None, "", ()) else f", `{display(each.default)}`"
+            has_default = each.default not in (None, "", ())
+            default = f"`{display(each.default)}`" if has_default else ""
+            chosen = "|" in each.kind.name  # a default does not show what else there is
+            kind = each.kind.name if chosen or not has_default else ""
             who = "Of both programs" if each.key in shared else "Of the daemon"
-            sections[who].append(f"- `{each.key}` ({each.kind.name}{default}): {each.meaning}\n")
+            shown = ", ".join(filter(None, (kind, default)))
+            sections[who].append(f"- `{each.key}` ({shown}): {each.meaning}\n")
     for title, lines in sections.items():
         rows += [f"\n## {title}\n\n", *lines]
     names = ", ".join(f"`{each.key}`" for each in collectors)
