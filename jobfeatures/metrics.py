@@ -32,7 +32,7 @@ class Metric:
     verbatim: bool = False
     was: str = ""
 
-    @property
+    @cached_property
     def sample_name(self) -> str:
         """Return the name that samples carry."""
         if self.verbatim:
@@ -46,7 +46,7 @@ class Metric:
         unit = self.unit if self.was.endswith(f"_{self.unit}") else ""
         return replace(self, name=self.was, meaning=said, unit=unit, was="") if self.was else None
 
-    @property
+    @cached_property
     def is_of_jobs(self) -> bool:
         """Return whether each of its series belongs to a job."""
         return self.label_names[:2] == JOB

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from jobfeatures.batch.source import KeeperStatus, SourceStatus
@@ -29,6 +29,7 @@ from jobfeatures_exporter.cluster.sums import ClusterSums, QueueSums
 from jobfeatures_exporter.exposition import Values
 from jobfeatures_exporter.rates import cpu_secs_of
 from jobfeatures_exporter.retention import EndedJob
+from jobfeatures_exporter.rows import KeptRows
 from jobfeatures_exporter.sinks.keeper import SinkStatus
 from jobfeatures_exporter.snapshot import (
     GroupKey,
@@ -94,6 +95,7 @@ class Context:
     faulty: Mapping[str, int] = field(default_factory=dict)  # own documents not sent, by type
     sonar_unreadable: Mapping[str, int] = field(default_factory=dict)  # readings for documents, by kind
     web: WebStatus | None = None
+    rows: KeptRows = field(default_factory=KeptRows)  # of the last page
 
     @cached_property
     def jobs_here(self) -> dict[JobKey, Job]:
@@ -104,7 +106,7 @@ class Context:
         if self.snapshot is not None:
             for key in self.snapshot.jobs:
                 if isinstance(key, JobKey) and key not in here and key not in self.leftovers:
-                    here[key] = self.jobs.get(key) or Job(key=key)
+                    here[key] = self.jobs.get(key) or _unknown(key)
         return here
 
     @cached_property
@@ -145,7 +147,7 @@ class Context:
     def shown_jobs(self) -> dict[JobKey, Job]:
         """Return the jobs that occupy this node, and those that have just ended here or left processes."""
         ended = {key: each.job for key, each in self._ended_only.items()}
-        leftovers = {key: self.jobs.get(key) or Job(key=key) for key in self.leftovers_here}
+        leftovers = {key: self.jobs.get(key) or _unknown(key) for key in self.leftovers_here}
         return {**ended, **leftovers, **self.jobs_here}
 
     @cached_property
@@ -226,8 +228,12 @@ class Context:
         """Return when the node or the job has to end (epoch seconds), whichever comes first."""
         if self.drains is None:
             return None
-        times = (machine_shutdown(self.drains.drains, self.drains.announced), self.drains.job_shutdown(job))
-        return min((each for each in times if each is not None), default=None)
+        machine, own = self._machine_shutdown_secs, self.drains.job_shutdown(job)
+        return machine if own is None or (machine is not None and machine < own) else own
+
+    @cached_property
+    def _machine_shutdown_secs(self) -> int | None:
+        return None if self.drains is None else machine_shutdown(self.drains.drains, self.drains.announced)
 
     @cached_property
     def own_wastes(self) -> dict[JobKey, OwnWaste]:
@@ -258,6 +264,12 @@ class Context:
         if most_draining is draining and most_kill is kill:
             return OwnWaste(own, own)
         return OwnWaste(own, own._replace(draining=most_draining, kill=most_kill))
+
+
+@lru_cache(4096)
+def _unknown(key: JobKey) -> Job:
+    """Return a job of which nobody tells anything: always the same."""
+    return Job(key=key)
 
 
 def job_labels(key: WorkKey) -> Values:

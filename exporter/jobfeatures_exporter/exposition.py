@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import re
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeGuard
 
 from jobfeatures.metrics import Metric
@@ -51,6 +53,14 @@ class Family(NamedTuple):
 
 
 Block = tuple[Metric, str]  # lines of samples
+
+
+class Written(Sequence[Sample]):
+    """The samples of a family whose lines are kept from one page to the next."""
+
+    @abstractmethod
+    def lines(self, texts: LabelTexts) -> Sequence[str]:
+        """Return the lines of all samples under the name of the family."""
 
 
 class _Texts(dict[Values, str]):
@@ -140,9 +150,13 @@ def render(families: Iterable[Family], *, openmetrics: bool, texts: LabelTexts |
 
 def blocks_of(family: Family, texts: LabelTexts) -> Iterator[Block]:
     """Yield the lines of a family, and those under its former name."""
-    yield family.metric, "".join(sample_lines(family, texts))
+    samples = family.samples
+    yield (
+        family.metric,
+        "".join(samples.lines(texts) if isinstance(samples, Written) else sample_lines(family, texts)),
+    )
     if family.metric.former is not None:
-        yield from blocks_of(family._replace(metric=family.metric.former), texts)
+        yield from blocks_of(Family(family.metric.former, list(family.samples)), texts)
 
 
 def render_blocks(blocks: Iterable[Block], *, openmetrics: bool) -> bytes:
@@ -179,6 +193,7 @@ def _histogram_line(metric: Metric, values: Values, value: Number, texts: LabelT
     return f"{metric.name}_bucket{texts.of(metric.label_names)[values]} {format_value(value)}\n"
 
 
+@lru_cache(1024)
 def head(metric: Metric, *, openmetrics: bool) -> str:
     """Return the lines that declare a family."""
     if openmetrics:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
+from dataclasses import replace
 
 from jobfeatures_exporter.budget import Page, SeriesBudget, weigh_jobs
 from jobfeatures_exporter.collectors import collect
 from jobfeatures_exporter.context import Context, job_labels
 from jobfeatures_exporter.exposition import Family, LabelTexts, Values, render
 from jobfeatures_exporter.profiles import read_profiles, to_families
+from jobfeatures_exporter.rows import KeptRows
 
 
 class PageMaker:
@@ -21,6 +23,7 @@ class PageMaker:
         self._budget = SeriesBudget(max_series)
         self._budget_lock = threading.Lock()
         self._texts = LabelTexts()
+        self._rows = KeptRows()
 
     def reconfigure(self, collectors: Collection[str], profiles: Collection[str], max_series: int) -> None:
         """Make pages of these from now on; sums over jobs without series of their own go on."""
@@ -31,10 +34,11 @@ class PageMaker:
 
     def collected(self, context: Context) -> list[Family]:
         """Return all families of our own, as many as there are."""
-        return collect(context, self._collectors)
+        return collect(replace(context, rows=self._rows), self._collectors)
 
     def families(self, context: Context) -> list[Family]:
         """Return all families within the budget."""
+        context = replace(context, rows=self._rows)
         families = collect(context, self._collectors)
         if not self._profiles:
             return self._within_budget(context, families, {}).families

@@ -138,14 +138,14 @@ def compute_remaining(
     `compute_cpu_limit_secs`. An end that is unknown, or that nothing limits,
     has no entry.
     """
-    ends = {
-        RemainingBasis.WALL_LIMIT: end_limit_secs,
-        RemainingBasis.DEADLINE: deadline_secs,
-        RemainingBasis.SHUTDOWN: shutdown_secs,
-        RemainingBasis.EXPECTED_END: status.last_exp_job_end if status is not None else None,
-        RemainingBasis.MAXIMUM_END: status.last_max_job_end if status is not None else None,
-    }
-    remaining = {basis: end - now_secs for basis, end in ends.items() if end is not None}
+    ends = (
+        (RemainingBasis.WALL_LIMIT, end_limit_secs),
+        (RemainingBasis.DEADLINE, deadline_secs),
+        (RemainingBasis.SHUTDOWN, shutdown_secs),
+        (RemainingBasis.EXPECTED_END, status.last_exp_job_end if status is not None else None),
+        (RemainingBasis.MAXIMUM_END, status.last_max_job_end if status is not None else None),
+    )
+    remaining = {basis: end - now_secs for basis, end in ends if end is not None}
     if cpu_secs is not None:
         remaining[RemainingBasis.CPU_LIMIT] = cpu_secs
     return remaining

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any
 
 from jobfeatures.metrics import JOB, JOB_CPUS, JOB_END, JOB_INFO, JOB_START, Metric
-from jobfeatures.model import UNLIMITED, Job, JobKey
+from jobfeatures.model import UNLIMITED, Job
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.exposition import Family, Number, Values
-from jobfeatures_exporter.snapshot import JobSample
+from jobfeatures_exporter.exposition import Family, Number, Sample, Values
+from jobfeatures_exporter.snapshot import Accounting
 
 STATE = Metric("batch_job_state", "gauge", "1 for the state that the batch system reports.", (*JOB, "state"))
 REMAINS = Metric(
@@ -57,32 +59,45 @@ _VALUES: dict[Metric, Callable[[Job], Number | None]] = {
     MEMORY: lambda job: job.limits.memory_bytes if isinstance(job.limits.memory_bytes, int) else None,
 }
 
+_SEEN = attrgetter("uid", "sluid", "slot", "accounting")
+_UNSEEN = (None,) * 4
+
 
 def families(context: Context) -> Iterator[Family]:
     """Yield the families of all jobs on this node."""
     jobs = context.shown_jobs
-    used = {sample.key: sample for sample in context.batch_samples}
-    yield Family(JOB_INFO, [(_info(key, job, used.get(key)), 1) for key, job in jobs.items()])
-    yield Family(STATE, [((*key, job.state.value), 1) for key, job in jobs.items()])
+    seen = {sample.key: _SEEN(sample) for sample in context.batch_samples}
+    found = [(key, (job, seen.get(key, _UNSEEN))) for key, job in jobs.items()]
+    info, state, *values = context.rows.families((JOB_INFO, STATE, *_VALUES), found, _row)
+    yield from (info, state)
     yield Family(JOB_END, list(context.end_times_secs.items()))
     yield Family(REMAINS, [(key, 1) for key in context.leftovers_here])
-    for metric, value_of in _VALUES.items():
-        yield Family.known(metric, [(key, value_of(job)) for key, job in jobs.items()])
+    yield from values
 
 
-def _info(key: JobKey, job: Job, sample: JobSample | None) -> Values:
-    uid = job.uid if job.uid is not None or sample is None else sample.uid
+def _row(key: Values, found: tuple[Job, tuple[Any, ...]]) -> Iterator[Sequence[Sample]]:
+    job, seen = found
+    yield ((_info(key, job, *seen), 1),)
+    yield (((*key, job.state.value), 1),)
+    for value_of in _VALUES.values():
+        value = value_of(job)
+        yield () if value is None else ((key, value),)
+
+
+def _info(
+    key: Values, job: Job, uid: int | None, sluid: str | None, slot: str | None, accounting: Accounting | None
+) -> Values:
     rest = (
         job.user,
-        uid,
+        uid if job.uid is None else job.uid,
         job.account,
         job.partition,
         job.name,
         job.array_job_id,
         job.array_task_id,
         job.het_job_id,
-        job.sluid if sample is None or sample.sluid is None else sample.sluid,
-        sample.slot if sample is not None else None,
-        sample.accounting.value if sample is not None else None,
+        job.sluid if sluid is None else sluid,
+        slot,
+        None if accounting is None else accounting.value,
     )
     return (*key, *["" if value is None else str(value) for value in rest])

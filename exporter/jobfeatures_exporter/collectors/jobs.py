@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
-from typing import TypeVar
 
 from jobfeatures.metrics import JOB, Metric
 from jobfeatures_exporter.context import Context, job_labels
-from jobfeatures_exporter.exposition import Family, Values
-
-T = TypeVar("T")
+from jobfeatures_exporter.exposition import Family, Sample, Values
+from jobfeatures_exporter.snapshot import JobSample
 
 COMPONENTS = ("anon", "file", "shmem", "kernel", "swap")
 
@@ -149,37 +146,30 @@ METRICS = (
 )
 
 
-_CPU_SECS = attrgetter("user_cpu_secs", "system_cpu_secs")
 _PARTS = attrgetter(*COMPONENTS)
+_MEMORY_VALUES = attrgetter(*_OF_MEMORY.values())
+_SAMPLE_VALUES = attrgetter(*_OF_SAMPLE.values())
+_BLOCK_VALUES = attrgetter(*_OF_BLOCK_IO.values())
+_IO_VALUES = attrgetter(*_OF_PROCESS_IO.values())
 
 
 def families(context: Context) -> Iterator[Family]:
     """Yield the jobs' families; other kinds only where they are asked for."""
-    samples = context.shown_samples
-    jobs = [job_labels(sample.key) for sample in samples]
-    memory = [sample.memory for sample in samples]
-    modes = [((*job, "user"), (*job, "system")) for job in jobs]
-    yield Family.known(CPU, chain.from_iterable(map(zip, modes, map(_CPU_SECS, samples))))
-    parts = [[(*job, component) for component in COMPONENTS] for job in jobs]
-    yield Family.known(MEMORY, chain.from_iterable(map(zip, parts, map(_PARTS, memory))))
-    yield from _read(_OF_MEMORY, jobs, memory)
-    yield from _read(_OF_SAMPLE, jobs, samples)
-    pressures = zip(jobs, samples, strict=True)
-    yield Family(
-        PRESSURE,
-        [((*job, *kind), secs) for job, each in pressures for kind, secs in each.pressure_secs.items()],
-    )
-    moved = [(job, each.block_io) for job, each in zip(jobs, samples, strict=True) if each.block_io]
-    yield from _read(_OF_BLOCK_IO, *_apart(moved))
-    called = [(job, each.process_io) for job, each in zip(jobs, samples, strict=True) if each.process_io]
-    yield from _read(_OF_PROCESS_IO, *_apart(called))
+    samples = [(job_labels(sample.key), sample) for sample in context.shown_samples]
+    yield from context.rows.families(METRICS, samples, _row)
 
 
-def _read(names: Mapping[Metric, str], jobs: Sequence[Values], found: Sequence[object]) -> Iterator[Family]:
-    """Yield a family of each metric, by the name of the field that has its values."""
-    for metric, name in names.items():
-        yield Family.known(metric, zip(jobs, map(attrgetter(name), found), strict=True))
-
-
-def _apart(pairs: list[tuple[Values, T]]) -> tuple[list[Values], list[T]]:
-    return [job for job, _ in pairs], [each for _, each in pairs]
+def _row(job: Values, sample: JobSample) -> Iterator[Sequence[Sample]]:
+    """Yield the samples of one job, in the order of `METRICS`."""
+    cpu = (("user", sample.user_cpu_secs), ("system", sample.system_cpu_secs))
+    yield [((*job, mode), secs) for mode, secs in cpu if secs is not None]
+    parts = zip(COMPONENTS, _PARTS(sample.memory), strict=True)
+    yield [((*job, component), size) for component, size in parts if size is not None]
+    for value in (*_MEMORY_VALUES(sample.memory), *_SAMPLE_VALUES(sample)):
+        yield () if value is None else ((job, value),)
+    yield [((*job, *kind), secs) for kind, secs in sample.pressure_secs.items()]
+    for record, values, count in (
+        (sample.block_io, _BLOCK_VALUES, len(_OF_BLOCK_IO)),
+        (sample.process_io, _IO_VALUES, len(_OF_PROCESS_IO)),
+    ):
+        yield from [()] * count if record is None else [((job, value),) for value in values(record)]

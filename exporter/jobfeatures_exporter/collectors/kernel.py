@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from jobfeatures.metrics import JOB, Metric
 from jobfeatures_exporter.context import Context, job_labels
-from jobfeatures_exporter.exposition import Family
+from jobfeatures_exporter.exposition import Family, Sample, Values
+from jobfeatures_exporter.snapshot import Scheduling
 
 WAITING = Metric(
     "batch_job_cpu_waiting_seconds",
@@ -62,21 +63,14 @@ THREADS = Metric(
     ("source",),
 )
 
-METRICS = (WAITING, FAULTS, SWITCHES, RUNNING, BLOCKED, READER, LOST, THREADS)
+OF_JOBS = (WAITING, FAULTS, SWITCHES, RUNNING, BLOCKED)
+METRICS = (*OF_JOBS, READER, LOST, THREADS)
 
 
 def families(context: Context) -> Iterator[Family]:
     """Yield the families; of jobs only where the kernel sums."""
     found = [(job_labels(each.key), each.scheduling) for each in context.shown_samples if each.scheduling]
-    yield Family(WAITING, [(job, each.waiting_secs) for job, each in found])
-    yield Family(FAULTS, [(job, each.major_faults) for job, each in found])
-    switches = []
-    for job, each in found:
-        switches.append(((*job, "voluntary"), each.voluntary_switches))
-        switches.append(((*job, "nonvoluntary"), each.involuntary_switches))
-    yield Family(SWITCHES, switches)
-    yield Family(RUNNING, [(job, each.running) for job, each in found])
-    yield Family(BLOCKED, [(job, each.blocked) for job, each in found])
+    yield from context.rows.families(OF_JOBS, found, _row)
     snapshot = context.snapshot
     if snapshot is None:
         return
@@ -88,3 +82,12 @@ def families(context: Context) -> Iterator[Family]:
     yield Family.by_word(LOST, {**lost, "missed": checks.misses})
     existing = None if snapshot.node is None else snapshot.node.existing_entities
     yield Family.known(THREADS, [(("kernel_sums",), checks.threads), (("loadavg",), existing)])
+
+
+def _row(job: Values, of: Scheduling) -> Iterator[Sequence[Sample]]:
+    """Yield the samples of one job, in the order of `OF_JOBS`."""
+    yield ((job, of.waiting_secs),)
+    yield ((job, of.major_faults),)
+    yield ((*job, "voluntary"), of.voluntary_switches), ((*job, "nonvoluntary"), of.involuntary_switches)
+    yield ((job, of.running),)
+    yield ((job, of.blocked),)
