@@ -298,7 +298,10 @@ ONLY_IN = {
         "jobfeatures_exporter.ingestion",
         "jobfeatures.publish.http",
     },
-    "prometheus_client": set(),  # in tests only: the page has a renderer of its own
+    "prometheus_client": {  # the page has a renderer of its own
+        "jobfeatures_exporter.registry",
+        "jobfeatures_exporter.commands.textfile",
+    },
     "watchdog": {"jobfeatures.watch"},
     "ClusterShell": {"jobfeatures.nodelist"},
     "matplotlib": {"jobfeatures.drains.plot", "jobfeatures.schedule.pictures"},

@@ -27,6 +27,7 @@ COMMANDS = {
     "node-token": "print the nodes' tokens for the controller role, derived from its secret",
     "report": "show what a job requested, used and wasted, from a Prometheus server's data",
     "top": "show the jobs of this node, live",
+    "textfile": "write the metrics to a file for node_exporter, without a listener",
     "sample": "print the state of the node and its processes in Sonar's JSON format",
     "sysinfo": "print the node's configuration in Sonar's JSON format",
     "jobs": "print the cluster's jobs in Sonar's JSON format, from the batch system",

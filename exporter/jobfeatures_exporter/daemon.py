@@ -26,6 +26,7 @@ from jobfeatures.status.keeper import StatusKeeper
 from jobfeatures.watch import watch_directory
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.context import Context, LastReload
+from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.hookrequests import HookServer
 from jobfeatures_exporter.knowledge import Knowledge, find_swap_limits
 from jobfeatures_exporter.latestlook import LatestLook
@@ -243,16 +244,18 @@ class Daemon:
 
     def exposition(self, *, openmetrics: bool) -> bytes:
         """Return the metrics as text, after a fresh look at the node if that is done within the deadline."""
-        self._wait_for_fresh_sample()
-        context = self._known()
-        page = self._pages.render(self._privacy.context(context), openmetrics=openmetrics)
-        self._shown = context.ended
-        return page
+        return self._pages.render(self.context(), openmetrics=openmetrics)
+
+    def families(self) -> list[Family]:
+        """Return the families of that text."""
+        return self._pages.families(self.context())
 
     def context(self) -> Context:
-        """Return everything that is known now, after a fresh look at the node."""
-        self._wait_for_fresh_sample()
-        return self.known()
+        """Return everything that a scrape shows, after a fresh look at the node."""
+        self._looks.wait_for_fresh(FRESH_SECS, self._config.scrape_deadline_secs)
+        context = self._known()
+        self._shown = context.ended
+        return self._privacy.context(context)
 
     def known(self) -> Context:
         """Return everything that is known and may be shown, as old as the latest look is."""
@@ -296,9 +299,6 @@ class Daemon:
         self._looks.wait_for_fresh(0.0, self._config.scrape_deadline_secs, lists_all=True)
         snapshot = self._looks.snapshot
         return snapshot if snapshot is not None and snapshot.lists_all else None
-
-    def _wait_for_fresh_sample(self) -> None:
-        self._looks.wait_for_fresh(FRESH_SECS, self._config.scrape_deadline_secs)
 
     def _wants_all(self) -> bool:
         """Return whether this sample has to read all processes, for what is shown or was requested."""

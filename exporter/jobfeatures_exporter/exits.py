@@ -25,6 +25,11 @@ EXITS: Mapping[str, Mapping[int, str]] = {
         WRONG: "several jobs have this id, each is listed; or a wrong flag",
     },
     "top": {DONE: "ended by q, or printed once", FAILED: "the daemon did not answer"},
+    "textfile": {
+        DONE: "written, or ended by SIGTERM or SIGINT",
+        FAILED: "could not write",
+        WRONG: "a wrong flag, setting or directory",
+    },
     "sample": _DOCUMENT,
     "sysinfo": _DOCUMENT,
     "jobs": _DOCUMENT,

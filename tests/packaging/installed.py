@@ -51,6 +51,7 @@ EXPORTER = {
     "node-token n1": (2,),  # there is no secret
     "report 1 --prometheus http://127.0.0.1:1": (1,),
     "top --once": (0,),
+    "textfile FOLDER --batch.sources spool --spool.directory FOLDER": (0,),
     "sample --sonar.cluster c": (0,),
     "sysinfo --sonar.cluster c": (0,),
     "jobs --sonar.cluster c --batch.sources slurm": (1,),  # no server

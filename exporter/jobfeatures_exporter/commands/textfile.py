@@ -1,0 +1,125 @@
+"""`jobfeatures-exporter textfile`: the metrics as a file, for nodes on which no daemon may listen."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+from jobfeatures.errors import ConfigurationError, JobfeaturesError, UnsafePathError, shown
+from jobfeatures.logs import configure_logging
+from jobfeatures.settings import POSITIVE_DURATION
+from jobfeatures.settingsflags import add_flags
+from jobfeatures_exporter.commands.common import config_of
+from jobfeatures_exporter.config import ExporterConfig
+
+if TYPE_CHECKING:
+    from jobfeatures_exporter.registry import NodeCollector
+
+NAME = "jobfeatures.prom"
+# A look that ends with the command leaves nothing behind and sends nothing.
+ONCE = {"features.publish": "false", "sonar.sinks": ""}
+
+log = logging.getLogger(__name__)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments, and all settings."""
+    parser.add_argument(
+        "directory",
+        metavar="DIRECTORY",
+        help=f"of node_exporter's textfile collector: where {NAME} is written",
+    )
+    parser.add_argument(
+        "--interval",
+        metavar="DURATION",
+        help="go on until a signal, write so often and remove the file at the end (default: write once)",
+    )
+    add_flags(parser, ExporterConfig)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the metrics of this node, once or again and again."""
+    from jobfeatures_exporter.registry import ELSEWHERE
+
+    interval_secs = _interval(arguments.interval)
+    _check_directory(arguments.directory)
+    config = config_of(arguments, ELSEWHERE | (ONCE if interval_secs is None else {}))
+    if config.role != ELSEWHERE["role"]:
+        raise ConfigurationError("role", "textfile writes the metrics of a node")
+    configure_logging(config.log_level, config.log_format)
+    from jobfeatures_exporter.registry import NodeCollector
+
+    collector = NodeCollector.from_config(config)
+    path = os.path.join(arguments.directory, NAME)
+    collector.start()
+    try:
+        if interval_secs is None:
+            _write(path, collector)
+        else:
+            _keep_writing(path, collector, interval_secs)
+    finally:
+        collector.stop()
+    return 0
+
+
+def _interval(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return float(POSITIVE_DURATION.parse(text))
+    except ValueError as error:
+        raise ConfigurationError("--interval", f"{error.args[0]}, not {shown(text)}") from None
+
+
+def _check_directory(path: str) -> None:
+    """Raise ConfigurationError where there is no such directory, or others may write there."""
+    from jobfeatures.publish.files import DIRECTORY, must_be_ours
+
+    try:
+        descriptor = os.open(path, DIRECTORY)
+        try:
+            must_be_ours(descriptor, path)
+        finally:
+            os.close(descriptor)
+    except (OSError, UnsafePathError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigurationError("DIRECTORY", f"{shown(path)}: {reason}") from None
+
+
+def _write(path: str, collector: NodeCollector) -> None:
+    """Replace the file by a rename. Raises JobfeaturesError; the file stays as it was."""
+    from prometheus_client import CollectorRegistry, write_to_textfile
+
+    registry = CollectorRegistry()
+    registry.register(collector)
+    try:
+        write_to_textfile(path, registry)
+    except OSError as error:
+        raise JobfeaturesError(f"{path}: cannot write: {error.strerror or error}") from error
+
+
+def _keep_writing(path: str, collector: NodeCollector, interval_secs: float) -> None:
+    """Write until SIGTERM or SIGINT; then the file goes, since nobody would renew its values."""
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    said = ""
+    try:
+        while True:
+            try:
+                _write(path, collector)
+                said = ""
+            except JobfeaturesError as error:
+                if str(error) != said:  # once, not at each attempt
+                    log.error("%s", error)
+                said = str(error)
+            if ended.wait(interval_secs):
+                return
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)

@@ -1,0 +1,106 @@
+"""The families of a node for a registry of `prometheus_client`: where another program has the listener.
+
+from prometheus_client import REGISTRY, start_http_server
+from jobfeatures_exporter.registry import NodeCollector
+
+collector = NodeCollector.from_settings({"batch.sources": "slurm"})
+collector.start()
+REGISTRY.register(collector)
+start_http_server(9200, addr="127.0.0.1")
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from jobfeatures.metrics import Metric as Declared
+from jobfeatures.settings import load_config
+from jobfeatures_exporter.config import DaemonConfig, ExporterConfig
+from jobfeatures_exporter.exposition import COUNT, SUM, Family, Sample
+
+if TYPE_CHECKING:
+    from jobfeatures_exporter.daemon import Daemon
+
+READY_SECS = 10.0  # that batch systems may take to answer for the first time
+# A registry, or the exporter that reads the file, has figures of a process of its own under the same names.
+ELSEWHERE = {"role": "node", "collector.process": "false"}
+
+
+class NodeCollector(Collector):
+    """What `serve` shows of a node, but for the figures of its own process.
+
+    A daemon without listeners samples in threads of its own; collecting waits for
+    a fresh look no longer than `scrape.deadline`.
+    """
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, str], *, file: str | None = None) -> NodeCollector:
+        """Return one with these settings, by their keys in the file. Raises ConfigurationError."""
+        return cls.from_config(load_config(ExporterConfig, flags={**ELSEWHERE, **settings}, file=file))
+
+    @classmethod
+    def from_config(cls, config: DaemonConfig) -> NodeCollector:
+        """Return one with these settings. Raises ConfigurationError."""
+        from jobfeatures_exporter.daemon import Daemon
+        from jobfeatures_exporter.service.checks import check
+
+        check(config)
+        return cls(Daemon(config))
+
+    def start(self, *, ready_secs: float = READY_SECS) -> None:
+        """Start sampling, and wait so long for the first look at the node and the batch systems' answers."""
+        self._daemon.start()
+        deadline = time.monotonic() + ready_secs
+        while not self._daemon.is_ready and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Stop sampling."""
+        self._daemon.stop()
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: what there is depends on the node, and registering costs no look at it."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families, after a fresh look at the node."""
+        return to_metrics(self._daemon.families())
+
+
+def to_metrics(families: Iterable[Family]) -> Iterator[Metric]:
+    """Yield families as the library has them; of several with one name the first declares it."""
+    found: dict[str, Metric] = {}
+    for family in families:
+        for declared in (family.metric, family.metric.former):
+            if declared is not None and family.samples:
+                _add(found, declared, family.samples)
+    yield from found.values()
+
+
+def _add(found: dict[str, Metric], declared: Declared, samples: Iterable[Sample]) -> None:
+    names, kind = declared.label_names, declared.kind
+    if declared.verbatim and kind == "counter" and not declared.name.endswith("_total"):
+        kind = "unknown"  # the library would give its samples another name
+    # A counter that stands as it is brings the suffix that the library adds to a family's name.
+    name = declared.name.removesuffix("_total") if kind == "counter" else declared.name
+    metric = found.setdefault(name, Metric(name, declared.meaning, kind))
+    for values, value in samples:
+        if kind != "histogram":
+            metric.add_sample(declared.sample_name, dict(zip(names, values, strict=True)), value)
+            continue
+        *own, limit = values
+        labels = dict(zip(names[:-1], own, strict=True))
+        if limit in {SUM, COUNT}:
+            metric.add_sample(f"{name}_{limit}", labels, value)
+        else:
+            bound = "+Inf" if float(limit) == math.inf else limit
+            metric.add_sample(f"{name}_bucket", {**labels, "le": bound}, value)
