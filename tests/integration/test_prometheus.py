@@ -1,14 +1,20 @@
 """A real Prometheus takes what the daemon serves, in both formats."""
 
+import contextlib
 import json
 import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
+
+from tests.running import started
 
 BIN = Path(sys.executable).parent
 
@@ -122,3 +128,34 @@ def test_a_drain_of_several_nodes_is_planned_from_a_real_prometheus(
     assert len(just_begun["killed"]) == 1  # a few seconds of work are less than two hours of an idle CPU
     assert just_begun["waste_core_secs"] < nearly_done["waste_core_secs"]
     assert plan["nodes"][0]["node"] == exporters[1].address  # the cheapest goes first
+
+
+def test_node_exporter_shows_what_is_written_to_its_folder_beside_its_own(tmp_path, until):
+    program = shutil.which("prometheus-node-exporter")
+    if program is None:
+        pytest.skip("node_exporter is not installed (Debian: prometheus-node-exporter)")
+    folder = tmp_path / "textfile"
+    folder.mkdir()
+    (tmp_path / "job.xml").write_text(
+        "<Job><Id>j.1</Id><State>Running</State><User>root</User><StartTime>1795246160</StartTime>"
+        f"<Processors>1</Processors><TaskGroup><Task><Process>{os.getpid()}</Process></Task></TaskGroup></Job>"
+    )
+    settings = ["--batch.sources=spool", f"--spool.directory={tmp_path}"]
+    subprocess.run([BIN / "jobfeatures-exporter", "textfile", folder, *settings], check=True, timeout=60)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    flags = [f"--collector.textfile.directory={folder}", f"--web.listen-address=127.0.0.1:{port}"]
+    with started([program, *flags], stderr=subprocess.DEVNULL):
+
+        def page():
+            with (
+                contextlib.suppress(OSError),
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer,
+            ):
+                return answer.read().decode()
+
+        text = until(page)  # status 500, were a name of ours one of its own
+    assert "\nnode_textfile_scrape_error 0\n" in text
+    assert re.search(r'^batch_job_cpu_seconds_total\{.*job_id="j.1".*\} [0-9.e+-]+$', text, re.MULTILINE)
+    assert "\nnode_cpu_seconds_total{" in text
