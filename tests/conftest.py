@@ -162,7 +162,7 @@ def pytest_ignore_collect(collection_path, config):
 
 SLOW_PROGRAM = re.compile(r"python|promtool|systemd-analyze|mandoc|bash|zsh|fish|git|shellcheck|openssl")
 INTEGRATION = Path(__file__).parent / "integration"
-STARTS_PROGRAMS = {"program", "integration", "gpu"}
+STARTS_PROGRAMS = {"program", "integration", "gpu", "fault"}
 _unit_test = False
 
 

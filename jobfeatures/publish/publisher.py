@@ -31,7 +31,7 @@ STALE_STAGING_SECS = 60.0  # a hook is bounded to seconds: what is older was lef
 class PublisherStatus:
     """What the publisher reports about itself; replaced as a whole."""
 
-    published: int = 0
+    published: int | None = None  # not known where the directories cannot be listed
     failures: int = 0
     hook_failures: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by action and reason
 
@@ -60,30 +60,32 @@ class Publisher:
         failures += self._attempt(
             "machine", lambda: write_machine(self._tree, self.site, machine, now_secs=now)
         )
+        present: set[JobKey] | None
         try:
             published = self._tree.published()
         except OSError as error:  # nothing is removed then; each job is still tried
             log.error("cannot publish: %s", error, extra={"what": "jobs"})
-            published, failures = {}, failures + 1
-            plan = Plan(plan_publication(roll, published).write, ())
+            present, failures = None, failures + 1
+            plan = Plan(plan_publication(roll, {}).write, ())
         else:
             plan = plan_publication(roll, published)
-        present = set(published)
+            present = set(published)
         for told in plan.write:
             key = told.job.key
             job = _with_swap_limit(told.job, swap_limits.get(key))
             write = partial(self._write, job, told, machine, drains)
             if self._change(key, roll, write):
                 failures += 1
-            else:
+            elif present is not None:
                 present.add(key)
         for key in plan.remove:
             if self._change(key, roll, lambda key=key: self._remove(key)):  # type: ignore[misc]
                 failures += 1
-            else:
+            elif present is not None:
                 present.discard(key)
         failures += self._attempt("staging", lambda: self._tree.sweep(before_secs=now - STALE_STAGING_SECS))
-        self.status = PublisherStatus(len(present), self.status.failures + failures, self._hook_failures())
+        count = None if present is None else len(present)
+        self.status = PublisherStatus(count, self.status.failures + failures, self._hook_failures())
 
     def take_withdrawn(self) -> dict[JobKey, float | None]:
         """Return the jobs whose epilog has been noticed since the last call, and when (epoch).

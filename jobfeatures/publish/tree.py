@@ -265,8 +265,8 @@ class FeatureTree(Folders):
         with closing(folder), os.scandir(folder) as entries:
             for entry in entries:
                 key = JobKey.from_directory_name(entry.name)
-                with contextlib.suppress(OSError):
-                    if key is not None and entry.is_dir(follow_symlinks=False):
+                if key is not None and entry.is_dir(follow_symlinks=False):
+                    with contextlib.suppress(FileNotFoundError):  # its epilog has been quicker
                         found[key] = entry.stat(follow_symlinks=False).st_mtime
         return found
 

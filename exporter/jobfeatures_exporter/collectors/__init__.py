@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
+from jobfeatures.errors import JobfeaturesError
 from jobfeatures.metrics import Metric
 from jobfeatures_exporter.collectors import (
     allocation,
@@ -127,12 +128,13 @@ def collect(context: Context, enabled: Collection[str]) -> list[Family]:
             continue
         started = time.perf_counter()
         try:
-            made = list(collector.families(context))
+            found.extend(collector.families(context))  # what comes before a fault stays
+            success[name] = 1
+        except (JobfeaturesError, OSError) as error:
+            log.error("collector failed: %s", error, extra={"collector": name})
+            success[name] = 0
         except Exception:  # supervised: a collector's fault costs its own series only
             log.exception("collector failed", extra={"collector": name})
             success[name] = 0
-        else:
-            found += made
-            success[name] = 1
         duration[name] = time.perf_counter() - started
     return [*found, Family.by_word(SUCCESS, success), Family.by_word(DURATION, duration)]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from jobfeatures import __version__
+from jobfeatures.errors import ParseError
 from jobfeatures.metrics import Metric
 from jobfeatures.version import find_revision
 from jobfeatures_exporter.context import Context
@@ -66,15 +67,14 @@ def families(context: Context) -> Iterator[Family]:
     if context.reload is not None:
         yield Family.single(RELOADED, int(context.reload.successful))
         yield Family.single(RELOADED_AT, context.reload.success_secs)
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    yield Family.single(MAX, float("inf") if limit == resource.RLIM_INFINITY else limit)
+    yield Family.single(OPEN, count_open())
     own = parse_process_stat(read_file("/proc/self/stat"))
     yield Family.single(CPU, (own.user_ticks + own.system_ticks) / TICKS_PER_SEC)
     yield Family.single(RESIDENT, own.resident_bytes)
     yield Family.single(VIRTUAL, own.virtual_bytes)
-    boot_secs = _boot_secs()
-    yield Family.single(START, None if boot_secs is None else boot_secs + own.start_ticks / TICKS_PER_SEC)
-    yield Family.single(OPEN, count_open())
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    yield Family.single(MAX, float("inf") if limit == resource.RLIM_INFINITY else limit)
+    yield Family.single(START, _boot_secs() + own.start_ticks / TICKS_PER_SEC)
 
 
 def count_open() -> int:
@@ -83,5 +83,9 @@ def count_open() -> int:
 
 
 @cache
-def _boot_secs() -> int | None:
-    return read_stat("/proc").boot_time_secs
+def _boot_secs() -> int:
+    """Return when the node was started. Raises ParseError, and is asked again, where that cannot be told."""
+    found = read_stat("/proc").boot_time_secs
+    if found is None:
+        raise ParseError("no boot time", source="stat")
+    return found

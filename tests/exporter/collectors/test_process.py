@@ -1,3 +1,4 @@
+import errno
 import os
 import resource
 import time
@@ -6,8 +7,11 @@ import psutil
 import pytest
 from prometheus_client.process_collector import ProcessCollector
 
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.collectors import collect, process
 from jobfeatures_exporter.collectors.process import count_open, families
 from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.sampling.procfs import KernelStat
 
 
 def test_the_exporters_own_figures_are_those_of_the_common_library():
@@ -41,3 +45,36 @@ def test_open_descriptors_are_counted():
     finally:
         for each in descriptors:
             os.close(each)
+
+
+def names(context):
+    families = collect(context, ["process"])
+    success = next(family for family in families if family.metric.name == "batch_exporter_collector_success")
+    return {family.metric.name for family in families if family.samples}, success.samples[0][1]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "no more"), ParseError("not a process")])
+def test_what_cannot_be_read_of_the_exporter_costs_neither_its_build_nor_a_traceback(
+    context, monkeypatch, caplog, error
+):
+    def fail(_path):
+        raise error
+
+    monkeypatch.setattr(process, "read_file", fail)
+    found, success = names(context)
+    assert {"batch_exporter_build", "batch_exporter_sample_duration_seconds", "process_max_fds"} <= found
+    assert "process_cpu_seconds" not in found
+    assert success == 0
+    assert [record.exc_info for record in caplog.records] == [None]
+    monkeypatch.undo()
+    found, success = names(context)
+    assert "process_cpu_seconds" in found
+    assert success == 1
+
+
+def test_a_start_that_could_not_be_told_once_is_told_later(context, monkeypatch):
+    process._boot_secs.cache_clear()
+    monkeypatch.setattr(process, "read_stat", lambda _procfs: KernelStat())
+    assert "process_start_time_seconds" not in names(context)[0]
+    monkeypatch.undo()
+    assert "process_start_time_seconds" in names(context)[0]

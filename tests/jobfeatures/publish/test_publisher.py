@@ -1,3 +1,5 @@
+import contextlib
+import errno
 import os
 import re
 from dataclasses import replace
@@ -53,6 +55,44 @@ def test_a_job_gets_its_directories_and_loses_them_when_it_ends(
     update(publisher, [make_table(make_job(state=JobState.COMPLETED), taken_at_secs=clock.now)])
     assert tree.published() == {}
     assert publisher.status.published == 0
+
+
+def test_how_many_jobs_are_published_is_not_known_while_they_cannot_be_listed(
+    publisher, tree, clock, make_job, make_table, monkeypatch
+):
+    assert publisher.status.published is None  # nobody has looked yet
+    table = make_table(make_job("1"), make_job("2"), taken_at_secs=clock.now)
+    update(publisher, [table])
+    assert publisher.status.published == 2
+    roll = Roster().judge([], now_secs=0, published=tree.published(), sources={"slurm", "hooks"})
+    with monkeypatch.context() as patch:
+        patch.setattr(tree, "published", lambda: (_ for _ in ()).throw(OSError(errno.EIO, "I/O error")))
+        publisher.update(roll)
+    assert publisher.status.published is None
+    assert publisher.status.failures == 1
+    publisher.update(roll)
+    assert publisher.status.published == 2
+
+
+def test_directories_of_which_one_cannot_be_looked_at_are_no_list(tree, monkeypatch):
+    for job_id in ("1", "2"):
+        tree.write_job(JobKey("slurm", job_id), {"job_id": job_id})
+
+    class Entry:
+        name = "slurm-2"
+
+        def is_dir(self, *, follow_symlinks):
+            return True
+
+        def stat(self, *, follow_symlinks):
+            raise self.error
+
+    monkeypatch.setattr(os, "scandir", lambda _folder: contextlib.nullcontext([Entry()]))
+    Entry.error = PermissionError(errno.EACCES, "no")
+    with pytest.raises(PermissionError):
+        tree.published()
+    Entry.error = FileNotFoundError(errno.ENOENT, "gone")
+    assert tree.published() == {}
 
 
 def test_a_restart_keeps_the_living_and_removes_the_dead(tree, clock, make_job, make_table):
