@@ -159,6 +159,11 @@ class DaemonConfig(WebConfig):
         (AUTO,),
         "GPU drivers to use; auto: those whose kernel driver is loaded",
     )
+    gpu_job_map_directory: str | None = option(
+        PATH,
+        None,
+        "directory of our own where the jobs of each GPU are written, as dcgm-exporter reads them",
+    )
     log_level: str = option(
         choice(*LEVELS), "info", "least severe messages to log", is_common=True, live="node controller"
     )

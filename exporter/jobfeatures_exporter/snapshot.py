@@ -245,6 +245,7 @@ class GpuCard:
     index: int | None = None  # of the driver's library; may change at boot
     minor: int | None = None  # of /dev/nvidiaN or /dev/dri/cardN
     parent_uuid: str | None = None  # of the card that an instance is a part of
+    instance_id: int | None = None  # of the GPU instance on that card
     address: str = ""
     manufacturer: str = ""  # NVIDIA, AMD, Intel
     model: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from jobfeatures.clock import Clock
@@ -16,8 +16,9 @@ from jobfeatures_exporter.sampling.gpu.allocation import compute_allocations
 from jobfeatures_exporter.sampling.gpu.attribution import GpuBook
 from jobfeatures_exporter.sampling.gpu.device import Driver, DriverError, Paths
 from jobfeatures_exporter.sampling.gpu.gpustat import read_gpustat
+from jobfeatures_exporter.sampling.gpu.jobmap import JobMap, map_jobs
 from jobfeatures_exporter.sampling.gpu.meter import CardMeter
-from jobfeatures_exporter.snapshot import GpuSample, Snapshot
+from jobfeatures_exporter.snapshot import GpuCard, GpuSample, JobGpu, Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -134,8 +135,10 @@ class GpuMonitor:
         *,
         interval_secs: float,
         paths: Paths | None = None,
+        job_map: str | None = None,
     ) -> None:
         self._paths = paths or Paths()
+        self._job_map = None if job_map is None else JobMap(job_map)
         self._clock = clock
         self._interval_secs = interval_secs
         self._book = GpuBook()
@@ -151,10 +154,13 @@ class GpuMonitor:
         """Stop them; one that hangs is left behind."""
         for reader in self.readers:
             reader.stop(timeout_secs)
+        if self._job_map is not None:
+            self._job_map.write({})  # nobody would take a job away that ends
 
     def fill(self, snapshot: Snapshot, jobs: Mapping[JobKey, Job]) -> Snapshot:
         """Return a snapshot with the cards as they were last read, never waiting. One thread calls this."""
         if not self.readers:
+            self._write_job_map((), ())
             return snapshot
         now_secs = self._clock.now_secs()
         oldest_secs = now_secs - max(ABSENT_SECS, ABSENT_INTERVALS * self._interval_secs)
@@ -181,6 +187,7 @@ class GpuMonitor:
             alive=snapshot.jobs.keys(),
             monotonic_secs=self._clock.monotonic_secs(),
         )
+        self._write_job_map([sample.card for sample in latest], account.job_gpus)
         unreadable = dict(snapshot.unreadable)
         for source in (self._unreadable, *(reader.unreadable for reader in self.readers)):
             for kind, count in dict(source.counts).items():
@@ -193,6 +200,10 @@ class GpuMonitor:
             gpu_drivers={reader.name: reader.is_up for reader in self.readers},
             unreadable=unreadable,
         )
+
+    def _write_job_map(self, cards: Sequence[GpuCard], uses: Sequence[JobGpu]) -> None:
+        if self._job_map is not None:
+            self._job_map.write(map_jobs(cards, uses))
 
     def _reader(self, name: str) -> DriverReader:
         def make(unreadable: Unreadable) -> Driver:

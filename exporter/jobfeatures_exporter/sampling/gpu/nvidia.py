@@ -244,6 +244,7 @@ class NvidiaDriver:
             card = GpuCard(
                 uuid=uuid,
                 parent_uuid=parent.uuid,
+                instance_id=ask("nvmlDeviceGetGpuInstanceId"),
                 address=parent.address,
                 manufacturer=MANUFACTURER,
                 model=ask.text("nvmlDeviceGetName") or parent.model,

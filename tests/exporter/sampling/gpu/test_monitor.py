@@ -35,6 +35,7 @@ class FakeDriver:
         self.gate.set()
         self.waiting = threading.Event()
         self.error = None
+        self.index = None
         self.made = self.closed = 0
 
     def make(self, unreadable):
@@ -50,7 +51,9 @@ class FakeDriver:
                 self.gate.wait(PATIENCE_SECS)
             if self.error:
                 raise self.error
-            yield GpuSample(card=GpuCard(uuid=uuid), taken_at_secs=self.clock.now_secs(), **values)
+            yield GpuSample(
+                card=GpuCard(uuid=uuid, index=self.index), taken_at_secs=self.clock.now_secs(), **values
+            )
 
     def close(self):
         self.closed += 1
@@ -88,6 +91,25 @@ def test_a_snapshot_is_filled_with_what_was_read_last(watch, driver, clock, make
     assert filled.gpu_unattributed == {"GPU-1": 1}
     assert filled.gpu_drivers == {"fake": True}
     assert filled.unreadable == {"x": 1}
+
+
+def test_jobs_of_the_cards_are_written_as_they_come_and_go_and_none_stays_at_the_end(
+    driver, clock, tree, make_job, tmp_path
+):
+    monitor = GpuMonitor([], clock, interval_secs=INTERVAL_SECS, paths=tree.paths, job_map=str(tmp_path))
+    (tmp_path / "5").write_text("of a daemon that was killed\n")
+    monitor.fill(snapshot(), {})
+    assert not list(tmp_path.iterdir())
+    monitor.readers = [DriverReader("fake", driver.make, clock, INTERVAL_SECS)]
+    driver.index = 3
+    monitor.readers[0].read_once()
+    jobs = [make_job(job_id, gpus=("GPU-1",)) for job_id in ("12", "13")]
+    monitor.fill(snapshot(), {job.key: job for job in jobs})
+    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"3": "12\n13\n"}
+    monitor.fill(snapshot(), {jobs[1].key: jobs[1]})
+    assert (tmp_path / "3").read_text() == "13\n"
+    monitor.stop()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_driver_that_hangs_costs_its_own_series_after_a_while_and_comes_back(watch, driver, clock):

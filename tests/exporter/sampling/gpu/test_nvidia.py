@@ -171,6 +171,7 @@ def test_an_instance_is_a_device_of_its_own_and_takes_the_processes(nvml, make_n
     assert list(found) == ["GPU-1111", "MIG-3333"]
     instance = found["MIG-3333"]
     assert (instance.card.parent_uuid, instance.card.index, instance.card.minor) == ("GPU-1111", None, None)
+    assert instance.card.instance_id == 1
     assert (instance.card.memory_bytes, instance.memory_used_bytes) == (5000, 100)
     assert instance.memory_util_percent == 2.0
     assert [each.pid for each in instance.processes] == [5]
