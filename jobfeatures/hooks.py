@@ -54,7 +54,7 @@ def publish_job(config: Config, batch_system: str, environ: Mapping[str, str], *
     tree = FeatureTree(config.features_root)
     site = Site(config, cores=published_cores(tree))
     asks = needs_server(system, job, config)
-    write(tree, job, site, told_at_secs=told_at_secs, is_whole=tells_all(job, asks))
+    write(tree, job, site, told_at_secs=told_at_secs, is_whole=is_complete_job(job, asks))
     told_at_secs = SystemClock().now_secs()
     try:
         ask = system.load("site").ask_in_prolog
@@ -121,13 +121,13 @@ def serve_request(tree: FeatureTree, config: Config, site: Site, request: Reques
         job,
         site,
         told_at_secs=request.told_at_secs,
-        is_whole=tells_all(job, asks),
+        is_whole=is_complete_job(job, asks),
         is_served=True,
     )
     return job.key if asks else None
 
 
-def tells_all(job: Job, asks: bool) -> bool:
+def is_complete_job(job: Job, asks: bool) -> bool:
     """Return whether all that can be known of a job is known; what a hook may not ask for does not count."""
     return not asks and job.limits.wall_secs is not None
 

@@ -38,7 +38,7 @@ def reading(name: str, *, exactly: bool = False) -> Iterator[TextIO]:
     order mark is passed over; `exactly`: all of it stays, for `writing`.
     """
     encoding = ("utf-8", "surrogateescape", "") if exactly else ("utf-8-sig", "replace", None)
-    with _telling(name, "read"):
+    with _blaming(name, "read"):
         if name == "-":
             yield io.TextIOWrapper(cast(BinaryIO, sys.stdin.buffer), *encoding)
             return
@@ -49,7 +49,7 @@ def reading(name: str, *, exactly: bool = False) -> Iterator[TextIO]:
 @contextmanager
 def writing(name: str) -> Iterator[TextIO]:
     """Open a log to write, anew. Raises LogFileError."""
-    with _telling(name, "write"):
+    with _blaming(name, "write"):
         if name == "-":
             if isinstance(sys.stdout, io.TextIOWrapper):  # whatever the locale says
                 sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
@@ -63,9 +63,9 @@ def writing(name: str) -> Iterator[TextIO]:
             yield text
 
 
-def told_by(name: str, lines: Iterator[str]) -> Iterator[str]:
+def blaming(name: str, lines: Iterator[str]) -> Iterator[str]:
     """Yield lines whose file is to blame where they cannot be read. Raises LogFileError."""
-    with _telling(name, "read"):
+    with _blaming(name, "read"):
         yield from lines
 
 
@@ -170,7 +170,7 @@ class _ZstdFile(io.RawIOBase):
 
 
 @contextmanager
-def _telling(name: str, what: str) -> Iterator[None]:
+def _blaming(name: str, what: str) -> Iterator[None]:
     try:
         yield
     except (JobfeaturesError, BrokenPipeError):  # who reads no more has seen enough
@@ -190,7 +190,7 @@ def open_log(stream: TextIO, named: str | None, name: str = "") -> tuple[str, It
     Where the beginning does not say, the end of its `name` does: ``.swf``, packed or not.
     """
     if named is not None:
-        return named, told_by(name or "-", bounded_lines(stream, most=KINDS[named].longest_line))
+        return named, blaming(name or "-", bounded_lines(stream, most=KINDS[named].longest_line))
     head = stream.read(HEAD_CHARACTERS)
     try:
         kind = recognise_kind(head.removeprefix(BOM))
@@ -202,6 +202,6 @@ def open_log(stream: TextIO, named: str | None, name: str = "") -> tuple[str, It
     rest = bounded_lines(stream, most=most)
     if not head.endswith("\n"):
         head += next(rest, "")  # what its last line lacks
-    return kind, told_by(
+    return kind, blaming(
         name or "-", itertools.chain(bounded_lines(io.StringIO(head, newline=""), most=most), rest)
     )

@@ -45,7 +45,7 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # the st
         if record.levelno < logging.INFO:
             super().emit(record)
             return
-        self.tell_due()
+        self.write_due()
         text = record.getMessage()
         kind = (record.name, record.levelno, without_numbers(str(record.msg)))
         if record.exc_info and (error := record.exc_info[1]) is not None:
@@ -55,7 +55,7 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # the st
         elif self._timer is None:
             self._start_timer()
 
-    def tell_due(self) -> None:
+    def write_due(self) -> None:
         """Write the counts whose minute is over."""
         self._write(self._limits.take_due(self._clock.monotonic_secs()))
 
@@ -67,10 +67,10 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # the st
             self._timer.cancel()
         super().close()
 
-    def _tell_later(self) -> None:
+    def _write_later(self) -> None:
         with self._locked():
             self._timer = None
-            self.tell_due()
+            self.write_due()
             if self._limits.is_holding:
                 self._start_timer()
 
@@ -78,7 +78,7 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # the st
         return self.lock or nullcontext()
 
     def _start_timer(self) -> None:
-        self._timer = threading.Timer(PERIOD_SECS, self._tell_later)
+        self._timer = threading.Timer(PERIOD_SECS, self._write_later)
         self._timer.daemon = True
         self._timer.start()
 

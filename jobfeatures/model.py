@@ -286,8 +286,8 @@ class JobTable:
     versions: Mapping[JobKey, Version] = field(default_factory=dict)
     clock_ahead_secs: float | None = None  # the batch system's clock before the node's, where it tells
 
-    def told_at_secs(self, key: JobKey) -> float:
-        """Return when a job of this table was told."""
+    def answered_at_secs(self, key: JobKey) -> float:
+        """Return when the answer that has a job of this table was given."""
         return self.told_secs.get(key, self.taken_at_secs)
 
 

@@ -46,7 +46,7 @@ def says_something(value: Any) -> bool:
     return bool(value) and value != -1
 
 
-def tell_not_taken(notes: Notes | None, *asked: Asked[Any]) -> None:
+def count_not_taken(notes: Notes | None, *asked: Asked[Any]) -> None:
     """Count what was not asked for."""
     if notes is not None:
         for each in asked:

@@ -144,10 +144,10 @@ class Roster:
     def _note_epilogs(self, table: JobTable) -> None:
         gone = self._recorded.keys() - table.jobs.keys() - table.versions.keys()
         self._withdrawn.update(dict.fromkeys(gone, table.taken_at_secs))
-        self._recorded = {key: table.told_at_secs(key) for key in table.jobs}
+        self._recorded = {key: table.answered_at_secs(key) for key in table.jobs}
         for key in self._withdrawn.keys() & table.jobs.keys():
             # The next job's prolog may have begun before its predecessor's epilog was noticed.
-            self._withdrawn[key] = min(self._withdrawn[key], table.told_at_secs(key) - TICK_SECS)
+            self._withdrawn[key] = min(self._withdrawn[key], table.answered_at_secs(key) - TICK_SECS)
 
     def _events(self, key: JobKey, tables: Collection[JobTable]) -> Iterator[tuple[float, Event]]:
         if key in self._withdrawn:
@@ -190,7 +190,7 @@ def _observations(tables: Collection[JobTable]) -> dict[JobKey, list[JobObservat
     told: dict[JobKey, list[JobObservation]] = {}
     for table in tables:
         for key, job in table.jobs.items():
-            told.setdefault(key, []).append(JobObservation(table.source, table.told_at_secs(key), job))
+            told.setdefault(key, []).append(JobObservation(table.source, table.answered_at_secs(key), job))
     return told
 
 

@@ -54,7 +54,7 @@ class DiskSorter:
     def _write(self, some: list[Pair]) -> str:
         some.sort(key=itemgetter(0))
         self._count += 1
-        with telling_of_room():
+        with naming_full_folder():
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="jobfeatures-")
             path = os.path.join(self._folder.name, f"run-{self._count}")
@@ -65,7 +65,7 @@ class DiskSorter:
 
 
 @contextlib.contextmanager
-def telling_of_room() -> Iterator[None]:
+def naming_full_folder() -> Iterator[None]:
     """Say which folder has no room. Raises SpillError."""
     try:
         yield

@@ -156,7 +156,7 @@ async def _at_work(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Let these run until the context is left."""
     tasks = [asyncio.create_task(each) for each in work]
     for task in tasks:
-        task.add_done_callback(_tell_end)
+        task.add_done_callback(_log_end)
     try:
         yield
     finally:
@@ -165,7 +165,7 @@ async def _at_work(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _tell_end(task: asyncio.Task[None]) -> None:
+def _log_end(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("does not go on any more", exc_info=error)
 

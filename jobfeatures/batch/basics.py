@@ -47,11 +47,11 @@ class Texts:
                 if text is not None:
                     return parse(text)
             except ParseError as error:
-                self.tell(error, name, text or "")
+                self.reject(error, name, text or "")
         return None
 
-    def tell(self, error: ParseError, name: str, text: str) -> None:
-        """Tell of a text that cannot be read."""
+    def reject(self, error: ParseError, name: str, text: str) -> None:
+        """Note a text that cannot be read."""
         self._note(Rejected(self._source, error.reason + self._about, error.line, name, text))
 
 

@@ -21,7 +21,7 @@ class KnownJob:
     told_secs: float = 0.0
 
 
-def told_times(known: Iterable[KnownJob]) -> dict[JobKey, float]:
+def answer_times(known: Iterable[KnownJob]) -> dict[JobKey, float]:
     """Return when each job was told."""
     return {each.job.key: each.told_secs for each in known if each.job is not None}
 

@@ -226,9 +226,9 @@ class Keeper(Generic[AnswerT]):
                 last_error="",
                 failing_since_secs=None,
             )
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         try:
             self._on_change()
         except Exception as error:  # supervised: an answer that cannot be used must not end the asking

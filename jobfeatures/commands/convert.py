@@ -133,7 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
             for line in written:
                 text = line if keeps_text else as_unicode(line)
                 out.write(text if isinstance(line, LastLine) else f"{text}\n")
-    _tell(notes, shown_name(arguments.input))
+    _report(notes, shown_name(arguments.input))
     return DONE if notes.is_whole else NOT_ALL
 
 
@@ -147,7 +147,7 @@ def as_unicode(line: str) -> str:
     return line if line.isascii() else line.encode("utf-8", "replace").decode("utf-8")
 
 
-def _tell(notes: Notes, source: str) -> None:
+def _report(notes: Notes, source: str) -> None:
     """Say what was rejected, and what had no place."""
     for rejected in notes.shown:
         complain(rejected)

@@ -27,7 +27,7 @@ from jobfeatures.schedule.history import (
     NoSuchJobError,
     choose_jobs,
     make_rules,
-    told_by_log,
+    reported_by_log,
 )
 from jobfeatures.schedule.reasons import LATEST_SECS
 from jobfeatures.schedule.shares import CPU, ShareRules, make_shares
@@ -122,7 +122,7 @@ def _of_log(arguments: argparse.Namespace, rules: ShareRules, zone: tzinfo | Non
     if at_secs is None:
         times = (secs for job in jobs for secs in (job.submit_secs, job.start_secs, job.end_secs))
         at_secs = max((secs for secs in times if secs is not None and secs <= LATEST_SECS), default=0)
-    told = [each for job in jobs if (each := told_by_log(job, at_secs)) is not None]
+    told = [each for job in jobs if (each := reported_by_log(job, at_secs)) is not None]
     try:
         asked = choose_jobs(told, arguments.job)
     except NoSuchJobError as error:

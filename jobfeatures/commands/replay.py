@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         jobs = fold_jobs(records, notes.fold, all_runs=True)
         plan = plan_replay(jobs, speed=arguments.speed, node_cpus=arguments.cpus)
-    _tell(plan, notes, arguments.speed)
+    _report(plan, notes, arguments.speed)
     done = NOT_ALL if arguments.strict and notes.rejected else DONE
     if arguments.dry_run:
         for event in plan.events:
@@ -171,7 +171,7 @@ def _file_name(event: Event) -> str:
     return f"replay-{os.getpid()}-{event.number}{SUFFIX}"
 
 
-def _tell(plan: Plan, notes: Notes, speed: float) -> None:
+def _report(plan: Plan, notes: Notes, speed: float) -> None:
     for rejected in notes.shown:
         complain(rejected)
     if notes.rejected > len(notes.shown):

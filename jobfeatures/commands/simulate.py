@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     need_numpy("simulate")
     from jobfeatures.schedule.reading import read_whole
     from jobfeatures.simulate.swfschedule import describe, record_lines, swf_lines
-    from jobfeatures.simulate.workload import choose_pool, make_workload, run_policy, tell
+    from jobfeatures.simulate.workload import choose_pool, make_workload, remarks, run_policy
 
     name, policy = arguments.log, Policy(arguments.policy)
     with shown_count(None, f"{name}: reading"):
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         lines = record_lines(read.records, log.zero_secs or 0, workload, outcome, about)
     with replacing(arguments.output) as aside, writing(aside) as out:
         out.writelines(f"{line}\n" for line in lines)
-    for warning in (*log.warnings, *tell(workload)):
+    for warning in (*log.warnings, *remarks(workload)):
         complain(f"{name}: {warning}")
     if log.unreadable:
         complain(f"{name}: not simulated: {log.unreadable} × unreadable")

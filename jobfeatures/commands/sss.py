@@ -67,11 +67,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(format_schema(), end="")
         return DONE
     if arguments.action == "match":
-        return _telling(arguments.file, _match(arguments))
-    return max(_telling(name, _check(name, arguments)) for name in arguments.files)
+        return _print_all(arguments.file, _match(arguments))
+    return max(_print_all(name, _check(name, arguments)) for name in arguments.files)
 
 
-def _telling(name: str, lines: Iterator[str]) -> int:
+def _print_all(name: str, lines: Iterator[str]) -> int:
     """Print lines; return the status that what they were made of deserves."""
     try:
         for line in lines:

@@ -70,7 +70,7 @@ def format_plan(plan: NodePlan, *, now_secs: float, tz: tzinfo | None = None) ->
     text = f"{plan.node}: {plan.total_cpus} CPUs; waste in core hours\n"
     text += format_table(head, rows, frozenset({0, 1, 7, 8}))
 
-    def told(choice: Choice) -> str:
+    def summary(choice: Choice) -> str:
         at = f"{format_time(now_secs + choice.after_secs, tz)}, in {format_span(choice.after_secs)}"
         return f"{at}, wastes {_hours(choice.core_secs)} core hours ({choice.basis})"
 
@@ -80,9 +80,9 @@ def format_plan(plan: NodePlan, *, now_secs: float, tz: tzinfo | None = None) ->
         if plan.silent:
             lines.append(f"no answer yet, so jobs may be missing: {', '.join(plan.silent)}")
     else:
-        lines.append(f"* cheapest: {told(best)}, {len(best.killed)} jobs killed")
+        lines.append(f"* cheapest: {summary(best)}, {len(best.killed)} jobs killed")
         lines.append(
-            "+ somebody is killed at each" if sparing is None else f"+ nobody killed: {told(sparing)}"
+            "+ somebody is killed at each" if sparing is None else f"+ nobody killed: {summary(sparing)}"
         )
     if plan.unknown_jobs:
         lines.append(f"not counted, too little is known of: {', '.join(plan.unknown_jobs)}")
@@ -168,7 +168,7 @@ def format_victims(node: SeenNode, victims: Victims) -> str:
             "" if job.priority_factor is None else str(job.priority_factor),
             ", ".join(filter(None, (_ASIDE.get(said), *_remarks(job)))),
         )
-        for said, job in _told(victims)
+        for said, job in _verdicts(victims)
     ]
     head = ("", "batch", "job", "user", "cores", "waste", "basis", "priority", "")
     text = f"{node.name.encode('unicode_escape').decode()}: waste in core hours\n"
@@ -203,7 +203,7 @@ def _victims_of(node: SeenNode, victims: Victims) -> dict[str, Any]:
             "needed": said == GOES,
             "set_aside": _ASIDE.get(said),
         }
-        for said, job in _told(victims)
+        for said, job in _verdicts(victims)
     ]
     return {
         "node": node.name,
@@ -220,7 +220,7 @@ def _remarks(job: SeenJob) -> list[str]:
     return [*remarks, "says more than is possible"] if job.is_capped else remarks
 
 
-def _told(victims: Victims) -> list[tuple[str, SeenJob]]:
+def _verdicts(victims: Victims) -> list[tuple[str, SeenJob]]:
     chosen = victims.chosen or ()
     return [
         *((GOES, job) for job in chosen),

@@ -147,7 +147,7 @@ def compute_expectation(
     most = [most_runtime(each, now, mode, overrun_secs) for each in earlier]
     latest = _place(high, earlier, most, tasks, scale)
     arrival = whole(facts.submit_secs or 0, mode)
-    taken = [_told(lanes.taken(arrival) / scale) for lanes in (low, high)]
+    taken = [_whole(lanes.taken(arrival) / scale) for lanes in (low, high)]
     is_bounded = not is_partial and all(
         each.tasks == count for each, count in zip(earlier, tasks, strict=True)
     )
@@ -221,7 +221,7 @@ def _share_from(shares: Shares, user: str) -> str:
     return "given to this user" if user in shares.users else shares.default_from
 
 
-def _told(amount: float) -> Number:
+def _whole(amount: float) -> Number:
     return int(amount) if amount == int(amount) else amount
 
 

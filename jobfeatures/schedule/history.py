@@ -78,7 +78,7 @@ def compute_begin(now_secs: float, history_secs: float) -> int:
 # --- what is told ---------------------------------------------------------------------
 
 
-def told_by_queue(job: Job) -> ReportedJob | None:
+def reported_by_queue(job: Job) -> ReportedJob | None:
     """Return a queue's record of a job, also of one that has just ended: accounting learns of it later."""
     facts = from_queue(replace(job, state=JobState.RUNNING) if job.state.is_finished else job)
     if facts is None or (job.state.is_finished and job.end_secs is None):
@@ -96,7 +96,7 @@ def told_by_queue(job: Job) -> ReportedJob | None:
     )
 
 
-def told_by_accounting(record: JobRecord) -> ReportedJob | None:
+def reported_by_accounting(record: JobRecord) -> ReportedJob | None:
     """Return what accounting reports about a job that has ended: of others the queue knows more."""
     facts = from_record(record)
     if facts is None or facts.end_secs is None:
@@ -108,7 +108,7 @@ def _names_of(record: JobRecord) -> frozenset[str]:
     return _names(record.array_job_id, record.array_task_id, record.het_job_id, record.het_offset)
 
 
-def told_by_log(record: JobRecord, at_secs: Number) -> ReportedJob | None:
+def reported_by_log(record: JobRecord, at_secs: Number) -> ReportedJob | None:
     """Return what was known at a time of a job that a log reports about, None where that was nothing.
 
     A job without an end has not ended only where its state says so.

@@ -16,7 +16,7 @@ from jobfeatures.schedule.jobs import ScheduleLog
 from jobfeatures.schedule.partitions import evaluate_partitions
 from jobfeatures.schedule.reading import LinkedError, read_log, read_pieces
 from jobfeatures.schedule.result import Options
-from jobfeatures.spill import telling_of_room
+from jobfeatures.spill import naming_full_folder
 
 
 def evaluate_on_disk(names: Sequence[str], options: Options, how: dict[str, Any]) -> Values:
@@ -30,7 +30,7 @@ def evaluate_on_disk(names: Sequence[str], options: Options, how: dict[str, Any]
             yield from read_pieces(name, **how)
 
     read = functools.partial(read_log, **how)
-    with telling_of_room():
+    with naming_full_folder():
         made = tempfile.TemporaryDirectory(prefix="jobfeatures-")
     with made as folder:
         runner = OnDisk(folder)
@@ -47,7 +47,7 @@ class _Stored:
 
     def __init__(self, path: str, value: Any) -> None:
         self._path = path
-        with telling_of_room(), open(path, "wb") as file:
+        with naming_full_folder(), open(path, "wb") as file:
             pickle.dump(value, file, pickle.HIGHEST_PROTOCOL)
 
     def load(self) -> Any:

@@ -20,8 +20,8 @@ from jobfeatures.schedule.history import (
     compute_begin,
     find_job,
     merge,
-    told_by_accounting,
-    told_by_queue,
+    reported_by_accounting,
+    reported_by_queue,
 )
 from jobfeatures.schedule.shares import CPU, STEPS, ShareRules, Shares, make_shares
 
@@ -78,14 +78,14 @@ class UserJobs:
             queue, ask = source.poll_user_queue(user), partial(source.poll_user_history, user)
         else:
             queue, ask = source.poll_queue(), source.poll_accounting
-        told = [told_by_queue(job) for job in queue.jobs.values()]
+        told = [reported_by_queue(job) for job in queue.jobs.values()]
         rejected = len(queue.rejected)
         try:
             accounting = ask(since_secs)
         except SourceError as error:
             self._notes.append(f"jobs that have ended: {EARLY} ({error})")
         else:
-            told += map(told_by_accounting, accounting.records)
+            told += map(reported_by_accounting, accounting.records)
             rejected += len(accounting.rejected)
         if rejected:
             self._notes.append(f"{rejected} records that could not be read")
@@ -118,7 +118,9 @@ class UserJobs:
             accounting = source.poll_history(begin_secs, until_secs)
         else:
             accounting = source.poll_accounting(begin_secs)
-        ended = (told.facts for each in accounting.records if (told := told_by_accounting(each)) is not None)
+        ended = (
+            told.facts for each in accounting.records if (told := reported_by_accounting(each)) is not None
+        )
         return {
             facts.user
             for facts in ended

@@ -243,11 +243,11 @@ def make_log(log: ScheduleLog, workload: Workload, outcome: Outcome, name: str) 
         partition=_taken(log.partition, which),
         totals=_totals(workload.pool),
         ids=None,
-        warnings=(*log.warnings, *tell(workload)),
+        warnings=(*log.warnings, *remarks(workload)),
     )
 
 
-def tell(workload: Workload) -> list[str]:
+def remarks(workload: Workload) -> list[str]:
     """Return what was left out of a workload and what was taken for unknown values, in words."""
     return [
         *(f"not simulated: {count} × {REASONS[reason]}" for reason, count in workload.skipped.items()),

@@ -48,7 +48,7 @@ class DirectoryWatch:
         self._watched: frozenset[str] = frozenset()
         self._problem = ""
         self._inotify = Inotify()
-        self._tell(self._inotify.problem)
+        self._warn_once(self._inotify.problem)
 
     def close(self) -> None:
         """Stop watching for good; `wake` does nothing from here on."""
@@ -86,7 +86,7 @@ class DirectoryWatch:
             self._inotify.remove(watch)
         self._paths = paths
         self._watched = frozenset(paths.values())
-        self._tell(problem)
+        self._warn_once(problem)
 
     def wait(self, timeout_secs: float) -> frozenset[str]:
         """Wait for a change, a `wake`, or `timeout_secs`; return the changed directories."""
@@ -114,7 +114,7 @@ class DirectoryWatch:
                 f"/proc/self/fd/{directory}", _CHANGES | inotify.ONLY_DIRECTORIES | inotify.ONCE
             )
 
-    def _tell(self, problem: str) -> None:
+    def _warn_once(self, problem: str) -> None:
         if problem and problem != self._problem:  # once per kind of problem
             log.warning("cannot watch every job status, some are only read now and then: %s", problem)
         self._problem = problem

@@ -65,7 +65,7 @@ def test_messages_of_one_kind_are_written_up_to_a_few_a_minute(logger, lines, cl
     first = lines()
     assert [line["what"] for line in first] == list(range(DISTINCT))
     clock.advance(61)
-    logger.handler.tell_due()
+    logger.handler.write_due()
     [count] = lines()
     assert (count["msg"], count["what"], count["repeated"]) == (
         "cannot publish: job 159", 159, 160 - DISTINCT,

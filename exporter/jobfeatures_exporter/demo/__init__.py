@@ -80,7 +80,7 @@ class DemoBatchSystem:
                 if over_time or process.has_ended:
                     process.end()
                     state = JobState.TIMEOUT if over_time else JobState.COMPLETED
-                    self._tell(replace(job, state=state, end_secs=int(time.time())))
+                    self._write_document(replace(job, state=state, end_secs=int(time.time())))
                     del self._running[key]
                     self._start_job(kind)
 
@@ -113,9 +113,9 @@ class DemoBatchSystem:
             processes=frozenset({process.pid}),
         )
         self._running[key] = (kind, job, process)
-        self._tell(job)
+        self._write_document(job)
 
-    def _tell(self, job: Job) -> None:
+    def _write_document(self, job: Job) -> None:
         """Write the job's document as any site's script should: aside, then renamed into the folder."""
         temporary = os.path.join(self._spool, f".{job.key.job_id}.new")
         with open(temporary, "w", encoding="utf-8") as file:

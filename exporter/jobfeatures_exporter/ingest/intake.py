@@ -61,7 +61,7 @@ class SonarIntake:
             fault = self._take(document, clusters, origin)
             if fault:
                 faults.append(f"document {document.number}: {fault}")
-                self._tell(origin, faults[-1])
+                self._log_fault(origin, faults[-1])
                 if len(faults) == MAX_FAULTS:
                     faults.append(f"what follows document {document.number} is not read: too many faults")
                     break
@@ -83,10 +83,10 @@ class SonarIntake:
             self._nodes.count("rejected")
             return f"data.attributes.cluster: is not one of this user's: {shown(record.cluster)}"
         if complaint := self._nodes.take(record):
-            self._tell(origin, complaint)
+            self._log_fault(origin, complaint)
         return ""
 
-    def _tell(self, origin: str, fault: str) -> None:
+    def _log_fault(self, origin: str, fault: str) -> None:
         with self._lock:
             may = self._logged.take("", self._clock.monotonic_secs())
         if may:

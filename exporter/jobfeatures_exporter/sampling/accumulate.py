@@ -165,7 +165,7 @@ class Accumulator(Generic[Key, Record, Totals]):
         for number, claims in enumerate(self._claims):
             theirs = [(each, figures[number]) for each, figures in had]
             claims.advance(theirs, shown[number], processes, partial(self._add, number))
-        self._tell(set(keys.values()))
+        self._update_totals(set(keys.values()))
         return self._totals
 
     def _figures(self, process: Record) -> tuple[int, ...]:
@@ -259,7 +259,7 @@ class Accumulator(Generic[Key, Record, Totals]):
                 found.append((None, now))
         return found
 
-    def _tell(self, keys: set[Key]) -> None:
+    def _update_totals(self, keys: set[Key]) -> None:
         for key in self._sums.keys() - keys:
             del self._sums[key], self._totals[key]
         for key in self._touched:

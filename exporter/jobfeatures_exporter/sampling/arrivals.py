@@ -81,7 +81,7 @@ class JobArrivals:
         self._inotify = Inotify()
         self._problem = ""
         self._stopping = threading.Event()
-        self._tell(self._inotify.problem)
+        self._warn_once(self._inotify.problem)
 
     @property
     def watches(self) -> int:
@@ -175,18 +175,18 @@ class JobArrivals:
 
     def _add(self, path: str, mask: int, shapes: Shapes) -> bool:
         if len(self._places) >= self._max_watches:
-            self._tell(f"more than {self._max_watches} watches")
+            self._warn_once(f"more than {self._max_watches} watches")
             return False
         try:
             watch = self._inotify.add(path, mask)
         except OSError as error:
             if error.errno not in VANISHED:
-                self._tell(error.strerror or "no reason given")
+                self._warn_once(error.strerror or "no reason given")
             return False
         self._places[watch] = path, shapes
         return True
 
-    def _tell(self, problem: str) -> None:
+    def _warn_once(self, problem: str) -> None:
         if problem and problem != self._problem:  # once per kind of problem
             log.warning("cannot watch every job's control group, short jobs may be missed: %s", problem)
         self._problem = problem

@@ -119,7 +119,7 @@ class ExitAccount(Generic[Key]):
         self._before = processes
         self._started = True
         self._find_entangled(processes, keys)
-        return self._tell(ticks)
+        return self._update_totals(ticks)
 
     # --- what the records say -----------------------------------------------------
 
@@ -250,7 +250,7 @@ class ExitAccount(Generic[Key]):
             if other is not None and other != key:
                 self._entangled |= {key, other}
 
-    def _tell(self, ticks: Mapping[Key, CpuTicks]) -> dict[Key, CpuTicks]:
+    def _update_totals(self, ticks: Mapping[Key, CpuTicks]) -> dict[Key, CpuTicks]:
         for gone in self._told.keys() - ticks.keys():
             del self._told[gone]
         for gone in self._ended.keys() - ticks.keys():

@@ -124,7 +124,7 @@ class Sampler:
         self._steps = StepBook(budget, self._unreadable) if steps else None
         self._book = JobRecorder(self._members, self._steps, tells_io=process_io)
         self._kernel: KernelLooks | None = None
-        self._reader = PROCFS_ALONE.told
+        self._reader = PROCFS_ALONE.process_reader
         self._wants_all = wants_all
         self._shows = shows
         self._open_files = OpenFileBook(procfs, self._unreadable)
@@ -145,7 +145,7 @@ class Sampler:
     def read_by(self, reader: Choice) -> None:
         """Read processes in this way; before the first look."""
         self._kernel = None if reader.kernel is None else KernelLooks(reader.kernel, self._unreadable)
-        self._reader = reader.told
+        self._reader = reader.process_reader
 
     def sample(self) -> Snapshot:
         """Take one look at the node. What cannot be read is left out and counted."""

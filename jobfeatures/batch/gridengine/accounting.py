@@ -29,7 +29,7 @@ from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord, Notes, Number
 from jobfeatures.jsontext import parse_object
 from jobfeatures.model import JobState, Limit, multiplied
-from jobfeatures.nottaken import Asked, tell_not_taken
+from jobfeatures.nottaken import Asked, count_not_taken
 from jobfeatures.quantities import parse_count
 
 FIELDS = (
@@ -83,7 +83,7 @@ def read_records(
         except ParseError as error:
             yield Rejected.from_error(error.at(source, number))
             continue
-        tell_not_taken(notes, values)
+        count_not_taken(notes, values)
         yield record
 
 

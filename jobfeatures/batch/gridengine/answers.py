@@ -96,7 +96,7 @@ def parse_asked_jobs(data: bytes) -> JobAnswers:
         return JobAnswers(jobs)
     if root.tag != "detailed_job_info":
         raise ParseError("not an answer about jobs", source=JOB_SOURCE, text=root.tag)
-    for element in _told(root):
+    for element in _job_elements(root):
         numbers = [(each.text or "").strip() for each in element.iterfind("JB_job_number")]
         number = " ".join(numbers)  # of several jobs in one it could not be told whose a limit is
         if not is_number(number):
@@ -132,7 +132,7 @@ def _requests(job: Element) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-def _told(root: Element) -> Iterator[Element]:
+def _job_elements(root: Element) -> Iterator[Element]:
     """Yield what stands for a job each."""
     for info in root.iterfind("djob_info"):
         if info.find("JB_job_number") is not None:

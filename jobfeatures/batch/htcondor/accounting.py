@@ -33,7 +33,7 @@ from jobfeatures.formats.classad.jsonform import read_json_ads
 from jobfeatures.formats.classad.longform import add_line, check_mark, is_end
 from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.model import JobState
-from jobfeatures.nottaken import Asked, tell_not_taken
+from jobfeatures.nottaken import Asked, count_not_taken
 
 HISTORY_SOURCE = "condor_history"
 HISTORY_ATTRIBUTES = (
@@ -84,7 +84,7 @@ def _record_or_fault(
         return Rejected.from_error(error)
     if faults:
         return faults[0]
-    tell_not_taken(notes, values)
+    count_not_taken(notes, values)
     return record
 
 

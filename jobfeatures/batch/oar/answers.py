@@ -20,7 +20,7 @@ from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.jsontext import parse_object
 from jobfeatures.model import Cluster, ClusterNode, Job, JobKey, JobState
-from jobfeatures.nottaken import Asked, tell_not_taken
+from jobfeatures.nottaken import Asked, count_not_taken
 
 # "Job states" of the administrator's guide.
 STATES: Mapping[str, JobState] = {
@@ -161,7 +161,7 @@ def make_record(values: Any, notes: Notes | None = None, arrays: Collection[str]
         "cpuset_name",
         "scheduledStart",
     }  # said elsewhere, or no more than a plan
-    tell_not_taken(notes, told.asked)
+    count_not_taken(notes, told.asked)
     return JobRecord(
         batch_system=NAME,
         job_id=job.key.job_id,

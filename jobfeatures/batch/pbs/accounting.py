@@ -29,7 +29,7 @@ from jobfeatures.batch.pbs.values import parse_duration, parse_job_id, parse_siz
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.model import JobState
-from jobfeatures.nottaken import Asked, tell_not_taken
+from jobfeatures.nottaken import Asked, count_not_taken
 from jobfeatures.quantities import parse_count
 
 MAX_LINE_CHARACTERS = 2**20  # beyond it a line without an end has been cut
@@ -274,5 +274,5 @@ def make_record(life: _Life, note: Note, source: str, notes: Notes | None = None
         array_job_id=array_job_id,
         array_task_id=array_task_id,
     )
-    tell_not_taken(notes, values)
+    count_not_taken(notes, values)
     return record

@@ -140,7 +140,7 @@ class Fields(Texts):
             try:
                 return compute_shares(hosts, vnode_text)
             except ParseError as error:
-                self.tell(error, error.field, error.text)
+                self.reject(error, error.field, error.text)
         return {}
 
     def gpus(self, node_name: str | None) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ class Fields(Texts):
         for part in filter(None, (self.text("exec_gpus") or "").split("+")):
             match = _GPU.match(part)
             if match is None:
-                self.tell(ParseError("not a card of a host"), "exec_gpus", part)
+                self.reject(ParseError("not a card of a host"), "exec_gpus", part)
                 return ()
             if node_name is not None and is_same_host(match[1], node_name):
                 found[str(int(match[2]))] = None

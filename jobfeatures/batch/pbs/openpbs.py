@@ -56,7 +56,7 @@ def job_from_prolog(
             shares = compute_shares(told.text("PBS_HOOK_EXEC_HOST"), vnodes)
             break
         except ParseError as error:
-            told.tell(error, error.field, error.text)
+            told.reject(error, error.field, error.text)
     mine = share_of(shares, node_name)
     total_cpus = sum(share.cpus or 0 for share in shares.values()) or None
     wall, cpu_limit = (

@@ -19,7 +19,7 @@ from jobfeatures.batch.slurm.jsonvalues import JsonRecord, parse_document
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import JobRecord, Notes, queue_pairs
 from jobfeatures.model import JobState
-from jobfeatures.nottaken import Asked, tell_not_taken
+from jobfeatures.nottaken import Asked, count_not_taken
 
 BATCH_SYSTEM: Final = "slurm"
 _META = re.compile(r'\s*\{\s*"meta"\s*:\s*\{.{0,2000}?"plugin"\s*:', re.DOTALL)
@@ -49,7 +49,7 @@ def read_records(
     for place, job in enumerate(jobs):
         values = Asked[Any](job.values)
         found, bad = _read_job(JsonRecord(values), version=version)
-        tell_not_taken(notes, values)
+        count_not_taken(notes, values)
         for fault in bad:
             yield Rejected.from_error(fault.at(source, field=f"jobs[{place}].{fault.field}"))
         for each in found:

@@ -126,7 +126,7 @@ class SpoolSource:
             taken_at_secs=taken_at,
             complete=is_complete,
             rejected=self._untold(notes),
-            told_secs=self._told_times(),
+            told_secs=self._answer_times(),
         )
 
     def watch(self, notify: Callable[[], None]) -> AbstractContextManager[object]:
@@ -253,7 +253,7 @@ class SpoolSource:
                 jobs[job.key] = self._with_uid(job)
         return jobs
 
-    def _told_times(self) -> dict[JobKey, float]:
+    def _answer_times(self) -> dict[JobKey, float]:
         """Return when jobs were last told whose file is broken now: what they had is kept."""
         return {
             job.key: file.told_secs for file in self._files.values() if not file.digest for job in file.jobs

@@ -32,7 +32,7 @@ from jobfeatures.formats.sonar.writejobs import (
 from jobfeatures.joblog import JobRecord, Lost, Notes, Number, pairs
 from jobfeatures.jobnumbers import JobNumbers, is_number
 from jobfeatures.model import JobState
-from jobfeatures.nottaken import Asked, tell_not_taken
+from jobfeatures.nottaken import Asked, count_not_taken
 
 BATCH_SYSTEM: Final = "slurm"
 CLUSTER: Final = "converted"  # a log does not say where it is from
@@ -138,7 +138,7 @@ def _of_document(
         if isinstance(job.get("sacct"), dict):
             values["sacct"] = Asked[Any](job["sacct"])
         yield make_record(values, reader, None if cluster == CLUSTER else cluster or None)
-        tell_not_taken(notes, values, *([values["sacct"]] if "sacct" in values else ()))
+        count_not_taken(notes, values, *([values["sacct"]] if "sacct" in values else ()))
     yield from reader.rejected
 
 

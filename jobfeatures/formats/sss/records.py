@@ -149,7 +149,7 @@ def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
         think_secs=said.extended_number("think_secs"),
     )
     if notes is not None:
-        _tell_not_taken(job, said.used, record, notes)
+        _count_not_taken(job, said.used, record, notes)
     return record
 
 
@@ -184,7 +184,7 @@ _TAKEN_ATTRIBUTES: Final = frozenset(
 _PREFIXES: Final = {SssJob: "", SssTaskGroup: "TaskGroup ", SssTask: "Task "}
 
 
-def _tell_not_taken(job: SssJob, used: set[int], record: JobRecord, notes: Notes) -> None:
+def _count_not_taken(job: SssJob, used: set[int], record: JobRecord, notes: Notes) -> None:
     """Count what a job says and its record does not."""
     told = notes.not_taken
     for group in job.task_groups:

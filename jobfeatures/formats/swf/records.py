@@ -82,7 +82,7 @@ def read_records(
             own = texts[0][1] + "".join(before + line for before, line in texts[1:])
             yield replace(record, source_text=SourceText(BATCH_SYSTEM, own))
         else:
-            _tell_not_taken(joined.job, notes, meaning)
+            _count_not_taken(joined.job, notes, meaning)
             yield record
     yield from reader.rejected[told:]
     if keep_text and reader.trailing:
@@ -101,7 +101,7 @@ def settle(meaning: Meaning, header: Header) -> Meaning:
     return meaning._replace(requests_cpu_time=header.requests_cpu_time())
 
 
-def _tell_not_taken(job: SwfJob, notes: Notes, meaning: Meaning) -> None:
+def _count_not_taken(job: SwfJob, notes: Notes, meaning: Meaning) -> None:
     """Count what a record has by job, and the log by processor, where their number is not known."""
     if job.processors <= 0:
         for name, value in (("CPU time", job.cpu_secs), ("memory", job.memory_kib)):

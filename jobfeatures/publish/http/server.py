@@ -45,7 +45,7 @@ LOCK_WAIT_SECS = 2.0
 BODY_WAIT_SECS = 5.0
 WRITE_COST = 10.0  # of a request that writes, where one that reads costs 1
 MAX_AT_WORK = 4  # requests of one job that wait for its locks
-MAX_TOLD = 1000
+MAX_WARNED = 1000
 _ATTEMPT_INTERVAL_SECS = 0.02
 _STATUS_NAMES = frozenset(key.name for key in STATUS_KEYS)
 _READ = ("GET", "HEAD")
@@ -94,7 +94,7 @@ class FeatureServer:
         self._rates = Rates(self.limits.job_rate)
         self._rate = Rates(self.limits.rate)
         self._at_work: Counter[JobKey] = Counter()
-        self._told: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str]] = set()
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="jobstatus")
         self._now = asyncio.get_running_loop().time
 
@@ -142,7 +142,7 @@ class FeatureServer:
             else:
                 found = list_features(self._tree.root, name)
         except UnsafePathError as error:
-            self._tell(name or MACHINE, str(error))
+            self._warn_once(name or MACHINE, str(error))
             raise _Refusal(404) from None
         except OSError as error:
             raise _Refusal(404 if _is_absence(error) else 503) from None
@@ -184,12 +184,12 @@ class FeatureServer:
         except LockTimeoutError:
             raise _Refusal(503) from None
         except UnsafePathError as error:
-            self._tell(key.directory_name, str(error))
+            self._warn_once(key.directory_name, str(error))
             raise _Refusal(404 if request.method in _READ else 409) from None
         except OSError as error:
             if _is_absence(error):
                 raise _Refusal(404) from None
-            self._tell(key.directory_name, f"cannot write: {error.strerror}")
+            self._warn_once(key.directory_name, f"cannot write: {error.strerror}")
             raise _Refusal(507 if error.errno in (errno.ENOSPC, errno.EDQUOT) else 503) from None
         finally:
             self._at_work[key] -= 1
@@ -260,10 +260,10 @@ class FeatureServer:
                 return int(self._features.read(key.directory_name, name).content)
         return None
 
-    def _tell(self, what: str, reason: str) -> None:
+    def _warn_once(self, what: str, reason: str) -> None:
         """Log once per job and reason."""
-        if (what, reason) not in self._told and len(self._told) < MAX_TOLD:
-            self._told.add((what, reason))
+        if (what, reason) not in self._warned and len(self._warned) < MAX_WARNED:
+            self._warned.add((what, reason))
             log.warning("not served: %s", reason, extra={"what": what})
 
 

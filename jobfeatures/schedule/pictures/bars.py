@@ -17,10 +17,10 @@ from jobfeatures.schedule.pictures.style import (
     INK,
     RESOURCE_NAMES,
     WIDTH,
+    brief,
     duration,
     spaced,
     time_unit,
-    told,
 )
 from jobfeatures.schedule.pictures.view import View
 
@@ -42,7 +42,7 @@ def make_panels(views: Sequence[View]) -> list[Panel]:
     """Return what is drawn: only metrics that one of the schedules has."""
     documents = [view.document for view in views]
     tau = {document["tau_secs"] for document in documents}
-    bound = f", τ = {told(tau.pop())} s" if len(tau) == 1 else ""
+    bound = f", τ = {brief(tau.pop())} s" if len(tau) == 1 else ""
     panels = [
         _times("wait", [each["wait"] for each in documents]),
         _times("response", [each["response"] for each in documents]),
@@ -102,7 +102,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     axes.set_title(panel.title)
     axes.set_xlabel(panel.unit)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: told(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: brief(value)))
     axes.grid(visible=True, axis="x")
 
 
@@ -116,12 +116,12 @@ def _times(title: str, found: Sequence[Values]) -> Panel:
 
 def _ratios(title: str, found: Sequence[Values]) -> Panel:
     values = [each["mean"] for each in found]
-    labels = [told(value or 0) for value in values]
+    labels = [brief(value or 0) for value in values]
     return Panel(title, "× runtime", values, [each["p50"] for each in found], labels)
 
 
 def _over_time(title: str, unit: str, values: list[float | None]) -> Panel:
-    return Panel(title, unit, values, [], [told(value or 0) for value in values])
+    return Panel(title, unit, values, [], [brief(value or 0) for value in values])
 
 
 def _time(title: str, values: Sequence[float]) -> Panel:

@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from jobfeatures.schedule.jobs import Array
-from jobfeatures.schedule.pictures.style import COLOURS, INK, WIDTH, power, told
+from jobfeatures.schedule.pictures.style import COLOURS, INK, WIDTH, brief, power
 from jobfeatures.schedule.pictures.view import View, counted, share_words
 
 ROW_INCHES: Final = 0.62
@@ -32,8 +32,8 @@ def draw_boxes(views: Sequence[View], names: Sequence[str]) -> Figure:
     tardy = [np.array(list(view.document["weighted_tardiness"].values()), dtype=float) for view in views]
     for row, (veet, weighted) in enumerate(zip(veets, tardy, strict=True)):
         colour = COLOURS[row % len(COLOURS)]
-        _draw_box(left, row, veet, colour, lambda value: f"{told(value)} %")
-        _draw_box(right, row, weighted, colour, told)
+        _draw_box(left, row, veet, colour, lambda value: f"{brief(value)} %")
+        _draw_box(right, row, weighted, colour, brief)
     mode = " and ".join(dict.fromkeys(view.document["mode"] for view in views))
     left.set_title(f"VEET: violated jobs of a user (mode {mode})")
     left.set_xlabel("of the user's jobs (%)")
@@ -54,7 +54,7 @@ def draw_boxes(views: Sequence[View], names: Sequence[str]) -> Figure:
     return figure
 
 
-def _draw_box(axes: Axes, row: int, values: Array, colour: str, tell: Callable[[float], str]) -> None:
+def _draw_box(axes: Axes, row: int, values: Array, colour: str, show: Callable[[float], str]) -> None:
     first, middle, third = np.percentile(values, (25, 50, 75)).tolist()
     far = REACH * (third - first)
     is_outside = (values < first - far) | (values > third + far)
@@ -68,7 +68,7 @@ def _draw_box(axes: Axes, row: int, values: Array, colour: str, tell: Callable[[
     offsets = _spread_out(len(outside)) * HALF * 0.6
     axes.scatter(np.sort(outside), row + offsets, s=9, color=colour, alpha=0.75, linewidths=0, zorder=4,
                  rasterized=len(outside) > RASTER)  # fmt: skip
-    axes.annotate(tell(middle), (middle, row - HALF), (0, 1.5), textcoords="offset points", ha="center",
+    axes.annotate(show(middle), (middle, row - HALF), (0, 1.5), textcoords="offset points", ha="center",
                   va="bottom", fontsize=7.5, zorder=6, annotation_clip=False)  # fmt: skip
 
 

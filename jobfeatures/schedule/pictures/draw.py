@@ -12,7 +12,7 @@ from jobfeatures.schedule.pictures.boxes import draw_boxes
 from jobfeatures.schedule.pictures.explained import draw_explained
 from jobfeatures.schedule.pictures.heat import Heat, compute_heats, draw_heat, make_norm
 from jobfeatures.schedule.pictures.picture import Picture, render
-from jobfeatures.schedule.pictures.style import DAY, styled, told
+from jobfeatures.schedule.pictures.style import DAY, brief, styled
 from jobfeatures.schedule.pictures.view import View, counted, short_names
 
 EXPLAINED: Final = (
@@ -72,12 +72,12 @@ def _say_heat(view: View, heat: Heat, name: str) -> str:
         if found["mean"] is not None
     )
     return (
-        f"Heatmap of {name}, users against time over {told(days)} days: {view.document['violated']:,} of "
+        f"Heatmap of {name}, users against time over {brief(days)} days: {view.document['violated']:,} of "
         f"{counted(view.document['jobs'], 'job')} ended after their expected end, of "
         f"{len(view.marked_users):,} of {counted(len(view.users), 'user')}; in the darkest place "
-        f"{told(most)} at once. Underneath, over the same time: what was in use, on the average "
+        f"{brief(most)} at once. Underneath, over the same time: what was in use, on the average "
         f"{use or 'unknown'}, and how many jobs waited, at most "
-        f"{told(view.document['queue_length']['most'])}."
+        f"{brief(view.document['queue_length']['most'])}."
     )
 
 
@@ -86,9 +86,9 @@ def _say_boxes(views: Sequence[View], names: Sequence[str]) -> str:
     for view, name in zip(views, names, strict=True):
         veet, weighted = (view.document["over_users"][key] for key in ("veet", "weighted_tardiness"))
         said.append(
-            f"{name}: half of the users have at most {told(veet['p50'])} % violated jobs, three quarters "
-            f"at most {told(veet['p75'])} %; weighted tardiness of half of them is at most "
-            f"{told(weighted['p50'])}, of all at most {told(weighted['max'])} CPU seconds."
+            f"{name}: half of the users have at most {brief(veet['p50'])} % violated jobs, three quarters "
+            f"at most {brief(veet['p75'])} %; weighted tardiness of half of them is at most "
+            f"{brief(weighted['p50'])}, of all at most {brief(weighted['max'])} CPU seconds."
         )
     return "Box-plots over users of violated jobs and of weighted tardiness. " + " ".join(said)
 
@@ -99,8 +99,8 @@ def _say_bars(views: Sequence[View], names: Sequence[str]) -> str:
         document = view.document
         slowdown = document["mean_slowdown"]
         said.append(
-            f"{name}: mean wait {told(document['mean_wait'])} s, mean response "
-            f"{told(document['mean_response'])} s, mean slowdown "
-            f"{'unknown' if slowdown is None else told(slowdown)}."
+            f"{name}: mean wait {brief(document['mean_wait'])} s, mean response "
+            f"{brief(document['mean_response'])} s, mean slowdown "
+            f"{'unknown' if slowdown is None else brief(slowdown)}."
         )
     return "Bars of waits, responses, slowdowns, makespan, queue and use. " + " ".join(said)

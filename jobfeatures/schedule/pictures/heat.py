@@ -23,12 +23,12 @@ from jobfeatures.schedule.pictures.style import (
     RESOURCE_COLOURS,
     RESOURCE_NAMES,
     WIDTH,
+    brief,
     dark_for_many,
     duration,
     lay_out_time,
     round_numbers,
     spaced,
-    told,
 )
 from jobfeatures.schedule.pictures.view import COLUMNS, View, counted, share_words, shortened
 
@@ -151,7 +151,7 @@ def _draw_scale(figure: Figure, axes: Axes, image: Any, heat: Heat) -> None:
     digits = (1,) if math.floor(high) - math.ceil(low) >= 1 else (1, 2, 5)
     ticks = [digit * 10.0**each for each in range(math.floor(low), math.ceil(high) + 1) for digit in digits]
     bar.locator = FixedLocator([each for each in ticks if low - 1e-9 <= math.log10(each) <= high + 1e-9])
-    bar.formatter = FuncFormatter(lambda value, _: told(value))
+    bar.formatter = FuncFormatter(lambda value, _: brief(value))
     bar.minorlocator = FixedLocator([])
     bar.update_ticks()
     place.tick_params(top=True, bottom=False, labeltop=True, labelbottom=False, length=2, pad=1)
@@ -180,7 +180,7 @@ def _draw_use(axes: Axes, view: View) -> None:
         if number == 0:
             axes.stairs(values, edges, fill=True, color=colour, alpha=0.45, linewidth=0)
         whole = " of the most in use" if view.use[resource].total_from == "most in use" else ""
-        label = f"{RESOURCE_NAMES[resource]}, mean {told(float(values.mean()))} %{whole}"
+        label = f"{RESOURCE_NAMES[resource]}, mean {brief(float(values.mean()))} %{whole}"
         axes.stairs(values, edges, color=colour, linewidth=0.9, label=label)
     if parts:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 0.97), ncols=3, borderaxespad=0, handlelength=1.4)

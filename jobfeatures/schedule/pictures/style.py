@@ -92,7 +92,7 @@ def dark_for_many() -> Colormap:
 
 
 def time_unit(span_secs: float) -> tuple[int, str]:
-    """Return the seconds and the name of the unit that a span of time is told in."""
+    """Return the seconds and the name of the unit that a span of time is shown in."""
     return next(((secs, name) for least, secs, name in _UNITS if span_secs >= least), (1, "seconds"))
 
 
@@ -103,7 +103,7 @@ def lay_out_time(axes: Axes, first_secs: float, last_secs: float) -> None:
     low, high = first_secs / secs, last_secs / secs
     ticks = [each for each in locator.tick_values(low, high) if low <= each <= high]
     axes.xaxis.set_major_locator(FixedLocator([each * secs for each in ticks]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: told(value / secs)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: brief(value / secs)))
     axes.set_xlabel(f"time since the log's time zero ({name})")
 
 
@@ -111,7 +111,7 @@ def _steps(unit: str) -> Sequence[float]:
     return (1, 1.5, 2, 3, 6, 10) if unit in {"seconds", "minutes"} else (1, 2, 2.5, 5, 10)
 
 
-def told(value: float) -> str:
+def brief(value: float) -> str:
     """Return a number in few characters."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else "–"
@@ -127,7 +127,7 @@ def told(value: float) -> str:
 def duration(secs: float) -> str:
     """Return a time in the unit that suits it."""
     unit, name = time_unit(secs)
-    return f"{told(secs / unit)} {_SHORT[name]}"
+    return f"{brief(secs / unit)} {_SHORT[name]}"
 
 
 def power(value: float) -> str:

@@ -18,9 +18,9 @@ from jobfeatures.schedule.history import (
     count_until,
     find_job,
     merge,
-    told_by_accounting,
-    told_by_log,
-    told_by_queue,
+    reported_by_accounting,
+    reported_by_log,
+    reported_by_queue,
     why_not_placed,
 )
 
@@ -48,61 +48,62 @@ def test_the_setting_offers_the_modes_there_are():
     [(100, None, None), (150, 150, None), (199, 150, None), (200, 150, 200), (900, 150, 200)],
 )
 def test_a_log_is_read_as_it_was_at_a_time(at, start, end):
-    told = told_by_log(record(start_secs=150, end_secs=200), at).facts
+    told = reported_by_log(record(start_secs=150, end_secs=200), at).facts
     assert (told.start_secs, told.end_secs) == (start, end)
 
 
 def test_what_came_later_was_not_known():
-    assert told_by_log(record(start_secs=150, end_secs=200), 99) is None
-    assert told_by_log(record(submit_secs=None), 99) is None
+    assert reported_by_log(record(start_secs=150, end_secs=200), 99) is None
+    assert reported_by_log(record(submit_secs=None), 99) is None
 
 
 def test_a_job_without_an_end_has_not_ended_only_where_its_state_says_so():
-    assert told_by_log(record(state=JobState.RUNNING, start_secs=150), 300).facts.start_secs == 150
-    assert told_by_log(record(state=JobState.UNKNOWN), 300) is None
-    assert told_by_log(record(state=JobState.CANCELLED), 300) is None
+    assert reported_by_log(record(state=JobState.RUNNING, start_secs=150), 300).facts.start_secs == 150
+    assert reported_by_log(record(state=JobState.UNKNOWN), 300) is None
+    assert reported_by_log(record(state=JobState.CANCELLED), 300) is None
 
 
 def test_for_how_long_a_job_was_suspended_is_not_known_before_its_end():
-    told = told_by_log(record(start_secs=150, end_secs=200, suspended_secs=20), 199).facts
+    told = reported_by_log(record(start_secs=150, end_secs=200, suspended_secs=20), 199).facts
     assert (told.suspended_secs, told.is_suspended) == (0, True)
     assert (
-        told_by_log(record(start_secs=150, end_secs=200, suspended_secs=20), 200).facts.suspended_secs == 20
+        reported_by_log(record(start_secs=150, end_secs=200, suspended_secs=20), 200).facts.suspended_secs
+        == 20
     )
 
 
 def test_a_job_cancelled_later_was_not_cancelled_yet():
-    told = told_by_log(record(state=JobState.CANCELLED, start_secs=150, end_secs=200), 199).facts
+    told = reported_by_log(record(state=JobState.CANCELLED, start_secs=150, end_secs=200), 199).facts
     assert not told.is_cancelled
 
 
 def test_the_queue_tells_of_a_job_that_has_just_ended():
-    told = told_by_queue(queued("7", JobState.CANCELLED, start_secs=6, end_secs=9)).facts
+    told = reported_by_queue(queued("7", JobState.CANCELLED, start_secs=6, end_secs=9)).facts
     assert (told.start_secs, told.end_secs, told.is_cancelled) == (6, 9, True)
-    assert told_by_queue(queued("7", JobState.FAILED)) is None
+    assert reported_by_queue(queued("7", JobState.FAILED)) is None
 
 
 def test_the_queue_tells_why_a_job_waits_and_when_it_is_meant_to_start():
-    told = told_by_queue(queued("7", reason="Resources", planned_secs=50))
+    told = reported_by_queue(queued("7", reason="Resources", planned_secs=50))
     assert (told.reason, told.planned_secs, told.facts.start_secs) == ("Resources", 50, None)
-    told = told_by_queue(queued("7", JobState.RUNNING, start_secs=9, reason="None", planned_secs=50))
+    told = reported_by_queue(queued("7", JobState.RUNNING, start_secs=9, reason="None", planned_secs=50))
     assert (told.reason, told.planned_secs) == (None, None)
 
 
 def test_accounting_tells_of_ends_alone():
-    assert told_by_accounting(JobRecord(batch_system="slurm", job_id="7", state=JobState.PENDING)) is None
+    assert reported_by_accounting(JobRecord(batch_system="slurm", job_id="7", state=JobState.PENDING)) is None
     ended = JobRecord(batch_system="slurm", job_id="9", end_secs=5, array_job_id="7", array_task_id="2")
-    assert told_by_accounting(ended).names == {"7_2"}
-    assert told_by_accounting(JobRecord(batch_system="slurm", job_id="7", step="0", end_secs=1)) is None
+    assert reported_by_accounting(ended).names == {"7_2"}
+    assert reported_by_accounting(JobRecord(batch_system="slurm", job_id="7", step="0", end_secs=1)) is None
 
 
 ARRAY = [
-    told_by_queue(queued("12", JobState.RUNNING, start_secs=6, array_job_id="10", array_task_id="1")),
-    told_by_queue(queued("10", array_job_id="10", array_task_id="2-4,8:2%3", tasks=4)),
+    reported_by_queue(queued("12", JobState.RUNNING, start_secs=6, array_job_id="10", array_task_id="1")),
+    reported_by_queue(queued("10", array_job_id="10", array_task_id="2-4,8:2%3", tasks=4)),
 ]
 OTHERS = [
-    told_by_queue(queued("20", JobState.RUNNING, start_secs=6, het_job_id="20", het_offset=0)),
-    told_by_queue(queued("21", JobState.RUNNING, start_secs=6, het_job_id="20", het_offset=1)),
+    reported_by_queue(queued("20", JobState.RUNNING, start_secs=6, het_job_id="20", het_offset=0)),
+    reported_by_queue(queued("21", JobState.RUNNING, start_secs=6, het_job_id="20", het_offset=1)),
     ReportedJob(facts("30.server")),
     ReportedJob(facts("31[4].a")),
 ]

@@ -12,7 +12,7 @@ from jobfeatures.schedule.result import Options, evaluate
 from jobfeatures.schedule.shares import CPU, ShareRules
 from jobfeatures.simulate.policies import Fairshare, Policy
 from jobfeatures.simulate.pools import one_pool, parse_nodes
-from jobfeatures.simulate.workload import choose_pool, make_log, make_workload, run_policy, tell
+from jobfeatures.simulate.workload import choose_pool, make_log, make_workload, remarks, run_policy
 from tests.jobfeatures.simulate.oracle import Oracle
 from tests.jobfeatures.simulate.test_engine import POOL, pool_jobs
 
@@ -90,8 +90,8 @@ def test_what_cannot_be_simulated_is_counted_by_reason(read_swf):
         "too_many_cpus": 1,
     }
     assert (len(workload.position), log.unreadable) == (4, 1)
-    assert "not simulated: 1 × it asks for more processors than there are" in tell(workload)
-    assert "1 jobs do not say for how long they ask: they are estimated to run for what they ran" in tell(
+    assert "not simulated: 1 × it asks for more processors than there are" in remarks(workload)
+    assert "1 jobs do not say for how long they ask: they are estimated to run for what they ran" in remarks(
         workload
     )
 
@@ -111,7 +111,7 @@ def test_jobs_that_no_node_can_hold_are_left_out(read_records):
     workload = make_workload(log, parse_nodes("--nodes", "2x4cpu,4KB,1gpu"))
     assert workload.position.tolist() == [0, 6]
     assert workload.skipped == {"too_many_cpus": 1, "too_much_memory": 1, "too_many_gpus": 1, "no_room": 2}
-    assert "1 jobs do not say how much memory they want: taken as none" in tell(workload)
+    assert "1 jobs do not say how much memory they want: taken as none" in remarks(workload)
     assert make_workload(log, parse_nodes("--nodes", "2x4cpu")).skipped == {
         "too_many_cpus": 1,
         "too_many_gpus": 2,
@@ -169,7 +169,7 @@ def test_a_model_runs_with_jobs_that_have_no_arrival_times_of_their_own(read_swf
     log = read_swf("; MaxProcs: 5", *MODEL)
     found = simulated(log, choose_pool(log), Policy.EASY)
     assert (found.submit.tolist(), found.start.tolist()) == ([0, 610, 660], [0, 610, 660])
-    assert "2 jobs come when the job that they follow has ended" in tell(make_workload(log, one_pool(5)))
+    assert "2 jobs come when the job that they follow has ended" in remarks(make_workload(log, one_pool(5)))
 
 
 def test_who_follows_a_job_that_is_not_simulated_comes_when_submitted_if_that_is_known(read_swf):
@@ -179,7 +179,7 @@ def test_who_follows_a_job_that_is_not_simulated_comes_when_submitted_if_that_is
     assert (workload.position.tolist(), workload.skipped) == ([3], {"no_submit_time": 2, "too_many_cpus": 1})
     assert any(
         "3 jobs follow one that is not simulated: they come when they were submitted" in each
-        for each in tell(workload)
+        for each in remarks(workload)
     )
     assert run_policy(log, workload, Policy.FIFO).waits.tolist() == [0]
 

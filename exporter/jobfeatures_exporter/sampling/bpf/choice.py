@@ -27,11 +27,13 @@ class Choice:
 
     def __str__(self) -> str:
         """Return the line of the log."""
-        return f"processes are read by {self.told.name}" + (f": {self.reason}" if self.reason else "")
+        return f"processes are read by {self.process_reader.name}" + (
+            f": {self.reason}" if self.reason else ""
+        )
 
     @property
-    def told(self) -> ProcessReader:
-        """Return what people are told of it."""
+    def process_reader(self) -> ProcessReader:
+        """Return how processes are read, and why not by the kernel."""
         return ProcessReader(PROCFS if self.kernel is None else BPF, self.reason)
 
 

@@ -58,8 +58,8 @@ class Bpf:
         if hasattr(self._library, "libbpf_set_strict_mode"):
             self._library.libbpf_set_strict_mode(_STRICT)
         # What the library calls takes memory that is written and run: made for debugging only.
-        self._tell = _Print(_tell) if log.isEnabledFor(logging.DEBUG) else None
-        self._library.libbpf_set_print(self._tell)
+        self._log_line = _Print(_log_line) if log.isEnabledFor(logging.DEBUG) else None
+        self._library.libbpf_set_print(self._log_line)
 
     def call(self, name: str, *arguments: object) -> int:
         """Call what returns a pointer, or a number that is negative for failure. Raises OSError."""
@@ -79,7 +79,7 @@ class Bpf:
         return value.raw
 
 
-def _tell(level: int, form: bytes, arguments: int) -> int:
+def _log_line(level: int, form: bytes, arguments: int) -> int:
     """Log what the library says, with it the verifier's words; at level 2 it tells every step."""
     if level < 2:
         text = ctypes.create_string_buffer(2**16)

@@ -21,7 +21,7 @@ def keeps_rights(monkeypatch):
 
 def test_who_asks_for_proc_gets_it():
     found = choose_reader(ExporterConfig(sampling_processes="procfs"))
-    assert found.told == ProcessReader("procfs", "asked for")
+    assert found.process_reader == ProcessReader("procfs", "asked for")
     assert str(found) == "processes are read by procfs: asked for"
 
 
@@ -46,7 +46,7 @@ def test_whatever_hinders_the_sums_proc_is_read_and_one_line_says_why(hindrance,
     monkeypatch.setattr(choice, "KernelSums", fail)
     monkeypatch.setattr(choice, "digest_of", lambda: "0123")
     found = choose_reader(ExporterConfig())
-    assert (found.kernel, found.told) == (None, ProcessReader("procfs", reason))
+    assert (found.kernel, found.process_reader) == (None, ProcessReader("procfs", reason))
     assert str(found) == f"processes are read by procfs: {reason}"
 
 
@@ -60,7 +60,7 @@ def test_who_insists_on_the_sums_is_told_that_they_cannot_be_had(monkeypatch):
 
 def test_another_machines_proc_is_read_as_it_is(tmp_path):
     found = choose_reader(ExporterConfig(path_procfs=str(tmp_path)))
-    assert found.told == ProcessReader("procfs", f"{tmp_path} is not this machine's own /proc")
+    assert found.process_reader == ProcessReader("procfs", f"{tmp_path} is not this machine's own /proc")
 
 
 def test_a_node_without_control_groups_reads_proc(tmp_path):

@@ -101,7 +101,7 @@ def test_the_batch_system_is_asked_about_one_job_an_interval_unknown_ones_first(
     assert last.complete is False
     assert "Connection refused" in last.node_problem
     assert {job.name for job in last.jobs.values()} == {"told by Slurm"}
-    assert last.told_at_secs(key("1")) > last.taken_at_secs  # each when it was told
+    assert last.answered_at_secs(key("1")) > last.taken_at_secs  # each when it was told
 
 
 def test_a_job_that_the_batch_system_does_not_know_is_taken_out_and_absence_proves_nothing(

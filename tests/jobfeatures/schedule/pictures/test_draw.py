@@ -15,7 +15,7 @@ from jobfeatures.schedule.pictures.draw import count_pictures, draw_pictures, wr
 from jobfeatures.schedule.pictures.explained import SHARE, TABLE_1, lay_into_share
 from jobfeatures.schedule.pictures.heat import are_alike, compute_heats, make_norm
 from jobfeatures.schedule.pictures.picture import render
-from jobfeatures.schedule.pictures.style import duration, power, styled, told
+from jobfeatures.schedule.pictures.style import brief, duration, power, styled
 from tests.jobfeatures.schedule.pictures.hostile import HOSTILE
 
 JOB = {
@@ -225,7 +225,7 @@ def test_the_explained_example_is_table_1_of_the_paper():
      (1e7, "1·10⁷"), (2.5e-5, "2.5·10⁻⁵"), (float("nan"), "–")],
 )  # fmt: skip
 def test_numbers_are_told_in_few_characters(value, text):
-    assert told(value) == text
+    assert brief(value) == text
 
 
 def test_powers_and_durations():
