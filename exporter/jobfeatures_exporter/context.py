@@ -11,7 +11,7 @@ from jobfeatures.batch.source import KeeperStatus, SourceStatus
 from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.features import keys
 from jobfeatures.features.machine import Machine
-from jobfeatures.jobs.evidence import HOOKS
+from jobfeatures.jobs.evidence import HOOKS, Finding
 from jobfeatures.model import Cluster, Job, JobKey, JobTable
 from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.publish.publisher import PublisherStatus
@@ -96,6 +96,7 @@ class Context:
     sonar_unreadable: Mapping[str, int] = field(default_factory=dict)  # readings for documents, by kind
     web: WebStatus | None = None
     rows: KeptRows = field(default_factory=KeptRows)  # of the last page
+    findings: Mapping[JobKey, Finding] = field(default_factory=dict)  # what the evidence comes to
 
     @cached_property
     def jobs_here(self) -> dict[JobKey, Job]:

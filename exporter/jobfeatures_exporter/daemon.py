@@ -110,7 +110,7 @@ class Daemon:
             config.enabled_collectors(), config.metrics_profile, config.metrics_max_series
         )
         self._rates = CpuRates()
-        self._people = NodePages(self.known, self._pages.collected)
+        self._people = NodePages(config, self._privacy, self.known, self._pages.collected, self.listing)
         self.html = self._people.html  # pages for people
         self._cpu_rates: Mapping[JobKey, float] = {}
         self._retention = Retention(config.jobs_retain_secs)
@@ -225,6 +225,7 @@ class Daemon:
         config = change.config
         replace_sources = self._sources.prepare(config) if change.concerns_sources else None
         self._site, self._config = make_site(config), config
+        self._people.config = config
         self._pages.reconfigure(
             config.enabled_collectors(), config.metrics_profile, config.metrics_max_series
         )
@@ -286,6 +287,7 @@ class Daemon:
             faulty=self._sender.faulty if self._sender is not None else {},
             sonar_unreadable=dict(self._unreadable.counts),
             web=self.web(),
+            findings=self._knowledge.roll.findings,
         )
 
     def _make_sender(self) -> Sender | None:
@@ -293,11 +295,11 @@ class Daemon:
             return None
         from jobfeatures_exporter.sonar.output import make_node_sender
 
-        return make_node_sender(self._config, self._clock, self._snapshot_of_now, self._unreadable)
+        return make_node_sender(self._config, self._clock, self.listing, self._unreadable)
 
-    def _snapshot_of_now(self) -> Snapshot | None:
-        """Return a look that was taken after the asking, as a document's time has to be when it is due."""
-        self._looks.wait_for_fresh(0.0, self._config.scrape_deadline_secs, lists_all=True)
+    def listing(self, fresh_secs: float = 0.0) -> Snapshot | None:
+        """Return a look at all processes, so many seconds old at most; None where it takes too long."""
+        self._looks.wait_for_fresh(fresh_secs, self._config.scrape_deadline_secs, lists_all=True)
         snapshot = self._looks.snapshot
         return snapshot if snapshot is not None and snapshot.lists_all else None
 

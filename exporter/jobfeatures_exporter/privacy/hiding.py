@@ -97,6 +97,12 @@ class Privacy:
         return replace(
             context,
             jobs={key: self.job(job) for key, job in context.jobs.items()},
+            findings={
+                key: each
+                if each.known is None
+                else replace(each, known=replace(each.known, job=self.job(each.known.job)))
+                for key, each in context.findings.items()
+            },
             ended={key: self._ended(each) for key, each in context.ended.items()},
             snapshot=None if context.snapshot is None else self._snapshot(context.snapshot),
             kinds=context.kinds & {Kind.BATCH, Kind.GROUP} if self.mode == WITHHOLD else context.kinds,

@@ -113,10 +113,11 @@ def view_node(
     cpus_now: Mapping[JobKey, float],
     busy_cpus: float | None,
     limit: int | None = None,
+    only: JobKey | None = None,
     known: Mapping[JobKey, Identity] | None = None,
     words: Mapping[str, str] | None = None,
 ) -> NodeView:
-    """Return the node with the figures of `limit` jobs.
+    """Return the node with the figures of `limit` jobs, or of one alone.
 
     `known` are jobs to be shown although `numbers` may lack them, `words` what
     sources say of their failures, by name.
@@ -139,7 +140,7 @@ def view_node(
         return replace(made, waste_now=waste)
 
     return NodeView(
-        jobs=tuple(view(key) for key in order[:limit]),
+        jobs=tuple(view(key) for key in (order[:limit] if only is None else [only])),
         count=len(order),
         running=len(here),
         leftovers=tuple(sorted(leftovers)),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from jobfeatures.settings import BOOLEAN, PATH, TEXT, option, words
 from jobfeatures_exporter.ingest.config import IngestConfig
+from jobfeatures_exporter.web.links import LINK
 
 FEATURES, SONAR, NODES = "features", "sonar", "nodes"  # listeners beside that of metrics
 
@@ -25,6 +26,12 @@ class WebConfig(IngestConfig):
         words(FEATURES, SONAR, NODES), (), "other listeners that use TLS (not users) from web.config_file"
     )
     web_systemd_socket: bool = option(BOOLEAN, False, "listen on the sockets passed by systemd")
+    web_grafana_url: str | None = option(
+        LINK, None, "link from a job's page to Grafana, with places {job}, {system} and {node}"
+    )
+    web_job_arguments: bool = option(
+        BOOLEAN, False, "show arguments of processes on a job's page; they may hold passwords"
+    )
     web_hosts: str | None = option(
         TEXT,
         None,

@@ -2,29 +2,123 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.history import History
+from jobfeatures_exporter.privacy.hiding import COMMAND, Privacy
+from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
 from jobfeatures_exporter.web.asked import FRONT, Asked
+from jobfeatures_exporter.web.links import fill
+
+if TYPE_CHECKING:
+    from jobfeatures_exporter.web.pages.job import JobDetails
+
+MAX_ARGUMENTS_BYTES = 4096
+LISTED_SECS = 1.0  # pages that are opened within a second share one look at all processes
 
 
 class NodePages:
-    """Makes them; `known` is all that may be shown, `collected` the families of /metrics of it."""
+    """Makes them of what may be shown, what /metrics says of it, and a look at all processes."""
 
     def __init__(
-        self, known: Callable[[], Context], collected: Callable[[Context], Sequence[Family]]
+        self,
+        config: DaemonConfig,
+        privacy: Privacy,
+        known: Callable[[], Context],
+        families: Callable[[Context], Sequence[Family]],
+        listing: Callable[[float], Snapshot | None],
     ) -> None:
+        self.config = config
+        self._privacy = privacy
         self._known = known
-        self._collected = collected
+        self._families = families
+        self._listing = listing
         self.history = History()
 
     def html(self, asked: Asked = FRONT) -> str | None:
         """Return a page, None where there is none of that job. That at / costs the node no look."""
-        from jobfeatures_exporter.web.pages.node import render_node
+        from jobfeatures_exporter.view.numbers import Numbers
+        from jobfeatures_exporter.web.pages.job import render_job
+        from jobfeatures_exporter.web.pages.node import render_node, view_context
 
-        if asked.job_id:
-            return None
         context = self._known()
-        return render_node(context, self._collected(context), history=self.history, asked=asked)
+        if not asked.job_id:
+            families = self._families(context)
+            return render_node(context, families, history=self.history, asked=asked)
+        found = [key for key in context.shown_jobs if key.job_id == asked.job_id]
+        key = next((each for each in found if asked.system in {"", each.batch_system}), None)
+        if key is None:
+            return None
+        families = self._families(context)
+        (view,) = view_context(context, Numbers(families), only=key).jobs
+        return render_job(context, families, view, self.history.job(key), self._details(key, context))
+
+    def _details(self, key: JobKey, context: Context) -> JobDetails:
+        from jobfeatures_exporter.view.processes import MAX_PROCESSES, make_tree
+        from jobfeatures_exporter.web.pages.job import JobDetails
+
+        look = self._listing(LISTED_SECS)
+        processes = None
+        count = 0
+        if look is not None:
+            own = [each for pid, each in look.processes.items() if look.keys.get(pid) == key]
+            processes, count = (
+                make_tree(
+                    own,
+                    ticks_a_second=float(os.sysconf("SC_CLK_TCK")),
+                    name_of=lambda command: self._privacy.name(COMMAND, command) or "",
+                    arguments_of=self._arguments,
+                ),
+                len(own),
+            )
+        sample = context.snapshot.jobs.get(key) if context.snapshot is not None else None
+        template = self.config.web_grafana_url
+        return JobDetails(
+            processes=processes,
+            more_processes=max(0, count - MAX_PROCESSES),
+            features=read_features(self.config.features_root, key) if self.config.features_publish else {},
+            finding=context.findings.get(key),
+            group=(sample.cgroup or "") if sample is not None else "",
+            grafana=fill(template, job=key.job_id, system=key.batch_system, node=context.node_name)
+            if template
+            else "",
+        )
+
+    def _arguments(self, process: ProcessSample) -> str:
+        """Return the arguments of a process, where they are to be shown and it is still the same."""
+        if not self.config.web_job_arguments or self._privacy.name(COMMAND, "x") != "x":
+            return ""
+        path = os.path.join(self.config.path_procfs, str(process.pid))
+        try:
+            with open(os.path.join(path, "cmdline"), "rb") as file:
+                content = file.read(MAX_ARGUMENTS_BYTES)
+            with open(os.path.join(path, "stat"), "rb") as file:
+                start = file.read(4096).rpartition(b")")[2].split()[19]
+        except (OSError, IndexError):
+            return ""
+        if start != str(process.start_ticks).encode():
+            return ""
+        return content.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "surrogateescape")
+
+
+def read_features(root: str, key: JobKey) -> dict[str, list[tuple[str, str]]]:
+    """Return what the job reads, by variable; files that are no values are left out."""
+    from jobfeatures.publish.reading import FeatureReader, list_features
+
+    reader = FeatureReader(root)
+    found: dict[str, list[tuple[str, str]]] = {}
+    for variable, place in (("JOBFEATURES", key.directory_name), ("MACHINEFEATURES", None)):
+        with contextlib.suppress(OSError, JobfeaturesError):
+            for each in list_features(root, place).content.decode().split():
+                with contextlib.suppress(OSError, JobfeaturesError):
+                    value = reader.read(place, each).content.decode("utf-8", "surrogateescape")
+                    found.setdefault(variable, []).append((each, value.rstrip("\n")))
+    return found

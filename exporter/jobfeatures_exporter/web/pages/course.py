@@ -9,8 +9,8 @@ from datetime import tzinfo
 from jobfeatures_exporter.history import EVERY_SECS, HOUR_SECS, POINTS, Course, Span
 from jobfeatures_exporter.view.units import counted, format_bytes, format_cpus, format_share
 from jobfeatures_exporter.web.pages.address import job_link
-from jobfeatures_exporter.web.pages.markup import Html, tag
-from jobfeatures_exporter.web.pages.pieces import Cell, Row, moment, section, table
+from jobfeatures_exporter.web.pages.markup import Child, Html, tag
+from jobfeatures_exporter.web.pages.pieces import Cell, Row, moment, note, section, table
 
 HEIGHT = 20  # of a line in its own units; as wide as it has minutes
 WIDE, TALL, MARGIN = 720, 150, 4
@@ -117,6 +117,23 @@ def time_line(
     return section(
         "Last hour", "last-hour", tag("figure", tag("figcaption", facts, " ", *keys), drawn), listed
     )
+
+
+def lines_of_job(course: Course | None, now_secs: float, given: float | None, limit: float | None) -> Html:
+    """Return what a job used in the last hour: a drawing for each, with the numbers in words."""
+    course = course or Course()
+    found: list[Child] = [
+        tag("div", tag("dt", _said(title, values, form)), tag("dd", drawn))
+        for title, values, form, drawn in (
+            ("CPUs", course.cpus, format_cpus, cpu_line(course, given, now_secs)),
+            ("Memory", course.memory_bytes, format_bytes, memory_line(course, limit, now_secs)),
+            ("Busy GPUs", course.gpus, format_cpus, gpu_line(course, None, now_secs)),
+        )
+        if drawn
+    ]
+    if not found:
+        return note("Its history begins with its second minute here.")
+    return tag("dl", *found, class_="courses")
 
 
 def _said(what: str, values: Sequence[float], form) -> str:  # type: ignore[no-untyped-def]

@@ -41,6 +41,7 @@ from jobfeatures_exporter.web.pages.pieces import (
     lines,
     note,
     table,
+    tile,
 )
 
 WORDS = {
@@ -100,6 +101,22 @@ def _row(each: JobView, course: Course | None, now_secs: float, tz: tzinfo | Non
     cells += [_wasted(each), _time(each, now_secs, tz), _processes(each)]
     cells += [_draining(each), _kill(each), _hints(each)]
     return Row(cells, "" if each.is_running or each.processes_remain else "ended")
+
+
+def job_tiles(each: JobView, now_secs: float, tz: tzinfo | None) -> list[Html]:
+    """Return the same of one job as tiles."""
+    made = [("CPUs", _cpus(each)), ("Memory", _memory(each))]
+    made += [("GPUs", _gpus(each))] if each.gpus or each.allocated_gpus else []
+    made += [
+        ("Wasted now", _wasted(each)),
+        ("Time", _time(each, now_secs, tz)),
+        ("Processes", _processes(each)),
+    ]
+    made += [("Waste if drained", _draining(each)), ("Waste if killed", _kill(each))]
+    return [
+        tile(title, cell.content if isinstance(cell.content, Html) else lines(cell.content))
+        for title, cell in made
+    ]
 
 
 def _identity(each: JobView) -> Cell:

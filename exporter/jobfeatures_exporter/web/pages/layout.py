@@ -9,9 +9,22 @@ LINKS = (("metrics", "Metrics"), ("-/healthy", "Health"), ("-/ready", "Readiness
 DOCUMENTATION, EXPLAINED = "docs/page.md", "What is shown here"
 
 
-def page(title: str, head: Child, *content: Child, links: tuple[tuple[str, str], ...] = ()) -> str:
-    """Return the document. `head` is what stands beside the title; `links` are further ones, relative."""
-    found = [tag("li", tag("a", text, href=href)) for href, text in (*LINKS, *links)]
+def page(
+    title: str,
+    head: Child,
+    *content: Child,
+    links: tuple[tuple[str, str], ...] = (),
+    base: str = "",
+    kind: str | None = None,
+) -> str:
+    """Return the document. `head` is what stands beside the title; `links` are further ones.
+
+    `base` leads to the page at /, where addresses without a scheme begin.
+    """
+    found = [
+        tag("li", tag("a", text, href=href if "://" in href else (base + href) or "./"))
+        for href, text in (*LINKS, *links)
+    ]
     navigation = tag("nav", tag("ul", *found), aria_label="Other pages")
     body = tag(
         "body",
@@ -20,7 +33,7 @@ def page(title: str, head: Child, *content: Child, links: tuple[tuple[str, str],
         tag("main", *content, id="content", tabindex=-1),
         tag(
             "footer",
-            tag("p", f"jobfeatures-exporter {__version__}. ", tag("a", EXPLAINED, href=DOCUMENTATION)),
+            tag("p", f"jobfeatures-exporter {__version__}. ", tag("a", EXPLAINED, href=base + DOCUMENTATION)),
             tag("p", id="refresh"),
         ),
     )
@@ -33,11 +46,12 @@ def page(title: str, head: Child, *content: Child, links: tuple[tuple[str, str],
             tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
             tag("meta", name="color-scheme", content="light dark"),
             tag("meta", name="robots", content="noindex"),
-            tag("link", rel="icon", href="page.svg", type="image/svg+xml"),
-            tag("link", rel="stylesheet", href="page.css"),
-            tag("script", src="page.js", defer=True),
+            tag("link", rel="icon", href=f"{base}page.svg", type="image/svg+xml"),
+            tag("link", rel="stylesheet", href=f"{base}page.css"),
+            tag("script", src=f"{base}page.js", defer=True),
         ),
         body,
         lang="en",
+        class_=kind,
     )
     return f"<!DOCTYPE html>\n{document}\n"

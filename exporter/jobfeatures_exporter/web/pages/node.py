@@ -9,6 +9,7 @@ from datetime import tzinfo
 
 from jobfeatures.drains.drain import OPERATOR
 from jobfeatures.metrics import NODE_CPUS, NODE_READ_AT
+from jobfeatures.model import JobKey
 from jobfeatures_exporter.collectors import drains, node
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
@@ -115,14 +116,17 @@ def _choices(asked: Asked) -> Html:
     return tag("nav", tag("ul", *found), class_="choices", aria_label="Order of the jobs")
 
 
-def view_context(context: Context, numbers: Numbers, limit: int | None = None) -> NodeView:
-    """Return the view of what a daemon knows."""
+def view_context(
+    context: Context, numbers: Numbers, limit: int | None = None, only: JobKey | None = None
+) -> NodeView:
+    """Return the view of what a daemon knows, with the figures of `limit` jobs or of one alone."""
     return view_node(
         numbers,
         now_secs=context.now_secs,
         cpus_now=context.cpu_rates,
         busy_cpus=context.node_busy_cpus,
         limit=limit,
+        only=only,
         known={key: identity_of(job) for key, job in context.shown_jobs.items()},
         words=words_of(context),
     )

@@ -9,6 +9,7 @@ from datetime import UTC
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.drains.drain import Announced, Drain, Drains
 from jobfeatures.features.machine import Machine
+from jobfeatures.jobs.evidence import Finding, JobObservation, Presence
 from jobfeatures.model import Cluster, ClusterNode, Job, JobKey, JobState, JobTable, Limits, Partition
 from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.publish.publisher import PublisherStatus
@@ -35,6 +36,8 @@ from jobfeatures_exporter.snapshot import (
     Snapshot,
     SysinfoSample,
 )
+from jobfeatures_exporter.view.processes import ProcessView
+from jobfeatures_exporter.web.pages.job import JobDetails
 
 NOW = 1_800_000_000.0
 TZ = UTC
@@ -148,6 +151,27 @@ def make_history(context: Context, minutes: int = 60) -> History:
 
 def elapsed_of(minute: int) -> float:
     return 3600.0 - 60 * minute
+
+
+def make_details(**changes) -> JobDetails:
+    """Return what is looked up of a job: a batch script with a tree below it, features, evidence."""
+    processes = [
+        ProcessView(4101, 0, "slurm_script", "S", 0.4, 3 * 2**20, 1),
+        ProcessView(4117, 1, "python3", "R", 35_400.0, 2 * GIB, 12, "python3 train.py --epochs 90"),
+        ProcessView(4120, 2, "python3", "S", 12.0, 200 * 2**20, 3),
+        ProcessView(4119, 1, "<b>tee", "S", 0.0, 2**20, 1),
+    ]
+    told = JobObservation("slurm", NOW - 12, Job(key=JobKey("slurm", "48307")))
+    found = {
+        "processes": processes,
+        "features": {
+            "JOBFEATURES": [("allocated_cpu", "16"), ("wall_limit_secs", "86400")],
+            "MACHINEFEATURES": [("total_cpu", "128")],
+        },
+        "finding": Finding(Presence.HERE, told),
+        "group": "/system.slice/slurmstepd.scope/job_48307",
+    }
+    return JobDetails(**{**found, **changes})
 
 
 def make_cards() -> tuple[tuple[GpuSample, ...], tuple[JobGpu, ...]]:

@@ -22,8 +22,10 @@ from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import render
 from jobfeatures_exporter.view import units
+from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.web.pages.controller import render_controller
-from jobfeatures_exporter.web.pages.node import render_node
+from jobfeatures_exporter.web.pages.job import render_job
+from jobfeatures_exporter.web.pages.node import render_node, view_context
 from jobfeatures_exporter.web.pages.pieces import MAX_ROWS
 from tests.exporter.conftest import make_context
 from tests.exporter.web.pages import showcase
@@ -65,7 +67,16 @@ def controller_page(context: Context | None = None, views=None) -> str:
     return render_controller(context, families, all_views if views is None else views, showcase.TZ)
 
 
+def job_page(context: Context, key: JobKey, **details) -> str:
+    families = showcase.families_of(context)
+    (view,) = view_context(context, Numbers(families), only=key).jobs
+    course = showcase.make_history(context).job(key)
+    return render_job(context, families, view, course, showcase.make_details(**details), showcase.TZ)
+
+
 PAGES = {
+    "job-pilot": lambda: job_page(showcase.make_busy_node(), JobKey("spool", "pilot-77")),
+    "job-idle": lambda: job_page(showcase.make_busy_node(), JobKey("slurm", "48310")),
     **{f"node-{name}": lambda make=make: node_page(make()) for name, make in NODES.items()},
     "controller": controller_page,
     "controller-nothing": lambda: controller_page(Context(now_secs=showcase.NOW), ()),
@@ -164,7 +175,7 @@ def test_nothing_stands_inline_and_nothing_comes_from_elsewhere(text, page):
     for each in page.walk():
         assert not {"style", "onclick", "onload", "onerror"} & each.attributes.keys()
         for name in ("src", "href"):
-            address = each.attributes.get(name)
+            address = (each.attributes.get(name) or "x").removeprefix("../") or "x"
             assert address is None or (
                 re.fullmatch(r"#?[a-z-][a-z./-]*", address) or re.fullmatch(OWN, address)
             ), address
@@ -174,7 +185,7 @@ def test_nothing_stands_inline_and_nothing_comes_from_elsewhere(text, page):
 
 
 def test_a_link_of_a_page_is_one_that_its_listener_answers(page):
-    links = {each.attributes["href"] for each in page.all("a")}
+    links = {each.attributes["href"].removeprefix("../") for each in page.all("a")} - {""}
     links -= {each for each in links if OWN.fullmatch(each)}
     assert {"metrics", "-/healthy", "-/ready"} <= links
     assert links <= {"#content", "metrics", "-/healthy", "-/ready", "sd", "docs/page.md"}

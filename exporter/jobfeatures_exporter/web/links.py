@@ -1,0 +1,46 @@
+"""Links out of the page that a site states: addresses with places for a job, its system, its node. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from jobfeatures.settings import Kind
+
+PLACES: Final = ("job", "system", "node")
+MAX_LETTERS: Final = 2000
+_PLACE = re.compile(r"\{([^{}]*)\}")
+
+
+def _template(value: Any) -> str:
+    if (
+        not isinstance(value, str)
+        or len(value) > MAX_LETTERS
+        or not value.isascii()
+        or not value.isprintable()
+    ):
+        raise ValueError("must be an address such as https://grafana.example.org/d/job?var-job={job}")
+    unknown = [each for each in _PLACE.findall(value) if each not in PLACES]
+    if unknown or re.search(r"[{}]", _PLACE.sub("", value)):
+        raise ValueError(f"has places for {', '.join(f'{{{each}}}' for each in PLACES)} only")
+    try:
+        parts = urlsplit(_PLACE.sub("x", value))
+        host = parts.hostname
+    except ValueError:
+        host = None
+    if host is None or parts.scheme not in {"http", "https"} or re.search(r"[\s\"'<>\\]", value):
+        raise ValueError("must begin with http:// or https:// and a host")
+    if "@" in parts.netloc:
+        raise ValueError("must not hold a user or password: everybody who opens the page sees it")
+    return value
+
+
+LINK: Final = Kind("address", _template)
+
+
+def fill(template: str, **values: str) -> str:
+    """Return the address; values are spelled so that they stay within their place."""
+    return _PLACE.sub(
+        lambda found: quote(values.get(found[1], ""), safe="", errors="surrogateescape"), template
+    )

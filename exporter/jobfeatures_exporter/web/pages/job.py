@@ -1,0 +1,327 @@
+"""The page of one job: what it uses, what it is told, who says so. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import tzinfo
+
+from jobfeatures.jobs.evidence import Finding, Presence
+from jobfeatures.model import JobKey
+from jobfeatures.status.jobstatus import STATUS_KEYS
+from jobfeatures_exporter.collectors import gpus
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family
+from jobfeatures_exporter.history import Course
+from jobfeatures_exporter.rates import cpu_secs_of
+from jobfeatures_exporter.snapshot import Accounting, JobSample, StepSample
+from jobfeatures_exporter.view.job import JobView, find_cpu_secs
+from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.view.processes import ProcessView
+from jobfeatures_exporter.view.reasons import explain_hints
+from jobfeatures_exporter.view.units import (
+    counted,
+    format_bytes,
+    format_core_time,
+    format_cpus,
+    format_share,
+    format_span,
+)
+from jobfeatures_exporter.web.pages.course import lines_of_job
+from jobfeatures_exporter.web.pages.jobs import job_tiles
+from jobfeatures_exporter.web.pages.layout import page
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, shorten, tag
+from jobfeatures_exporter.web.pages.pieces import (
+    UNKNOWN,
+    Cell,
+    Row,
+    badge,
+    figure,
+    moment,
+    note,
+    section,
+    table,
+    tiles,
+)
+
+MAX_VALUE_LETTERS = 200
+_STATES = {
+    "R": "running",
+    "S": "sleeping",
+    "D": "waits for storage",
+    "T": "stopped",
+    "t": "traced",
+    "Z": "zombie",
+}
+DEEPEST = 12  # level of a tree that is drawn further to the right
+_PRESENCES = {
+    Presence.HERE: "runs here",
+    Presence.COMPLETING: "is completing",
+    Presence.UNCLEAR: "not proven: what is known stays as it is",
+    Presence.REMAINS: "has ended, processes remain",
+    Presence.LEFT: "has ended",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDetails:
+    """What is looked up when somebody opens the page of a job."""
+
+    processes: Sequence[ProcessView] | None = None  # None: not known
+    more_processes: int = 0
+    features: Mapping[str, Sequence[tuple[str, str]]] = field(
+        default_factory=dict
+    )  # key and value by variable
+    finding: Finding | None = None
+    group: str = ""  # the path of its control group
+    grafana: str = ""
+
+
+def render_job(
+    context: Context,
+    families: Sequence[Family],
+    shown: JobView,
+    course: Course | None,
+    details: JobDetails,
+    tz: tzinfo | None = None,
+) -> str:
+    """Return the page of a job that the node's page shows too."""
+    numbers, key, now_secs = Numbers(families), shown.key, context.now_secs
+    sample = context.snapshot.jobs.get(key) if context.snapshot is not None else None
+    hints = [tag("p", badge(words, kind), " ", reason) for kind, words, reason in explain_hints(shown)]
+    return page(
+        f"Job {key.job_id}",
+        _head(context, shown, tz),
+        tiles(*job_tiles(shown, now_secs, tz)),
+        section("Hints", "hints", *hints) if hints else None,
+        section(
+            "Last hour", "last-hour", lines_of_job(course, now_secs, shown.allocated_cpus, shown.memory_limit)
+        ),
+        section("Processes", "processes", _processes(details, numbers, key)),
+        _steps(sample),
+        _gpus(context, numbers, shown),
+        section("Features", "features", _features(details)),
+        section("JOBSTATUS", "jobstatus", _status(context, key, tz)),
+        section("What is known, and by whom", "evidence", _evidence(context, details, sample, key, tz)),
+        links=_links(details),
+        base="../",
+    )
+
+
+def _head(context: Context, shown: JobView, tz: tzinfo | None) -> Html:
+    who = shown.identity
+    job = context.shown_jobs.get(shown.key)
+    parts: list[Child] = [
+        name(who.user) if who.user else None,
+        name(who.name) if who.name else None,
+        shown.key.batch_system,
+        who.state.lower().replace("_", " "),
+    ]
+    if job is not None:
+        parts += [
+            join("partition ", name(job.partition, 32)) if job.partition else None,
+            join("account ", name(job.account, 32)) if job.account else None,
+            counted(len(job.nodes), "node") if job.nodes else None,
+        ]
+    taken = None if context.snapshot is None else context.snapshot.taken_at_secs
+    read: Child = badge("not read yet", "warn")
+    if taken is not None:
+        read = join("as of ", moment(taken, tz), f", {format_span(max(0.0, context.now_secs - taken))} ago")
+    node = tag("a", context.node_name or "the node", href="../")
+    return join(
+        tag("p", listed([each for each in parts if each], " · "), class_="about"),
+        tag("p", "on ", node, ", ", read, class_="about", id="as-of"),
+    )
+
+
+def _links(details: JobDetails) -> tuple[tuple[str, str], ...]:
+    return (("", "All jobs"), *([(details.grafana, "Grafana")] if details.grafana else []))
+
+
+def _processes(details: JobDetails, numbers: Numbers, key: JobKey) -> Html:
+    used = find_cpu_secs(numbers, key)
+    total = (
+        None
+        if used is None
+        else note("The job used ", format_core_time(used), " in all, processes that have ended included.")
+    )
+    if details.processes is None:
+        return join(note("They could not be listed in time."), total)
+    if not details.processes:
+        return join(note("None is seen here."), total)
+    rows = [_process(each) for each in details.processes]
+    head = ["Command", "PID", "State", "CPU time", "Memory", "Threads"]
+    caption = "Processes of the job, children below their parents; CPU time and resident memory of each alone"
+    made = table(caption, head, rows, identity="processes-table", more=details.more_processes)
+    return join(made, total)
+
+
+def _process(each: ProcessView) -> Row:
+    depth = min(each.depth, DEEPEST)
+    indent = (
+        tag("span", "\u00a0\u00a0" * (depth - 1) + "└ ", class_="none", aria_hidden="true") if depth else None
+    )
+    said = tag("span", f" level {each.depth}", class_="unseen") if depth else None
+    arguments = tag("div", name(each.arguments, MAX_VALUE_LETTERS), class_="sub") if each.arguments else None
+    command = name(each.command, 32) if each.command else tag("span", "withheld", class_="none")
+    return Row(
+        [
+            Cell(join(indent, command, said, arguments), kind="tree"),
+            Cell(str(each.pid), kind="number"),
+            Cell(_STATES.get(each.state, each.state)),
+            Cell(format_core_time(each.cpu_secs), kind="number"),
+            Cell(format_bytes(each.resident_bytes), kind="number"),
+            Cell(f"{each.threads:,}", kind="number"),
+        ]
+    )
+
+
+def _steps(sample: JobSample | None) -> Html | None:
+    """Return the section; None where steps are not read (jobs.steps) or the batch system has none."""
+    if sample is None or not sample.steps:
+        return None
+    rows = [
+        Row([Cell(name(each.step, 32)), Cell(_step_cpu(each)), Cell(_bytes(each.memory.used))])
+        for each in sample.steps
+    ]
+    made = table("Steps of the job", ["Step", "CPU time", "Memory"], rows, identity="steps-table")
+    return section("Steps", "steps", made)
+
+
+def _step_cpu(each: StepSample) -> str:
+    if each.user_cpu_secs is None or each.system_cpu_secs is None:
+        return UNKNOWN
+    return format_core_time(each.user_cpu_secs + each.system_cpu_secs)
+
+
+def _bytes(value: float | None) -> str:
+    return UNKNOWN if value is None else format_bytes(value)
+
+
+def _gpus(context: Context, numbers: Numbers, shown: JobView) -> Html | None:
+    if not shown.gpus:
+        return None
+    models = {each.card.uuid: each.card.model for each in context.snapshot.gpus} if context.snapshot else {}
+    rows = [
+        Row(
+            [
+                Cell(join(name(models.get(use.uuid) or "card", 32), " ", name(use.uuid, 48))),
+                Cell("yes" if use.is_allocated else "no"),
+                Cell(figure(gpus.JOB_UTILIZATION, use.share, format_share), kind="number"),
+                Cell(figure(gpus.JOB_MEMORY, use.memory_bytes, format_bytes), kind="number"),
+                Cell(
+                    figure(gpus.UTILIZATION, numbers.one(gpus.UTILIZATION, use.uuid), format_share),
+                    kind="number",
+                ),
+            ]
+        )
+        for use in shown.gpus
+    ]
+    head = ["Card", "Allocated", "Busy by the job", "Memory of the job", "Busy by anybody"]
+    return section("GPUs", "cards", table("GPUs of the job", head, rows, identity="cards-table"))
+
+
+def _features(details: JobDetails) -> Html:
+    if not any(details.features.values()):
+        return note("None are published for it here.")
+    rows = [
+        Row([Cell(key), Cell(tag("code", name(value, MAX_VALUE_LETTERS))), Cell(variable)])
+        for variable, found in details.features.items()
+        for key, value in found
+    ]
+    caption = "Features, exactly as the job reads them"
+    return table(caption, ["Key", "Value", "Directory"], rows, identity="features-table")
+
+
+def _status(context: Context, key: JobKey, tz: tzinfo | None) -> Html:
+    view = context.statuses.get(key)
+    if view is None or (view.status is None and not view.problem):
+        return note("It has reported nothing.")
+    problem = (
+        tag("p", badge("refused", "bad"), " ", name(view.problem, MAX_VALUE_LETTERS))
+        if view.problem
+        else None
+    )
+    if view.status is None:
+        return join(problem)
+    values = [(each, getattr(view.status, each.field)) for each in STATUS_KEYS]
+    rows = [
+        Row(
+            [
+                Cell(each.name),
+                Cell(tag("code", str(value))),
+                Cell(_meaning(each.unit, value, context.now_secs)),
+            ]
+        )
+        for each, value in values
+        if value is not None
+    ]
+    written = None
+    if view.written_at_secs is not None:
+        age = max(0.0, context.now_secs - view.written_at_secs)
+        written = note("written ", moment(view.written_at_secs, tz), f", {format_span(age)} ago")
+    made = table("What the job reports", ["Key", "Value", "Which means"], rows, identity="jobstatus-table")
+    return join(problem, made, written)
+
+
+def _meaning(unit: str, value: int, now_secs: float) -> str:
+    if unit == "epoch seconds":
+        left = value - now_secs
+        return f"in {format_span(left)}" if left >= 0 else f"{format_span(-left)} ago"
+    if unit == "CPU seconds":
+        return format_core_time(value)
+    return f"{format_cpus(value)} CPUs" if unit == "processors" else ""
+
+
+def _evidence(
+    context: Context, details: JobDetails, sample: JobSample | None, key: JobKey, tz: tzinfo | None
+) -> Html:
+    rows: list[Row] = []
+    known = details.finding.known if details.finding is not None else None
+    if details.finding is not None:
+        rows.append(Row([Cell("Verdict"), Cell(_PRESENCES[details.finding.presence]), Cell("")]))
+        doubted = details.finding.doubted_since_secs
+        if doubted is not None:
+            rows.append(Row([Cell("Its end was told"), Cell(""), Cell(_ago(doubted, context, tz))]))
+    if known is not None:
+        rows.append(
+            Row([Cell("Batch data"), Cell(name(known.source, 32)), Cell(_ago(known.at_secs, context, tz))])
+        )
+    for source in context.sources:
+        if source.name == key.batch_system:
+            said = source.last_error or ("answers" if source.table is not None else "has not answered yet")
+            at = None if source.table is None else source.table.taken_at_secs
+            rows.append(
+                Row(
+                    [
+                        Cell("Batch system"),
+                        Cell(name(said, 160)),
+                        Cell("" if at is None else _ago(at, context, tz)),
+                    ]
+                )
+            )
+    if sample is not None and context.snapshot is not None:
+        how = "control group" if sample.accounting is Accounting.CGROUP else "sum over its processes"
+        words = join(
+            how, tag("div", name(details.group, MAX_VALUE_LETTERS), class_="sub") if details.group else None
+        )
+        rows.append(
+            Row(
+                [
+                    Cell("CPU time and memory"),
+                    Cell(words),
+                    Cell(_ago(context.snapshot.taken_at_secs, context, tz)),
+                ]
+            )
+        )
+        if cpu_secs_of(sample) is None:
+            rows.append(Row([Cell("CPU time"), Cell("cannot be read"), Cell("")]))
+    if not rows:
+        return note("Nothing is known any more.")
+    command = tag("code", f"jobfeatures-exporter report {shorten(key.job_id)}")
+    told = note("What Prometheus has kept of it: ", command)
+    return join(table("Sources of this page", ["What", "Says", "Age"], rows, identity="evidence-table"), told)
+
+
+def _ago(at_secs: float, context: Context, tz: tzinfo | None) -> Html:
+    return join(f"{format_span(max(0.0, context.now_secs - at_secs))} ago, ", moment(at_secs, tz))
