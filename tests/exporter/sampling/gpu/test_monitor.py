@@ -96,20 +96,22 @@ def test_a_snapshot_is_filled_with_what_was_read_last(watch, driver, clock, make
 def test_jobs_of_the_cards_are_written_as_they_come_and_go_and_none_stays_at_the_end(
     driver, clock, tree, make_job, tmp_path
 ):
-    monitor = GpuMonitor([], clock, interval_secs=INTERVAL_SECS, paths=tree.paths, job_map=str(tmp_path))
-    (tmp_path / "5").write_text("of a daemon that was killed\n")
+    folder = tmp_path / "map"
+    folder.mkdir()
+    monitor = GpuMonitor([], clock, interval_secs=INTERVAL_SECS, paths=tree.paths, job_map=str(folder))
+    (folder / "5").write_text("of a daemon that was killed\n")
     monitor.fill(snapshot(), {})
-    assert not list(tmp_path.iterdir())
+    assert not list(folder.iterdir())
     monitor.readers = [DriverReader("fake", driver.make, clock, INTERVAL_SECS)]
     driver.index = 3
     monitor.readers[0].read_once()
     jobs = [make_job(job_id, gpus=("GPU-1",)) for job_id in ("12", "13")]
     monitor.fill(snapshot(), {job.key: job for job in jobs})
-    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"3": "12\n13\n"}
+    assert {each.name: each.read_text() for each in folder.iterdir()} == {"3": "12\n13\n"}
     monitor.fill(snapshot(), {jobs[1].key: jobs[1]})
-    assert (tmp_path / "3").read_text() == "13\n"
+    assert (folder / "3").read_text() == "13\n"
     monitor.stop()
-    assert not list(tmp_path.iterdir())
+    assert not list(folder.iterdir())
 
 
 def test_a_driver_that_hangs_costs_its_own_series_after_a_while_and_comes_back(watch, driver, clock):
