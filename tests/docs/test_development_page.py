@@ -1,0 +1,44 @@
+"""The picture of packages shows each once, and each imports only from lines below its own."""
+
+import re
+
+from tests.docs.pages import blocks_in, text_of
+from tests.test_structure import PACKAGES, is_within, name_of, named
+
+[PICTURE] = [
+    block for block in blocks_in(text_of("docs/development.md")) if "picture of packages" in block.marks
+]
+
+
+def levels():
+    """Return the line of each package, from the top."""
+    found, program = {}, ""
+    for number, line in enumerate(PICTURE.text.splitlines()):
+        program = line.split()[0] if not line.startswith(" ") else program
+        for name in re.sub(r"^\S+", "", line).split():
+            assert f"{program}.{name}" not in found
+            found[f"{program}.{name}"] = number
+    return found
+
+
+def upward():
+    """Return the imports from a package to one that is not on a line below."""
+    place = levels()
+    return {
+        (one, other)
+        for name, imported in named().items()
+        for one in place
+        for other in place.keys() - {one}
+        if is_within(name, one) and any(is_within(each, other) for each in imported)
+        if place[other] <= place[one]
+    }
+
+
+def test_the_picture_shows_every_package():
+    assert levels().keys() == {
+        name_of(path) for package in PACKAGES.values() for path in package.glob("*/__init__.py")
+    }
+
+
+def test_imports_lead_downwards():
+    assert upward() == set()
