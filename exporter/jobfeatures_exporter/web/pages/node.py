@@ -30,6 +30,7 @@ from jobfeatures_exporter.view.waste import NOTABLE
 from jobfeatures_exporter.web.asked import FRONT, WASTED, Asked
 from jobfeatures_exporter.web.pages.cards import cards_section
 from jobfeatures_exporter.web.pages.course import time_line
+from jobfeatures_exporter.web.pages.dense import dense_table
 from jobfeatures_exporter.web.pages.health import health_section
 from jobfeatures_exporter.web.pages.jobs import jobs_table
 from jobfeatures_exporter.web.pages.layout import page
@@ -73,16 +74,19 @@ def render_node(
     has_gpus = context.snapshot is not None and bool(context.snapshot.gpu_drivers)
     title = context.node_name or "This node"
     courses = {each.key: past.job(each.key) for each in shown.jobs[:MAX_COURSES]}
+    choices = _choices(asked) if shown.count else None
+    if asked.is_dense:
+        made = dense_table(shown, context.now_secs, courses, has_gpus=has_gpus)
+        head, troubles = _head(context, numbers, tz), _troubles(shown, context.now_secs, tz)
+        return page(title, head, troubles, choices, section("Jobs", "jobs", made), kind="dense")
     made = jobs_table(shown, context.now_secs, tz, courses, has_gpus=has_gpus)
-    if shown.count:
-        made = join(_choices(asked), made)
     return page(
         title,
         _head(context, numbers, tz),
         _troubles(shown, context.now_secs, tz),
         _shutdown(context, numbers, tz),
         _tiles(context, numbers, shown, has_gpus=has_gpus),
-        section("Jobs", "jobs", made),
+        section("Jobs", "jobs", choices, made),
         time_line(
             past.node(),
             past.spans(),
@@ -105,15 +109,20 @@ def _by_waste(each: JobView) -> float:
 
 
 def _choices(asked: Asked) -> Html:
-    """Return links to the other orders of the jobs: they stand in the address, to be kept and sent."""
-    orders = (("", "largest first"), (WASTED, "wastes most now"))
-    found = [
-        tag("li", tag("strong", words, aria_current="true"))
-        if asked.sort == sort
-        else tag("li", tag("a", words, href=asked.address(sort=sort)))
-        for sort, words in orders
+    """Return links to the other orders and views of the jobs; they stand in the address, to be kept."""
+    choices = [
+        (words, asked.address(sort=sort), asked.sort == sort)
+        for sort, words in (("", "Largest first"), (WASTED, "Wastes most now"))
     ]
-    return tag("nav", tag("ul", *found), class_="choices", aria_label="Order of the jobs")
+    choices += [
+        (words, asked.address(is_dense=dense), asked.is_dense == dense)
+        for dense, words in ((False, "Full"), (True, "One line a job"))
+    ]
+    found = [
+        tag("li", tag("strong", words, aria_current="true") if chosen else tag("a", words, href=href))
+        for words, href, chosen in choices
+    ]
+    return tag("nav", tag("ul", *found), class_="choices", aria_label="Order and view of the jobs")
 
 
 def view_context(

@@ -23,6 +23,7 @@ from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import render
 from jobfeatures_exporter.view import units
 from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.web.asked import Asked
 from jobfeatures_exporter.web.pages.controller import render_controller
 from jobfeatures_exporter.web.pages.job import render_job
 from jobfeatures_exporter.web.pages.node import render_node, view_context
@@ -74,7 +75,16 @@ def job_page(context: Context, key: JobKey, **details) -> str:
     return render_job(context, families, view, course, showcase.make_details(**details), showcase.TZ)
 
 
+def dense_page(context: Context) -> str:
+    history = showcase.make_history(context)
+    asked = Asked(is_dense=True, sort="wasted")
+    return render_node(context, showcase.families_of(context), showcase.TZ, history=history, asked=asked)
+
+
 PAGES = {
+    "dense-busy": lambda: dense_page(showcase.make_busy_node()),
+    "dense-everything": lambda: dense_page(make_everything()),
+    "dense-nothing": lambda: dense_page(Context(now_secs=showcase.NOW)),
     "job-pilot": lambda: job_page(showcase.make_busy_node(), JobKey("spool", "pilot-77")),
     "job-idle": lambda: job_page(showcase.make_busy_node(), JobKey("slurm", "48310")),
     **{f"node-{name}": lambda make=make: node_page(make()) for name, make in NODES.items()},
@@ -482,6 +492,20 @@ def test_the_job_that_wastes_most_now_stands_in_a_tile_and_sorts_first():
 def section_of(page: Element, identity: str) -> Element:
     (found,) = page.all("section", aria_labelledby=identity)
     return found
+
+
+def test_one_line_a_job_has_the_same_figures_and_the_order_of_the_address():
+    page = read_page(dense_page(showcase.make_busy_node()))
+    rows = rows_of(page, "jobs-table")
+    assert list(rows)[:3] == ["48310", "48291_7", "48307"]
+    job = {title: cell.text.replace(THIN, " ") for title, cell in rows["48310"].items()}
+    assert job["CPUs"] == "< 0.1 of 8"
+    assert job["Memory"] == "3.1 of 64 GiB"
+    assert job["Wasted now"] == "25 %: 1 GPU idle, 8 CPUs idle, 60.9 GiB unused"
+    assert not page.all("dl")
+    choices = page.all("nav", class_="choices")[0]
+    assert [each.text for each in choices.all("strong")] == ["Wastes most now", "One line a job"]
+    assert [each.attributes["href"] for each in choices.all("a")] == ["./?view=dense", "./?sort=wasted"]
 
 
 def test_the_plan_of_a_node_is_that_of_the_command():
