@@ -70,7 +70,7 @@ def parse_zone(name: str | None) -> tzinfo | None:
         return None
     try:
         return ZoneInfo(name)
-    except (OSError, ValueError, KeyError):  # what is not found is a KeyError
+    except (OSError, ValueError, KeyError, RecursionError):  # not found is a KeyError; hundreds of slashes
         raise ConfigurationError("--zone", f"no such zone: {name!r}") from None
 
 

@@ -188,3 +188,8 @@ def test_any_text_is_taken_or_named_in_an_error(lines):
 )
 def test_the_exact_meaning_of_requested_times_is_determined_by_a_header_comment(line, is_cpu):
     assert header("; Version: 2.2", line).requests_cpu_time() is is_cpu
+
+
+def test_a_zone_with_hundreds_of_slashes_is_none():
+    with pytest.raises(ParseError, match="no such time zone"):
+        header("; TimeZoneString: " + "a/" * 600 + "b").zone()
