@@ -179,5 +179,12 @@ def _clocks(old: Header, last: Number) -> list[tuple[str, str]]:
             (label, format_date(datetime.fromtimestamp(start_secs + secs, zone)))
             for label, secs in (("StartTime", 0), ("EndTime", int(last)))
         ]
-    except (ParseError, KeyError, ValueError, OSError, OverflowError, RecursionError):  # `swf check` reports it
+    except (
+        ParseError,
+        KeyError,
+        ValueError,
+        OSError,
+        OverflowError,
+        RecursionError,
+    ):  # `swf check` reports it
         return []

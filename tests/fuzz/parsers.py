@@ -259,6 +259,7 @@ ADAPTERS: dict[str, Callable[[Callable[..., object], bytes], object]] = {
         },
         allocated_cpus=4,
     ),
+    "jobfeatures_exporter.web.asked:parse_asked": lambda f, data: f(members(json_of(data)), "7"),
     "jobfeatures_exporter.sampling.processes:parse_process_stat": lambda f, data: f(data[:READ_BYTES]),
     "jobfeatures_exporter.sampling.sysinfo:parse_distances": lambda f, data: f(lines_of(data)),
 }  # fmt: skip

@@ -129,6 +129,8 @@ VALUES: dict[str, tuple[bytes, ...]] = {
     "jobfeatures.publish.basic:parse_basic": (b"Basic YWxpY2U6c2VjcmV0", b"basic YTo="),
     "jobfeatures.publish.tokens:parse_token": (b"0123456789abcdef" * 3 + b"\n",),
     "jobfeatures.series:parse_vector": (VECTOR,),
+    "jobfeatures.site:parse_cpu_model": (b"processor\t: 0\nmodel name\t: AMD EPYC 7763 64-Core Processor\n",),
+    "jobfeatures.watch:parse_mount_id": (b"pos:\t0\nflags:\t0100000\nmnt_id:\t22\n",),
     "jobfeatures.status.body:parse_status_body": (b"used_CPU=7\nlast_job_start=1795266000\n", b'{"used_CPU": 7, "last_job_start": null}'),
     "jobfeatures.status.jobstatus:parse_job_status": (json.dumps(STATUS).encode(), b'{"used_CPU": "0"}'),
     "jobfeatures_exporter.sampling.cgroupfiles:parse_throttled": (

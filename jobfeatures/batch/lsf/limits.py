@@ -15,13 +15,15 @@ from jobfeatures.errors import ParseError, Rejected
 LSHOSTS = "lshosts"
 HOST_FIELDS = ("host_name", "cpuf", "ncpus", "maxmem")
 _PARAMETERS = re.compile(r"\A.*lsb\.params configuration", re.IGNORECASE | re.DOTALL)
-_ABSOLUTE = re.compile(r"^\s*ABS_RUNLIMIT\s*=\s*\"?([YyNn])", re.MULTILINE)
+# Spaces of one line: \s* would look at all empty lines again from each of them.
+_ABSOLUTE = re.compile(r"^[ \t]*ABS_RUNLIMIT[ \t]*=[ \t]*\"?([YyNn])", re.MULTILINE)
 _UNIT = re.compile(
-    r"^\s*LSF_UNIT_FOR_LIMITS\s*=\s*\"?([KMGTPEZ])B?\"?\s*(?:#.*)?$", re.MULTILINE | re.IGNORECASE
+    r"^[ \t]*LSF_UNIT_FOR_LIMITS[ \t]*=[ \t]*\"?([KMGTPEZ])B?\"?[ \t\r]*(?:#.*)?$",
+    re.MULTILINE | re.IGNORECASE,
 )
 _QUEUE = re.compile(r"QUEUE: +(\S{1,255})\s*\Z")
 _SECTION = re.compile(r"\s*(DEFAULT|MAXIMUM) LIMITS:\s*\Z")
-_HEADS = re.compile(r"[A-Z]+LIMIT\b")
+_HEADS = re.compile(r"\b[A-Z]+LIMIT\b")
 _MINUTES = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) min(?: of (\S{1,255}))?")
 _FACTOR = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?\Z")
 

@@ -119,3 +119,8 @@ def test_the_hosts_whose_speed_counts_are_those_that_limits_name() -> None:
     records = [{"RUNTIMELIMIT": "5/n2"}, {"RUNTIMELIMIT": "bad"}, {"RUNTIMELIMIT": "5"}, {}]
     queues = [QueueLimits(cpu=TimeLimit(Fraction(1), "n3"))]
     assert list(hosts_of_limits(records, queues)) == ["n2", "n3"]
+
+
+def test_many_empty_lines_are_read_once() -> None:
+    text = "\n" * 200_000  # each looked at from each before it took minutes
+    assert parse_limit_unit(text + "LSF_UNIT_FOR_LIMITS=MB\n") == "M"
