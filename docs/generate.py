@@ -211,7 +211,8 @@ def _command(command: Command, shared: frozenset[Option]) -> str:
     options = " [OPTIONS]" if own else ""
     usage = f"{command.name}{options} {' '.join(words)}".rstrip()
     text, _, _ = command.description.partition(" Exit status: ")
-    parts = [f"\n## {command.name}\n\n{text}\n\n`{usage}`\n\n"]
+    takes = words and not command.commands
+    parts = [f"\n## {command.name}\n\n{text}\n\n" + (f"`{usage}`\n\n" if takes else "")]
     parts += [f"- `{each.name}`: {_meaning(each.meaning)}\n" for each in command.arguments if each.meaning]
     parts += [_row(each) for each in own if each not in shared]
     also = ", ".join(

@@ -20,6 +20,7 @@ OF_HOOKS = {  # of the hooks and of tests, each told of on a page
     "JOBFEATURES_CONFIG_FILE",
     "JOBFEATURES_DATA",
     "JOBFEATURES_LONG",
+    "JOBFEATURES_WRITE_GOLDEN",
     "JOBFEATURES_SEED",
     "JOBFEATURES_URL",  # what a job gets, features.form = "both"
 }
