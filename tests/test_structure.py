@@ -249,6 +249,8 @@ PURE = {
     "jobfeatures_exporter.web.pages.cards",
     "jobfeatures_exporter.web.pages.course",
     "jobfeatures_exporter.web.pages.dense",
+    "jobfeatures_exporter.web.pages.finding",
+    "jobfeatures_exporter.cluster.finding",
     "jobfeatures_exporter.web.pages.job",
     "jobfeatures_exporter.web.pages.chart",
     "jobfeatures_exporter.web.pages.controller",

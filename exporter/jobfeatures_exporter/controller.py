@@ -198,6 +198,7 @@ class Controller:
         """Return the page for people; jobs have theirs on their nodes."""
         if asked.job_id:
             return None
+        from jobfeatures_exporter.cluster.finding import find_jobs
         from jobfeatures_exporter.cluster.view import compute_cluster_view
         from jobfeatures_exporter.web.pages.controller import render_controller
 
@@ -210,7 +211,10 @@ class Controller:
             for source, queue, cluster in told
         ]
         families = collect(context, self._config.enabled_collectors())
-        return render_controller(context, families, views)
+        found = find_jobs(known(self._queues), asked.find, self._privacy.job)
+        return render_controller(
+            context, families, views, found=found, find=asked.find, node_url=self._config.web_node_url
+        )
 
     def context(self) -> Context:
         """Return everything that is known now: the last good answers, whatever their age."""

@@ -29,6 +29,9 @@ class WebConfig(IngestConfig):
     web_grafana_url: str | None = option(
         LINK, None, "link from a job's page to Grafana, with places {job}, {system} and {node}"
     )
+    web_node_url: str | None = option(
+        LINK, None, "controller role: page of a node, with place {node}, that jobs found lead to"
+    )
     web_job_arguments: bool = option(
         BOOLEAN, False, "show arguments of processes on a job's page; they may hold passwords"
     )

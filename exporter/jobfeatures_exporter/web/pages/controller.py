@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import tzinfo
 
+from jobfeatures_exporter.cluster.finding import Found
 from jobfeatures_exporter.cluster.view import ClusterView
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.sources import view_sources
 from jobfeatures_exporter.view.units import format_core_time, format_share, format_span, format_when
+from jobfeatures_exporter.web.pages.finding import find_section
 from jobfeatures_exporter.web.pages.health import health_section
 from jobfeatures_exporter.web.pages.layout import page
 from jobfeatures_exporter.web.pages.markup import Html, join, tag
@@ -30,9 +32,18 @@ from jobfeatures_exporter.web.pages.plans import plans_section
 from jobfeatures_exporter.web.pages.quality import quality_section
 from jobfeatures_exporter.web.pages.troubles import troubles_notice, words_of
 
+NOTHING = Found()
+
 
 def render_controller(
-    context: Context, families: Sequence[Family], views: Sequence[ClusterView], tz: tzinfo | None = None
+    context: Context,
+    families: Sequence[Family],
+    views: Sequence[ClusterView],
+    tz: tzinfo | None = None,
+    *,
+    found: Found = NOTHING,
+    find: str = "",
+    node_url: str | None = None,
 ) -> str:
     """Return the page of what is known now; `families` are those of /metrics, times are shown in `tz`."""
     numbers = Numbers(families)
@@ -43,6 +54,7 @@ def render_controller(
         _as_of(context, tz),
         troubles_notice(troubles, context.now_secs, tz),
         tiles(*(each for view in views for each in _tiles(view, several=len(views) > 1))),
+        find_section(find, found, node_url, tz),
         section("Nodes", "nodes", nodes_table(context, numbers)),
         section("Queue", "queue", queue_table(context, numbers)),
         *(quality_section(each, numbers, tz) for each in context.schedules),

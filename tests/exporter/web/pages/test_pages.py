@@ -19,6 +19,7 @@ from jobfeatures.model import Job, JobKey, JobState, Limits
 from jobfeatures.publish.drainbook import DrainView
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
+from jobfeatures_exporter.cluster.finding import find_jobs
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import render
 from jobfeatures_exporter.view import units
@@ -61,11 +62,12 @@ def node_page(context: Context) -> str:
     return render_node(context, showcase.families_of(context), showcase.TZ, history=history)
 
 
-def controller_page(context: Context | None = None, views=None) -> str:
+def controller_page(context: Context | None = None, views=None, **found) -> str:
     known, all_views = showcase.make_cluster_context()
     context = known if context is None else context
     families = showcase.families_of(context, "controller")
-    return render_controller(context, families, all_views if views is None else views, showcase.TZ)
+    views = all_views if views is None else views
+    return render_controller(context, families, views, showcase.TZ, **found)
 
 
 def job_page(context: Context, key: JobKey, **details) -> str:
@@ -89,6 +91,9 @@ PAGES = {
     "job-idle": lambda: job_page(showcase.make_busy_node(), JobKey("slurm", "48310")),
     **{f"node-{name}": lambda make=make: node_page(make()) for name, make in NODES.items()},
     "controller": controller_page,
+    "controller-find": lambda: controller_page(
+        find="mweber", found=find_jobs([showcase.make_queue()], "mweber", lambda job: job)
+    ),
     "controller-nothing": lambda: controller_page(Context(now_secs=showcase.NOW), ()),
     "controller-everything": lambda: controller_page(make_context()),
 }
@@ -492,6 +497,24 @@ def test_the_job_that_wastes_most_now_stands_in_a_tile_and_sorts_first():
 def section_of(page: Element, identity: str) -> Element:
     (found,) = page.all("section", aria_labelledby=identity)
     return found
+
+
+def test_what_is_found_over_the_cluster_leads_to_its_page_on_its_node():
+    queue = showcase.make_queue()
+    job = replace(next(iter(queue.jobs.values())), nodes=("n1", "<i>"))
+    queue = replace(queue, jobs={job.key: job})
+    found = find_jobs([queue], job.key.job_id, lambda job: job)
+    page = read_page(
+        controller_page(find=f'"><b>{job.key.job_id}', found=found, node_url="https://{node}:9819/")
+    )
+    (form,) = page.all("form")
+    assert form.all("input")[0].attributes["value"] == f'"><b>{job.key.job_id}'
+    assert page.all("b") == []
+    row = rows_of(page, "found-table")[job.key.job_id]
+    link = row["Nodes"].all("a")[0].attributes["href"]
+    assert link == f"https://{job.nodes[0]}:9819/job/{job.key.job_id}?system=slurm"
+    nothing = read_page(controller_page(find="nobody", found=find_jobs([queue], "nobody", lambda job: job)))
+    assert "No job of that number and no user of that name" in section_of(nothing, "find").text
 
 
 def test_one_line_a_job_has_the_same_figures_and_the_order_of_the_address():
