@@ -319,8 +319,7 @@ def _match_upwards(shown: dict[int, int], pid: int, amount: int, processes: Mapp
     return taken
 
 
-@dataclass(frozen=True, slots=True)
-class CpuTimes:
+class CpuTimes(NamedTuple):
     """CPU time in seconds, as control groups have it."""
 
     user_secs: float

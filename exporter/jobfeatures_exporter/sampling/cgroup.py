@@ -103,6 +103,12 @@ class JobCgroup:
         self._groups = directory.groups
         # What is read rarely is not read of all groups at the same look.
         self._files = GroupFiles(budget, unreadable, first_look=sum(directory.inodes.values()) % RARELY_LOOKS)
+        # What says the same while nothing happens: memory, then CPU time.
+        top = directory.groups.get
+        self._still = (
+            f"{top('memory')}/memory.usage_in_bytes" if top("memory") else f"{top(UNIFIED)}/memory.current",
+            f"{top('cpuacct')}/cpuacct.usage" if top("cpuacct") else f"{top(UNIFIED)}/cpu.stat",
+        )
         self._last_cpu = CpuTimes(0.0, 0.0)
         self._transfers = True  # whether blkio has reported any
         self._throttled_usecs: int | None = None
@@ -151,15 +157,15 @@ class JobCgroup:
             self._read_memory_v1(groups["memory"]) if "memory" in groups else MemoryBytes(),
         )
 
-    def holds_as_much(self) -> bool:
-        """Tell whether as much memory is charged as at the last look; never at each `RARELY_LOOKS`th."""
+    def stands_still(self, *, cpu: bool) -> bool:
+        """Tell whether as much memory is charged as at the last look; never at each `RARELY_LOOKS`th.
+
+        With `cpu` also whether no CPU time has been used.
+        """
         if self.has_gone or self.heard is not None:
             return False
-        if "memory" in self._groups:
-            path = f"{self._groups['memory']}/memory.usage_in_bytes"
-        else:
-            path = f"{self._groups.get(UNIFIED)}/memory.current"
-        return self._files.is_same(path, every=RARELY_LOOKS)
+        paths = self._still if cpu else self._still[:1]
+        return self._files.are_same(paths, every=RARELY_LOOKS)
 
     def read_core_usage(self) -> tuple[int, ...]:
         """Return nanoseconds by CPU; empty where they are not counted, as on v2."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from jobfeatures.errors import ParseError
@@ -82,14 +82,15 @@ class GroupFiles:
         value: Parsed = file.value
         return value
 
-    def is_same(self, path: str, *, every: int) -> bool:
-        """Tell whether a file says what it said, which then was the look; never at each `every`th."""
-        file = self._files.get(path)
-        if file is None or file.data is None or (self._look + 1) % every == 0:
+    def are_same(self, paths: Iterable[str], *, every: int) -> bool:
+        """Tell whether files say what they said, which then was the look; never at each `every`th."""
+        if (self._look + 1) % every == 0:
             return False
         try:
-            if file.read() != file.data:
-                return False
+            for path in paths:
+                file = self._files.get(path)
+                if file is None or file.data is None or file.read() != file.data:
+                    return False
         except OSError:  # the look that follows meets it again
             return False
         self._look += 1

@@ -29,6 +29,7 @@ from jobfeatures_exporter.snapshot import (
 )
 
 EXTERN_STEP = "extern"
+_ASLEEP = frozenset("SIT")  # not of those that wait for storage, or for a CPU
 
 
 class _State:
@@ -45,7 +46,7 @@ class _State:
         self.told = CpuTimes(0.0, 0.0)
         self.uid: int | None = None
         self.last: JobSample | None = None  # with control groups
-        self.seen: list[tuple[str, Sums | None]] = []  # the kernel's sums at the last look
+        self.seen: tuple[object, ...] | None = None  # by which it is told whether anything has changed
 
 
 class JobRecorder:
@@ -84,7 +85,7 @@ class JobRecorder:
         the processes; so is memory, independently.
         """
         state = self._states.get(key) or self._states.setdefault(key, _State())
-        if self.sums and self._stands_still(state, cgroups) and state.last is not None:
+        if state.last is not None and self._stands_still(state, cgroups, processes, io):
             return state.last
         figures = [(each, each.read()) for each in cgroups]
         counted = state.ledger.update(
@@ -144,22 +145,31 @@ class JobRecorder:
             state.last = sample
         return sample
 
-    def _stands_still(self, state: _State, cgroups: Sequence[JobCgroup]) -> bool:
+    def _stands_still(
+        self,
+        state: _State,
+        cgroups: Sequence[JobCgroup],
+        processes: Sequence[ProcessSample],
+        io: ProcessIo | None,
+    ) -> bool:
         """Tell whether none of a job's threads has run since the last look, nor waits for storage.
 
-        Then nothing of it has changed but what others take from its memory.
+        Then nothing of it has changed but what others take from its memory. Where the kernel does not
+        sum, its processes tell, and CPU time that has not grown.
         """
-        seen = [(each.directory.cpu_source, self.sums.get(each.directory.cpu_source)) for each in cgroups]
+        if len(cgroups) != 1 or state.uid is None or self._steps is not None:
+            state.seen = None
+            return False
+        source = cgroups[0].directory.cpu_source
+        sums = self.sums.get(source)
+        seen = (source, sums, io, None if sums is not None else processes)
         before, state.seen = state.seen, seen
-        return (
-            len(seen) == 1
-            and seen == before
-            and (sums := seen[0][1]) is not None
-            and not (sums.running or sums.blocked)
-            and state.uid is not None
-            and self._steps is None
-            and cgroups[0].holds_as_much()
-        )
+        if seen != before:
+            return False
+        if sums is not None:
+            return not (sums.running or sums.blocked) and cgroups[0].stands_still(cpu=False)
+        sleep = all(each.threads == 1 and each.state in _ASLEEP for each in processes)
+        return sleep and bool(processes) and cgroups[0].stands_still(cpu=True)
 
     def _summed(self, state: _State, cgroups: Sequence[JobCgroup]) -> dict[str, Any]:
         """Return the kernel's sums of a job; nothing if they lack one of its control groups."""

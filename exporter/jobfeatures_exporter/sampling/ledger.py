@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from operator import lt
 from typing import Any
 
 from jobfeatures_exporter.snapshot import BlockIo
@@ -25,6 +26,7 @@ class CounterLedger:
 
     def __init__(self, width: int = 1) -> None:
         self._before = [0] * width  # of counters that began anew
+        self._begun_anew = False
         self._last: dict[Hashable, tuple[int, ...]] = {}
 
     def update(self, readings: Mapping[Hashable, Sequence[int] | None]) -> tuple[int, ...] | None:
@@ -36,18 +38,24 @@ class CounterLedger:
         for source, row in readings.items():
             if row is None:
                 continue
-            for column, last in enumerate(self._last.pop(source, ())):
-                if row[column] < last:
-                    self._before[column] += last
+            last = self._last.pop(source, ())
+            if any(map(lt, row, last)):
+                self._begun_anew = True
+                for column, was in enumerate(last):
+                    if row[column] < was:
+                        self._before[column] += was
             self._last[source] = tuple(row)  # the last in order now
         if len(self._last) > len(readings) + KEPT_ABSENT:
             self._forget_oldest(readings)
         if not readings or None in readings.values():
             return None
-        return tuple(sum(column) for column in zip(self._before, *self._last.values(), strict=True))
+        if len(self._last) == 1 and not self._begun_anew:
+            return next(iter(self._last.values()))
+        return tuple(map(sum, zip(self._before, *self._last.values(), strict=True)))
 
     def _forget_oldest(self, readings: Mapping[Hashable, object]) -> None:
         absent = [source for source in self._last if source not in readings]
+        self._begun_anew = True
         for source in absent[: len(absent) - KEPT_ABSENT]:
             for column, last in enumerate(self._last.pop(source)):
                 self._before[column] += last

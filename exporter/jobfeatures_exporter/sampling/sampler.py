@@ -50,6 +50,7 @@ from jobfeatures_exporter.snapshot import (
 
 log = logging.getLogger(__name__)
 
+FIRST_AGAIN_LOOKS = 16  # at which first processes are looked for in any case
 ALL_AGAIN_LOOKS = 64  # at which all processes are read even where the kernel's sums would do
 
 
@@ -130,6 +131,7 @@ class Sampler:
         self._open_files = OpenFileBook(procfs, self._unreadable)
         self._looks = 0
         self._first: dict[JobKey, tuple[int, ...]] = {}  # processes of each job whose end may be its own
+        self._read: Mapping[JobKey, Sequence[ProcessSample]] = {}  # its processes when these were found
         self._process_io = ProcessIoBook(procfs, budget, self._unreadable) if process_io else None
         self._command_book = (
             CommandBook(top=top_commands, ticks_per_sec=TICKS_PER_SEC) if top_commands else None
@@ -366,12 +368,15 @@ class Sampler:
         are_all: bool,
     ) -> None:
         """Say whose end may be that of a job, where that is not as it was."""
+        read = {job: members.get(job, ()) for job in cgroups if are_all or job in members}
+        again = self._looks % FIRST_AGAIN_LOOKS == 1  # those above them may be others by now
         first = {
-            job: tuple(find_first_processes(job, members.get(job, ()), processes, found.keys))
-            if are_all or job in members
+            job: tuple(find_first_processes(job, read[job], processes, found.keys))
+            if job in read and (again or self._read.get(job) != read[job])
             else self._first.get(job, ())
             for job in cgroups
         }
+        self._read = read
         if first != self._first or self._cgroups.have_changed:
             self._first = first
             directories = {job: [each.directory for each in those] for job, those in cgroups.items()}

@@ -256,3 +256,34 @@ def test_a_job_that_sleeps_is_read_whole_now_and_then(make_sampler, kernel, job)
         sampler.sample()
     (job / "memory.stat").write_text("anon 2048\nfile 0\nshmem 0\n")
     assert [sampler.sample().jobs[KEY].memory.anon for _ in range(RARELY_LOOKS)][-1] == 2048
+
+
+@pytest.fixture
+def sleeper(node, job, monkeypatch):
+    """Return a sampler that reads processes from /proc, of a job whose process sleeps; no look is a whole one."""
+    monkeypatch.setattr("jobfeatures_exporter.sampling.cgroup.RARELY_LOOKS", 2**62)
+    (job / "memory.current").write_text("8192\n")
+    sampler = Sampler(procfs=str(node.proc), cgroup=str(node.cgroup), clock=FakeClock(), jobs=dict)
+    sampler.sample()
+    sampler.sample()
+    yield sampler
+    sampler.close()
+
+
+def test_without_the_kernels_sums_a_job_whose_processes_sleep_is_read_by_cpu_time_and_memory(sleeper, job):
+    (job / "memory.stat").write_text("anon 2048\nfile 0\nshmem 0\n")
+    assert sleeper.sample().jobs[KEY].memory.anon == 4096  # a made-up change: it shows in what is charged
+    (job / "memory.current").write_text("6144\n")
+    assert sleeper.sample().jobs[KEY].memory.anon == 2048
+    (job / "cpu.stat").write_text("usage_usec 4000000\nuser_usec 2500000\nsystem_usec 1500000\n")
+    assert sleeper.sample().jobs[KEY].user_cpu_secs == 2.5
+
+
+@pytest.mark.parametrize("more", [{"state": "D"}, {"state": "R"}, {"threads": 2}, {"user": 9}])
+def test_without_them_a_job_whose_processes_run_or_wait_or_may_is_read_whole(sleeper, more, node, job):
+    node.process(41, cgroup=f"0::/{PATH}\n", **more)
+    sleeper.sample()
+    (job / "memory.stat").write_text("anon 2048\nfile 0\nshmem 0\n")
+    if "user" in more:
+        node.process(41, cgroup=f"0::/{PATH}\n", user=10)
+    assert sleeper.sample().jobs[KEY].memory.anon == 2048
