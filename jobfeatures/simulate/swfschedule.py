@@ -34,6 +34,7 @@ KEPT: Final = (
     "Installation", "Acknowledge", "Information", "UnixStartTime", "TimeZoneString", "MaxRuntime",
     "MaxMemory", "AllowOveruse", "MaxQueues", "Queues", "Queue", "MaxPartitions", "Partitions", "Partition",
 )  # fmt: skip
+AT_ONCE: Final = 2**16  # jobs that are made into lines together
 _NAMES = re.compile(r"(?:user|group|executable) -?[0-9]{1,9} is ")
 
 
@@ -74,10 +75,20 @@ def _why(workload: Workload) -> str:
 def swf_lines(
     columns: SwfColumns, workload: Workload, outcome: Outcome, about: Sequence[tuple[str, str]]
 ) -> Iterator[str]:
-    """Return the lines of a schedule of jobs that were read as columns, without newlines."""
-    jobs = _make_jobs(whole_jobs(columns)[0], workload, outcome)
-    yield from format_header(_make_header(columns.header, jobs, about))
-    yield from map(format_job, jobs)
+    """Return the lines of a schedule of jobs that were read as columns, without newlines.
+
+    They are in order of submission; job numbers stay where all are different ones from 1.
+    """
+    table = whole_jobs(columns)[0]
+    order = np.argsort(outcome.submits, kind="stable")
+    numbers = table["number"][workload.position]
+    if len(np.unique(numbers)) != len(numbers) or numbers.min(initial=1) < 1:
+        numbers[order] = np.arange(1, len(order) + 1)
+    ends = seconds(outcome.submits + outcome.waits, workload.ticks) + table["run_secs"][workload.position]
+    yield from format_header(_make_header(columns.header, len(order), ends.max(initial=0), about))
+    for first in range(0, len(order), AT_ONCE):
+        some = order[first : first + AT_ONCE]
+        yield from map(format_job, _make_jobs(table, workload, outcome, numbers, some))
 
 
 def record_lines(
@@ -121,44 +132,37 @@ def record_lines(
     yield from write_log(found, "swf", Notes(), header=header)
 
 
-def _make_jobs(table: dict[str, Array], workload: Workload, outcome: Outcome) -> list[SwfJob]:
-    """Return the jobs in order of submission: numbers stay where all are different ones from 1."""
-    which = workload.position
-    picked = {name: table[name][which].tolist() for name in FIELDS}
-    for name, ticks in (("submit_secs", outcome.submits), ("wait_secs", outcome.waits)):
-        picked[name] = seconds(ticks, workload.ticks).tolist()
+def _make_jobs(
+    table: dict[str, Array], workload: Workload, outcome: Outcome, numbers: Array, some: Array
+) -> Iterator[SwfJob]:
+    """Return some jobs of a workload, by their places in it."""
+    picked = {name: table[name][workload.position[some]] for name in FIELDS}
+    picked["number"] = numbers[some]
+    picked["submit_secs"], picked["wait_secs"] = (seconds(each[some], workload.ticks) for each in outcome)
+    given, asked = picked["processors"], picked["requested_processors"]
+    picked["processors"] = np.where(given >= 0, given, asked)
+    before = np.full(len(some), UNKNOWN)
+    if workload.jobs.preceding:
+        before = np.array([workload.jobs.preceding[place] for place in some.tolist()])
+    picked["preceding"] = np.where(before < 0, UNKNOWN, numbers[before])
+    picked["think_secs"] = np.where(before < 0, UNKNOWN, picked["think_secs"])
+    columns = {name: values.tolist() for name, values in picked.items()}
     for name in TIME_FIELDS:
-        picked[name] = [_plain(value) for value in picked[name]]
-    picked["processors"] = [
-        count if count >= 0 else asked
-        for count, asked in zip(picked["processors"], picked["requested_processors"], strict=True)
-    ]
-    numbers = picked["number"]
-    keeps = len(set(numbers)) == len(numbers) and min(numbers, default=1) >= 1
-    order = np.argsort(outcome.submits, kind="stable").tolist()
-    if not keeps:
-        for number, place in enumerate(order, 1):
-            numbers[place] = number
-    for place, before in enumerate(workload.jobs.preceding or [UNKNOWN] * len(order)):
-        picked["preceding"][place] = UNKNOWN if before < 0 else numbers[before]
-        if before < 0:
-            picked["think_secs"][place] = UNKNOWN
-    jobs = [SwfJob._make(values) for values in zip(*picked.values(), strict=True)]
-    return [jobs[place] for place in order]
+        columns[name] = [_plain(value) for value in columns[name]]
+    return map(SwfJob._make, zip(*columns.values(), strict=True))
 
 
 def _plain(value: Number) -> Number:
     return int(value) if value == int(value) else value
 
 
-def _make_header(old: Header, jobs: Sequence[SwfJob], about: Sequence[tuple[str, str]]) -> Header:
-    last = max((job.submit_secs + job.wait_secs + job.run_secs for job in jobs), default=0)
+def _make_header(old: Header, jobs: int, last: Number, about: Sequence[tuple[str, str]]) -> Header:
     texts = [
         ("Version", "2.2"),
         *(each for each in about if each[0] != "Note"),
         *((each.label, each.value) for each in old.comments if each.label in KEPT),
-        ("MaxJobs", str(len(jobs))),
-        ("MaxRecords", str(len(jobs))),
+        ("MaxJobs", str(jobs)),
+        ("MaxRecords", str(jobs)),
         ("Preemption", "No"),
         *_clocks(old, last),
         *(each for each in about if each[0] == "Note"),
