@@ -6,7 +6,8 @@ microseconds, so that sums of them are exact.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from math import lcm
@@ -64,7 +65,7 @@ class Workload(NamedTuple):
     pool: Pool
     position: Array  # of each job in its log
     jobs: Jobs
-    sizes: list[int]
+    sizes: Sequence[int]
     shapes: list[Shape]  # of a pool of nodes: what the sizes mean
     ticks: int  # a second
     skipped: dict[str, int]
@@ -314,15 +315,16 @@ def _ticks(log: ScheduleLog, *others: Array) -> int:
 
 def _columns(
     log: ScheduleLog, arrival: Array, position: Array, sizes: Array, links: Links | None
-) -> tuple[Jobs, list[int]]:
+) -> tuple[Jobs, Sequence[int]]:
     ticks = _ticks(log, arrival)
     runtimes = _in_ticks(log.runtime[position], ticks)
     estimates = runtimes
     if log.requested_secs is not None:
         requested = _in_ticks(log.requested_secs[position], ticks)
-        estimates = [asked if asked > 0 else ran for asked, ran in zip(requested, runtimes, strict=True)]
+        both = zip(requested, runtimes, strict=True)
+        estimates = array("q", [asked if asked > 0 else ran for asked, ran in both])
     cpus = log.cpus[position].tolist()
-    users = (log.user.codes[position] + 1).tolist()  # those whose user is unknown are of one
+    users = _packed(log.user.codes[position] + 1)  # those whose user is unknown are of one
     jobs = Jobs(
         submits=_in_ticks(arrival[position], ticks),
         runtimes=runtimes,
@@ -332,12 +334,16 @@ def _columns(
         preceding=() if links is None else links.preceding.tolist(),
         thinks=() if links is None else _in_ticks(links.thinks, ticks),
     )
-    return jobs, sizes[position].tolist()
+    return jobs, _packed(sizes[position])
 
 
-def _in_ticks(times: Array, ticks: int) -> list[int]:
-    found: list[int] = times.tolist()
-    return found if ticks == 1 else [round(value * ticks) for value in found]
+def _in_ticks(times: Array, ticks: int) -> array[int]:
+    return _packed(times) if ticks == 1 else array("q", [round(value * ticks) for value in times.tolist()])
+
+
+def _packed(values: Array) -> array[int]:
+    """Return whole numbers in a quarter of the memory of a list, and as quick to ask for one."""
+    return array("q", values.astype(np.int64, copy=False).tobytes())
 
 
 def _notes(log: ScheduleLog, pool: Pool, position: Array, links: Links | None, cut: int) -> tuple[str, ...]:
