@@ -282,7 +282,11 @@ PURE = {
     "jobfeatures_exporter.view.node",
     "jobfeatures_exporter.view.sources",
     "jobfeatures_exporter.web.pages.troubles",
+    "jobfeatures_exporter.top.columns",
+    "jobfeatures_exporter.top.processtree",
     "jobfeatures_exporter.top.table",
+    "jobfeatures_exporter.view.idle",
+    "jobfeatures_exporter.view.processes",
     "jobfeatures_exporter.privacy.hiding",
     "jobfeatures_exporter.web.hosts",
     "jobfeatures_exporter.web.webconfig",
@@ -314,7 +318,8 @@ ONLY_IN = {
     "amdsmi": set(),  # prints and raises at import without hardware
     "confluent_kafka": {"jobfeatures_exporter.sinks.kafka"},
     "tqdm": {"jobfeatures.progress"},
-    "rich": {"jobfeatures_exporter.top.live"},
+    "rich": {"jobfeatures_exporter.top.app"},
+    "textual": {"jobfeatures_exporter.top.app"},
     "pyte": set(),  # of tests
     "numpy": {"jobfeatures.formats.swf.columns", "jobfeatures.schedule", "jobfeatures.simulate"},
     "defusedxml": {

@@ -22,7 +22,7 @@ BY_PRODUCT = {
     "bcrypt": "tests/exporter/web/test_tls.py tests/exporter/web/test_webconfig.py tests/exporter/web",
     "google-re2": "tests/jobfeatures/formats/sss",
     "htcondor": "tests/jobfeatures/batch/htcondor/test_jobad.py",
-    "rich": "tests/exporter/top",
+    "textual": "tests/exporter/top",
     "tqdm": "tests/jobfeatures/test_progress.py",
     "matplotlib": "tests/jobfeatures/schedule/pictures/test_draw.py",
 }

@@ -16,7 +16,7 @@ from jobfeatures.settings import DEFAULT_FILE, POSITIVE_DURATION
 if TYPE_CHECKING:
     from jobfeatures_exporter.top.pages import Pages
 
-ORDERS = ("c", "m", "g", "t", "w")
+ORDERS = tuple("jucimnwgtdka")  # keys of columns
 ONCE_SECS = 1.0  # between the two looks of --once
 
 
@@ -47,7 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sort",
         choices=ORDERS,
         default="c",
-        help="by CPUs, memory, GPUs, time left, waste if killed (default: %(default)s)",
+        metavar="KEY",
+        help="key of a column, such as w, waste now; ? in the table shows all (default: %(default)s)",
     )
 
 
@@ -70,12 +71,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _show_live(pages: Pages, interval_secs: float, order: str) -> bool:
     """Show the live table; False where what it needs is not installed, which is said."""
     try:
-        from jobfeatures_exporter.top.live import show_live
+        from jobfeatures_exporter.top.app import show_live
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "rich":
+        if error.name is None or error.name.startswith("jobfeatures"):
             raise
         print(
-            "jobfeatures-exporter: printed once: a live table needs rich, pip install "
+            "jobfeatures-exporter: printed once: a live table needs textual, pip install "
             "'jobfeatures-exporter[top]'",
             file=sys.stderr,
         )
@@ -114,7 +115,7 @@ def _open(arguments: argparse.Namespace) -> Pages:
     if not arguments.local:
         url = arguments.url or address_of(config.web_listen_address)
         access = access_of(arguments, "--url", url)
-        daemon = DaemonPages(replace(access, url=metrics_address(access.url)))
+        daemon = DaemonPages(replace(access, url=metrics_address(access.url)), config)
         try:
             daemon.look()
         except SourceError as error:

@@ -1,20 +1,27 @@
-"""Where pages come from: a running daemon, which costs nothing and needs no rights, or a look of our own."""
+"""Where figures come from: a running daemon, which costs nothing and needs no rights, or an own look."""
 
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
 from jobfeatures.access import Access
 from jobfeatures.errors import SourceError, shown
 from jobfeatures.metrics import NODE_CPUS, NODE_READ_AT
 from jobfeatures.series import parse_lines
+from jobfeatures_exporter.collectors.node import BOOT
 from jobfeatures_exporter.config import DaemonConfig
+from jobfeatures_exporter.exposition import Number
+from jobfeatures_exporter.snapshot import Snapshot
 from jobfeatures_exporter.view.node import METRICS, NAMES
 from jobfeatures_exporter.view.numbers import Numbers
 
+if TYPE_CHECKING:
+    from jobfeatures_exporter.top.processes import LocalProcesses
+
 SIGNS = (NODE_READ_AT, NODE_CPUS)  # of the page of a node, however early
+WANTED = NAMES | {BOOT.sample_name}
 READY_SECS = 10.0  # that batch systems may take to answer for the first time
 
 
@@ -22,47 +29,76 @@ class Pages(Protocol):
     """What gives looks."""
 
     name: str
+    without_processes: str  # what to say of a job of which none is found
 
     def look(self) -> Numbers:
         """Return the latest figures. Raises SourceError and ParseError."""
+
+    def processes(self) -> Snapshot | str:
+        """Return a look that lists processes and whose they are, or why there is none."""
 
     def close(self) -> None:
         """End what was started."""
 
 
 class DaemonPages:
-    """The pages of a daemon."""
+    """The pages of a daemon; the processes of this machine, where it is the daemon's."""
 
-    def __init__(self, access: Access) -> None:
+    without_processes = "none is found by its control group; top --local asks the batch systems, too"
+
+    def __init__(self, access: Access, config: DaemonConfig) -> None:
         self._access = access
+        self._config = config
+        self._local: LocalProcesses | None = None
+        self._boot_time_secs: Number | None = None
         self.name = access.url
 
     def look(self) -> Numbers:
         """Fetch a page."""
-        return parse_page(self._access.get(), source=self._access.url)
+        numbers = parse_page(self._access.get(), source=self._access.url)
+        self._boot_time_secs = numbers.one(BOOT)
+        return numbers
+
+    def processes(self) -> Snapshot | str:
+        """Read them here."""
+        from jobfeatures_exporter.top.processes import ELSEWHERE, LocalProcesses
+
+        if self._local is None:
+            self._local = LocalProcesses(self._config)
+        return self._local.look() if self._local.is_of(self.name, self._boot_time_secs) else ELSEWHERE
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Close what was opened for processes."""
+        if self._local is not None:
+            self._local.close()
 
 
 class OwnPages:
     """A daemon of our own without listeners: it publishes nothing, sends nothing and writes nothing."""
 
     name = "no daemon: own look"
+    without_processes = "no process of it is found here"
 
     def __init__(self, config: DaemonConfig) -> None:
-        """`config` is one that `without_traces` made."""
+        """`config` is one that `WITHOUT_TRACES` made."""
         from jobfeatures_exporter.daemon import Daemon
 
         self._daemon = Daemon(config)
+        self._collectors = config.enabled_collectors()
         self._daemon.start()
         deadline = time.monotonic() + READY_SECS
         while not self._daemon.is_ready and time.monotonic() < deadline:
             time.sleep(0.05)
 
     def look(self) -> Numbers:
-        """Look at the node."""
-        return parse_page(self._daemon.exposition(openmetrics=False).decode("utf-8", "replace"))
+        """Look at the node, and take the figures as they are: nothing is rendered or parsed."""
+        from jobfeatures_exporter.collectors import collect
+
+        return Numbers(collect(self._daemon.context(), self._collectors))
+
+    def processes(self) -> Snapshot | str:
+        """Return the latest look, which read all processes."""
+        return self._daemon.known().snapshot or "the node has not been read yet"
 
     def close(self) -> None:
         """Stop looking."""
@@ -83,7 +119,7 @@ WITHOUT_TRACES = {
 
 def parse_page(text: str, *, source: str = "") -> Numbers:
     """Return the figures of a page. Raises SourceError where it is none of ours, and ParseError."""
-    numbers = Numbers.from_series(parse_lines(text, NAMES, source=source), METRICS)
+    numbers = Numbers.from_series(parse_lines(text, WANTED, source=source), (*METRICS, BOOT))
     if any(numbers.all(each) for each in SIGNS):
         return numbers
     if "batch_exporter_" in text:

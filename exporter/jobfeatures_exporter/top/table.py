@@ -1,20 +1,33 @@
-"""Rows as lines of a terminal. Pure."""
+"""The node and its jobs as lines of a terminal. Pure."""
 
 from __future__ import annotations
 
 import enum
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobfeatures_exporter.terminal.cells import align, fit, width_of
+from jobfeatures_exporter.terminal.cells import fit, width_of
+from jobfeatures_exporter.top.columns import (
+    GAP,
+    UNKNOWN,
+    Column,
+    Row,
+    choose_columns,
+    clean_cell,
+    core_hours,
+    make_rows,
+    short_bytes,
+    sort_rows,
+)
+from jobfeatures_exporter.top.processtree import LiveProcess
+from jobfeatures_exporter.view.idle import find_most_wasteful
 from jobfeatures_exporter.view.job import JobView
 from jobfeatures_exporter.view.node import NodeView, WasteSum
-from jobfeatures_exporter.view.units import counted, format_bytes, format_figure, format_span
+from jobfeatures_exporter.view.units import counted, format_bytes, format_figure, format_share
 
-UNKNOWN = "?"
-NARROWEST_NAME = 6
 SOON_SECS = 600.0
+DEEPEST = 3  # process that is indented further than its parent
+WORTH_NAMING = 0.01  # of the node
 
 
 class Style(enum.Enum):
@@ -33,75 +46,71 @@ class Line:
     style: Style = Style.PLAIN
 
 
-def _down(value: float | None) -> float:
-    return -value if value is not None else math.inf
+def make_lines(node: NodeView, *, order: str, columns: int | None = None, source: str = "") -> list[Line]:
+    """Return a summary, what is wrong, and all jobs; without `columns` as wide as they are."""
+    rows = sort_rows(make_rows(node), order)
+    chosen = choose_columns(rows, columns)
+    made = make_head(node, source)
+    made.append(Line(join_cells(chosen, [each.head for each, _ in chosen]), Style.HEAD))
+    made += [Line(join_cells(chosen, make_cells(chosen, row)), style_of(row.job)) for row in rows]
+    if not rows:
+        made.append(Line(node.without_jobs))
+    return made if columns is None else [Line(fit(each.text, columns), each.style) for each in made]
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """One way to sort: by a key on the keyboard."""
-
-    word: str
-    value_of: Callable[[JobView], float]
-
-
-ORDERS = {
-    "c": Order("CPUs", lambda row: _down(row.cpus_used)),
-    "m": Order("memory", lambda row: _down(row.memory)),
-    "g": Order("GPUs", lambda row: _down(row.gpus_used if row.gpus_used is not None else row.given_gpus)),
-    "t": Order("time left", lambda row: row.left_secs if row.left_secs is not None else math.inf),
-    "w": Order("waste", lambda row: _down(row.kill)),
-}
-HEAD = ["JOB", "USER", "CPUS", "MEMORY", "GPUS", "LEFT", "DRAIN", "KILL", "NAME"]
-RIGHT = [False, False, True, True, True, True, True, True, False]
-GPU_COLUMN = HEAD.index("GPUS")
-
-
-def sort_rows(rows: Sequence[JobView], order: str) -> list[JobView]:
-    """Return the rows in one of `ORDERS`; equal ones by job."""
-    return sorted(rows, key=lambda row: (ORDERS[order].value_of(row), row.key))
-
-
-def make_lines(
-    node: NodeView,
-    *,
-    order: str,
-    columns: int | None = None,
-    lines: int | None = None,
-    source: str = "",
-    with_keys: bool = False,
-) -> list[Line]:
-    """Return the screen: a summary, what is wrong, the jobs, as many as fit, and the keys.
-
-    No bounds: all of everything.
-    """
-    rows = [each for each in node.jobs if each.is_running or each.processes_remain]
+def make_head(node: NodeView, source: str = "") -> list[Line]:
+    """Return the summary, what is wrong, and which job wastes most now."""
     made = [Line(_summary(node, source), Style.HEAD)]
     made += [Line(each.sentence, Style.WARNING) for each in node.troubles]
     if node.leftovers:
         ids = ", ".join(fit(key.job_id, 24) for key in node.leftovers)
         made.append(Line(f"{node.leftovers_sentence}: {ids}", Style.WARNING))
-    room = None if lines is None else max(0, lines - len(made) - (3 if with_keys else 2))
-    shown = sort_rows(rows, order) if room is None else sort_rows(rows, order)[:room]
-    table = _table(shown, columns)
-    made.append(Line(table[0], Style.HEAD))
-    made += [
-        Line(text, Style.WARNING if _is_notable(row) else Style.PLAIN)
-        for text, row in zip(table[1:], shown, strict=True)
-    ]
-    if not rows:
-        made.append(Line(node.without_jobs))
-    elif len(shown) < len(rows):
-        made.append(Line(f"… and {counted(len(rows) - len(shown), 'job')} more"))
-    if with_keys:
-        keys = (
-            f"[{key} {each.word}]" if key == order else f"{key} {each.word}" for key, each in ORDERS.items()
-        )
-        made.append(Line(f"sort by {'  '.join(keys)}  |  q quit", Style.HEAD))
-    plain = [Line(each.text.replace("\u202f", " "), each.style) for each in made]
-    if columns is not None:
-        plain = [Line(fit(each.text, columns), each.style) for each in plain]
-    return plain if lines is None else plain[:lines]
+    most = find_most_wasteful(node)
+    if most is not None and (most[1].share or 0.0) >= WORTH_NAMING:
+        job, idle = most
+        who = " ".join(filter(None, (fit(job.key.job_id, 24), fit(job.identity.user, 24))))
+        share = format_share(idle.share or 0.0)
+        made.append(Line(f"most waste now: {who}, {idle.words} ({share} of the node)"))
+    return [Line(each.text.replace("\u202f", " "), each.style) for each in made]
+
+
+def make_cells(chosen: Sequence[tuple[Column, int]], row: Row) -> list[str]:
+    """Return the cells of a job, each as wide as its column."""
+    return [_fill(clean_cell(column, row), column, width) for column, width in chosen]
+
+
+def make_process_cells(chosen: Sequence[tuple[Column, int]], live: LiveProcess) -> list[str]:
+    """Return the cells of a process: its number, command, CPUs and resident memory."""
+    process = live.view
+    indent = "  " * min(process.depth, DEEPEST)
+    texts = {
+        "JOB": f" {indent}└{process.pid}",
+        "USER": process.state,
+        "CPUS": UNKNOWN if live.cpus_now is None else format_figure(live.cpus_now),
+        "MEMORY": short_bytes(process.resident_bytes),
+        "NAME": process.command,
+    }
+    if not any(column.head == "NAME" for column, _ in chosen):
+        texts["JOB"] = f" └{process.command}"
+    return [_fill(texts.get(column.head, ""), column, width) for column, width in chosen]
+
+
+def join_cells(chosen: Sequence[tuple[Column, int]], texts: Sequence[str]) -> str:
+    """Return one line."""
+    cells = (_fill(text, column, width) for (column, width), text in zip(chosen, texts, strict=True))
+    return (" " * GAP).join(cells).rstrip()
+
+
+def style_of(row: JobView) -> Style:
+    """Return that of a job: some end soon, come near their memory limit, or have ended and left processes."""
+    ends_soon = row.left_secs is not None and row.left_secs < SOON_SECS
+    return Style.WARNING if row.processes_remain or row.is_near_its_memory or ends_soon else Style.PLAIN
+
+
+def _fill(text: str, column: Column, width: int) -> str:
+    text = fit(text, width)
+    blanks = " " * (width - width_of(text))
+    return blanks + text if column.is_number else text + blanks
 
 
 def _summary(node: NodeView, source: str) -> str:
@@ -122,61 +131,5 @@ def _summary(node: NodeView, source: str) -> str:
 
 
 def _sum(waste: WasteSum) -> str:
-    return " ".join(filter(None, (_core_hours(waste.core_secs), waste.coverage)))
-
-
-def _table(rows: Sequence[JobView], columns: int | None) -> list[str]:
-    cells = [HEAD, *(_cells(row) for row in rows)]
-    right = RIGHT
-    if not any(row.given_gpus or row.gpus_used for row in rows):
-        cells = [row[:GPU_COLUMN] + row[GPU_COLUMN + 1 :] for row in cells]
-        right = RIGHT[:GPU_COLUMN] + RIGHT[GPU_COLUMN + 1 :]
-    if columns is not None:
-        fixed = sum(max(width_of(row[at]) for row in cells) + 2 for at in range(len(right) - 1))
-        left = columns - fixed
-        if left < NARROWEST_NAME:
-            cells, right = [row[:-1] for row in cells], right[:-1]
-        else:
-            cells = [[*row[:-1], fit(row[-1], left)] for row in cells]
-    return align(cells, right)
-
-
-def _cells(row: JobView) -> list[str]:
-    made = [
-        fit(row.key.job_id, 14),
-        fit(row.identity.user, 10) or UNKNOWN,
-        _of(row.cpus_used, row.allocated_cpus, format_figure),
-        _of(row.memory, row.memory_limit, _short_bytes),
-        "" if not (row.given_gpus or row.gpus_used) else _of(row.gpus_used, row.given_gpus, format_figure),
-        _left(row),
-        _core_hours(row.draining),
-        _core_hours(row.kill),
-        fit(row.identity.name, 200),
-    ]
-    return [text.replace("\u202f", "") for text in made]
-
-
-def _of(used: float | None, given: float | None, form: Callable[[float], str]) -> str:
-    if used is None and given is None:
-        return UNKNOWN
-    return f"{UNKNOWN if used is None else form(used)}/{UNKNOWN if given is None else form(given)}"
-
-
-def _left(row: JobView) -> str:
-    if row.processes_remain:
-        return "ended"
-    return UNKNOWN if row.left_secs is None else format_span(row.left_secs).replace(" ", "")
-
-
-def _short_bytes(value: float) -> str:
-    return format_bytes(value).replace("iB", "")
-
-
-def _core_hours(core_secs: float | None) -> str:
-    return UNKNOWN if core_secs is None else f"{format_figure(core_secs / 3600)}h"
-
-
-def _is_notable(row: JobView) -> bool:
-    """Return whether a job ends soon, comes near its memory limit, or has ended and left processes."""
-    ends_soon = row.left_secs is not None and row.left_secs < SOON_SECS
-    return row.processes_remain or row.is_near_its_memory or ends_soon
+    hours = UNKNOWN if waste.core_secs is None else core_hours(waste.core_secs)
+    return " ".join(filter(None, (hours, waste.coverage)))

@@ -13,10 +13,13 @@ from jobfeatures.model import JobKey
 from jobfeatures.series import parse_lines
 from jobfeatures.status.waste import Basis
 from jobfeatures_exporter.terminal.cells import width_of
-from jobfeatures_exporter.top.table import ORDERS, Style, make_lines, sort_rows
+from jobfeatures_exporter.top.columns import COLUMNS, choose_columns, make_rows
+from jobfeatures_exporter.top.processtree import LiveProcess
+from jobfeatures_exporter.top.table import Style, join_cells, make_lines, make_process_cells
 from jobfeatures_exporter.view.job import GpuUse, Identity, JobView
 from jobfeatures_exporter.view.node import METRICS, NAMES, NodeView, WasteSum, view_page
 from jobfeatures_exporter.view.numbers import Numbers
+from jobfeatures_exporter.view.processes import ProcessView
 from jobfeatures_exporter.view.sources import SourceView
 
 GOLDEN = Path(__file__).parents[2] / "fixtures/golden/metrics.txt"
@@ -66,32 +69,48 @@ def texts(lines):
 
 
 def test_the_table_in_a_hundred_and_eighty_columns_and_in_80():
-    lines = make_lines(NODE, order="c", columns=180, lines=24, source="here")
+    lines = make_lines(NODE, order="c", columns=180, source="here")
     assert lines[0].text == (
         "3 jobs; CPUs 3.3 of 128 busy, 4 of 64 allocated (nobody knows what 2 jobs got); "
         "memory 56 GiB of 256 GiB; drain 1h of 1 of 3 jobs, kill 24h  (here)"
     )
-    lines = make_lines(NODE, order="c", columns=80, lines=24, source="here", with_keys=True)
+    lines = make_lines(NODE, order="c", columns=80, source="here")
     assert texts(lines)[1:] == [
-        "JOB             USER          CPUS   MEMORY   GPUS     LEFT  DRAIN  KILL  NAME",
-        "4711            alice       3.21/4  7.7G/8G  0.5/2   2h1min     0h   24h  �]0;o…",
-        "4712_99999999…  aaaaaaaaa…  0.01/?        ?         1min30s      ?     ?  xxxxx…",
-        "7               ?                ?        ?               ?      ?     ?",
-        "sort by [c CPUs]  m memory  g GPUs  t time left  w waste  |  q quit",
-    ]  # fmt: skip
+        "JOB             USER          CPUS   IDLE   MEMORY   WASTE   GPUS     LEFT",
+        "4711            alice       3.21/4   0.79  7.7G/8G    0.6%  0.5/2   2h1min",
+        "4712_99999999…  aaaaaaaaa…  0.01/?      ?        ?       ?         1min30s",
+        "7               ?                ?      ?        ?       ?               ?",
+    ]
     assert [line.style for line in lines[2:4]] == [
         Style.WARNING,
         Style.WARNING,
     ]  # near its memory, near its end
 
 
+def test_the_job_that_wastes_most_now_is_named_above_the_table():
+    assert make_lines(NODE, order="c")[1].text.startswith("JOB ")  # 0.6 % of the node is nothing to name
+    assert make_lines(replace(NODE, cores=16), order="c")[1].text == (
+        "most waste now: 4711 alice, 0.79 CPUs idle, 307 MiB unused (4.9 % of the node)"
+    )
+
+
+def test_processes_stand_below_their_job_indented_and_clean():
+    process = LiveProcess(ProcessView(4711, 2, "a\x1b[2Jb", "R", 9.0, 3 * 2**30, 1), 0.5)
+    chosen = choose_columns(make_rows(NODE), 200, has_processes=True)
+    assert join_cells(chosen, make_process_cells(chosen, process)).split() == [
+        "└4711", "R", "0.5", "3G", "a\ufffd[2Jb",
+    ]  # fmt: skip
+    narrow = choose_columns(make_rows(NODE), 30, has_processes=True)
+    assert make_process_cells(narrow, replace(process, cpus_now=None))[:2] == [
+        " └a\ufffd[2Jb       ",
+        "     ?",
+    ]
+
+
 def test_without_bounds_all_is_there():
     rows = tuple(replace(ROWS[2], key=JobKey("pbs", str(number))) for number in range(500))
     node = replace(NODE, jobs=rows, count=500, running=500)
     assert len(make_lines(node, order="c")) == 502
-    few = texts(make_lines(node, order="c", columns=80, lines=10, with_keys=True))
-    assert len(few) == 10
-    assert few[-2] == "… and 494 jobs more"
 
 
 def test_ended_jobs_have_no_line():
@@ -102,11 +121,11 @@ def test_ended_jobs_have_no_line():
 def test_a_job_that_has_ended_and_left_processes_has_a_line_that_says_so():
     row = replace(ROWS[0], is_running=False, processes_remain=True, left_secs=None)
     node = replace(NODE, jobs=(*ROWS[1:], row), running=2, leftovers=(row.key,))
-    lines = make_lines(node, order="c", columns=80, lines=24)
+    lines = make_lines(node, order="c", columns=80)
     assert lines[1].text == "1 job has ended, processes remain: 4711"
     assert lines[1].style is Style.WARNING
-    [line] = [each for each in lines[2:] if each.text.startswith("4711 ")]
-    assert " ended " in line.text
+    [line] = [each for each in lines if each.text.startswith("4711 ")]
+    assert line.text.endswith(" ended")
     assert line.style is Style.WARNING
 
 
@@ -148,7 +167,7 @@ SILENT = replace(SLURM, has_answered=False, is_up=False)
     ],
 )
 def test_no_jobs_are_told_by_who_has_told_of_them(sources, said):
-    lines = texts(make_lines(NodeView(sources=sources), order="c", columns=100, lines=24))
+    lines = texts(make_lines(NodeView(sources=sources), order="c", columns=100))
     assert lines[0] == said[0]
     assert [each for each in lines[1:] if not each.startswith("JOB ")] == said[1:]
 
@@ -158,17 +177,6 @@ def test_what_nobody_has_told_is_no_zero():
     assert make_lines(node, order="c")[0].text == "jobs not known; CPUs ? of 2 busy, ? of 2 allocated"
     answered = replace(node, sources=(SLURM,))
     assert make_lines(answered, order="c")[0].text == "0 jobs; CPUs ? of 2 busy, 0 of 2 allocated"
-
-
-@pytest.mark.parametrize(
-    ("order", "first"),
-    [("c", "4711"), ("m", "4711"), ("g", "4711"), ("t", "4712_" + "9" * 30), ("w", "4711")],
-)
-def test_rows_are_sorted_and_what_is_not_known_comes_last(order, first):
-    found = sort_rows(ROWS, order)
-    assert found[0].key.job_id == first
-    assert found[-1].key.job_id in {"7", "4712_" + "9" * 30}
-    assert set(ORDERS) == {"c", "m", "g", "t", "w"}
 
 
 rows = st.builds(
@@ -183,11 +191,10 @@ rows = st.builds(
 )
 
 
-@given(st.lists(rows, max_size=6), st.integers(1, 200), st.integers(1, 60), st.sampled_from(sorted(ORDERS)))
-def test_any_rows_fit_any_terminal(found, columns, lines, order):
+@given(st.lists(rows, max_size=6), st.integers(1, 200), st.sampled_from([each.key for each in COLUMNS]))
+def test_any_rows_fit_any_terminal(found, columns, order):
     node = replace(NODE, jobs=tuple(found))
-    made = texts(make_lines(node, order=order, columns=columns, lines=lines, with_keys=True))
-    assert len(made) <= lines
+    made = texts(make_lines(node, order=order, columns=columns))
     assert all(width_of(text) <= columns for text in made)
     assert all(text == "" or text.isprintable() for text in made)
 
@@ -208,11 +215,11 @@ def test_any_page_gives_lines_or_a_parse_error(page):
         node = view_page(numbers, numbers)
     except ParseError:
         return
-    assert make_lines(node, order="t", columns=80, lines=24)
+    assert make_lines(node, order="t", columns=80)
 
 
 def test_a_job_without_an_end_is_not_soon_at_its_end():
     node = replace(NODE, jobs=(replace(ROWS[2], left_secs=math.inf),))
-    [line] = [each for each in make_lines(node, order="t", columns=80, lines=24) if each.text[0] == "7"]
+    [line] = [each for each in make_lines(node, order="t", columns=80) if each.text[0] == "7"]
     assert line.style is Style.PLAIN
     assert "∞" in line.text

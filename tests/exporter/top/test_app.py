@@ -17,7 +17,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pyte
 import pytest
 
+from jobfeatures.model import JobKey
 from jobfeatures_exporter.cli import main
+from jobfeatures_exporter.commands.top import ORDERS
+from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
+from jobfeatures_exporter.top.app import Keys, Top
+from jobfeatures_exporter.top.columns import COLUMNS
+from jobfeatures_exporter.top.pages import parse_page
 from tests.running import PATIENCE_SECS, started, until
 
 PAGE = """\
@@ -139,83 +145,167 @@ def jobs_on(display):
 
 
 @pytest.mark.program
-def test_jobs_are_shown_and_sorted_by_keys_until_q(top):
-    terminal = top()
-    terminal.until(lambda display: "3/4" in display[2])  # thirty CPU seconds in ten
+def test_on_a_terminal_jobs_are_sorted_filtered_and_expanded_and_names_do_no_harm(top):
+    terminal = top(columns=130)
+    terminal.until(lambda display: "3/4" in "".join(display))  # thirty CPU seconds in ten
     assert "2 jobs" in terminal.screen.display[0]
     assert jobs_on(terminal.screen.display) == ["11", "12"]
     terminal.press("m")
-    terminal.until(lambda display: jobs_on(display) == ["12", "11"] and "[m memory]" in "".join(display))
-    terminal.press("t")
-    terminal.until(lambda display: "[t time left]" in "".join(display))
-    assert jobs_on(terminal.screen.display) == ["12", "11"]
-    terminal.press("c")
-    terminal.until(lambda display: jobs_on(display) == ["11", "12"])
-    terminal.press("g")
-    terminal.press("w")
-    terminal.until(lambda display: "[w waste]" in "".join(display) and jobs_on(display) == ["12", "11"])
-    terminal.press("x")  # means nothing
-    terminal.press("q")
-    assert terminal.end() == 0
-
-
-@pytest.mark.program
-def test_a_hostile_name_does_not_touch_the_terminal(top):
-    terminal = top()
-    terminal.until(lambda display: any("large" in line for line in display))
+    terminal.until(lambda display: jobs_on(display) == ["12", "11"] and "MEMORY▼" in "".join(display))
+    terminal.press("/")
+    terminal.until(lambda display: "filter by" in "".join(display))
+    for key in "alice":
+        terminal.press(key)
+    terminal.until(lambda display: jobs_on(display) == ["11"])
+    terminal.press("\r")
+    terminal.until(lambda display: "alice" not in display[-2])
+    terminal.press("\r")
+    terminal.until(
+        lambda display: "processes are listed where top runs" in "".join(display)
+    )  # of no page of ours
+    terminal.press("\x1b")
+    terminal.until(lambda display: jobs_on(display) == ["12", "11"] and "owned" in "".join(display))
     assert b"\x1b[2J\x1b]0;" not in terminal.raw
     assert b"\x1b]0" not in terminal.raw
-    assert "owned" in "".join(terminal.screen.display)
     terminal.press("q")
     assert terminal.end() == 0
 
 
 @pytest.mark.program
-def test_it_fits_a_terminal_that_changes_its_size(top):
-    terminal = top(columns=80, lines=24)
+def test_a_terminal_that_changes_its_size_and_a_daemon_that_goes_away(top, daemon):
+    terminal = top(columns=100, lines=24)
     terminal.until(lambda display: "busy" in "".join(display))
-    terminal.resize(40, 5)
-    terminal.until(lambda display: len(display) == 5 and "more" in "".join(display))
-    assert "NAME" not in "".join(terminal.screen.display)
+    terminal.resize(40, 8)
+    terminal.until(lambda display: len(display) == 8 and "NAME" not in "".join(display) and jobs_on(display))
     terminal.resize(100, 30)
-    terminal.until(lambda display: len(display) == 30 and "busy" in "".join(display))
-    terminal.press("q")
-    assert terminal.end() == 0
-
-
-@pytest.mark.program
-def test_ctrl_c_ends_it_with_130_and_one_line(top):
-    terminal = top()
-    terminal.until(lambda display: "busy" in "".join(display))
+    terminal.until(lambda display: len(display) == 30 and "NAME" in "".join(display))
+    daemon.status = 503
+    terminal.until(lambda display: "503" in display[0] and "busy" in "".join(display))
+    daemon.status = 200
+    terminal.until(lambda display: "2 jobs" in display[0])
     terminal.press("\x03")
     assert terminal.end() in {130, -signal.SIGINT}
     assert terminal.raw.rstrip().endswith(b"interrupted")
     assert b"Traceback" not in terminal.raw
 
 
-COLOUR = re.compile(rb"\x1b\[[0-9;]*3[0-7][;m]")
+@pytest.mark.program
+def test_a_signal_ends_it_and_leaves_the_terminal_as_it_was(top):
+    terminal = top()
+    terminal.until(lambda display: "busy" in "".join(display))
+    terminal.process.send_signal(signal.SIGTERM)
+    assert terminal.end() == -signal.SIGTERM
+    assert b"\x1b[?1049l" in terminal.raw  # the screen that was there before
+
+
+class Node:
+    """Constructed figures of sixty jobs; of the third, processes."""
+
+    name = "here"
+    without_processes = "none"
+
+    def __init__(self):
+        self.looks = 0
+
+    def look(self):
+        self.looks += 1
+        lines = [f"batch_node_cores 64\nbatch_node_sample_timestamp_seconds {1000 + self.looks}"]
+        for number in range(60):
+            job = f'batch_system="slurm",job_id="{number + 1}"'
+            user, name = ("alice", "[bold]n[/]") if number % 2 else ("bob", "\x1b[2Jrun\x07")
+            lines += [
+                f'batch_job_info{{{job},user="{user}",name="{name}"}} 1',
+                f"batch_job_allocated_cpus{{{job}}} 4",
+                f'batch_job_cpu_seconds_total{{{job},mode="user"}} {self.looks * number / 20}',
+                f'batch_job_cpu_seconds_total{{{job},mode="system"}} 0',
+                f"batch_job_memory_used_bytes{{{job}}} {(number * 7 % 60 + 1) * 2**20}",
+            ]
+        return parse_page("\n".join(lines) + "\n")
+
+    def processes(self):
+        made = [(70, 1, "bash"), (71, 70, "wor\x1b[31mker")]
+        samples = {
+            pid: ProcessSample(pid, parent, 70, 70, 5, name, "S", 0, 0, 0, 0, 1, 2**20, 2**30)
+            for pid, parent, name in made
+        }
+        keys = dict.fromkeys(samples, JobKey("slurm", "3"))
+        return Snapshot(
+            taken_at_secs=0, duration_secs=0, node=None, jobs={}, processes=samples, keys=keys
+        )  # fmt: skip
+
+    def close(self):
+        pass
+
+
+def shown(app):
+    table = app._table
+    return [[cell.plain.strip() for cell in table.get_row_at(row)] for row in range(table.row_count)]
+
+
+async def wait(pilot, condition):
+    deadline = time.monotonic() + PATIENCE_SECS
+    while not condition():
+        assert time.monotonic() < deadline, shown(pilot.app)
+        await pilot.pause(0.01)
+
+
+# A screen takes 0.2 s to begin and each key some hundredths: one test presses them all.
+async def test_keys_sort_scroll_filter_and_expand_and_names_are_shown_harmlessly():
+    app = Top(Node(), interval_secs=0.3, order="j")
+    async with app.run_test(size=(120, 24)) as pilot:
+        await wait(pilot, lambda: [row[0] for row in shown(app)] == [str(each + 1) for each in range(60)])
+        await wait(pilot, lambda: "?" not in shown(app)[9][2])  # two looks
+        assert shown(app)[0][-1] == "\ufffd[2Jrun\ufffd"
+        assert shown(app)[1][-1] == "[bold]n[/]"
+        await pilot.press("i")
+        await wait(pilot, lambda: shown(app)[0][0] == "1")  # the idlest
+        await pilot.press("r")
+        await wait(pilot, lambda: shown(app)[0][0] == "60")
+        await pilot.press("j", "end")
+        await wait(pilot, lambda: app._table.cursor_row == 59)
+        assert app._table.scroll_offset.y > 0
+        await pilot.press("home", "down", "down", "enter")
+        await wait(pilot, lambda: [row[0] for row in shown(app)][2:5] == ["3", "└70", "└71"])
+        assert shown(app)[4][-1] == "wor\ufffd[31mker"
+        await pilot.press("m")  # the cursor stays with its job
+        await wait(pilot, lambda: shown(app)[app._table.cursor_row][0] == "3")
+        await pilot.press("enter")
+        await wait(pilot, lambda: len(shown(app)) == 60)
+        await pilot.press("slash", *"ALICE 4", "enter")
+        await wait(pilot, lambda: [row[0] for row in shown(app)] and all("4" in row[0] for row in shown(app)))
+        assert {row[1] for row in shown(app)} == {"alice"}
+        await pilot.press("escape")
+        await wait(pilot, lambda: len(shown(app)) == 60)
+        await pilot.press("question_mark")
+        await wait(pilot, lambda: isinstance(app.screen, Keys))
+        said = app.screen.query_one("Static").visual.plain
+        assert all(f" {each.key}  {each.head} " in said for each in COLUMNS)
+        await pilot.press("x")
+        await wait(pilot, lambda: not isinstance(app.screen, Keys))
+        await pilot.resize_terminal(46, 12)
+        await wait(pilot, lambda: len(shown(app)[0]) < 8)
+        assert app._table.max_scroll_x == 0
+        await pilot.click("#jobs", offset=(1, 0))  # the head of JOB
+        await wait(pilot, lambda: shown(app)[0][0] == "1")
+        await pilot.press("q")
+    assert app.ended_by is None
+
+
+def test_the_command_names_the_keys_of_all_columns():
+    assert tuple(each.key for each in COLUMNS) == ORDERS
+
+
+COLOUR = re.compile(rb"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7])[;m]")
 
 
 @pytest.mark.program
 def test_there_are_colours_unless_they_are_refused(top):
     terminal = top()
-    terminal.until(lambda display: "busy" in "".join(display))
+    terminal.until(lambda display: "Quit" in display[-1])
     assert COLOUR.search(terminal.raw)
     terminal = top(NO_COLOR="1")
-    terminal.until(lambda display: "busy" in "".join(display))
+    terminal.until(lambda display: "Quit" in display[-1])
     assert not COLOUR.search(terminal.raw)
-
-
-@pytest.mark.program
-def test_a_daemon_that_goes_away_is_told_and_waited_for(top, daemon):
-    terminal = top()
-    terminal.until(lambda display: "busy" in "".join(display))
-    daemon.status = 503
-    terminal.until(lambda display: "503" in display[0] and "busy" in "".join(display))
-    daemon.status = 200
-    terminal.until(lambda display: "2 jobs" in display[0])
-    terminal.press("q")
-    assert terminal.end() == 0
 
 
 @pytest.mark.parametrize("words", [["--once"], []])
@@ -226,7 +316,7 @@ def test_once_and_without_a_terminal_there_is_one_table(daemon, capsys, words):
     assert lines[0].startswith("2 jobs; CPUs ? of 8 busy, 6 of 8 allocated")
     assert jobs_on(lines) == ["12", "11"]
     assert not any("\x1b" in line for line in lines)
-    assert "3/4" in lines[3]
+    assert "3/4" in lines[-1]
 
 
 def test_without_a_daemon_it_looks_by_itself_and_leaves_nothing_behind(tmp_path, monkeypatch, capsys):
@@ -253,7 +343,7 @@ def test_without_a_daemon_it_looks_by_itself_and_leaves_nothing_behind(tmp_path,
 
 
 def test_a_page_that_is_no_node_of_ours_is_refused(daemon, monkeypatch, capsys):
-    monkeypatch.setattr("tests.exporter.top.test_live.PAGE", "<!DOCTYPE html><title>n1</title>\n")
+    monkeypatch.setattr("tests.exporter.top.test_app.PAGE", "<!DOCTYPE html><title>n1</title>\n")
     assert main(["top", "--once", "--url", daemon.url]) == 1
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -286,9 +376,9 @@ def test_a_daemon_that_does_not_answer_us_is_no_reason_to_look_ourselves(daemon,
 
 
 @pytest.mark.program
-def test_without_rich_the_table_is_printed_once_and_it_is_said_what_to_install(daemon):
+def test_without_textual_the_table_is_printed_once_and_it_is_said_what_to_install(daemon):
     code = (
-        "import sys; sys.modules['rich'] = None; sys.modules['rich.console'] = None\n"
+        "import sys; sys.modules['textual'] = None; sys.modules['textual.app'] = None\n"
         "from jobfeatures_exporter.cli import main; import os\n"
         "sys.stdout.isatty = lambda: True; os.get_terminal_size = lambda *_: os.terminal_size((80, 24))\n"
         f"sys.exit(main(['top', '--url', {daemon.url!r}]))"

@@ -1,0 +1,360 @@
+"""The live table on a terminal. Needs textual (extra: top)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.coordinate import Coordinate
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import DataTable, Footer, Input, Static
+
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.terminal.cells import fit, width_of
+from jobfeatures_exporter.top.columns import (
+    BY_KEY,
+    COLUMNS,
+    GAP,
+    Column,
+    choose_columns,
+    filter_rows,
+    make_rows,
+    sort_rows,
+)
+from jobfeatures_exporter.top.looking import Look, Looker
+from jobfeatures_exporter.top.pages import Pages
+from jobfeatures_exporter.top.table import Line, Style, make_cells, make_head, make_process_cells, style_of
+
+STYLES = {Style.PLAIN: "", Style.HEAD: "bold", Style.WARNING: "yellow"}
+MOST_PROCESSES = 200  # of one job that are shown
+HELP = """\
+ arrows, PgUp, PgDn   move; wheel and clicks work too
+ Enter, Space         show or hide the processes of a job
+ /                    filter by job, user, name or state
+ Esc                  show all jobs again
+ < >                  sort by the column to the left, right
+ r                    reverse the order
+ ?                    show these keys
+ q                    quit
+
+ Sort by a column; a click on its head does the same:
+"""
+
+
+def show_live(pages: Pages, *, interval_secs: float, order: str) -> None:
+    """Show the jobs until q is pressed. Raises KeyboardInterrupt; the terminal is as before in each case."""
+    app = Top(pages, interval_secs=interval_secs, order=order)
+    app.run()
+    if app.ended_by == signal.SIGINT:
+        raise KeyboardInterrupt
+    if app.ended_by is not None:  # as it would have been, but for the terminal
+        signal.signal(app.ended_by, signal.SIG_DFL)
+        os.kill(os.getpid(), app.ended_by)
+
+
+class Keys(ModalScreen[None]):
+    """What each key does."""
+
+    CSS = """
+    Keys { align: center middle; }
+    Keys VerticalScroll {
+        width: 80; max-width: 100%; height: auto; max-height: 100%;
+        border: round ansi_default; background: ansi_default;
+    }
+    """
+
+    def compose(self) -> ComposeResult:
+        """Make the list."""
+        columns = "".join(f" {each.key}  {each.head:7} {each.meaning}\n" for each in COLUMNS)
+        with VerticalScroll(can_focus=False):
+            yield Static(Text(HELP + columns.rstrip("\n")))
+
+    def on_key(self) -> None:
+        """Any key closes it."""
+        self.dismiss()
+
+
+class Jobs(DataTable[Text]):
+    """The table, in which Home and End go to the first line and to the last."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("home", "scroll_top", show=False),
+        Binding("end", "scroll_bottom", show=False),
+    ]
+
+
+class Top(App[None]):
+    """The jobs of a node."""
+
+    CSS = """
+    Screen { background: ansi_default; color: ansi_default; }
+    #head { height: auto; max-height: 40%; }
+    #jobs { height: 1fr; background: ansi_default; scrollbar-size-vertical: 1; }
+    #jobs > .datatable--header { text-style: bold; background: ansi_default; color: ansi_default; }
+    #jobs > .datatable--cursor { text-style: reverse; background: ansi_default; color: ansi_default; }
+    #jobs > .datatable--hover { background: ansi_default; }
+    #filter { display: none; height: 1; border: none; padding: 0; background: ansi_default; }
+    #filter.shown { display: block; }
+    """
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark", "keys", "Keys", key_display="?"),
+        Binding("q,f10", "quit", "Quit", key_display="q"),
+        Binding("slash", "filter", "Filter", key_display="/"),
+        Binding("enter,space", "expand", "Processes", key_display="Enter"),
+        Binding("w", "sort('w')", "Waste now"),
+        Binding("c", "sort('c')", "CPUs"),
+        Binding("m", "sort('m')", "Memory"),
+        Binding("r", "reverse", "Reverse"),
+        Binding("less_than_sign,comma", "step(-1)", show=False),
+        Binding("greater_than_sign,full_stop", "step(1)", show=False),
+        Binding("h,f1", "keys", show=False),
+        Binding("f4", "filter", show=False),
+        Binding("escape", "show_all", show=False),
+        Binding("ctrl+c", "interrupt", show=False, priority=True),
+        Binding("ctrl+z", "suspend_process", show=False),
+        *(Binding(key, f"sort('{key}')", show=False) for key in BY_KEY if key not in "wcm"),
+    ]
+
+    class Looked(Message):
+        """A look has been taken."""
+
+        def __init__(self, look: Look) -> None:
+            self.look = look
+            super().__init__()
+
+    class Failed(Message):
+        """Looking has failed by a fault of ours."""
+
+        def __init__(self, error: Exception) -> None:
+            self.error = error
+            super().__init__()
+
+    def __init__(self, pages: Pages, *, interval_secs: float, order: str) -> None:
+        super().__init__(ansi_color=True)
+        self._top = Static(id="head")
+        self._table = Jobs(id="jobs", cursor_type="row", cell_padding=0)
+        self._box = Input(id="filter", placeholder="filter by job, user, name or state", compact=True)
+        self._source = pages.name
+        self._order, self._is_reversed = order, False
+        self._words = ""
+        self._expanded: set[JobKey] = set()
+        self._look = Look()
+        self._jobs: list[tuple[JobKey, int]] = []  # job and process (0: the job itself) of each line
+        self._shape: list[tuple[Column, int]] = []
+        self._drawn: list[list[Text]] = []
+        self._looker = Looker(
+            pages,
+            interval_secs,
+            show=lambda look: self.post_message(self.Looked(look)),
+            give_up=lambda error: self.post_message(self.Failed(error)),
+        )
+        self.ended_by: signal.Signals | None = None
+
+    def compose(self) -> ComposeResult:
+        """Make the parts of the screen."""
+        yield from (self._top, self._table, self._box)
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Begin to look."""
+        self.theme = "ansi-dark"
+        self._table.focus()
+        if not self.is_headless:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                asyncio.get_running_loop().add_signal_handler(number, self._end_by, number)
+        self._looker.start()
+
+    def on_unmount(self) -> None:
+        """Look no more."""
+        self._looker.stop()
+
+    def _end_by(self, number: signal.Signals) -> None:
+        self.ended_by = number
+        self.exit()
+
+    # --- what comes in ----------------------------------------------------------------
+
+    def on_top_looked(self, event: Looked) -> None:
+        """Show a look."""
+        self._look = event.look
+        self._draw()
+
+    def on_top_failed(self, event: Failed) -> None:
+        """End with the fault."""
+        raise event.error
+
+    def on_resize(self) -> None:
+        """Choose the columns anew."""
+        self.call_after_refresh(self._draw)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter by what has been typed so far."""
+        self._words = event.value
+        self._draw()
+
+    def on_input_submitted(self) -> None:
+        """Keep the filter, which stands above the table."""
+        self._table.focus()
+
+    def on_input_blurred(self) -> None:
+        """Hide what nobody types into."""
+        self._box.remove_class("shown")
+
+    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
+        """Sort by the column that was clicked on."""
+        self.action_sort(self._shape[event.column_index][0].key)
+
+    def on_data_table_row_selected(self) -> None:
+        """Expand the job that Enter was pressed on, or that was clicked on."""
+        self.action_expand()
+
+    # --- keys -------------------------------------------------------------------------
+
+    def action_interrupt(self) -> None:
+        """End as Ctrl-C ends commands."""
+        self._end_by(signal.SIGINT)
+
+    def action_keys(self) -> None:
+        """Show what each key does."""
+        self.push_screen(Keys())
+
+    def action_sort(self, key: str) -> None:
+        """Sort by a column; by the same again: the other way round."""
+        self._is_reversed = key == self._order and not self._is_reversed
+        self._order = key
+        self._draw()
+
+    def action_reverse(self) -> None:
+        """Sort the other way round."""
+        self.action_sort(self._order)
+
+    def action_step(self, step: int) -> None:
+        """Sort by a column beside."""
+        keys = [column.key for column, _ in self._shape] or list(BY_KEY)
+        at = keys.index(self._order) if self._order in keys else 0
+        self.action_sort(keys[max(0, min(len(keys) - 1, at + step))])
+
+    def action_filter(self) -> None:
+        """Take the words of a filter."""
+        self._box.add_class("shown")
+        self._box.focus()
+
+    def action_show_all(self) -> None:
+        """Take the filter away."""
+        self._box.value = ""
+        self._table.focus()
+
+    def action_expand(self) -> None:
+        """Show the processes of the job under the cursor, or hide them."""
+        at = self._table.cursor_row
+        if not 0 <= at < len(self._jobs):
+            return
+        self._expanded ^= {self._jobs[at][0]}
+        self._looker.expanded = frozenset(self._expanded)
+        self._looker.hurry()
+        self._draw()
+
+    # --- the screen -------------------------------------------------------------------
+
+    def _draw(self) -> None:
+        look = self._look
+        rows = make_rows(look.node)
+        shown = sort_rows(filter_rows(rows, self._words), self._order, is_reversed=self._is_reversed)
+        self._draw_head(len(rows), len(shown))
+        shape = choose_columns(
+            shown, self.size.width - 1, has_processes=bool(self._expanded)
+        )  # one for the bar
+        lines: list[list[Text]] = []
+        jobs: list[tuple[JobKey, int]] = []
+        for row in shown:
+            key = row.job.key
+            lines.append(_texts(make_cells(shape, row), STYLES[style_of(row.job)]))
+            jobs.append((key, 0))
+            found = look.processes.get(key, "reading its processes …") if key in self._expanded else []
+            if isinstance(found, str):
+                lines.append(_note(shape, f" └ {found}"))
+                jobs.append((key, -1))
+                continue
+            for each in found[:MOST_PROCESSES]:
+                lines.append(_texts(make_process_cells(shape, each), "dim"))
+                jobs.append((key, each.view.pid))
+            if len(found) > MOST_PROCESSES:
+                lines.append(_note(shape, f" └ … and {len(found) - MOST_PROCESSES:,} more"))
+                jobs.append((key, -1))
+        self._put(shape, lines, jobs)
+
+    def _draw_head(self, total: int, shown: int) -> None:
+        lines = make_head(self._look.node, self._source)
+        if width_of(lines[0].text) > self.size.width:
+            lines = make_head(self._look.node)
+        if self._look.fault:
+            lines.insert(0, Line(fit(self._look.fault, 500), Style.WARNING))
+        text = Text()
+        for line in lines:
+            text.append(f"{line.text}\n", STYLES[line.style])
+        if self._words:
+            text.append(f"filter: {fit(self._words, 40)} ({shown} of {total} jobs)\n", "bold")
+        elif not total:
+            text.append(f"{self._look.node.without_jobs}\n")
+        text.rstrip()
+        self._top.update(text)
+
+    def _put(
+        self, shape: list[tuple[Column, int]], lines: list[list[Text]], jobs: list[tuple[JobKey, int]]
+    ) -> None:
+        """Bring the table up to date: cells that differ, or all of it where lines or columns have changed."""
+        table = self._table
+        cursor, top = table.cursor_row, table.scroll_y
+        chosen = self._jobs[cursor] if 0 < cursor < len(self._jobs) else None
+        heads = [self._head(column, width) for column, width in shape]
+        with self.batch_update():
+            if shape == self._shape and len(lines) == len(self._drawn):
+                self._update(table, lines)
+            else:
+                table.clear(columns=True)
+                for at, ((_, width), head) in enumerate(zip(shape, heads, strict=True), 1):
+                    table.add_column(head, width=width + (GAP if at < len(shape) else 0))
+                table.add_rows(lines)
+                self.call_after_refresh(table.scroll_to, y=top, animate=False)
+            for column, head in zip(table.ordered_columns, heads, strict=True):
+                column.label = head
+            self._shape, self._drawn, self._jobs = shape, lines, jobs
+            target = jobs.index(chosen) if chosen in jobs else cursor
+            if lines and target != table.cursor_row:
+                table.move_cursor(row=min(target, len(lines) - 1), animate=False, scroll=False)
+        table.refresh()
+
+    def _update(self, table: DataTable[Text], lines: list[list[Text]]) -> None:
+        for row, (line, before) in enumerate(zip(lines, self._drawn, strict=True)):
+            for column, (text, old) in enumerate(zip(line, before, strict=True)):
+                if text != old or text.style != old.style:
+                    table.update_cell_at(Coordinate(row, column), text)
+
+    def _head(self, column: Column, width: int) -> Text:
+        text = column.head
+        if column.key == self._order:
+            text += "▲" if column.largest_first == self._is_reversed else "▼"
+        return Text(
+            text.rjust(width) if column.is_number else text, "reverse" if column.key == self._order else ""
+        )
+
+
+def _texts(cells: list[str], style: str) -> list[Text]:
+    return [Text(each, style, no_wrap=True) for each in cells]
+
+
+def _note(shape: list[tuple[Column, int]], text: str) -> list[Text]:
+    """Return a line that says something, across its cells."""
+    made = []
+    for _, width in shape:
+        part, text = text[: width + GAP], text[width + GAP :]
+        made.append(Text(part, "dim", no_wrap=True))
+    return made

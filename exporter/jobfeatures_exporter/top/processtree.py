@@ -1,0 +1,46 @@
+"""The processes of one job as a tree, with the CPUs that each uses now. Pure."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
+from jobfeatures_exporter.view.processes import ProcessView, make_tree
+
+
+@dataclass(frozen=True, slots=True)
+class LiveProcess:
+    """One process, and its CPUs between two looks; None where the earlier one lacks it."""
+
+    view: ProcessView
+    cpus_now: float | None = None
+
+
+def list_processes(
+    now: Snapshot, before: Snapshot | None, key: JobKey, *, ticks_per_sec: int
+) -> list[LiveProcess]:
+    """Return the processes of a job, each behind its parent."""
+    own = [process for pid, process in now.processes.items() if now.keys.get(pid) == key]
+    tree = make_tree(
+        own,
+        ticks_a_second=ticks_per_sec,
+        name_of=str,
+        arguments_of=lambda _process: "",
+        most=sys.maxsize,
+    )
+    elapsed_secs = 0.0 if before is None else now.read_at_secs - before.read_at_secs
+    earlier = {} if before is None else before.processes
+    ticks = elapsed_secs * ticks_per_sec
+    return [
+        LiveProcess(each, _compute_cpus(earlier.get(each.pid), now.processes[each.pid], ticks))
+        for each in tree
+    ]
+
+
+def _compute_cpus(before: ProcessSample | None, now: ProcessSample, ticks: float) -> float | None:
+    if before is None or before.start_ticks != now.start_ticks or ticks <= 0:
+        return None
+    used = now.user_ticks + now.system_ticks - before.user_ticks - before.system_ticks
+    return max(0, used) / ticks
