@@ -33,7 +33,7 @@ COMMANDS = {
     "remaining": "print how many seconds this job may still run",
     "drain": "set, cancel, show and plan shutdowns of this node and of its jobs",
     "victims": "find the jobs of this node that free a number of cores with the least waste",
-    "report": "tell the site what this job is doing; for pilots",
+    "report": "report to the site what this job is doing; for pilots",
     "check": "check feature directories of any provider",
     "swf": "check workload logs in the Standard Workload Format",
     "sss": "check documents of jobs in SSS's format, find nodes for them, and print its schema",

@@ -50,7 +50,7 @@ def read_listing(location: str, kind: Kind | None = None, profile: Profile | Non
         raise CannotCheckError("neither an absolute path nor an http(s) address")
     kind = kind or guess_kind(location, entries)
     if kind is None:
-        raise CannotCheckError("neither its keys nor its name tell what it is: say it with --kind")
+        raise CannotCheckError("neither its keys nor its name show its kind: use --kind")
     rights = _rights(location) if location.startswith("/") else ()
     return Listing(location, entries, kind, is_cut, missing, rights, profile)
 

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("job", metavar="JOB", help="a job's id; ARRAY_TASK and JOB+COMPONENT too; an array: its last task")
     clusters = (each.name for each in SYSTEMS.values() if each.has_cluster)
-    add_batch(parser, clusters, ", that is asked (default: whose commands are here)")
+    add_batch(parser, clusters, ", to query (default: by the commands found)")
     add("--share", metavar="N", help="CPUs that each user may expect at any time (default: schedule.share)")
     add(
         "--share-of",

@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_lenient(check)
     matched = actions.add_parser(
         "match",
-        help="tell which nodes have what jobs request",
-        description="Tell which of some nodes have what each job requests, the preferred ones first. Exit "
+        help="show which nodes have what jobs request",
+        description="Show which of some nodes have what each job requests, the preferred ones first. Exit "
         "status: 0 each job finds its nodes, 1 one does not, or its request means nothing, 2 a file could "
         "not be read.",
     )

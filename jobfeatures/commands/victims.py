@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=number_flag(int, "a number from 1", 1, 10**9),
         required=True,
         metavar="N",
-        help="how many cores are wanted of one node",
+        help="cores to free on one node",
     )
     add_source_flags(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")

@@ -20,7 +20,7 @@ def add_source_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prometheus", metavar="URL", help="many nodes, from a Prometheus server")
     add_access_flags(parser, "--prometheus")
     parser.add_argument(
-        "--nodes", metavar="REGEX", help="with --prometheus: the instances to look at (default: all)"
+        "--nodes", metavar="REGEX", help="with --prometheus: instances to include (default: all)"
     )
 
 

@@ -134,7 +134,7 @@ def _arrival(log: ScheduleLog, by: Arrival) -> Array:
     if by is not Arrival.ELIGIBLE:
         return log.submit
     if log.eligible is None:
-        raise ScheduleError(f"{log.name}: does not tell when jobs were eligible")
+        raise ScheduleError(f"{log.name}: does not say when jobs were eligible")
     return np.where(log.eligible >= 0, log.eligible, log.submit)
 
 

@@ -170,7 +170,7 @@ def warnings_of(schedule: Schedule) -> list[str]:
     for shares in schedule.shares:
         unknown = describe_shares(schedule, shares)["unknown_requests"]
         if unknown:
-            found.append(f"{unknown} jobs do not tell what {shares.resource} they asked for: taken as none")
+            found.append(f"{unknown} jobs do not say what {shares.resource} they asked for: taken as none")
         strangers = sorted(set(schedule.options.rules.users) - set(schedule.log.user.names))
         if strangers and shares is schedule.shares[0]:
             found.append(f"shares of users who are not in the log: {', '.join(strangers)}")

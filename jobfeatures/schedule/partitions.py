@@ -110,7 +110,7 @@ def _shifts(names: Sequence[str], zeros: Sequence[int | None]) -> list[int]:
         return [0] * len(zeros)
     for name, zero in zip(names, zeros, strict=True):
         if zero is None:
-            raise ScheduleError(f"{name}: does not tell its time zero, as other files of the log do")
+            raise ScheduleError(f"{name}: has no time zero, unlike other files of the log")
     return [zero - min(known) for zero in known]
 
 
@@ -253,9 +253,7 @@ def _settle(name: str, surveys: Sequence[Values], options: Options) -> tuple[Opt
     for resource in options.resources:
         known = [each["totals"][resource] for each in surveys if resource in each["totals"]]
         if not known and resource not in options.rules.totals and resource not in default:
-            raise ScheduleError(
-                f"{name}: does not tell how much {resource} there is: give a total or a share"
-            )
+            raise ScheduleError(f"{name}: does not say how much {resource} there is: give a total or a share")
         shares = make_shares(
             resource,
             options.rules,

@@ -97,7 +97,7 @@ def choose_pool(log: ScheduleLog) -> Pool:
     ran = (log.start >= 0) & (log.end >= log.start) & (log.cpus > 0)
     most = int(compute_peak(log.start[ran], log.end[ran], log.cpus[ran])) if ran.any() else 0
     if not most:
-        raise ScheduleError(f"{log.name}: does not tell how many processors there are: say --processors")
+        raise ScheduleError(f"{log.name}: does not say how many processors there are: use --processors")
     return one_pool(most)
 
 

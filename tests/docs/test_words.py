@@ -23,6 +23,15 @@ INSTEAD = {
     r"a C loop that keeps": "16 times cheaper than psutil",
     r"on each compute node:? ```sh packaging/build": "build once",
     r"[Gg]raphics? cards?": "GPU",
+    r"\bwhat (jobs|hooks|they|it) (is|are) told\b": "what jobs can read, the environment of hooks",
+    r"\bis had\b": "exists, is read",
+    r"goes unsaid": "what is unknown is left out",
+    r"(takes?|after) (a|the) look at": "samples",
+    r"\bwhich witness\b": "which source counts",
+    r"it is told that": "it is notified",
+    r"\bwhoever (is|was) asked\b": "the server, the batch system",
+    r"stand[s]? beside each other": "are compared",
+    r"as it is asked": "as configured",
 }
 MESSAGES = [
     *(ROOT / "jobfeatures").rglob("*.py"),

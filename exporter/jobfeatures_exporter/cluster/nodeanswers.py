@@ -58,7 +58,7 @@ class NodeAnswers:
         name: str = getattr(source, "name", "")
         if poll is None:
             raise ConfigurationError(
-                "controller.listen", f"{name}, as it is asked, does not tell what each node gives to a job"
+                "controller.listen", f"{name}, as configured, does not report what each node gives to a job"
             )
         self._poll = poll
         self._queue = queue

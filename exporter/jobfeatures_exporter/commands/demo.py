@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--duration",
         metavar="SECONDS",
-        help="end by itself after this time (default: run until Ctrl-C)",
+        help="end after this time (default: at Ctrl-C)",
     )
     add_flags(parser, ExporterConfig)
 

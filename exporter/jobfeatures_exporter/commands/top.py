@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
     )
     add_access_flags(parser, "--url")
-    parser.add_argument("--local", action="store_true", help="look by itself, ask no daemon")
+    parser.add_argument("--local", action="store_true", help="read the node directly, without a daemon")
     parser.add_argument(
         "--config.file",
         metavar="PATH",

@@ -168,7 +168,7 @@ def _welcome(jobs: DemoBatchSystem, address: str, tree: FeatureTree) -> None:
 
   http://{address}/                the page, for a browser
   http://{address}/metrics         what each uses, how long it still runs, what ending it would waste
-  {tree.machine_path}/    what jobs are told about the machine
+  {tree.machine_path}/    what jobs can read about the machine
   {os.path.dirname(tree.job_path(JobKey("spool", "x")))}/*/     … and about themselves
   {os.path.dirname(tree.status_path(JobKey("spool", "x")))}/*/       what the pilot reports
 

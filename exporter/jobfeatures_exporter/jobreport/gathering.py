@@ -112,7 +112,7 @@ def gather_report(found: Found, job_id: str, run: Run, answers: Answers, *, clus
     )
     notes += _notes_on(nodes)
     if nodes and all(node.allocated_cpus is None for node in nodes):
-        notes.append("no batch system told what it was given: it was seen by its processes alone")
+        notes.append("no batch system reported its allocation: only its processes are known")
     if run.start_secs is None:
         notes.append("the start of the job is not known: no part of its time is")
     info = _info(places.values()) or found.info.get(job_id, {})

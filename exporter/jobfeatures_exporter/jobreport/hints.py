@@ -350,8 +350,8 @@ RULES = (
         _starved_io,
         f"some task waited for storage {IO_STALLED:.0%} of the time or more, and the others did not compute",
     ),
-    Rule("gpu_idle", _idle_gpu, f"a card that it was given computed less than {IDLE_GPU:.0%} of the time"),
-    Rule("gpu_low", _low_gpu, f"its cards computed less than {LOW_GPU:.0%} of the time"),
+    Rule("gpu_idle", _idle_gpu, f"an allocated GPU computed less than {IDLE_GPU:.0%} of the time"),
+    Rule("gpu_low", _low_gpu, f"its GPUs computed less than {LOW_GPU:.0%} of the time"),
     Rule("time_limit", _out_of_time, "it ended at its time limit"),
     Rule(
         "time_unused",

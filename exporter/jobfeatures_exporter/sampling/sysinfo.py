@@ -79,7 +79,7 @@ def parse_cpuinfo_layout(text: str, *, source: str = "cpuinfo") -> Layout:
             place[name] = int(number)
     layout = compute_layout(found)
     if layout is None:
-        raise ParseError("no processor tells its socket and core", source=source, text=text)
+        raise ParseError("no processor reports its socket and core", source=source, text=text)
     return layout
 
 

@@ -43,4 +43,4 @@ def check_listener(config: DaemonConfig) -> None:
             raise ConfigurationError("features.form", "needs features.listen_address")
         return
     if config.features_listen_address.endswith(":0") and config.features_url is None:
-        raise ConfigurationError("features.listen_address", "needs a port that jobs can be told")
+        raise ConfigurationError("features.listen_address", "needs a port that jobs can use")

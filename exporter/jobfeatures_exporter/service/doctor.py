@@ -304,7 +304,7 @@ def _clock() -> Finding:
             ctypes.create_string_buffer(TIMEX_BYTES)
         )  # zeros: it is asked only
     except (OSError, AttributeError):
-        return Finding("clock", Mark.NOTE, "whether it is kept right is not told here")
+        return Finding("clock", Mark.NOTE, "whether it is synchronised is unknown")
     if state == TIME_ERROR:
         return Finding(
             "clock", Mark.NOTE, "not synchronised, according to the kernel", "run chrony or systemd-timesyncd"

@@ -53,7 +53,7 @@ class Notifier:
         if usecs.isascii() and usecs.isdigit() and int(usecs) > 0 and pid in {None, str(os.getpid())}:
             watchdog_secs = int(usecs) / 1e6
         if address is not None and address[:1] not in {"/", "@"}:
-            log.warning("the service manager's address is not understood, it is not told anything")
+            log.warning("the service manager's address is not understood: no notifications")
             address = None
         return cls(address, watchdog_secs)
 
@@ -103,7 +103,7 @@ class Notifier:
                 )
         except OSError as error:
             if not self._complained:  # not at every message
-                log.warning("cannot tell the service manager %s: %s", lines[0], error)
+                log.warning("cannot notify the service manager: %s: %s", lines[0], error)
             self._complained = True
         else:
             self._complained = False

@@ -175,7 +175,7 @@ def _misfit(config: WebConfig, name: str, tls: TlsOptions) -> str:
     if config.features_listen_address is None:
         return "needs features.listen_address"
     if not (config.features_url or "").startswith("https://"):
-        return "needs features.url with https://, which jobs are told"
+        return "needs features.url with https://, the address for jobs"
     if tls.client_auth.value == _CLIENTS:
         return "is asked by jobs, and they have no client certificate"
     return ""

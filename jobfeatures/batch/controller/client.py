@@ -87,7 +87,7 @@ class ControllerClient:
             )
         age = answer.headers.get("Age", "")
         if _AGE.fullmatch(age) is None:
-            raise ParseError("tells no age of its answer", text=age)
+            raise ParseError("gives no age of its answer", text=age)
         taken_at_secs = asked_at_secs - int(age)
         if answer.status == 304 and self._latest is not None:
             table, problem = self._latest

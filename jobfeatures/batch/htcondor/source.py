@@ -178,7 +178,7 @@ class CondorSource:
         try:
             self._node = self._read_notice() or self._node
         except (SourceError, ParseError) as error:
-            problems.append(Rejected(STATUS_SOURCE, f"does not tell whether the node drains: {error}"))
+            problems.append(Rejected(STATUS_SOURCE, f"does not say whether the node drains: {error}"))
 
     def _read_notice(self) -> NodeNotice | None:
         attributes = ",".join((*NOTICE_ATTRIBUTES, *self._ratings))

@@ -1,4 +1,4 @@
-"""IBM Spectrum LSF, version 10.1: what its commands say of jobs and hosts, and what its hooks are told.
+"""IBM Spectrum LSF, version 10.1: its commands on jobs and hosts, and the environment of its hooks.
 
 basics.py         ids and hosts
 values.py         states, times, limits, sizes

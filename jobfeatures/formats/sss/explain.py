@@ -88,7 +88,7 @@ def _standing(dependency: Dependency, other: SssJob) -> str:
     words: Mapping[bool | None, str] = {
         True: "may start",
         False: f"never, it ended with {code}" if has_ended else "has to wait",
-        None: "cannot be told, its ExitCode is not known",
+        None: "is unknown, like its ExitCode",
     }
     return words[dependency.is_met(has_ended=has_ended, exit_code=code)]
 

@@ -148,7 +148,7 @@ def test_eligible_times_are_arrivals_where_they_are_known(read_swf):
     log = from_records([job("1", submit_secs=10, eligible_secs=40), job("2", submit_secs=20)], "log")
     assert choose(log).arrival.tolist() == [0, 10]
     assert choose(log, by=Arrival.ELIGIBLE).arrival.tolist() == [10, 30]
-    with pytest.raises(ScheduleError, match="does not tell when jobs were eligible"):
+    with pytest.raises(ScheduleError, match="does not say when jobs were eligible"):
         choose(read_swf(line(1, 0, 0, 1)), by=Arrival.ELIGIBLE)
 
 

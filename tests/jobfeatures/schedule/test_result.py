@@ -224,7 +224,7 @@ def test_several_resources_each_have_a_share_and_the_latest_end_counts():
         "default": 4, "default_from": "given", "total": 8, "total_from": "given", "unit": "KiB",
         "users": {}, "groups": {}, "unknown_requests": 1,
     }  # fmt: skip
-    assert found["warnings"] == ["1 jobs do not tell what memory they asked for: taken as none"]
+    assert found["warnings"] == ["1 jobs do not say what memory they asked for: taken as none"]
     assert found["utilisation"]["memory"]["mean"] == pytest.approx((4 * 3 + 2 * 2) / (8 * 3))
     assert found["utilisation"]["gpu"]["mean"] is None  # none was ever in use
     with pytest.raises(ScheduleError, match="log: has no gpu"):

@@ -37,7 +37,7 @@ def test_a_request_is_written_with_its_parentheses():
         ("<State>Completed</State><ExitCode>0</ExitCode>", "", "(OnSuccess): may start"),
         ("<State>Completed</State><ExitCode>1</ExitCode>", "", "(OnSuccess): never, it ended with 1"),
         ("<State>Completed</State><ExitCode>1</ExitCode>", "condition='OnFailure'", "(OnFailure): may start"),
-        ("<State>Completed</State>", "", "(OnSuccess): cannot be told, its ExitCode is not known"),
+        ("<State>Completed</State>", "", "(OnSuccess): is unknown, like its ExitCode"),
         ("<State>Completed</State>", "condition='OnExit'", "(OnExit): may start"),
         (
             "<State>Completed</State><ExitCode>1</ExitCode>",
