@@ -231,7 +231,8 @@ def _row(option: Option) -> str:
 
 def _meaning(text: str) -> str:
     """Return a help text, a default alone without its brackets."""
-    return re.sub(r"^\((default: [^()]*)\)$", r"\1", text.replace("\n", " "))
+    text = re.sub(r"one of gridengine,[a-z, ]*?torque", "a batch system", text.replace("\n", " "))
+    return re.sub(r"^\((default: [^()]*)\)$", r"\1", text)
 
 
 def _argument(argument: Argument, needed: bool) -> str:
