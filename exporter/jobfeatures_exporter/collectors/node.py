@@ -53,6 +53,11 @@ DISK_TIME = Metric(
     "seconds",
 )
 KILLS = Metric("batch_node_oom_kills", "counter", "Processes killed by the kernel's OOM killer since boot.")
+REOPENED = Metric(
+    "batch_node_reopened_files",
+    "counter",
+    "Readings of files that are opened anew at each look because no more descriptors may be kept.",
+)
 UNREADABLE = Metric(
     "batch_node_unreadable_readings",
     "counter",
@@ -71,7 +76,7 @@ _OF_DISK = {
 
 METRICS = (
     *(CPU, CORE, CORES, MEMORY, LOAD, RUNNABLE, THREADS, PRESSURE, *_OF_DISK),
-    *(BOOT, PROCESSES, KILLS, NODE_READ_AT, UNREADABLE),
+    *(BOOT, PROCESSES, KILLS, NODE_READ_AT, UNREADABLE, REOPENED),
 )
 
 MEMORY_KINDS = {
@@ -96,6 +101,7 @@ def families(context: Context) -> Iterator[Family]:
     yield Family.single(PROCESSES, len(snapshot.processes) if counted is None else counted)
     yield Family.single(NODE_READ_AT, snapshot.taken_at_secs)
     yield Family.by_word(UNREADABLE, dict(sorted(snapshot.unreadable.items())))
+    yield Family.single(REOPENED, snapshot.reopened)
     node = snapshot.node
     if node is None:
         return

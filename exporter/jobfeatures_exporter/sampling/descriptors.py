@@ -59,15 +59,16 @@ class DescriptorBudget:
         self._ceiling: int | None = None  # since the system had no more, until it has for long
         self._calm_looks = 0
         self.open = 0
+        self.refused = 0
         soft, _ = _limits()
         self._reserve = min(RESERVE, soft // 2)
         self._allowed = self._bounded(soft - self._reserve)
 
     def take(self) -> bool:
         """Claim one descriptor; False where the caller has to close it after reading."""
-        if self._ceiling is not None and self.open >= self._ceiling:
-            return False
-        if self.open >= self._allowed and not self._raise():
+        is_full = self._ceiling is not None and self.open >= self._ceiling
+        if is_full or (self.open >= self._allowed and not self._raise()):
+            self.refused += 1
             return False
         self.open += 1
         return True

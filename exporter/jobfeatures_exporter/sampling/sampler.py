@@ -104,7 +104,7 @@ class Sampler:
         self._jobs = jobs
         self._node_name = node_name
         self._unreadable = Unreadable()
-        budget = DescriptorBudget()
+        self._budget = budget = DescriptorBudget()
         self._scanner = ProcessScanner(procfs, budget=budget, unreadable=self._unreadable)
         self._cgroups = JobCgroups(cgroup, budget, self._unreadable, prefix=cgroup_root)
         self._members = Members(procfs, self._unreadable, root=cgroup_root)
@@ -169,6 +169,8 @@ class Sampler:
         sums = self._book.sums = self._sum(gone)
         if not lists_all:
             lists_all, processes = self._read_some(sums)
+        if not lists_all:
+            self._scanner.close()  # what it keeps open is for looks at all that follow on each other
         read_at_secs = self._clock.monotonic_secs()
         self._book.reads_cores = self._shows("reads_cores")
         keys, jobs, final = self._attribute(processes, gone, are_all=lists_all)
@@ -193,6 +195,7 @@ class Sampler:
             open_files=self._open_files.update(of_jobs) if self._shows("reads_open_files") else {},
             exit_records={} if self._exits is None else dict(self._exits.results),
             unreadable=dict(self._unreadable.counts),
+            reopened=self._budget.refused,
         )
         return snapshot if self._gpus is None else self._gpus.fill(snapshot, self._jobs())
 

@@ -150,11 +150,16 @@ async def _metrics(request: web.Request) -> web.Response:
 async def answer_metrics(request: web.Request, page: Page) -> web.Response:
     """Return the metrics in the format, and compressed where, the request asks for it; made in a thread."""
     openmetrics, content_type = choose_format(request.headers.get("Accept", ""))
-    body = await asyncio.to_thread(page.exposition, openmetrics=openmetrics)
-    headers = {"Content-Type": content_type}
-    if len(body) >= COMPRESS_FROM_BYTES and "gzip" in request.headers.get("Accept-Encoding", ""):
-        body = await asyncio.to_thread(zlib.compress, body, 1, 31)
-        headers["Content-Encoding"] = "gzip"
+    takes_gzip = "gzip" in request.headers.get("Accept-Encoding", "")
+
+    def make() -> tuple[bytes, dict[str, str]]:
+        body = page.exposition(openmetrics=openmetrics)
+        headers = {"Content-Type": content_type}
+        if takes_gzip and len(body) >= COMPRESS_FROM_BYTES:
+            return zlib.compress(body, 1, 31), {**headers, "Content-Encoding": "gzip"}
+        return body, headers
+
+    body, headers = await asyncio.to_thread(make)
     return web.Response(body=body, headers=headers)
 
 

@@ -41,8 +41,12 @@ def test_the_soft_limit_is_raised_no_further_than_needed(limits):
 
 
 def test_a_reserve_is_left_below_the_hard_limit(limits):
-    assert taken(DescriptorBudget()) == 4096 - RESERVE
+    budget = DescriptorBudget()
+    assert taken(budget) == 4096 - RESERVE
     assert limits == [4096, 4096]
+    assert budget.refused == 1
+    assert not budget.take()
+    assert budget.refused == 2
 
 
 def test_a_small_limit_is_shared_by_halves(limits):

@@ -258,6 +258,19 @@ def test_a_job_that_sleeps_is_read_whole_now_and_then(make_sampler, kernel, job)
     assert [sampler.sample().jobs[KEY].memory.anon for _ in range(RARELY_LOOKS)][-1] == 2048
 
 
+def test_descriptors_of_all_processes_are_kept_only_while_looks_at_all_follow_on_each_other(
+    make_sampler, job, open_descriptors
+):
+    wants = True
+    sampler = make_sampler(wants_all=lambda: wants)
+    sampler.sample()
+    sampler.sample()
+    kept = open_descriptors()
+    wants = False
+    sampler.sample()
+    assert open_descriptors() == kept - 2  # there are two processes
+
+
 @pytest.fixture
 def sleeper(node, job, monkeypatch):
     """Return a sampler that reads processes from /proc, of a job whose process sleeps; no look is a whole one."""
