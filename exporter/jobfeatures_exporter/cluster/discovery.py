@@ -6,6 +6,8 @@ stand between commas on both sides, so that a rule can match ``.*,gpu,.*``.
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -14,14 +16,17 @@ from jobfeatures.model import Cluster, ClusterNode
 TargetGroup = dict[str, Any]
 NAME, ADDRESS = "name", "address"  # of a node, as its exporter's host
 
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}\Z")
+
 
 def make_targets(
     clusters: Iterable[Cluster], *, port: int, host: str = NAME, skip: Collection[str] = ()
 ) -> list[TargetGroup]:
     """Return one group a node; a node of two batch systems stands under the first.
 
-    Nodes in one of the states `skip` are left out. Where the batch system
-    tells no address, the name stands in its place.
+    Nodes in one of the states `skip` are left out, and those whose name can be
+    none of a host: Prometheus would ask whoever `user@host` or `host/path`
+    names. Where the batch system tells no address, the name stands in its place.
     """
     groups: dict[str, TargetGroup] = {}
     for cluster in clusters:
@@ -30,9 +35,10 @@ def make_targets(
             for name in partition.nodes:
                 partitions_of.setdefault(name, []).append(partition.name)
         for node in cluster.nodes:
-            if node.name not in groups and not set(skip).intersection(node.states):
+            target = _target(node, port, host)
+            if target and node.name not in groups and not set(skip).intersection(node.states):
                 groups[node.name] = {
-                    "targets": [_target(node, port, host)],
+                    "targets": [target],
                     "labels": {
                         "__meta_batch_system": cluster.source,
                         "__meta_batch_node": node.name,
@@ -44,9 +50,14 @@ def make_targets(
     return list(groups.values())
 
 
-def _target(node: ClusterNode, port: int, host: str) -> str:
+def _target(node: ClusterNode, port: int, host: str) -> str | None:
     found = node.address if host == ADDRESS and node.address else node.name
-    return f"[{found}]:{port}" if ":" in found else f"{found}:{port}"
+    if _HOST.match(found):
+        return f"{found}:{port}"
+    try:
+        return f"[{ipaddress.IPv6Address(found)}]:{port}"
+    except ValueError:
+        return None
 
 
 def _listed(words: Iterable[str]) -> str:

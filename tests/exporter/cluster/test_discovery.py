@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,7 +63,33 @@ def test_a_node_of_two_batch_systems_is_scraped_once():
     assert found[0]["labels"]["__meta_batch_system"] == "slurm"
 
 
-@given(st.lists(st.text(min_size=1, max_size=10), max_size=10))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "user@n1",
+        "n1/metrics?",
+        "n1:22",
+        "n1#",
+        "n 1",
+        "n1\n",
+        "-n1",
+        "",
+        "\u0430bc",
+        "[::1]",
+        "::1]:80/",
+        "\x1b[31m",
+        "${x}",
+        "a" * 300,
+    ],
+)
+def test_what_is_no_host_is_no_target_and_costs_no_other_node(name):
+    assert hosts(make_targets([cluster(node(name), node("n2"))], port=1)) == ["n2:1"]
+    assert hosts(
+        make_targets([cluster(node("n1", address=name or "/"), node("n2"))], port=1, host=ADDRESS)
+    ) == ["n2:1"]
+
+
+@given(st.lists(st.from_regex(r"[a-z0-9_][a-z0-9_.-]{0,9}", fullmatch=True), max_size=10))
 def test_no_node_is_lost_and_none_doubled(names):
     nodes = [node(name) for name in names]
     found = make_targets([cluster(*nodes)], port=1)

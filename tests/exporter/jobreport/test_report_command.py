@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import socket
 import ssl
 import threading
@@ -101,6 +102,36 @@ def test_a_job_that_is_not_there_is_status_1(server, capsys):
     said = capsys.readouterr()
     assert "no job '13' in the last 2 h" in said.err
     assert said.out == ""
+
+
+@pytest.mark.parametrize(
+    "evil",
+    [
+        "\x1b]0;x\x07\x1b[31m",
+        'a"} or vector(1) or {b="',
+        "x\ny{} 1\r",
+        "\u202ex\u2066",
+        "\\",
+        "\ud800",
+        "<b>{{ . }}",
+        "y" * 5000,
+    ],
+)
+def test_labels_that_somebody_else_chose_move_no_cursor_and_leave_no_quotes(server, capsys, evil):
+    labels = dict.fromkeys(("user", "account", "partition", "job_name", "site"), evil)
+    server.prometheus = FakePrometheus(
+        job_series(node=f"{evil}:9819", values=values_of(), **labels), seen=END
+    )
+    assert report(server, "--cluster-label", "site") == 0
+    said = capsys.readouterr()
+    assert [each for each in said.out + said.err if not each.isprintable() and each != "\n"] == []
+    for question, _ in server.prometheus.asked:
+        outside = re.sub(r'"(?:[^"\\\n]|\\.)*"', "", question)
+        assert '"' not in outside
+        assert "vector" not in outside
+    assert report(server, "--cluster-label", "site", "--format", "json") == 0
+    [job] = json.loads(capsys.readouterr().out)["jobs"]
+    assert job["job_id"] == "12"
 
 
 def test_a_job_of_several_clusters_is_status_2_and_says_what_to_add(server, capsys):

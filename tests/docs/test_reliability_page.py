@@ -1,0 +1,20 @@
+"""The page on reliability: each hostile attempt that it tells of has an outcome, and tests that are there."""
+
+from tests.docs.pages import text_of
+from tests.docs.test_sources import ROW, TEST, names_in
+
+ATTEMPTS = text_of("docs/reliability.md").partition("## Hostile")[2].partition("\n## ")[0]
+
+
+def test_each_test_that_the_page_names_is_there():
+    named = TEST.findall(ATTEMPTS)
+    assert len(named) > 40
+    assert [f"{path}::{name}" for path, name in named if name not in names_in(path)] == []
+
+
+def test_each_attempt_has_an_outcome_and_a_test():
+    rows = [row for row in ROW.findall(ATTEMPTS) if row[0] != "attempt"]
+    assert len(rows) > 25
+    assert [
+        attempt for attempt, outcome, tests in rows if not outcome.strip() or not TEST.search(tests)
+    ] == []
