@@ -19,10 +19,14 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.web import app as front
 from jobfeatures_exporter.web.app import Front
+from jobfeatures_exporter.web.asked import Asked
 from jobfeatures_exporter.web.pages.controller import render_controller
-from jobfeatures_exporter.web.pages.node import render_node
+from jobfeatures_exporter.web.pages.job import render_job
+from jobfeatures_exporter.web.pages.node import render_node, view_context
 from tests.exporter.conftest import make_context
 from tests.exporter.web.pages import showcase
 from tests.integration.conftest import until
@@ -53,6 +57,23 @@ def node(make):
     return render
 
 
+def dense() -> str:
+    context = showcase.make_busy_node()
+    history, asked = showcase.make_history(context), Asked(is_dense=True, sort="wasted")
+    families = showcase.families_of(context)
+    return render_node(context, families, showcase.TZ, history=history, asked=asked)
+
+
+def job() -> str:
+    context, key = showcase.make_busy_node(), JobKey("slurm", "48310")
+    families = showcase.families_of(context)
+    (view,) = view_context(context, Numbers(families), only=key).jobs
+    course, details = showcase.make_history(context).job(key), showcase.make_details()
+    # What it loads is served beside the page at /.
+    text = render_job(context, families, view, course, details, showcase.TZ)
+    return text.replace('"../page.', '"page.')
+
+
 def cluster() -> str:
     context, views = showcase.make_cluster_context()
     return render_controller(context, showcase.families_of(context, "controller"), views, showcase.TZ)
@@ -63,6 +84,8 @@ MAKERS = {
     "draining": node(showcase.make_draining_node),
     "idle": node(showcase.make_idle_node),
     "everything": node(make_context),
+    "dense": dense,
+    "job": job,
     "controller": cluster,
 }
 
@@ -213,11 +236,11 @@ def test_rows_are_sorted_by_keyboard_and_the_direction_is_told(open_page, busy_a
     before = jobs(page)
     focus_by_tab(page, "Memory")
     page.keyboard.press("Enter")
-    assert page.get_attribute("#jobs-table th:nth-child(4)", "aria-sort") == "ascending"
-    assert jobs(page) == ["48301", "48310", "48255", "pilot-77", "48307", "48318", "48291_7"]
-    page.keyboard.press("Space")
     assert page.get_attribute("#jobs-table th:nth-child(4)", "aria-sort") == "descending"
     assert jobs(page) == ["48291_7", "48318", "48307", "pilot-77", "48255", "48310", "48301"]
+    page.keyboard.press("Space")
+    assert page.get_attribute("#jobs-table th:nth-child(4)", "aria-sort") == "ascending"
+    assert jobs(page) == ["48301", "48310", "48255", "pilot-77", "48307", "48318", "48291_7"]
     assert sorted(jobs(page)) == sorted(before)
     focus_by_tab(page, "Time")
     page.keyboard.press("Enter")
@@ -259,7 +282,7 @@ def test_a_refresh_keeps_order_focus_and_what_is_open(open_page, monkeypatch):
         page.locator("h1", has_text="gpu-a017").wait_for()
         assert shown.looks == looks + 1
         assert jobs(page) == before
-        assert page.get_attribute("#jobs-table th:nth-child(4)", "aria-sort") == "ascending"
+        assert page.get_attribute("#jobs-table th:nth-child(4)", "aria-sort") == "descending"
         assert page.evaluate("document.activeElement.textContent") == "Memory"
         assert page.evaluate("document.querySelector('details').open")
         page.uncheck("#refresh-box")
