@@ -258,7 +258,8 @@ def dashboards_text() -> str:
                 head = f"{works_so.capitalize()} ({said})"
                 if works_so == BESIDE:
                     head = "With " + said.replace(" has it", "").replace("; ", " and ")
-                parts.append(f"- {head}: {', '.join(panels)}\n")
+                shown = str(len(panels)) if works_so == BESIDE else ", ".join(panels)
+                parts.append(f"- {head}: {shown}\n")
     return "".join(parts).replace(".\n\n\n###", ".\n\n###")
 
 

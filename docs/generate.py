@@ -410,7 +410,8 @@ EXITS_HEAD = f"""# Exit statuses
 
 {NOTE}
 
-For scripts. Messages go to standard error, one line each. Unless a line below says otherwise:
+For scripts. Messages go to standard error, one line each. Unless a line below says otherwise (2 is a wrong
+flag or setting in any case):
 
 {_USUAL}
 """
@@ -429,7 +430,10 @@ def exits_page() -> str:
             own = [f"{status}: {meaning}" for status, meaning in special.get(name, {}).items()]
             if own:
                 lines.setdefault(". ".join(own), []).append(f"`{name}`")
-        parts += [f"- {', '.join(names)}. {own}.\n" for own, names in lines.items()]
+        parts += [
+            f"- {', '.join(names)}. {re.sub(', or a wrong flag( or setting)?', '', own)}.\n"
+            for own, names in lines.items()
+        ]
     return "".join(parts)
 
 
