@@ -13,11 +13,11 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 python=${PYTHON:-/usr/bin/python3.11}
 tools=${JOBFEATURES_BUILD_TOOLS:-$here/../build/tools-$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')}
 
-# An own environment for what builds: three tools from the index, kept for the next time.
-if ! [ -e "$tools/complete" ]; then
+# An own environment for what builds: four tools from the index, kept for the next time.
+if ! [ -e "$tools/complete-4" ]; then
   rm -rf "$tools"
   "$python" -m venv "$tools"
-  "$tools/bin/pip" install --quiet 'build>=1.2' 'installer>=1.0' 'setuptools>=77'
-  touch "$tools/complete"
+  "$tools/bin/pip" install --quiet 'build>=1.2' 'installer>=1.0' 'setuptools>=77' 'cyclonedx-bom>=7'
+  touch "$tools/complete-4"
 fi
 PYTHONPATH=$here/tools PYTHONDONTWRITEBYTECODE=1 exec "$tools/bin/python" -m makepackages "$@"

@@ -1,10 +1,12 @@
 """What is written when packages are made, and what their scripts take away."""
 
+import os
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
-from makepackages.files import put
+from makepackages.files import put, settle_archive
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,3 +73,22 @@ def test_after_a_start_of_the_machine_the_folder_is_the_packages_own(run):
         each.rmdir() if each.is_dir() else each.unlink()
     run("make_folders", "forget_jobs")
     assert list(run.folder.parent.iterdir()) == []
+
+
+def test_a_source_archive_does_not_tell_when_and_by_whom_it_was_made(tmp_path):
+    made = []
+    for name, age_secs in (("one", 0), ("two", 5000)):
+        folder = tmp_path / name / "project"
+        folder.mkdir(parents=True)
+        for file in ("b", "a") if age_secs else ("a", "b"):
+            (folder / file).write_text(f"what {file} holds")
+            os.utime(folder / file, (age_secs, age_secs))
+        archive = tmp_path / f"{name}.tar.gz"
+        with tarfile.open(archive, "w:gz") as packed:
+            packed.add(folder, "project")
+        settle_archive(archive, 1_795_000_000)
+        made.append(archive.read_bytes())
+    assert made[0] == made[1]
+    with tarfile.open(archive) as packed:
+        assert packed.extractfile("project/a").read() == b"what a holds"
+        assert {(each.mtime, each.uid, each.uname) for each in packed} == {(1_795_000_000, 0, "")}

@@ -1,4 +1,4 @@
-"""``packaging/build.sh``: build wheel, source archive, .deb and .rpm."""
+"""``packaging/build.sh``: build wheel, source archive, .deb and .rpm, and a list of what is in them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from makepackages.release import Release
 from makepackages.repository import PROGRAMS as REPOSITORY_PROGRAMS
 from makepackages.repository import build_bundle, build_repository
 from makepackages.rpm import build_rpm
+from makepackages.sbom import write_sbom
 from makepackages.source import build_distributions, collect_wheels, copy_checkout, note_revision
 from makepackages.tree import make_tree
 
@@ -88,7 +89,8 @@ def build(work: Path, out: Path, kinds: list[str], revision: str, extras: str) -
         made.append(build_bundle(collected, name, out, epoch))
     if not set(kinds) & set(PROGRAMS):
         return made
-    make_tree(tree, source, collected, epoch)
+    libraries = make_tree(tree, source, collected, epoch)
+    made.append(write_sbom(libraries, source / "pyproject.toml", work / "sbom", out, release.version))
     packaging = source / "packaging"
     functions = (packaging / "scripts/functions.sh").read_text(encoding="utf-8")
     if "deb" in kinds:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import shutil
+import tarfile
 from pathlib import Path
 
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.py[co]", "generate.py", ".*")
@@ -44,3 +46,24 @@ def settle(root: Path, epoch: int) -> None:
             executable = path.is_dir() or path.stat().st_mode & 0o100
             path.chmod(0o755 if executable else 0o644)
         os.utime(path, (epoch, epoch), follow_symlinks=False)
+
+
+def settle_archive(archive: Path, epoch: int) -> None:
+    """Write a source archive anew with one time and no owner, in order: setuptools notes when and by whom."""
+    with tarfile.open(archive) as old:
+        members = sorted(old.getmembers(), key=lambda each: each.name)
+        with io.BytesIO() as made:
+            with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as new:
+                for each in members:
+                    each.mtime, each.uid, each.gid, each.uname, each.gname, each.pax_headers = (
+                        epoch,
+                        0,
+                        0,
+                        "",
+                        "",
+                        {},
+                    )
+                    each.mode = 0o755 if each.isdir() or each.mode & 0o100 else 0o644
+                    new.addfile(each, old.extractfile(each) if each.isfile() else None)
+            data = gzip.compress(made.getvalue(), 9, mtime=epoch)
+    archive.write_bytes(data)

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from makepackages.files import settle_archive
+
 OLDEST_GLIBC = (2, 17)
 NEWEST_GLIBC = (2, 28)  # that of RHEL 8: what needs a newer one is not taken
 
@@ -51,6 +53,7 @@ def build_distributions(checkout: Path, out: Path, epoch: int) -> tuple[Path, Pa
     )
     [wheel] = out.glob("*.whl")
     [archive] = out.glob("*.tar.gz")
+    settle_archive(archive, epoch)
     return wheel, archive
 
 

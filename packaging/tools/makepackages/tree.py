@@ -19,8 +19,8 @@ from makepackages.files import compress, copy, settle
 from makepackages.layout import COMMANDS, COPIES, NAME, PREFIX, bundled
 
 
-def make_tree(root: Path, checkout: Path, wheels: Sequence[Path], epoch: int) -> None:
-    """Fill the folder `root`, which is empty. Every file gets the time `epoch`."""
+def make_tree(root: Path, checkout: Path, wheels: Sequence[Path], epoch: int) -> Path:
+    """Fill the empty folder `root` with files of the time `epoch`; return its folder of libraries."""
     libraries = make_environment(root, wheels)
     for source, target in COPIES.items():
         copy(checkout / source, Path(f"{root}{target}"))
@@ -47,6 +47,7 @@ def make_tree(root: Path, checkout: Path, wheels: Sequence[Path], epoch: int) ->
         invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP,
     )
     settle(root, epoch)
+    return libraries
 
 
 def make_environment(root: Path, wheels: Sequence[Path]) -> Path:
