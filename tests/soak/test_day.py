@@ -27,7 +27,7 @@ IS_LONG = bool(os.environ.get("JOBFEATURES_LONG"))
 JOBS, ENDS_A_LOOK = 60, 10
 LOOKS = 10_000 if IS_LONG else 200
 PROCESSES_A_JOB = 4
-MOST_GROWN_MIB = 12  # behind the first quarter: an arena or two of the allocator, whatever the number of looks
+MOST_GROWN_MIB = 12  # behind the first quarter: some arenas of the allocator, however many looks
 MOST_TIMES_MEDIAN = 12  # CPU time, 99 of 100 looks: others may work on this machine
 MOST_LINES = 20  # of the log, in all
 
