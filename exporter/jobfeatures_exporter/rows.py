@@ -33,12 +33,19 @@ class _Row:
             found = zip(metrics, self.samples, *(self.former or empty), strict=True)
             self.texts = tuple(
                 [
-                    text if samples == before else "".join(sample_lines(Family(metric, samples), texts))
+                    text if samples == before else _write(metric, samples, texts)
                     for metric, samples, before, text in found
                 ]
             )
             self.former = None
         return self.texts
+
+
+def _write(metric: Metric, samples: Sequence[Sample], texts: LabelTexts) -> str:
+    if len(samples) == 1 and isinstance(samples[0][1], int):  # most are: spare what the others need
+        values, value = samples[0]
+        return f"{metric.sample_name}{texts.of(metric.label_names)[values]} {value!r}\n"
+    return "".join(sample_lines(Family(metric, samples), texts))
 
 
 class _Table:

@@ -31,10 +31,14 @@ NO_LIMIT = 2**62  # v1 writes its "no limit" as the largest multiple of the page
 _KERNEL_PARTS = ("kernel_stack", "pagetables", "sec_pagetables", "percpu", "vmalloc", "slab")
 _KERNEL_NEEDED = ("kernel_stack", "slab")
 _FLAT = re.compile(r"([A-Za-z0-9_.]{1,64}) ([0-9]{1,20})\Z")
+_ALL_FLAT = re.compile(r"(?:[A-Za-z0-9_.]{1,64} [0-9]{1,20}\n)+")
 
 
 def parse_flat_keyed(text: str, *, source: str) -> dict[str, int]:
     """Return the numbers of a file of lines ``NAME NUMBER``, such as memory.stat. Raises ParseError."""
+    if _ALL_FLAT.fullmatch(text):  # as kernels write it
+        words = text.split()
+        return dict(zip(words[::2], map(int, words[1::2]), strict=True))
     numbers = {}
     for line_number, line in enumerate(text.split("\n"), 1):
         if match := _FLAT.match(line):

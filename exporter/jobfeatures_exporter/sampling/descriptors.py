@@ -153,7 +153,8 @@ class KeptFile:
         """Return the content, the first 64 KiB at most. Raises OSError."""
         if self._descriptor >= 0:
             try:
-                return self._pread(self._descriptor)
+                data = os.pread(self._descriptor, self._FIRST_BYTES, 0)
+                return data if len(data) < self._FIRST_BYTES else self._pread(self._descriptor)
             except OSError as error:
                 self.close()
                 if error.errno not in VANISHED:

@@ -9,6 +9,7 @@ from jobfeatures_exporter.sampling.cgroupfiles import (
     compute_split,
     parse_cpu_stat,
     parse_cpuacct_stat,
+    parse_flat_keyed,
     parse_limit,
     parse_memory_stat_v1,
     parse_memory_stat_v2,
@@ -127,3 +128,16 @@ def test_what_is_unknown_of_one_group_is_unknown_of_the_sum():
     other = MemoryBytes(anon=10, limit=None, peak=50)
     assert compute_memory_sum([one, other]) == MemoryBytes(anon=11, peak=55)
     assert compute_memory_sum([one]) is one
+
+
+@pytest.mark.parametrize("text", ["", "a 1\n", "a 1\nb.c_D 20\na 3\n", f"a {2**64 - 1}\n"])
+def test_lines_that_are_read_at_once_say_what_they_say_one_by_one(text):
+    assert parse_flat_keyed(text, source="x") == parse_flat_keyed(f"\n{text}", source="x")
+
+
+@pytest.mark.parametrize(
+    "text", ["a 1\nb\n", "a  1\n", "a 1 b 2\n", "a ١\n", f"a {'1' * 21}\n", "a\n1\n", "a 1\r\n"]
+)
+def test_lines_of_another_kind_are_refused_wherever_they_stand(text):
+    with pytest.raises(ParseError):
+        parse_flat_keyed(text, source="x")
