@@ -30,7 +30,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.integration)
-            item.add_marker(pytest.mark.timeout(300))
+            if item.get_closest_marker("timeout") is None:  # a module's own is farther away than this one
+                item.add_marker(pytest.mark.timeout(300))
 
 
 def until(condition: Callable[[], object], timeout_secs: float = 30.0, every_secs: float = 0.1):

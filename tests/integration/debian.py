@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,13 +133,14 @@ def _content(path: Path, status: os.stat_result) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
 
 
-def make_debian(cached: Path) -> None:
-    """Make a clean system, which takes half a minute or a whole one."""
+def make_debian(cached: Path, more: Sequence[str]) -> None:
+    """Make a clean system, with more packages, which takes half a minute or a whole one."""
     if not shutil.which("debootstrap"):
         pytest.skip("needs debootstrap")
     partial = cached.with_name(f"{cached.name}.{os.getpid()}")
     partial.parent.mkdir(parents=True, exist_ok=True)
-    command = ["debootstrap", "--variant=minbase", "--include=python3.11,systemd,libbpf1", RELEASE, partial]
+    include = ",".join(["python3.11", "systemd", "libbpf1", *more])
+    command = ["debootstrap", "--variant=minbase", f"--include={include}", RELEASE, partial]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     (partial / "etc/dpkg/dpkg.cfg.d/unsafe-io").write_text("force-unsafe-io\n")
@@ -148,13 +149,16 @@ def make_debian(cached: Path) -> None:
 
 
 @contextlib.contextmanager
-def clean_debian(folder: Path) -> Iterator[Debian]:
-    """Give a clean system for one test: a layer over one that is made once and kept, or a copy of it."""
+def clean_debian(folder: Path, more: Sequence[str] = ()) -> Iterator[Debian]:
+    """Give a clean system for one test: a layer over one that is made once and kept, or a copy of it.
+
+    With `more` it is one that has these packages too.
+    """
     if os.geteuid() != 0:
         pytest.skip("a Debian in a folder needs root: chroot")
-    cached = CACHE / f"{RELEASE}-4"
+    cached = CACHE / "-".join([RELEASE, "4", *more])
     if not cached.exists():
-        make_debian(cached)
+        make_debian(cached, more)
     for name in ("root", "changes", "work"):
         (folder / name).mkdir(parents=True)
     layers = f"lowerdir={cached},upperdir={folder}/changes,workdir={folder}/work"
