@@ -139,7 +139,7 @@ def _themed(tag: str, prefix: str) -> str:
 
 def _table(table: Table, title: str) -> str:
     head, *rows = table.rows
-    first = "".join(f"<th scope='col'>{_escaped(cell)}</th>" for cell in head)
+    first = "".join(f"<th scope='col'>{_escaped(cell or 'Figure')}</th>" for cell in head)
     body = "".join(
         f"<tr><th scope='row'>{_escaped(row[0])}</th>"
         + "".join(f"<td>{_escaped(cell)}</td>" for cell in row[1:])
