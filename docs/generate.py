@@ -216,7 +216,9 @@ def _command(command: Command, shared: frozenset[Option]) -> str:
     parts += [f"- `{each.name}`: {_meaning(each.meaning)}\n" for each in command.arguments if each.meaning]
     parts += [_row(each) for each in own if each not in shared]
     also = ", ".join(
-        f"`{each.flags[-1]}`" for each in own if each in shared and "SERVER" not in each.flags[0]
+        f"`{each.flags[-1]}`"
+        for each in own
+        if each in shared and "SERVER" not in each.flags[0] and "--help-all" not in each.flags
     )
     server = " and those of SERVER" * any("SERVER" in each.flags[0] for each in own)
     if also or server:
