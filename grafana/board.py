@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grafana.panels import DATASOURCE, TAG, WIDTH, Json
+from grafana.panels import DATASOURCE, GREEN, RED, TAG, WIDTH, Json
 
 # Where things lead. Values of the row clicked at come by name of its field, the rest is carried along.
 _CARRIED = "${datasource:queryparam}&${cluster:queryparam}&${__url_time_range}"
@@ -101,6 +101,27 @@ def datasource_variable() -> Json:
     }
 
 
+def starts_and_ends(matchers: str, *, enable: bool) -> list[Json]:
+    """Return marks where jobs start and end: the values of these metrics are the times."""
+    return [
+        {
+            "name": f"Job {word}",
+            "datasource": DATASOURCE,
+            "enable": enable,
+            "hide": False,
+            "iconColor": color,
+            "expr": f"max by (batch_system, job_id) ({metric}{{{matchers}}}) * 1000",
+            "useValueForTime": True,
+            "titleFormat": f"{{{{job_id}}}} {word}",
+            "tagKeys": "batch_system",
+        }
+        for word, metric, color in (
+            ("starts", "batch_job_start_time_seconds", GREEN),
+            ("ends", "batch_job_end_time_seconds", RED),
+        )
+    ]
+
+
 Placed = tuple[Json, int, int]
 
 
@@ -127,6 +148,7 @@ def dashboard(
     variables: Sequence[Json],
     rows: Sequence[Row],
     *,
+    annotations: Sequence[Json] = (),
     since: str = "now-6h",
     refresh: str = "1m",
 ) -> Json:
@@ -145,7 +167,7 @@ def dashboard(
         "refresh": refresh,
         "time": {"from": since, "to": "now"},
         "timepicker": {},
-        "annotations": {"list": []},
+        "annotations": {"list": list(annotations)},
         "links": [
             {
                 "title": "Batch dashboards",

@@ -27,6 +27,16 @@ def running(metric: str, matchers: str) -> str:
     return f"({metric}{{{matchers}}} unless on ({JOB_KEY}) batch_job_end_time_seconds{{{OF_CLUSTER}}})"
 
 
+def gpu_busy(matchers: str) -> str:
+    """Return the busy share of each GPU over the time between readings of it, which scrapes do not follow.
+
+    The counter moves when a GPU is read: a plain rate over a few scrapes takes in one reading more or less.
+    Without a reading in the window there is no value.
+    """
+    older = f"delta(batch_gpu_age_seconds{{{matchers}}}[$__rate_interval]) * 1000 / $__rate_interval_ms"
+    return f"(rate(batch_gpu_busy_seconds_total{{{matchers}}}[$__rate_interval]) / (1 - {older} > 0.05))"
+
+
 # --- queries -------------------------------------------------------------------
 
 

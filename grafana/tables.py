@@ -74,7 +74,6 @@ def table(
         options={
             "showHeader": True,
             "cellHeight": "sm",
-            "footer": {"show": False, "reducer": ["sum"], "countRows": False},
             "sortBy": [{"displayName": sort, "desc": descending}],
         },
         transformations=[

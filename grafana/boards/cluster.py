@@ -15,6 +15,7 @@ from grafana.panels import (
     USEFULNESS,
     Json,
     colored,
+    gpu_busy,
     query,
     running,
     stat,
@@ -195,7 +196,7 @@ def _used() -> list[Placed]:
                    ], "bytes", empty="no node is scraped"),
         timeseries("GPUs given and used", "Cards that compute, that jobs have, that there are.",
                    [
-                       query(f"sum(rate(batch_gpu_busy_seconds_total{{{c}}}[{RATE}]))", "busy"),
+                       query(f"sum({gpu_busy(c)})", "busy"),
                        query(f"sum({running('batch_job_gpu_allocated', c)})", "allocated"),
                        query(f"count(batch_gpu_info{{{c}}})", "all"),
                    ], "none", empty="no GPUs"),

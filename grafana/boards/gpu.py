@@ -25,6 +25,7 @@ from grafana.panels import (
     RED,
     USEFULNESS,
     Json,
+    gpu_busy,
     line_over_stack,
     query,
     running,
@@ -36,7 +37,7 @@ from grafana.tables import Column, Label, table
 
 RATE = "$__rate_interval"
 G = f'{OF_NODE},uuid=~"$gpu"'
-BUSY = f"rate(batch_gpu_busy_seconds_total{{{G}}}[{RATE}])"
+BUSY = gpu_busy(G)
 INFO = running("batch_job_info", OF_NODE)
 OF_KNOWN_USER = running("batch_job_info", f'{OF_NODE},user!=""')
 USE = running("batch_job_gpu_utilization_ratio", G)

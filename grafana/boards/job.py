@@ -9,6 +9,7 @@ from grafana.board import (
     dashboard,
     line,
     node_link,
+    starts_and_ends,
     user_link,
     variable,
 )
@@ -66,6 +67,7 @@ def board() -> Json:
             Row("Input, output, waiting", _io()),
             Row("Steps and commands", _parts(), collapsed=True),
         ],
+        annotations=starts_and_ends(J, enable=True),
         since="now-3h",
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from grafana.board import (
     job_link,
     line,
     node_link,
+    starts_and_ends,
     user_link,
     variable,
 )
@@ -68,6 +69,7 @@ def board() -> Json:
             Row("The whole node", _whole()),
             Row("Leaving", _leaving()),
         ],
+        annotations=starts_and_ends(OF_NODE, enable=False),
     )
 
 

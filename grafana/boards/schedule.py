@@ -153,9 +153,9 @@ def _expected() -> list[Placed]:
                   "the worst; the line is the median. A low box with a high whisker is a schedule that is unfair to few.",
                   [quantile(each) for each in ("0", "0.25", "0.5", "0.75", "1")], "percentunit", highest=1,
                   empty="no user yet"),
-            timeseries("Ended late", "Part of the jobs judged in the last hour, and of all since the controller began.",
+            timeseries("Ended late", "Part of the jobs judged in the last hour, once there is an hour, and of all since the controller began.",
                        [
-                           query(f"{late} / ({jobs} > 0)", "last hour"),
+                           query(f"{late} / ({jobs} > 0) and on () count(batch_schedule_jobs_total{{{S}}} offset 1h)", "last hour"),
                            query(f"sum(batch_schedule_violated_jobs_total{{{S}}})"
                                  f" / (sum(batch_schedule_jobs_total{{{S}}}) > 0)", "all"),
                        ], "percentunit", high=1, empty="no job judged yet"),

@@ -24,6 +24,7 @@ from grafana.panels import (
     USEFULNESS,
     Json,
     bars,
+    gpu_busy,
     line_over_stack,
     links_of,
     now,
@@ -152,10 +153,7 @@ def _waste() -> list[Placed]:
         f" sum by ({JOB_KEY}) (rate(batch_job_cpu_seconds_total{{{OF_CLUSTER}}}[{RATE}])), 0)"
     )
     unused = f"clamp_min({ALLOCATED_MEMORY} - on ({JOB_KEY}) batch_job_memory_peak_bytes{{{OF_CLUSTER}}}, 0)"
-    gpus = (
-        f"{GPU_ALLOCATED} * on ({GPU_KEY}) group_left ()"
-        f" (rate(batch_gpu_busy_seconds_total{{{OF_CLUSTER}}}[{RATE}]) < bool 0.05)"
-    )
+    gpus = f"{GPU_ALLOCATED} * on ({GPU_KEY}) group_left () ({gpu_busy(OF_CLUSTER)} < bool 0.05)"
     by_job = links_of(dict([job_link(OF_SERIES)]))
     return [
         *line(

@@ -16,7 +16,7 @@ standardTransformersRegistry.setInit(() => [...new Map(Object.values(standardTra
 const report: any[] = []; (window as any).REPORT = report;
 
 const stepOf = (p: any) => Math.max(SCRAPE, Math.round((TO - FROM) / 1000 / (p.maxDataPoints ?? 300)));
-const sub = (s: string, step = SCRAPE) => s.replace(/\$__rate_interval/g, `${Math.max(4 * SCRAPE, step + SCRAPE)}s`).replace(/\$__interval\b/g, `${step}s`)
+const sub = (s: string, step = SCRAPE) => s.replace(/\$__rate_interval_ms/g, `${1000 * Math.max(4 * SCRAPE, step + SCRAPE)}`).replace(/\$__rate_interval/g, `${Math.max(4 * SCRAPE, step + SCRAPE)}s`).replace(/\$__interval\b/g, `${step}s`)
   .replace(/\$__range\b/g, `${Math.round((TO - FROM) / 1000)}s`).replace(/\$\{?(\w+)(?::\w+)?\}?/g, (m, k) => VARS[k] ?? m);
 
 async function ask(t: any, p: any) {
