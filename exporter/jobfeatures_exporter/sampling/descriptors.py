@@ -16,6 +16,7 @@ VANISHED = frozenset({errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.ENOTDIR})
 NO_MORE_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 RESERVE = 256
 STEP = 256
+_NEWLINE = ord("\n")
 CALM_LOOKS = 16  # after which a system that had no more descriptors is taken to have some again
 
 
@@ -182,4 +183,10 @@ class KeptFile:
         data = os.pread(descriptor, self._FIRST_BYTES, 0)
         if len(data) == self._FIRST_BYTES:
             data = os.pread(descriptor, self.MAX_BYTES, 0)
+        # What does not end with its line has come short: half a number is another number.
+        while data and data[-1] != _NEWLINE and (left := self.MAX_BYTES - len(data)) > 0:
+            more = os.pread(descriptor, left, len(data))
+            if not more:
+                break
+            data += more
         return data

@@ -171,3 +171,23 @@ def test_pipes_links_directories_and_giants_are_errors_and_nothing_hangs(tmp_pat
         assert error.value.errno == number
     with pytest.raises(OSError, match="seek"):
         KeptFile(str(tmp_path / "pipe"), DescriptorBudget()).read()
+
+
+def test_what_comes_short_is_read_to_the_end_of_its_line(tmp_path, monkeypatch):
+    """Half a number is another number; the kernel's texts end with a newline."""
+    path = tmp_path / "memory.current"
+    path.write_bytes(b"4096\n")
+    kept, reads, pread = KeptFile(str(path), DescriptorBudget()), [], os.pread
+
+    def come_short(descriptor, size, offset):
+        reads.append(offset)
+        return pread(descriptor, min(size, 3), offset)
+
+    assert kept.read() == b"4096\n"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pread", come_short)
+        assert kept.read() == b"4096\n"
+        assert reads == [0, 3]
+        path.write_bytes(b"no end of a line")
+        assert kept.read() == b"no end of a line"
+    kept.close()
