@@ -100,6 +100,11 @@ RESERVATION = (
 
 VALUES: dict[str, tuple[bytes, ...]] = {
     "jobfeatures.batch.controller.answer:parse_answer": (format_answer(TABLE).encode(),),
+    "jobfeatures.batch.controller.answer:parse_clock": (b"1795266100.250",),
+    "jobfeatures_exporter.sampling.openfiles:parse_open_limit": (
+        (b"Limit                     Soft Limit           Hard Limit           Units\n"
+        b"Max open files            1024                 524288               files\n"),
+    ),
     "jobfeatures.batch.controller.credential:parse_token": (b"aB3_-" * 8 + b"xyz\n",),
     "jobfeatures.batch.lsf.jobs:parse_gpus": (b"n1:0,1;lab1:0,1,0,1", b"lab1:2"),
     "jobfeatures.batch.slurm.jsoncluster:parse_json_cluster": (CLASSES,),
