@@ -3,7 +3,8 @@
 // wrong types and wrong enum values; panel options and fieldConfig.defaults.custom are checked per panel type.
 import fs from 'node:fs'; import path from 'node:path'; import { execFileSync } from 'node:child_process'; import { fileURLToPath } from 'node:url';
 const here = process.env.GRAFANA_LAB ?? path.dirname(fileURLToPath(import.meta.url)); // where node_modules is
-const raw = path.join(here, 'node_modules/@grafana/schema/dist/esm/raw');
+const dist = path.join(here, 'node_modules/@grafana/schema/dist'), isNew = fs.existsSync(`${dist}/types/raw`); // since 12
+const raw = `${dist}/${isNew ? 'types' : 'esm'}/raw`, gen = name => isNew ? 'types.gen' : `${name}_types.gen`;
 const camel = { timeseries: 'TimeSeries', stat: 'Stat', table: 'Table', gauge: 'Gauge', bargauge: 'BarGauge', heatmap: 'Heatmap', barchart: 'BarChart',
   piechart: 'PieChart', 'state-timeline': 'StateTimeline', 'status-history': 'StatusHistory', text: 'Text', histogram: 'Histogram', logs: 'Logs', news: 'News', xychart: 'XYChart', trend: 'Trend', candlestick: 'Candlestick' };
 const flat = ps => (ps ?? []).flatMap(p => [p, ...flat(p.panels)]);
@@ -16,8 +17,8 @@ for (const file of process.argv.slice(2)) {
   const tmp = fs.mkdtempSync(path.join(here, '.tc-'));
   try {
     const id = t => 't_' + t.replace(/\W/g, '');
-    const mod = t => `${raw}/composable/${t.replace(/-/g, '')}/panelcfg/x/${camel[t]}PanelCfg_types.gen`;
-    let ts = `import * as dash from ${JSON.stringify(raw + '/dashboard/x/dashboard_types.gen')};\n`;
+    const mod = t => `${raw}/composable/${t.replace(/-/g, '')}/panelcfg/x/${gen(`${camel[t]}PanelCfg`)}`;
+    let ts = `import * as dash from ${JSON.stringify(`${raw}/dashboard/x/${gen('dashboard')}`)};\n`;
     const known = new Set(panels.map(p => p.type).filter(t => camel[t] && fs.existsSync(mod(t) + '.d.ts')));
     for (const p of panels) if (p.type !== 'row' && !known.has(p.type)) { bad++; console.log(`${file}: panel ${JSON.stringify(p.title)}: unknown panel type ${JSON.stringify(p.type)}`); }
     for (const t of known) ts += `import * as ${id(t)} from ${JSON.stringify(mod(t))};\n`;
