@@ -74,13 +74,13 @@ def cases(site: Site) -> list[Case]:
         Case("no descriptors are left", (Rule("/*", OPEN | MAKE, EMFILE, 700),), EVERYWHERE),
         Case("the system has no descriptors", (Rule("/proc/*", OPEN, ENFILE), Rule(groups, OPEN, ENFILE)), EVERYWHERE),
         Case("reads come short", (Rule("/proc/*", READ, SHORT), Rule(groups, READ, SHORT)), EVERYWHERE),
-        Case("the disk is full", (Rule(tree, WRITE | MAKE, ENOSPC), Rule(tree, RENAME, ENOSPC, 500))),
-        Case("writes come short, and then fail", (Rule(tree, WRITE, SHORT, 700), Rule(tree, WRITE, EDQUOT))),
-        Case("the tree is read-only", (Rule(tree, WRITING, EROFS),)),
+        Case("the disk is full", (Rule(tree, WRITE | MAKE, ENOSPC), Rule(tree, RENAME, ENOSPC, 500)), OF_TREE),
+        Case("writes come short, and then fail", (Rule(tree, WRITE, SHORT, 700), Rule(tree, WRITE, EDQUOT)), OF_TREE),
+        Case("the tree is read-only", (Rule(tree, WRITING, EROFS),), OF_TREE),
         Case("EIO on the tree", (Rule(tree, READING | WRITING, EIO, 600),), OF_TREE),
         Case("a control group hangs", (Rule(f"{site.scope}/job_1/*", READ, BLOCK),), EVERYWHERE, hangs=True),
         Case("a file of the node hangs", (Rule("/proc/meminfo", READ, BLOCK),), EVERYWHERE, hangs=True),
-        Case("the tree hangs", (Rule(tree, READING | WRITING, BLOCK),), hangs=True),
+        Case("the tree hangs", (Rule(tree, READING | WRITING, BLOCK),), OF_TREE, hangs=True),
     ]  # fmt: skip
     errors = (
         EIO,
