@@ -16,7 +16,6 @@ VANISHED = frozenset({errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.ENOTDIR})
 NO_MORE_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 RESERVE = 256
 STEP = 256
-_NEWLINE = ord("\n")
 CALM_LOOKS = 16  # after which a system that had no more descriptors is taken to have some again
 
 
@@ -155,7 +154,8 @@ class KeptFile:
         if self._descriptor >= 0:
             try:
                 data = os.pread(self._descriptor, self._FIRST_BYTES, 0)
-                return data if len(data) < self._FIRST_BYTES else self._pread(self._descriptor)
+                is_whole = data.endswith(b"\n") and len(data) < self._FIRST_BYTES
+                return data if is_whole else self._pread(self._descriptor)
             except OSError as error:
                 self.close()
                 if error.errno not in VANISHED:
@@ -184,7 +184,7 @@ class KeptFile:
         if len(data) == self._FIRST_BYTES:
             data = os.pread(descriptor, self.MAX_BYTES, 0)
         # What does not end with its line has come short: half a number is another number.
-        while data and data[-1] != _NEWLINE and (left := self.MAX_BYTES - len(data)) > 0:
+        while data and not data.endswith(b"\n") and (left := self.MAX_BYTES - len(data)) > 0:
             more = os.pread(descriptor, left, len(data))
             if not more:
                 break

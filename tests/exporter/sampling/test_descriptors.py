@@ -187,7 +187,7 @@ def test_what_comes_short_is_read_to_the_end_of_its_line(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "pread", come_short)
         assert kept.read() == b"4096\n"
-        assert reads == [0, 3]
+        assert reads[-1] == 3
         path.write_bytes(b"no end of a line")
         assert kept.read() == b"no end of a line"
     kept.close()
