@@ -10,7 +10,7 @@ from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable, read_file
 from jobfeatures_exporter.snapshot import OpenFiles, ProcessSample
 
-_LIMIT = re.compile(r"^Max open files +(\d+|unlimited) ", re.MULTILINE)
+_LIMIT = re.compile(r"^Max open files +([0-9]{1,20}|unlimited) ", re.MULTILINE)
 
 
 def parse_open_limit(text: str) -> int | None:
