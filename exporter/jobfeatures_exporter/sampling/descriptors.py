@@ -14,7 +14,7 @@ from jobfeatures.errors import ParseError
 OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 VANISHED = frozenset({errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.ENOTDIR})
 NO_MORE_FILES = frozenset({errno.EMFILE, errno.ENFILE})
-RESERVE = 256
+RESERVE = 512
 STEP = 256
 CALM_LOOKS = 16  # after which a system that had no more descriptors is taken to have some again
 
@@ -49,7 +49,7 @@ class DescriptorBudget:
     """How many descriptors may be kept open, all users of this budget together.
 
     The soft RLIMIT_NOFILE is raised as the need grows, up to the hard one, and
-    `RESERVE` descriptors (half of a limit below 512) are left to the rest of
+    `RESERVE` descriptors (half of a limit below 1,024) are left to the rest of
     the program. `max_open` bounds the budget further. See getrlimit(2).
     """
 
@@ -60,7 +60,7 @@ class DescriptorBudget:
         self._calm_looks = 0
         self.open = 0
         self.refused = 0
-        soft, _ = _limits()
+        soft, _ = limits()
         self._reserve = min(RESERVE, soft // 2)
         self._allowed = self._bounded(soft - self._reserve)
 
@@ -98,7 +98,7 @@ class DescriptorBudget:
     def _raise(self) -> bool:
         if not self._may_raise or (self._max_open is not None and self.open >= self._max_open):
             return False
-        soft, hard = _limits()
+        soft, hard = limits()
         wanted = min(hard, self.open + STEP + self._reserve)
         if wanted > soft:
             try:
@@ -113,7 +113,8 @@ class DescriptorBudget:
         return self.open < self._allowed
 
 
-def _limits() -> tuple[int, int]:
+def limits() -> tuple[int, int]:
+    """Return the soft and the hard limit of open descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = 2**31 - 1
     return (

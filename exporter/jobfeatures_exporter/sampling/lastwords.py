@@ -18,13 +18,24 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 
 from jobfeatures_exporter.sampling.cgroup import JobCgroup, JobFigures
-from jobfeatures_exporter.sampling.descriptors import NO_MORE_FILES, VANISHED, DescriptorBudget, Unreadable
+from jobfeatures_exporter.sampling.descriptors import (
+    NO_MORE_FILES,
+    VANISHED,
+    DescriptorBudget,
+    Unreadable,
+    limits,
+)
 from jobfeatures_exporter.sampling.hierarchy import JobDirectory
 
 log = logging.getLogger(__name__)
 
-MAX_WAITED_FOR = 256
+MAX_WAITED_FOR = 256  # half of what `DescriptorBudget` leaves to the rest of the program
 GAP_SECS = 0.01  # between two rounds: many that end at once are read once
+
+
+def most_waited_for() -> int:
+    """Return for how many ends may be waited: listeners need descriptors too."""
+    return min(MAX_WAITED_FOR, limits()[0] // 4)
 
 
 def read_figures(directory: JobDirectory) -> JobFigures:
@@ -127,8 +138,9 @@ class LastWords:
         self._ended &= wanted.keys()
         for pid in self._waiting.keys() - wanted.keys():
             self._forget(pid)
+        most = most_waited_for()
         for pid in wanted.keys() - self._waiting.keys() - self._ended if self._works else ():
-            if len(self._waiting) >= MAX_WAITED_FOR:
+            if len(self._waiting) >= most:
                 break
             try:
                 descriptor = os.pidfd_open(pid)

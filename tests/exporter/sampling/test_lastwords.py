@@ -6,11 +6,11 @@ import threading
 import pytest
 
 from jobfeatures.batch.groups import Membership
-from jobfeatures_exporter.sampling import lastwords
+from jobfeatures_exporter.sampling import descriptors, lastwords
 from jobfeatures_exporter.sampling.accumulate import CpuTimes
 from jobfeatures_exporter.sampling.cgroup import JobFigures
 from jobfeatures_exporter.sampling.hierarchy import JobDirectory
-from jobfeatures_exporter.sampling.lastwords import LastWords, read_figures
+from jobfeatures_exporter.sampling.lastwords import LastWords, most_waited_for, read_figures
 from jobfeatures_exporter.snapshot import MemoryBytes
 from tests.running import started, until
 
@@ -149,3 +149,14 @@ def test_a_kernel_without_such_descriptors_is_told_of_once(monkeypatch, caplog):
         words._wait_for_others()
     assert caplog.text.count("cannot be waited for") == 1
     words.close()
+
+
+@pytest.mark.parametrize("soft", [64, 256, 700, 1024, 1500, 20_000, 524_288])
+def test_waiting_for_ends_and_keeping_files_together_leave_descriptors_to_listeners(monkeypatch, soft):
+    monkeypatch.setattr(descriptors.resource, "getrlimit", lambda _: (soft, soft))
+    budget = descriptors.DescriptorBudget()
+    kept = 0
+    while budget.take():
+        kept += 1
+    assert soft - kept - most_waited_for() >= min(256, soft // 4)
+    assert most_waited_for() > 0
