@@ -353,7 +353,7 @@ class Snapshot:
     # Exit records of the kernel since start, by what became of them: counted, elsewhere, unknown.
     exit_records: Mapping[str, int] = field(default_factory=dict)
     unreadable: Mapping[str, int] = field(default_factory=dict)  # readings left out since start, by kind
-    reopened: int = 0  # times since start that no more descriptors could be kept
+    reopened: int | None = None  # times since start that no more descriptors could be kept
 
     def key_of(self, pid: int) -> WorkKey | None:
         """Return whose a process is, None for one that was not there or where the boot time is unknown."""

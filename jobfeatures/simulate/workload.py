@@ -7,7 +7,7 @@ microseconds, so that sums of them are exact.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableSequence, Sequence
 from dataclasses import replace
 from itertools import repeat
 from math import lcm
@@ -322,7 +322,7 @@ def _columns(
     if log.requested_secs is not None:
         requested = _in_ticks(log.requested_secs[position], ticks)
         both = zip(requested, runtimes, strict=True)
-        estimates = array("q", [asked if asked > 0 else ran for asked, ran in both])
+        estimates = _compact([asked if asked > 0 else ran for asked, ran in both])
     cpus = log.cpus[position].tolist()
     users = _packed(log.user.codes[position] + 1)  # those whose user is unknown are of one
     jobs = Jobs(
@@ -337,8 +337,15 @@ def _columns(
     return jobs, _packed(sizes[position])
 
 
-def _in_ticks(times: Array, ticks: int) -> array[int]:
-    return _packed(times) if ticks == 1 else array("q", [round(value * ticks) for value in times.tolist()])
+def _in_ticks(times: Array, ticks: int) -> MutableSequence[int]:
+    return _packed(times) if ticks == 1 else _compact([round(value * ticks) for value in times.tolist()])
+
+
+def _compact(values: list[int]) -> MutableSequence[int]:
+    try:
+        return array("q", values)
+    except OverflowError:  # microseconds of a log that is beyond belief
+        return values
 
 
 def _packed(values: Array) -> array[int]:

@@ -180,6 +180,7 @@ def make_snapshot() -> Snapshot:
         JobSample(key=GroupKey(321, 216_000_000), accounting=Accounting.PROCESSES, processes=2, threads=2),
     ]
     return Snapshot(
+        reopened=0,
         taken_at_secs=NOW - 0.25,
         duration_secs=0.002,
         node=NodeSample(

@@ -226,7 +226,7 @@ def test_a_log_that_does_not_tell_its_machine_needs_to_be_told(tmp_path, capsys)
     path = tmp_path / "log.swf"
     path.write_text("1 0 -1 5 9 -1 -1 -1 -1 -1 1 1 7 -1 1 -1 -1 -1\n")
     assert main(["simulate", str(path), "--policy", "fifo"]) == 1
-    assert "say --processors" in capsys.readouterr().err
+    assert "use --processors" in capsys.readouterr().err
 
 
 @given(

@@ -149,11 +149,11 @@ def test_a_directory_that_goes_while_it_is_looked_at_hides_no_other(tree, tmp_pa
             self.name, self._entry = entry.name, entry
 
         def is_dir(self, **how):
-            if self.name == "slurm-12":
-                raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
             return self._entry.is_dir(**how)
 
         def stat(self, **how):
+            if self.name == "slurm-12":
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             return self._entry.stat(**how)
 
     class Scanned:
