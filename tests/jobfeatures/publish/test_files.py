@@ -203,3 +203,16 @@ def test_a_token_s_place_that_others_write_is_named(tree, monkeypatch):
     monkeypatch.setattr("jobfeatures.publish.tree.parse_token", lambda _: None)
     with pytest.raises(UnsafePathError, match=r"tokens/slurm-12: somebody else writes here"):
         tree.make_token(KEY)
+
+
+def test_one_update_takes_out_so_many_strange_names_at_most(tree, tmp_path, monkeypatch):
+    tree.write_job(KEY, {"a": "1"})
+    folder = tmp_path / "features/jobfeatures/slurm-12"
+    for number in range(9):
+        (folder / f"strange{number}").touch()
+    monkeypatch.setattr(files_module, "MAX_FOREIGN", 3)
+    tree.write_job(KEY, {"a": "1"})
+    assert len(list(folder.iterdir())) >= 7  # of ten; the next update goes on
+    monkeypatch.undo()
+    tree.write_job(KEY, {"a": "1"})
+    assert [each.name for each in folder.iterdir()] == ["a"]
