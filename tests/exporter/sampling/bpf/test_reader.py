@@ -108,7 +108,7 @@ def test_of_processes_that_come_and_go_while_it_looks_everything_is_counted_once
         last, looks = now, looks + 1
         time.sleep(random.random() * 0.02)
     truth = it.end()
-    assert looks >= 3
+    assert looks >= children // 700 + 1  # two hundred of one kind are soon gone
     assert truth["done"] == 1
 
     def figures() -> Figures:
