@@ -58,10 +58,13 @@ class NodeCollector(Collector):
 
     def start(self, *, ready_secs: float = READY_SECS) -> None:
         """Start sampling, and wait so long for the first look at the node and the batch systems' answers."""
+        from jobfeatures_exporter.daemon import FRESH_SECS
+
         self._daemon.start()
         deadline = time.monotonic() + ready_secs
         while not self._daemon.is_ready and time.monotonic() < deadline:
             time.sleep(0.05)
+        time.sleep(FRESH_SECS)  # what is collected next is of a look that knew the jobs
 
     def stop(self) -> None:
         """Stop sampling."""

@@ -26,6 +26,8 @@ OVERRIDES = f"""\
 # ... as their authors published them, signed by the hashes in RECORD.
 {NAME} binary: unstripped-binary-or-object
 {NAME} binary: embedded-library
+{NAME} binary: script-not-executable *prometheus_client*
+{NAME} binary: unusual-interpreter python *prometheus_client*
 # What runs in the kernel is of no machine's architecture.
 {NAME} binary: binary-from-other-architecture
 # Only where it is there, and systemd runs; the same lines are in the rpm.
