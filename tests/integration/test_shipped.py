@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import re
-import select
+import selectors
 import shlex
 import shutil
 import socket
@@ -58,11 +58,14 @@ class Tunnel(socketserver.StreamRequestHandler):
         with socket.create_connection((host, int(port))) as other, contextlib.suppress(OSError):
             self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             ends = {self.connection: other, other: self.connection}
-            while True:
-                for end in select.select(list(ends), [], [])[0]:
-                    if not (data := end.recv(65536)):
-                        return
-                    ends[end].sendall(data)
+            with selectors.DefaultSelector() as ready:  # select() takes no descriptor beyond 1023
+                for end in ends:
+                    ready.register(end, selectors.EVENT_READ)
+                while True:
+                    for key, _ in ready.select():
+                        if not (data := key.fileobj.recv(65536)):
+                            return
+                        ends[key.fileobj].sendall(data)
 
 
 class ShippedLab(Lab):
