@@ -285,7 +285,7 @@ PURE = {
     "jobfeatures_exporter.top.columns",
     "jobfeatures_exporter.top.processtree",
     "jobfeatures_exporter.top.table",
-    "jobfeatures_exporter.view.idle",
+    "jobfeatures_exporter.view.waste",
     "jobfeatures_exporter.view.processes",
     "jobfeatures_exporter.privacy.hiding",
     "jobfeatures_exporter.web.hosts",

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from jobfeatures_exporter.terminal.cells import fit, width_of
-from jobfeatures_exporter.view.idle import Idle, find_idle
 from jobfeatures_exporter.view.job import JobView
 from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.units import format_bytes, format_figure, format_share, format_span
@@ -23,10 +22,9 @@ NARROWEST_NAME = 12  # which it gets before the columns behind it in KEPT get an
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A job and what it holds without using it."""
+    """A job."""
 
     job: JobView
-    idle: Idle
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +120,22 @@ COLUMNS = (
     _text("j", "JOB", "number of the job", lambda row: row.job.key.job_id, 14),
     _text("u", "USER", "its user", lambda row: row.job.identity.user, 10),
     Column("c", "CPUS", "CPUs used now, of those allocated", _cpus, lambda row: row.job.cpus_used),
-    _figure("i", "IDLE", "CPUs allocated and idle now", lambda row: row.idle.cpus, format_figure),
+    _figure(
+        "i", "IDLE", "CPUs allocated and idle now", lambda row: row.job.waste_now.idle_cpus, format_figure
+    ),
     Column("m", "MEMORY", "memory used, of its limit", _memory, lambda row: row.job.memory),
     _figure(
-        "n", "UNUSED", "memory within its limit and unused", lambda row: row.idle.memory_bytes, short_bytes
+        "n",
+        "UNUSED",
+        "memory within its limit and unused",
+        lambda row: row.job.waste_now.unused_bytes,
+        short_bytes,
     ),
     _figure(
         "w",
         "WASTE",
-        "IDLE or UNUSED as a share of the node, the larger",
-        lambda row: row.idle.share,
+        "IDLE, UNUSED or idle GPUs as a share of the node, the largest",
+        lambda row: row.job.waste_now.share,
         format_share,
     ),
     Column("g", "GPUS", "GPUs kept busy, of those allocated", _gpus, _gpus_value),
@@ -152,9 +156,7 @@ def has_gpus(row: Row) -> bool:
 
 def make_rows(node: NodeView) -> list[Row]:
     """Return the jobs that run here, and those that have left processes."""
-    return [
-        Row(each, find_idle(each, node)) for each in node.jobs if each.is_running or each.processes_remain
-    ]
+    return [Row(each) for each in node.jobs if each.is_running or each.processes_remain]
 
 
 def sort_rows(rows: Sequence[Row], order: str, *, is_reversed: bool = False) -> list[Row]:

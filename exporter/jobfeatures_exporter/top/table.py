@@ -20,14 +20,12 @@ from jobfeatures_exporter.top.columns import (
     sort_rows,
 )
 from jobfeatures_exporter.top.processtree import LiveProcess
-from jobfeatures_exporter.view.idle import find_most_wasteful
 from jobfeatures_exporter.view.job import JobView
 from jobfeatures_exporter.view.node import NodeView, WasteSum
 from jobfeatures_exporter.view.units import counted, format_bytes, format_figure, format_share
 
 SOON_SECS = 600.0
 DEEPEST = 3  # process that is indented further than its parent
-WORTH_NAMING = 0.01  # of the node
 
 
 class Style(enum.Enum):
@@ -65,12 +63,11 @@ def make_head(node: NodeView, source: str = "") -> list[Line]:
     if node.leftovers:
         ids = ", ".join(fit(key.job_id, 24) for key in node.leftovers)
         made.append(Line(f"{node.leftovers_sentence}: {ids}", Style.WARNING))
-    most = find_most_wasteful(node)
-    if most is not None and (most[1].share or 0.0) >= WORTH_NAMING:
-        job, idle = most
+    job = node.most_wasteful
+    if job is not None:
         who = " ".join(filter(None, (fit(job.key.job_id, 24), fit(job.identity.user, 24))))
-        share = format_share(idle.share or 0.0)
-        made.append(Line(f"most waste now: {who}, {idle.words} ({share} of the node)"))
+        share = format_share(job.waste_now.share or 0.0)
+        made.append(Line(f"most waste now: {who}, {', '.join(job.waste_now.words)} ({share} of the node)"))
     return [Line(each.text.replace("\u202f", " "), each.style) for each in made]
 
 

@@ -26,6 +26,7 @@ from jobfeatures_exporter.view.job import (
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.sources import SourceView, describe_no_jobs, view_sources
 from jobfeatures_exporter.view.units import counted, format_figure
+from jobfeatures_exporter.view.waste import NOTABLE
 
 METRICS = (
     *(*job.METRICS, NODE_CPUS, node.CORES, node.CPU, node.MEMORY),
@@ -68,6 +69,12 @@ class NodeView:
     draining: WasteSum = WasteSum()
     kill: WasteSum = WasteSum()
     sources: tuple[SourceView, ...] = ()
+
+    @property
+    def most_wasteful(self) -> JobView | None:
+        """Return the job that holds the largest part of the node without using it, None where none does."""
+        worst = max(self.jobs, key=lambda each: each.waste_now.share or 0.0, default=None)
+        return worst if worst is not None and (worst.waste_now.share or 0.0) >= NOTABLE else None
 
     @property
     def jobs_are_known(self) -> bool:

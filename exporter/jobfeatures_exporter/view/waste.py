@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from jobfeatures_exporter.view.units import format_bytes, format_cpus
 
-NOTABLE = 0.005  # of the node: below, nothing is said
+NOTABLE = 0.01  # of the node: below, nothing is said
 IDLE_FROM_CPUS = 0.05
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.top.columns import COLUMNS, GAP, choose_columns, filter_rows, make_rows, sort_rows
-from jobfeatures_exporter.view.job import GpuUse, Identity, JobView
+from jobfeatures_exporter.view.job import GpuUse, Identity, JobView, waste_now
 from jobfeatures_exporter.view.node import NodeView
 
 GIB = 2**30
@@ -34,6 +34,9 @@ OTHER = replace(
     kill=60,
 )
 NOTHING = JobView(key=JobKey("pbs", "11"))
+FULL, OTHER = (
+    replace(each, waste_now=waste_now(each, cpus=16, memory_bytes=64 * GIB)) for each in (FULL, OTHER)
+)
 NODE = NodeView(jobs=(FULL, NOTHING, OTHER), cores=16, memory_bytes=64 * GIB)
 ROWS = make_rows(NODE)
 

@@ -16,7 +16,7 @@ from jobfeatures_exporter.terminal.cells import width_of
 from jobfeatures_exporter.top.columns import COLUMNS, choose_columns, make_rows
 from jobfeatures_exporter.top.processtree import LiveProcess
 from jobfeatures_exporter.top.table import Style, join_cells, make_lines, make_process_cells
-from jobfeatures_exporter.view.job import GpuUse, Identity, JobView
+from jobfeatures_exporter.view.job import GpuUse, Identity, JobView, waste_now
 from jobfeatures_exporter.view.node import METRICS, NAMES, NodeView, WasteSum, view_page
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.view.processes import ProcessView
@@ -46,6 +46,7 @@ ROWS = (
     ),
     JobView(key=JobKey("pbs", "7")),
 )
+ROWS = tuple(replace(each, waste_now=waste_now(each, cpus=128, memory_bytes=256 * 2**30)) for each in ROWS)
 SLURM = SourceView("slurm", has_answered=True, is_up=True, failures=0)
 NODE = NodeView(
     jobs=ROWS,
@@ -89,8 +90,9 @@ def test_the_table_in_a_hundred_and_eighty_columns_and_in_80():
 
 def test_the_job_that_wastes_most_now_is_named_above_the_table():
     assert make_lines(NODE, order="c")[1].text.startswith("JOB ")  # 0.6 % of the node is nothing to name
-    assert make_lines(replace(NODE, cores=16), order="c")[1].text == (
-        "most waste now: 4711 alice, 0.79 CPUs idle, 307 MiB unused (4.9 % of the node)"
+    small = replace(ROWS[0], waste_now=waste_now(ROWS[0], cpus=16, memory_bytes=256 * 2**30))
+    assert make_lines(replace(NODE, jobs=(small, *ROWS[1:]), cores=16), order="c")[1].text == (
+        "most waste now: 4711 alice, 0.5 GPUs idle, 0.8 CPUs idle, 307 MiB unused (4.9 % of the node)"
     )
 
 

@@ -1,9 +1,12 @@
 """What a job holds in vain now, and in which words."""
 
+from dataclasses import replace
+
 import pytest
 
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.view.job import GpuUse, Identity, JobView, waste_now
+from jobfeatures_exporter.view.node import NodeView
 from jobfeatures_exporter.view.waste import UNKNOWN_WASTE
 
 GIB = 2**30
@@ -55,3 +58,22 @@ def test_a_limit_beyond_the_memory_of_the_node_holds_no_more_than_it():
 )
 def test_of_a_job_that_has_ended_is_suspended_or_unknown_nothing_is_said(job):
     assert waste_now(job, **NODE) == UNKNOWN_WASTE
+
+
+def test_the_most_wasteful_job_is_the_one_with_the_largest_share_and_nobody_where_none_wastes():
+    def on_node(number, **known):
+        job = JobView(key=JobKey("slurm", number), allocated_cpus=4, **known)
+        return replace(job, waste_now=waste_now(job, **NODE))
+
+    busy, idle = on_node("1", cpus_now=4.0), on_node("2", cpus_now=0.5)
+    card = on_node("3", cpus_now=4.0, gpus=(GpuUse("a", True, 0.0),))
+    unknown = JobView(key=JobKey("slurm", "4"))
+    assert NodeView(jobs=(busy, idle, unknown)).most_wasteful == idle
+    assert NodeView(jobs=(busy, idle, card)).most_wasteful == card
+    assert NodeView(jobs=(busy, unknown)).most_wasteful is None
+
+
+def test_of_a_node_that_tells_nothing_of_itself_there_is_no_share():
+    job = make(cpus_now=0.5, allocated_cpus=4, memory=2 * GIB, memory_limit=34 * GIB)
+    waste = waste_now(job, cpus=None, memory_bytes=None)
+    assert (waste.idle_cpus, waste.unused_bytes, waste.share) == (3.5, 32 * GIB, None)

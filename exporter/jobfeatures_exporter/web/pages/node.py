@@ -26,7 +26,6 @@ from jobfeatures_exporter.view.units import (
     format_share,
     format_span,
 )
-from jobfeatures_exporter.view.waste import NOTABLE
 from jobfeatures_exporter.web.asked import FRONT, WASTED, Asked
 from jobfeatures_exporter.web.pages.cards import cards_section
 from jobfeatures_exporter.web.pages.course import time_line
@@ -283,11 +282,10 @@ def _jobs_tile(shown: NodeView) -> Html:
 
 def _worst_tile(shown: NodeView) -> Html | None:
     """Return the tile of the job that holds most of the node in vain, None where none does."""
-    worst = max(shown.jobs, key=lambda each: each.waste_now.share or 0.0, default=None)
-    if worst is None or (worst.waste_now.share or 0.0) < NOTABLE:
+    worst = shown.most_wasteful
+    if worst is None:
         return None
-    words = worst.waste_now.words
-    return tile("Wastes most now", lines(name(worst.key.job_id, 24), *words))
+    return tile("Wastes most now", lines(name(worst.key.job_id, 24), *worst.waste_now.words))
 
 
 def _draining_tile(shown: NodeView) -> Html:
