@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from jobfeatures.model import Job, JobKey, JobState, JobTable
-from tests import skips
+from tests import skips, unstable
 
 # The shells of jobs read where feature directories are (see features.root): so the tests' own folder must be plain, too.
 if shlex.quote(tempfile.gettempdir()) != tempfile.gettempdir():
@@ -141,6 +141,10 @@ def make_table():
         )
 
     return make
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(unstable)
 
 
 @pytest.hookimpl(wrapper=True)

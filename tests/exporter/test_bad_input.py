@@ -175,7 +175,10 @@ def put_device(folder, outside):
 
 def put(content, **others):
     def write(folder, outside):
-        for name, text in {**others, "used_CPU": content}.items():
+        for name, text in {
+            "used_CPU": content,
+            **others,
+        }.items():  # without it a set is bad for another reason
             with put_whole(folder / name, outside) as file:
                 file.write(text)
 
