@@ -220,9 +220,9 @@ def _command(command: Command, shared: frozenset[Option]) -> str:
         for each in own
         if each in shared and "SERVER" not in each.flags[0] and "--help-all" not in each.flags
     )
-    server = " and those of SERVER" * any("SERVER" in each.flags[0] for each in own)
-    if also or server:
-        parts.append(f"\nAlso {also}{server}.\n" if parts[1:] else f"Also {also}{server}.\n")
+    server = ["those of SERVER"] if any("SERVER" in each.flags[0] for each in own) else []
+    if also := " and ".join([*filter(None, [also]), *server]):
+        parts.append(f"\nAlso {also}.\n" if parts[1:] else f"Also {also}.\n")
     return "".join(parts).rstrip("\n") + "\n"
 
 
@@ -439,16 +439,16 @@ def exits_page() -> str:
     return "".join(parts)
 
 
-def names_page() -> str:
-    """Return the page on other exporters' names, with what dashboards make of them as it is now."""
-    text = (FOLDER.parent / "metrics-profiles.md").read_text(encoding="utf-8")
+def comparison_page() -> str:
+    """Return the page on other exporters, with what their dashboards make of our names as it is now."""
+    text = (FOLDER.parent / "comparison.md").read_text(encoding="utf-8")
     head, _, rest = text.partition("<!-- dashboards -->\n")
     _, _, tail = rest.partition("<!-- end of dashboards -->\n")
     return f"{head}<!-- dashboards -->\n{dashboards_text()}\n<!-- end of dashboards -->\n{tail}"
 
 
 PAGES = {
-    "../metrics-profiles.md": names_page,
+    "../comparison.md": comparison_page,
     "logs.md": lambda: logs_page(NOTE),
     "metrics.md": metrics_page,
     "profiles.md": profiles_page,

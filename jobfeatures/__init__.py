@@ -1,4 +1,4 @@
-"""What is known about jobs, and what jobs are told.
+"""What is known about jobs, and what jobs can read.
 
 `model` holds the records, `batch` asks batch systems, `features` turns records
 into keys and values, `publish` keeps them as files, `status` reads what jobs

@@ -1,4 +1,4 @@
-"""What a metric is, and those that more than their collector reads: plans of drains, too. Pure.
+"""What a metric is, and those that several modules use, such as plans of drains. Pure.
 
 The others are declared beside their collectors, in ``exporter/jobfeatures_exporter/collectors``.
 """

@@ -29,7 +29,7 @@ _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?\Z")
 
 
 class NoSuchJobError(JobfeaturesError):
-    """A job is not among those that were told of, or its name means several."""
+    """A job is not among the known ones, or its name means several."""
 
 
 class ReportedJob(NamedTuple):

@@ -178,7 +178,7 @@ def from_records(
 
 
 def _runtime(job: JobRecord) -> Number:
-    """Return how long a job ran: by its start and end, else as it is told of one that has ended."""
+    """Return how long a job ran: by its start and end, else as its batch system says once it has ended."""
     found = compute_runtime(job.start_secs, job.end_secs, job.suspended_secs)
     if found != UNKNOWN or job.run_secs is None or job.state.is_on_node or job.state is JobState.PENDING:
         return found

@@ -146,7 +146,7 @@ class LiveSchedule:
         return self._insert(facts)
 
     def _apply_unknown(self, facts: JobFacts) -> bool:
-        """Take in a job that is settled, or has not been told of."""
+        """Take in a job that is settled, or is not known."""
         ended = facts.end_secs
         settled = self._settled.get(facts.job_id)
         if settled is not None and (settled[0].submit_secs or 0) >= (facts.submit_secs or 0):

@@ -40,12 +40,3 @@ def test_what_two_thousand_nodes_ask():
         in told
     )
     assert f"(2 × 16 + 4) ÷ 3600 × 2,000 = {2000 * rpcs / 3600:.0f} a second" in told
-
-
-def test_the_table_of_settings_is_that_of_the_benchmarks():
-    rows = [
-        measured(rf"\| {way} \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| (\d+) \|")
-        for way in ("as it is", "`--no-jobs.process_io`", "`--jobs.steps`")
-    ]
-    for column in zip(*rows, strict=True):
-        assert " | ".join(f"{value:g} ms" for value in column) in PAGE

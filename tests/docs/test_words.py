@@ -1,11 +1,11 @@
-"""Phrases that readers stumbled over stay out of pages, help texts and messages."""
+"""Phrases that readers stumbled over stay out of pages, help texts, messages and summaries of docstrings."""
 
 import ast
 import re
 
 import pytest
 
-from tests.docs.pages import NAMES, ROOT, text_of
+from tests.docs.pages import NAMES, ROOT, faults_by_page, text_of, tokens_of
 
 # What stood here once, as regular expressions, and what to write.
 INSTEAD = {
@@ -32,6 +32,8 @@ INSTEAD = {
     r"\bwhoever (is|was) asked\b": "the server, the batch system",
     r"stand[s]? beside each other": "are compared",
     r"as it is asked": "as configured",
+    r"found missing": "no longer there",
+    r"more than their collector reads": "that several modules use",
 }
 MESSAGES = [
     *(ROOT / "jobfeatures").rglob("*.py"),
@@ -43,14 +45,17 @@ MESSAGES = [
 
 
 def texts_in(path):
-    """Return what a file says to people: of Python the strings that are no docstrings, of others everything."""
+    """Return what a file says: of Python all strings, of docstrings the first paragraph; of others everything."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         return text
     tree = ast.parse(text)
     alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in alone]
-    return "\n".join(node.value for node in found if isinstance(node.value, str))
+    found = [
+        node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    texts = [node.value.partition("\n\n")[0] if id(node) in alone else node.value for node in found]
+    return " ".join("\n".join(texts).split())
 
 
 def hits(text):
@@ -67,6 +72,20 @@ def test_a_page_has_none_of_the_phrases(name):
 def test_messages_and_help_texts_have_none_of_the_phrases():
     found = {str(path.relative_to(ROOT)): list(hits(texts_in(path))) for path in MESSAGES}
     assert {path: wrong for path, wrong in found.items() if wrong} == {}
+
+
+def doubled(text):
+    """Yield words that stand twice in a row in prose, code left out."""
+    for token in tokens_of(text):
+        if token.type == "inline":
+            texts = {"text": None, "softbreak": " "}  # anything else parts them
+            prose = "".join(texts.get(each.type, "·") or each.content for each in token.children)
+            yield from re.findall(r"\b([A-Za-z]+) \1\b", prose)
+
+
+def test_no_word_stands_twice_in_a_row():
+    assert faults_by_page(NAMES, lambda name: doubled(text_of(name))) == {}
+    assert list(doubled("Of the the\nkernel, `the` the code.\n")) == ["the"]
 
 
 @pytest.mark.parametrize(

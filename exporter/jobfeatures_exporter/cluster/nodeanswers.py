@@ -17,7 +17,7 @@ from jobfeatures.model import JobTable
 
 
 class ByNode(Answer, Protocol):
-    """What one batch system told of all its nodes at one time."""
+    """What one batch system reported about all its nodes at one time."""
 
     def table(self, node_name: str, now_secs: float) -> JobTable | None:
         """Return what the node would be told if it asked; None where there is no such node."""

@@ -1,4 +1,4 @@
-"""What people see of a node: jobs, how busy it is, what ending them would waste, who told of them. Pure."""
+"""What people see of a node: jobs, how busy it is, what ending them would waste, and from where. Pure."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class OarCluster:
         )
 
     def poll_by_node(self, queue: JobTable) -> JobsByNode:
-        """Return what each node is told of the jobs of `queue`, its latest answer."""
+        """Return the answer to each node about its jobs in `queue`."""
         text = self._run(self._oarnodes, "-J")
         try:
             nodes = parse_nodes(text, source="oarnodes")

@@ -26,7 +26,7 @@ _KINDS: Final = ("heatmap", "boxes", "bars", "explained")
 
 
 class Report:
-    """A page that is told of pictures one by one, so that none has to be kept."""
+    """A page that gets its pictures one by one, so that none has to be kept."""
 
     def __init__(self, views: Sequence[View], *, top: int = TOP) -> None:
         """`top`: lines of a table of users."""

@@ -1,4 +1,4 @@
-"""The page of one job: what it uses, what it is told, who says so. Pure."""
+"""The page of one job: what it uses, what it can read, and where each comes from. Pure."""
 
 from __future__ import annotations
 
