@@ -14,8 +14,9 @@ from array import array
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from jobfeatures.model import Job, JobKey
+from jobfeatures.model import Job, JobKey, JobState
 from jobfeatures_exporter.rates import compute_busy_share, cpu_secs_of
 from jobfeatures_exporter.retention import EndedJob
 from jobfeatures_exporter.snapshot import CpuSecs, Snapshot
@@ -24,6 +25,7 @@ POINTS = 60
 EVERY_SECS = 60.0
 HOUR_SECS = POINTS * EVERY_SECS
 MAX_JOBS = 2_000  # ended ones are forgotten first; of further ones nothing is kept
+MAX_PAST = 200  # ended jobs, the latest, of which more than their points is kept
 _NAN = math.nan
 
 
@@ -44,6 +46,18 @@ class Span:
     key: JobKey
     start_secs: float
     end_secs: float | None
+
+
+class Past(NamedTuple):
+    """What is kept of a job that has ended; None is not known."""
+
+    user: str | None
+    uid: int | None
+    name: str | None
+    state: JobState
+    allocated_cpus: float | None
+    cpu_secs: float | None
+    memory_bytes: float | None  # when it was last seen
 
 
 class _Ring:
@@ -84,6 +98,7 @@ class History:
         self._node = _Ring(0.0)
         self._node_cpu: CpuSecs | None = None
         self._jobs: dict[JobKey, _Ring] = {}
+        self._past: dict[JobKey, Past] = {}  # in the order of their ends
 
     def update(
         self, snapshot: Snapshot, jobs: Mapping[JobKey, Job], ended: Mapping[JobKey, EndedJob]
@@ -116,6 +131,14 @@ class History:
         with self._lock:
             return [Span(key, ring.start_secs, ring.end_secs) for key, ring in self._jobs.items()]
 
+    def ended(self, job_id: str, system: str = "") -> tuple[Span, Past | None] | None:
+        """Return an ended job of any or this batch system, None where none is remembered."""
+        with self._lock:
+            for key, ring in self._jobs.items():
+                if key.job_id == job_id and system in {"", key.batch_system} and ring.end_secs is not None:
+                    return Span(key, ring.start_secs, ring.end_secs), self._past.get(key)
+        return None
+
     def _order(self) -> list[int]:
         count = len(self._times)
         return [(self._at - back) % POINTS for back in range(count - 1, -1, -1)]
@@ -127,6 +150,11 @@ class History:
             ring = self._add(key, last.ended_at_secs if start is None else float(start))
         if ring is not None:
             ring.end_secs = last.ended_at_secs
+            job, sample = last.job, last.sample
+            figures = job.allocated_cpus, cpu_secs_of(sample), sample.memory.used
+            self._past[key] = Past(job.user, job.uid, job.name, job.state, *figures)
+            if len(self._past) > MAX_PAST:
+                del self._past[next(iter(self._past))]
 
     def _add(self, key: JobKey, start_secs: float) -> _Ring | None:
         if len(self._jobs) >= MAX_JOBS:
@@ -134,6 +162,7 @@ class History:
             if gone is None:
                 return None
             del self._jobs[gone]
+            self._past.pop(gone, None)
         ring = self._jobs[key] = _Ring(start_secs)
         return ring
 
@@ -155,6 +184,7 @@ class History:
             ring.end_secs = now_secs if ring.end_secs is None else ring.end_secs
             if ring.end_secs < now_secs - HOUR_SECS:
                 del self._jobs[key]
+                self._past.pop(key, None)
         for owner, sample in snapshot.jobs.items():
             if not isinstance(owner, JobKey):
                 continue

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from jobfeatures.model import Job, JobKey
-from jobfeatures_exporter.history import HOUR_SECS, MAX_JOBS, POINTS, History
+from jobfeatures.model import Job, JobKey, JobState
+from jobfeatures_exporter.history import HOUR_SECS, MAX_JOBS, MAX_PAST, POINTS, History
 from jobfeatures_exporter.retention import EndedJob
 from jobfeatures_exporter.snapshot import (
     Accounting,
@@ -118,6 +118,32 @@ def test_a_job_that_comes_back_has_not_ended():
     assert history.spans()[0].end_secs is None
 
 
+def test_an_ended_job_is_known_by_its_number_and_system_with_its_last_figures():
+    history = History()
+    job = Job(key=KEY, user="ann", name="wrf", allocated_cpus=4)
+    history.update(look(0, sample()), {KEY: job}, {})
+    assert history.ended("1") is None  # it runs
+    ended = replace(job, state=JobState.FAILED)
+    history.update(look(65), {}, {KEY: EndedJob(sample(cpu_secs=7.0), ended, NOW + 50)})
+    span, past = history.ended("1", "slurm")
+    assert (span.key, span.end_secs) == (KEY, NOW + 50)
+    assert past == ("ann", None, "wrf", JobState.FAILED, 4, 7.0, 2**20)
+    assert history.ended("1", "oar") is None
+    assert history.ended("2") is None
+    history.update(look(HOUR_SECS + 180), {}, {})
+    assert history.ended("1") is None
+
+
+def test_of_many_ended_jobs_the_latest_keep_their_figures():
+    history = History()
+    history.update(look(0), {}, {})
+    for number in range(MAX_PAST + 1):
+        key = JobKey("slurm", str(number))
+        history.update(look(1 + number), {}, {key: EndedJob(sample(key), Job(key=key), NOW + number)})
+    assert history.ended("0")[1] is None
+    assert history.ended("1")[1] is not None
+
+
 def test_beyond_the_most_jobs_ended_ones_give_way_and_living_ones_do_not():
     history = History()
     keys = [JobKey("slurm", str(number)) for number in range(MAX_JOBS + 1)]
@@ -149,11 +175,13 @@ def test_two_thousand_jobs_take_less_than_two_mebibytes(has_gpus):
     keys = [JobKey("slurm", str(number)) for number in range(MAX_JOBS)]
     uses = tuple(JobGpu(key=key, uuid="a", ce_util_percent=75.0) for key in keys) if has_gpus else ()
     looks = [look(60 * minute, *(sample(key, 7.5 * minute) for key in keys), gpus=uses) for minute in (0, 1)]
-    history = History()
+    jobs = {key: Job(key=key, user=f"user{key.job_id}", name=f"name{key.job_id}") for key in keys}
+    history, last = History(), sample()
     tracemalloc.start()
     try:
         for each in looks:
             history.update(each, {}, {})
+        history.update(look(90), {}, {key: EndedJob(last, job, NOW + 80) for key, job in jobs.items()})
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -28,7 +28,7 @@ from jobfeatures_exporter.web.pages.controller import render_controller
 from jobfeatures_exporter.web.pages.job import render_job
 from jobfeatures_exporter.web.pages.node import render_node, view_context
 from tests.exporter.conftest import make_context
-from tests.exporter.web.pages import showcase
+from tests.exporter.web.pages import showcase, test_gone
 from tests.integration.conftest import until
 from tests.labs.monitoring.lab import Lab
 
@@ -79,7 +79,24 @@ def cluster() -> str:
     return render_controller(context, showcase.families_of(context, "controller"), views, showcase.TZ)
 
 
+def gone() -> str:
+    return test_gone.page_of(user="ann", name="wrf").replace('"../page.', '"page.')
+
+
+def make_large_node():
+    """Return a busy node whose figures are as long as they get."""
+    context = showcase.make_busy_node()
+    jobs = {
+        key: replace(job, allocated_cpus=1024, start_secs=int(showcase.NOW) - 29 * 86_400)
+        for key, job in context.jobs.items()
+    }
+    cpu_rates = dict.fromkeys(jobs, 1019.4)
+    return replace(context, jobs=jobs, cpu_rates=cpu_rates, node_busy_cpus=1019.4)
+
+
 MAKERS = {
+    "large": node(make_large_node),
+    "gone": gone,
     "busy": node(showcase.make_busy_node),
     "draining": node(showcase.make_draining_node),
     "idle": node(showcase.make_idle_node),
@@ -198,6 +215,26 @@ def test_a_page_fits_is_accessible_and_asks_nobody_else(open_page, named_address
     assert found == [], found
     if folder := os.environ.get("JOBFEATURES_PICTURES"):
         page.screenshot(path=Path(folder) / f"{name}-{scheme}-{width}.png", full_page=True)
+
+
+BROKEN_FIGURES = """() => [...document.querySelectorAll('.tiles dd > div:first-of-type')].filter((each) => {
+  const range = document.createRange();
+  range.selectNodeContents(each);
+  const lines = [...range.getClientRects()];
+  const tile = each.closest('.tiles > div').getBoundingClientRect();
+  return lines.some((one) => one.right > tile.right || Math.abs(one.bottom - lines[0].bottom) > one.height / 2);
+}).map((each) => each.textContent)"""
+
+
+def test_figures_fit_their_tile_at_every_width(open_page):
+    """From a small phone to the widest screen: none is broken over two lines or leaves its tile."""
+    for name in ("large", "job", "gone", "controller"):
+        with served(Constructed(MAKERS[name])) as address:
+            page = open_page(address, PHONE).page
+            for width in range(360, 2561, 40):
+                page.set_viewport_size({"width": width, "height": 900})
+                assert page.evaluate(BROKEN_FIGURES) == [], f"{name} at {width} px"
+                assert overflow_of(page) == 0, f"{name} at {width} px"
 
 
 def judge(page) -> list[str]:

@@ -33,9 +33,10 @@ class Shown(Protocol):
 
 
 class Made(NamedTuple):
-    """A page, when it was made (monotonic), and the same compressed."""
+    """A page, when it was made (monotonic), its status, and the same compressed."""
 
     at_secs: float
+    status: int
     text: bytes
     packed: bytes
 
@@ -70,11 +71,9 @@ class Front:
             ]:
                 del self._made[each]
             if asked not in self._made:
-                text, packed = await asyncio.to_thread(self._make, asked)
-                self._made[asked] = Made(time.monotonic(), text, packed)
-            _, text, packed = self._made[asked]
-        if not text:
-            return web.Response(status=404, text="no such job is known here\n")
+                status, text, packed = await asyncio.to_thread(self._make, asked)
+                self._made[asked] = Made(time.monotonic(), status, text, packed)
+            _, status, text, packed = self._made[asked]
         headers = {
             "Content-Security-Policy": CONTENT_SECURITY_POLICY,
             "Cache-Control": "no-store",
@@ -83,11 +82,17 @@ class Front:
         if "gzip" in request.headers.get("Accept-Encoding", ""):
             headers["Content-Encoding"] = "gzip"
             text = packed
-        return web.Response(body=text, content_type="text/html", charset="utf-8", headers=headers)
+        return web.Response(
+            body=text, status=status, content_type="text/html", charset="utf-8", headers=headers
+        )
 
-    def _make(self, asked: Asked) -> tuple[bytes, bytes]:
-        text = (self._shown.html(asked) or "").encode()
-        return text, zlib.compress(text, 1, 31)
+    def _make(self, asked: Asked) -> tuple[int, bytes, bytes]:
+        text, status = self._shown.html(asked), 200
+        if text is None:
+            from jobfeatures_exporter.web.pages.gone import render_unknown
+
+            text, status = render_unknown(asked.job_id), 404
+        return status, text.encode(), zlib.compress(text.encode(), 1, 31)
 
     async def _asset(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]

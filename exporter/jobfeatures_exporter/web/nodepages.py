@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures.model import JobKey
+from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
@@ -56,10 +56,29 @@ class NodePages:
         found = [key for key in context.shown_jobs if key.job_id == asked.job_id]
         key = next((each for each in found if asked.system in {"", each.batch_system}), None)
         if key is None:
-            return None
+            return self._gone(asked, context)
         families = self._families(context)
         (view,) = view_context(context, Numbers(families), only=key).jobs
         return render_job(context, families, view, self.history.job(key), self._details(key, context))
+
+    def _gone(self, asked: Asked, context: Context) -> str | None:
+        """Return the page of a job that has left the node, as long as its last hour is remembered."""
+        from jobfeatures_exporter.web.pages.gone import render_gone
+
+        found = self.history.ended(asked.job_id, asked.system)
+        if found is None:
+            return None
+        span, past = found
+        if past is not None:
+            shown = self._privacy.job(Job(key=span.key, user=past.user, uid=past.uid, name=past.name))
+            past = past._replace(user=shown.user, uid=shown.uid, name=shown.name)
+        course, node_name = self.history.job(span.key), context.node_name
+        grafana = self._grafana(span.key, node_name)
+        return render_gone(span, past, course, context.now_secs, node_name, grafana=grafana)
+
+    def _grafana(self, key: JobKey, node_name: str) -> str:
+        template = self.config.web_grafana_url or ""
+        return fill(template, job=key.job_id, system=key.batch_system, node=node_name)
 
     def _details(self, key: JobKey, context: Context) -> JobDetails:
         from jobfeatures_exporter.view.processes import MAX_PROCESSES, make_tree
@@ -80,16 +99,13 @@ class NodePages:
                 len(own),
             )
         sample = context.snapshot.jobs.get(key) if context.snapshot is not None else None
-        template = self.config.web_grafana_url
         return JobDetails(
             processes=processes,
             more_processes=max(0, count - MAX_PROCESSES),
             features=read_features(self.config.features_root, key) if self.config.features_publish else {},
             finding=context.findings.get(key),
             group=(sample.cgroup or "") if sample is not None else "",
-            grafana=fill(template, job=key.job_id, system=key.batch_system, node=context.node_name)
-            if template
-            else "",
+            grafana=self._grafana(key, context.node_name),
         )
 
     def _arguments(self, process: ProcessSample) -> str:

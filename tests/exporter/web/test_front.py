@@ -104,6 +104,19 @@ async def test_the_page_is_compressed_for_who_takes_that(client_of):
     assert await plain.text() == "<p>page 1</p>"
 
 
+async def test_a_job_that_nobody_knows_has_a_page_in_words_and_the_status_of_one_that_is_not_there(client_of):
+    class Empty(StandIn):
+        def html(self, asked=None):
+            return None
+
+    response = await (await client_of(Empty())).get("/job/%3Cb%3E7")
+    text = await response.text()
+    assert (response.status, response.content_type) == (404, "text/html")
+    assert "is not known here" in text
+    assert "&lt;b&gt;7" in text
+    assert 'href="../"' in text
+
+
 @pytest.mark.parametrize("name", KINDS)
 async def test_the_files_of_the_page_are_served_as_what_they_are(client_of, name):
     response = await (await client_of(StandIn())).get(f"/{name}")

@@ -8,6 +8,7 @@ from jobfeatures.model import JobKey
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.privacy.hiding import Privacy
+from jobfeatures_exporter.retention import EndedJob
 from jobfeatures_exporter.snapshot import Accounting, JobSample, ProcessSample, Snapshot
 from jobfeatures_exporter.web.asked import Asked
 from jobfeatures_exporter.web.nodepages import NodePages, read_features
@@ -51,6 +52,23 @@ def test_a_job_is_found_by_its_id_and_its_system(pages_of):
     assert pages.html(Asked(job_id="12", system="slurm")) is not None
     assert pages.html(Asked(job_id="12", system="oar")) is None
     assert pages.html(Asked(job_id="13")) is None
+
+
+@pytest.mark.parametrize("privacy", [None, Privacy("withhold", b"0123456789abcdef")])
+def test_a_job_that_has_gone_has_its_page_for_as_long_as_it_is_remembered(pages_of, make_job, privacy):
+    pages = pages_of(privacy, web_grafana_url="https://g.example/d?var-job={job}")
+    gone = JobKey("slurm", "13")
+    sample = JobSample(key=gone, accounting=Accounting.PROCESSES)
+    ended = EndedJob(sample, make_job("13", user="geheimrat", name=HOSTILE), 900.0)
+    look = Snapshot(taken_at_secs=990.0, read_at_secs=990.0, duration_secs=0.0, node=None, jobs={})
+    pages.history.update(look, {}, {gone: ended})
+    text = pages.html(Asked(job_id="13"))
+    assert "<h1>Job 13</h1>" in text
+    assert "1\u202fmin 41\u202fs ago" in text
+    assert ("geheimrat" in text) is (privacy is None)
+    assert "<img" not in text
+    assert 'href="https://g.example/d?var-job=13"' in text
+    assert pages.html(Asked(job_id="13", system="oar")) is None
 
 
 def test_arguments_are_not_shown_unless_a_setting_says_so(pages_of):

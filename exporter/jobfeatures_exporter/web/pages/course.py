@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import tzinfo
 
 from jobfeatures_exporter.history import EVERY_SECS, HOUR_SECS, POINTS, Course, Span
@@ -48,7 +48,7 @@ def cpu_line(course: Course | None, given: float | None, now_secs: float) -> Htm
     """Return the CPUs of the last hour, up to those allocated."""
     if course is None:
         return None
-    said = _said("CPUs", course.cpus, format_cpus)
+    said = _said("CPUs", course.times_secs, course.cpus, format_cpus)
     return sparkline(course.times_secs, course.cpus, given or 0.0, now_secs, said)
 
 
@@ -57,7 +57,7 @@ def memory_line(course: Course | None, limit: float | None, now_secs: float) -> 
     if course is None:
         return None
     top = limit if limit is not None and math.isfinite(limit) else 0.0
-    said = _said("memory", course.memory_bytes, format_bytes)
+    said = _said("memory", course.times_secs, course.memory_bytes, format_bytes)
     return sparkline(course.times_secs, course.memory_bytes, top, now_secs, said)
 
 
@@ -65,7 +65,7 @@ def gpu_line(course: Course | None, cards: float | None, now_secs: float) -> Htm
     """Return how many cards were busy in the last hour."""
     if course is None or not course.gpus:
         return None
-    said = _said("busy GPUs", course.gpus, format_cpus)
+    said = _said("busy GPUs", course.times_secs, course.gpus, format_cpus)
     return sparkline(course.times_secs, course.gpus, cards or 0.0, now_secs, said)
 
 
@@ -123,7 +123,7 @@ def lines_of_job(course: Course | None, now_secs: float, given: float | None, li
     """Return what a job used in the last hour: a drawing for each, with the numbers in words."""
     course = course or Course()
     found: list[Child] = [
-        tag("div", tag("dt", _said(title, values, form)), tag("dd", drawn))
+        tag("div", tag("dt", _said(title, course.times_secs, values, form)), tag("dd", drawn))
         for title, values, form, drawn in (
             ("CPUs", course.cpus, format_cpus, cpu_line(course, given, now_secs)),
             ("Memory", course.memory_bytes, format_bytes, memory_line(course, limit, now_secs)),
@@ -136,11 +136,18 @@ def lines_of_job(course: Course | None, now_secs: float, given: float | None, li
     return tag("dl", *found, class_="courses")
 
 
-def _said(what: str, values: Sequence[float], form) -> str:  # type: ignore[no-untyped-def]
-    known = [value for value in values if not math.isnan(value)]
+def _said(what: str, times: Sequence[float], values: Sequence[float], form: Callable[[float], str]) -> str:
+    """Return a course in words, and over which time it is known: the last hour, or some minutes."""
+    known = [(at, value) for at, value in zip(times, values, strict=True) if not math.isnan(value)]
     if not known:
         return f"{what}: not known"
-    return f"{what} in the last hour: {form(min(known))} to {form(max(known))}, at last {form(known[-1])}"
+    minutes = round((known[-1][0] - known[0][0]) / EVERY_SECS) + 1
+    when = "in the last hour" if minutes >= POINTS - 1 else f"in {counted(minutes, 'minute')}"
+    used = [value for _, value in known]
+    low, high, last = (form(each) for each in (min(used), max(used), used[-1]))
+    return (
+        f"{what}: {low} {when}" if low == high == last else f"{what} {when}: {low} to {high}, at last {last}"
+    )
 
 
 def _minute(at_secs: float, now_secs: float) -> int:
@@ -205,6 +212,8 @@ def _drawing(
         anchor = "start" if minutes == 60 else "end" if minutes == 0 else "middle"
         words = "now" if minutes == 0 else f"−{minutes} min"
         parts.append(tag("text", words, x=f"{place:.0f}", y=TALL, text_anchor=anchor))
+    for share, y in ((1, MARGIN + 9), (0, MARGIN + height - 3)):
+        parts.append(tag("text", format_share(share), x=MARGIN, y=y, class_="scale"))
     base = tag(
         "path",
         class_="axis",

@@ -28,9 +28,10 @@ from jobfeatures_exporter.view.units import (
     format_span,
 )
 from jobfeatures_exporter.web.pages.course import lines_of_job
+from jobfeatures_exporter.web.pages.gone import told_later
 from jobfeatures_exporter.web.pages.jobs import job_tiles
 from jobfeatures_exporter.web.pages.layout import page
-from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, shorten, tag
+from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name, tag
 from jobfeatures_exporter.web.pages.pieces import (
     UNKNOWN,
     Cell,
@@ -150,7 +151,7 @@ def _processes(details: JobDetails, numbers: Numbers, key: JobKey) -> Html:
     if not details.processes:
         return join(note("None is seen here."), total)
     rows = [_process(each) for each in details.processes]
-    head = ["Command", "PID", "State", "CPU time", "Memory", "Threads"]
+    head = ["Command", "CPU time", "Memory", "State", "PID", "Threads"]
     caption = "Processes of the job, children below their parents; CPU time and resident memory of each alone"
     made = table(caption, head, rows, identity="processes-table", more=details.more_processes)
     return join(made, total)
@@ -167,10 +168,10 @@ def _process(each: ProcessView) -> Row:
     return Row(
         [
             Cell(join(indent, command, said, arguments), kind="tree"),
-            Cell(str(each.pid), kind="number"),
-            Cell(_STATES.get(each.state, each.state)),
             Cell(format_core_time(each.cpu_secs), kind="number"),
             Cell(format_bytes(each.resident_bytes), kind="number"),
+            Cell(_STATES.get(each.state, each.state)),
+            Cell(str(each.pid), kind="number"),
             Cell(f"{each.threads:,}", kind="number"),
         ]
     )
@@ -218,7 +219,9 @@ def _gpus(context: Context, numbers: Numbers, shown: JobView) -> Html | None:
         for use in shown.gpus
     ]
     head = ["Card", "Allocated", "Busy by the job", "Memory of the job", "Busy by anybody"]
-    return section("GPUs", "cards", table("GPUs of the job", head, rows, identity="cards-table"))
+    return section(
+        "GPUs", "cards", table("GPUs of the job", head, rows, identity="cards-table", kind="cards")
+    )
 
 
 def _features(details: JobDetails) -> Html:
@@ -230,7 +233,7 @@ def _features(details: JobDetails) -> Html:
         for key, value in found
     ]
     caption = "Features, exactly as the job reads them"
-    return table(caption, ["Key", "Value", "Directory"], rows, identity="features-table")
+    return table(caption, ["Key", "Value", "Directory"], rows, identity="features-table", kind="cards")
 
 
 def _status(context: Context, key: JobKey, tz: tzinfo | None) -> Html:
@@ -260,7 +263,8 @@ def _status(context: Context, key: JobKey, tz: tzinfo | None) -> Html:
     if view.written_at_secs is not None:
         age = max(0.0, context.now_secs - view.written_at_secs)
         written = note("written ", moment(view.written_at_secs, tz), f", {format_span(age)} ago")
-    made = table("What the job reports", ["Key", "Value", "Which means"], rows, identity="jobstatus-table")
+    head = ["Key", "Value", "Which means"]
+    made = table("What the job reports", head, rows, identity="jobstatus-table", kind="cards")
     return join(problem, made, written)
 
 
@@ -318,9 +322,10 @@ def _evidence(
             rows.append(Row([Cell("CPU time"), Cell("cannot be read"), Cell("")]))
     if not rows:
         return note("Nothing is known any more.")
-    command = tag("code", f"jobfeatures-exporter report {shorten(key.job_id)}")
-    told = note("What Prometheus has kept of it: ", command)
-    return join(table("Sources of this page", ["What", "Says", "Age"], rows, identity="evidence-table"), told)
+    made = table(
+        "Sources of this page", ["What", "Says", "Age"], rows, identity="evidence-table", kind="cards"
+    )
+    return join(made, note(*told_later(key.job_id)))
 
 
 def _ago(at_secs: float, context: Context, tz: tzinfo | None) -> Html:

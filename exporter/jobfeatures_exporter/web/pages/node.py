@@ -27,6 +27,7 @@ from jobfeatures_exporter.view.units import (
     format_span,
 )
 from jobfeatures_exporter.web.asked import FRONT, WASTED, Asked
+from jobfeatures_exporter.web.pages.address import job_link
 from jobfeatures_exporter.web.pages.cards import cards_section
 from jobfeatures_exporter.web.pages.course import time_line
 from jobfeatures_exporter.web.pages.dense import dense_table
@@ -285,7 +286,7 @@ def _worst_tile(shown: NodeView) -> Html | None:
     worst = shown.most_wasteful
     if worst is None:
         return None
-    return tile("Wastes most now", lines(name(worst.key.job_id, 24), *worst.waste_now.words))
+    return tile("Wastes most now", lines(job_link(worst.key), *worst.waste_now.words))
 
 
 def _draining_tile(shown: NodeView) -> Html:

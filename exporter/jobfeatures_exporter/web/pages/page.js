@@ -18,10 +18,13 @@
   function sort(table) {
     const how = sorted[table.id];
     if (!how) return;
-    table.querySelectorAll("thead th").forEach((head, at) => {
-      head.setAttribute("aria-sort", at !== how.column ? "none" : how.up ? "ascending" : "descending");
+    const heads = [...table.querySelectorAll("thead th")];
+    const column = heads.findIndex((head) => head.textContent === how.title);
+    heads.forEach((head, at) => {
+      head.setAttribute("aria-sort", at !== column ? "none" : how.up ? "ascending" : "descending");
     });
-    const rows = [...table.tBodies[0].rows].map((row) => [rank(row.cells[how.column]), row]);
+    if (column < 0) return;  // nothing fills it any more
+    const rows = [...table.tBodies[0].rows].map((row) => [rank(row.cells[column]), row]);
     // What is not known comes last, whichever way.
     rows.sort((a, b) => (a[0] === Infinity) - (b[0] === Infinity) || (how.up ? 1 : -1) * compare(a[0], b[0]));
     table.tBodies[0].append(...rows.map((each) => each[1]));
@@ -38,13 +41,14 @@
   }
 
   function equip(table) {
-    table.querySelectorAll("thead th").forEach((head, column) => {
+    table.querySelectorAll("thead th").forEach((head) => {
       const button = document.createElement("button");
       button.type = "button";
       button.append(...head.childNodes);
       button.addEventListener("click", () => {
         const how = sorted[table.id];
-        sorted[table.id] = { column, up: how?.column === column ? !how.up : !("down" in head.dataset) };
+        const title = head.textContent;
+        sorted[table.id] = { title, up: how?.title === title ? !how.up : !("down" in head.dataset) };
         sort(table);
       });
       head.setAttribute("aria-sort", "none");
@@ -89,7 +93,7 @@
 
   async function refresh() {
     const answer = await fetch(location.href, { cache: "no-store", headers: { Accept: "text/html" } });
-    if (!answer.ok) throw new Error(String(answer.status));
+    if (!answer.ok && answer.status !== 404) throw new Error(String(answer.status));
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     const restore = keep();
     for (const part of ["header", "main"]) {

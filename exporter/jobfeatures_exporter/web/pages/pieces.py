@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -111,14 +111,17 @@ def table(
     more: int = 0,
     down_first: Collection[str] = (),
 ) -> Html:
-    """Return a table that scrolls in a box of its own.
+    """Return a table that scrolls in a box of its own; columns that no row fills are left out.
 
     `more` are the rows left out. `kind` are classes: of ``cards`` the rows are
     cards on a phone; the columns of a ``sortable`` one can be sorted and its
     rows filtered, by the script, those of `down_first` from the largest.
     """
-    heads = [tag("th", each, scope="col", data_down=each in down_first) for each in head]
-    body = [_row(row, head) for row in rows]
+    every = list(rows)
+    filled = {at for row in every for at, cell in enumerate(row.cells) if cell.content}
+    kept = {title: at for at, title in enumerate(head) if at in filled or not every}
+    heads = [tag("th", each, scope="col", data_down=each in down_first) for each in kept]
+    body = [_row(row, kept) for row in every]
     made = tag(
         "table",
         tag("caption", caption),
@@ -133,17 +136,17 @@ def table(
     return join(box, left_out)
 
 
-def _row(row: Row, head: Sequence[str]) -> Html:
+def _row(row: Row, kept: Mapping[str, int]) -> Html:
     cells = [
         tag(
-            "th" if number == 0 else "td",
-            cell.content,
-            scope="row" if number == 0 else None,
-            class_=cell.kind or None,
-            data_label=title or None,
-            data_order=_order(cell.order),
+            "td" if at else "th",
+            row.cells[at].content,
+            scope=None if at else "row",
+            class_=row.cells[at].kind or None,
+            data_label=title,
+            data_order=_order(row.cells[at].order),
         )
-        for number, (cell, title) in enumerate(zip(row.cells, head, strict=True))
+        for title, at in kept.items()
     ]
     return tag("tr", *cells, class_=row.kind or None)
 
