@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.httpget import TIMEOUT_SECS, fetch_text
 from jobfeatures.privatefile import read_private
-from jobfeatures.settings import POSITIVE_DURATION, URL
+from jobfeatures.settings import URL
+from jobfeatures.settingsflags import parse_duration_flag
 from jobfeatures.usage import Parser
 
 MAX_SECRET_BYTES = 16384
@@ -64,10 +65,7 @@ def access_of(arguments: argparse.Namespace, flag: str, url: str) -> Access:
         address = URL.parse(url)
     except ValueError as error:
         raise ConfigurationError(flag, f"{error.args[0]}, not {url!r}") from None
-    try:
-        timeout_secs = POSITIVE_DURATION.parse(given["timeout"])
-    except ValueError as error:
-        raise ConfigurationError(f"{flag}.timeout", str(error)) from None
+    timeout_secs = parse_duration_flag(f"{flag}.timeout", given["timeout"])
     return Access(address, _headers(given, flag), _context(given, flag, address), timeout_secs)
 
 

@@ -16,6 +16,7 @@ A record that is bad inside a good document is not an exception: it becomes a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -100,6 +101,16 @@ class CommandError(SourceError):
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
         self.kind = kind
+
+
+@contextmanager
+def failing_source(name: str, *kinds: type[ParseError | OSError]) -> Iterator[None]:
+    """Raise SourceError, naming what was asked or read, for errors of these kinds."""
+    try:
+        yield
+    except kinds as error:
+        said = error.strerror if isinstance(error, OSError) else error
+        raise SourceError(f"{name}: {said}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from jobfeatures.errors import shown
-from jobfeatures.settings import BOOLEAN, DEFAULT_FILE, FILE_FLAG, Kind, settings_of
+from jobfeatures.errors import ConfigurationError, shown
+from jobfeatures.settings import BOOLEAN, DEFAULT_FILE, FILE_FLAG, POSITIVE_DURATION, Kind, settings_of
 from jobfeatures.usage import SETTINGS_TITLE, Parser
 
 MAX_WORDS_CHARACTERS = 24  # of a choice, in usage lines of 80 characters
@@ -44,6 +44,14 @@ def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
             group.add_argument(each.flag, dest=each.key, metavar=_metavar(each.kind), help=text)
     if isinstance(parser, Parser):
         parser.show_later(each.key for each in settings if not each.is_common)
+
+
+def parse_duration_flag(flag: str, text: str) -> float:
+    """Return the seconds that a flag of a command's own says. Raises ConfigurationError."""
+    try:
+        return float(POSITIVE_DURATION.parse(text))
+    except ValueError as error:
+        raise ConfigurationError(flag, f"{error.args[0]}, not {shown(text)}") from None
 
 
 class _Set(argparse.Action):

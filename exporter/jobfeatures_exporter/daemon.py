@@ -86,7 +86,7 @@ class Daemon:
         self._last_words = LastWords()
         self._sampler = Sampler(
             wants_all=self._wants_all,
-            shows=self._shows,
+            shows=lambda what: any(getattr(PROFILES[each], what) for each in self._config.metrics_profile),
             last_words=self._last_words,
             gpus=self._gpus,
             procfs=config.path_procfs,
@@ -140,7 +140,7 @@ class Daemon:
             self._tree,
             seen=lambda: self._knowledge.seen(self._looks.snapshot),
             on_change=self._tables_changed,
-            first_look=self._wait_for_first_look,
+            first_look=lambda: self._looks.wait_for_any(FIRST_LOOK_SECS),
         )
         self.hooks = HookServer(self._tree, config, self._sources.refresh_in_haste)
         self._looked_at = self._clock.monotonic_secs()  # when a look at the node last ended
@@ -203,6 +203,12 @@ class Daemon:
         """Return whether a scrape would show the node, and every source has answered or failed."""
         return self._looks.snapshot is not None and self._sources.have_been_asked
 
+    def wait_until_ready(self, most_secs: float) -> None:
+        """Wait for that, or so long."""
+        deadline = self._clock.monotonic_secs() + most_secs
+        while not self.is_ready and self._clock.monotonic_secs() < deadline:
+            self._stopping.wait(0.05)
+
     def problems(self) -> list[str]:
         """Return what has not been read yet and what fails, a line each."""
         return ([] if self._looks.snapshot else ["the node has not been read yet"]) + self._sources.problems()
@@ -226,9 +232,7 @@ class Daemon:
         replace_sources = self._sources.prepare(config) if change.concerns_sources else None
         self._site, self._config = make_site(config), config
         self._people.config = config
-        self._pages.reconfigure(
-            config.enabled_collectors(), config.metrics_profile, config.metrics_max_series
-        )
+        self._pages.reconfigure(config)
         self._retention.retain_secs = config.jobs_retain_secs
         self._knowledge.reconfigure(hold_secs=config.jobs_hold_secs)
         self.hooks.reconfigure(config)
@@ -307,13 +311,7 @@ class Daemon:
         """Return whether this sample has to read all processes, for what is shown or was requested."""
         return self._looks.all_are_wanted or self._config.jobs_kinds != (Kind.BATCH.value,)
 
-    def _shows(self, what: str) -> bool:
-        return any(getattr(PROFILES[name], what) for name in self._config.metrics_profile)
-
     # --- sources --------------------------------------------------------------------
-
-    def _wait_for_first_look(self) -> None:
-        self._looks.wait_for_any(FIRST_LOOK_SECS)
 
     def _judge(self, published: Mapping[JobKey, float] | None = None) -> None:
         """Bring what is known of the jobs up to date."""

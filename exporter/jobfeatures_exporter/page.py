@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from jobfeatures_exporter.budget import Page, SeriesBudget, weigh_jobs
 from jobfeatures_exporter.collectors import collect
+from jobfeatures_exporter.config import DaemonConfig
 from jobfeatures_exporter.context import Context, job_labels
 from jobfeatures_exporter.exposition import Family, LabelTexts, Values, render
 from jobfeatures_exporter.profiles import read_profiles, to_families
@@ -25,12 +26,11 @@ class PageMaker:
         self._texts = LabelTexts()
         self._rows = KeptRows()
 
-    def reconfigure(self, collectors: Collection[str], profiles: Collection[str], max_series: int) -> None:
-        """Make pages of these from now on; sums over jobs without series of their own go on."""
-        self._collectors = collectors
-        self._profiles = profiles
+    def reconfigure(self, config: DaemonConfig) -> None:
+        """Make pages by these settings from now on; sums over jobs without series of their own go on."""
+        self._collectors, self._profiles = config.enabled_collectors(), config.metrics_profile
         with self._budget_lock:
-            self._budget.limit(max_series)
+            self._budget.limit(config.metrics_max_series)
 
     def collected(self, context: Context) -> list[Family]:
         """Return all families of our own, as many as there are."""

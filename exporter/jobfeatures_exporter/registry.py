@@ -61,9 +61,7 @@ class NodeCollector(Collector):
         from jobfeatures_exporter.daemon import FRESH_SECS
 
         self._daemon.start()
-        deadline = time.monotonic() + ready_secs
-        while not self._daemon.is_ready and time.monotonic() < deadline:
-            time.sleep(0.05)
+        self._daemon.wait_until_ready(ready_secs)
         time.sleep(FRESH_SECS)  # what is collected next is of a look that knew the jobs
 
     def stop(self) -> None:

@@ -32,8 +32,7 @@ from jobfeatures.schedule.history import (
 from jobfeatures.schedule.reasons import LATEST_SECS
 from jobfeatures.schedule.shares import CPU, ShareRules, make_shares
 from jobfeatures.schedule.userjobs import EARLY, Found, UserJobs
-from jobfeatures.settings import POSITIVE_DURATION
-from jobfeatures.settingsflags import add_flags
+from jobfeatures.settingsflags import add_flags, parse_duration_flag
 
 ASK_SECS = 60.0
 
@@ -81,7 +80,9 @@ def run(arguments: argparse.Namespace) -> int:
         config.schedule_share_of if arguments.share_of is None else arguments.share_of,
     )
     mode = Mode(arguments.mode or config.schedule_mode)
-    history_secs = _duration("--history", arguments.history) or config.schedule_history_secs
+    history_secs = config.schedule_history_secs
+    if arguments.history is not None:
+        history_secs = parse_duration_flag("--history", arguments.history)
     if arguments.log is not None and arguments.batch is not None:
         raise ConfigurationError("--batch", "not beside --log")
     if arguments.log is None and (arguments.at is not None or arguments.from_kind is not None):
@@ -152,13 +153,6 @@ def parse_time(key: str, text: str, zone: tzinfo | None) -> Number:
         raise ConfigurationError(
             key, f"must be epoch seconds or a time such as 2026-11-20T14:02:30+01:00, not {shown(text)}"
         ) from None
-
-
-def _duration(key: str, text: str | None) -> float | None:
-    try:
-        return None if text is None else POSITIVE_DURATION.parse(text)
-    except ValueError as error:
-        raise ConfigurationError(key, str(error)) from None
 
 
 # --- a batch system -------------------------------------------------------------------

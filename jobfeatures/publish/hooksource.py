@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 
 from jobfeatures.clock import Clock
-from jobfeatures.errors import ParseError, Rejected, SourceError
+from jobfeatures.errors import ParseError, Rejected, failing_source
 from jobfeatures.jobs.evidence import HOOKS
 from jobfeatures.jobs.records import MAX_RECORD_BYTES, parse_record
 from jobfeatures.model import Job, JobKey, JobTable, Version
@@ -33,10 +33,8 @@ class HookSource:
         """Return the jobs that have a record. Raises SourceError if the folder cannot be listed."""
         del seen, claimed
         taken_at = self._clock.now_secs()
-        try:
+        with failing_source(self._directory, OSError):
             names = sorted(name for name in os.listdir(self._directory) if name.endswith(".json"))
-        except OSError as error:
-            raise SourceError(f"{self._directory}: {error.strerror}") from error
         jobs: dict[JobKey, Job] = {}
         told_secs: dict[JobKey, float] = {}
         versions: dict[JobKey, Version] = {}

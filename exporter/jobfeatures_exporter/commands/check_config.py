@@ -5,14 +5,10 @@ from __future__ import annotations
 import argparse
 
 from jobfeatures.settings import settings_of
-from jobfeatures.settingsflags import add_flags
-from jobfeatures_exporter.commands.common import config_of
+from jobfeatures_exporter.commands.common import add_settings, config_of
 from jobfeatures_exporter.config import ExporterConfig
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add all settings."""
-    add_flags(parser, ExporterConfig)
+add_arguments = add_settings
 
 
 def run(arguments: argparse.Namespace) -> int:

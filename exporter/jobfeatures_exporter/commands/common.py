@@ -6,7 +6,13 @@ import argparse
 from collections.abc import Mapping
 
 from jobfeatures.settings import load_config, settings_of
+from jobfeatures.settingsflags import add_flags
 from jobfeatures_exporter.config import ExporterConfig
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Add a flag for each setting."""
+    add_flags(parser, ExporterConfig)
 
 
 def config_of(arguments: argparse.Namespace, changes: Mapping[str, str] | None = None) -> ExporterConfig:

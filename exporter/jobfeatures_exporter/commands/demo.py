@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-from jobfeatures.errors import ConfigurationError
-from jobfeatures.settings import POSITIVE_DURATION
-from jobfeatures.settingsflags import add_flags
-from jobfeatures_exporter.commands.common import config_of
+from jobfeatures.settingsflags import parse_duration_flag
+from jobfeatures_exporter.commands.common import add_settings, config_of
 from jobfeatures_exporter.config import ExporterConfig
 
 
@@ -19,17 +17,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="end after this time (default: at Ctrl-C)",
     )
-    add_flags(parser, ExporterConfig)
+    add_settings(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve with a few jobs that are started for show."""
     duration_secs = None
     if arguments.duration is not None:
-        try:
-            duration_secs = POSITIVE_DURATION.parse(arguments.duration)
-        except ValueError as error:
-            raise ConfigurationError("--duration", str(error)) from None
+        duration_secs = parse_duration_flag("--duration", arguments.duration)
     from jobfeatures_exporter.demo import run_demo
 
     def config_for(changes: Mapping[str, str]) -> ExporterConfig:

@@ -12,8 +12,7 @@ from jobfeatures.errors import JobfeaturesError
 from jobfeatures.formats.sonar.envelopes import Document, Origin, error_envelope
 from jobfeatures.formats.sonar.validate import validate_envelope
 from jobfeatures.logs import configure_logging
-from jobfeatures.settingsflags import add_flags
-from jobfeatures_exporter.commands.common import config_of
+from jobfeatures_exporter.commands.common import add_settings, config_of
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.privacy.key import make_privacy
 from jobfeatures_exporter.sonar.node import make_origin
@@ -22,7 +21,7 @@ from jobfeatures_exporter.sonar.node import make_origin
 def add_envelope_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the cluster's name, short for ``--sonar.cluster``, and all settings."""
     parser.add_argument("--cluster", metavar="NAME", help="the cluster's name in the document")
-    add_flags(parser, ExporterConfig)
+    add_settings(parser)
 
 
 def print_envelope(arguments: argparse.Namespace, make: Callable[[ExporterConfig, Origin], Document]) -> int:

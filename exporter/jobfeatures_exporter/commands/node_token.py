@@ -7,9 +7,7 @@ import argparse
 from jobfeatures.batch.controller.credential import is_node_name, make_token
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.nodelist import expand_nodes
-from jobfeatures.settingsflags import add_flags
-from jobfeatures_exporter.commands.common import config_of
-from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.commands.common import add_settings, config_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "nodes", nargs="+", metavar="NODES", help="names in the batch system, e.g. n1 gpu[01-16]"
     )
-    add_flags(parser, ExporterConfig)
+    add_settings(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ import time
 
 from jobfeatures.access import access_of, add_access_flags
 from jobfeatures.errors import ConfigurationError, shown
-from jobfeatures.settings import POSITIVE_DURATION
+from jobfeatures.settingsflags import parse_duration_flag
 
 DEFAULT_URL = "http://127.0.0.1:9090"
 DEFAULT_SINCE = "7d"
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     question = Question(
         job=arguments.job,
         at_secs=_time(arguments.at),
-        since_secs=_duration("--since", arguments.since),
+        since_secs=parse_duration_flag("--since", arguments.since),
         batch_system=arguments.batch_system,
         cluster=arguments.cluster,
         cluster_label=arguments.cluster_label,
@@ -100,10 +100,3 @@ def _time(text: str | None) -> float:
     if not re.fullmatch(r"[0-9]{1,11}(\.[0-9]{1,3})?", text):
         raise ConfigurationError("--at", f"must be seconds since the epoch, not {shown(text)}")
     return float(text)
-
-
-def _duration(flag: str, text: str) -> float:
-    try:
-        return float(POSITIVE_DURATION.parse(text))
-    except ValueError as error:
-        raise ConfigurationError(flag, f"{error.args[0]}, not {shown(text)}") from None

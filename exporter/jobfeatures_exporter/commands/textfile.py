@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 
 from jobfeatures.errors import ConfigurationError, JobfeaturesError, UnsafePathError, shown
 from jobfeatures.logs import configure_logging
-from jobfeatures.settings import POSITIVE_DURATION
-from jobfeatures.settingsflags import add_flags
-from jobfeatures_exporter.commands.common import config_of
-from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures.settingsflags import parse_duration_flag
+from jobfeatures_exporter.commands.common import add_settings, config_of
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.registry import NodeCollector
@@ -39,14 +37,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         help="go on until a signal, write so often and remove the file at the end (default: write once)",
     )
-    add_flags(parser, ExporterConfig)
+    add_settings(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the metrics of this node, once or again and again."""
     from jobfeatures_exporter.registry import ELSEWHERE
 
-    interval_secs = _interval(arguments.interval)
+    interval_secs = None
+    if arguments.interval is not None:
+        interval_secs = parse_duration_flag("--interval", arguments.interval)
     _check_directory(arguments.directory)
     config = config_of(arguments, ELSEWHERE | (ONCE if interval_secs is None else {}))
     if config.role != ELSEWHERE["role"]:
@@ -65,15 +65,6 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         collector.stop()
     return 0
-
-
-def _interval(text: str | None) -> float | None:
-    if text is None:
-        return None
-    try:
-        return float(POSITIVE_DURATION.parse(text))
-    except ValueError as error:
-        raise ConfigurationError("--interval", f"{error.args[0]}, not {shown(text)}") from None
 
 
 def _check_directory(path: str) -> None:

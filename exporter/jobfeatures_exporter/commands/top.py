@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jobfeatures.access import access_of, add_access_flags
-from jobfeatures.errors import ConfigurationError, SourceError, shown
-from jobfeatures.settings import DEFAULT_FILE, POSITIVE_DURATION
+from jobfeatures.errors import ConfigurationError, SourceError
+from jobfeatures.settings import DEFAULT_FILE
+from jobfeatures.settingsflags import parse_duration_flag
 
 if TYPE_CHECKING:
     from jobfeatures_exporter.top.pages import Pages
@@ -54,10 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show the jobs of this node until q is pressed, or once."""
-    try:
-        interval_secs = float(POSITIVE_DURATION.parse(arguments.interval))
-    except ValueError as error:
-        raise ConfigurationError("--interval", f"{error.args[0]}, not {shown(arguments.interval)}") from None
+    interval_secs = parse_duration_flag("--interval", arguments.interval)
     is_live = not arguments.once and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     pages = _open(arguments)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
@@ -86,9 +85,7 @@ class OwnPages:
         self._daemon = Daemon(config)
         self._collectors = config.enabled_collectors()
         self._daemon.start()
-        deadline = time.monotonic() + READY_SECS
-        while not self._daemon.is_ready and time.monotonic() < deadline:
-            time.sleep(0.05)
+        self._daemon.wait_until_ready(READY_SECS)
 
     def look(self) -> Numbers:
         """Look at the node, and take the figures as they are: nothing is rendered or parsed."""

@@ -14,7 +14,7 @@ from jobfeatures.batch.gridengine.cluster import CLUSTER_QUESTION, CLUSTER_SOURC
 from jobfeatures.batch.gridengine.queue import QUEUE_QUESTION, QUEUE_SOURCE, parse_queue
 from jobfeatures.clock import Clock
 from jobfeatures.command import first_line, run_command
-from jobfeatures.errors import ParseError, Rejected, SourceError
+from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
 from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.model import Cluster, Job, JobKey, JobTable
 
@@ -50,10 +50,8 @@ class GridEngineCluster:
         """Return the queue; of jobs that have ended the latest `finished_jobs` of sge_conf(5) stay in it."""
         taken_at_secs = self._clock.now_secs()
         data = self._run([self._qstat, *QUEUE_QUESTION])
-        try:
+        with failing_source(QUEUE_SOURCE, ParseError):
             table = parse_queue(data, taken_at_secs=taken_at_secs)
-        except ParseError as error:
-            raise SourceError(f"{QUEUE_SOURCE}: {error}") from error
         return replace(table, jobs=self._with_outcomes(table.jobs))
 
     def _with_outcomes(self, jobs: Mapping[JobKey, Job]) -> Mapping[JobKey, Job]:
@@ -88,10 +86,8 @@ class GridEngineCluster:
         """Return hosts and queues."""
         taken_at_secs = self._clock.now_secs()
         data = self._run([self._qhost, *CLUSTER_QUESTION])
-        try:
+        with failing_source(CLUSTER_SOURCE, ParseError):
             cluster = parse_cluster(data, taken_at_secs=taken_at_secs)
-        except ParseError as error:
-            raise SourceError(f"{CLUSTER_SOURCE}: {error}") from error
         if not cluster.nodes:
             raise SourceError(f"{CLUSTER_SOURCE}: no host in the answer")
         return cluster
@@ -103,14 +99,12 @@ class GridEngineCluster:
             raise SourceError("there is no accounting: gridengine.accounting_file is not set, nor SGE_ROOT")
         records: list[JobRecord] = []
         rejected: list[Rejected] = []
-        try:
+        with failing_source(self._accounting_file, OSError):
             for each in self._latest_records(self._accounting_file, since_secs):
                 if isinstance(each, Rejected):
                     rejected.append(each)
                 elif each.end_secs is not None and each.end_secs >= since_secs:  # else it did not start
                     records.append(each)
-        except OSError as error:
-            raise SourceError(f"{self._accounting_file}: {error.strerror}") from error
         return Accounting(
             source=NAME, records=tuple(records[::-1]), taken_at_secs=taken_at_secs, rejected=tuple(rejected)
         )

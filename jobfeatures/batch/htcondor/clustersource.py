@@ -14,7 +14,7 @@ from jobfeatures.batch.htcondor.jobad import EMPTY, QUEUE_ATTRIBUTES, QUEUE_SOUR
 from jobfeatures.batch.htcondor.machine import STATUS_ATTRIBUTES, STATUS_SOURCE, parse_status
 from jobfeatures.clock import Clock
 from jobfeatures.command import ask_command
-from jobfeatures.errors import ParseError, Rejected, SourceError, parse_each
+from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
 from jobfeatures.formats.classad.ad import ClassAd
 from jobfeatures.formats.classad.jsonform import parse_json_ads
 from jobfeatures.joblog import Accounting, JobRecord
@@ -51,21 +51,17 @@ class CondorPool:
         """Return the jobs of all schedds; ended ones stay until their schedd has written them off."""
         taken_at_secs = self._clock.now_secs()
         text = self._ask_queue((*QUEUE_ATTRIBUTES, *self._site_limits))
-        try:
+        with failing_source(QUEUE_SOURCE, ParseError):
             return parse_queue(
                 text, taken_at_secs=taken_at_secs, site_limits=self._site_limits, evaluate=find_evaluator()
             )
-        except ParseError as error:
-            raise SourceError(f"{QUEUE_SOURCE}: {error}") from error
 
     def poll_cluster(self) -> Cluster:
         """Return the machines. HTCondor has no partitions."""
         taken_at_secs = self._clock.now_secs()
         text = self._run([self._condor_status, "-json", "-attributes", ",".join(STATUS_ATTRIBUTES)])
-        try:
+        with failing_source(STATUS_SOURCE, ParseError):
             cluster = parse_status(text, taken_at_secs=taken_at_secs)
-        except ParseError as error:
-            raise SourceError(f"{STATUS_SOURCE}: {error}") from error
         if not cluster.nodes:
             raise SourceError(f"{self._condor_status}: no machines in the answer")
         return cluster
@@ -106,7 +102,5 @@ class CondorPool:
 
 
 def _parse(text: str, source: str) -> list[ClassAd]:
-    try:
+    with failing_source(source, ParseError):
         return parse_json_ads("" if text.strip() == EMPTY else text, source=source)
-    except ParseError as error:
-        raise SourceError(f"{source}: {error}") from error

@@ -18,7 +18,7 @@ from jobfeatures.batch.htcondor.machine import NO_RATINGS, NOTICE_ATTRIBUTES, ST
 from jobfeatures.batch.htcondor.scratch import EXECUTE, find_owner, is_starter, list_scratch, read_ads
 from jobfeatures.clock import Clock
 from jobfeatures.command import ask_command
-from jobfeatures.errors import ParseError, Rejected, SourceError
+from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
 from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
 
 YOUNG_SECS = 30.0  # the ads of a directory younger than this are still being written
@@ -118,11 +118,9 @@ class CondorSource:
 
     def _read_scratch(self, now_secs: float, problems: list[Rejected]) -> bool:
         """Bring `_known` and `_ended` up to date; True if nothing stayed unread."""
-        try:
+        with failing_source(self._execute, OSError):
             trusted = {0, find_owner(self._execute)}
             names = list_scratch(self._execute)
-        except OSError as error:
-            raise SourceError(f"{self._execute}: {error.strerror}") from error
         complete = True
         found: dict[Identity, KnownJob] = {}
         for pid, name in sorted(names.items()):

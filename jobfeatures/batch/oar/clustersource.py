@@ -20,7 +20,7 @@ from jobfeatures.batch.oar.answers import (
 from jobfeatures.batch.oar.values import NAME
 from jobfeatures.clock import Clock
 from jobfeatures.command import ask_command
-from jobfeatures.errors import ParseError, Rejected, SourceError
+from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
 from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.model import Cluster, Job, JobKey, JobTable, NodeNotice
 
@@ -99,11 +99,9 @@ class OarCluster:
     def poll_by_node(self, queue: JobTable) -> JobsByNode:
         """Return the answer to each node about its jobs in `queue`."""
         text = self._run(self._oarnodes, "-J")
-        try:
+        with failing_source(self._oarnodes, ParseError):
             nodes = parse_nodes(text, source="oarnodes")
             cluster = parse_cluster(text, source="oarnodes", taken_at_secs=queue.taken_at_secs)
-        except ParseError as error:
-            raise SourceError(f"{self._oarnodes}: {error}") from error
         shares = {
             key: Counter(nodes[each] for each in resources if each in nodes)
             for key, resources in self._resources.items()
@@ -113,12 +111,10 @@ class OarCluster:
     def poll_cluster(self) -> Cluster:
         """Return the nodes. OAR's queues are of all nodes."""
         taken_at_secs = self._clock.now_secs()
-        try:
+        with failing_source(self._oarnodes, ParseError):
             cluster = parse_cluster(
                 self._run(self._oarnodes, "-J"), source="oarnodes", taken_at_secs=taken_at_secs
             )
-        except ParseError as error:
-            raise SourceError(f"{self._oarnodes}: {error}") from error
         if not cluster.nodes:
             raise SourceError(f"{self._oarnodes}: no nodes in the answer")
         return cluster
@@ -144,10 +140,8 @@ class OarCluster:
         )
 
     def _ask(self, *argv: str) -> dict[str, object]:
-        try:
+        with failing_source(self._oarstat, ParseError):
             return parse_answer(self._run(self._oarstat, *argv), source="oarstat")
-        except ParseError as error:
-            raise SourceError(f"{self._oarstat}: {error}") from error
 
     def _run(self, *argv: str) -> str:
         return ask_command(

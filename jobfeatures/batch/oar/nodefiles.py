@@ -17,7 +17,7 @@ from jobfeatures.batch.basics import Users, find_host
 from jobfeatures.batch.oar.values import NAME, count_hosts, make_limits
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
-from jobfeatures.errors import ParseError, Rejected, SourceError
+from jobfeatures.errors import ParseError, Rejected, failing_source
 from jobfeatures.model import Job, JobKey, JobState, JobTable
 from jobfeatures.privatefile import read_bounded
 from jobfeatures.quantities import parse_count
@@ -84,21 +84,16 @@ class OarSource(PolledSource):
     def read_job(self, job_id: str) -> Job | None:
         """Return one job, None where it has no files here. Raises SourceError or ParseError."""
         found = self._list().get(job_id)
-        try:
+        with failing_source(self._folder, OSError):
             return None if found is None else self._read(job_id, *found)
-        except OSError as error:
-            raise SourceError(f"{self._folder}: {error.strerror}") from error
 
     def _list(self) -> dict[str, tuple[str, str]]:
         """Return owner and file of each job. Raises SourceError."""
         found: dict[str, tuple[str, str]] = {}
-        try:
-            with os.scandir(self._folder) as entries:
-                for _, entry in zip(range(MAX_FILES), entries, strict=False):
-                    if match := _NAME.match(entry.name):
-                        found[match["job_id"]] = match["user"], entry.name
-        except OSError as error:
-            raise SourceError(f"{self._folder}: {error.strerror}") from error
+        with failing_source(self._folder, OSError), os.scandir(self._folder) as entries:
+            for _, entry in zip(range(MAX_FILES), entries, strict=False):
+                if match := _NAME.match(entry.name):
+                    found[match["job_id"]] = match["user"], entry.name
         return found
 
     def _read(self, job_id: str, user: str, name: str) -> Job:

@@ -14,7 +14,7 @@ from jobfeatures.batch.pbs.cluster import make_cluster
 from jobfeatures.batch.pbs.commands import Commands
 from jobfeatures.batch.pbs.jobs import make_job
 from jobfeatures.clock import Clock
-from jobfeatures.errors import JobfeaturesError, Rejected, SourceError, parse_each
+from jobfeatures.errors import JobfeaturesError, Rejected, SourceError, failing_source, parse_each
 from jobfeatures.joblog import Accounting, JobRecord
 from jobfeatures.logfiles import bounded_lines, reading
 from jobfeatures.model import Cluster, JobTable
@@ -95,10 +95,8 @@ def file_names(since_secs: float, now_secs: float) -> list[str]:
 
 def read_accounting(folder: str, batch_system: str, *, since_secs: float, now_secs: float) -> Accounting:
     """Return the jobs that these days' files report. Raises SourceError where the folder cannot be read."""
-    try:
+    with failing_source(folder, OSError):
         there = set(os.listdir(folder))
-    except OSError as error:
-        raise SourceError(f"{folder}: {error.strerror}") from error
     wanted = [f"{folder}/{name}" for name in file_names(since_secs, now_secs) if name in there]
     records: list[JobRecord] = []
     rejected: list[Rejected] = []

@@ -26,7 +26,7 @@ from jobfeatures.batch.slurm.refused import ask_squeue, make_separator
 from jobfeatures.batch.slurm.sacct.records import ACCOUNTING_SOURCE, accounting_format, parse_accounting
 from jobfeatures.clock import Clock
 from jobfeatures.command import ask_command, run_command
-from jobfeatures.errors import ParseError, SourceError
+from jobfeatures.errors import ParseError, SourceError, failing_source
 from jobfeatures.joblog import Accounting
 from jobfeatures.model import Cluster, Job, JobKey, JobTable
 
@@ -74,10 +74,8 @@ class SlurmCluster:
             # Array tasks in full: they are counted.
             {"SQUEUE_FORMAT2": queue_format(separator), "SLURM_BITSTR_LEN": "0"},
         )
-        try:
+        with failing_source(QUEUE_SOURCE, ParseError):
             return parse_queue(text, separator, taken_at_secs=taken_at_secs)
-        except ParseError as error:
-            raise SourceError(f"{QUEUE_SOURCE}: {error}") from error
 
     def poll_cluster(self) -> Cluster:
         """Return nodes and partitions, hidden ones as well."""
@@ -189,10 +187,8 @@ class SlurmCluster:
             ],
             {"SLURM_BITSTR_LEN": "0"},
         )
-        try:
+        with failing_source(ACCOUNTING_SOURCE, ParseError):
             return parse_accounting(text, separator, taken_at_secs=taken_at_secs)
-        except ParseError as error:
-            raise SourceError(f"{ACCOUNTING_SOURCE}: {error}") from error
 
     def _run(self, argv: list[str], environment: dict[str, str]) -> str:
         return ask_command(

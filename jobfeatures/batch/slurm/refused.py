@@ -16,7 +16,7 @@ from jobfeatures.batch.slurm import SYSTEM
 from jobfeatures.batch.slurm.fields import split_closed
 from jobfeatures.batch.slurm.queue import QUEUE_FIELDS, QUEUE_SOURCE, parse_queued_job, queue_format
 from jobfeatures.command import ask_command
-from jobfeatures.errors import ParseError, SourceError
+from jobfeatures.errors import ParseError, failing_source
 from jobfeatures.model import Job
 from jobfeatures.quantities import parse_binary_size
 
@@ -43,10 +43,8 @@ def ask_squeue(
             "SQUEUE_FORMAT2": queue_format(separator),
         },
     )
-    try:
+    with failing_source(squeue, ParseError):
         return parse_refused(text, separator, frozenset(ids), node_name=node_name)
-    except ParseError as error:
-        raise SourceError(f"{squeue}: {error}") from error
 
 
 def parse_refused(

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from jobfeatures.batch.basics import Users, find_uid
 from jobfeatures.clock import Clock
-from jobfeatures.errors import ParseError, Rejected, SourceError, shown_name
+from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, shown_name
 from jobfeatures.model import Job, JobKey, JobTable
 from jobfeatures.privatefile import opened
 
@@ -111,13 +111,10 @@ class SpoolSource:
         """
         del seen, claimed
         taken_at = self._clock.now_secs()
-        try:
-            with opened(self._directory, _FOLDER_FLAGS) as folder:
-                entries, notes = self._list(folder)
-                self._refuse_another_folder(folder, entries)
-                self._files = self._read_files(folder, entries, taken_at)
-        except OSError as error:
-            raise SourceError(f"{self._directory}: {error.strerror}") from error
+        with failing_source(self._directory, OSError), opened(self._directory, _FOLDER_FLAGS) as folder:
+            entries, notes = self._list(folder)
+            self._refuse_another_folder(folder, entries)
+            self._files = self._read_files(folder, entries, taken_at)
         is_complete = not notes and all(file.is_whole for file in self._files.values())
         jobs = self._merge(notes)
         return JobTable(
