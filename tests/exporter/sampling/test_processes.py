@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import os
 import shutil
@@ -5,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import CALM_LOOKS, DescriptorBudget
 from jobfeatures_exporter.sampling.processes import READ_ANYWAY, ProcessScanner, parse_process_stat
+from jobfeatures_exporter.view.processes import make_tree
 
 
 @pytest.fixture
@@ -406,3 +409,73 @@ def test_the_children_of_this_process_come_and_go():
     assert child.pid not in scanner.scan()
     assert scanner.unreadable == {}
     scanner.close()
+
+
+def psutil_of(pids) -> dict[int, dict]:
+    """Return what psutil says of each process that is there."""
+    found = {}
+    for pid in pids:
+        with contextlib.suppress(psutil.Error):
+            found[pid] = psutil.Process(pid).as_dict(
+                ["ppid", "name", "create_time", "cpu_times", "memory_info", "num_threads"]
+            )
+    return found
+
+
+def told_otherwise(pids) -> dict[int, list[str]]:
+    """Return of which fields of each process psutil says something else, before and after our look."""
+    scanner = ProcessScanner("/proc")
+    before, samples, after = psutil_of(pids), scanner.scan(), psutil_of(pids)
+    scanner.close()
+    ticks, found = os.sysconf("SC_CLK_TCK"), {}
+    for pid in before.keys() & samples.keys() & after.keys():
+        ours, both = samples[pid], (before[pid], after[pid])
+        started = ours.start_ticks / ticks + psutil.boot_time()
+        ranges = {
+            "ppid": (ours.ppid, [each["ppid"] for each in both], 0),
+            "start": (started, [each["create_time"] for each in both], 2),  # the time of boot is rounded
+            "user": (ours.user_ticks, [each["cpu_times"].user * ticks for each in both], 1),
+            "system": (ours.system_ticks, [each["cpu_times"].system * ticks for each in both], 1),
+            "memory": (ours.resident_bytes, [each["memory_info"].rss for each in both], 2**20),
+            "threads": (ours.threads, [each["num_threads"] for each in both], 0),
+        }
+        found[pid] = [
+            name
+            for name, (mine, theirs, slack) in ranges.items()
+            if not min(theirs) - slack <= mine <= max(theirs) + slack
+        ]
+        if ours.command.isascii() and ours.command[:15] not in {each["name"][:15] for each in both}:
+            found[pid].append("command")
+    return found
+
+
+def test_each_process_is_what_psutil_says_of_it():
+    """We read ourselves what psutil reads, for a sixteenth of the time; psutil stays the judge."""
+    suspects = {os.getpid(), *psutil.pids()[:80]}
+    assert os.getpid() in told_otherwise(suspects)
+    for _ in range(50):  # what changes between three looks is looked at again
+        wrong = {pid: fields for pid, fields in told_otherwise(suspects).items() if fields}
+        suspects = set(wrong)
+        if not suspects:
+            return
+    pytest.fail(f"psutil says otherwise: {wrong}")
+
+
+def test_the_tree_is_that_of_psutil():
+    scanner = ProcessScanner("/proc")
+    parents = {pid: each["ppid"] for pid, each in psutil_of(psutil.pids()[:200]).items()}
+    samples = scanner.scan()
+    scanner.close()
+    tree = make_tree(
+        samples.values(), ticks_a_second=100.0, name_of=str, arguments_of=lambda _: "", most=sys.maxsize
+    )
+    above: list[int] = []
+    compared = 0
+    for each in tree:
+        del above[each.depth :]
+        if parents.get(each.pid) == samples[each.pid].ppid and samples[each.pid].ppid in samples:
+            assert above[-1:] == [parents[each.pid]]
+            compared += 1
+        above.append(each.pid)
+    assert len(tree) == len(samples)
+    assert compared or len(samples) == 1
