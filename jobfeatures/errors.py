@@ -93,10 +93,7 @@ class SourceError(JobfeaturesError):
 
 
 class CommandError(SourceError):
-    """A program could not be run to a usable end.
-
-    `kind` is one of "missing", "timeout", "failed", "too large".
-    """
+    """A program could not be run to a usable end. `kind`: "missing", "timeout", "failed", "too large"."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)

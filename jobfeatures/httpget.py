@@ -142,10 +142,7 @@ def fetch_text(
     context: ssl.SSLContext | None = None,
     timeout_secs: float = TIMEOUT_SECS,
 ) -> str:
-    """Return the body of the answer to GET.
-
-    Raises SourceError; HttpStatusError where the status reports no success.
-    """
+    """Return the body of the answer to GET. Raises SourceError, HttpStatusError without success."""
     path = f"?{urlencode(query)}" if query else ""
     answer = Server(url).get(path, headers=headers, timeout_secs=timeout_secs, context=context)
     text = answer.body.decode("utf-8", "replace")

@@ -50,10 +50,7 @@ class Passage(NamedTuple):
 
 
 class SourceText(NamedTuple):
-    """The lines of a log that a record was read from, with their newlines.
-
-    `record`: what they say, where they do not say it by themselves.
-    """
+    """The lines that a record was read from, with newlines; `record`: what they say, if not by themselves."""
 
     kind: str
     text: str
@@ -206,10 +203,7 @@ class Notes:
 
 
 def compute_run_secs(record: JobRecord) -> Number | None:
-    """Return how long a job ran: as it is told, else from start to end without suspensions; None: unknown.
-
-    Less than 0 where clocks have gone back.
-    """
+    """Return how long a job ran: as told, else without suspensions; None: unknown; < 0: clocks set back."""
     if record.run_secs is not None:
         return record.run_secs
     if record.start_secs is None or record.end_secs is None:

@@ -61,10 +61,7 @@ class RepeatLimits(Generic[Item]):
         return False
 
     def take_due(self, now_secs: float) -> list[tuple[Item, int]]:
-        """Return the last of each kind whose minute is over, with how many were not written.
-
-        A kind of which nothing was held back is forgotten.
-        """
+        """Return the last of each kind whose minute is over, and how many were held back; forget the rest."""
         due = [name for name, kind in self._kinds.items() if kind.until_secs <= now_secs]
         if len(self._kinds) >= MAX_KINDS and not due:
             due = list(self._kinds)  # their minutes end early

@@ -29,10 +29,7 @@ def configure_logging(level: str, form: str) -> None:
 
 
 class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # the standard library has no parameter
-    """Writes to standard error; of messages that repeat the first, then a count a minute as `repeated`.
-
-    What is logged for debugging is all written.
-    """
+    """Writes to standard error; of repeated messages (not debug) the first, then counts a minute."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(sys.stderr)

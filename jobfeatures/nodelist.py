@@ -49,10 +49,7 @@ def expand_nodes(text: str) -> tuple[str, ...]:
 
 
 def fold_nodes(names: Iterable[str]) -> str:
-    """Return node names as one compressed list, sorted; no names give "".
-
-    Raises ParseError for a name that is not letters, digits, dots, dashes and underscores.
-    """
+    """Return names as one sorted compressed list, "" of none. Raises ParseError for an odd name."""
     checked = [_checked_name(name) for name in names]
     if len(checked) < 2:
         return "".join(checked)
@@ -62,10 +59,7 @@ def fold_nodes(names: Iterable[str]) -> str:
 
 
 def fold_ranges(names: Iterable[str]) -> tuple[str, ...]:
-    """Return node names as compressed ranges without commas between them: ``a1``, ``c[1-3,5]``.
-
-    Raises ParseError as `fold_nodes` does.
-    """
+    """Return names as compressed ranges, no commas between them: ``a1``, ``c[1-3,5]``. Raises ParseError."""
     text = fold_nodes(names)
     return tuple(_split(text)) if text else ()
 

@@ -66,10 +66,7 @@ def _shown(lines: Iterable[str], place: _Place, tqdm: Any, label: str) -> Iterat
 
 @contextmanager
 def shown_count(total: int | None, label: str) -> Iterator[Callable[[int], object]]:
-    """Give a function that is told how many more are done, and show on standard error how far it is.
-
-    Without a total only the label is shown, as long as it lasts.
-    """
+    """Give what is told how many more are done; show it on standard error, or the label without a total."""
     tqdm = _load_tqdm()
     if tqdm is None:
         yield lambda _: None

@@ -16,10 +16,7 @@ _SIZE = re.compile(r"(?P<number>\d{1,18}(?:\.\d{1,9})?)(?P<unit>[A-Za-z]{0,2})\Z
 
 
 def parse_count(text: str, *, field: str = "") -> int:
-    """Return a non-negative decimal integer of at most 19 digits, ASCII digits only.
-
-    Raises ParseError for anything else: signs, blanks, underscores, other alphabets.
-    """
+    """Return a number of 1 to 19 ASCII digits and nothing else. Raises ParseError."""
     if not _DIGITS.match(text):
         raise ParseError("not a non-negative integer", field=field, text=text)
     value = int(text)

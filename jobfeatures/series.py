@@ -37,10 +37,7 @@ class Answer:
 
 
 def parse_lines(text: str, names: Collection[str], *, source: str = "") -> list[Series]:
-    """Return the series with one of these names of a page in the text format of Prometheus 0.0.4.
-
-    Raises ParseError naming the line of one that cannot be read.
-    """
+    """Return a page's series (text format 0.0.4) of these names. Raises ParseError naming the line."""
     beginnings = tuple(names)
     found: list[Series] = []
     for number, line in enumerate(text.split("\n"), 1):

@@ -55,10 +55,7 @@ class Document:
 
 
 def read_settings(path: str, *, is_needed: bool = True) -> Document:
-    """Return what a file and its drop-ins say; without `is_needed` the file may be absent.
-
-    Raises ConfigurationError naming the file and what is wrong with it.
-    """
+    """Return what a file and its drop-ins say, absent unless `is_needed`. Raises ConfigurationError."""
     paths = drop_ins_of(path)
     if is_needed or os.path.exists(path):
         paths = [path, *paths]

@@ -179,10 +179,7 @@ def start_observer(
     *,
     directories: bool = False,
 ) -> BaseObserver:
-    """Return a running observer of a directory, of the directory itself where its name is a link.
-
-    Raises OSError and RuntimeError; then nothing of it is left running.
-    """
+    """Return a running observer of a directory or link. Raises OSError, RuntimeError, leaving nothing."""
     from watchdog.events import (
         DirCreatedEvent,
         DirDeletedEvent,
@@ -238,10 +235,7 @@ def file_system_of(directory: str) -> str | None:
 
 
 def parse_mount_id(text: str) -> str:
-    """Return the mount id of an open file, "" if it is not told.
-
-    Source: ``/proc/PID/fdinfo/FD``, proc_pid_fdinfo(5), e.g. ``mnt_id:	22``.
-    """
+    """Return ``mnt_id: 22`` of /proc/PID/fdinfo/FD (proc_pid_fdinfo(5)), "" if it is not told."""
     for line in text.splitlines():
         name, _, value = line.partition(":")
         if name == "mnt_id":

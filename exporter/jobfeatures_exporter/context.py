@@ -207,10 +207,7 @@ class Context:
         return {key: LimitEnd(self.wall_end_secs(job), self.cpu_remaining_secs(key)) for key, job in jobs}
 
     def cpu_remaining_secs(self, key: JobKey) -> float | None:
-        """Return the seconds until a job has used up its CPU limit; None where that is not known.
-
-        Of a job on several nodes only a part of its use is seen here.
-        """
+        """Return the seconds until a job has used up its CPU limit, by its use here; None: not known."""
         job = self.jobs.get(key)
         sample = self.snapshot.jobs.get(key) if self.snapshot is not None else None
         if job is None or sample is None or len(job.nodes) > 1:

@@ -119,10 +119,7 @@ def format_value(value: Number) -> str:
 def histogram_samples(
     values: Values, bounds: Sequence[Number], counts: Sequence[int], total: Number
 ) -> list[Sample]:
-    """Return the samples of one histogram: `counts` of values up to each bound, then of all.
-
-    Bounds are written as floats, as OpenMetrics wants them.
-    """
+    """Return a histogram's samples: `counts` of values up to each bound (a float in OpenMetrics)."""
     limits = [*(float(each) for each in bounds), math.inf]
     classes = [((*values, format_value(limit)), count) for limit, count in zip(limits, counts, strict=True)]
     return [*classes, ((*values, SUM), total), ((*values, COUNT), counts[-1])]

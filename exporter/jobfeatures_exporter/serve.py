@@ -192,10 +192,7 @@ def _routes(served: Daemon | Controller) -> Routes:
 
 
 def make_ingest(config: DaemonConfig) -> Ingest | None:
-    """Return what takes documents of other agents, not started, None where none are awaited.
-
-    Raises ConfigurationError.
-    """
+    """Return what takes other agents' documents, or None; it is to be started. Raises ConfigurationError."""
     check(config)
     if not config.awaits_documents:
         return None

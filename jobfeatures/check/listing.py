@@ -90,10 +90,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Listing:
-    """One directory, as far as it could be seen.
-
-    `missing` is what a server answers for a name that cannot be there.
-    """
+    """A directory, as far as seen. `missing`: a server's answer for a name that cannot be there."""
 
     location: str
     entries: Mapping[str, Entry]

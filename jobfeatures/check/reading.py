@@ -136,10 +136,7 @@ def _what(mode: int) -> str:
 
 
 def read_server(address: str) -> tuple[dict[str, Entry], Answer]:
-    """Return the known keys that a server has below an address, and its answer for one that nobody has.
-
-    There is no way to ask for all names, so every known one is asked for.
-    """
+    """Return each known key that a server has, asked one by one, and its answer for one that is none."""
     answer, _ = _ask(address, NO_SUCH_KEY)
     entries: dict[str, Entry] = {}
     for name in KINDS:

@@ -36,10 +36,7 @@ def read_nodes(arguments: argparse.Namespace) -> tuple[SeenNode, ...]:
 
 
 def read_daemon(access: Access) -> tuple[SeenNode, ...]:
-    """Return the node of one daemon. Raises SourceError without its answer, ParseError if that is broken.
-
-    An address without a path is the daemon's, not its page's.
-    """
+    """Return a daemon's node, by its address with or without a path. Raises SourceError or ParseError."""
     if urlsplit(access.url).path in {"", "/"}:
         access = replace(access, url=access.url.rstrip("/") + "/metrics")
     series = parse_page(access.get(), source=access.url)

@@ -79,10 +79,7 @@ class SeenNode:
 
 
 def parse_page(text: str, *, source: str = "") -> list[Series]:
-    """Return the series of a page that are among `NAMES`.
-
-    Raises ParseError, also for a value that is not finite.
-    """
+    """Return the series of `NAMES` of a page. Raises ParseError, also for a value that is not finite."""
     return check_finite(parse_lines(text, NAMES, source=source), source)
 
 

@@ -50,10 +50,7 @@ class Presence(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class JobObservation:
-    """What one source reported about a job at one time (epoch, node's clock).
-
-    `start_source` names whose clock the start is by, None: the source's own.
-    """
+    """A source's report at a time (epoch, node's clock). `start_source`: whose clock; None: the source's."""
 
     source: str
     at_secs: float
@@ -130,10 +127,7 @@ def compare_runs(one: JobObservation, other: JobObservation) -> Run:
 
 
 def find_difference(one: Job, other: Job) -> str | None:
-    """Return what proves that two records of one id are about two runs, None where nothing does.
-
-    Starts are not compared: nothing is known of who told them.
-    """
+    """Return what proves that records of one id are of two runs, or None; starts prove nothing."""
     for name in ("uid", "restarts", "sluid"):
         mine, theirs = getattr(one, name), getattr(other, name)
         if _differ(mine, theirs):

@@ -45,10 +45,7 @@ class Target:
 
 @lru_cache(maxsize=2048)  # jobs ask for the same again and again
 def parse_target(path: str) -> Target | None:
-    """Return what a request's raw path names, None if it can name nothing.
-
-    Double and trailing slashes count for one and for none; a query is passed over.
-    """
+    """Return what a request's raw path names, or None; extra slashes and a query are passed over."""
     if len(path) > MAX_PATH_CHARACTERS or not path.startswith("/"):
         return None
     parts = [part for part in path.partition("?")[0].split("/") if part]
@@ -82,10 +79,7 @@ def is_feature(name: str) -> bool:
 
 
 def public_url(listen_address: str) -> str:
-    """Return the address that jobs on this node are told, without a slash at its end.
-
-    A wildcard is loopback to a job: ``:9820`` → ``http://127.0.0.1:9820``.
-    """
+    """Return the address for jobs here, no slash last: ``:9820`` → ``http://127.0.0.1:9820``."""
     host, _, port = listen_address.rpartition(":")
     if host in ("", "0.0.0.0"):  # noqa: S104  # compared with, not bound to
         host = "127.0.0.1"

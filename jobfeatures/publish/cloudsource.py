@@ -36,10 +36,7 @@ _FORMS: Final = {
 
 
 def checked_address(url: str) -> str:
-    """Return the address of a metadata service. Raises ConfigurationError for one that is not link-local.
-
-    Such an address is of this machine's own network alone, and asks nobody for a name.
-    """
+    """Return a link-local address: of this machine's network, no name. Raises ConfigurationError."""
     parts = urlsplit(url)
     try:
         is_local = ipaddress.ip_address(parts.hostname or "").is_link_local

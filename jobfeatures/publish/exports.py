@@ -27,10 +27,7 @@ class Access(NamedTuple):
 
 
 def format_exports(tree: FeatureTree, key: JobKey) -> str:
-    """Return the lines that a Slurm TaskProlog prints, and that a shell can evaluate, with paths.
-
-    Slurm takes the value as it stands, quotes included; no path here needs any.
-    """
+    """Return lines for a Slurm TaskProlog and a shell, unquoted: no path here needs quotes."""
     return _lines(tree.machine_path, tree.job_path(key), tree.status_path(key))
 
 

@@ -105,10 +105,7 @@ class Intake:
                 os.pwrite(file, f"{until:011d} {os.getpid():010d}\n".encode(), 0)
 
     def take(self, *, again: bool = True) -> None:
-        """Do what is wanted, oldest first; `again`: also what could not be done before.
-
-        Raises JobfeaturesError or OSError where the folder is of no use.
-        """
+        """Do what is wanted, oldest first; `again`: what failed, too. Raises JobfeaturesError or OSError."""
         with self._tree.intake() as folder:
             found: list[tuple[int, str, bool]] = []
             for name in os.listdir(folder):

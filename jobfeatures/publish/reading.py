@@ -58,10 +58,7 @@ class FeatureReader:
         self._kept: dict[tuple[str | None, str], tuple[_Stamp, Feature]] = {}
 
     def read(self, job_name: str | None, key: str) -> Feature:
-        """Return a value of a job, or of the machine where `job_name` is None.
-
-        Raises OSError if there is none, UnsafePathError for what is not a value.
-        """
+        """Return a value of a job, or the machine (None). Raises OSError if absent, or UnsafePathError."""
         path = f"{self._root}/{MACHINE}" if job_name is None else f"{self._root}/{JOB}/{job_name}"
         kept = self._kept.pop((job_name, key), None)
         if kept is not None and kept[0] == _stamp(os.lstat(path), os.lstat(f"{path}/{key}")):

@@ -38,10 +38,7 @@ class Filter(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chosen:
-    """The jobs that count, user after user, each user's in order of arrival (stable).
-
-    `users[i]` has the jobs `bounds[i]` to `bounds[i + 1]`.
-    """
+    """The jobs that count by user and arrival (stable); `users[i]` has `bounds[i]` to `bounds[i + 1]`."""
 
     users: list[str]
     bounds: Array

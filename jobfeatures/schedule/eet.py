@@ -63,10 +63,7 @@ class Lanes:
         return other
 
     def has_spare(self, since: Number, until: Number, wanted: Number) -> bool:
-        """Return whether at least so much is left between two times, in lanes × time.
-
-        No job may have arrived after `since`.
-        """
+        """Return whether lanes × time are left between two times; no job may have come after `since`."""
         left = self._free * max(0, until - since)
         if self._busy and self._busy[0][0] < until:
             for free_from, lanes in self._busy:

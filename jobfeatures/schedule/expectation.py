@@ -126,10 +126,7 @@ def compute_expectation(
     overrun_secs: int = OVERRUN_SECS,
     is_partial: bool = False,
 ) -> Expectation:
-    """Return what is to be expected of the job that was asked about. Raises NotExpectedError.
-
-    `is_partial` says that earlier jobs of its user may be missing.
-    """
+    """Return what to expect of a job; `is_partial`: earlier ones may be missing. Raises NotExpectedError."""
     facts = asked.jobs[asked.place]
     reason = why_not_placed(facts)
     if reason is not None:

@@ -167,10 +167,7 @@ def why_not_placed(facts: JobFacts) -> str | None:
 
 
 def find_job(told: dict[str, ReportedJob], asked: str) -> ReportedJob:
-    """Return the job of a name: its id, ARRAY_TASK or JOB+COMPONENT; of an array as a whole its last task.
-
-    Raises NoSuchJobError.
-    """
+    """Return the job of an id, ARRAY_TASK or JOB+COMPONENT; an array's last task. Raises NoSuchJobError."""
     members = [each for each in told.values() if asked and each.facts.array_id == asked]
     if members:
         return max(members, key=lambda each: order_of(each.facts))

@@ -42,10 +42,7 @@ class Links(NamedTuple):
 
 
 def find_links(numbers: Array, preceding: Array, thinks: Array) -> tuple[Links | None, list[str]]:
-    """Return who follows whom by number, None where nobody does, and what is to report about the others.
-
-    A number that several jobs have is nobody's.
-    """
+    """Return who follows whom by number or None, and notes on the others; a number of several is nobody's."""
     rows = np.flatnonzero(preceding > 0)
     if not len(rows):
         return None, []

@@ -138,10 +138,7 @@ def parse_amounts(key: str, text: str, resources: Sequence[str]) -> Amounts:
 def parse_shares_of(
     key: str, texts: Iterable[str], resources: Sequence[str]
 ) -> tuple[dict[str, Amounts], ...]:
-    """Return shares by user and by group, of ``alice=4,group:staff=20,bob=cpu:2,memory:8GiB``.
-
-    Raises ConfigurationError.
-    """
+    """Return shares by user and group: ``alice=4,group:staff=20,bob=cpu:2``. Raises ConfigurationError."""
     users: dict[str, Amounts] = {}
     groups: dict[str, Amounts] = {}
     for text in texts:

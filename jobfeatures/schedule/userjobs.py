@@ -67,10 +67,7 @@ class UserJobs:
         return asked, shares, now_secs, tuple(self._notes)
 
     def _jobs(self, user: str | None, since_secs: float) -> list[ReportedJob]:
-        """Return what is reported about one user's jobs, or of all users'.
-
-        The queue is asked first: what ends in between is then in both.
-        """
+        """Return a user's jobs, or all. The queue is asked first: what ends in between is in both."""
         self._notes.clear()
         source = self._source
         ask: Callable[[float], Accounting]

@@ -32,10 +32,7 @@ def simulate(
     ticks: int = 1,
     progress: Tick | None = None,
 ) -> list[int]:
-    """Return when each job starts. Every job must fit into the empty machine.
-
-    `ticks` is how many make a second; only `rules` are in seconds.
-    """
+    """Return when each job starts; each fits the empty machine. `ticks` make a second; `rules` in seconds."""
     runtimes = jobs.runtimes
     starts = [WAITING] * len(runtimes)
     coming = Arrivals(jobs)

@@ -44,10 +44,7 @@ def parse_processors(key: str, text: str) -> Pool:
 
 
 def parse_nodes(key: str, text: str) -> Pool:
-    """Return a machine of nodes: kinds like ``7x80cpu,504GB,4gpu``, separated by ``;``.
-
-    The letters of sizes are powers of 1024. Raises ConfigurationError.
-    """
+    """Return nodes like ``7x80cpu,504GB,4gpu;…``; sizes in powers of 1024. Raises ConfigurationError."""
     nodes: list[Node] = []
     kinds = [kind.strip() for kind in text.split(";")]
     for kind in kinds:

@@ -57,10 +57,7 @@ REASONS: Final = {
 
 
 class Workload(NamedTuple):
-    """The jobs that are simulated, in order of arrival, and the machine.
-
-    Where jobs follow others the order is that of the log.
-    """
+    """The simulated jobs by arrival (of the log, where jobs follow others), and the machine."""
 
     pool: Pool
     position: Array  # of each job in its log
@@ -86,10 +83,7 @@ class Outcome(NamedTuple):
 
 
 def choose_pool(log: ScheduleLog) -> Pool:
-    """Return one pool: what the log says of its machine, else the most that was in use.
-
-    Raises ScheduleError.
-    """
+    """Return a pool: the log's machine, else the most in use. Raises ScheduleError."""
     if "cpu" in log.totals:
         return one_pool(log.totals["cpu"])
     if not len(log):

@@ -174,10 +174,7 @@ class StatusKeeper:
                 self._stopping.wait(SETTLE_SECS)
 
     def look(self, *, at_all: bool = False) -> None:
-        """Look at the jobs that have changed or are new, at all jobs if told to or if the time has come.
-
-        Directories are watched before they are read, so that no change falls in between.
-        """
+        """Look at new and changed jobs, at times all. Watches come before reading: no change is missed."""
         self.looks += 1
         now = self._clock.monotonic_secs()
         targets = self._targets()

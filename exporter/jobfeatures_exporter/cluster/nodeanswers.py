@@ -25,10 +25,7 @@ class ByNode(Answer, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """An answer to a node. `age_secs` is how long ago the batch system was asked, None for an error.
-
-    `clock_secs` (epoch) is what the batch system's own clock shows now, where that is known.
-    """
+    """An answer to a node, `age_secs` old (None: an error); `clock_secs` (epoch): the batch system's."""
 
     status: int
     text: str

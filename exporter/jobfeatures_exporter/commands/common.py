@@ -16,10 +16,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def config_of(arguments: argparse.Namespace, changes: Mapping[str, str] | None = None) -> ExporterConfig:
-    """Return the settings of a command whose flags `add_flags` made; `changes` stand where no flag was given.
-
-    Raises ConfigurationError.
-    """
+    """Return the settings: by flags, else by `changes`, else by the file. Raises ConfigurationError."""
     given = vars(arguments)
     flags = {each.key: given.get(each.key) for each in settings_of(ExporterConfig)}
     for key, value in (changes or {}).items():

@@ -152,10 +152,7 @@ async def listening(
     *,
     on_open: Callable[[Server], None] = lambda _connections: None,
 ) -> AsyncIterator[str]:
-    """Answer at HOST:PORT until the context is left; gives the address that is listened on.
-
-    `on_open` learns who counts the connections. Raises ConfigurationError if the address cannot be had.
-    """
+    """Answer at HOST:PORT, which is given, until the context is left. Raises ConfigurationError."""
     limits = ConnectionLimits(connections=MAX_CONNECTIONS, idle_secs=IDLE_SECS)
     connections = Server(listener.handle, limits, tls)
     on_open(connections)

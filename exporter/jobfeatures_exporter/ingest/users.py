@@ -77,10 +77,7 @@ class Users:
             raise ConfigurationError("sonar.users_file", _reason(error)) from error
 
     def find(self, header: str) -> User | None:
-        """Return whom an Authorization header names with the right password; not the password itself.
-
-        The time that this takes says nothing about how much of a guess is right.
-        """
+        """Return whose Authorization header it is if its password is right; every answer takes as long."""
         self._refresh()
         given = parse_basic(header)
         user, password = given or ("", "")

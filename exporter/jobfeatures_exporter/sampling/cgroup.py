@@ -51,10 +51,7 @@ _EVENTS = {"oom_kills": "oom_kill", "limit_hits": "max"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFigures:
-    """What the kernel counts for one job directory; None is unreadable or not there.
-
-    In `counters` what is not there has no entry, and what is unreadable is None.
-    """
+    """A job directory's figures; None: unreadable or not there. `counters` lack what is not there."""
 
     cpu: CpuTimes | None = None
     memory: MemoryBytes

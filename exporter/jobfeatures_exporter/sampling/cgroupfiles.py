@@ -133,10 +133,7 @@ def parse_memory_stat_v2(text: str) -> MemoryBytes:
 
 
 def compute_memory_sum(parts: list[MemoryBytes]) -> MemoryBytes:
-    """Return the memory of a job that has several groups; what is unknown of one is unknown of all.
-
-    The sum of peaks is an upper bound: they need not have been at one time.
-    """
+    """Return the memory of several groups, unknown where one is; of peaks an upper bound."""
     if len(parts) == 1:
         return parts[0]
     sums: dict[str, int] = {}

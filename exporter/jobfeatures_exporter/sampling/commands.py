@@ -74,10 +74,7 @@ class CommandBook:
     def update(
         self, processes: Mapping[int, ProcessSample], members: Mapping[JobKey, Sequence[ProcessSample]]
     ) -> dict[JobKey, tuple[CommandSample, ...]]:
-        """Take one look: all processes, and those of each job, also of a job that has none just now.
-
-        Jobs that are not there are forgotten.
-        """
+        """Take a look: all processes, and those of each job, also of a job without any; forget other jobs."""
         totals = self._accumulator.update(
             processes, {each.pid: (key, each.command) for key, group in members.items() for each in group}
         )

@@ -53,10 +53,7 @@ def compute_busy_secs(cpu: CpuSecs) -> float:
 
 
 def compute_package_joules(domains: Mapping[str, float]) -> float | None:
-    """Return what is shared out, packages and their memory, None where no package is readable.
-
-    Not `psys`: it is the whole platform, the packages included.
-    """
+    """Return what packages and their memory use, without `psys`, the whole platform; None: unreadable."""
     if not any(name.startswith("package") for name in domains):
         return None
     return sum(joules for name, joules in domains.items() if name.startswith(_SHARED))

@@ -204,10 +204,7 @@ class JobRecorder:
         }
 
     def unit(self, key: UnitKey | GroupKey, processes: Sequence[ProcessSample], ticks: CpuTicks) -> JobSample:
-        """Return the record of processes without a job; its user is that of the first of them.
-
-        Most of them sleep: where no process has changed the last record is given again.
-        """
+        """Return the record of processes without a job, the last one again where nothing has changed."""
         uid = self._members.uid(processes[0].pid)
         last = self._units.get(key)
         if last is not None and last[0] is ticks and last[1].uid == uid and last[2] == processes:

@@ -25,10 +25,7 @@ WALK_LOOKS = 4
 
 
 class NodeKills:
-    """How many processes the OOM killer has ended on the node, None if the kernel does not report it.
-
-    Set before the groups are read, from /proc/vmstat; one for all groups.
-    """
+    """The node's OOM kills by /proc/vmstat, set before groups are read; None: not reported."""
 
     def __init__(self) -> None:
         self.count: int | None = None

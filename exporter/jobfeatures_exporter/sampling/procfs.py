@@ -93,10 +93,7 @@ def parse_loadavg(text: str, *, source: str = "loadavg") -> tuple[float, float, 
 
 
 def parse_entities(text: str, *, source: str = "loadavg") -> tuple[int, int]:
-    """Return how many threads run or would, and how many there are: ``1/80`` of /proc/loadavg.
-
-    Raises ParseError.
-    """
+    """Return how many threads run or would, and how many there are: ``1/80``. Raises ParseError."""
     words = text.split()
     match = _ENTITIES.match(words[3]) if len(words) > 3 else None
     if match is None:
@@ -105,10 +102,7 @@ def parse_entities(text: str, *, source: str = "loadavg") -> tuple[int, int]:
 
 
 def parse_oom_kills(text: str) -> int | None:
-    """Return how many processes the OOM killer has ended: ``oom_kill 7`` of /proc/vmstat (Linux 4.13).
-
-    None where the text does not say.
-    """
+    """Return how many processes the OOM killer has ended: ``oom_kill 7`` of vmstat; None: not told."""
     match = _OOM_KILLS.search(text)
     return None if match is None else int(match[1])
 

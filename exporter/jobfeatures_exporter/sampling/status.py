@@ -47,10 +47,7 @@ def parse_process_status(text: str) -> ProcessStatus:
 
 
 def parse_process_groups(text: str) -> frozenset[int]:
-    r"""Return the supplementary groups of /proc/PID/status, none where the line is missing.
-
-    Source: proc_pid_status(5), ``Groups:\t6001 65400 ``.
-    """
+    r"""Return the supplementary groups of /proc/PID/status (proc_pid_status(5)): ``Groups:\t6001 65400 ``."""
     match = _GROUPS.search(text.partition("\n")[2])
     found = match[1].split() if match else []
     return frozenset(int(each) for each in found[:MAX_GROUPS] if len(each) <= 10)

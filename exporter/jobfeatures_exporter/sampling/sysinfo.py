@@ -138,10 +138,7 @@ def read_numa_distances(sysfs: str, unreadable: Unreadable) -> tuple[tuple[int, 
 
 
 def read_topology(form: str) -> str:
-    """Return hwloc's picture of this machine, `SVG` or `TEXT`; empty where hwloc is not installed.
-
-    Raises CommandError: "timeout", "failed", "too large".
-    """
+    """Return hwloc's picture of this machine, `SVG` or `TEXT`; "" without hwloc. Raises CommandError."""
     for program in LSTOPO:
         try:
             output = run_command(

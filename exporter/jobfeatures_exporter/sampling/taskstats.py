@@ -39,10 +39,7 @@ _READ_BYTES = 65536
 
 
 class ExitRecords:
-    """A subscription to the exits on all processors. One thread uses it.
-
-    What a process ran since the scheduler last counted, a tick at most, is in no record.
-    """
+    """Exits on all processors, for one thread. The last tick of a process is in no record."""
 
     def __init__(self, unreadable: Unreadable, *, sysfs: str = "/sys") -> None:
         """Subscribe. Raises OSError where the kernel does not offer it or does not allow it, ParseError."""

@@ -22,10 +22,7 @@ NETWORK_SINKS = frozenset({"http", "kafka"})  # which many nodes share
 
 
 def make_sender(config: SonarConfig, clock: Clock) -> Sender | None:
-    """Return the sender with its sinks, None where the settings name no sink. Raises ConfigurationError.
-
-    What it sends is to be added before it starts.
-    """
+    """Return the sender with its sinks, still without documents; None: no sink. Raises ConfigurationError."""
     if not config.sonar_sinks:
         return None
     origin = make_origin(config)
@@ -54,10 +51,7 @@ def _opener(directory: str | None, sink: str, limits: Limits) -> Callable[[], Sp
 def make_node_sender(
     config: DaemonConfig, clock: Clock, look: Callable[[], Snapshot | None], unreadable: Unreadable
 ) -> Sender | None:
-    """Return the sender of this node's documents, None where the settings name no sink.
-
-    Raises ConfigurationError.
-    """
+    """Return the sender of this node's documents; None without sinks. Raises ConfigurationError."""
     sender = make_sender(config, clock)
     if sender is not None:
         documents = make_node_documents(

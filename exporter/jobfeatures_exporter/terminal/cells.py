@@ -11,10 +11,7 @@ MAX_MARKS = 2  # on one letter
 
 
 def clean(text: str) -> str:
-    """Return a text without control, format and private characters, and with few marks on a letter.
-
-    Every kind of space becomes the plain one.
-    """
+    """Return a text without control, format and private characters, few marks on a letter, plain spaces."""
     kept: list[str] = []
     marks = 0
     for character in text:

@@ -24,10 +24,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_ours(header: str | None, names: Collection[str] | None) -> bool:
-    """Return whether a Host header is an address, localhost, or one of the names; None: whatever it is.
-
-    One that is not there is nobody's browser's.
-    """
+    """Return whether a Host header is an address, localhost or one of `names` (None: any); not if absent."""
     if names is None or header is None:
         return True
     host = header.strip().lower()

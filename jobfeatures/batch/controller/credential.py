@@ -28,10 +28,7 @@ def is_node_name(text: str) -> bool:
 
 
 def parse_secrets(content: bytes, source: str) -> tuple[bytes, ...]:
-    """Return the secrets of a file, one a line: the first makes tokens, all are taken.
-
-    Raises ParseError, without the text, for one of less than 32 bytes, for none and for more than 4.
-    """
+    """Return 1 to 4 secrets, of 32 bytes or more, one a line; the first makes tokens. Raises ParseError."""
     found = [line.strip() for line in content.splitlines() if line.strip()]
     for number, secret in enumerate(found, 1):
         if len(secret) < MIN_SECRET_BYTES:

@@ -14,10 +14,7 @@ from jobfeatures.privatefile import read_owned
 
 
 def job_id_of(environ: Mapping[str, str]) -> str:
-    """Return the id of the job with this environment: JOB_ID, of an array's task with SGE_TASK_ID behind it.
-
-    SGE_TASK_ID is "undefined" where there is no array. Raises ParseError.
-    """
+    """Return JOB_ID, of an array's task with SGE_TASK_ID (else "undefined") behind it. Raises ParseError."""
     number, task = environ.get("JOB_ID", ""), environ.get("SGE_TASK_ID", "undefined")
     if number_of(number) != number:
         raise ParseError("not a job id", source="environment", field="JOB_ID", text=number)

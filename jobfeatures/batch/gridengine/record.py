@@ -132,10 +132,7 @@ def scale_epoch(stamp: int) -> tuple[int, int]:
 
 
 def parse_hosts(text: str) -> tuple[tuple[str, int], ...]:
-    """Return host and slots of each line of ``pe_hostfile``, a host that stands there twice once.
-
-    Sample: ``node1 2 all.q@node1 UNDEFINED``. Raises ParseError.
-    """
+    """Return each host's slots of ``pe_hostfile``: ``node1 2 all.q@node1 UNDEFINED``. Raises ParseError."""
     granted: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()

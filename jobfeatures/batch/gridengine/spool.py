@@ -52,10 +52,7 @@ def list_tasks(path: str) -> list[str]:
 
 
 def read_config(path: str, owners: Collection[int]) -> str:
-    """Return the `config` of a job's directory, "" while it is not written. Raises OSError.
-
-    A node that has tasks of a job only has it in the folders of these.
-    """
+    """Return the `config` of a job's or its task's directory, "" while it is not written. Raises OSError."""
     for folder in (path, *(f"{path}/{name}" for name in list_tasks(path))):
         try:
             return read_owned(f"{folder}/config", owners, MAX_FILE_BYTES)[0].decode("utf-8", "replace")
@@ -80,10 +77,7 @@ def read_number(path: str, owners: Collection[int]) -> int | None:
 
 
 def find_spool(procfs: str = "/proc") -> str | None:
-    """Return the working directory of the running sge_execd, None where none runs.
-
-    A process of that name that is not root's is not it.
-    """
+    """Return the working directory of the running sge_execd, which is root's; None where none runs."""
     try:
         names = os.listdir(procfs)
     except OSError:

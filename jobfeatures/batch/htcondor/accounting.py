@@ -63,10 +63,7 @@ def recognise(head: str) -> bool:
 def read_records(
     lines: Iterable[str], *, source: str, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
-    """Return the jobs of a history file or of ``condor_history``, ``-long`` or ``-json``.
-
-    An attribute with a wrong value costs the record.
-    """
+    """Return a history's jobs, ``-long`` or ``-json``; a wrong value costs its record."""
     evaluate = find_evaluator()
     for each in read_ads(lines, source=source):
         yield each if isinstance(each, Rejected) else _record_or_fault(each, source, evaluate, notes)

@@ -51,10 +51,7 @@ def find_owner(execute: str) -> int:
 
 
 def read_ads(path: str, trusted: Collection[int]) -> Ads:
-    """Return the ads of a scratch directory. Raises OSError or ParseError.
-
-    Files have to belong to one of `trusted` or to the directory's owner.
-    """
+    """Return the ads in files of `trusted` and the directory's owner. Raises OSError, ParseError."""
     directory = os.lstat(path)
     if not stat.S_ISDIR(directory.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)

@@ -94,10 +94,7 @@ def complaints(stderr: str) -> list[str]:
 
 
 def is_nothing_found(stdout: str, lines: Sequence[str]) -> bool:
-    """Return whether bjobs says that there is no such job, and nothing else.
-
-    Sample: ``No unfinished job found on host/group <n1>`` on standard error, or output.
-    """
+    """Return whether bjobs says nothing but ``No unfinished job found on host/group <n1>``."""
     said = [*lines, *complaints(stdout)]
     return bool(said) and all(_NOTHING_FOUND.match(line) for line in said)
 

@@ -31,10 +31,7 @@ class LsfCluster:
         self._commands = commands
 
     def poll_queue(self) -> JobTable:
-        """Return the queue; jobs stay in it for LSF's CLEAN_PERIOD after their end.
-
-        Limits are not stated here: they depend on the host that a job runs on.
-        """
+        """Return the queue, with jobs that ended within CLEAN_PERIOD; limits depend on the host."""
         taken_at_secs = self._clock.now_secs()
         rules = Rules(unit=read_limit_unit())
         found = parse_jobs(self._jobs(), Circumstances(now_secs=taken_at_secs, rules=rules))

@@ -82,10 +82,7 @@ def parse_parameters(text: str) -> bool:
 
 
 def parse_limit_unit(text: str) -> str:
-    """Return the unit of sizes without one that lsf.conf sets, K where it sets none.
-
-    Sample: ``LSF_UNIT_FOR_LIMITS=MB``. Source: lsf.conf(5).
-    """
+    """Return the unit in lsf.conf(5), ``LSF_UNIT_FOR_LIMITS=MB``; K where it sets none."""
     found: list[str] = _UNIT.findall(text)
     unit = found[-1].upper() if found else "K"
     return unit if unit in UNITS else "K"
@@ -143,10 +140,7 @@ def _take(heads: list[str], line: str, found: dict[str, TimeLimit], *, is_defaul
 
 
 def parse_factors(records: Iterable[Record]) -> tuple[dict[str, Fraction], tuple[Rejected, ...]]:
-    """Return the CPU factors of hosts that ``lshosts -o "host_name cpuf …" -json`` tells.
-
-    A factor of 0 or none (``-``: the host is not reached) is not known.
-    """
+    """Return the CPU factors that ``lshosts -o "host_name cpuf …" -json`` tells; not 0 and ``-``."""
     factors: dict[str, Fraction] = {}
     rejected: list[Rejected] = []
     for record in records:

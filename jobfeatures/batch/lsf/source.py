@@ -151,10 +151,7 @@ class LsfSource(PolledSource):
     # --- what changes seldom ------------------------------------------------------
 
     def _refresh(self, records: Sequence[Record]) -> tuple[Rejected, ...]:
-        """Ask for the rest when its time has come; what is not answered stays as it was.
-
-        Returns the problems that were not told at the last time.
-        """
+        """Ask for the rest when it is time, and keep the old where unanswered; return the new problems."""
         now_secs = self._clock.monotonic_secs()
         due = self._refreshed_secs is None or now_secs - self._refreshed_secs >= self._refresh_secs
         problems: set[Rejected] = set()

@@ -116,10 +116,7 @@ def compute_states(words: Sequence[str], cpus: int | None, allocated: int | None
 
 
 def count_slots(text: str) -> int:
-    """Return the execution slots that jobs have: ``0/12.s, 1/12.s`` or ``0-3,6/12.s,4/13.s``.
-
-    Raises ParseError.
-    """
+    """Return the slots in use: ``0/12.s, 1/12.s`` or ``0-3,6/12.s,4/13.s``. Raises ParseError."""
     count, position, end = 0, 0, len(text.rstrip())
     while position < end:
         match = _SLOTS.match(text, position)

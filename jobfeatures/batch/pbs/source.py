@@ -64,10 +64,7 @@ class QstatSource(PolledSource):
         self._users = Users(clock)
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs of this node; without a question nothing is started.
-
-        Raises SourceError if questions were asked and none was answered.
-        """
+        """Return the jobs of this node. Raises SourceError if questions were asked and none was answered."""
         taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         problems: list[Rejected] = []
         here = self._read_mom(problems)

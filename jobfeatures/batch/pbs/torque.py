@@ -78,10 +78,7 @@ def job_from_prolog(
 
 
 def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
-    """Return what pbs_mom's node list tells: hosts and slots. The server is not asked.
-
-    The file is ``aux/123.server``. Raises SourceError or ParseError.
-    """
+    """Return hosts and slots by pbs_mom's ``aux/123.server``. Raises SourceError or ParseError."""
     del timeout_secs
     folder = os.path.join(config.torque_home, "aux")
     try:

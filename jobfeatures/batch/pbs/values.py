@@ -66,10 +66,7 @@ def split_array_id(job_id: str) -> tuple[str | None, str | None]:
 
 
 def parse_duration(text: str, *, field: str = "") -> int:
-    """Return seconds of ``[[[days:]hours:]minutes:]seconds[.fraction]``, fractions dropped.
-
-    Raises ParseError.
-    """
+    """Return seconds of ``[[[days:]hours:]minutes:]seconds[.fraction]``, cut. Raises ParseError."""
     if _DURATION.match(text) is None:
         raise ParseError("not a duration", field=field, text=text)
     numbers = [int(part) for part in text.partition(".")[0].split(":")]
@@ -77,10 +74,7 @@ def parse_duration(text: str, *, field: str = "") -> int:
 
 
 def parse_size(text: str, *, field: str = "") -> int:
-    """Return bytes of ``8gb``, ``512kw`` (words of 8 bytes) or ``1024``: powers of 1024.
-
-    Raises ParseError.
-    """
+    """Return bytes of ``8gb``, ``512kw`` (8-byte words), ``1024``: powers of 1024. Raises ParseError."""
     match = _SIZE.match(text)
     if match is None:
         raise ParseError("not a size", field=field, text=text)

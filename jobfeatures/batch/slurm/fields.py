@@ -25,10 +25,7 @@ _TASK_RANGE = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10})(?::([1-9][0-9]{0,9}))?
 def split_closed(
     text: str, separator: str, fields: Sequence[str], *, source: str
 ) -> Iterator[Mapping[str, str]]:
-    """Yield the records of an answer with the separator behind every field, also the last.
-
-    Raises ParseError where the answer does not end behind a whole record.
-    """
+    """Yield records with a separator behind every field. Raises ParseError where the last is cut off."""
     pieces = text.split(separator)
     if (len(pieces) - 1) % len(fields) or pieces[-1].strip("\n"):
         raise ParseError("answer is cut off", source=source, text=pieces[-1])
@@ -99,10 +96,7 @@ def _expand_kept(text: str) -> tuple[str, ...]:
 
 
 def count_tasks(text: str) -> int:
-    """Return how many tasks ``1-5,9%2`` or ``[0-100:4]`` stands for.
-
-    Source: sbatch(1) ``--array``; ``%2`` bounds how many run at once. Raises ParseError.
-    """
+    """Return how many tasks ``1-5,9%2`` or ``[0-100:4]`` means (sbatch(1)). Raises ParseError."""
     match = _TASKS.match(text)
     if match is None:
         raise ParseError("not a list of array tasks", field="ArrayTaskID", text=text)

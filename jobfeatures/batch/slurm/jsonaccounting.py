@@ -33,10 +33,7 @@ _COUNTED = frozenset({"cpu", "mem", "node", "gres/gpu"})  # without them a job w
 
 
 def parse_json_accounting(document: JsonRecord, *, source: str, taken_at_secs: float) -> Accounting:
-    """Return the records of an answer; a bad job or step costs itself only.
-
-    Raises ParseError where there is no list of jobs.
-    """
+    """Return the good records of an answer. Raises ParseError where there is no list of jobs."""
     records: list[JobRecord] = []
     rejected: list[Rejected] = []
     version = version_of(document)

@@ -23,10 +23,7 @@ from jobfeatures.nodelist import expand_nodes
 def parse_json_cluster(
     nodes: JsonRecord, partitions: JsonRecord, *, source: str, taken_at_secs: float
 ) -> Cluster:
-    """Return the nodes and partitions of two answers; a bad record costs itself only.
-
-    Raises ParseError where one of them has no list.
-    """
+    """Return the good nodes and partitions of two answers. Raises ParseError where one has no list."""
     rejected: list[Rejected] = []
     found_nodes = parse_each(parse_json_node, nodes.listed("nodes", source), rejected, source)
     found_partitions = parse_each(

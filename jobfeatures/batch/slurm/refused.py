@@ -27,10 +27,7 @@ _MEMORY = re.compile(r"(?:\A|,)mem=([0-9.]+[A-Z]?)(?:,|\Z)")
 def ask_squeue(
     ids: Collection[str], *, node_name: str | None, squeue: str, timeout_secs: float
 ) -> dict[str, Job]:
-    """Return those of the jobs with these plain ids that the queue holds and tells in full.
-
-    Raises SourceError if it could not be asked.
-    """
+    """Return those of the jobs that the queue tells in full. Raises SourceError."""
     separator = make_separator()
     text = ask_command(
         [squeue, "-a", "-h", "-t", "all", "-j", ",".join(ids)],

@@ -98,10 +98,7 @@ def read_token(path: str) -> str:
 
 
 def user_of_token(token: str) -> str | None:
-    """Return the user whom a token names, None where it names none. It is told, not believed, here.
-
-    Source: https://slurm.schedmd.com/jwt.html: the claim ``sun``.
-    """
+    """Return the user whom a token claims (``sun``, slurm.schedmd.com/jwt.html), None without one."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

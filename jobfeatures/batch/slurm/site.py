@@ -144,10 +144,7 @@ def needs_server(job: Job, config: Config) -> bool:
 
 
 def ask_in_prolog(job: Job, config: Config, *, node_name: str, timeout_secs: float) -> Job | None:
-    """Return what the controller knows of a job whose Prolog runs; None if it is not to be asked.
-
-    Raises SourceError or ParseError.
-    """
+    """Return what the controller knows of a job, None: not to be asked. Raises SourceError or ParseError."""
     if not needs_server(job, config):
         return None
     if config.slurm_ask == "rest":

@@ -25,10 +25,7 @@ class Asker(Protocol):
     def ask(
         self, job_ids: Collection[str], *, about_node: bool, now_secs: float
     ) -> tuple[Answers, NodeAnswer | None]:
-        """Return what is known of the jobs, and of the node where that is asked and answered.
-
-        `now_secs` is epoch time. Raises SourceError if nothing was answered.
-        """
+        """Return what is known of jobs and node at `now_secs` (epoch). Raises SourceError without answer."""
 
 
 class ScontrolAsker:
@@ -99,10 +96,7 @@ class SlurmSource(PolledSource):
         self._node_problem: tuple[Rejected, ...] = ()
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs that are seen, claimed or were known; without a question nothing is started.
-
-        Raises SourceError if questions were asked and none was answered.
-        """
+        """Return the jobs seen, claimed or known before. Raises SourceError if no question was answered."""
         taken_at_secs, now_secs = self._clock.now_secs(), self._clock.monotonic_secs()
         ours = {key for key in (*seen, *claimed) if key.batch_system == NAME}
         plain = {key.job_id for key in ours if is_plain_id(key.job_id)}

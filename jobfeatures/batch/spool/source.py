@@ -105,10 +105,7 @@ class SpoolSource:
         self._identity: tuple[int, int] | None = None
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
-        """Return the jobs of all files; only new and changed ones are read.
-
-        Raises SourceError if the folder cannot be listed; what was known before stays known.
-        """
+        """Return the jobs of all files; only changed ones are read. Raises SourceError for the folder."""
         del seen, claimed
         taken_at = self._clock.now_secs()
         with failing_source(self._directory, OSError), opened(self._directory, _FOLDER_FLAGS) as folder:

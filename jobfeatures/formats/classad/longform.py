@@ -96,10 +96,7 @@ def add_line(values: dict[str, Value], line: str, *, source: str, number: int) -
 
 
 def parse_value(text: str) -> Value:
-    r"""Return a literal, else the expression.
-
-    A number that does not fit 64 bits, or is not finite, stays an expression.
-    """
+    r"""Return a literal of 64 bits, finite, else the expression."""
     text = text.strip(" \t\r")
     if text[:1] == '"' and text[-1:] == '"' and len(text) >= 2:
         inner = text[1:-1]

@@ -19,10 +19,7 @@ _NEXT = re.compile(r"\n(?=\{)")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document: its number and line count from 1; `reason` says why there is no `value`.
-
-    `end` is where it ends in the text.
-    """
+    """One document, its number and line from 1, its `end` in the text; `reason`: why it has no `value`."""
 
     number: int
     line: int

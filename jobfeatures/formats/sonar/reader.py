@@ -47,10 +47,7 @@ class Reader:
                 yield each, f"{place}[{number}]"
 
     def nodes(self, ranges: Iterable[str] | None) -> tuple[str, ...]:
-        """Return the names that node ranges stand for.
-
-        Raises ParseError once the envelope's lists have more than 200,000 names together.
-        """
+        """Return the names of node ranges. Raises ParseError above 200,000 in an envelope."""
         names: dict[str, None] = {}
         for each in ranges or ():
             found = () if each in NO_NODES else expand_nodes(each)

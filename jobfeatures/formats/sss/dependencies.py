@@ -64,10 +64,7 @@ def read_dependencies(job: SssJob) -> tuple[Dependency, ...]:
 
 
 def order_jobs(jobs: Sequence[SssJob | Reference]) -> JobOrder:
-    """Return how the jobs of a group wait for each other.
-
-    Raises ParseError where two jobs have the same id: nothing can tell which one is meant.
-    """
+    """Return how the jobs of a group wait for each other. Raises ParseError where two have the same id."""
     graph: _Graph = {}
     waiting: list[tuple[str, Dependency]] = []
     for job in jobs:

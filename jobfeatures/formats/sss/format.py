@@ -21,10 +21,7 @@ from jobfeatures.formats.sss.xml import DECLARATION, Element, format_element
 
 
 def format_object(root: Root) -> str:
-    """Return a document, ending in a newline.
-
-    Raises ParseError for a text that XML does not allow, naming its element.
-    """
+    """Return a document with a last newline. Raises ParseError for a text that XML does not allow."""
     name = root.name if isinstance(root, Reference) else _NAMES[type(root)]
     return f"{DECLARATION}\n{format_element(make_element(root, name))}\n"
 

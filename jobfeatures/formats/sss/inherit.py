@@ -34,10 +34,7 @@ Kind = TypeVar("Kind", bound=Scope)
 
 
 def resolve_group(group: SssJobGroup) -> tuple[SssJob | Reference, ...]:
-    """Return the jobs of a group with all defaults resolved.
-
-    Raises ParseError where the defaults are too large to be multiplied by all that inherit them.
-    """
+    """Return the jobs with all defaults resolved. Raises ParseError where that would be too much."""
     budget = _Budget()
     return tuple(
         _resolve_job(each, group.job_defaults, budget) if isinstance(each, SssJob) else each

@@ -22,10 +22,7 @@ PATTERN_BYTES: Final = 2**20  # that RE2 may take for one
 
 
 def expand_names(each: Property) -> tuple[str, ...]:
-    """Return the names that a Feature or Node lists, without repetitions.
-
-    Raises ParseError for a pattern, which lists none, a range that is none, and too many names.
-    """
+    """Return the names that a Feature or Node lists, each once. Raises ParseError: a pattern, too many."""
     aggregation = each.text("aggregation")
     text = str(each.value)
     if aggregation == "Pattern":

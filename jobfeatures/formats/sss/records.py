@@ -83,10 +83,7 @@ def read_records(
 
 
 def make_record(job: SssJob, notes: Notes | None = None) -> JobRecord:
-    """Return the record of a job whose defaults are resolved. Raises ParseError for an id that is none.
-
-    `notes` are told what the job says and the record does not.
-    """
+    """Return the record of a resolved job; `notes` learn what it lacks. Raises ParseError for a bad id."""
     said = Said(job)
     state = _state(said)
     is_pending = state is JobState.PENDING  # what stands outside any category is what it asks for

@@ -251,10 +251,7 @@ def _straight(found: re.Match[str]) -> str:
 
 
 def format_element(element: Element, indent: str = "") -> str:
-    """Return an element as text, its children indented a line each, without a newline at the end.
-
-    Raises ParseError for text that XML does not allow, naming the element.
-    """
+    """Return indented text without a last newline. Raises ParseError for text that XML does not allow."""
     attributes = "".join(
         f" {name}={quoteattr(_checked(value, f'{element.name}@{name}'))}"
         for name, value in element.attributes.items()

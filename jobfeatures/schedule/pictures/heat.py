@@ -59,10 +59,7 @@ def compute_heats(views: Sequence[View]) -> list[Heat]:
 
 
 def are_alike(views: Sequence[View]) -> bool:
-    """Return whether schedules are of one workload.
-
-    They have the same users, and the same first arrival or much of the time in common.
-    """
+    """Return whether schedules are of one workload: same users, and first arrival or much time shared."""
     firsts, lasts = [view.first_secs for view in views], [view.last_secs for view in views]
     if any(set(view.users) != set(views[0].users) for view in views):
         return False

@@ -115,10 +115,7 @@ class GroupSums:
         return self._retire()
 
     def sums_of(self, ids: tuple[int, ...]) -> Sums:
-        """Return what the job with these groups has: zeros where nobody has done anything there.
-
-        They are the same object as last time where nothing has changed.
-        """
+        """Return the sums of a job with these groups, zeros without any; the same object while unchanged."""
         groups = [each for job in ids for each in self._members.get(job, _NO_GROUPS).values()]
         rows = [self.gone[job] for job in ids if job in self.gone]
         basis: list[object] = [*rows, *((each.record, each.look == self._look) for each in groups)]

@@ -12,10 +12,7 @@ UUID_FORMS = ("GPU-", "MIG-", "PCI-")
 
 
 def parse_gpustat(text: str) -> str | None:
-    """Return the job id of a file ``/run/gpustat/CARD``, which a prolog wrote: ``JOBID UID``.
-
-    None where the card is free: an empty file, or job 0. Raises ParseError.
-    """
+    """Return the job of ``/run/gpustat/CARD``: ``JOBID UID``; None for nothing or 0. Raises ParseError."""
     words = text.split()
     if not words:
         return None

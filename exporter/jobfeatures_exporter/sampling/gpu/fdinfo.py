@@ -81,10 +81,7 @@ def parse_fdinfo(text: str) -> DrmClient | None:
 
 
 def compute_utilisation(before: DrmClient, now: DrmClient, elapsed_secs: float) -> float | None:
-    """Return how much of its busiest kind of engine a client used between two looks, in percent.
-
-    None where the client tells nothing of engines, or no time has passed.
-    """
+    """Return a client's use of its busiest kind of engine, in percent; None without engines or time."""
     shares: list[float] = []
     for kind, nsecs in now.engine_nsecs.items():
         if elapsed_secs > 0:

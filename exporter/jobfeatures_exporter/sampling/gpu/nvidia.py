@@ -283,10 +283,7 @@ class NvidiaDriver:
         return found if found is not None else ask("nvmlDeviceGetMemoryInfo")
 
     def _mean_utilisation(self, uuid: str, ask: _Asked) -> float | None:
-        """Return the mean of what the driver has sampled since the last reading, in percent.
-
-        Its latest figure alone covers a sixth of a second to a second.
-        """
+        """Return the mean in percent since the last reading; the latest figure covers a second at most."""
         place = (uuid, "samples")
         since = self._seen_usecs.get(place, 0)
         answer = ask("nvmlDeviceGetSamples", self._nvml.NVML_GPU_UTILIZATION_SAMPLES, since)
