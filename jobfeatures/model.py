@@ -224,6 +224,8 @@ class ClusterNode:
     gpus: int | None = None
     allocated_gpus: int | None = None
     address: str | None = None  # where the batch system reaches it
+    features: tuple[str, ...] = ()  # that are active
+    reason: str = ""  # the class of what an administrator or the batch system wrote, never the text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

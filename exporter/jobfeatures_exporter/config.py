@@ -149,10 +149,22 @@ class DaemonConfig(WebConfig):
         "states of nodes that are left out of /sd",
         live="controller",
     )
+    controller_scheduler_interval_secs: float = option(
+        POSITIVE_DURATION, 60.0, "collector.scheduler: how often the controller's statistics are polled"
+    )
+    controller_licences_interval_secs: float = option(
+        POSITIVE_DURATION, 60.0, "collector.licences: how often licences are polled"
+    )
+    controller_reservations_interval_secs: float = option(
+        POSITIVE_DURATION, 300.0, "collector.reservations: how often reservations are polled"
+    )
+    controller_fairshare_interval_secs: float = option(
+        POSITIVE_DURATION, 300.0, "collector.fairshare: how often shares are polled"
+    )
     schedule_top_users: int = option(
         COUNT,
         20,
-        "controller role: users with series of their own; 0: none",
+        "controller role: users with series of their own, in each collector; 0: none",
     )
     gpu_drivers: tuple[str, ...] = option(
         words(AUTO, NO_GPUS, *GPU_DRIVERS),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from jobfeatures.administration import Told
 from jobfeatures.batch.source import KeeperStatus, SourceStatus
 from jobfeatures.drains.drain import machine_shutdown
 from jobfeatures.features import keys
@@ -76,10 +77,14 @@ class Context:
     leftovers: Mapping[JobKey, float] = field(default_factory=dict)  # ended with processes; told ended when
     statuses: Mapping[JobKey, StatusView] = field(default_factory=dict)
     status_violations: Mapping[str, int] = field(default_factory=dict)
-    sources: tuple[SourceStatus | KeeperStatus[Cluster] | KeeperStatus[ScheduleQuality], ...] = ()
+    sources: tuple[
+        SourceStatus | KeeperStatus[Cluster] | KeeperStatus[ScheduleQuality] | KeeperStatus[Told], ...
+    ] = ()
     queues: tuple[QueueSums, ...] = ()  # of whole clusters, in the controller role
     clusters: tuple[ClusterSums, ...] = ()
     schedules: tuple[ScheduleQuality, ...] = ()
+    administration: tuple[Told, ...] = ()  # what administrators look at, of each batch system
+    top_users: int = 20  # users with series of their own, of a whole cluster
     publisher: PublisherStatus | None = None
     feature_answers: Mapping[int, int] = field(default_factory=dict)  # over HTTP, by status
     machine: Machine = field(default_factory=Machine)

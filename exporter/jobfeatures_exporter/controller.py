@@ -18,6 +18,7 @@ from jobfeatures.errors import ConfigurationError
 from jobfeatures.model import Cluster, JobTable
 from jobfeatures.schedule.quality import ScheduleQuality
 from jobfeatures_exporter.cluster.accountingfeed import AccountingFeed
+from jobfeatures_exporter.cluster.administration import make_keepers
 from jobfeatures_exporter.cluster.discovery import TargetGroup, make_targets
 from jobfeatures_exporter.cluster.livequality import LiveQuality, make_options
 from jobfeatures_exporter.cluster.nodeanswers import NodeAnswers
@@ -59,6 +60,7 @@ class Controller:
             self._keep(f"{source.name}-nodes", source.poll_cluster, self._clusters_changed)
             for source in self.sources
         ]
+        self._administration = list(make_keepers(config, self.sources, self._clock))
         self.node_answers: NodeAnswers | None = None
         if config.controller_listen is not None:
             self.node_answers = self._make_node_answers(config)
@@ -185,6 +187,7 @@ class Controller:
         yield from self._queues
         yield from self._clusters
         yield from self._schedules
+        yield from self._administration
         if self.node_answers is not None:
             yield self.node_answers.keeper
 
@@ -225,6 +228,8 @@ class Controller:
             queues=self._queue_sums,
             clusters=self._cluster_sums,
             schedules=tuple(known(self._schedules)),
+            administration=tuple(known(self._administration)),
+            top_users=self._config.schedule_top_users,
             sinks=self._sender.sinks if self._sender is not None else (),
             faulty=self._sender.faulty if self._sender is not None else {},
             web=self.web(),

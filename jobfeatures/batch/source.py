@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
+from jobfeatures.administration import FairShares, Licences, Reservations, Scheduler
 from jobfeatures.clock import Clock, SystemClock
 from jobfeatures.errors import Rejected, SourceError
 from jobfeatures.joblog import Accounting
@@ -96,6 +97,23 @@ class UserSource(Protocol):
 
     def poll_user_history(self, user: str, since_secs: float) -> Accounting:
         """Return the records of one user's jobs that were pending, running or ended since then."""
+
+
+@runtime_checkable
+class AdministrationSource(Protocol):
+    """A source that tells what administrators look at. Each method raises SourceError."""
+
+    def poll_scheduler(self) -> Scheduler:
+        """Return how busy the controller and its schedulers are."""
+
+    def poll_licences(self) -> Licences:
+        """Return the licences."""
+
+    def poll_shares(self) -> FairShares:
+        """Return the shares of accounts and users."""
+
+    def poll_reservations(self) -> Reservations:
+        """Return the reservations that are not over."""
 
 
 class Answer(Protocol):

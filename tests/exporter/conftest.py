@@ -4,6 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from jobfeatures.administration import (
+    Cycles,
+    FairShare,
+    FairShares,
+    Licence,
+    Licences,
+    Requests,
+    Reservation,
+    Reservations,
+    Scheduler,
+    Told,
+    UserRequests,
+)
 from jobfeatures.batch.source import KeeperStatus
 from jobfeatures.drains.drain import Announced, Drain, Drains
 from jobfeatures.features.machine import Machine
@@ -318,8 +331,65 @@ def make_cluster() -> Cluster:
                 allocated_memory_bytes=2**30 if name == "n1" else 0,
                 gpus=4 if name == "n1" else None,
                 allocated_gpus=2 if name == "n1" else None,
+                features=("avx512", "ib") if name == "n1" else ("ib",),
+                reason="health_check" if name == "n2" else "",
             )
             for name, each in zip(names, states, strict=True)
+        ),
+    )
+
+
+def make_administration() -> tuple[Told, ...]:
+    """Return what administrators look at; names are hostile."""
+    told = {"source": "slurm", "taken_at_secs": NOW - 5}
+    cycles = Cycles(
+        count=54, last_secs=0.0125, mean_secs=0.5, max_secs=2.25, mean_depth_jobs=97, queue_jobs=6
+    )
+    return (
+        Scheduler(
+            begin_secs=int(NOW) - 7200,
+            threads=3,
+            queued={"agent": 0, "accounting": 5},
+            jobs={"submitted": 31, "started": 30, "completed": 28, "canceled": 1, "failed": 0},
+            backfilled_jobs=7,
+            cycles={"main": cycles, "backfill": Cycles(count=0)},
+            types=(Requests("REQUEST_JOB_INFO", 120, 4.5), Requests("REQUEST_PING", 3, 0.001)),
+            users=(UserRequests("root", 100, 2.5), UserRequests('b"b\\\n', 23, 2.25)),
+            **told,
+        ),
+        Licences(
+            licences=(
+                Licence(name="matlab@flexhost", total=20, used=3, free=17, reserved=0),
+                Licence(name="old", total=2, used=2),
+            ),
+            **told,
+        ),
+        FairShares(
+            shares=(
+                FairShare(account="physics", shares_ratio=0.5, usage_ratio=0.75, usage_secs=7500),
+                FairShare(
+                    account="physics",
+                    user='b"b\\\n',
+                    shares_ratio=1.0,
+                    usage_ratio=1.0,
+                    usage_secs=7500,
+                    factor=0.25,
+                ),
+            ),
+            **told,
+        ),
+        Reservations(
+            reservations=(
+                Reservation(
+                    name="maint 'x'\n",
+                    start_secs=int(NOW) + 3600,
+                    end_secs=int(NOW) + 7200,
+                    nodes=2,
+                    cores=16,
+                    is_maintenance=True,
+                ),
+            ),
+            **told,
         ),
     )
 
@@ -431,6 +501,7 @@ def make_context() -> Context:
         queues=(compute_queue_sums(make_queue()),),
         clusters=(compute_cluster_sums(make_cluster()),),
         schedules=(make_schedule(),),
+        administration=make_administration(),
         kinds=frozenset(Kind),
         sysinfo=make_sysinfo(),
         sinks=(

@@ -21,7 +21,7 @@ STARTS_JOBS = frozenset({"IDLE", "MIXED", "ALLOCATED"})
 STARTS_NONE = frozenset({"DRAIN", "FAIL", "NOT_RESPONDING", "MAINTENANCE", "REBOOT_ISSUED"})
 
 _WORD = re.compile(r"[A-Za-z_]{1,40}\Z")
-_NOT_ELIGIBLE = re.compile(r"JobHeld|Held\Z|Dependency|BeginTime|PSUSP\Z")
+_NOT_ELIGIBLE = re.compile(r"(?P<held>JobHeld|Held\Z|PSUSP\Z)|(?P<dependent>Dependency)|(?P<date>BeginTime)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ class QueueSums:
     nodes: Sums
     gpus: Sums
     reasons: Sums  # of pending jobs
+    not_eligible: Sums  # by what they wait for
     waiting: Mapping[str, Waiting]
 
 
@@ -57,12 +58,14 @@ class ClusterSums:
     cpus: Sums
     memory_bytes: Sums
     gpus: Sums
+    features: Sums  # nodes, by feature and base state
+    node_reasons: Sums  # nodes, by class of reason and base state
 
 
 def compute_queue_sums(table: JobTable) -> QueueSums:
     """Return the sums over one answer."""
     sums: dict[str, Counter[tuple[str, str]]] = {
-        name: Counter() for name in ("jobs", "cpus", "nodes", "gpus", "reasons")
+        name: Counter() for name in ("jobs", "cpus", "nodes", "gpus", "reasons", "not_eligible")
     }
     waiting: dict[str, Waiting] = {}
     for job in table.jobs.values():
@@ -79,6 +82,8 @@ def compute_queue_sums(table: JobTable) -> QueueSums:
             if job.state is JobState.PENDING:
                 reason = job.reason or ""
                 sums["reasons"][partition, reason if _WORD.match(reason) else OTHER] += job.tasks
+                if (found := _NOT_ELIGIBLE.match(reason)) and found.lastgroup:
+                    sums["not_eligible"][partition, found.lastgroup] += job.tasks
             if since is not None:
                 old = waiting.get(partition, Waiting(0, 0, since))
                 waiting[partition] = Waiting(
@@ -100,7 +105,8 @@ def _waits_since(job: Job, now_secs: float) -> int | None:
 def compute_cluster_sums(cluster: Cluster) -> ClusterSums:
     """Return the sums over one answer."""
     sums: dict[str, Counter[tuple[str, str]]] = {
-        name: Counter() for name in ("states", "flags", "cpus", "memory_bytes", "gpus")
+        name: Counter()
+        for name in ("states", "flags", "cpus", "memory_bytes", "gpus", "features", "node_reasons")
     }
     partitions_of: dict[str, list[str]] = {}
     for each in cluster.partitions:
@@ -109,6 +115,11 @@ def compute_cluster_sums(cluster: Cluster) -> ClusterSums:
     for node in cluster.nodes:
         for partition in partitions_of.get(node.name, [""]):
             _add_node(sums, partition, node)
+        base = (node.states or ("UNKNOWN",))[0]
+        for feature in node.features:
+            sums["features"][feature, base] += 1
+        if node.reason:
+            sums["node_reasons"][node.reason, base] += 1
     return ClusterSums(
         source=cluster.source,
         partitions={

@@ -44,8 +44,22 @@ PARTITION = Metric(
     _BY_PARTITION,
 )
 
+FEATURES = Metric(
+    "batch_cluster_feature_nodes",
+    "gauge",
+    "Nodes with an active feature, by base state; a node counts once for each of its features.",
+    ("batch_system", "feature", "state"),
+)
+REASONS = Metric(
+    "batch_cluster_reason_nodes",
+    "gauge",
+    "Nodes for which a reason is given, such as for a drain, by the reason's class and base state.",
+    ("batch_system", "reason", "state"),
+)
+
 _SUMS = {NODES: "states", FLAGGED: "flags", CPUS: "cpus", MEMORY: "memory_bytes", GPUS: "gpus"}
-METRICS = (*_SUMS, PARTITION)
+_OF_NODES = {FEATURES: "features", REASONS: "node_reasons"}
+METRICS = (*_SUMS, *_OF_NODES, PARTITION)
 
 # Shown as 0 where there are none.
 ALWAYS = {"states": ("ALLOCATED", "DOWN", "IDLE", "MIXED"), "flags": ("DRAIN",)}
@@ -53,7 +67,7 @@ ALWAYS = {"states": ("ALLOCATED", "DOWN", "IDLE", "MIXED"), "flags": ("DRAIN",)}
 
 def families(context: Context) -> Iterator[Family]:
     """Yield the clusters' families."""
-    for metric, name in _SUMS.items():
+    for metric, name in (*_SUMS.items(), *_OF_NODES.items()):
         yield Family(metric, [each for sums in context.clusters for each in _samples(sums, name)])
     yield Family(
         PARTITION,

@@ -32,6 +32,12 @@ REASONS = Metric(
     "Pending jobs by the batch system's reason; sentences count as other.",
     (*_BY_PARTITION, "reason"),
 )
+NOT_ELIGIBLE = Metric(
+    "batch_queue_not_eligible_jobs",
+    "gauge",
+    "Pending jobs that may not start yet: held, dependent (on other jobs), date (a begin time).",
+    (*_BY_PARTITION, "cause"),
+)
 OLDEST = Metric(
     "batch_queue_oldest_wait_seconds",
     "gauge",
@@ -51,9 +57,10 @@ WAITING = Metric(
     "batch_queue_waiting_jobs", "gauge", "Pending jobs that are eligible to start.", _BY_PARTITION
 )
 
-METRICS = (JOBS, CPUS, NODES, GPUS, REASONS, OLDEST, WAIT, WAITING)
+METRICS = (JOBS, CPUS, NODES, GPUS, REASONS, NOT_ELIGIBLE, OLDEST, WAIT, WAITING)
 
 ALWAYS = ("PENDING", "RUNNING")  # shown as 0 where there are none
+CAUSES = ("held", "dependent", "date")
 NOBODY = Waiting(0, 0, 0)
 
 
@@ -70,6 +77,14 @@ def families(context: Context) -> Iterator[Family]:
         yield Family(metric, samples)
     yield Family(GPUS, [each for queue, _ in queues for each in _samples(queue, queue.gpus)])
     yield Family(REASONS, [each for queue, _ in queues for each in _samples(queue, queue.reasons)])
+    yield Family(
+        NOT_ELIGIBLE,
+        [
+            each
+            for queue, known in queues
+            for each in _samples(queue, {**_zeros(known, CAUSES), **queue.not_eligible})
+        ],
+    )
     waits = [
         ((queue.source, partition), waiting)
         for queue, known in queues
@@ -84,8 +99,8 @@ def families(context: Context) -> Iterator[Family]:
     yield Family(WAITING, [(values, each.jobs) for values, each in waits])
 
 
-def _zeros(partitions: Iterable[str]) -> dict[tuple[str, str], int]:
-    return dict.fromkeys(((partition, state) for partition in partitions for state in ALWAYS), 0)
+def _zeros(partitions: Iterable[str], words: Iterable[str] = ALWAYS) -> dict[tuple[str, str], int]:
+    return dict.fromkeys(((partition, word) for partition in partitions for word in words), 0)
 
 
 def _samples(queue: QueueSums, sums: Sums) -> Iterator[Sample]:

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from jobfeatures.administration import FairShares, Reservations, Scheduler, Told
 from jobfeatures.drains.drain import Drain
 from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.context import Context
@@ -121,6 +122,7 @@ class Privacy:
                 )
                 for each in context.schedules
             ),
+            administration=tuple(map(self._told, context.administration)),
         )
 
     def document(self, document: Any) -> Any:
@@ -142,6 +144,38 @@ class Privacy:
         if not value or value == UNKNOWN_USER:
             return value
         return self.name(kind, value) or instead
+
+    def _told(self, told: Told) -> Told:
+        """Return an answer without names; what is known by its name alone is left out where none is shown."""
+        withheld = self.mode == WITHHOLD
+        if isinstance(told, Scheduler):
+            users = () if withheld else told.users
+            return replace(
+                told, users=tuple(replace(each, name=self.name(USER, each.name) or "") for each in users)
+            )
+        if isinstance(told, FairShares):
+            return replace(
+                told,
+                shares=()
+                if withheld
+                else tuple(
+                    replace(
+                        each,
+                        account=self.name(ACCOUNT, each.account) or "",
+                        user=self.name(USER, each.user) or "",
+                    )
+                    for each in told.shares
+                ),
+            )
+        if isinstance(told, Reservations):
+            found = () if withheld else told.reservations
+            return replace(
+                told,
+                reservations=tuple(
+                    replace(each, name=self.name(RESERVATION, each.name) or "") for each in found
+                ),
+            )
+        return told
 
     # --- parts of a context -------------------------------------------------------
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from jobfeatures.batch.slurm.basics import NAME, NOTHING
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
+from jobfeatures.batch.slurm.reasons import classify_reason
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.model import Cluster, ClusterNode, Partition
 from jobfeatures.nodelist import MAX_NAME_CHARACTERS, expand_nodes
@@ -45,9 +46,12 @@ WORDS = {
 _STATE = re.compile(r"([A-Za-z_]{1,40}(?:\+[A-Za-z_]{1,40})*?)([*~#!%$@^+-]*)(?:\+|\Z)")
 _NODE = re.compile(r"NodeName=([A-Za-z0-9._-]+) ")
 _NODE_FIELD = re.compile(
-    r" (State|CPUAlloc|CPUEfctv|CPUTot|RealMemory|AllocMem|Gres|GresUsed|NodeAddr|CfgTRES|AllocTRES)=(\S*)"
+    r" (State|CPUAlloc|CPUEfctv|CPUTot|RealMemory|AllocMem|Gres|GresUsed|NodeAddr|CfgTRES|AllocTRES"
+    r"|ActiveFeatures)=(\S*)"
 )
 _NODE_FREE_TEXT = re.compile(r" (?:Reason|Comment|Extra)=")
+_REASON = re.compile(r" Reason=(.+)")
+_FEATURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=:-]{0,63}\Z")
 _PARTITION = re.compile(r"PartitionName=(\S+) ")
 _PARTITION_FIELD = re.compile(r" (Nodes|State)=(\S*)")
 _GRES = re.compile(r"gpu(?::[^:,()]+)?:([0-9]{1,6})(?:\([^)]*\))?\Z")
@@ -119,7 +123,14 @@ def parse_node(line: str) -> ClusterNode:
         gpus=count_gres(values.get("Gres", "")) if accounted is None else accounted,
         allocated_gpus=used_gpus,
         address=values.get("NodeAddr"),
+        features=split_features(values.get("ActiveFeatures", "")),
+        reason=classify_reason("" if (reason := _REASON.search(line)) is None else reason[1]),
     )
+
+
+def split_features(text: str) -> tuple[str, ...]:
+    """Return the active features of a node, those that are plain words."""
+    return tuple(dict.fromkeys(each for each in text.split(",") if _FEATURE.match(each)))
 
 
 def count_gres(text: str) -> int | None:

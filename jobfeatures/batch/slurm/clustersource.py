@@ -7,8 +7,17 @@ import math
 import re
 from collections.abc import Collection
 
+from jobfeatures.administration import FairShares, Licences, Reservations, Scheduler
 from jobfeatures.batch.clocks import ClockDifference
 from jobfeatures.batch.slurm import SYSTEM
+from jobfeatures.batch.slurm.administration import (
+    SHARE_FIELDS,
+    SHOW_LICENCES,
+    parse_all_reservations,
+    parse_licences,
+    parse_sdiag,
+    parse_shares,
+)
 from jobfeatures.batch.slurm.answers import Answers, poll_answers
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.bynode import (
@@ -36,7 +45,7 @@ MAX_ASKED_AGAIN = 500  # jobs whose records are not to be trusted; more are take
 
 
 class SlurmCluster:
-    """Asks ``squeue``, ``scontrol`` and ``sacct``: one process a question."""
+    """Asks ``squeue``, ``scontrol``, ``sacct``, ``sdiag`` and ``sshare``: one process a question."""
 
     name = NAME
 
@@ -47,6 +56,8 @@ class SlurmCluster:
         squeue: str = "squeue",
         scontrol: str = "scontrol",
         sacct: str = "sacct",
+        sdiag: str = "sdiag",
+        sshare: str = "sshare",
         timeout_secs: float = 60.0,
     ) -> None:
         """`timeout_secs` limits each question."""
@@ -54,6 +65,8 @@ class SlurmCluster:
         self._squeue = squeue
         self._scontrol = scontrol
         self._sacct = sacct
+        self._sdiag = sdiag
+        self._sshare = sshare
         self._timeout_secs = timeout_secs
         self._known: dict[JobKey, Known] = {}
         self._difference = ClockDifference()
@@ -90,6 +103,38 @@ class SlurmCluster:
                 f"{self._scontrol}: no nodes in the answer: {answers.complaint or nodes[0][:80]}"
             )
         return cluster
+
+    def poll_scheduler(self) -> Scheduler:
+        """Return what the controller tells of its own work."""
+        taken_at_secs = self._clock.now_secs()
+        text = self._run([self._sdiag], {})
+        try:
+            return parse_sdiag(text, taken_at_secs=taken_at_secs)
+        except ParseError as error:
+            raise SourceError(f"{self._sdiag}: {error}") from error
+
+    def poll_shares(self) -> FairShares:
+        """Return the shares of all accounts and users."""
+        taken_at_secs = self._clock.now_secs()
+        text = self._run([self._sshare, "-a", "-P", "-n", "-o", ",".join(SHARE_FIELDS)], {})
+        return parse_shares(text, taken_at_secs=taken_at_secs)
+
+    def poll_licences(self) -> Licences:
+        """Return the licences."""
+        taken_at_secs = self._clock.now_secs()
+        return parse_licences(self._show(SHOW_LICENCES), taken_at_secs=taken_at_secs)
+
+    def poll_reservations(self) -> Reservations:
+        """Return the reservations that are not over."""
+        taken_at_secs = self._clock.now_secs()
+        return parse_all_reservations(self._show(SHOW_RESERVATIONS), taken_at_secs=taken_at_secs)
+
+    def _show(self, question: str) -> list[str]:
+        """Return the lines of an answer; there is always one, if only that there are none."""
+        answers = self._ask_scontrol(question)
+        if not (lines := answers.extra.get(question)):
+            raise SourceError(f"{self._scontrol}: no answer to {question}: {answers.complaint}")
+        return list(lines)
 
     def poll_by_node(self, queue: JobTable) -> JobsByNode:
         """Return what each node would be told if it asked; `queue` is the latest answer of `poll_queue`.

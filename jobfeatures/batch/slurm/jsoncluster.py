@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobfeatures.batch.slurm.basics import NAME
-from jobfeatures.batch.slurm.cluster import count_gres, parse_states
+from jobfeatures.batch.slurm.cluster import count_gres, parse_states, split_features
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.jsonvalues import MEBIBYTE, JsonRecord
 from jobfeatures.batch.slurm.node import DRAIN_STATES, NodeAnswer
+from jobfeatures.batch.slurm.reasons import classify_reason
 from jobfeatures.errors import ParseError, Rejected, parse_each
 from jobfeatures.model import Cluster, ClusterNode, NodeNotice, Partition
 from jobfeatures.nodelist import expand_nodes
@@ -56,6 +57,8 @@ def parse_json_node(record: JsonRecord) -> ClusterNode:
         gpus=count_gres(record.text("gres") or "") if accounted is None else accounted,
         allocated_gpus=used_gpus,
         address=record.text("address"),
+        features=split_features(",".join(record.words("active_features"))),
+        reason=classify_reason(record.text("reason") or ""),
     )
 
 

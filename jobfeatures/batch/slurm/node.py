@@ -28,8 +28,9 @@ _FLAG = re.compile(r"[A-Z_]+")
 _NODE_FREE_TEXT = re.compile(r" (?:Reason|Comment|Extra)=")
 _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}\Z")
 _RESERVATION = re.compile(
-    r"ReservationName=.* StartTime=(\S+) EndTime=(\S+) Duration=\S* Nodes=(\S*) NodeCnt=[0-9]+ "
-    r".*? Flags=(\S*)"
+    r"ReservationName=(?P<name>.*) StartTime=(?P<start>\S+) EndTime=(?P<end>\S+) Duration=\S* "
+    r"Nodes=(?P<nodes>\S*) NodeCnt=(?P<count>[0-9]{1,9})"
+    r"(?: CoreCnt=(?P<cores>[0-9]{1,9}))?(?: .*?)? Flags=(?P<flags>\S*)"
 )
 _RESERVATION_FREE_TEXT = re.compile(r" (?:Users|Groups|Accounts|Comment)=")
 
@@ -156,6 +157,16 @@ def parse_maintenance(line: str) -> Maintenance | None:
 
     Raises ParseError, also where the name imitates fields.
     """
+    found = find_reservation(line)
+    if "MAINT" not in found["flags"].split(","):
+        return None
+    start = parse_count(found["start"], field="StartTime")
+    nodes = frozenset(expand_nodes(found["nodes"]))
+    return Maintenance(start, parse_count(found["end"], field="EndTime"), nodes)
+
+
+def find_reservation(line: str) -> re.Match[str]:
+    """Return the fields of a reservation's record. Raises ParseError, also where its name imitates fields."""
     free_text = _RESERVATION_FREE_TEXT.search(line)
     head = line[: free_text.start()] if free_text else line
     match = _RESERVATION.match(head)
@@ -163,8 +174,4 @@ def parse_maintenance(line: str) -> Maintenance | None:
         raise ParseError("not a reservation", source=RESERVATION_SOURCE, text=line)
     if head.count(" StartTime=") != 1 or head.count(" Flags=") != 1:
         raise ParseError("field occurs twice", source=RESERVATION_SOURCE, text=line)
-    if "MAINT" not in match[4].split(","):
-        return None
-    start = parse_count(match[1], field="StartTime")
-    nodes = frozenset(expand_nodes(match[3]))
-    return Maintenance(start, parse_count(match[2], field="EndTime"), nodes)
+    return match

@@ -123,6 +123,8 @@ def make_cluster_source(config: Config, clock: Clock, timeout_secs: float) -> Sl
         scontrol=config.slurm_scontrol,
         squeue=f"{folder}squeue",
         sacct=f"{folder}sacct",
+        sdiag=f"{folder}sdiag",
+        sshare=f"{folder}sshare",
         timeout_secs=timeout_secs,
     )
 

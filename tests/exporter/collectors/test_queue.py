@@ -58,6 +58,29 @@ def test_jobs_that_may_not_start_do_not_wait(context):
 
 
 @pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("JobHeldAdmin", "held"),
+        ("JobHeldUser", "held"),
+        ("Dependency", "dependent"),
+        ("DependencyNeverSatisfied", "dependent"),
+        ("BeginTime", "date"),
+        ("Resources", None),
+        ("held by hand", None),
+    ],
+)
+def test_held_and_dependent_jobs_count_apart(context, queue, reason, cause):
+    key, job = next((key, job) for key, job in queue.jobs.items() if job.reason == "Resources")
+    queue = replace(queue, jobs={key: replace(job, reason=reason, partition="gpu", tasks=3)})
+    context = replace(context, queues=(compute_queue_sums(queue),))
+    found = series(context, "batch_queue_not_eligible_jobs")
+    causes = ("held", "dependent", "date")
+    assert {each: found[at("gpu", cause=each)] for each in causes} == {
+        each: 3 * (each == cause) for each in causes
+    }
+
+
+@pytest.mark.parametrize(
     ("changes", "waits"),
     [
         ({"reason": "Dependency"}, None),
@@ -86,7 +109,7 @@ def test_an_empty_queue_is_zero_in_every_partition(context, queue):
 
 def test_without_an_answer_nothing_is_zero():
     context = Context(now_secs=0)
-    assert [list(each.samples) for each in collect(context, {"queue", "cluster"})[:-2]] == [[]] * 14
+    assert [list(each.samples) for each in collect(context, {"queue", "cluster"})[:-2]] == [[]] * 17
 
 
 def test_a_node_counts_once_in_each_of_its_partitions_by_its_base_state(context):

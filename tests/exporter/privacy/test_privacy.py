@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobfeatures.administration import FairShare, Reservation, UserRequests
 from jobfeatures.drains.drain import Drain
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.formats.sonar.envelopes import CURRENT, SEED, Origin, error_envelope
@@ -55,6 +56,9 @@ NAMES = {
     Drain: ("set_by",),
     UserQuality: ("user",),
     UnitKey: ("name",),
+    UserRequests: ("name",),
+    FairShare: ("account", "user"),
+    Reservation: ("name",),
 }
 UIDS = {Job: "uid", JobSample: "uid", ProcessDetail: "uid"}
 TELLING = {"user", "users", "user_name", "username", "owner", "account", "command", "set_by", "uid", "email"}
@@ -189,7 +193,14 @@ def test_the_same_series_are_there_but_for_those_of_withheld_names(hostile, priv
 
     before, after = counts(hostile), counts(privacy.context(hostile))
     differing = {name for name in before if before[name] != after[name]}
-    by_name = {name for name in differing if name.startswith(("batch_job_command", "batch_schedule_user"))}
+    named = (
+        "batch_job_command",
+        "batch_schedule_user",
+        "batch_scheduler_user",
+        "batch_fairshare",
+        "batch_res",
+    )
+    by_name = {name for name in differing if name.startswith(named)}
     assert differing == (set() if privacy.mode == HASH else by_name)
 
 

@@ -18,6 +18,7 @@ SLURM_LAB_TMP=${SLURM_LAB_TMP:-1000}               # MB of scratch each node cla
 SLURM_LAB_CGROUP=${SLURM_LAB_CGROUP:-auto}         # auto | v1 | v2 | none
 SLURM_LAB_DB=${SLURM_LAB_DB:-1}                    # 1: accounting (sacct works); 0: none
 SLURM_LAB_REST=${SLURM_LAB_REST:-0}                # 1: slurmrestd on a socket and on 127.0.0.1:BASEPORT+20
+SLURM_LAB_EXTRA=${SLURM_LAB_EXTRA:-}               # further lines of slurm.conf
 SLURM_LAB_BASEPORT=${SLURM_LAB_BASEPORT:-17800}
 SLURM_LAB_USERS=${SLURM_LAB_USERS:-"alice:6001:physics bob:6002:atlas"} # name:uid:account
 # Hooks: executables in $SLURM_LAB/scripts/{prolog,epilog,taskprolog}.d run in their order.
@@ -217,6 +218,7 @@ CONF
   done
   echo "PartitionName=batch Nodes=ALL Default=YES MaxTime=01:00:00 DefaultTime=00:10:00 State=UP"
   echo "PartitionName=long Nodes=ALL MaxTime=INFINITE State=UP"
+  printf '%s\n' "$SLURM_LAB_EXTRA"
 } >"$SLURM_CONF"
 
 rm -f "$L/etc/gres.conf"

@@ -1,0 +1,68 @@
+"""Shares of accounts and users. Only the controller role knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from jobfeatures.administration import FairShare, FairShares
+from jobfeatures.metrics import Metric
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family, Number
+
+_LABELS = ("batch_system", "account", "user")
+
+SHARES = Metric(
+    "batch_fairshare_shares_ratio",
+    "gauge",
+    "Part of the cluster that an account, or a user of it, is entitled to; user is empty of accounts.",
+    _LABELS,
+    "ratio",
+)
+USAGE = Metric(
+    "batch_fairshare_usage_ratio",
+    "gauge",
+    "Part of the cluster's decayed usage that counts as theirs.",
+    _LABELS,
+    "ratio",
+)
+USAGE_SECS = Metric(
+    "batch_fairshare_usage_seconds",
+    "gauge",
+    "Their decayed usage in weighted resource seconds, in Slurm billing units.",
+    _LABELS,
+    "seconds",
+)
+FACTOR = Metric(
+    "batch_fairshare_factor_ratio",
+    "gauge",
+    "What the priority of their jobs gets, 0 (used most) to 1 (used least).",
+    _LABELS,
+    "ratio",
+)
+_VALUES: dict[Metric, Callable[[FairShare], Number | None]] = {
+    SHARES: lambda share: share.shares_ratio,
+    USAGE: lambda share: share.usage_ratio,
+    USAGE_SECS: lambda share: share.usage_secs,
+    FACTOR: lambda share: share.factor,
+}
+METRICS = tuple(_VALUES)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the shares' families: of all accounts, and of the users with most usage."""
+    shown = [
+        ((told.source, each.account, each.user), each)
+        for told in context.administration
+        if isinstance(told, FairShares)
+        for each in _shown(told, context.top_users)
+    ]
+    for metric, value in _VALUES.items():
+        yield Family.known(metric, [(values, value(each)) for values, each in shown])
+
+
+def _shown(told: FairShares, most: int) -> list[FairShare]:
+    users = sorted(
+        (each for each in told.shares if each.user),
+        key=lambda each: (-(each.usage_secs or 0), each.account, each.user),
+    )
+    return [each for each in told.shares if not each.user] + users[:most]

@@ -1,0 +1,32 @@
+"""Licences of each batch system. Only the controller role knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobfeatures.administration import Licences
+from jobfeatures.metrics import Metric
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family
+
+LICENCES = Metric(
+    "batch_licences",
+    "gauge",
+    "Licences by kind: total, used by jobs, free, reserved.",
+    ("batch_system", "licence", "kind"),
+)
+METRICS = (LICENCES,)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the licences' family."""
+    yield Family.known(
+        LICENCES,
+        [
+            ((told.source, each.name, kind), getattr(each, kind))
+            for told in context.administration
+            if isinstance(told, Licences)
+            for each in told.licences
+            for kind in ("total", "used", "free", "reserved")
+        ],
+    )

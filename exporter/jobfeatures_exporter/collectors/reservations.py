@@ -1,0 +1,37 @@
+"""Reservations of each batch system. Only the controller role knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from jobfeatures.administration import Reservation, Reservations
+from jobfeatures.metrics import Metric
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family, Number
+
+_LABELS = ("batch_system", "reservation")
+
+START = Metric(
+    "batch_reservation_start_timestamp_seconds", "gauge", "When the reservation starts.", _LABELS, "seconds"
+)
+END = Metric("batch_reservation_end_timestamp_seconds", "gauge", "When it ends.", _LABELS, "seconds")
+NODES = Metric("batch_reservation_nodes", "gauge", "Nodes that it keeps.", _LABELS)
+CORES = Metric("batch_reservation_cores", "gauge", "Cores that it keeps, of these nodes.", _LABELS)
+MAINTENANCE = Metric("batch_reservation_maintenance", "gauge", "1 if it is for maintenance.", _LABELS)
+
+_VALUES: dict[Metric, Callable[[Reservation], Number | None]] = {
+    START: lambda each: each.start_secs,
+    END: lambda each: each.end_secs,
+    NODES: lambda each: each.nodes,
+    CORES: lambda each: each.cores,
+    MAINTENANCE: lambda each: int(each.is_maintenance),
+}
+METRICS = tuple(_VALUES)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the reservations' families."""
+    told = [each for each in context.administration if isinstance(each, Reservations)]
+    found = [((one.source, each.name), each) for one in told for each in one.reservations]
+    for metric, value in _VALUES.items():
+        yield Family.known(metric, [(values, value(each)) for values, each in found])

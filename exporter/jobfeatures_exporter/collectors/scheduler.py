@@ -1,0 +1,112 @@
+"""How busy the batch system's controller is, as it tells itself. Only the controller role knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from jobfeatures.administration import Cycles, Scheduler, UserRequests
+from jobfeatures.metrics import Metric
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import Family, Number
+
+_BEGINS = "starts anew with the controller's statistics"
+
+REQUESTS = Metric(
+    "batch_scheduler_requests",
+    "counter",
+    f"Requests (RPCs) that the controller served, by type; {_BEGINS}.",
+    ("batch_system", "type"),
+)
+REQUEST_SECS = Metric(
+    "batch_scheduler_request_seconds",
+    "counter",
+    "Time that the controller took for these.",
+    ("batch_system", "type"),
+    "seconds",
+)
+USER_REQUESTS = Metric(
+    "batch_scheduler_user_requests",
+    "counter",
+    "Requests (RPCs) of the schedule.top_users that took most of the controller's time.",
+    ("batch_system", "user"),
+)
+USER_REQUEST_SECS = Metric(
+    "batch_scheduler_user_request_seconds",
+    "counter",
+    "Time that the controller took for these.",
+    ("batch_system", "user"),
+    "seconds",
+)
+THREADS = Metric(
+    "batch_scheduler_threads", "gauge", "Threads of the controller that serve.", ("batch_system",)
+)
+QUEUED = Metric(
+    "batch_scheduler_queued_messages",
+    "gauge",
+    "Messages of the controller that wait to be sent: to nodes (agent), to accounting.",
+    ("batch_system", "to"),
+)
+JOBS = Metric(
+    "batch_scheduler_jobs",
+    "counter",
+    f"Jobs submitted, started, completed, canceled and failed; {_BEGINS}.",
+    ("batch_system", "event"),
+)
+BACKFILLED = Metric(
+    "batch_scheduler_backfilled_jobs", "counter", "Jobs started by backfilling.", ("batch_system",)
+)
+_BY = ("batch_system", "scheduler")
+CYCLES = Metric("batch_scheduler_cycles", "counter", f"Scheduling cycles; {_BEGINS}.", _BY)
+CYCLE_SECS = Metric(
+    "batch_scheduler_cycle_seconds",
+    "gauge",
+    "How long scheduling cycles take: the last, their mean, the longest (max).",
+    (*_BY, "statistic"),
+    "seconds",
+)
+DEPTH = Metric(
+    "batch_scheduler_cycle_depth_jobs", "gauge", "Mean number of jobs that a cycle considers.", _BY
+)
+QUEUE = Metric("batch_scheduler_queue_jobs", "gauge", "Pending jobs that the last cycle found.", _BY)
+
+_OF_CYCLES: dict[Metric, Callable[[Cycles], Number | None]] = {
+    CYCLES: lambda each: each.count,
+    DEPTH: lambda each: each.mean_depth_jobs,
+    QUEUE: lambda each: each.queue_jobs,
+}
+_STATISTICS: dict[str, Callable[[Cycles], Number | None]] = {
+    "last": lambda each: each.last_secs,
+    "mean": lambda each: each.mean_secs,
+    "max": lambda each: each.max_secs,
+}
+METRICS = (
+    *(REQUESTS, REQUEST_SECS, USER_REQUESTS, USER_REQUEST_SECS, THREADS, QUEUED, JOBS, BACKFILLED),
+    *(*_OF_CYCLES, CYCLE_SECS),
+)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the schedulers' families."""
+    found = [each for each in context.administration if isinstance(each, Scheduler)]
+    types = [((one.source, each.name), each) for one in found for each in one.types]
+    users = [
+        ((one.source, each.name), each) for one in found for each in _busiest(one.users, context.top_users)
+    ]
+    for count, secs, requests in ((REQUESTS, REQUEST_SECS, types), (USER_REQUESTS, USER_REQUEST_SECS, users)):
+        yield Family(count, [(values, each.count) for values, each in requests])
+        yield Family(secs, [(values, each.total_secs) for values, each in requests])
+    yield Family.known(THREADS, [((one.source,), one.threads) for one in found])
+    yield Family(QUEUED, [((one.source, to), each) for one in found for to, each in one.queued.items()])
+    yield Family(JOBS, [((one.source, event), each) for one in found for event, each in one.jobs.items()])
+    yield Family.known(BACKFILLED, [((one.source,), one.backfilled_jobs) for one in found])
+    cycles = [((one.source, name), each) for one in found for name, each in one.cycles.items()]
+    for metric, value in _OF_CYCLES.items():
+        yield Family.known(metric, [(values, value(each)) for values, each in cycles])
+    yield Family.known(
+        CYCLE_SECS,
+        [((*values, name), value(each)) for values, each in cycles for name, value in _STATISTICS.items()],
+    )
+
+
+def _busiest(users: tuple[UserRequests, ...], most: int) -> list[UserRequests]:
+    return sorted(users, key=lambda each: (-each.total_secs, each.name))[:most]

@@ -1,0 +1,118 @@
+"""What administrators look at beside queue and nodes: the scheduler, licences, shares, reservations.
+
+One record an answer of a batch system. Unknown is None; what an answer does
+not name is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from jobfeatures.errors import Rejected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One answer."""
+
+    source: str
+    taken_at_secs: float
+    rejected: tuple[Rejected, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Requests of one type that the controller served since its statistics began."""
+
+    name: str
+    count: int
+    total_secs: float
+
+
+class UserRequests(Requests):
+    """Those of the user of this name."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cycles:
+    """Cycles of one scheduler since the statistics began."""
+
+    count: int | None = None
+    last_secs: float | None = None
+    mean_secs: float | None = None
+    max_secs: float | None = None
+    mean_depth_jobs: int | None = None
+    queue_jobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduler(Told):
+    """How busy the controller is. `jobs` counts events, `queued` what waits to be sent, by their names."""
+
+    begin_secs: int | None = None
+    threads: int | None = None
+    queued: Mapping[str, int] = field(default_factory=dict)
+    jobs: Mapping[str, int] = field(default_factory=dict)
+    backfilled_jobs: int | None = None  # since the controller started
+    cycles: Mapping[str, Cycles] = field(default_factory=dict)
+    types: tuple[Requests, ...] = ()
+    users: tuple[UserRequests, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Licence:
+    """Licences of one name."""
+
+    name: str
+    total: int
+    used: int
+    free: int | None = None
+    reserved: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Licences(Told):
+    """All licences that the batch system gives out."""
+
+    licences: tuple[Licence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FairShare:
+    """An account's share, or with `user` a user's within it. Shares and usage are parts of the whole."""
+
+    account: str
+    user: str = ""
+    shares_ratio: float | None = None
+    usage_ratio: float | None = None
+    usage_secs: int | None = None  # decayed, weighted as the site weights resources
+    factor: float | None = None  # 0 to 1: what its jobs' priority gets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FairShares(Told):
+    """The shares of all accounts and users."""
+
+    shares: tuple[FairShare, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """Nodes that are kept for somebody or for maintenance. Times are epoch seconds."""
+
+    name: str
+    start_secs: int
+    end_secs: int
+    nodes: int
+    cores: int | None = None
+    is_maintenance: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservations(Told):
+    """All reservations that are not over."""
+
+    reservations: tuple[Reservation, ...] = ()

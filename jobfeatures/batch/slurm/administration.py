@@ -1,0 +1,191 @@
+"""What ``sdiag``, ``scontrol show licenses``, ``sshare`` and ``scontrol show reservation`` tell. Pure.
+
+Texts as of 22.05, whose commands have no JSON of this. Times of sdiag are microseconds.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+from jobfeatures.administration import (
+    Cycles,
+    FairShare,
+    FairShares,
+    Licence,
+    Licences,
+    Requests,
+    Reservation,
+    Reservations,
+    Scheduler,
+    UserRequests,
+)
+from jobfeatures.batch.slurm.basics import NAME
+from jobfeatures.batch.slurm.node import RESERVATION_SOURCE, find_reservation
+from jobfeatures.errors import ParseError, Rejected, parse_each
+from jobfeatures.quantities import parse_count
+
+SHOW_LICENCES = "show licenses"
+SHARE_FIELDS = ("Account", "User", "NormShares", "RawUsage", "EffectvUsage", "FairShare")
+
+_MICRO = 1e-6
+_VALUE = re.compile(r"\t?([A-Z][^:\t]*):\s+([0-9]{1,18})\s*\Z")
+_BEGIN = re.compile(r"Data since .*\(([0-9]{1,12})\)\s*\Z")
+_REQUESTS = re.compile(
+    r"\t(\S.{0,63}?)\s*\(\s*[0-9]{1,10}\)\s+count:([0-9]{1,18})\s+ave_time:[0-9]+\s+total_time:([0-9]{1,18})\b"
+)
+_SECTIONS = {
+    "Main schedule statistics": "main",
+    "Backfilling stats": "backfill",
+    "Remote Procedure Call statistics by message type": "types",
+    "Remote Procedure Call statistics by user": "users",
+}
+_QUEUED = {"Agent queue size": "agent", "DBD Agent queue size": "accounting"}
+_JOBS = tuple(f"Jobs {event}" for event in ("submitted", "started", "completed", "canceled", "failed"))
+_LICENCE = re.compile(
+    r"LicenseName=(\S{1,255}) Total=([0-9]{1,9}) Used=([0-9]{1,9})"
+    r"(?: Free=([0-9]{1,9}))?(?: Reserved=([0-9]{1,9}))?(?: |\Z)"
+)
+
+
+def parse_sdiag(text: str, *, taken_at_secs: float) -> Scheduler:
+    """Return what sdiag prints; raises ParseError where it is something else."""
+    values: dict[tuple[str, str], int] = {}
+    requests: dict[str, list[Requests]] = {"types": [], "users": []}
+    section = begin = ""
+    for line in text.splitlines():
+        if line and not line.startswith(("\t", "*")):
+            # A section's title may be followed by a warning; values without indent belong to the top.
+            section = next((each for title, each in _SECTIONS.items() if line.startswith(title)), "")
+        if found := _BEGIN.match(line):
+            begin = found[1]
+        elif found := _VALUE.match(line):
+            values[section, found[1]] = int(found[2])
+        elif section in requests and (found := _REQUESTS.match(line)):
+            requests[section].append(Requests(found[1], int(found[2]), int(found[3]) * _MICRO))
+    if ("", "Server thread count") not in values:
+        raise ParseError("not what sdiag prints", text=text[:80])
+    return Scheduler(
+        source=NAME,
+        taken_at_secs=taken_at_secs,
+        begin_secs=int(begin) if begin else None,
+        threads=values["", "Server thread count"],
+        queued={word: values["", key] for key, word in _QUEUED.items() if ("", key) in values},
+        jobs={key.removeprefix("Jobs "): values["", key] for key in _JOBS if ("", key) in values},
+        backfilled_jobs=values.get(("backfill", "Total backfilled jobs (since last slurm start)")),
+        cycles={each: _cycles(values, each) for each in ("main", "backfill")},
+        types=tuple(requests["types"]),
+        users=tuple(UserRequests(each.name, each.count, each.total_secs) for each in requests["users"]),
+    )
+
+
+def _cycles(values: dict[tuple[str, str], int], section: str) -> Cycles:
+    last, mean, most = (
+        None if (found := values.get((section, key))) is None else found * _MICRO
+        for key in ("Last cycle", "Mean cycle", "Max cycle")
+    )
+    depth = "Mean depth cycle" if section == "main" else "Depth Mean"
+    return Cycles(
+        count=values.get((section, "Total cycles")),
+        last_secs=last,
+        mean_secs=mean,  # absent before the first cycle
+        max_secs=most,
+        mean_depth_jobs=values.get((section, depth)),
+        queue_jobs=values.get((section, "Last queue length")),
+    )
+
+
+def parse_licences(lines: Iterable[str], *, taken_at_secs: float) -> Licences:
+    """Return what ``scontrol -o show licenses`` prints.
+
+    Sample: ``LicenseName=matlab@flexhost Total=20 Used=3 Free=17 Reserved=0 Remote=yes``
+    """
+    rejected: list[Rejected] = []
+    records = [line for line in lines if line.startswith("LicenseName=")]  # else there are none
+    found = tuple(parse_each(_licence, records, rejected, f"scontrol {SHOW_LICENCES}"))
+    return Licences(
+        source=NAME, taken_at_secs=taken_at_secs, licences=_once(found, rejected), rejected=tuple(rejected)
+    )
+
+
+def _licence(line: str) -> Licence:
+    if (found := _LICENCE.match(line)) is None:
+        raise ParseError("not a licence", text=line)
+    free, reserved = (None if each is None else int(each) for each in found.group(4, 5))
+    return Licence(name=found[1], total=int(found[2]), used=int(found[3]), free=free, reserved=reserved)
+
+
+def _once(found: Sequence[Licence], rejected: list[Rejected]) -> tuple[Licence, ...]:
+    """Return the licences whose name stands there once, as series need it."""
+    kept = {each.name: each for each in reversed(found)}
+    for name in kept:
+        if sum(each.name == name for each in found) > 1:
+            rejected.append(Rejected(f"scontrol {SHOW_LICENCES}", "licence is there twice", text=name[:80]))
+    return tuple(reversed(kept.values()))
+
+
+def parse_shares(text: str, *, taken_at_secs: float) -> FairShares:
+    """Return what ``sshare -a -P -n -o …`` prints of `SHARE_FIELDS`; accounts are indented."""
+    rejected: list[Rejected] = []
+    found: dict[tuple[str, str], FairShare] = {}
+    for share in parse_each(_share, filter(None, text.splitlines()), rejected, "sshare"):
+        # Associations with partitions tell one user of an account several times: the first has the account's.
+        found.setdefault((share.account, share.user), share)
+    return FairShares(
+        source=NAME, taken_at_secs=taken_at_secs, shares=tuple(found.values()), rejected=tuple(rejected)
+    )
+
+
+def _share(line: str) -> FairShare:
+    fields = line.split("|")
+    if len(fields) != len(SHARE_FIELDS):
+        raise ParseError("not as many fields as were asked for", text=line)
+    account, user, shares, raw, usage, factor = map(str.strip, fields)
+    return FairShare(
+        account=account,
+        user=user,
+        shares_ratio=_number(shares, "NormShares"),
+        usage_secs=parse_count(raw, field="RawUsage") if raw else None,
+        usage_ratio=_number(usage, "EffectvUsage"),
+        factor=_number(factor, "FairShare"),
+    )
+
+
+def _number(text: str, field: str) -> float | None:
+    """Return a part of the whole; None where there is none, as of a parent's share or an account's factor."""
+    if text in {"", "parent"}:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        raise ParseError("not a number", field=field, text=text)
+    return value
+
+
+def parse_all_reservations(lines: Iterable[str], *, taken_at_secs: float) -> Reservations:
+    """Return the reservations that ``scontrol -o show reservation`` prints; imitating names are rejected."""
+    rejected: list[Rejected] = []
+    records = [line for line in lines if line.startswith("ReservationName=")]
+    found = {each.name: each for each in parse_each(_reservation, records, rejected, RESERVATION_SOURCE)}
+    return Reservations(
+        source=NAME,
+        taken_at_secs=taken_at_secs,
+        reservations=tuple(each for each in found.values() if each.end_secs > taken_at_secs),
+        rejected=tuple(rejected),
+    )
+
+
+def _reservation(line: str) -> Reservation:
+    found = find_reservation(line)
+    cores = found["cores"]
+    return Reservation(
+        name=found["name"],
+        start_secs=parse_count(found["start"], field="StartTime"),
+        end_secs=parse_count(found["end"], field="EndTime"),
+        nodes=parse_count(found["count"], field="NodeCnt"),
+        cores=None if cores is None else int(cores),
+        is_maintenance="MAINT" in found["flags"].split(","),
+    )
