@@ -105,13 +105,11 @@ class SlurmCluster:
         return cluster
 
     def poll_scheduler(self) -> Scheduler:
-        """Return what the controller tells of its own work."""
+        """Return how busy the controller and its schedulers are."""
         taken_at_secs = self._clock.now_secs()
         text = self._run([self._sdiag], {})
-        try:
+        with failing_source(self._sdiag, ParseError):
             return parse_sdiag(text, taken_at_secs=taken_at_secs)
-        except ParseError as error:
-            raise SourceError(f"{self._sdiag}: {error}") from error
 
     def poll_shares(self) -> FairShares:
         """Return the shares of all accounts and users."""
