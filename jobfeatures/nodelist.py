@@ -71,7 +71,6 @@ def _checked_name(name: str) -> str:
 
 
 def _split(text: str) -> Iterator[str]:
-    """Cut a list at the commas outside brackets."""
     if len(text) > MAX_TEXT_CHARACTERS:
         raise ParseError(f"longer than {MAX_TEXT_CHARACTERS} characters", field="node list", text=text)
     position = 0

@@ -167,7 +167,6 @@ class SeriesBudget:
         return [Family.single(DROPPED, dropped), Family.single(DROPPED_TOTAL, self._dropped)]
 
     def _with_totals(self, families: Sequence[Family]) -> Sequence[Family]:
-        """Return the families with what earlier sums have come to."""
         if not self._totals:
             return families
         others = _samples_of(self._totals)
@@ -209,7 +208,6 @@ class SeriesBudget:
         return Page([*made, *self._families_of(dropped, look)], frozenset(sizes.keys() - shown))
 
     def _sum_keys(self, families: Iterable[Family]) -> set[_SumKey]:
-        """Return all sums that there may be."""
         found = set(self._totals)
         for metric, samples in families:
             if not sums_up(metric):

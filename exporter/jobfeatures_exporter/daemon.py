@@ -314,7 +314,6 @@ class Daemon:
     # --- sources --------------------------------------------------------------------
 
     def _judge(self, published: Mapping[JobKey, float] | None = None) -> None:
-        """Bring what is known of the jobs up to date."""
         has_ended, is_to_publish = self._knowledge.judge(
             self._sources.tables, lambda: self._looks.snapshot, self._sources.names, published
         )

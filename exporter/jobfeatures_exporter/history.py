@@ -61,8 +61,6 @@ class Past(NamedTuple):
 
 
 class _Ring:
-    """The points of one thing: those of CPUs, of memory, and where there are cards of GPUs."""
-
     __slots__ = ("cpu_secs", "end_secs", "points", "start_secs")
 
     def __init__(self, start_secs: float) -> None:

@@ -34,8 +34,6 @@ def idle_secs_of(cpu: CpuSecs) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What one look at the node found."""
-
     read_at_secs: float  # monotonic
     used_secs: Mapping[JobKey, float]
     node: CpuSecs | None

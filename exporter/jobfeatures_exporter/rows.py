@@ -49,8 +49,6 @@ def _write(metric: Metric, samples: Sequence[Sample], texts: LabelTexts) -> str:
 
 
 class _Table:
-    """The rows of one page."""
-
     def __init__(self, metrics: Sequence[Metric], rows: Sequence[_Row]) -> None:
         self.metrics = metrics
         self.rows = rows

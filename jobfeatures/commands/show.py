@@ -101,5 +101,4 @@ def _origins(tree: FeatureTree, directory: str) -> Mapping[str, str]:
 
 
 def _escaped(text: str) -> str:
-    """Return a text as it may go to a terminal."""
     return text.encode("unicode_escape").decode()

@@ -200,7 +200,6 @@ def _end_of(values: Mapping[tuple[str, str], float]) -> tuple[float | None, Basi
 
 
 def _whole(value: float) -> int:
-    """Return a whole number; raises ParseError for what is none."""
     if abs(value) > 2**63 or value != int(value):
         raise ParseError("not a whole number", source="metrics", text=shown(str(value)))
     return int(value)

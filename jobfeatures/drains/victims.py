@@ -121,7 +121,6 @@ def _costs(jobs: Sequence[SeenJob]) -> dict[int, _Cost]:
 
 
 def _with(sums: _Sums, cost: _Cost, cores: int) -> _Sums:
-    """Return the sums with one job added to each set."""
     waste, count, freed, ids = cost
     found: _Sums = {}
     for at, known in sums.items():

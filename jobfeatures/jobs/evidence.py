@@ -163,8 +163,6 @@ def judge(evidence: Evidence, *, now_secs: float, hold_secs: float = HOLD_SECS) 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What has been weighed so far."""
-
     known: JobObservation | None = None
     recorded_secs: float | None = None  # by a prolog of the present run
     alive_secs: float | None = None  # when it was last told to be here
@@ -249,7 +247,6 @@ def _takes_over(state: _State, piece: JobObservation, group: Group | None) -> bo
 
 
 def _fits(group: Group, job: Job) -> bool:
-    """Return whether a control group is shown to be this job's."""
     if group.sluid is not None and job.sluid is not None:
         return group.sluid == job.sluid
     return bool(group.uid) and group.uid == job.uid

@@ -262,7 +262,6 @@ def _number(value: Number) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a text as it may go to a terminal."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 

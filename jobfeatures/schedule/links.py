@@ -78,7 +78,6 @@ def links_of(jobs: Sequence[JobRecord]) -> tuple[Links | None, list[str]]:
 
 
 def _circles(places: Array) -> list[int]:
-    """Return the jobs that would wait for themselves."""
     next_of = dict(zip(np.flatnonzero(places >= 0).tolist(), places[places >= 0].tolist(), strict=True))
     seen: dict[int, int] = {}  # by job, from which one it was reached
     found = []

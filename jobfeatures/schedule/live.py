@@ -157,7 +157,6 @@ class LiveSchedule:
         return (ended is None or ended > self._forgotten_secs) and self._insert(facts)
 
     def _insert(self, facts: JobFacts) -> bool:
-        """Take in a job that is not known."""
         ended = facts.end_secs
         if ended is None:
             if facts.user is None or not is_placeable(facts):

@@ -222,7 +222,6 @@ def _number(value: Any) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return a table: the first column to the left, the others to the right."""
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     return "\n".join(
         "  ".join(

@@ -78,7 +78,6 @@ def _parse_node(key: str, kind: str, text: str) -> Node:
 
 
 def _parse_memory(key: str, word: str) -> int:
-    """Return KiB of a size that has a unit."""
     if not word[-1:].isalpha():
         raise ConfigurationError(key, f"of what? say cpu, gpu, or a size such as 504GB: {shown(word)}")
     try:

@@ -135,7 +135,6 @@ def record_lines(
 def _make_jobs(
     table: dict[str, Array], workload: Workload, outcome: Outcome, numbers: Array, some: Array
 ) -> Iterator[SwfJob]:
-    """Return some jobs of a workload, by their places in it."""
     picked = {name: table[name][workload.position[some]] for name in FIELDS}
     picked["number"] = numbers[some]
     picked["submit_secs"], picked["wait_secs"] = (seconds(each[some], workload.ticks) for each in outcome)

@@ -299,7 +299,6 @@ def _why_too_large(pool: Pool, shape: Shape, row: list[int]) -> str:
 
 
 def _ticks(log: ScheduleLog, *others: Array) -> int:
-    """Return into how many ticks a second is cut."""
     times = (log.runtime, log.submit, *others)
     estimates = () if log.requested_secs is None else (log.requested_secs,)
     thinks = () if log.links is None else (log.links.thinks,)

@@ -94,8 +94,6 @@ def _checked(values: Mapping[str, bytes], allocated_cpus: int | None) -> Values:
 
 
 class _Folder:
-    """One status directory, opened."""
-
     def __init__(self, path: str, directory: int, owner_uid: int, max_bytes: int) -> None:
         self._path = path
         self._directory = directory

@@ -44,7 +44,6 @@ def families(context: Context) -> Iterator[Family]:
 
 
 def _gpu_joules(context: Context) -> dict[WorkKey, float]:
-    """Return the joules of each job over its cards."""
     joules: dict[WorkKey, float] = {}
     for each in context.shown_job_gpus:
         if each.energy_joules is not None:

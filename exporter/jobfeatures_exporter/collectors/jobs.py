@@ -160,7 +160,6 @@ def families(context: Context) -> Iterator[Family]:
 
 
 def _row(job: Values, sample: JobSample) -> Iterator[Sequence[Sample]]:
-    """Yield the samples of one job, in the order of `METRICS`."""
     cpu = (("user", sample.user_cpu_secs), ("system", sample.system_cpu_secs))
     yield [((*job, mode), secs) for mode, secs in cpu if secs is not None]
     parts = zip(COMPONENTS, _PARTS(sample.memory), strict=True)

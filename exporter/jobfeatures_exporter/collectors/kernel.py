@@ -85,7 +85,6 @@ def families(context: Context) -> Iterator[Family]:
 
 
 def _row(job: Values, of: Scheduling) -> Iterator[Sequence[Sample]]:
-    """Yield the samples of one job, in the order of `OF_JOBS`."""
     yield ((job, of.waiting_secs),)
     yield ((job, of.major_faults),)
     yield ((*job, "voluntary"), of.voluntary_switches), ((*job, "nonvoluntary"), of.involuntary_switches)

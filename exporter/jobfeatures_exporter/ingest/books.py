@@ -49,8 +49,6 @@ _Unit = int | tuple[int, str]  # one process by pid; or what is rolled up, by pa
 
 @dataclass(slots=True)
 class _Look:
-    """What one sample said of a job's processes."""
-
     counts: dict[_Unit, Counts] = field(default_factory=dict)
     ppids: dict[_Unit, int] = field(default_factory=dict)
     commands: dict[_Unit, str] = field(default_factory=dict)

@@ -212,7 +212,6 @@ def _ask_figures(query: Query, runs: Mapping[str, Run], selector: str, question:
 
 
 def _latest(series: Iterable[Series], choose: Callable[[Iterable[float]], float] = max) -> dict[str, float]:
-    """Return the highest value by job id, or the lowest."""
     values: dict[str, list[float]] = {}
     for each in series:
         values.setdefault(each.labels.get("job_id", ""), []).append(each.value)

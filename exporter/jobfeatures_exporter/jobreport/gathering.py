@@ -62,8 +62,6 @@ Cards = Mapping[tuple[Place, str], Mapping[str, tuple[Mapping[str, str], float]]
 
 
 class _Place:
-    """All series of one job on one node."""
-
     def __init__(self) -> None:
         self.values: dict[str, list[tuple[Mapping[str, str], float]]] = {}
 
@@ -161,8 +159,6 @@ def choose_state(states: Iterable[str], *, is_running: bool) -> str:
 
 
 class _By:
-    """Values of one answer by node."""
-
     def __init__(self, cluster_label: str, mine: Callable[[Iterable[Series]], list[Series]]) -> None:
         self._cluster_label = cluster_label
         self._mine = mine

@@ -142,5 +142,4 @@ def of_node(view: View) -> Iterator[Reading]:
 
 
 def _manager(key: JobKey) -> str:
-    """Return a batch system's name there."""
     return {"pbs": "openpbs"}.get(key.batch_system, key.batch_system)

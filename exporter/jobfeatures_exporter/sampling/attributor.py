@@ -122,7 +122,6 @@ class Attributor:
         directories: Iterable[Membership],
         processes: Mapping[int, ProcessSample],
     ) -> dict[JobKey, JobKey]:
-        """Return the jobs that SLUIDs and slots stand for."""
         sluids: dict[str, list[ProcessSample]] = {}
         slots: dict[str, list[int]] = {}
         numbered: set[str] = set()

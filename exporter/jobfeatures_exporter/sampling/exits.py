@@ -46,8 +46,6 @@ class _Time:
 
 @dataclass(slots=True)
 class _Process(Generic[Key]):
-    """A process of a job."""
-
     start_ticks: int
     key: Key
     own: _Time  # by /proc

@@ -39,8 +39,6 @@ class ActiveJob:
 
 
 class _Known:
-    """One job's directory: what was read when it looked like this."""
-
     __slots__ = ("complete", "job", "key", "state")
 
     def __init__(self) -> None:

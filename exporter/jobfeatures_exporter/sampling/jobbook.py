@@ -33,8 +33,6 @@ _ASLEEP = frozenset("SIT")  # not of those that wait for storage, or for a CPU
 
 
 class _State:
-    """What is remembered of a job."""
-
     __slots__ = ("by_cgroup", "counters", "done", "io", "last", "ledger", "seen", "told", "uid")
 
     def __init__(self) -> None:
@@ -264,7 +262,6 @@ def _seconds(ticks: CpuTicks | None) -> CpuTimes | None:
 
 
 def _sum_cores(cgroups: Sequence[JobCgroup], numbers: frozenset[int] | None) -> dict[int, int]:
-    """Return what a job used of each CPU that it may use."""
     used: dict[int, int] = {}
     for cgroup in cgroups:
         for cpu, nanosecs in enumerate(cgroup.read_core_usage()):

@@ -99,7 +99,6 @@ class KernelLooks:
         self._kernel.close()
 
     def _list(self, directory: JobDirectory) -> frozenset[int]:
-        """Return the processes that are in a job's control groups."""
         found: set[int] = set()
         for top in self._kernel.paths_of(directory):
             for path, _, _ in os.walk(top):

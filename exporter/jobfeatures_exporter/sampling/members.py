@@ -124,7 +124,6 @@ class Members:
         known.groups = groups
 
     def _check(self, pid: int, known: _Known) -> None:
-        """Read anew; what cannot be read stays as it was known."""
         try:
             text = read_file(f"{self._procfs}/{pid}/cgroup").decode("utf-8", "replace")
         except OSError as error:

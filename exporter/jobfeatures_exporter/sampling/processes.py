@@ -217,7 +217,6 @@ class ProcessScanner:
         return [name for name, each in self._known.items() if each.schedule >= 0 and each.sample.ppid in pids]
 
     def _read_orphan(self, name: str, samples: dict[int, ProcessSample]) -> None:
-        """Read the line of a sleeper that has another parent now."""
         entry = self._known[name]
         try:
             data = os.pread(entry.descriptor, READ_BYTES, 0)

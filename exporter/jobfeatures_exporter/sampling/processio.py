@@ -115,7 +115,6 @@ class ProcessIoBook:
         self._processes = {}
 
     def _read(self, entry: _Entry, process: ProcessSample) -> None:
-        """Read one process; what cannot be read stays as it was known."""
         pid = process.pid
         last = self._readings.get(pid)
         self._failed.discard(pid)

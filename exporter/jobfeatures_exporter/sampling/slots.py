@@ -108,7 +108,6 @@ class SlotResolver:
             return None
 
     def _ask(self, slot: str, starter: ProcessSample, owner: int) -> None:
-        """Read the ads that a starter wrote for a slot."""
         path = f"{self._execute}/dir_{starter.pid}"
         trusted = {0, owner}
         try:

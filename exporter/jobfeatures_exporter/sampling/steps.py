@@ -58,7 +58,6 @@ class StepBook:
         self._groups.clear()
 
     def _find(self, job: JobDirectory) -> dict[str, JobDirectory]:
-        """Return the directories of the steps that are there now, by the step's name."""
         found: dict[str, dict[str, str]] = {}
         for controller in _CONTROLLERS:
             if controller not in job.groups:

@@ -85,8 +85,6 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """The clocks that a look at processes needs."""
-
     boot_secs: float | None
     now_secs: float
     ticks_per_sec: int

@@ -213,7 +213,6 @@ def _job(work_id: WorkId, user: str, processes: Iterable[Work], profile: str) ->
 
 
 def _names(given: SampleInput) -> dict[int, str]:
-    """Return the users' names by pid, where anything is known of them."""
     uids = {pid: detail.uid for pid, detail in given.details.items() if detail.uid is not None}
     return {pid: given.users.get(uid) or f"_user_{uid}" for pid, uid in uids.items()}
 

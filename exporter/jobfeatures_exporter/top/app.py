@@ -352,7 +352,6 @@ def _texts(cells: list[str], style: str) -> list[Text]:
 
 
 def _note(shape: list[tuple[Column, int]], text: str) -> list[Text]:
-    """Return a line that says something, across its cells."""
     made = []
     for _, width in shape:
         part, text = text[: width + GAP], text[width + GAP :]

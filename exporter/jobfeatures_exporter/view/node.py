@@ -178,7 +178,6 @@ def view_page(now: Numbers, before: Numbers | None) -> NodeView:
 
 
 def _cpu_secs(numbers: Numbers) -> CpuSecs | None:
-    """Return the node's CPU time by mode, None where one is missing."""
     values = [numbers.one(node.CPU, mode) for mode in node.MODES]
     found = [each for each in values if each is not None]
     return CpuSecs(*found) if len(found) == len(values) else None

@@ -115,8 +115,6 @@ def parse_web_config(content: bytes, source: str) -> WebOptions:
 
 
 class _Parser(YamlFile):
-    """Reads one file."""
-
     def __init__(self, source: str) -> None:
         super().__init__(source)
         self._folder = posixpath.dirname(source)

@@ -46,7 +46,6 @@ class YamlFile:
         return ParseError(reason, source=self._source, line=line, field=key, text=text)
 
     def _compose(self, content: bytes) -> yaml.Node | None:
-        """Return the one document of a file."""
         if len(content) > MAX_BYTES:
             raise ParseError(f"is longer than {MAX_BYTES} bytes", source=self._source)
         try:

@@ -133,7 +133,6 @@ def _requests(job: Element) -> Iterator[tuple[str, str]]:
 
 
 def _job_elements(root: Element) -> Iterator[Element]:
-    """Yield what stands for a job each."""
     for info in root.iterfind("djob_info"):
         if info.find("JB_job_number") is not None:
             yield info

@@ -110,7 +110,6 @@ def parse_notice(text: str, ratings: Mapping[str, str] = NO_RATINGS) -> NodeNoti
 
 
 def _rating(slot: ClassAd, name: str) -> str | None:
-    """Return a number above 0 as a decimal."""
     value = slot.value(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < MAX_RATING:
         return None

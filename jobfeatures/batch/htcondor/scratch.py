@@ -81,7 +81,6 @@ def read_one_ad(path: str) -> ClassAd:
 
 
 def _read_ad(path: str, owners: Collection[int]) -> tuple[ClassAd, int]:
-    """Return an ad and who owns it."""
     data, owner = read_owned(path, owners, MAX_AD_BYTES)
     return parse_ad(data.decode("utf-8", "replace"), source=path), owner
 

@@ -88,8 +88,6 @@ def split_fields(text: str) -> list[tuple[str, bool]]:
 
 
 class _Fields:
-    """The fields of one record, taken in their order."""
-
     def __init__(self, fields: list[tuple[str, bool]]) -> None:
         self._fields = fields
         self.position = 0

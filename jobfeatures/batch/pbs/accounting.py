@@ -55,8 +55,6 @@ MAX_REMEMBERED = 100_000
 
 @dataclass(slots=True)
 class _Life:
-    """What the lines so far report about a job."""
-
     job_id: str
     server: str | None = None
     values: dict[str, str] = field(default_factory=dict)
@@ -113,8 +111,6 @@ def _with_problems(record: JobRecord, problems: list[Rejected]) -> Iterator[JobR
 
 
 class _Book:
-    """The jobs whose last line has not come."""
-
     def __init__(self, zone: tzinfo | None) -> None:
         self._zone = zone
         self._lives: dict[str, _Life] = {}

@@ -140,7 +140,6 @@ def count_gres(text: str) -> int | None:
 
 
 def _split_gres(text: str) -> list[str]:
-    """Cut at commas outside parentheses."""
     return re.split(r",(?![^()]*\))", text)
 
 

@@ -114,7 +114,6 @@ def _own_record(document: JsonRecord, node_name: str) -> JsonRecord:
 
 
 def _given_cpus(record: JsonRecord) -> int | None:
-    """Return the CPUs of a node that jobs may get."""
     effective = record.nonzero("effective_cpus")
     return record.count("cpus") if effective is None else effective
 

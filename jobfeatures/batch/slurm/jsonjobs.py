@@ -223,7 +223,6 @@ def _members(value: Any) -> list[Any]:
 
 
 def _first(record: JsonRecord, *paths: tuple[str, ...]) -> int | None:
-    """Return the first number that is there."""
     for path in paths:
         value = record.get(*path)
         if value is not None and not (isinstance(value, Mapping) and "number" not in value):

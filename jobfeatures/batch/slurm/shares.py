@@ -92,7 +92,6 @@ def _sum(one: Share, other: Share) -> Share:
 
 
 def _count_ids(text: str) -> int:
-    """Count ``0-1,4``."""
     count = 0
     for part in text.split(","):
         low, dash, high = part.partition("-")

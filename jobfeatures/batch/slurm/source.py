@@ -138,7 +138,6 @@ class SlurmSource(PolledSource):
         )
 
     def _is_node_due(self, now_secs: float) -> bool:
-        """Return whether it is time to ask about the node."""
         if self._node_refresh_secs is None or not node_questions(self._node_name):
             return False
         asked = self._node_asked_secs

@@ -60,8 +60,6 @@ class _File:
 
 @dataclass(slots=True)
 class _Budget:
-    """What one poll may still take in."""
-
     bytes_left: int = MAX_BYTES_PER_POLL
     jobs_left: int = MAX_JOBS
 

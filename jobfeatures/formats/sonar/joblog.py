@@ -306,7 +306,6 @@ def _fitting_pairs(record: JobRecord, lost: Lost) -> tuple[tuple[str, str | Numb
 
 
 def _secs(record: JobRecord, name: str, lost: Lost) -> int | None:
-    """Return whole seconds."""
     value: float | None = getattr(record, name)
     if value is None:
         return None
@@ -319,7 +318,6 @@ def _secs(record: JobRecord, name: str, lost: Lost) -> int | None:
 
 
 def _count(record: JobRecord, name: str, lost: Lost) -> int | None:
-    """Return a number that is not negative."""
     value: int | None = getattr(record, name)
     if value is None or value >= 0:
         return value

@@ -43,7 +43,6 @@ _NAMES = {SssJobGroup: "JobGroup", SssJob: "Job", SssTaskGroup: "TaskGroup", Sss
 
 
 def _inner(record: Scope) -> Iterable[tuple[str, Scope | Reference]]:
-    """Return what a record contains besides properties, defaults first."""
     if isinstance(record, SssJobGroup):
         return [*_defaults("JobDefaults", record.job_defaults), *(("Job", each) for each in record.jobs)]
     if isinstance(record, SssJob):

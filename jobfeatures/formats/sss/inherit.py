@@ -48,8 +48,6 @@ def resolve_job(job: SssJob, defaults: SssJob | None = None) -> SssJob:
 
 
 class _Budget:
-    """How much may still be inherited."""
-
     def __init__(self) -> None:
         self._left = MAX_INHERITED
 

@@ -78,8 +78,6 @@ def parse_document(
 
 
 class _Reader:
-    """Collects what one document says."""
-
     def __init__(self, source: str, batch_system: str, node: str | None) -> None:
         self.jobs: list[Job] = []
         self.rejected: list[Rejected] = []

@@ -71,7 +71,6 @@ def _container(name: str, common: set[str], defines: dict[str, Element]) -> Elem
 
 
 def _repeated(container: str, slot: Slot, defines: dict[str, Element]) -> Element:
-    """Return an element as often as it may stand in a container."""
     is_required = slot.term.name in REQUIRED.get(container, ())
     element = _element(slot, container, defines)
     if slot.term.many:
@@ -105,7 +104,6 @@ def _contents(slot: Slot) -> list[Element]:
 
 
 def _attributes(slot: Slot, defines: dict[str, Element]) -> Iterator[Element]:
-    """Return references to the definitions of an element's attributes."""
     term = slot.term
     for name in sorted(slot.attributes):
         if term.name == "TaskDistribution" and name == "type":

@@ -111,8 +111,6 @@ class _Texts:
 
 
 class _StreamReader:
-    """Where a stream has been read to."""
-
     def __init__(self, *, keep_text: bool) -> None:
         self._feed: ElementFeed | None = None  # None: looking for the next document
         self._group: _Group | None = None

@@ -126,7 +126,6 @@ def _resource_limit(name: str, limit: Limit) -> list[Element]:
 
 
 def _element(tag: str, content: str | int | None, /, **attributes: str) -> list[Element]:
-    """Return an element, or nothing for unknown content."""
     if content is None or content == "":
         return []
     return make_element(

@@ -132,7 +132,6 @@ def _whole(field: str, value: object, lost: Lost) -> int | None:
 
 
 def _starts(field: str, value: int, lost: Lost) -> int | None:
-    """Return the number of starts: one more than of restarts."""
     restarts = _whole(field, value, lost)
     if restarts == MAX_NUMBER:
         lost(field)

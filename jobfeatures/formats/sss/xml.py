@@ -105,8 +105,6 @@ class _Open:
 
 
 class _Builder(ContentHandler):
-    """Builds the tree from the parser's events."""
-
     def __init__(self, source: str, max_depth: int, max_elements: int) -> None:
         super().__init__()
         self.root: Element | None = None

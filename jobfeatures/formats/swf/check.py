@@ -56,8 +56,6 @@ class Fault(NamedTuple):
 
 
 class _Seen:
-    """What the lines so far add up to."""
-
     def __init__(self) -> None:
         self.records = 0
         self.ends: dict[int, float | None] = {}  # of all jobs by number, None where it is unknown

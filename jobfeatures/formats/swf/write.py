@@ -292,7 +292,6 @@ def _requested_secs(record: JobRecord, requested: int | None, lost: Lost, is_cpu
 
 
 def _queue(record: JobRecord, queues: Numbers, lost: Lost) -> int:
-    """Return the number of a queue, 0 of an interactive job."""
     if record.is_interactive:
         if (
             record.queue not in {None, str(INTERACTIVE)}

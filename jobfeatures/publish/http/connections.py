@@ -75,8 +75,6 @@ class Tls(Protocol):
 
 
 class _Open(Protocol):
-    """A connection that counts."""
-
     answered_at: float  # the loop's time of its last answer, at first of its beginning
     head_since: float | None  # since when the head of a request is awaited that has begun
 

@@ -155,7 +155,6 @@ class KernelSums:
         return count & (count - 1) == 0 or count % MAX_GAP_LOOKS == 0
 
     def _find_ids(self, directory: JobDirectory) -> tuple[int, ...]:
-        """Return by what the kernel knows a control group."""
         if not self.counts(directory):
             return ()
         inode = directory.inodes[self._controller]

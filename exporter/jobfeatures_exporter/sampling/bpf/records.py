@@ -141,7 +141,6 @@ class GroupSums:
         self._told.clear()
 
     def _assign(self) -> None:
-        """Find the job of each group that has none."""
         self._members = {}
         for key, group in self._groups.items():
             if not group.job:

@@ -65,7 +65,6 @@ def _planned(at_x: float | None, ground: float) -> list[Html]:
 
 
 def _mark(words: str, at_x: float, y: int) -> Html:
-    """Return words beside a point, on the side where there is room."""
     left_half = at_x < WIDTH * 0.62
     place, anchor = (at_x + 10, "start") if left_half else (at_x - 10, "end")
     return tag("text", words, class_="mark", x=f"{place:.1f}", y=y, text_anchor=anchor)

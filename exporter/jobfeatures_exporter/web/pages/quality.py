@@ -110,7 +110,6 @@ def _verdict(quality: ScheduleQuality, numbers: Numbers, verdict: Verdict) -> Nu
 
 
 def _quantiles(quality: ScheduleQuality, numbers: Numbers) -> Html | None:
-    """Return the quantiles of the users' VEET as a table of one row each."""
     rows = []
     for at in quality.veet_quantiles:
         value = numbers.one(schedule.VEET, quality.source, f"{at:g}")
