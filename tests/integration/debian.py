@@ -8,9 +8,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
+import signal
 import stat
 import subprocess
+import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,3 +177,22 @@ def clean_debian(folder: Path, more: Sequence[str] = ()) -> Iterator[Debian]:
         if layered:
             subprocess.run(["umount", folder / "root"], check=True)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_metrics(daemon: subprocess.Popen, awaited: str) -> str:
+    """Return the page of a daemon whose log is a pipe, once there is something on it; end it if there is not."""
+    for line in daemon.stderr:
+        if found := re.search(r"msg=listening address=(\S+)", line):
+            break
+    else:
+        pytest.fail(f"the daemon has ended: {daemon.wait()}")
+    deadline = time.monotonic() + 20
+    page = ""
+    while awaited not in page:
+        if time.monotonic() > deadline:
+            os.killpg(daemon.pid, signal.SIGKILL)
+            pytest.fail(f"no {awaited} on the page:\n{page}")
+        with urllib.request.urlopen(f"http://{found[1]}/metrics", timeout=10) as response:
+            page = response.read().decode()
+        time.sleep(0.1)
+    return page

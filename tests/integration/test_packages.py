@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tarfile
-import time
-import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -19,6 +15,8 @@ import pytest
 from makepackages.layout import HOOKS, NAME, PREFIX
 from makepackages.release import Release
 from makepackages.rpm import build_rpm
+
+from tests.integration.debian import read_metrics
 
 ROOT = Path(__file__).parents[2]
 ETC = f"etc/{NAME}"
@@ -56,25 +54,6 @@ def wrap(folder: Path, deb: Path) -> Path:
     command = ["dpkg-deb", "--root-owner-group", "-Znone", "-b", folder, deb]
     subprocess.run(command, check=True, capture_output=True)
     return deb
-
-
-def read_metrics(daemon: subprocess.Popen, awaited: str) -> str:
-    """Return the page of a daemon whose log is a pipe, once there is something on it; end it if there is not."""
-    for line in daemon.stderr:
-        if found := re.search(r"msg=listening address=(\S+)", line):
-            break
-    else:
-        pytest.fail(f"the daemon has ended: {daemon.wait()}")
-    deadline = time.monotonic() + 20
-    page = ""
-    while awaited not in page:
-        if time.monotonic() > deadline:
-            os.killpg(daemon.pid, signal.SIGKILL)
-            pytest.fail(f"no {awaited} on the page:\n{page}")
-        with urllib.request.urlopen(f"http://{found[1]}/metrics", timeout=10) as response:
-            page = response.read().decode()
-        time.sleep(0.1)
-    return page
 
 
 def test_a_deb_is_installed_upgraded_removed_and_purged(packages, older_deb, debian):
@@ -305,42 +284,3 @@ def test_debians_checker_has_nothing_to_say(packages):
         ["lintian", "--allow-root", packages.deb], capture_output=True, text=True, timeout=120
     )
     assert [line for line in done.stdout.splitlines() if line.startswith(("E:", "W:"))] == []
-
-
-JOB = """<Job><Id>7</Id><State>Running</State><User>alice</User>
-<TaskGroup><Task><Process>{pid}</Process></Task></TaskGroup></Job>"""
-
-
-def test_the_entry_point_of_the_container_reads_the_host_from_its_mounts(packages, debian):
-    """No container engine here: mounts, process ids and a root of its own are what matters of one."""
-    debian.run("dpkg", "-i", debian.bring(packages.deb))
-    text = (ROOT / "packaging/Containerfile").read_text()
-    entry_point = json.loads(re.search(r"(?m)^ENTRYPOINT (.+)$", text)[1])
-    for folder in ("host/proc", "host/sys", "spool"):
-        (debian.root / folder).mkdir(parents=True)
-    script = (
-        'mount --rbind /proc "$0/host/proc" && mount --rbind /sys "$0/host/sys" && mount -t proc proc "$0/proc"'
-        ' && exec chroot "$0" "$@"'
-    )
-    isolated = [
-        "unshare",
-        "--mount",
-        "--propagation",
-        "private",
-        "--pid",
-        "--fork",
-        "sh",
-        "-c",
-        script,
-        debian.root,
-    ]
-    flags = ["--web.listen-address=127.0.0.1:0", "--batch.sources=spool", "--spool.directory=/spool"]
-    with subprocess.Popen(["sleep", "600"]) as payload:
-        (debian.root / "spool/7.xml").write_text(JOB.format(pid=payload.pid))
-        with subprocess.Popen(
-            [*isolated, *entry_point, *flags], stderr=subprocess.PIPE, text=True, start_new_session=True
-        ) as daemon:
-            page = read_metrics(daemon, 'batch_job_processes{batch_system="spool"')
-            os.killpg(daemon.pid, signal.SIGTERM)
-        payload.kill()
-    assert 'batch_job_processes{batch_system="spool",job_id="7"} 1\n' in page
