@@ -45,12 +45,20 @@ def repository(packages, keyring, tmp_path_factory):
     return folder
 
 
-def test_no_repository_is_built_without_a_key(packages, tmp_path):
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        (OURS, "--repository needs --key: nobody should install what nobody has signed"),
+        ("", "DEBEMAIL is not set: packages for others name their maintainer"),
+    ],
+)
+def test_no_repository_is_built_without_a_key_and_a_maintainer(packages, tmp_path, address, said):
     environ = {**os.environ, "JOBFEATURES_BUILD_TOOLS": str(CACHE / "build-tools")}
+    environ |= {"DEBFULLNAME": "Ann", "DEBEMAIL": address}
     command = [ROOT / "packaging/build.sh", "--out", tmp_path, "--repository"]
     done = subprocess.run(command, capture_output=True, text=True, env=environ)
     assert done.returncode == 2
-    assert "--repository needs --key: nobody should install what nobody has signed" in done.stderr
+    assert said in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from makepackages.files import put, settle_archive
+from makepackages.release import maintainer_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -92,3 +93,18 @@ def test_a_source_archive_does_not_tell_when_and_by_whom_it_was_made(tmp_path):
     with tarfile.open(archive) as packed:
         assert packed.extractfile("project/a").read() == b"what a holds"
         assert {(each.mtime, each.uid, each.uname) for each in packed} == {(1_795_000_000, 0, "")}
+
+
+@pytest.mark.parametrize("missing", ["DEBFULLNAME", "DEBEMAIL"])
+def test_packages_for_others_are_not_built_without_their_maintainer(missing):
+    known = {"DEBFULLNAME": "Ann", "DEBEMAIL": "ann@our.site"}
+    assert maintainer_of(known, for_others=True) == "Ann <ann@our.site>"
+    with pytest.raises(
+        ValueError, match=f"^{missing} is not set: packages for others name their maintainer$"
+    ):
+        maintainer_of({**known, missing: " "}, for_others=True)
+
+
+def test_packages_for_own_use_say_so():
+    assert maintainer_of({}, for_others=False) == "built for own use <root@localhost>"
+    assert maintainer_of({"DEBEMAIL": "ann@our.site"}, for_others=False) == "ann@our.site <ann@our.site>"

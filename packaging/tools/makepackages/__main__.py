@@ -14,7 +14,7 @@ from pathlib import Path
 
 from makepackages.deb import build_deb
 from makepackages.files import put
-from makepackages.release import Release
+from makepackages.release import MAINTAINER, Release, maintainer_of
 from makepackages.repository import PROGRAMS as REPOSITORY_PROGRAMS
 from makepackages.repository import build_bundle, build_repository
 from makepackages.rpm import build_rpm
@@ -25,7 +25,6 @@ from makepackages.tree import make_tree
 CHECKOUT = Path(__file__).resolve().parents[3]
 PROGRAMS = {"deb": "dpkg-deb", "rpm": "rpmbuild"}
 KINDS = ("wheel", "bundle", *PROGRAMS)
-NOBODY = "jobfeatures-exporter <packages@example.invalid>"
 
 
 def main() -> int:
@@ -43,7 +42,16 @@ def main() -> int:
     parser.add_argument(
         "--key", default="", help="id or address of the secret key that signs it, of gpg's ring"
     )
+    parser.add_argument(
+        "--release",
+        action="store_true",
+        help=f"for others: needs {' and '.join(MAINTAINER)}",
+    )
     arguments = parser.parse_args()
+    try:
+        maintainer = maintainer_of(os.environ, for_others=arguments.release or arguments.repository)
+    except ValueError as error:
+        parser.error(str(error))
     kinds = arguments.only.split(",")
     if unknown := [each for each in kinds if each not in KINDS]:
         parser.error(f"--only: {unknown[0]} is none of {', '.join(KINDS)}")
@@ -58,7 +66,9 @@ def main() -> int:
                 parser.error(f"{program} is not installed (Debian: {package}), which --repository needs")
     arguments.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="jobfeatures-packages-") as work:
-        made = build(Path(work), arguments.out.resolve(), kinds, arguments.revision, arguments.extras)
+        made = build(
+            Path(work), arguments.out.resolve(), kinds, arguments.revision, maintainer, arguments.extras
+        )
     if arguments.repository:
         packages = [each for each in made if each.suffix in {".deb", ".rpm"}]
         made += build_repository(packages, arguments.out.resolve() / "repository", arguments.key)
@@ -67,7 +77,7 @@ def main() -> int:
     return 0
 
 
-def build(work: Path, out: Path, kinds: list[str], revision: str, extras: str) -> list[Path]:
+def build(work: Path, out: Path, kinds: list[str], revision: str, maintainer: str, extras: str) -> list[Path]:
     """Build packages of some kinds; return their files."""
     source, distributions, wheels, tree = (work / name for name in ("source", "dist", "wheels", "tree"))
     for folder in (distributions, wheels, tree):
@@ -80,7 +90,7 @@ def build(work: Path, out: Path, kinds: list[str], revision: str, extras: str) -
     made = [put(each, out) for each in (wheel, archive)] if "wheel" in kinds else []
     if kinds == ["wheel"]:
         return made
-    release = release_of(source, revision, epoch)
+    release = release_of(source, revision, maintainer, epoch)
     collected = collect_wheels(wheel, extras, wheels)
     machine = platform.machine()
     if "bundle" in kinds:
@@ -100,13 +110,11 @@ def build(work: Path, out: Path, kinds: list[str], revision: str, extras: str) -
     return made
 
 
-def release_of(source: Path, revision: str, epoch: int) -> Release:
-    """Return what is released; who builds it for others says so by Debian's variables."""
+def release_of(source: Path, revision: str, maintainer: str, epoch: int) -> Release:
+    """Return what is released."""
     project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     description = (source / "packaging/etc/description").read_text(encoding="utf-8").strip()
     summary, _, description = description.partition("\n\n")
-    mail = os.environ.get("DEBEMAIL")
-    maintainer = f"{os.environ.get('DEBFULLNAME', mail)} <{mail}>" if mail else NOBODY
     return Release(project["version"], revision, summary, description, maintainer, epoch)
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+MAINTAINER = ("DEBFULLNAME", "DEBEMAIL")  # as Debian's tools have it
+OWN_USE = "built for own use <root@localhost>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +25,12 @@ class Release:
 def date_of(epoch: int) -> str:
     """Return a day as rpm's changelog has it."""
     return time.strftime("%a %b %d %Y", time.gmtime(epoch))
+
+
+def maintainer_of(environ: Mapping[str, str], *, for_others: bool) -> str:
+    """Return the maintainer's name and address; packages for others have one."""
+    name, address = (environ.get(each, "").strip() for each in MAINTAINER)
+    for variable, value in zip(MAINTAINER, (name, address), strict=True):
+        if for_others and not value:
+            raise ValueError(f"{variable} is not set: packages for others name their maintainer")
+    return f"{name or address} <{address}>" if address else OWN_USE
