@@ -93,11 +93,7 @@ class Simulation(NamedTuple):
 
 def add_simulation(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of simulations."""
-    parser.add_argument(
-        "--nodes",
-        metavar="KINDS",
-        help="simulate nodes, such as 7x80cpu,504GB,4gpu;2x16cpu",
-    )
+    parser.add_argument("--nodes", metavar="KINDS", help="simulate nodes, such as 7x80cpu,504GB,4gpu;2x16cpu")
     parser.add_argument(
         "--processors",
         metavar="N",

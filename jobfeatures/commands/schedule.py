@@ -173,11 +173,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the LOGs are parts of one log, in order; JSON without quantiles and series over time",
     )
-    add(
-        "--dask",
-        metavar="ADDRESS",
-        help="with --one-log: scheduler of a Dask cluster",
-    )
+    add("--dask", metavar="ADDRESS", help="with --one-log: scheduler of a Dask cluster")
     add_kind(parser)
     add_strict(parser)
     add_meaning(parser)

@@ -50,12 +50,7 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class Intake:
     """Takes requests, oldest first. One thread runs it; `stop` may be called by any."""
 
-    def __init__(
-        self,
-        tree: FeatureTree,
-        clock: Clock,
-        serve: Callable[[Request], None],
-    ) -> None:
+    def __init__(self, tree: FeatureTree, clock: Clock, serve: Callable[[Request], None]) -> None:
         """`serve` does what a request wants; it raises JobfeaturesError or OSError where it cannot."""
         self._tree = tree
         self._clock = clock

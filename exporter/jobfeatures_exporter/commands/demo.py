@@ -12,11 +12,7 @@ from jobfeatures_exporter.config import ExporterConfig
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the duration and all settings."""
-    parser.add_argument(
-        "--duration",
-        metavar="SECONDS",
-        help="end after this time (default: at Ctrl-C)",
-    )
+    parser.add_argument("--duration", metavar="SECONDS", help="end after this time (default: at Ctrl-C)")
     add_settings(parser)
 
 

@@ -28,11 +28,7 @@ class IngestConfig(SonarConfig):
     sonar_directory: str | None = option(
         PATH, None, "folder with other agents' documents, YEAR/MONTH/DAY/*.json"
     )
-    sonar_minutes_from: str | None = option(
-        TEXT,
-        None,
-        "producer that sends time limits in minutes",
-    )
+    sonar_minutes_from: str | None = option(TEXT, None, "producer that sends time limits in minutes")
     sonar_max_nodes: int = option(COUNT, 1000, "foreign nodes kept; the one silent for longest is dropped")
     sonar_silence_secs: float = option(
         POSITIVE_DURATION, 1800.0, "time without a sample after which a foreign node is dropped"

@@ -284,12 +284,7 @@ def _joules(series: _Place, source: str) -> float | None:
     return series.by(energy.JOB_ENERGY, "source").get(source)
 
 
-def _gpus(
-    place: Place,
-    series: _Place,
-    memory: Mapping[str, float],
-    cards: Cards,
-) -> tuple[GpuUse, ...]:
+def _gpus(place: Place, series: _Place, memory: Mapping[str, float], cards: Cards) -> tuple[GpuUse, ...]:
     busy = {labels.get("uuid", ""): value for labels, value in series.all(gpus.JOB_BUSY)}
     allocated = {labels.get("uuid", "") for labels, _ in series.all(gpus.JOB_ALLOCATED)}
     made = []

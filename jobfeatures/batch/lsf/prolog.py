@@ -18,12 +18,7 @@ def job_id_of(environ: Mapping[str, str]) -> str:
     return make_id(environ.get("LSB_JOBID", ""), environ.get("LSB_JOBINDEX", ""))
 
 
-def job_from_prolog(
-    environ: Mapping[str, str],
-    *,
-    node_name: str | None,
-    note: Note = lambda _: None,
-) -> Job:
+def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:
     """Return what the environment of a pre-execution command reports about its job; the state is RUNNING.
 
     Sample: ``LSB_JOBID=123 LSB_JOBINDEX=4 LSFUSER=alice LSB_QUEUE=normal LSB_JOBNAME=ok[1-9]

@@ -14,12 +14,7 @@ from jobfeatures.model import Job, JobKey, JobState
 from jobfeatures.quantities import parse_count
 
 
-def job_from_prolog(
-    environ: Mapping[str, str],
-    *,
-    node_name: str | None,
-    note: Note = lambda _: None,
-) -> Job:
+def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:
     """Return what the prologue's environment reports about its job; the state is RUNNING.
 
     Sample: ``OAR_JOB_ID=10 OAR_USER=alice OAR_HOOK_UID=6001 OAR_JOB_NAME=fit OAR_PROJECT_NAME=physics

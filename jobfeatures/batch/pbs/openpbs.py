@@ -32,12 +32,7 @@ _SITE = Site(NAME)
 is_here, make_source, make_cluster_source = _SITE.is_here, _SITE.make_source, _SITE.make_cluster_source
 
 
-def job_from_prolog(
-    environ: Mapping[str, str],
-    *,
-    node_name: str | None,
-    note: Note = lambda _: None,
-) -> Job:
+def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:
     """Return what the hook's environment reports about its job; the state is RUNNING.
 
     Sample: ``PBS_JOBID=123.server PBS_HOOK_USER=alice PBS_HOOK_UID=6001 PBS_HOOK_QUEUE=workq

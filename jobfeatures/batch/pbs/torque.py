@@ -35,12 +35,7 @@ _SITE = Site(NAME)
 is_here, make_source, make_cluster_source = _SITE.is_here, _SITE.make_source, _SITE.make_cluster_source
 
 
-def job_from_prolog(
-    environ: Mapping[str, str],
-    *,
-    node_name: str | None,
-    note: Note = lambda _: None,
-) -> Job:
+def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:
     """Return what the prologue's environment reports about its job; the state is RUNNING.
 
     Sample: ``PBS_JOBID=123.server TORQUE_USER=alice TORQUE_UID=6001 TORQUE_JOB_NAME=a

@@ -17,12 +17,7 @@ YEAR_SECS = 365 * 86400
 _CPU_RUN = re.compile(r"([0-9]{1,9})(?:\(x([0-9]{1,9})\))?\Z")
 
 
-def job_from_prolog(
-    environ: Mapping[str, str],
-    *,
-    node_name: str | None,
-    note: Note = lambda _: None,
-) -> Job:
+def job_from_prolog(environ: Mapping[str, str], *, node_name: str | None, note: Note = lambda _: None) -> Job:
     """Return what the environment of a Prolog reports about its job; the state is RUNNING.
 
     Sample: ``SLURM_JOB_ID=3 SLURM_JOB_UID=6002 SLURM_JOB_USER=bob

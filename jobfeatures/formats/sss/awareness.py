@@ -75,12 +75,7 @@ def understood(element: Element, slot: Slot, inherited: str, warn: Warn) -> Elem
     return replace(element, children=tuple(children))
 
 
-def understood_child(
-    child: Element,
-    content: Mapping[str, Slot],
-    policy: str,
-    warn: Warn,
-) -> Element | None:
+def understood_child(child: Element, content: Mapping[str, Slot], policy: str, warn: Warn) -> Element | None:
     """Return what is understood of an element at a place that may hold `content`; see `understood`."""
     slot = content.get(child.name)
     if slot is not None:

@@ -245,13 +245,7 @@ class RowConverter:
 class SacctReader:
     """The jobs of a log, their steps behind them, and what was rejected. In constant memory."""
 
-    def __init__(
-        self,
-        lines: Iterable[str],
-        *,
-        source: str = "sacct",
-        zone: tzinfo | None = None,
-    ) -> None:
+    def __init__(self, lines: Iterable[str], *, source: str = "sacct", zone: tzinfo | None = None) -> None:
         """`zone` is that of the machine that sacct ran on, None: this machine's. Raises ParseError."""
         self._lines = iter(lines)
         self._source = source
