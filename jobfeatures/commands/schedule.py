@@ -181,7 +181,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate logs."""
-    resources, fields = _listed("--resource", arguments.resource, RESOURCES), _fields(arguments.by)
+    resources = _listed("--resource", arguments.resource, RESOURCES)
+    fields = () if arguments.by == "none" else _listed("--by", arguments.by, FIELDS)
     rules = _rules(arguments, resources)
     filters = _filters(arguments.filter)
     if arguments.recompute and not filters:
@@ -397,10 +398,6 @@ def _filters(texts: list[str]) -> dict[tuple[str, bool], set[str]]:
                 raise ConfigurationError("--filter", f"{shown(field)} is none of {', '.join(FIELDS)}")
             found.setdefault((field, name.endswith("!")), set()).update(values)
     return found
-
-
-def _fields(text: str) -> tuple[str, ...]:
-    return () if text == "none" else _listed("--by", text, FIELDS)
 
 
 def _listed(key: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:

@@ -29,20 +29,8 @@ FAILURES = "failures"
 STAGING = "staging"
 
 _MODES = {
-    MACHINE: 0o755,
-    JOBS: 0o755,
-    STATUS: 0o755,
-    EXPORTS: 0o755,
-    ORIGINS: 0o755,
-    DRAINS: 0o700,
-    RECORDS: 0o700,
-    KNOWN: 0o700,
-    LOCKS: 0o700,
-    TOKENS: 0o700,
-    URLS: 0o755,
-    INTAKE: 0o700,
-    FAILURES: 0o700,
-    STAGING: 0o700,
+    **dict.fromkeys((MACHINE, JOBS, STATUS, EXPORTS, ORIGINS, URLS), 0o755),
+    **dict.fromkeys((DRAINS, RECORDS, KNOWN, LOCKS, TOKENS, INTAKE, FAILURES, STAGING), 0o700),
 }
 LOCK_FILES = 64
 LOCK_SECS = 0.5  # that a writer waits for another one: each needs milliseconds

@@ -88,7 +88,8 @@ class TokenTable:
                     stamp = (found.st_ino, found.st_ctime_ns)
                     known = self._files.get(entry.name)
                     if known is None or known[0] != stamp:
-                        token = _read_token(entry.path)
+                        with opened(entry.path, _FILE) as file:
+                            token = parse_token(os.read(file, 128))
                         if token is None:
                             continue
                         known = (stamp, self._digest(token.encode("ascii")))
@@ -97,8 +98,3 @@ class TokenTable:
                 files[entry.name] = known
                 jobs[known[1]] = key
         self._files, self._jobs = files, jobs
-
-
-def _read_token(path: str) -> str | None:
-    with opened(path, _FILE) as file:
-        return parse_token(os.read(file, 128))

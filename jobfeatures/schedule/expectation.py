@@ -173,7 +173,7 @@ def compute_expectation(
         now_secs=now,
         mode=mode,
         share_cpus=plain(CPU, shares.of(facts.user or "")),
-        share_from=_share_from(shares, facts.user or ""),
+        share_from="given to this user" if facts.user in shares.users else shares.default_from,
         overrun_secs=overrun_secs,
         elapsed_secs=facts.runtime_secs if facts.end_secs is not None else compute_elapsed(facts, now),
         lower_secs=lower,
@@ -212,10 +212,6 @@ def _state(facts: JobFacts) -> str:
     if facts.start_secs is None:
         return WAITS
     return SUSPENDED if facts.is_suspended else RUNS
-
-
-def _share_from(shares: Shares, user: str) -> str:
-    return "given to this user" if user in shares.users else shares.default_from
 
 
 def _whole(amount: float) -> Number:

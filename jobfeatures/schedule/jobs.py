@@ -23,7 +23,7 @@ from jobfeatures.formats.swf.fields import CANCELLED, PARTIAL, Meaning, SwfJob
 from jobfeatures.formats.swf.header import Header, Preemption
 from jobfeatures.formats.swf.records import Names, settle
 from jobfeatures.joblog import JobRecord, Number
-from jobfeatures.model import JobState, Limit
+from jobfeatures.model import JobState
 from jobfeatures.schedule.links import Links, find_links, links_of
 from jobfeatures.schedule.reasons import IMPOSSIBLE, LATEST_SECS, UNKNOWN, compute_runtime
 
@@ -131,7 +131,7 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
 def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
     """Return one line a job, and for how long each was swapped out."""
     header, table = columns.header, columns.columns
-    if is_preempted(header) and _has_parts(table["status"]):
+    if is_preempted(header) and np.isin(table["status"], list(PARTIAL)).any():
         return _joined(table, header)
     return table, 0
 
@@ -148,6 +148,7 @@ def from_records(
         _times([getattr(job, name) for job in jobs], zero)
         for name in ("submit_secs", "start_secs", "end_secs")
     )
+    limits = (job.wall_limit_secs for job in jobs)
     links, told = links_of(jobs)
     return ScheduleLog(
         name=name,
@@ -160,7 +161,7 @@ def from_records(
         cpus=_counts([_first(job.total_cpus, job.requested_cpus) for job in jobs]),
         memory_kib=memory if (memory > UNKNOWN).any() else None,
         gpus=gpus if (gpus > UNKNOWN).any() else None,
-        requested_secs=_counts([_whole(job.wall_limit_secs) for job in jobs]),
+        requested_secs=_counts([each if isinstance(each, int) else None for each in limits]),
         links=links,
         could_start=None if links is None else links.could_start(submit, start, end),
         user=_label_texts([job.user if job.user is not None else _text(job.uid) for job in jobs]),
@@ -201,10 +202,6 @@ def _preemption(header: Header) -> Preemption | None:
         return header.preemption()
     except ParseError:  # `swf check` reports it
         return None
-
-
-def _has_parts(status: Array) -> bool:
-    return bool(np.isin(status, list(PARTIAL)).any())
 
 
 def _joined(table: dict[str, Array], header: Header) -> tuple[dict[str, Array], Array]:
@@ -297,10 +294,6 @@ def _text(number: int | None) -> str | None:
 
 def _first(*values: int | None) -> int | None:
     return next((value for value in values if value is not None), None)
-
-
-def _whole(limit: Limit) -> int | None:
-    return limit if isinstance(limit, int) else None
 
 
 def _memory_kib(job: JobRecord) -> int:

@@ -64,12 +64,9 @@ def describe(source: str, workload: Workload, policy: Policy, rules: Fairshare) 
             )
         texts.append(("Note", told))
     if count := sum(workload.skipped.values()):
-        texts.append(("Note", f"{count} jobs of the log are not in it: {_why(workload)}"))
+        why = ", ".join(f"{reason} {count}" for reason, count in workload.skipped.items())
+        texts.append(("Note", f"{count} jobs of the log are not in it: {why}"))
     return texts
-
-
-def _why(workload: Workload) -> str:
-    return ", ".join(f"{reason} {count}" for reason, count in workload.skipped.items())
 
 
 def swf_lines(

@@ -33,7 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             text = _read(file)
         except (OSError, ValueError) as error:
-            print(f"jobfeatures-exporter: {shown_name(file)}: {_reason(error)}", file=sys.stderr)
+            reason = getattr(error, "strerror", None) or error
+            print(f"jobfeatures-exporter: {shown_name(file)}: {reason}", file=sys.stderr)
             status = UNREADABLE
             continue
         name = shown_name(file)
@@ -66,7 +67,3 @@ def _read(file: str) -> str:
     if len(content) > MAX_FILE_BYTES:
         raise ValueError(f"longer than {MAX_FILE_BYTES} bytes")
     return content.decode("utf-8", "surrogateescape")
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -110,13 +110,10 @@ def _days(root: int, path: str) -> Iterator[tuple[int, str]]:
     """Yield descriptors, to be closed, and paths of the newest days; the older ones first."""
     names = sorted(_names(root, 10_000))
     yield from _days_of_tree(root, path)
-    for name in itertools.islice((each for each in names if _is_cluster(each)), MAX_CLUSTERS):
+    clusters = (each for each in names if _CLUSTER.match(each) and not _YEAR.match(each))
+    for name in itertools.islice(clusters, MAX_CLUSTERS):
         with contextlib.suppress(OSError), opened(name, DIRECTORY, root) as tree:
             yield from _days_of_tree(tree, f"{path}/{name}")
-
-
-def _is_cluster(name: str) -> bool:
-    return _CLUSTER.match(name) is not None and _YEAR.match(name) is None
 
 
 def _days_of_tree(tree: int, path: str) -> Iterator[tuple[int, str]]:

@@ -282,9 +282,5 @@ def _integrate(node: _Node, record: SampleRecord, at: float, reborn: Collection[
         for uuid, (util, _) in compute_job_gpus(processes).items():
             used = kept.get((key, uuid), GpuCounts())
             job_cards[key, uuid] = GpuCounts(used.busy_secs + util / 100 * gap)
-    node.cards = _newest({**node.cards, **cards}, MAX_CARDS)
+    node.cards = dict([*{**node.cards, **cards}.items()][-MAX_CARDS:])
     node.job_cards = {**kept, **job_cards}
-
-
-def _newest(cards: dict[str, GpuCounts], number: int) -> dict[str, GpuCounts]:
-    return dict(itertools.islice(cards.items(), max(0, len(cards) - number), None))

@@ -17,7 +17,6 @@ from jobfeatures.drains.drain import Drain
 from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD
-from jobfeatures_exporter.retention import EndedJob
 from jobfeatures_exporter.snapshot import (
     CommandSample,
     GroupKey,
@@ -104,7 +103,10 @@ class Privacy:
                 else replace(each, known=replace(each.known, job=self.job(each.known.job)))
                 for key, each in context.findings.items()
             },
-            ended={key: self._ended(each) for key, each in context.ended.items()},
+            ended={
+                key: replace(each, job=self.job(each.job), sample=self._sample(each.sample))
+                for key, each in context.ended.items()
+            },
             snapshot=None if context.snapshot is None else self._snapshot(context.snapshot),
             kinds=context.kinds & {Kind.BATCH, Kind.GROUP} if self.mode == WITHHOLD else context.kinds,
             drains=drains,
@@ -181,9 +183,6 @@ class Privacy:
 
     def _drain(self, drain: Drain) -> Drain:
         return replace(drain, set_by=self.name(USER, drain.set_by) or "")
-
-    def _ended(self, ended: EndedJob) -> EndedJob:
-        return replace(ended, job=self.job(ended.job), sample=self._sample(ended.sample))
 
     def _sample(self, sample: JobSample) -> JobSample:
         path = sample.cgroup

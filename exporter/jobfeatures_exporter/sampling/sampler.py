@@ -201,18 +201,9 @@ class Sampler:
 
     def close(self) -> None:
         """Close all descriptors."""
-        self._scanner.close()
-        if self._kernel is not None:
-            self._kernel.close()
-        self._cgroups.close()
-        if self._steps is not None:
-            self._steps.close()
-        if self._process_io is not None:
-            self._process_io.close()
-        if self._node_energy is not None:
-            self._node_energy.close()
-        if self._exits is not None:
-            self._exits.close()
+        some = (self._kernel, self._steps, self._process_io, self._node_energy, self._exits)
+        for each in (self._scanner, self._cgroups, *(each for each in some if each is not None)):
+            each.close()
 
     def _subscribe(self) -> ExitTimes[Key] | None:
         try:

@@ -100,14 +100,10 @@ def parse_queue(data: bytes, *, taken_at_secs: float, tz: tzinfo | None = None) 
             jobs[job.key] = job
     for key, hosts in nodes.items():
         if hosts:
-            jobs[key] = _with_nodes(jobs[key], tuple(hosts))
+            jobs[key] = replace(jobs[key], nodes=tuple(hosts), total_nodes=len(hosts))
     return JobTable(
         source=NAME, jobs=jobs, taken_at_secs=taken_at_secs, complete=not rejected, rejected=tuple(rejected)
     )
-
-
-def _with_nodes(job: Job, nodes: tuple[str, ...]) -> Job:
-    return replace(job, nodes=nodes, total_nodes=len(nodes))
 
 
 def parse_queued_job(element: Element, tz: tzinfo | None = None) -> Job:

@@ -135,12 +135,8 @@ def split_features(text: str) -> tuple[str, ...]:
 
 def count_gres(text: str) -> int | None:
     """Return the GPUs in ``gpu:a100:2(S:0-1),gpu:1,shard:8``, None where there are none of that name."""
-    counts = [int(match[1]) for part in _split_gres(text) if (match := _GRES.match(part))]
+    counts = [int(match[1]) for part in re.split(r",(?![^()]*\))", text) if (match := _GRES.match(part))]
     return sum(counts) if counts else None
-
-
-def _split_gres(text: str) -> list[str]:
-    return re.split(r",(?![^()]*\))", text)
 
 
 def parse_states(text: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from jobfeatures.batch.slurm.fields import Record, count_tasks, split_closed
 from jobfeatures.batch.slurm.gpus import parse_tres_gpus
 from jobfeatures.batch.slurm.record import STATES
 from jobfeatures.errors import ParseError, Rejected, parse_each
-from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limit, Limits, multiplied
+from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, JobTable, Limits, multiplied
 
 QUEUE_SOURCE = "squeue"
 QUEUE_FIELDS = (
@@ -61,7 +61,7 @@ def parse_queued_job(values: Mapping[str, str]) -> Job:
     state = STATES.get(values["State"], JobState.UNKNOWN)
     task = record.text("ArrayTaskID")
     cpus = record.scaled("NumCPUs")
-    wall = _parse_limit(record)
+    wall = UNLIMITED if record.text("TimeLimit") == "UNLIMITED" else record.secs("TimeLimit")
     started = state.is_on_node or state.is_finished
     return Job(
         key=JobKey(NAME, job_id),
@@ -91,7 +91,3 @@ def parse_queued_job(values: Mapping[str, str]) -> Job:
         priority=record.count("PriorityLong"),
         reservation=record.text("Reservation"),
     )
-
-
-def _parse_limit(record: Record) -> Limit:
-    return UNLIMITED if record.text("TimeLimit") == "UNLIMITED" else record.secs("TimeLimit")

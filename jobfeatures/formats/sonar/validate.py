@@ -138,11 +138,8 @@ class _Judge:
             both = "has both data and errors"
             return self._add("", "has neither data nor errors" if data is None else both)
         if errors is not None:
-            return self._errors(errors)
+            return self._value(errors, _ERRORS, "errors", "")
         return self._data(data)
-
-    def _errors(self, errors: object) -> None:
-        self._value(errors, _ERRORS, "errors", "")
 
     def _data(self, data: object) -> None:
         if not isinstance(data, dict):
@@ -199,11 +196,8 @@ class _Judge:
             return None
         if field.of:
             return self._object(value, field.of, path, record)
-        reason = self._fault_of(value, field)
+        reason = _FAULTS[field.type](value, field, self._strict)
         return self._add(path, reason, value, record) if reason else None
-
-    def _fault_of(self, value: object, field: Field) -> str:
-        return _FAULTS[field.type](value, field, self._strict)
 
 
 _LONG: Final = frozenset({"topo_svg", "topo_text"})

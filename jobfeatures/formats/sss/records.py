@@ -27,7 +27,6 @@ from jobfeatures.formats.sss.objects import (
 )
 from jobfeatures.formats.sss.said import Said, whole
 from jobfeatures.formats.sss.stream import GROUP_ID_NAME, KIND, KeptJob, read_jobs
-from jobfeatures.formats.sss.values import Value
 from jobfeatures.formats.sss.vocabulary import AWARENESS_POLICY
 from jobfeatures.joblog import JobRecord, Notes, Passage, SourceText
 from jobfeatures.model import JobState, Limit
@@ -201,12 +200,8 @@ def _count_not_taken(job: SssJob, used: set[int], record: JobRecord, notes: Note
             if not is_used and (each.value != "" or each.attributes) and not is_account:
                 told[name] += 1
             for attribute, value in each.attributes.items() if is_used else ():
-                if not _is_taken(attribute, value):
+                if attribute not in _TAKEN_ATTRIBUTES and (attribute, value) not in _PLAIN_ATTRIBUTES:
                     told[f"{name}@{attribute}"] += 1
-
-
-def _is_taken(attribute: str, value: Value) -> bool:
-    return attribute in _TAKEN_ATTRIBUTES or (attribute, value) in _PLAIN_ATTRIBUTES
 
 
 def _state(said: Said) -> JobState:

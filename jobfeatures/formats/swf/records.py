@@ -193,8 +193,5 @@ def _cpu_secs(job: SwfJob) -> Number | None:
     if job.cpu_secs == UNKNOWN or job.processors <= 0:
         return None
     secs = job.cpu_secs * job.processors
-    return secs if isinstance(secs, int) else _plain(round(secs, 6))
-
-
-def _plain(value: Number) -> Number:
-    return int(value) if value == int(value) else value
+    rounded = round(secs, 6)
+    return int(rounded) if rounded == int(rounded) else rounded

@@ -90,14 +90,10 @@ def _row(gpu: GpuSample, numbers: Numbers, jobs: list[JobKey]) -> Row:
             Cell(join(drawn_memory, lines(memory)), kind="bars"),
             Cell(power_text, kind="number"),
             Cell(figure(gpus.TEMPERATURE, numbers.one(gpus.TEMPERATURE, uuid), _celsius), kind="number"),
-            Cell(_jobs(jobs)),
+            Cell(listed([name(each.job_id, 24) for each in jobs], most=SHOWN_JOBS) or "none"),
             Cell(_state(numbers.one(gpus.FAILING, uuid), age)),
         ]
     )
-
-
-def _jobs(jobs: list[JobKey]) -> Html:
-    return listed([name(each.job_id, 24) for each in jobs], most=SHOWN_JOBS) or join("none")
 
 
 def _state(failing: float | None, age: float | None) -> Html:

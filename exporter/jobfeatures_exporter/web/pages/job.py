@@ -182,7 +182,13 @@ def _steps(sample: JobSample | None) -> Html | None:
     if sample is None or not sample.steps:
         return None
     rows = [
-        Row([Cell(name(each.step, 32)), Cell(_step_cpu(each)), Cell(_bytes(each.memory.used))])
+        Row(
+            [
+                Cell(name(each.step, 32)),
+                Cell(_step_cpu(each)),
+                Cell(UNKNOWN if each.memory.used is None else format_bytes(each.memory.used)),
+            ]
+        )
         for each in sample.steps
     ]
     made = table("Steps of the job", ["Step", "CPU time", "Memory"], rows, identity="steps-table")
@@ -193,10 +199,6 @@ def _step_cpu(each: StepSample) -> str:
     if each.user_cpu_secs is None or each.system_cpu_secs is None:
         return UNKNOWN
     return format_core_time(each.user_cpu_secs + each.system_cpu_secs)
-
-
-def _bytes(value: float | None) -> str:
-    return UNKNOWN if value is None else format_bytes(value)
 
 
 def _gpus(context: Context, numbers: Numbers, shown: JobView) -> Html | None:

@@ -82,7 +82,7 @@ def _tiles(quality: ScheduleQuality, numbers: Numbers) -> list[Html]:
             ),
         ),
     ]
-    counts = {each: _verdict(quality, numbers, each) for each in Verdict}
+    counts = {each: numbers.one(schedule.UNFINISHED, source, each.value) or 0 for each in Verdict}
     whole = sum(counts.values())
     words = ", ".join(f"{format_count(counts[each])} {said}" for each, said in VERDICTS.items())
     parts = [
@@ -103,10 +103,6 @@ def _tiles(quality: ScheduleQuality, numbers: Numbers) -> list[Html]:
         )
     )
     return made
-
-
-def _verdict(quality: ScheduleQuality, numbers: Numbers, verdict: Verdict) -> Number:
-    return numbers.one(schedule.UNFINISHED, quality.source, verdict.value) or 0
 
 
 def _quantiles(quality: ScheduleQuality, numbers: Numbers) -> Html | None:
