@@ -56,8 +56,7 @@ class NodeSample:
     oom_kills: int | None = None  # since boot
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryBytes:
+class MemoryBytes(NamedTuple):
     """Memory of a job by component, meaning the same on cgroup v1, v2 and for sums over processes."""
 
     anon: int | None = None

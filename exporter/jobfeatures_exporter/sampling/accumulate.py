@@ -325,13 +325,22 @@ class CpuTimes(NamedTuple):
     user_secs: float
     system_secs: float
 
+    def or_more(self, other: CpuTimes) -> CpuTimes:
+        """Return the greater of both, of each of the two."""
+        if other.user_secs >= self.user_secs and other.system_secs >= self.system_secs:
+            return other
+        return CpuTimes(max(self.user_secs, other.user_secs), max(self.system_secs, other.system_secs))
+
+
+NO_CPU_TIME = CpuTimes(0.0, 0.0)
+
 
 class CpuLedger:
     """The CPU time of one job over all its control groups; it never decreases, also when one of them goes."""
 
     def __init__(self) -> None:
         self._groups: dict[str, CpuTimes] = {}
-        self._ended = CpuTimes(0.0, 0.0)
+        self._ended = NO_CPU_TIME
 
     def update(self, readings: Mapping[str, CpuTimes | None]) -> CpuTimes | None:
         """Take one reading by group, all groups there are. Return the sum, None where one was unreadable."""
@@ -339,12 +348,11 @@ class CpuLedger:
             self._ended = _plus(self._ended, self._groups.pop(name))
         for name, now in readings.items():
             if now is not None:
-                last = self._groups.get(name, now)
-                self._groups[name] = CpuTimes(
-                    max(last.user_secs, now.user_secs), max(last.system_secs, now.system_secs)
-                )
+                self._groups[name] = self._groups.get(name, now).or_more(now)
         if None in readings.values():
             return None
+        if len(self._groups) == 1 and self._ended == NO_CPU_TIME:
+            return next(iter(self._groups.values()))
         total = self._ended
         for each in self._groups.values():
             total = _plus(total, each)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 from jobfeatures.batch.groups import Membership
-from jobfeatures_exporter.sampling.accumulate import CpuTimes
+from jobfeatures_exporter.sampling.accumulate import NO_CPU_TIME, CpuTimes
 from jobfeatures_exporter.sampling.cgroupfiles import (
     compute_split,
     parse_cpu_stat,
@@ -32,7 +34,7 @@ from jobfeatures_exporter.sampling.counterfiles import (
     parse_pressure,
 )
 from jobfeatures_exporter.sampling.descriptors import VANISHED, DescriptorBudget, Unreadable
-from jobfeatures_exporter.sampling.groupfiles import ABSENT, GroupFiles
+from jobfeatures_exporter.sampling.groupfiles import ABSENT, NO_FILE, GroupFile, GroupFiles
 from jobfeatures_exporter.sampling.hierarchy import (
     UNIFIED,
     JobDirectory,
@@ -46,30 +48,48 @@ from jobfeatures_exporter.snapshot import MemoryBytes
 
 SHARES = ("some", "full")
 RARELY_LOOKS = 8  # for limits and sets of CPUs, and for transfers that a kernel does not count
+STILL_LOOKS = 64  # at which a job is read whole although none of it has run
 _EVENTS = {"oom_kills": "oom_kill", "limit_hits": "max"}
+# Of memory: what the kernel uses, what is charged, the most so far; the limit, and that of swap.
+_MEMORY_V1 = (
+    *("memory.kmem.usage_in_bytes", "memory.usage_in_bytes", "memory.max_usage_in_bytes"),
+    *("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
+)
+# What lies in swap, what is charged, the most so far (since Linux 5.19); the limits.
+_MEMORY_V2 = ("memory.swap.current", "memory.current", "memory.peak", "memory.max", "memory.swap.max")
+# Those that are in effect; before Linux 3.17 v1 has those that were asked for only.
+_CPUS_V1 = ("cpuset.effective_cpus", "cpuset.cpus")
+_CPUS_V2 = ("cpuset.cpus.effective",)
+_NO_MEMORY = MemoryBytes()
+
+_SOURCE = "a control group"
+_parse_number = partial(parse_number, source=_SOURCE)
+_parse_limit = partial(parse_limit, source=_SOURCE)
+_parse_blkio = partial(parse_blkio, source=_SOURCE)
+_parse_pressure = partial(parse_pressure, source=_SOURCE)
+_parse_cpu_list = partial(parse_cpu_list, source=_SOURCE)
+_parse_split = partial(parse_cpuacct_stat, ticks_per_sec=TICKS_PER_SEC)
+
+Parsed = TypeVar("Parsed")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFigures:
+class JobFigures(NamedTuple):
     """A job directory's figures; None: unreadable or not there. `counters` lack what is not there."""
 
-    cpu: CpuTimes | None = None
     memory: MemoryBytes
-    counters: Mapping[Counter, Rows] = field(default_factory=dict)
+    cpu: CpuTimes | None = None
+    counters: Mapping[Counter, Rows] = MappingProxyType({})
     cpus: frozenset[int] | None = None  # of its cpuset
 
     def merged(self, earlier: JobFigures) -> JobFigures:
         """Return these figures, none of which is lower than before; what is no longer there is as it was."""
         cpu, memory = self.cpu or earlier.cpu, self.memory
         if self.cpu is not None and earlier.cpu is not None:
-            cpu = CpuTimes(
-                max(self.cpu.user_secs, earlier.cpu.user_secs),
-                max(self.cpu.system_secs, earlier.cpu.system_secs),
-            )
-        if memory == MemoryBytes():
+            cpu = earlier.cpu.or_more(self.cpu)
+        if memory == _NO_MEMORY:
             memory = earlier.memory
         elif earlier.memory.peak is not None:
-            memory = replace(memory, peak=max(memory.peak or 0, earlier.memory.peak))
+            memory = memory._replace(peak=max(memory.peak or 0, earlier.memory.peak))
         counters = {
             counter: _merge_rows(self.counters.get(counter), earlier.counters.get(counter))
             for counter in self.counters.keys() | earlier.counters.keys()
@@ -97,23 +117,46 @@ class JobCgroup:
         self.directory = directory
         self.heard: JobFigures | None = None  # read beside the looks since the last one
         self.has_gone = False
-        self._groups = directory.groups
+        self._groups = groups = directory.groups
         # What is read rarely is not read of all groups at the same look.
-        self._files = GroupFiles(budget, unreadable, first_look=sum(directory.inodes.values()) % RARELY_LOOKS)
-        # What says the same while nothing happens: memory, then CPU time.
-        top = directory.groups.get
-        self._still = (
-            f"{top('memory')}/memory.usage_in_bytes" if top("memory") else f"{top(UNIFIED)}/memory.current",
-            f"{top('cpuacct')}/cpuacct.usage" if top("cpuacct") else f"{top(UNIFIED)}/cpu.stat",
-        )
-        self._last_cpu = CpuTimes(0.0, 0.0)
+        self._files = GroupFiles(budget, unreadable, first_look=sum(directory.inodes.values()) % STILL_LOOKS)
+        self._last_cpu = NO_CPU_TIME
         self._transfers = True  # whether blkio has reported any
         self._throttled_usecs: int | None = None
+        self._is_v2 = UNIFIED in groups and "memory" not in groups and "cpuacct" not in groups
+        self._cpu_stat = self._file(UNIFIED if self._is_v2 else "", "cpu.stat", _parse_cpu_and_throttled)
+        self._cpu_split = self._file("cpuacct", "cpuacct.stat", _parse_split)
+        self._cpu_usage = self._file("cpuacct", "cpuacct.usage", _parse_number)
+        self._core_usage = self._file("cpuacct", "cpuacct.usage_percpu", parse_core_usage)
+        self._throttled = self._file("cpu", "cpu.stat", parse_throttled)
+        kind = "memory" if "memory" in groups else UNIFIED if self._is_v2 else ""
+        memory = _MEMORY_V2 if self._is_v2 else _MEMORY_V1
+        parse_memory = parse_memory_stat_v2 if self._is_v2 else parse_memory_stat_v1
+        self._memory_stat = self._file(kind, "memory.stat", parse_memory)
+        self._amounts = [self._file(kind, name, _parse_number) for name in memory[:3]]
+        self._limits = [self._file(kind, name, _parse_limit) for name in memory[3:]]
+        self._moved = self._file("blkio", "blkio.throttle.io_service_bytes_recursive", _parse_blkio)
+        self._served = self._file("blkio", "blkio.throttle.io_serviced_recursive", _parse_blkio)
+        self._events = self._file(
+            UNIFIED if "memory" not in groups else "", "memory.events", parse_memory_events
+        )
+        self._io_stat = self._file(UNIFIED if "blkio" not in groups else "", "io.stat", parse_io_stat)
+        self._pressures = [
+            (each, self._file(UNIFIED, f"{each}.pressure", _parse_pressure)) for each in RESOURCES
+        ]
+        kind, sets = ("cpuset", _CPUS_V1) if "cpuset" in groups else (UNIFIED, _CPUS_V2)
+        self._cpus = [self._file(kind, name, _parse_cpu_list) for name in sets]
+        self._still = self._cpu_usage if "cpuacct" in groups else self._cpu_stat
+        # What changes of a job that sleeps: its limits, and what it wrote goes to storage.
+        self._rare: list[GroupFile[Any]] = [*self._limits, *self._cpus, self._io_stat]
         self._memory_tree: MemoryTree | None = None
-        if "memory" in directory.groups:
-            self._memory_tree = MemoryTree(
-                directory.groups["memory"], self._files, unreadable, kills or NodeKills()
-            )
+        if "memory" in groups:
+            self._memory_tree = MemoryTree(groups["memory"], self._files, unreadable, kills or NodeKills())
+
+    def _file(self, controller: str, name: str, parse: Callable[[str], Parsed]) -> GroupFile[Parsed]:
+        """Return a file of the group in a hierarchy: one that is never there, where the group is not."""
+        top = self._groups.get(controller)
+        return NO_FILE if top is None else self._files.file(f"{top}/{name}", parse)
 
     @property
     def counts_cpu(self) -> bool:
@@ -133,127 +176,94 @@ class JobCgroup:
         """Read all figures; of a group that has gone return what was heard last."""
         heard, self.heard = self.heard, None
         if self.has_gone:  # another group may have its path by now
-            return heard or JobFigures(memory=MemoryBytes())
+            return heard or JobFigures(_NO_MEMORY)
         cpu, memory = self.read_use()
-        figures = JobFigures(cpu=cpu, memory=memory, counters=self._read_counters(), cpus=self._read_cpus())
+        figures = JobFigures(memory, cpu, self._read_counters(), self._read_cpus())
         return figures if heard is None else figures.merged(heard)
 
     def read_use(self) -> tuple[CpuTimes | None, MemoryBytes]:
         """Begin a new look and read CPU time and memory only."""
-        self._files.begin_look()
-        groups = self._groups
-        if UNIFIED in groups and "memory" not in groups and "cpuacct" not in groups:
-            top = groups[UNIFIED]
-            said = self._files.read_known(
-                f"{top}/cpu.stat", lambda text: (parse_cpu_stat(text), parse_throttled(text))
-            )
-            cpu, self._throttled_usecs = (None, None) if said is None else said
-            return cpu, self._read_memory_v2(top)
-        return (
-            self._read_cpu_v1(groups["cpuacct"]) if "cpuacct" in groups else None,
-            self._read_memory_v1(groups["memory"]) if "memory" in groups else MemoryBytes(),
-        )
+        self._files.look += 1
+        if self._is_v2:
+            cpu, self._throttled_usecs = self._cpu_stat.known() or (None, None)
+        else:
+            cpu = self._read_cpu_v1()
+        return cpu, self._read_memory()
 
     def stands_still(self, *, cpu: bool) -> bool:
-        """Tell whether as much memory is charged as at the last look; never at each `RARELY_LOOKS`th.
+        """Tell whether as much memory is charged as at the last look; never at each `STILL_LOOKS`th.
 
         With `cpu` also whether no CPU time has been used.
         """
-        if self.has_gone or self.heard is not None:
+        files, look = self._files, self._files.look + 1
+        charged = self._amounts[1]
+        if self.has_gone or self.heard is not None or not look % STILL_LOOKS or not charged.is_known:
             return False
-        paths = self._still if cpu else self._still[:1]
-        return self._files.are_same(paths, every=RARELY_LOOKS)
+        also = [each for each in self._rare if each.is_known] if not look % RARELY_LOOKS else ()
+        try:
+            same = charged.is_same() and all(each.is_same() for each in also)
+            if not same or (cpu and not self._still.is_same()):
+                return False
+        except OSError:  # the look that follows meets it again
+            return False
+        files.look = look
+        return True
 
     def read_core_usage(self) -> tuple[int, ...]:
         """Return nanoseconds by CPU; empty where they are not counted, as on v2."""
-        if "cpuacct" not in self._groups or self.has_gone:
-            return ()
-        return (
-            self._files.read_known(f"{self._groups['cpuacct']}/cpuacct.usage_percpu", parse_core_usage) or ()
-        )
+        return () if self.has_gone else self._core_usage.known() or ()
 
     def close(self) -> None:
         """Close the descriptors."""
         self._files.close()
 
-    def _read_cpu_v1(self, path: str) -> CpuTimes | None:
-        split = self._files.read_known(
-            f"{path}/cpuacct.stat", lambda text: parse_cpuacct_stat(text, ticks_per_sec=TICKS_PER_SEC)
-        )
-        nanoseconds = self._read_number(f"{path}/cpuacct.usage")
-        if split is None:
-            return None
-        if nanoseconds is None:
+    def _read_cpu_v1(self) -> CpuTimes | None:
+        split, nanoseconds = self._cpu_split.known(), self._cpu_usage.known()
+        if split is None or nanoseconds is None:
             return split
         self._last_cpu = compute_split(nanoseconds / 1e9, split, self._last_cpu)
         return self._last_cpu
 
-    def _read_memory_v1(self, path: str) -> MemoryBytes:
-        components = self._files.read_known(f"{path}/memory.stat", parse_memory_stat_v1) or MemoryBytes()
-        limit = self._read_limit(f"{path}/memory.limit_in_bytes")
-        both = self._read_limit(f"{path}/memory.memsw.limit_in_bytes")
-        return replace(
-            components,
-            kernel=self._read_number(f"{path}/memory.kmem.usage_in_bytes"),
-            charged=self._read_number(f"{path}/memory.usage_in_bytes"),
-            limit=limit,
-            swap_limit=None if limit is None or both is None else max(0, both - limit),
-            peak=self._read_number(f"{path}/memory.max_usage_in_bytes"),
-        )
-
-    def _read_memory_v2(self, path: str) -> MemoryBytes:
-        components = self._files.read_known(f"{path}/memory.stat", parse_memory_stat_v2) or MemoryBytes()
-        return replace(
-            components,
-            swap=self._read_number(f"{path}/memory.swap.current"),
-            charged=self._read_number(f"{path}/memory.current"),
-            limit=self._read_limit(f"{path}/memory.max"),
-            swap_limit=self._read_limit(f"{path}/memory.swap.max"),
-            peak=self._read_number(f"{path}/memory.peak"),  # since Linux 5.19
-        )
+    def _read_memory(self) -> MemoryBytes:
+        parts = self._memory_stat.known() or _NO_MEMORY
+        first, charged, peak = [each.known() for each in self._amounts]
+        limit, of_swap = [each.known(every=RARELY_LOOKS) for each in self._limits]
+        kernel, swap = (parts.kernel, first) if self._is_v2 else (first, parts.swap)
+        if not self._is_v2:  # its second limit is of memory and swap
+            of_swap = None if limit is None or of_swap is None else max(0, of_swap - limit)
+        return MemoryBytes(parts.anon, parts.file, parts.shmem, kernel, swap, charged, limit, of_swap, peak)
 
     def _read_counters(self) -> dict[Counter, Rows]:
         counters: dict[Counter, Rows] = {}
         if self._memory_tree is not None:
             counters.update(self._memory_tree.read())
         if "blkio" in self._groups:
-            counters.update(self._read_block_io_v1(f"{self._groups['blkio']}/blkio.throttle."))
+            counters.update(self._read_block_io_v1())
         if "cpu" in self._groups:
             # Most jobs have no quota, and never will.
             every = 1 if self._throttled_usecs else RARELY_LOOKS
-            self._throttled_usecs = self._files.read_known(
-                f"{self._groups['cpu']}/cpu.stat", parse_throttled, every=every
-            )
+            self._throttled_usecs = self._throttled.known(every=every)
         if self._throttled_usecs is not None:
             counters["throttled"] = {"": (self._throttled_usecs,)}
         if UNIFIED not in self._groups:
             return counters
-        top = self._groups[UNIFIED]
-        if "memory" not in self._groups:
-            events = self._files.read(f"{top}/memory.events", parse_memory_events)
+        if (events := self._events.said()) is not ABSENT:
             for counter, name in _EVENTS.items():
                 if events is None:
                     counters[counter] = None
-                elif events is not ABSENT and name in events:
+                elif name in events:
                     counters[counter] = {"": (events[name],)}
-        if "blkio" not in self._groups:
-            devices = self._files.read(f"{top}/io.stat", parse_io_stat)
-            if devices is not ABSENT:
-                counters["block_io"] = devices
-        for resource in RESOURCES:
-            counters.update(self._read_pressure(top, resource))
+        if (devices := self._io_stat.said()) is not ABSENT:
+            counters["block_io"] = devices
+        for resource, file in self._pressures:
+            if (stalled := file.said()) is not ABSENT:
+                for share in SHARES if stalled is None else stalled:
+                    counters[resource, share] = None if stalled is None else {"": (stalled[share],)}
         return counters
 
-    def _read_block_io_v1(self, prefix: str) -> dict[str, Rows]:
+    def _read_block_io_v1(self) -> dict[str, Rows]:
         every = 1 if self._transfers else RARELY_LOOKS
-        name = f"{prefix}io_service_bytes_recursive"
-        moved = self._files.read(
-            name, lambda text: parse_blkio(text, source="blkio io_service_bytes"), every=every
-        )
-        name = f"{prefix}io_serviced_recursive"
-        served = self._files.read(
-            name, lambda text: parse_blkio(text, source="blkio io_serviced"), every=every
-        )
+        moved, served = self._moved.said(every=every), self._served.said(every=every)
         self._transfers = moved != {} or served != {}
         if moved is None or served is None:
             return {"block_io": None}
@@ -266,40 +276,12 @@ class JobCgroup:
         }
         return {"block_io": rows}
 
-    def _read_pressure(self, top: str, resource: str) -> dict[Counter, Rows]:
-        name = f"{resource}.pressure"
-        said = self._files.read(f"{top}/{name}", lambda text: parse_pressure(text, source=name))
-        if said is ABSENT:
-            return {}
-        if said is None:
-            return {(resource, share): None for share in SHARES}
-        return {(resource, share): {"": (said[share],)} for share in said}
-
     def _read_cpus(self) -> frozenset[int] | None:
-        """Return the CPUs that are in effect; before Linux 3.17 v1 has those that were asked for only."""
-        if "cpuset" not in self._groups:
-            top = self._groups.get(UNIFIED)
-            return self._read_cpu_list(f"{top}/cpuset.cpus.effective") or None if top is not None else None
-        top = self._groups["cpuset"]
-        return (
-            self._read_cpu_list(f"{top}/cpuset.effective_cpus")
-            or self._read_cpu_list(f"{top}/cpuset.cpus")
-            or None
-        )
+        return next((found for each in self._cpus if (found := each.known(every=RARELY_LOOKS))), None)
 
-    def _read_cpu_list(self, path: str) -> frozenset[int] | None:
-        source = os.path.basename(path)
-        return self._files.read_known(
-            path, lambda text: parse_cpu_list(text, source=source), every=RARELY_LOOKS
-        )
 
-    def _read_number(self, path: str) -> int | None:
-        return self._files.read_known(path, lambda text: parse_number(text, source=os.path.basename(path)))
-
-    def _read_limit(self, path: str) -> int | None:
-        return self._files.read_known(
-            path, lambda text: parse_limit(text, source=os.path.basename(path)), every=RARELY_LOOKS
-        )
+def _parse_cpu_and_throttled(text: str) -> tuple[CpuTimes, int | None]:
+    return parse_cpu_stat(text), parse_throttled(text)
 
 
 class JobCgroups:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
 
 from jobfeatures.errors import ParseError
 from jobfeatures.quantities import parse_count
@@ -136,15 +135,8 @@ def compute_memory_sum(parts: list[MemoryBytes]) -> MemoryBytes:
     """Return the memory of several groups, unknown where one is; of peaks an upper bound."""
     if len(parts) == 1:
         return parts[0]
-    sums: dict[str, int] = {}
-    for name in _COMPONENTS:
-        values = [getattr(part, name) for part in parts]
-        if values and None not in values:
-            sums[name] = sum(values)
-    return MemoryBytes(**sums)
-
-
-_COMPONENTS = tuple(each.name for each in fields(MemoryBytes))
+    columns = zip(*parts, strict=True)
+    return MemoryBytes(*[None if None in values else sum(values) for values in columns])
 
 
 def _need(numbers: Mapping[str, int], names: tuple[str, ...], source: str) -> None:

@@ -142,6 +142,7 @@ def read_file(path: str, *, max_bytes: int = 2**22) -> bytes:
 class KeptFile:
     """One small file that is read at every sample, through one descriptor where the budget allows."""
 
+    __slots__ = ("_budget", "_descriptor", "path")
     MAX_BYTES = 65536
     _FIRST_BYTES = 4096
 

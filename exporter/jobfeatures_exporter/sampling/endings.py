@@ -36,7 +36,7 @@ def find_first_processes(
 def complete(last: JobSample, now: JobSample) -> JobSample:
     """Return the last record of a job that has gone, with what was counted since."""
     counts = _counts(now, last)
-    return replace(last, memory=replace(last.memory, peak=counts.pop("peak")), **counts)
+    return replace(last, memory=last.memory._replace(peak=counts.pop("peak")), **counts)
 
 
 def keep_counts(now: JobSample, last: JobSample) -> JobSample:
@@ -45,7 +45,7 @@ def keep_counts(now: JobSample, last: JobSample) -> JobSample:
     return replace(
         now,
         accounting=last.accounting,
-        memory=replace(now.memory, limit=last.memory.limit, peak=counts.pop("peak")),
+        memory=now.memory._replace(limit=last.memory.limit, peak=counts.pop("peak")),
         cpus=last.cpus,
         cgroup=last.cgroup,
         cgroup_version=last.cgroup_version,

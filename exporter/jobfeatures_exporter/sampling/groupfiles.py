@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 import errno
 import os
-from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
 
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import VANISHED, DescriptorBudget, KeptFile, Unreadable
@@ -27,79 +27,103 @@ class Absence(enum.Enum):
 ABSENT: Final = Absence.ABSENT
 
 
-class _File(KeptFile):
+class GroupFile(KeptFile, Generic[Parsed]):
     """A file, what it said last and what that meant; and when to look for it again."""
 
-    def __init__(self, path: str, budget: DescriptorBudget) -> None:
+    __slots__ = ("_data", "_files", "_gap", "_next_look", "_parse", "_value")
+
+    def __init__(
+        self, path: str, parse: Callable[[str], Parsed], files: GroupFiles, budget: DescriptorBudget
+    ) -> None:
         super().__init__(path, budget)
-        self.data: bytes | None = None
-        self.value: Any = None
-        self.gap = 1
-        self.next_look = 0
+        self._parse = parse
+        self._files = files
+        self._data: bytes | None = None
+        self._value: Parsed | None = None
+        self._gap = 1
+        self._next_look = 0
 
-
-class GroupFiles:
-    """Reads files by path. A controller that is enabled later is noticed within `MAX_GAP_LOOKS` looks."""
-
-    def __init__(self, budget: DescriptorBudget, unreadable: Unreadable, *, first_look: int = 0) -> None:
-        self._budget = budget
-        self._unreadable = unreadable
-        self._files: dict[str, _File] = {}
-        self._look = first_look
-
-    def begin_look(self) -> None:
-        """Count the looks at the group."""
-        self._look += 1
-
-    def read(self, path: str, parse: Callable[[str], Parsed], *, every: int = 1) -> Parsed | Absence | None:
-        """Return what a file says; None where it cannot be read, which is counted.
+    def said(self, *, every: int = 1) -> Parsed | Absence | None:
+        """Return what it says; None where it cannot be read, which is counted.
 
         Where nothing much changes, it is read at `every` so many looks only, and
         said to be the same in between; 0 is never again once it has been read.
         """
-        file = self._files.get(path)
-        if file is None:
-            file = self._files[path] = _File(path, self._budget)
-        elif self._look < file.next_look:
-            return ABSENT
-        elif every != 1 and file.data is not None and (not every or self._look % every):
-            known: Parsed = file.value
-            return known
-        try:
-            data = file.read()
-            if data != file.data:
-                file.value = parse(data.decode("ascii", "replace"))
-                file.data = data
-        except (OSError, ParseError) as error:
-            file.data = None
-            if isinstance(error, OSError) and error.errno in NOT_OFFERED:
-                file.next_look = self._look + file.gap
-                file.gap = min(2 * file.gap, MAX_GAP_LOOKS)
+        look = self._files.look
+        if self._data is None:
+            if look < self._next_look:
                 return ABSENT
-            self._unreadable.add(f"job_{os.path.basename(path).replace('.', '_')}", error)
-            return None
-        file.gap = 1
-        value: Parsed = file.value
-        return value
-
-    def are_same(self, paths: Iterable[str], *, every: int) -> bool:
-        """Tell whether files say what they said, which then was the look; never at each `every`th."""
-        if (self._look + 1) % every == 0:
-            return False
+        elif every != 1 and (not every or look % every):
+            return self._value
         try:
-            for path in paths:
-                file = self._files.get(path)
-                if file is None or file.data is None or file.read() != file.data:
-                    return False
-        except OSError:  # the look that follows meets it again
-            return False
-        self._look += 1
-        return True
+            data = self.read()
+            if data != self._data:
+                self._value = self._parse(data.decode("ascii", "replace"))
+                self._data = data
+        except (OSError, ParseError) as error:
+            self._data = None
+            if isinstance(error, OSError) and error.errno in NOT_OFFERED:
+                self._next_look = look + self._gap
+                self._gap = min(2 * self._gap, MAX_GAP_LOOKS)
+                return ABSENT
+            kind = f"job_{os.path.basename(self.path).replace('.', '_')}"
+            self._files.unreadable.add(kind, error)
+            return None
+        self._gap = 1
+        return self._value
 
-    def read_known(self, path: str, parse: Callable[[str], Parsed], *, every: int = 1) -> Parsed | None:
-        """Return what a file says; None where it is not there or cannot be read."""
-        value = self.read(path, parse, every=every)
+    def known(self, *, every: int = 1) -> Parsed | None:
+        """Return what it says; None where it is not there or cannot be read."""
+        value = self.said(every=every)
         return None if value is ABSENT else value
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether it was there when it was read last."""
+        return self._data is not None
+
+    def is_same(self) -> bool:
+        """Tell whether it says what it said. Raises OSError."""
+        return self._data is not None and self.read() == self._data
+
+
+class _NoFile(GroupFile[Any]):
+    """Stands for a file where there can be none."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        pass
+
+    def said(self, *, every: int = 1) -> Absence:
+        return ABSENT
+
+    is_known = False
+
+    def is_same(self) -> bool:
+        return False
+
+
+NO_FILE: Final[GroupFile[Any]] = _NoFile()
+
+
+class GroupFiles:
+    """Files by path; who reads them counts the looks in `look`.
+
+    A controller that is enabled later is noticed within `MAX_GAP_LOOKS` looks.
+    """
+
+    def __init__(self, budget: DescriptorBudget, unreadable: Unreadable, *, first_look: int = 0) -> None:
+        self._budget = budget
+        self._files: dict[str, GroupFile[object]] = {}
+        self.unreadable = unreadable
+        self.look = first_look
+
+    def file(self, path: str, parse: Callable[[str], Parsed]) -> GroupFile[Parsed]:
+        """Return a file that is to be read again and again."""
+        file = GroupFile(path, parse, self, self._budget)
+        self._files[path] = file  # type: ignore[assignment]  # nobody takes anything out again
+        return file
 
     def forget(self, directory: str) -> None:
         """Close the files of a directory that has gone."""
@@ -110,4 +134,3 @@ class GroupFiles:
         """Close the descriptors."""
         for file in self._files.values():
             file.close()
-        self._files.clear()

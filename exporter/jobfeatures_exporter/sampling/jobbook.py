@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from jobfeatures.batch.groups import Membership
 from jobfeatures.model import JobKey
-from jobfeatures_exporter.sampling.accumulate import CpuLedger, CpuTicks, CpuTimes
+from jobfeatures_exporter.sampling.accumulate import NO_CPU_TIME, CpuLedger, CpuTicks, CpuTimes
 from jobfeatures_exporter.sampling.bpf.records import Figures, Sums
 from jobfeatures_exporter.sampling.cgroup import JobCgroup
 from jobfeatures_exporter.sampling.cgroupfiles import compute_memory_sum
@@ -41,7 +40,7 @@ class _State:
         self.io: ProcessIo | None = None
         self.ledger = CpuLedger()
         self.by_cgroup = False  # once the kernel counts for a job, it stays so
-        self.told = CpuTimes(0.0, 0.0)
+        self.told = NO_CPU_TIME
         self.uid: int | None = None
         self.last: JobSample | None = None  # with control groups
         self.seen: tuple[object, ...] | None = None  # by which it is told whether anything has changed
@@ -86,35 +85,32 @@ class JobRecorder:
         if state.last is not None and self._stands_still(state, cgroups, processes, io):
             return state.last
         figures = [(each, each.read()) for each in cgroups]
-        counted = state.ledger.update(
-            {each.directory.cpu_source: said.cpu for each, said in figures if each.counts_cpu}
-        )
-        state.by_cgroup = state.by_cgroup or any(each.counts_cpu for each in cgroups)
+        by_cpu = {each.directory.cpu_source: said.cpu for each, said in figures if each.counts_cpu}
+        counted = state.ledger.update(by_cpu)
+        state.by_cgroup = state.by_cgroup or bool(by_cpu)
         cpu = counted if state.by_cgroup else _seconds(ticks)
         if cpu is not None:
-            state.told = cpu = CpuTimes(
-                max(cpu.user_secs, state.told.user_secs), max(cpu.system_secs, state.told.system_secs)
-            )
+            state.told = cpu = state.told.or_more(cpu)
         counted_else = state.counters.update(
             {each.directory.cpu_source: said.counters for each, said in figures}, self.other_devices
         )
-        cpus = [said.cpus for _, said in figures if said.cpus is not None]
-        numbers = frozenset[int]().union(*cpus) if cpus else None
+        sets = [said.cpus for _, said in figures if said.cpus is not None]
+        numbers = None if not sets else sets[0] if len(sets) == 1 else sets[0].union(*sets[1:])
         memories = [said.memory for each, said in figures if each.counts_memory and not each.has_gone]
         peaks = [said.memory.peak for each, said in figures if each.has_gone and said.memory.peak]
         memory = compute_memory_sum(memories) if memories else self._members.memory(processes)
         if peaks:
-            memory = replace(memory, peak=max(memory.peak or 0, *peaks))
+            memory = memory._replace(peak=max(memory.peak or 0, *peaks))
         told: dict[str, Any] = {
             "processes": len(processes),
-            "threads": sum(process.threads for process in processes),
+            "threads": sum([process.threads for process in processes]),
             "process_io": io,
         }
         if self.sums and cgroups:
             told.update(self._summed(state, cgroups))
         told["process_io"] = _no_lower(told["process_io"], state.io) if self._tells_io else None
         state.io = told["process_io"] or state.io
-        memberships = {each.directory.membership for each in cgroups} or self._memberships(processes)
+        memberships = [each.directory.membership for each in cgroups] or self._memberships(processes)
         nodes = {each.node for each in memberships}
         if state.uid is None:
             state.uid = self._uid(cgroups, processes)
@@ -173,17 +169,17 @@ class JobRecorder:
         """Return the kernel's sums of a job; nothing if they lack one of its control groups."""
         living = [each.directory.cpu_source for each in cgroups if not each.has_gone]
         sums = {
-            source: self.sums[source]
+            source: found
             for source in (each.directory.cpu_source for each in cgroups)
-            if source in self.sums
+            if (found := self.sums.get(source)) is not None
         }
         row = state.done.update({source: each.figures for source, each in sums.items()})
         if row is None or any(source not in sums for source in living):
             return {}
         done, there = Figures._make(row), [sums[source] for source in living]
         return {
-            "processes": sum(each.processes for each in there),
-            "threads": sum(each.threads for each in there),
+            "processes": sum([each.processes for each in there]),
+            "threads": sum([each.threads for each in there]),
             "process_io": ProcessIo(
                 read_bytes=done.read_bytes,
                 written_bytes=done.written_bytes,
@@ -196,8 +192,8 @@ class JobRecorder:
                 major_faults=done.major_faults,
                 voluntary_switches=done.voluntary_switches,
                 involuntary_switches=done.involuntary_switches,
-                running=sum(each.running for each in there),
-                blocked=sum(each.blocked for each in there),
+                running=sum([each.running for each in there]),
+                blocked=sum([each.blocked for each in there]),
             ),
         }
 

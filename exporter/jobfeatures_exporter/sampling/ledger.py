@@ -66,6 +66,8 @@ class JobCounters:
 
     def __init__(self) -> None:
         self._ledgers: dict[Counter, CounterLedger] = {}
+        self._basis: tuple[object, object] | None = None  # what the fields were made of
+        self._fields: dict[str, Any] = {}
 
     def update(
         self, groups: Mapping[str, Mapping[Counter, Rows]], other_devices: Collection[str] = ()
@@ -74,6 +76,14 @@ class JobCounters:
 
         `other_devices` are block devices to leave out because their transfers show on others too.
         """
+        basis = groups, other_devices
+        if basis != self._basis:  # most jobs have neither been killed nor met a limit since the last look
+            self._basis, self._fields = basis, self._sum(groups, other_devices)
+        return self._fields
+
+    def _sum(
+        self, groups: Mapping[str, Mapping[Counter, Rows]], other_devices: Collection[str]
+    ) -> dict[str, Any]:
         sums: dict[Counter, tuple[int, ...]] = {}
         for counter in dict.fromkeys(each for counters in groups.values() for each in counters):
             readings: dict[Hashable, tuple[int, ...] | None] = {}

@@ -16,12 +16,15 @@ import os
 from jobfeatures_exporter.sampling.cgroupfiles import parse_number
 from jobfeatures_exporter.sampling.counterfiles import parse_oom_control
 from jobfeatures_exporter.sampling.descriptors import VANISHED, Unreadable
-from jobfeatures_exporter.sampling.groupfiles import ABSENT, Absence, GroupFiles
+from jobfeatures_exporter.sampling.groupfiles import ABSENT, Absence, GroupFile, GroupFiles
 from jobfeatures_exporter.sampling.ledger import Rows
 
 MAX_GROUPS = 2048  # below one job
 RELIST_LOOKS = 16
 WALK_LOOKS = 4
+
+_Count = int | Absence | None
+_Counter = GroupFile[int | Absence]
 
 
 class NodeKills:
@@ -41,6 +44,9 @@ class MemoryTree:
         self._node_kills = kills
         self._kills_read_at: int | None = None
         self._known: dict[str, tuple[int, list[str]]] = {}  # links and directories below, by path
+        self._counts: dict[str, tuple[_Counter, _Counter]] = {}  # kills and hits, by path
+        self._last: tuple[list[str], list[_Count], list[_Count]] = ([], [], [])
+        self._told: dict[str, Rows] = {}  # of these
         self._look = 0
 
     def read(self) -> dict[str, Rows]:
@@ -55,24 +61,33 @@ class MemoryTree:
                 return {}
             self._unreadable.add("job_memory_groups", error)
             return {"oom_kills": None, "limit_hits": None}
-        kills: dict[str, int | Absence | None] = {}
-        hits: dict[str, int | Absence | None] = {}
-        for path in groups:  # one that is new is read in any case: nothing is known of it
-            said = self._files.read(f"{path}/memory.oom_control", parse_oom_control, every=0 if quiet else 1)
-            kills[path] = said if said is ABSENT or said is None else said.get("oom_kill", ABSENT)
-            hits[path] = self._files.read(f"{path}/memory.failcnt", _parse_failcnt)
-        found = {"oom_kills": self._rows(kills), "limit_hits": self._rows(hits)}
-        return {name: rows for name, rows in found.items() if rows != {}}
+        files = [self._counts.get(path) or self._open(path) for path in groups]
+        # One that is new is read in any case: nothing is known of it.
+        every = 0 if quiet else 1
+        kills: list[_Count] = [each.said(every=every) for each, _ in files]
+        last = (groups, kills, [each.said() for _, each in files])
+        if last != self._last:
+            self._last = last
+            found = {"oom_kills": self._rows(groups, kills), "limit_hits": self._rows(groups, last[2])}
+            self._told = {name: rows for name, rows in found.items() if rows != {}}
+        return self._told
 
-    def _rows(self, counts: dict[str, int | Absence | None]) -> Rows:
+    def _open(self, path: str) -> tuple[_Counter, _Counter]:
+        files = self._files
+        found: tuple[_Counter, _Counter] = (
+            files.file(f"{path}/memory.oom_control", _parse_kills),
+            files.file(f"{path}/memory.failcnt", _parse_failcnt),
+        )
+        self._counts[path] = found
+        return found
+
+    def _rows(self, groups: list[str], counts: list[_Count]) -> Rows:
         """Return what is there as rows by path below the job; a kernel that does not count has none."""
-        rows: dict[str, tuple[int, ...]] = {}
-        for path, count in counts.items():
-            if count is None:
-                return None
-            if count is not ABSENT:
-                rows[path[len(self._top) :]] = (count,)
-        return rows
+        if None in counts:
+            return None
+        skipped = len(self._top)
+        told = zip(groups, counts, strict=True)
+        return {path[skipped:]: (count,) for path, count in told if isinstance(count, int)}
 
     def _walk(self, quiet: bool) -> list[str]:
         """Return all groups; a directory is listed again when its count of links says so, or now and then.
@@ -100,6 +115,7 @@ class MemoryTree:
             pending.extend(last[1])
         for gone in self._known.keys() - known.keys():
             self._files.forget(gone)
+            del self._counts[gone]
         self._known = known
         return list(known)
 
@@ -107,6 +123,10 @@ class MemoryTree:
 def _directories(path: str) -> list[str]:
     with os.scandir(path) as entries:
         return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def _parse_kills(text: str) -> int | Absence:
+    return parse_oom_control(text).get("oom_kill", ABSENT)
 
 
 def _parse_failcnt(text: str) -> int:

@@ -9,7 +9,7 @@ import pytest
 from jobfeatures.model import Job, JobKey, JobState
 from jobfeatures_exporter.sampling.bpf.choice import Choice
 from jobfeatures_exporter.sampling.bpf.records import Figures, Sums
-from jobfeatures_exporter.sampling.cgroup import RARELY_LOOKS
+from jobfeatures_exporter.sampling.cgroup import RARELY_LOOKS, STILL_LOOKS
 from jobfeatures_exporter.sampling.kernellooks import KernelLooks
 from jobfeatures_exporter.sampling.sampler import ALL_AGAIN_LOOKS, Sampler
 from jobfeatures_exporter.snapshot import KernelChecks, ProcessIo, Scheduling
@@ -223,7 +223,7 @@ def test_checks_that_cannot_be_read_are_counted(kernel):
 def test_a_job_none_of_whose_threads_ran_is_not_read_again_but_for_its_memory(
     make_sampler, kernel, job, monkeypatch
 ):
-    monkeypatch.setattr("jobfeatures_exporter.sampling.cgroup.RARELY_LOOKS", 2**62)  # no look is one of these
+    monkeypatch.setattr("jobfeatures_exporter.sampling.cgroup.STILL_LOOKS", 2**62)  # no look is one of these
     (job / "memory.current").write_text("8192\n")
     sampler = make_sampler()
     kernel.by_path[f"/{PATH}"] = sums(5)._replace(running=0, blocked=0)
@@ -255,7 +255,30 @@ def test_a_job_that_sleeps_is_read_whole_now_and_then(make_sampler, kernel, job)
     for _ in range(3):
         sampler.sample()
     (job / "memory.stat").write_text("anon 2048\nfile 0\nshmem 0\n")
-    assert [sampler.sample().jobs[KEY].memory.anon for _ in range(RARELY_LOOKS)][-1] == 2048
+    assert [sampler.sample().jobs[KEY].memory.anon for _ in range(STILL_LOOKS)][-1] == 2048
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "told"),
+    [
+        ("memory.max", "max\n", "65536\n", lambda job: job.memory.limit == 65536),
+        ("cpuset.cpus.effective", "0-3\n", "0-1\n", lambda job: job.cpus == 2),
+        # What it wrote before it fell asleep goes to the disk later.
+        ("io.stat", "8:0 wbytes=1\n", "8:0 wbytes=4096\n", lambda job: job.block_io.written_bytes == 4096),
+    ],
+)
+def test_what_others_do_to_a_job_that_sleeps_is_read_within_a_few_looks(
+    name, before, after, told, make_sampler, kernel, job, monkeypatch
+):
+    monkeypatch.setattr("jobfeatures_exporter.sampling.cgroup.STILL_LOOKS", 2**62)
+    (job / "memory.current").write_text("8192\n")
+    (job / name).write_text(before)
+    sampler = make_sampler()
+    kernel.by_path[f"/{PATH}"] = sums(5)._replace(running=0, blocked=0)
+    for _ in range(3):
+        assert not told(sampler.sample().jobs[KEY])
+    (job / name).write_text(after)
+    assert [told(sampler.sample().jobs[KEY]) for _ in range(RARELY_LOOKS)][-1]
 
 
 def test_descriptors_of_all_processes_are_kept_only_while_looks_at_all_follow_on_each_other(
@@ -274,7 +297,7 @@ def test_descriptors_of_all_processes_are_kept_only_while_looks_at_all_follow_on
 @pytest.fixture
 def sleeper(node, job, monkeypatch):
     """Return a sampler that reads processes from /proc, of a job whose process sleeps; no look is a whole one."""
-    monkeypatch.setattr("jobfeatures_exporter.sampling.cgroup.RARELY_LOOKS", 2**62)
+    monkeypatch.setattr("jobfeatures_exporter.sampling.cgroup.STILL_LOOKS", 2**62)
     (job / "memory.current").write_text("8192\n")
     sampler = Sampler(procfs=str(node.proc), cgroup=str(node.cgroup), clock=FakeClock(), jobs=dict)
     sampler.sample()

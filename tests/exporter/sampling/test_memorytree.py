@@ -32,7 +32,7 @@ def read(job, unreadable, node_kills):
     tree = MemoryTree(str(job), files, unreadable, node_kills)
 
     def read():
-        files.begin_look()
+        files.look += 1
         return tree.read()
 
     yield read
