@@ -215,10 +215,10 @@ class Context:
         """Return the seconds until a job has used up its CPU limit, by its use here; None: not known."""
         job = self.jobs.get(key)
         sample = self.snapshot.jobs.get(key) if self.snapshot is not None else None
-        if job is None or sample is None or len(job.nodes) > 1:
+        if job is None or sample is None or not isinstance(job.limits.cpu_secs, int) or len(job.nodes) > 1:
             return None
         used_secs = cpu_secs_of(sample)
-        if used_secs is None or not isinstance(job.limits.cpu_secs, int):
+        if used_secs is None:
             return None
         return compute_cpu_limit_secs(
             limit_secs=job.limits.cpu_secs,
@@ -261,7 +261,9 @@ class Context:
             # Of a job that works on cards CPU time tells little.
             cpu_secs=None if sample is None or job.allocated_gpus else cpu_secs_of(sample),
         )
-        own = NodeJob(allocated_cpus=cpus, end_secs=end, end_basis=basis, draining=draining, kill=kill)
+        own = NodeJob(cpus, end, basis, draining, kill)
+        if status is None:  # which it would have told itself, and perhaps too much
+            return OwnWaste(own, own)
         most_draining = cap_waste(draining, allocated_cpus=cpus, from_secs=now_secs, to_secs=end)
         most_kill = cap_waste(kill, allocated_cpus=cpus, from_secs=job.start_secs, to_secs=now_secs)
         if most_draining is draining and most_kill is kill:

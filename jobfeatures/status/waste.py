@@ -36,6 +36,12 @@ class RemainingBasis(enum.StrEnum):
     MAXIMUM_END = "maximum_end"
 
 
+_ENDS = (
+    *(RemainingBasis.WALL_LIMIT, RemainingBasis.DEADLINE, RemainingBasis.SHUTDOWN),
+    *(RemainingBasis.EXPECTED_END, RemainingBasis.MAXIMUM_END),
+)
+
+
 class Waste(NamedTuple):
     """CPU seconds lost.
 
@@ -138,13 +144,8 @@ def compute_remaining(
     `compute_cpu_limit_secs`. An end that is unknown, or that nothing limits,
     has no entry.
     """
-    ends = (
-        (RemainingBasis.WALL_LIMIT, end_limit_secs),
-        (RemainingBasis.DEADLINE, deadline_secs),
-        (RemainingBasis.SHUTDOWN, shutdown_secs),
-        (RemainingBasis.EXPECTED_END, status.last_exp_job_end if status is not None else None),
-        (RemainingBasis.MAXIMUM_END, status.last_max_job_end if status is not None else None),
-    )
+    expected, most = (None, None) if status is None else (status.last_exp_job_end, status.last_max_job_end)
+    ends = zip(_ENDS, (end_limit_secs, deadline_secs, shutdown_secs, expected, most), strict=True)
     remaining = {basis: end - now_secs for basis, end in ends if end is not None}
     if cpu_secs is not None:
         remaining[RemainingBasis.CPU_LIMIT] = cpu_secs
@@ -189,11 +190,10 @@ def compute_expected_end(
     `limit_ends_secs` comes before; without them the first of the limits.
     """
     limits = [each for each in limit_ends_secs if each is not None]
-    own = None
     if status is not None:
         own = status.last_exp_job_end if status.last_exp_job_end is not None else status.last_max_job_end
-    if own is not None and all(own <= limit for limit in limits):
-        return own, Basis.REPORTED
+        if own is not None and all(own <= limit for limit in limits):
+            return own, Basis.REPORTED
     return min(limits, default=None), Basis.ESTIMATED
 
 

@@ -9,22 +9,25 @@ from jobfeatures_exporter.sampling.bpf.reader import KernelSums
 from jobfeatures_exporter.sampling.bpf.records import Sums
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
 from jobfeatures_exporter.sampling.hierarchy import JobDirectory
+from jobfeatures_exporter.sampling.memorytree import list_directories
 from jobfeatures_exporter.snapshot import KernelChecks
 
 MAX_GAP_LOOKS = 32
+NO_GROUPS_BELOW = 2  # links of a directory that has no others
 SETTLED_LOOKS = 4  # a gap after which what a process has become is not awaited any more
 
 
 class _Due:
     """When the processes of a control group are due, after what gap, and which they were then."""
 
-    __slots__ = ("at_look", "gap", "is_again", "pids")
+    __slots__ = ("at_look", "counts", "gap", "is_again", "pids")
 
     def __init__(self, at_look: int) -> None:
         self.at_look = at_look
         self.gap = 0
         self.is_again = False  # because there were others than before
         self.pids: frozenset[int] = frozenset()
+        self.counts: tuple[int, int] | None = None  # of tasks so far and of processes, when these were listed
 
 
 class KernelLooks:
@@ -32,7 +35,8 @@ class KernelLooks:
 
     Those of a control group are due at its 1st, 2nd, 4th … then every 32nd look: they tell who waits
     for the job's end, and whose it is where the kernel does not say. After the 4th they are listed, and
-    read where others are there than before, at that look and the next. A group of which it is not known
+    read where others are there than before, at that look and the next; where the kernel counts as many
+    and none that is new, they are the same. A group of which it is not known
     whose it is, is due at every look.
     """
 
@@ -40,6 +44,7 @@ class KernelLooks:
         self._kernel = kernel
         self._unreadable = unreadable
         self._due: dict[str, _Due] = {}  # by cpu_source
+        self._sums: Mapping[str, Sums] = {}  # likewise, of the latest look
         self._look = 0
 
     @property
@@ -49,14 +54,15 @@ class KernelLooks:
 
     def sums(self, directories: Collection[JobDirectory]) -> Mapping[str, Sums]:
         """Take a look; return the sums by `cpu_source`, of the control groups that the kernel sums."""
+        self._sums = {}
         try:
             self._kernel.look(directories)
         except OSError as error:
             self._unreadable.add("kernel_sums", error)
-            return {}
-        return {
-            each.cpu_source: self._kernel.sums_of(each) for each in directories if self._kernel.counts(each)
-        }
+        else:
+            counts, sums_of = self._kernel.counts, self._kernel.sums_of
+            self._sums = {each.cpu_source: sums_of(each) for each in directories if counts(each)}
+        return self._sums
 
     def due(
         self, directories: Iterable[JobDirectory], is_settled: Callable[[JobDirectory], bool]
@@ -70,7 +76,11 @@ class KernelLooks:
             self._due[each.cpu_source] = due
             if due.at_look > self._look and is_settled(each):
                 continue
-            pids = self._list(each)
+            sums = self._sums.get(each.cpu_source)
+            counts = None if sums is None else (sums.figures.tasks, sums.processes)
+            is_same = counts is not None and counts == due.counts and due.gap >= SETTLED_LOOKS
+            pids = due.pids if is_same else self._list(each)
+            due.counts = counts
             is_new, has_changed = due.gap < SETTLED_LOOKS or due.is_again, pids != due.pids
             if is_new or has_changed or not is_settled(each):
                 found |= pids
@@ -101,9 +111,13 @@ class KernelLooks:
     def _list(self, directory: JobDirectory) -> frozenset[int]:
         found: set[int] = set()
         for top in self._kernel.paths_of(directory):
-            for path, _, _ in os.walk(top):
+            pending = [top]
+            while pending:
+                path = pending.pop()
                 try:
                     found.update(map(int, read_file(f"{path}/cgroup.procs").split()))
+                    if os.stat(path).st_nlink != NO_GROUPS_BELOW:
+                        pending += list_directories(path)
                 except OSError as error:
                     self._unreadable.add("job_cgroup_procs", error)
         found.discard(0)  # one of another pid namespace

@@ -106,7 +106,7 @@ class MemoryTree:
                 last = self._known.get(path)
                 # Not every file system counts directories in their links: one link tells nothing.
                 if last is None or last[0] != links or links < 2 or self._look % RELIST_LOOKS == 0:
-                    last = (links, _directories(path))
+                    last = (links, list_directories(path))
             except OSError as error:
                 if error.errno not in VANISHED or path == self._top:
                     raise
@@ -120,7 +120,8 @@ class MemoryTree:
         return list(known)
 
 
-def _directories(path: str) -> list[str]:
+def list_directories(path: str) -> list[str]:
+    """Return the paths of the directories in one. Raises OSError."""
     with os.scandir(path) as entries:
         return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
 

@@ -140,8 +140,27 @@ def test_other_processes_of_a_settled_job_are_read_at_two_looks(make_sampler, ke
         sampler.sample()
     node.process(42, cgroup=f"0::/{PATH}\n")
     (job / "cgroup.procs").write_text("41\n42\n")
+    kernel.by_path[f"/{PATH}"] = sums(1, processes=3)
     read = [set(sampler.sample().processes) for _ in range(ALL_AGAIN_LOOKS - 17)]
     assert [pids for pids in read if pids] == [{41, 42}] * 2
+
+
+def test_processes_of_a_settled_job_are_not_listed_while_the_kernel_counts_the_same(
+    make_sampler, kernel, job, node, monkeypatch
+):
+    sampler = make_sampler()
+    kernel.by_path[f"/{PATH}"] = sums(1)
+    for _ in range(16):
+        sampler.sample()
+    listed = []
+    monkeypatch.setattr(KernelLooks, "_list", lambda looks, each: listed.append(each) or frozenset({41}))
+    for _ in range(ALL_AGAIN_LOOKS - 17):
+        sampler.sample()
+    assert listed == []
+    kernel.by_path[f"/{PATH}"] = sums(2)  # one has ended and another begun
+    for _ in range(ALL_AGAIN_LOOKS):
+        sampler.sample()
+    assert len(listed) == 1
 
 
 def test_of_a_job_whose_user_the_kernel_does_not_tell_a_process_does(make_sampler, kernel, job, node):

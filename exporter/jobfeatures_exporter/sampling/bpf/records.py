@@ -59,11 +59,12 @@ class Sums(NamedTuple):
 class _Group:
     """The record of one control group; `look` is its first number, the last look that found a task there."""
 
-    __slots__ = ("data", "job", "look", "record", "was_removed")
+    __slots__ = ("data", "is_there", "job", "look", "record", "was_removed")
 
     def __init__(self) -> None:
         self.data = b""
         self.look = 0
+        self.is_there = False
         self.record: tuple[int, ...] = ()
         self.job = 0
         self.was_removed = False
@@ -79,9 +80,7 @@ class GroupSums:
         self._members: dict[int, dict[int, _Group]] = {}  # records by the id of the job's group
         self._wanted: frozenset[int] = frozenset()
         self._look = 0
-        self._told: dict[
-            tuple[int, ...], tuple[list[object], Sums]
-        ] = {}  # by ids, with what they are made of
+        self._told: dict[tuple[int, ...], Sums] = {}  # by ids
         self.processes = 0
 
     def update(self, records: Iterable[tuple[int, bytes]], wanted: Collection[int]) -> list[int]:
@@ -89,6 +88,7 @@ class GroupSums:
         known, self._groups = self._groups, {}
         groups = self._groups
         is_known = True
+        changed: set[int] = set()  # jobs
         for key, data in records:
             group = known.get(key)
             if group is None:
@@ -101,6 +101,7 @@ class GroupSums:
                         group.job, group.was_removed = 0, False
                         is_known = False
                     group.record = record
+                    changed.add(group.job)
                 (group.look,) = _LOOK.unpack_from(data)
                 group.data = data
             groups[key] = group
@@ -111,24 +112,30 @@ class GroupSums:
             is_known = False
         if not is_known or len(groups) != len(known):
             self._assign()
-        self.processes = sum([each.record[_GAUGES] for each in groups.values() if each.look == look])
+        self.processes = 0
+        for group in groups.values():
+            if (group.look == look) is not group.is_there:
+                group.is_there = not group.is_there
+                changed.add(group.job)
+            if group.is_there:
+                self.processes += group.record[_GAUGES]
+        if changed:
+            self._told = {ids: sums for ids, sums in self._told.items() if changed.isdisjoint(ids)}
         return self._retire()
 
     def sums_of(self, ids: tuple[int, ...]) -> Sums:
         """Return the sums of a job with these groups, zeros without any; the same object while unchanged."""
+        told = self._told.get(ids)
+        if told is not None:
+            return told
         groups = [each for job in ids for each in self._members.get(job, _NO_GROUPS).values()]
         rows = [self.gone[job] for job in ids if job in self.gone]
-        basis: list[object] = [*rows, *((each.record, each.look == self._look) for each in groups)]
-        told = self._told.get(ids)
-        if told is not None and told[0] == basis:
-            return told[1]
         rows += [each.record[1 : 1 + _FIGURES] for each in groups]
-        gauges = [each.record[_GAUGES : _GAUGES + 4] for each in groups if each.look == self._look]
+        gauges = [each.record[_GAUGES : _GAUGES + 4] for each in groups if each.is_there]
         user = next((each.record[_USER] for each in groups if each.record[_USER]), None)
         figures = rows[0] if len(rows) == 1 else tuple(map(sum, zip(*rows, strict=True))) or _NO_FIGURES
         there = gauges[0] if len(gauges) == 1 else tuple(map(sum, zip(*gauges, strict=True))) or (0, 0, 0, 0)
-        sums = Sums(Figures._make(figures), there[0], there[1], there[2], there[3], user)
-        self._told[ids] = basis, sums
+        sums = self._told[ids] = Sums(Figures._make(figures), *there, user=user)
         return sums
 
     def _want(self, wanted: frozenset[int]) -> None:
@@ -142,6 +149,7 @@ class GroupSums:
 
     def _assign(self) -> None:
         self._members = {}
+        self._told.clear()
         for key, group in self._groups.items():
             if not group.job:
                 group.job = next((each for each in group.record[_ANCESTORS] if each in self._wanted), 0)
@@ -163,4 +171,5 @@ class GroupSums:
                 before = self.gone.get(group.job, _NO_FIGURES)
                 self.gone[group.job] = tuple(map(add, before, group.record[1 : 1 + _FIGURES]))
                 self._members[group.job].pop(key)
+                self._told.clear()
         return due
