@@ -135,7 +135,7 @@ class GroupSums:
         user = next((each.record[_USER] for each in groups if each.record[_USER]), None)
         figures = rows[0] if len(rows) == 1 else tuple(map(sum, zip(*rows, strict=True))) or _NO_FIGURES
         there = gauges[0] if len(gauges) == 1 else tuple(map(sum, zip(*gauges, strict=True))) or (0, 0, 0, 0)
-        sums = self._told[ids] = Sums(Figures._make(figures), *there, user=user)
+        sums = self._told[ids] = Sums(Figures._make(figures), there[0], there[1], there[2], there[3], user)
         return sums
 
     def _want(self, wanted: frozenset[int]) -> None:
