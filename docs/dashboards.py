@@ -1,6 +1,6 @@
 """Which panels of public dashboards work with the names of other exporters, and why others do not.
 
-``python docs/dashboards.py`` prints it; docs/generate.py writes it into metrics-profiles.md.
+``python docs/dashboards.py`` prints it; docs/generate.py writes it into comparison.md.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ PROFILES_HEAD = f"""# Names of other exporters
 {NOTE}
 
 Shown in addition if `metrics.profile` lists them, with the meanings of the originals but for
-[these differences](../metrics-profiles.md). Names that end in `_total` are counters, others gauges unless
+[these differences](../comparison.md#differences-of-names). Names that end in `_total` are counters, others gauges unless
 said.
 """
 
