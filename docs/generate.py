@@ -48,9 +48,8 @@ rate(batch_job_cpu_seconds_total[5m])
   * on (instance, batch_system, job_id) group_left (user, account) batch_job_info
 ```
 
-Counters never decrease; what cannot be read is left out. Names that end in `_total` are counters, in `_info`
-info metrics, others gauges unless said. Beside a name stand the labels of its own.
-Each section is a collector, switched by `--[no-]collector.NAME`.
+Counters never decrease; what cannot be read is left out. `_total`: counter; `_info`: info; others:
+gauge unless said. Each section is a collector, switched by `--[no-]collector.NAME`.
 """
 
 PAGE_HEAD = """See [the series budget](../operation.md#the-series-budget) and
@@ -69,30 +68,27 @@ PROFILES_HEAD = f"""# Names of other exporters
 
 {NOTE}
 
-Shown in addition if `metrics.profile` lists them, with the meanings of the originals but for
-[these differences](../comparison.md#differences-of-names). Names that end in `_total` are counters, others gauges unless
-said.
+Shown in addition if `metrics.profile` lists them, with the originals' meanings but for
+[these differences](../comparison.md#differences-of-names). `_total`: counter; others: gauge unless said.
 """
 
 SETTINGS_HEAD = f"""# Settings
 
 {NOTE}
 
-A flag beats the environment, the environment beats the file, the file beats the default. The file is TOML,
-named by `{FILE_FLAG}` or `{FILE_VARIABLE}`, else `{DEFAULT_FILE}` where it exists.
-Files `conf.d/*.toml` beside `config.toml` (`NAME.d/*.toml` beside any other `NAME.toml`) are read after it
-in the order of their names; of a setting in several the last counts. A file that others than
-root and the program's user can write is refused.
-The flag of a key is `--` and the key with dashes for underscores, its variable `JOBFEATURES_` and the key in
-capitals with underscores for dots. Booleans also have `--no-KEY`. Durations are written `500ms`, `10s`, `2m`.
-In brackets: the default, or the kind where there is none. Files with secrets must be readable by their
-owner only. Values for some machines or jobs are in [tables](#tables) of the file.
+A flag beats the environment, the environment the file, the file the default. The file is TOML,
+named by `{FILE_FLAG}` or `{FILE_VARIABLE}`, else `{DEFAULT_FILE}`. Files `conf.d/*.toml` beside
+`config.toml` (`NAME.d/*.toml` beside any other `NAME.toml`) follow in the order of their names; the
+last value counts. Files that others than root and the program's user can write are refused.
+`node.name` has the flag `--node.name` and the variable `JOBFEATURES_NODE_NAME`; booleans also
+`--no-…`. Durations are written `500ms`, `10s`, `2m`. In brackets: the default, or the kind where
+there is none. Files with secrets must be readable by their owner only.
 """
 
 TABLES_HEAD = """
 ## Tables
 
-Values for some, in the file only:
+Values for some machines or jobs, in the file only:
 
 ```toml
 [partition.long]
@@ -112,19 +108,17 @@ KEYS_HEAD = f"""# Keys that jobs read, and write
 
 Two specifications define them: [HSF-TN-2016-02](https://doi.org/10.5281/zenodo.1469629) (Machine/Job
 Features) and its draft 0.99 of 15 May 2014. `features.profile` selects `2016` (the default), `2014`, or
-`both`. Names of 2016 have only lower-case letters, digits and underscores; in the profile 2014 a job's
-directory and files belong to its user. Keys of neither are extensions, published if `features.hs23` is on.
+`both`. Extensions are published if `features.hs23` is on.
 
 A key whose value is unknown or unlimited is absent, never 0, -1 or empty. A value is one line.
 
 The batch system's value beats the site's setting, which beats a default; `jobfeatures show --origin` shows
-where each came from. [Settings](settings.md#tables) may differ by partition and by CPU model.
+where each came from.
 """
 
 KEYS_RULES = """
 `shutdowntime` and `shutdowntime_job` may appear and disappear while jobs run. Once passed, the machine's is
-removed in the profile 2014, which requires it, and stays in the others, whose readers rely on it; a job's
-own always stays.
+removed in the profile 2014, which requires it, and stays in the others.
 """
 
 
@@ -139,17 +133,15 @@ BATCH_HEAD = f"""# Batch systems
 
 {NOTE}
 
-`batch.sources` selects them; [Settings](settings.md) has the commands and folders of each. "–": not
-offered. Queue, nodes and accounting are polled by the [controller role](../controller.md); hooks publish
-features before a job starts; control groups attribute processes without any query.
+`batch.sources` selects them; [settings](settings.md) name commands and folders. Queue, nodes and
+accounting are polled by the [controller role](../controller.md).
 
 """
 
 BATCH_KEYS = """
 ## Sources of keys
 
-By batch system, in its own words. Keys that are not listed come from
-[elsewhere](keys.md#where-the-values-come-from), or are unavailable.
+Keys that are not listed come from [elsewhere](keys.md#where-the-values-come-from), or are unavailable.
 """
 
 
@@ -157,16 +149,15 @@ COMMANDS_HEAD = f"""# Commands
 
 {NOTE}
 
-`jobfeatures` is for administrators, hooks and jobs; `jobfeatures-exporter` is the daemon and its tools. Each
-command has `--help`; packages have man pages and completions. [Exit statuses](exits.md).
+`jobfeatures` is for administrators, hooks and jobs; `jobfeatures-exporter` is the daemon and its tools. [Exit
+statuses](exits.md).
 
 """
 SHARED_HEAD = """
 ## Shared options
 
-Options of several commands, which name them under "Also". SERVER is the flag that names a server
-(`--metrics`, `--prometheus`, `--url`). Where `--set` is taken, so are `--help-all`, `--config.file` and all
-[settings](settings.md).
+Named under "Also". SERVER is the flag that names a server (`--metrics`, `--prometheus`, `--url`).
+Where `--set` is taken, so are `--help-all`, `--config.file` and all [settings](settings.md).
 
 """
 SERVER = re.compile(r"^--(?:metrics|prometheus|url)\.")
@@ -204,15 +195,16 @@ def _own(command: Command) -> list[Option]:
 def _command(command: Command, shared: frozenset[Option]) -> str:
     """Return the section of a command."""
     needed = re.sub(r"\[[^\[\]]*(\[[^\[\]]*\][^\[\]]*)*\]", "", command.usage)  # all but what is in brackets
-    words = re.findall(r"--[\w.-]+ \S+", needed)
-    words += [_argument(each, each.name in needed.split()) for each in command.arguments]
+    options_needed = re.findall(r"--[\w.-]+ \S+", needed)
+    words = options_needed + [_argument(each, each.name in needed.split()) for each in command.arguments]
     words += ["|".join(each.word for each in command.commands)] if command.commands else []
     own = _own(command)
     options = " [OPTIONS]" if own else ""
     usage = f"{command.name}{options} {' '.join(words)}".rstrip()
     text, _, _ = command.description.partition(" Exit status: ")
-    takes = words and not command.commands
-    parts = [f"\n## {command.name}\n\n{text}\n\n" + (f"`{usage}`\n\n" if takes else "")]
+    told = all(each.meaning for each in command.arguments)  # then the lines below are usage enough
+    is_plain = command.commands or (told and not options_needed)
+    parts = [f"\n## {command.name}\n\n{text}\n\n" + ("" if is_plain else f"`{usage}`\n\n")]
     parts += [f"- `{each.name}`: {_meaning(each.meaning)}\n" for each in command.arguments if each.meaning]
     parts += [_row(each) for each in own if each not in shared]
     also = ", ".join(
@@ -372,18 +364,13 @@ def batch_page() -> str:
     parts.append(BATCH_KEYS)
     sources = {name: each.key_sources for name, each in SYSTEMS.items()}
     provided = [key for key in KEYS if any(key.name in each for each in sources.values())]
-    for name, system in SYSTEMS.items():
+    for name in SYSTEMS:
         page = "../spool.md" if name == "spool" else f"../batch/{name}.md"
-        parts.append(f"\n### {name}\n\n{_first_sentence(system.summary or '')} More: [its page]({page}).\n\n")
+        parts.append(f"\n### {name}\n\n[Its page]({page}).\n\n")
         parts += [
             f"- `{key.name}`: {sources[name][key.name]}\n" for key in provided if key.name in sources[name]
         ]
     return "".join(parts)
-
-
-def _first_sentence(text: str) -> str:
-    """Return the first paragraph of a docstring, in Markdown."""
-    return " ".join(text.split("\n\n", maxsplit=1)[0].split()).replace("``", "`")
 
 
 def _texts(key: Key) -> str:
@@ -412,8 +399,8 @@ EXITS_HEAD = f"""# Exit statuses
 
 {NOTE}
 
-For scripts. Messages go to standard error, one line each. Unless a line below says otherwise (2 is a wrong
-flag or setting in any case):
+Messages go to standard error, one line each. Unless a line below says otherwise (2 is a wrong flag
+or setting in any case):
 
 {_USUAL}
 """

@@ -48,7 +48,6 @@ class System:
 
     name: str
     room: str
-    summary: str | None  # its first paragraph is shown
     parts: str | None = None  # the module that holds all parts, in a room of several systems
     job_variable: str | None = None
     beside: str | None = None  # a variable that is there too, where another system uses the first as well

@@ -48,7 +48,6 @@ KEY_SOURCES = {
 SYSTEM = System(
     name="gridengine",
     room=__name__,
-    summary=__doc__,
     job_variable="JOB_ID",
     beside="SGE_TASK_ID",
     is_plain=False,

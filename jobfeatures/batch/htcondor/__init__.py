@@ -62,7 +62,6 @@ KEY_SOURCES = {
 SYSTEM = System(
     name="htcondor",
     room=__name__,
-    summary=__doc__,
     job_variable="_CONDOR_JOB_AD",
     is_plain=False,
     command="htcondor.condor_status",

@@ -56,7 +56,6 @@ KEY_SOURCES = {
 SYSTEM = System(
     name="lsf",
     room=__name__,
-    summary=__doc__,
     job_variable="LSB_JOBID",
     is_plain=False,
     command="lsf.bjobs",

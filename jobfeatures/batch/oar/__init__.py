@@ -51,7 +51,6 @@ KEY_SOURCES = {
 SYSTEM = System(
     name="oar",
     room=__name__,
-    summary=__doc__,
     job_variable="OAR_JOB_ID",
     command="oar.oarstat",
     log_kinds={

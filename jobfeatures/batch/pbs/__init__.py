@@ -61,8 +61,6 @@ PBS = System(
     name="pbs",
     room=__name__,
     parts=f"{__name__}.openpbs",
-    summary="PBS Pro and OpenPBS: ``qstat -f -F json`` about single jobs,"
-    " and what a hook's environment says.",
     job_variable="PBS_JOBID",
     is_plain=False,
     command="pbs.qstat",
@@ -91,7 +89,6 @@ TORQUE = System(
     name="torque",
     room=__name__,
     parts=f"{__name__}.torque",
-    summary="Torque: ``qstat -x`` about single jobs, and the environment of prologue and epilogue.",
     job_variable="PBS_JOBID",
     beside="PBS_VERSION",
     is_plain=False,

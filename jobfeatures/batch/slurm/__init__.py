@@ -67,7 +67,6 @@ KEY_SOURCES = {
 SYSTEM = System(
     name="slurm",
     room=__name__,
-    summary=__doc__,
     job_variable="SLURM_JOB_ID",
     tells_start=True,
     node_variable="SLURMD_NODENAME",

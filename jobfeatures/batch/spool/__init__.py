@@ -43,7 +43,6 @@ KEY_SOURCES = {
 SYSTEM = System(
     name="spool",
     room=__name__,
-    summary=__doc__,
     has_cluster=False,
     has_groups=False,
     key_sources=KEY_SOURCES,
