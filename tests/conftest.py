@@ -28,7 +28,7 @@ if shlex.quote(tempfile.gettempdir()) != tempfile.gettempdir():
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long anything takes is a fact of the machine, not of what is tested; fixtures hold no state of an example.
-for name, examples in {"quick": 20, "thorough": 100, "fuzzing": 1000}.items():
+for name, examples in {"quick": 10, "ci": 20, "thorough": 100, "fuzzing": 1000}.items():
     settings.register_profile(
         name,
         max_examples=examples,
@@ -159,13 +159,22 @@ def pytest_collection():
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Import no integration test where none is asked for."""
-    unwanted = "not integration" in config.option.markexpr
-    return True if unwanted and collection_path == INTEGRATION else None
+    """Import no tests of a kind that is not asked for."""
+    kind = KINDS.get(collection_path)
+    return True if kind is not None and f"not {kind}" in config.option.markexpr else None
 
 
 SLOW_PROGRAM = re.compile(r"python|promtool|systemd-analyze|mandoc|bash|zsh|fish|git|shellcheck|openssl")
-INTEGRATION = Path(__file__).parent / "integration"
+KINDS = {
+    Path(__file__).parent / place: kind
+    for place, kind in {
+        "integration": "integration",
+        "faults": "fault",
+        "fuzz/test_parsers.py": "fuzz",
+        "fuzz/test_scaling.py": "fuzz",
+        "soak": "soak",
+    }.items()
+}
 STARTS_PROGRAMS = {"program", "integration", "gpu", "fault"}
 _unit_test = False
 
@@ -182,7 +191,7 @@ def pytest_runtest_protocol(item):
 
 
 def _refuse_slow_programs(event, arguments):
-    if event == "subprocess.Popen" and _unit_test and arguments[1]:
+    if _unit_test and event in {"subprocess.Popen", "os.posix_spawn"} and arguments[1]:
         first = os.fsdecode(arguments[1] if isinstance(arguments[1], str) else arguments[1][0])
         if SLOW_PROGRAM.match(os.path.basename(first)):
             raise RuntimeError(f"a test that starts {first} is marked: @pytest.mark.program")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import select
 import socket
 import subprocess
 import time
@@ -25,6 +26,13 @@ def until(condition: Callable[[], T], timeout_secs: float = PATIENCE_SECS) -> T:
         time.sleep(pause_secs)
         pause_secs = min(1.5 * pause_secs, 0.1)
     return result
+
+
+def readable(file: int | socket.socket, timeout_secs: float) -> bool:
+    """Return whether there is something to read in time: select.select takes no descriptor beyond 1023."""
+    poll = select.poll()
+    poll.register(file, select.POLLIN)
+    return any(event & select.POLLIN for _, event in poll.poll(timeout_secs * 1000))
 
 
 @contextlib.contextmanager

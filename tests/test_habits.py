@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import re
-import select
 import shutil
 import signal
 import socket
@@ -27,7 +26,7 @@ from jobfeatures_exporter import cli as exporter_cli
 from jobfeatures_exporter.collectors import COLLECTORS
 from jobfeatures_exporter.exits import EXITS as EXPORTER_EXITS
 from jobfeatures_exporter.terminal.cells import has_colours
-from tests.running import PATIENCE_SECS, started, until
+from tests.running import PATIENCE_SECS, readable, started, until
 
 PROGRAMS = {"jobfeatures": jobfeatures_cli, "jobfeatures-exporter": exporter_cli}
 MODULES = {"jobfeatures": "jobfeatures", "jobfeatures-exporter": "jobfeatures_exporter"}
@@ -278,7 +277,7 @@ def test_long_commands_show_progress_on_a_terminal_and_nowhere_else(program, wor
     try:
         loud = subprocess.run(command, stdout=subprocess.PIPE, stderr=slave, cwd=tmp_path)
         written = b""
-        while select.select([master], [], [], 0.1)[0]:
+        while readable(master, 0.1):
             written += os.read(master, 65536)
     finally:
         os.close(master)

@@ -27,6 +27,7 @@ from jobfeatures_exporter.config import DaemonConfig
 
 log = logging.getLogger(__name__)
 
+COMMAND = (sys.executable, "-P", "-m", "jobfeatures.hookserver")
 LOOK_SECS = 3.0  # between two calls of `on_beat`
 AGAIN_SECS = 5.0  # after which a process that has ended is replaced
 END_SECS = 2.0  # that it may take to end
@@ -84,8 +85,8 @@ class HookServer:
         try:
             try:
                 pid = os.posix_spawn(
-                    sys.executable,
-                    [sys.executable, "-P", "-m", "jobfeatures.hookserver"],
+                    COMMAND[0],
+                    COMMAND,
                     os.environ,
                     file_actions=[
                         (os.POSIX_SPAWN_DUP2, their_input, 0),

@@ -36,6 +36,7 @@ from jobfeatures.publish.publisher import PublisherStatus
 from jobfeatures.schedule.quality import Histogram, ScheduleQuality, UserQuality, Verdict
 from jobfeatures.status.board import StatusView
 from jobfeatures.status.jobstatus import JobStatus
+from jobfeatures_exporter import hookrequests
 from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
 from jobfeatures_exporter.context import Context, LastReload
 from jobfeatures_exporter.retention import EndedJob
@@ -67,6 +68,12 @@ from jobfeatures_exporter.snapshot import (
 from jobfeatures_exporter.web.status import ListenerStatus, WebStatus
 
 NOW = 1_800_000_000.0
+
+
+@pytest.fixture(autouse=True, scope="session")
+def hooks_are_served_by_nobody():
+    """Give daemons a process for hooks that only waits for their end: the real one costs more than most tests."""
+    hookrequests.COMMAND = ("/bin/sh", "-c", "exec cat >/dev/null")
 
 
 def make_processes() -> list[ProcessSample]:

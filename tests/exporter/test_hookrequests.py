@@ -16,8 +16,10 @@ import pytest
 
 from jobfeatures.publish.tree import FeatureTree
 from jobfeatures_exporter.config import ExporterConfig
-from jobfeatures_exporter.hookrequests import HookServer
+from jobfeatures_exporter.hookrequests import COMMAND, HookServer
 from tests.running import until
+
+pytestmark = pytest.mark.program
 
 PROLOG = Path(__file__).parents[2] / "packaging/slurm/prolog.sh"
 
@@ -77,7 +79,8 @@ class Serving:
 
 
 @pytest.fixture
-def serving(tmp_path: Path) -> Iterator[Serving]:
+def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving]:
+    monkeypatch.setattr("jobfeatures_exporter.hookrequests.COMMAND", COMMAND)
     made = Serving(tmp_path / "root")
     yield made
     made.server.stop()
@@ -125,7 +128,6 @@ def test_signals_that_are_meant_for_the_daemon_do_not_end_it(serving):
     assert (serving.root / "jobfeatures/slurm-7").is_dir()
 
 
-@pytest.mark.program
 def test_it_ends_with_the_daemon_however_that_ends(tmp_path):
     code = (
         "import sys, time; from pathlib import Path\n"

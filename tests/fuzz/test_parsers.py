@@ -83,6 +83,7 @@ def keep(parser: Parser, data: bytes) -> str:
     return f"{path} belongs to tests/fixtures/fuzz/{name}: {data[:300]!r}"
 
 
+@pytest.mark.fuzz
 def test_what_was_once_found_stays_mended():
     by_folder = {each.name.replace(":", "."): each for each in parsers()}
     cases = [path for path in FOUND_CASES.glob("*/*") if path.is_file()]

@@ -142,6 +142,7 @@ def test_memory_is_some_hundred_times_the_text_at_most(parser):
     assert not wrong
 
 
+@pytest.mark.fuzz
 def test_the_probe_tells_a_quadratic_parser_from_a_linear_one():
     def quadratic(data: bytes) -> int:
         return sum(data[:place].count(b"x") for place in range(0, len(data), 8))

@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items):
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.integration)
             if item.get_closest_marker("timeout") is None:  # a module's own is farther away than this one
-                item.add_marker(pytest.mark.timeout(300))
+                item.add_marker(pytest.mark.timeout(900))
 
 
 def until(condition: Callable[[], object], timeout_secs: float = 30.0, every_secs: float = 0.1):
@@ -144,8 +144,8 @@ def run_in_machine(tmp_path_factory):
             [ROOT / "tests/labs/uml/run.sh", *flags, shared, "bash", "/mnt/script"],
             capture_output=True,
             text=True,
-            timeout=290,
-            env={**os.environ, "UML_TIMEOUT": "280"},
+            timeout=800,
+            env={**os.environ, "UML_TIMEOUT": "780"},
         )
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr
         return done.stdout

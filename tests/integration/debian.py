@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import re
@@ -94,8 +95,8 @@ class Debian:
             pytest.skip("needs Debian's user-mode-linux")
         (shared / "script").write_text(script)
         command = [ROOT / "tests/labs/uml/run.sh", "-s", "-r", self.root, shared, "bash", "/mnt/script"]
-        environ = {**os.environ, "UML_TIMEOUT": "280"}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=290, env=environ)
+        environ = {**os.environ, "UML_TIMEOUT": "780"}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=800, env=environ)
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr
         return done.stdout
 
@@ -162,8 +163,11 @@ def clean_debian(folder: Path, more: Sequence[str] = ()) -> Iterator[Debian]:
     if os.geteuid() != 0:
         pytest.skip("a Debian in a folder needs root: chroot")
     cached = CACHE / "-".join([RELEASE, "4", *more])
-    if not cached.exists():
-        make_debian(cached, more)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / "lock", "w") as lock:  # others may want it at the same time
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not cached.exists():
+            make_debian(cached, more)
     for name in ("root", "changes", "work"):
         (folder / name).mkdir(parents=True)
     layers = f"lowerdir={cached},upperdir={folder}/changes,workdir={folder}/work"

@@ -63,7 +63,7 @@ def test_a_conversion_holds_no_more_jobs_than_have_room(monkeypatch):
     monkeypatch.setattr(spill, "AT_ONCE", 5)
 
     def records():
-        for number in range(3000, 0, -1):
+        for number in range(1000, 0, -1):
             yield JobRecord(
                 batch_system="x", job_id=str(number), submit_secs=number % 997, name="n" * 4000 + str(number)
             )

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import re
-import select
 import signal
 import socket
 import sys
@@ -25,7 +24,7 @@ from jobfeatures_exporter.serve import _at_work
 from jobfeatures_exporter.service.reload import compute_change, live_roles
 from jobfeatures_exporter.service.reloader import Reloader
 from jobfeatures_exporter.service.supervision import Notifier
-from tests.running import started, until
+from tests.running import readable, started, until
 
 ROOT = Path(__file__).parents[3]
 
@@ -238,8 +237,8 @@ def service(tmp_path, sockets):
         def told(self, word):
             """Return the next message with this word; a service that has ended sends none."""
             while True:
-                until(lambda: select.select([notify], [], [], 0.1)[0] or self.process.poll() is not None)
-                assert select.select([notify], [], [], 0)[0], log.read_text()
+                until(lambda: readable(notify, 0.1) or self.process.poll() is not None)
+                assert readable(notify, 0), log.read_text()
                 lines = notify.recv(4096).decode().split("\n")
                 if word in lines:
                     return lines

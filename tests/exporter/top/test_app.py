@@ -4,7 +4,6 @@ import fcntl
 import os
 import pty
 import re
-import select
 import signal
 import struct
 import subprocess
@@ -24,7 +23,7 @@ from jobfeatures_exporter.snapshot import ProcessSample, Snapshot
 from jobfeatures_exporter.top.app import Keys, Top
 from jobfeatures_exporter.top.columns import COLUMNS
 from jobfeatures_exporter.top.pages import parse_page
-from tests.running import PATIENCE_SECS, started, until
+from tests.running import PATIENCE_SECS, readable, started, until
 
 PAGE = """\
 batch_job_info{batch_system="slurm",job_id="11",user="alice",name="busy"} 1
@@ -107,7 +106,7 @@ class Terminal:
         deadline = time.monotonic() + timeout_secs
         while not condition(self.screen.display):
             assert time.monotonic() < deadline, "\n".join(self.screen.display)
-            if select.select([self.master], [], [], 0.1)[0]:
+            if readable(self.master, 0.1):
                 data = os.read(self.master, 65536)
                 self.raw += data
                 self.stream.feed(data)
@@ -115,7 +114,7 @@ class Terminal:
     def end(self):
         """Return the exit status; what was written last is read, too."""
         status = self.process.wait(60)
-        while select.select([self.master], [], [], 0.1)[0]:
+        while readable(self.master, 0.1):
             self.raw += os.read(self.master, 65536)
         assert termios.tcgetattr(self.slave) == self.before  # echo and lines are as they were
         return status

@@ -363,8 +363,11 @@ def test_without_matplotlib_the_command_says_what_to_install(log, option, tmp_pa
     assert f"{option}: needs matplotlib: pip install 'jobfeatures-exporter[analysis]'" in err
 
 
-def test_simulated_policies_stand_in_one_report(log, tmp_path, capsys):
+def test_simulated_policies_stand_in_one_report(log, tmp_path, capsys, monkeypatch):
     report = tmp_path / "out.html"
+    monkeypatch.setattr(  # which pictures stand there; how they look is what the test above has drawn
+        "jobfeatures.schedule.pictures.picture._render", lambda _picture, _form: b"<svg></svg>"
+    )
     assert main(["schedule", log, "--simulate", "all", "--report", str(report)]) == 0
     page = report.read_text(encoding="utf-8")
     assert page.count("<article>") == page.count('aria-label="Heatmap of ') == 5

@@ -9,7 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from interleavings import play
 
-SEEDS = 10_000 if os.environ.get("JOBFEATURES_LONG") else 60
+SEEDS = 10_000 if os.environ.get("JOBFEATURES_LONG") else 40
 BLOCK = 20
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from dataclasses import replace
@@ -102,14 +103,29 @@ PAGES = {
 }
 
 
+@functools.cache
+def text_of(name: str) -> str:
+    return PAGES[name]()
+
+
+@functools.cache
+def page_of(name: str) -> Element:
+    return read_page(text_of(name))
+
+
 @pytest.fixture(params=PAGES)
-def text(request) -> str:
-    return PAGES[request.param]()
+def drawn(request) -> str:
+    return request.param
 
 
 @pytest.fixture
-def page(text) -> Element:
-    return read_page(text)
+def text(drawn) -> str:
+    return text_of(drawn)
+
+
+@pytest.fixture
+def page(drawn) -> Element:
+    return page_of(drawn)
 
 
 def rows_of(page: Element, table: str) -> dict[str, dict[str, Element]]:
@@ -129,7 +145,7 @@ def rows_of(page: Element, table: str) -> dict[str, dict[str, Element]]:
 def test_the_pages_are_as_they_were(name):
     path = GOLDEN / f"page-{name}.html"
     # The version changes with each release, and lines make differences readable.
-    made = re.sub(r"jobfeatures-exporter [0-9.]+\S*\.", "jobfeatures-exporter VERSION.", PAGES[name]())
+    made = re.sub(r"jobfeatures-exporter [0-9.]+\S*\.", "jobfeatures-exporter VERSION.", text_of(name))
     made = re.sub(r"(</(?:tr|p|div|dl|h2|section|thead|head|header)>)", r"\1\n", made)
     if os.environ.get("JOBFEATURES_WRITE_GOLDEN"):
         path.write_text(made)
