@@ -26,6 +26,8 @@ COMMANDS = {
     "doctor": "check everything that the daemon depends on, with remedies",
     "node-token": "print the nodes' tokens for the controller role, derived from its secret",
     "report": "show what a job requested, used and wasted, from a Prometheus server's data",
+    "summaries": "write a summary of each ended job into Slurm's accounting, as Jobstats does",
+    "mail": "send Slurm's mail on a job's end with what it used, as its MailProg",
     "top": "show the jobs of this node, live",
     "textfile": "write the metrics to a file for node_exporter, without a listener",
     "sample": "print the state of the node and its processes in Sonar's JSON format",

@@ -24,6 +24,11 @@ EXITS: Mapping[str, Mapping[int, str]] = {
         FAILED: "there is no such job, or the server did not answer",
         WRONG: "several jobs have this id, each is listed; or a wrong flag",
     },
+    "summaries": {
+        DONE: "written, or ended by SIGTERM or SIGINT",
+        FAILED: "accounting or the server did not answer, or sacctmgr spoils comments",
+    },
+    "mail": {DONE: "handed over, with figures or without", FAILED: "the site's own mailer failed"},
     "top": {DONE: "ended by q, or printed once", FAILED: "the daemon did not answer"},
     "textfile": {
         DONE: "written, or ended by SIGTERM or SIGINT",

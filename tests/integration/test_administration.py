@@ -44,7 +44,7 @@ def exporter(slurm, administered, start_exporter):
     ]
     return start_exporter(
         "--role", "controller", "--batch.sources", "slurm", "--controller.interval", "1s",
-        "--collector.fairshare", "true", *flags, environ=slurm.environ,
+        "--collector.fairshare", *flags, environ=slurm.environ,
     )  # fmt: skip
 
 

@@ -50,6 +50,8 @@ EXPORTER = {
     "doctor --features.root FOLDER/features": (1,),  # no daemon runs
     "node-token n1": (2,),  # there is no secret
     "report 1 --prometheus http://127.0.0.1:1": (1,),
+    "summaries --prometheus http://127.0.0.1:1 --sacct /bin/false": (1,),
+    "mail --prometheus http://127.0.0.1:1 --mailer /bin/true -s x alice": (0,),
     "top --once": (0,),
     "textfile FOLDER --batch.sources spool --spool.directory FOLDER": (0,),
     "sample --sonar.cluster c": (0,),

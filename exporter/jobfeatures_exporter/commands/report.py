@@ -49,6 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="report as of this time, for an earlier run of the id (default: now)",
     )
     parser.add_argument(
+        "--sacct",
+        metavar="COMMAND",
+        default="sacct",
+        help="asked for a summary where the server does not know the job (default: %(default)s)",
+    )
+    parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="what to print (default: %(default)s)"
     )
 
@@ -59,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     from jobfeatures.progress import shown_count
     from jobfeatures_exporter.jobreport.asking import Question, ask_all
     from jobfeatures_exporter.jobreport.document import make_document
-    from jobfeatures_exporter.jobreport.finding import AmbiguousJobError
+    from jobfeatures_exporter.jobreport.finding import AmbiguousJobError, NoSuchJobError
     from jobfeatures_exporter.jobreport.text import format_reports
     from jobfeatures_exporter.remote.prometheus import Prometheus
     from jobfeatures_exporter.terminal.cells import has_colours
@@ -81,6 +87,12 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with shown_count(None, f"asking {access.url}"):
             told = ask_all(server.query, question)
+    except NoSuchJobError:
+        from jobfeatures_exporter.jobreport.accounting import ask_accounting
+
+        if (kept := ask_accounting(arguments.job, arguments.sacct)) is None:
+            raise
+        told = kept
     except AmbiguousJobError as error:
         print(f"jobfeatures-exporter: {error}", file=sys.stderr)
         return 2

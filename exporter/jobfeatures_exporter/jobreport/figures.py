@@ -28,6 +28,7 @@ class GpuUse:
     """One card of a job."""
 
     uuid: str
+    minor: str = ""  # its device file's number, where that is known
     model: str = ""
     is_allocated: bool = False
     busy_secs: float | None = None  # the job's part; 0 only where the card's own use is known

@@ -295,6 +295,7 @@ def _gpus(place: Place, series: _Place, memory: Mapping[str, float], cards: Card
         made.append(
             GpuUse(
                 uuid=uuid,
+                minor=info.get("minor", ""),
                 model=info.get("model", ""),
                 is_allocated=uuid in allocated,
                 busy_secs=busy.get(uuid, 0.0 if is_metered else None),

@@ -1,0 +1,130 @@
+"""`jobfeatures-exporter mail`: Slurm's MailProg, which tells in the mail on a job's end what the job used.
+
+Whatever goes wrong, the mail that Slurm wanted is sent by the site's own mailer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import time
+
+from jobfeatures.access import access_of, add_access_flags
+from jobfeatures.command import run_command
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.settingsflags import parse_duration_flag
+
+# "Slurm Job_id=12 Name=fit.sh Ended, Run time 00:01:40, COMPLETED, ExitCode 0"; of an array "Slurm Array
+# Summary Job_id=12_* (12) Name=…". Names are users': the id is what stands before them.
+_ENDED = re.compile(r"Slurm (?:Array (?:Summary|Task) )?Job_id=([1-9][0-9]{0,9}(?:_[0-9]{1,10})?)")
+_END = re.compile(r" (?:Ended|Failed), Run time [^,]*, ([A-Z_]+)(?:, ExitCode [0-9:]+)?\Z")
+_ADDRESS = re.compile(r"[A-Za-z0-9_.+/=-][A-Za-z0-9_.+@/=-]{0,253}\Z")
+MAX_SUBJECT = 900  # characters: one line of a mail holds 998
+MAX_BODY = 10_000  # bytes; Slurm's own is empty
+MAX_TEXT = 40_000  # characters of a report
+MAILER_SECS = 60.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments; -s and ADDRESS are what Slurm adds."""
+    parser.add_argument(
+        "-s", dest="subject", metavar="SUBJECT", default="", help="the subject, given by Slurm"
+    )
+    parser.add_argument("address", metavar="ADDRESS", help="who gets the mail, given by Slurm")
+    parser.add_argument(
+        "--prometheus", metavar="URL", required=True, help="the server that scrapes the nodes"
+    )
+    add_access_flags(parser, "--prometheus")
+    parser.add_argument(
+        "--mailer",
+        metavar="COMMAND",
+        default="/usr/bin/mail",
+        help="the site's own MailProg, for other mails and on failures (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--sendmail",
+        metavar="COMMAND",
+        default="/usr/sbin/sendmail",
+        help="takes the mail with figures (default: %(default)s)",
+    )
+    parser.add_argument("--from", dest="sender", metavar="ADDRESS", help="the sender (default: sendmail's)")
+    parser.add_argument(
+        "--timeout",
+        metavar="DURATION",
+        default="20s",
+        help="time limit of the server's answers, of each (default: %(default)s)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Send the mail, with figures where there are any."""
+    body = sys.stdin.buffer.read(MAX_BODY)
+    try:
+        text = _figures(arguments)
+        if text:
+            _send(arguments, body, text)
+            return 0
+    except Exception as error:  # noqa: BLE001  # whatever it is costs the figures, not the mail
+        print(f"jobfeatures-exporter: mail without figures: {error}", file=sys.stderr)
+    try:
+        _hand_over([arguments.mailer, "-s", arguments.subject, arguments.address], body)
+    except JobfeaturesError as error:
+        print(f"jobfeatures-exporter: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _hand_over(argv: list[str], content: bytes) -> None:
+    """Run a mailer in Slurm's environment. Raises JobfeaturesError where it fails."""
+    output = run_command(argv, stdin=content, timeout_secs=MAILER_SECS, kept=tuple(os.environ))
+    if output.status != 0:
+        raise JobfeaturesError(f"{argv[0]}: ended with status {output.status}")
+
+
+def job_that_ended(subject: str) -> str | None:
+    """Return the job on whose end a subject of Slurm's is, None for other subjects."""
+    found = _ENDED.match(subject)
+    return found[1] if found and _END.search(subject) else None
+
+
+def _figures(arguments: argparse.Namespace) -> str:
+    """Return the report of the job, nothing where the mail is about something else."""
+    job = job_that_ended(arguments.subject)
+    if job is None:
+        return ""
+    from dataclasses import replace
+
+    from jobfeatures_exporter.jobreport.asking import Question, ask_all
+    from jobfeatures_exporter.jobreport.text import format_reports
+    from jobfeatures_exporter.remote.prometheus import Prometheus
+
+    access = access_of(arguments, "--prometheus", arguments.prometheus)
+    access = replace(access, timeout_secs=parse_duration_flag("--timeout", arguments.timeout))
+    question = Question(
+        job=job, at_secs=time.time(), since_secs=30 * 86_400.0, batch_system="slurm", where=access.url
+    )
+    told = ask_all(Prometheus(access).query, question)
+    return format_reports(told.reports, notes=told.notes, is_terminal=False)[:MAX_TEXT]
+
+
+def _send(arguments: argparse.Namespace, body: bytes, text: str) -> None:
+    """Hand the mail to sendmail. Raises ValueError and JobfeaturesError."""
+    from email.message import EmailMessage
+    from email.policy import default
+    from email.utils import formatdate
+
+    if not _ADDRESS.match(arguments.address):
+        raise ValueError("an address that is none")
+    message = EmailMessage(default.clone(max_line_length=998))  # a subject stays one line
+    message["To"] = arguments.address
+    if arguments.sender:
+        message["From"] = arguments.sender
+    # Names of jobs may hold anything; a header is one line.
+    message["Subject"] = re.sub(r"[\x00-\x1f\x7f]+", " ", arguments.subject)[:MAX_SUBJECT]
+    message["Date"] = formatdate()
+    message["Auto-Submitted"] = "auto-generated"
+    before = body.decode("utf-8", "replace").strip()
+    message.set_content(f"{before}\n\n{text}" if before else text)
+    _hand_over([arguments.sendmail, "-i", "--", arguments.address], bytes(message))

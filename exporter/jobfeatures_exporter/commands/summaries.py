@@ -1,0 +1,122 @@
+"""`jobfeatures-exporter summaries`: a summary of each ended job into Slurm's accounting."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import signal
+import threading
+
+from jobfeatures.access import access_of, add_access_flags
+from jobfeatures.errors import ConfigurationError, JobfeaturesError, shown
+from jobfeatures.logs import configure_logging
+from jobfeatures.settingsflags import parse_duration_flag
+
+log = logging.getLogger(__name__)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "--prometheus", metavar="URL", required=True, help="the server that scrapes the nodes"
+    )
+    add_access_flags(parser, "--prometheus")
+    parser.add_argument(
+        "--interval", metavar="DURATION", help="repeat that often until a signal (default: one round)"
+    )
+    parser.add_argument(
+        "--delay",
+        metavar="DURATION",
+        default="3m",
+        help="wait so long after a job's end for its last values (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--window",
+        metavar="DURATION",
+        default="1d",
+        help="look for jobs that ended within this time (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--per-second",
+        metavar="COUNT",
+        default="5",
+        help="write at most so many summaries a second (default: %(default)s)",
+    )
+    parser.add_argument("--cluster", metavar="NAME", help="the cluster's name in Prometheus")
+    parser.add_argument(
+        "--sacct", metavar="COMMAND", default="sacct", help="reads comments (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--sacctmgr", metavar="COMMAND", default="sacctmgr", help="writes comments (default: %(default)s)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write what is missing, once or again and again."""
+    from jobfeatures.batch.slurm.comments import CommentedJob, JobComments
+    from jobfeatures_exporter.jobreport.asking import Question, ask_all
+    from jobfeatures_exporter.jobreport.figures import JobReport
+    from jobfeatures_exporter.jobreport.finding import NoSuchJobError
+    from jobfeatures_exporter.jobreport.summaries import CommentsSpoiltError, SummaryWriter
+    from jobfeatures_exporter.remote.prometheus import Prometheus
+
+    access = access_of(arguments, "--prometheus", arguments.prometheus)
+    delay_secs = parse_duration_flag("--delay", arguments.delay)
+    interval_secs = None
+    if arguments.interval is not None:
+        interval_secs = parse_duration_flag("--interval", arguments.interval)
+    configure_logging("info", "logfmt")
+    server = Prometheus(access)
+
+    def ask(job: CommentedJob) -> JobReport | None:
+        question = Question(
+            job=job.job_id,
+            at_secs=float((job.end_secs or job.start_secs) + delay_secs),
+            since_secs=float(job.elapsed_secs + delay_secs + 600),
+            batch_system="slurm",
+            cluster=arguments.cluster,
+            where=access.url,
+        )
+        try:
+            found = ask_all(server.query, question).reports
+        except NoSuchJobError:
+            return None
+        return next((each for each in found if each.job_id == job.job_id), None)
+
+    ended = threading.Event()
+    writer = SummaryWriter(
+        comments=JobComments(sacct=arguments.sacct, sacctmgr=arguments.sacctmgr),
+        ask=ask,
+        delay_secs=delay_secs,
+        window_secs=parse_duration_flag("--window", arguments.window),
+        per_second=_rate(arguments.per_second),
+        pause=ended.wait,
+    )
+    if interval_secs is None:
+        print(f"{writer.round()} summaries written")
+        return 0
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    said = ""
+    while not ended.is_set():
+        try:
+            written = writer.round()
+            said = ""
+            if written:
+                log.info("summaries written", extra={"count": written})
+        except CommentsSpoiltError:
+            raise
+        except JobfeaturesError as error:
+            if str(error) != said:  # once, not in each round
+                log.error("%s", error)
+            said = str(error)
+        ended.wait(interval_secs)
+    return 0
+
+
+def _rate(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 < (rate := float(text)) <= 1000:
+            return rate
+    raise ConfigurationError("--per-second", f"must be a number above 0, at most 1000, not {shown(text)}")

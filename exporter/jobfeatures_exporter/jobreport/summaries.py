@@ -1,0 +1,108 @@
+"""Writes the summary of each job that has ended where it lasts: into accounting.
+
+Accounting itself is the queue: a job that has no summary yet is found again
+in the next round, whatever went wrong. Pure but for what is passed in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from jobfeatures.batch.slurm.comments import CommentedJob
+from jobfeatures.errors import JobfeaturesError, ParseError, SourceError
+from jobfeatures_exporter.jobreport.figures import JobReport
+from jobfeatures_exporter.jobreport.jobstats import MARK, NONE, SHORT, decode_summary, encode_summary
+
+MAX_FAILURES = 3  # in one round
+
+
+class CommentsSpoiltError(JobfeaturesError):
+    """What was written is not what stands there."""
+
+
+class Comments(Protocol):
+    """What is needed of accounting; each method raises SourceError."""
+
+    def ended_since(self, since_secs: float) -> list[CommentedJob]:
+        """Return the jobs that ran and ended since then."""
+
+    def find(self, job: str) -> list[CommentedJob]:
+        """Return one job."""
+
+    def write(self, job_id: str, comment: str) -> None:
+        """Set its comment."""
+
+
+def needs_summary(job: CommentedJob) -> bool:
+    """Return whether a job's comment is ours to write, and not yet that of this run.
+
+    A run after a requeue may find the summary of the run before: it tells of another time.
+    """
+    if not job.comment:
+        return True
+    if job.comment in (SHORT, NONE) or not job.comment.startswith(MARK):
+        return False
+    try:
+        elapsed_secs = decode_summary(job.comment).elapsed_secs
+    except ParseError:
+        return False
+    return elapsed_secs is not None and abs(elapsed_secs - job.elapsed_secs) > 1
+
+
+@dataclass(slots=True)
+class SummaryWriter:
+    """One round after the other.
+
+    `ask` returns what is known of a run, None for nothing, and raises SourceError;
+    `pause` returns something true where it is time to end.
+    """
+
+    comments: Comments
+    ask: Callable[[CommentedJob], JobReport | None]
+    delay_secs: float  # after a job's end, until its last values have been scraped
+    window_secs: float  # how long after its end a job is still looked for
+    per_second: float
+    pause: Callable[[float], object] = time.sleep
+    now: Callable[[], float] = time.time
+    written: int = field(default=0)
+
+    def round(self) -> int:
+        """Write what is missing, the oldest first, and return how many.
+
+        One that cannot be written does not keep the others from it. Raises SourceError, CommentsSpoiltError.
+        """
+        now_secs = self.now()
+        ended = self.comments.ended_since(now_secs - self.window_secs)
+        latest_secs = now_secs - self.delay_secs
+        due = [each for each in ended if (each.end_secs or now_secs) <= latest_secs and needs_summary(each)]
+        due.sort(key=lambda each: (each.end_secs, each.job_id))
+        written = failed = 0
+        for job in due:
+            text = encode_summary(self.ask(job), job.elapsed_secs)
+            try:
+                self.comments.write(job.job_id, text)
+            except SourceError:
+                failed += 1
+                if failed > MAX_FAILURES:
+                    raise
+                continue
+            if not self.written:
+                self._check(job, text)
+            self.written += 1
+            written += 1
+            if self.pause(1 / self.per_second):
+                break
+        return written
+
+    def _check(self, job: CommentedJob, text: str) -> None:
+        """Look once whether comments keep their case: sacctmgr of Slurm 22.05 writes lower case."""
+        stands = [each.comment for each in self.comments.find(job.job_id) if each.job_id == job.job_id]
+        if stands and stands[-1] != text and stands[-1].lower() == text.lower():
+            self.comments.write(job.job_id, "")  # nobody could read it
+            raise CommentsSpoiltError(
+                "sacctmgr of this Slurm writes comments in lower case, which spoils summaries: "
+                "a newer one is needed"
+            )

@@ -1,0 +1,116 @@
+"""AdminComment of jobs that have ended: ``sacct`` reads it, ``sacctmgr`` writes it.
+
+Writing needs the accounting's AdminLevel Operator. Comments are free text of
+administrators: those that do not begin with a mark are never touched.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jobfeatures.batch.slurm import SYSTEM
+from jobfeatures.batch.slurm.basics import is_plain_id
+from jobfeatures.batch.slurm.fields import Record, split_open
+from jobfeatures.batch.slurm.refused import make_separator
+from jobfeatures.command import ask_command
+from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
+
+SOURCE = "sacct"
+FIELDS = (
+    *("JobIDRaw", "JobID", "User", "Account", "Partition", "State", "Start", "End", "ElapsedRaw"),
+    *("AdminComment", "NNodes"),  # the last is one that nobody writes
+)
+ENDED = (
+    "BOOT_FAIL,CANCELLED,COMPLETED,DEADLINE,FAILED,NODE_FAIL,OUT_OF_MEMORY,PREEMPTED,REQUEUED,REVOKED,TIMEOUT"
+)
+MAX_ANSWER_BYTES = 256 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommentedJob:
+    """The latest run of a job, as accounting has it."""
+
+    job_id: str
+    name: str  # as users call it: 12_3 of an array
+    user: str
+    account: str
+    partition: str
+    state: str
+    start_secs: int
+    end_secs: int | None
+    elapsed_secs: int
+    comment: str
+
+
+class JobComments:
+    """Asks and tells accounting: one process a question."""
+
+    def __init__(
+        self, *, sacct: str = "sacct", sacctmgr: str = "sacctmgr", timeout_secs: float = 60.0
+    ) -> None:
+        self._sacct = sacct
+        self._sacctmgr = sacctmgr
+        self._timeout_secs = timeout_secs
+
+    def ended_since(self, since_secs: float) -> list[CommentedJob]:
+        """Return all users' jobs that ran and ended since then. Raises SourceError."""
+        ago_secs = max(1, math.ceil(time.time() - since_secs))
+        found = self._ask("-a", "-s", ENDED, "-S", f"now-{ago_secs}seconds", "-E", "now")
+        return [each for each in found if each.end_secs is not None and each.end_secs >= since_secs]
+
+    def find(self, job: str) -> list[CommentedJob]:
+        """Return a job, or an array's tasks, that began; nothing where it is unknown. Raises SourceError."""
+        return self._ask("-j", job)
+
+    def _ask(self, *options: str) -> list[CommentedJob]:
+        separator = make_separator()
+        text = ask_command(
+            [self._sacct, "-X", "-P", "-n", f"--delimiter={separator}", *options, "-o", ",".join(FIELDS)],
+            timeout_secs=self._timeout_secs,
+            max_bytes=MAX_ANSWER_BYTES,
+            kept=SYSTEM.variables,
+            environment={"SLURM_TIME_FORMAT": "%s"},
+        )
+        rejected: list[Rejected] = []
+        with failing_source(SOURCE, ParseError):
+            records = split_open(text, separator, FIELDS, source=SOURCE) if text else ()
+            found = list(parse_each(_parse_job, records, rejected, SOURCE))
+        return [each for each in found if each is not None]
+
+    def write(self, job_id: str, comment: str) -> None:
+        """Set a job's comment. Raises SourceError."""
+        if not is_plain_id(job_id):
+            raise SourceError(f"not a job id: {job_id[:40]!r}")
+        ask_command(
+            [
+                *(self._sacctmgr, "-i", "modify", "job", "where", f"jobid={job_id}"),
+                *("set", f"admincomment={comment}"),
+            ],
+            timeout_secs=self._timeout_secs,
+            kept=SYSTEM.variables,
+        )
+
+
+def _parse_job(values: Mapping[str, str]) -> CommentedJob | None:
+    """Return a job, None for one that has not begun. Raises ParseError."""
+    record = Record(values)
+    start_secs, elapsed_secs = record.count("Start"), record.count("ElapsedRaw")
+    if start_secs is None or elapsed_secs is None:
+        return None
+    if not is_plain_id(values["JobIDRaw"]):
+        raise ParseError("not a job id", field="JobIDRaw", text=values["JobIDRaw"])
+    return CommentedJob(
+        job_id=values["JobIDRaw"],
+        name=values["JobID"],
+        user=values["User"],
+        account=values["Account"],
+        partition=values["Partition"],
+        state=values["State"].partition(" ")[0],  # CANCELLED by 6001
+        start_secs=start_secs,
+        end_secs=record.count("End"),
+        elapsed_secs=elapsed_secs,
+        comment=values["AdminComment"],
+    )
