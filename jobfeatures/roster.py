@@ -66,7 +66,7 @@ class Roster:
         self._recorded: dict[JobKey, float] = {}  # with the time of being told
         self._withdrawn: dict[JobKey, float] = {}
         self._doubted: dict[JobKey, float] = {}
-        self._suspects: frozenset[JobKey] = frozenset()
+        self.suspects: frozenset[JobKey] = frozenset()
         self._leftovers: Mapping[JobKey, Finding] = {}
 
     def remember(self, published: Iterable[JobObservation]) -> None:
@@ -108,7 +108,7 @@ class Roster:
         for key, known in self._remembered.items():
             if key in told or key in self._withdrawn or key.batch_system in sources:
                 told.setdefault(key, []).append(known)
-        self._suspects = frozenset(_suspects(told))
+        self.suspects = frozenset(_suspects(told))
         findings = {
             key: judge(
                 Evidence(
@@ -135,11 +135,6 @@ class Roster:
     def has_left(self, key: JobKey, known_at_secs: float) -> bool:
         """Return whether the job's epilog has run since it was known to be here."""
         return self._withdrawn.get(key, float("-inf")) >= known_at_secs
-
-    @property
-    def suspects(self) -> frozenset[JobKey]:
-        """Return the jobs whose batch system has been overtaken: its word is older, or about another run."""
-        return self._suspects
 
     def _note_epilogs(self, table: JobTable) -> None:
         gone = self._recorded.keys() - table.jobs.keys() - table.versions.keys()

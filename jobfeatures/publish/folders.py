@@ -41,11 +41,12 @@ class Folders:
 
     def __init__(self, root: str) -> None:
         self.root = root
-
-    @property
-    def machine_path(self) -> str:
-        """Return the value of $MACHINEFEATURES."""
-        return f"{self.root}/{MACHINE}"
+        self.machine_path = f"{root}/{MACHINE}"  # the value of $MACHINEFEATURES
+        self.tokens_path = f"{root}/{TOKENS}"  # secrets
+        self.drains_path = f"{root}/{DRAINS}"  # requests to shut down
+        self.intake_path = f"{root}/{INTAKE}"  # what hooks hand over
+        self.records_path = f"{root}/{RECORDS}"  # what prologs knew
+        self.known_path = f"{root}/{KNOWN}"  # what the daemon knew when it published jobs
 
     def job_path(self, key: JobKey) -> str:
         """Return the value of $JOBFEATURES for a job."""
@@ -66,31 +67,6 @@ class Folders:
     def urls_path(self, key: JobKey) -> str:
         """Return the file with the lines of a job's HTTP addresses."""
         return f"{self.root}/{URLS}/{key.directory_name}"
-
-    @property
-    def tokens_path(self) -> str:
-        """Return the folder of the secrets."""
-        return f"{self.root}/{TOKENS}"
-
-    @property
-    def drains_path(self) -> str:
-        """Return the folder of requests to shut down."""
-        return f"{self.root}/{DRAINS}"
-
-    @property
-    def intake_path(self) -> str:
-        """Return the folder of what hooks hand over."""
-        return f"{self.root}/{INTAKE}"
-
-    @property
-    def records_path(self) -> str:
-        """Return the folder of what prologs knew."""
-        return f"{self.root}/{RECORDS}"
-
-    @property
-    def known_path(self) -> str:
-        """Return the folder of what the daemon knew when it published jobs."""
-        return f"{self.root}/{KNOWN}"
 
     def prepare(self) -> None:
         """Make the folders below the root. Raises UnsafePathError if one of them is not ours alone."""

@@ -45,7 +45,7 @@ class DirectoryWatch:
         """Open the instance; no error is raised where there is none to be had."""
         self._max_watches = max_watches
         self._paths: dict[int, str] = {}  # by watch
-        self._watched: frozenset[str] = frozenset()
+        self.watched: frozenset[str] = frozenset()
         self._problem = ""
         self._inotify = Inotify()
         self._warn_once(self._inotify.problem)
@@ -53,11 +53,6 @@ class DirectoryWatch:
     def close(self) -> None:
         """Stop watching for good; `wake` does nothing from here on."""
         self._inotify.close()
-
-    @property
-    def watched(self) -> frozenset[str]:
-        """Return the directories that are watched."""
-        return self._watched
 
     def watch(self, directories: Collection[tuple[str, int]], *, anew: bool = False) -> None:
         """Watch these directories, given with their owners' uids, and no others.
@@ -85,7 +80,7 @@ class DirectoryWatch:
         for watch in self._paths.keys() - paths.keys():
             self._inotify.remove(watch)
         self._paths = paths
-        self._watched = frozenset(paths.values())
+        self.watched = frozenset(paths.values())
         self._warn_once(problem)
 
     def wait(self, timeout_secs: float) -> frozenset[str]:
@@ -100,7 +95,7 @@ class DirectoryWatch:
             path = self._paths.pop(notice.watch, None)
             if path is not None:
                 paths.add(path)
-        self._watched -= paths
+        self.watched -= paths
         return frozenset(paths)
 
     def wake(self) -> None:

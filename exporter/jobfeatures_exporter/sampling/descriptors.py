@@ -23,12 +23,7 @@ class Unreadable:
     """Counts readings that were left out, by kind, such as ``process_stat_eacces``."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """Return the counts since the start, as they grow."""
-        return self._counts
+        self.counts: dict[str, int] = {}
 
     def add(self, what: str, error: OSError | ParseError) -> None:
         """Count one failure; what vanished while it was read is no failure."""
@@ -42,7 +37,7 @@ class Unreadable:
 
     def count(self, kind: str) -> None:
         """Count one failure of a kind."""
-        self._counts[kind] = self._counts.get(kind, 0) + 1
+        self.counts[kind] = self.counts.get(kind, 0) + 1
 
 
 class DescriptorBudget:

@@ -43,12 +43,7 @@ class Disks:
         self._sysfs = sysfs
         self._unreadable = unreadable
         self._whole: dict[str, bool | None] = {}
-        self._others: frozenset[str] = frozenset()
-
-    @property
-    def others(self) -> frozenset[str]:
-        """Return the numbers, such as ``253:0``, of devices that are made of others or of memory."""
-        return self._others
+        self.others: frozenset[str] = frozenset()
 
     def read(self) -> dict[str, DiskSample]:
         """Return all devices by name, none where they cannot be read."""
@@ -64,7 +59,7 @@ class Disks:
             name: DiskSample(major=disk.major, minor=disk.minor, stats=disk.stats, whole=self._whole[name])
             for name, disk in disks.items()
         }
-        self._others = frozenset(
+        self.others = frozenset(
             f"{disk.major}:{disk.minor}" for disk in found.values() if disk.whole is False
         )
         return found

@@ -78,7 +78,7 @@ class ExitAccount(Generic[Key]):
     def __init__(self, *, ticks_per_sec: int) -> None:
         self._tick_usecs = 1_000_000 // ticks_per_sec
         self._ticks_per_sec = ticks_per_sec
-        self._started = False
+        self.has_started = False
         self._boot_time_secs: float | None = None
         self._before: Mapping[int, ProcessSample] = {}
         self._known: dict[int, _Process[Key]] = {}
@@ -88,11 +88,6 @@ class ExitAccount(Generic[Key]):
         self._entangled: set[Key] = set()
         self._told: dict[Key, CpuTicks] = {}
         self.results = dict.fromkeys((COUNTED, ELSEWHERE, UNKNOWN), 0)
-
-    @property
-    def has_started(self) -> bool:
-        """Return whether there was a look: what the records say of the time before is in it."""
-        return self._started
 
     def update(
         self,
@@ -111,11 +106,11 @@ class ExitAccount(Generic[Key]):
         the children's time of those that are there.
         """
         self._boot_time_secs = boot_time_secs
-        self._take(records if self._started else ())
+        self._take(records if self.has_started else ())
         self._departed = self._look(processes, keys)
         self._settle_unseen(processes, keys)
         self._before = processes
-        self._started = True
+        self.has_started = True
         self._find_entangled(processes, keys)
         return self._update_totals(ticks)
 
@@ -174,7 +169,7 @@ class ExitAccount(Generic[Key]):
             if pid in living:
                 continue
             process = processes[pid]
-            base = _Time() if self._started else self._children(process)
+            base = _Time() if self.has_started else self._children(process)
             recorded = _Time()
             unseen = self._unseen.get(pid)
             if unseen is not None and self._is_same(process.start_ticks, unseen.start_secs):

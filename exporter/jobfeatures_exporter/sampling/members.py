@@ -48,20 +48,10 @@ class Members:
         self._root = root
         self._known: dict[int, _Known] = {}
         self._look = 0
-        self._attributed: dict[int, Membership] = {}
-        self._units: dict[int, UnitKey] = {}
+        self.attributed: dict[int, Membership] = {}
+        self.units: dict[int, UnitKey] = {}
         self._by_group: dict[int, set[int]] = {}  # pids by supplementary group
         self.reads_groups = False
-
-    @property
-    def attributed(self) -> Mapping[int, Membership]:
-        """Return the processes of batch jobs by pid, as of the latest update."""
-        return self._attributed
-
-    @property
-    def units(self) -> Mapping[int, UnitKey]:
-        """Return the processes of containers, services and sessions by pid, as of the latest update."""
-        return self._units
 
     def pids_of_group(self, gid: int) -> Collection[int]:
         """Return the processes with a supplementary group, as of the latest update."""
@@ -110,8 +100,8 @@ class Members:
 
     def _forget(self, pid: int) -> None:
         self._regroup(pid, self._known.pop(pid), _NO_GROUPS)
-        self._attributed.pop(pid, None)
-        self._units.pop(pid, None)
+        self.attributed.pop(pid, None)
+        self.units.pop(pid, None)
 
     def _regroup(self, pid: int, known: _Known, groups: frozenset[int]) -> None:
         for gid in known.groups - groups:
@@ -131,13 +121,13 @@ class Members:
         else:
             found = parse_process_cgroup(text, root=self._root)
             if isinstance(found, Membership):
-                self._attributed[pid] = found
+                self.attributed[pid] = found
             else:
-                self._attributed.pop(pid, None)
+                self.attributed.pop(pid, None)
             if isinstance(found, UnitKey):
-                self._units[pid] = found
+                self.units[pid] = found
             else:
-                self._units.pop(pid, None)
+                self.units.pop(pid, None)
         if self.reads_groups:
             try:
                 text = read_file(f"{self._procfs}/{pid}/status").decode("utf-8", "replace")
