@@ -15,7 +15,7 @@ A record that is bad inside a good document is not an exception: it becomes a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -125,9 +125,11 @@ class Rejected:
             object.__setattr__(self, "text", self.text[: SHOWN_CHARACTERS + 1])
 
     @classmethod
-    def from_error(cls, error: ParseError) -> Rejected:
-        """Keep what a parser said about a record."""
-        return cls(error.source, error.reason, error.line, error.field, error.text)
+    def from_error(cls, error: ParseError | OSError, source: str = "") -> Rejected:
+        """Keep what a parser said about a record, or the system about its file."""
+        if isinstance(error, OSError):
+            return cls(source, error.strerror or "cannot be read")
+        return cls(source or error.source, error.reason, error.line, error.field, error.text)
 
     def as_error(self) -> ParseError:
         """Return what would have been raised."""
@@ -135,6 +137,18 @@ class Rejected:
 
     def __str__(self) -> str:
         return str(self.as_error())
+
+
+class News:
+    """Tells problems that last once, when they appear."""
+
+    def __init__(self) -> None:
+        self._told: frozenset[Rejected] = frozenset()
+
+    def among(self, problems: Collection[Rejected]) -> tuple[Rejected, ...]:
+        """Return those that there were not at the last call."""
+        told, self._told = self._told, frozenset(problems)
+        return tuple(each for each in problems if each not in told)
 
 
 Record = TypeVar("Record")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from jobfeatures.model import Job, JobKey, JobState
@@ -21,14 +21,17 @@ class KnownJob:
     told_secs: float = 0.0
 
 
-def answer_times(known: Iterable[KnownJob]) -> dict[JobKey, float]:
-    """Return when each job was told."""
-    return {each.job.key: each.told_secs for each in known if each.job is not None}
-
-
-def gone_times(known: Mapping[str, KnownJob], batch_system: str) -> dict[JobKey, float]:
-    """Return the jobs, by plain id, that are forgotten, with the time of being told so."""
-    return {JobKey(batch_system, each): answer.told_secs for each, answer in known.items() if not answer.job}
+def take_times(
+    known: dict[str, KnownJob], batch_system: str, wanted: Collection[str]
+) -> tuple[dict[JobKey, float], dict[JobKey, float]]:
+    """Return when jobs were told, and when to be forgotten; let go of ended ones that are not `wanted`."""
+    told = {each.job.key: each.told_secs for each in known.values() if each.job is not None}
+    gone = {JobKey(batch_system, each): answer.told_secs for each, answer in known.items() if not answer.job}
+    for job_id in known.keys() - wanted:
+        job = known[job_id].job
+        if job is None or job.state.is_finished:
+            del known[job_id]
+    return told, gone
 
 
 def compute_questions(

@@ -49,10 +49,8 @@ class HookSource:
                 record = parse_record(text, source=path)
             except FileNotFoundError:
                 continue  # its job ended between listing and reading
-            except ParseError as error:
-                rejected.append(Rejected.from_error(error))
-            except OSError as error:
-                rejected.append(Rejected(path, error.strerror or "cannot be read"))
+            except (ParseError, OSError) as error:
+                rejected.append(Rejected.from_error(error, path))
             else:
                 if record.job.key != key:
                     rejected.append(Rejected(path, "not of the job in its name", field="job_id"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import resource
-from collections.abc import Mapping
 
 from jobfeatures.errors import ParseError
 

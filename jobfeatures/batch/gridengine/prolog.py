@@ -44,7 +44,7 @@ def job_from_prolog(
     try:
         job = read_job(directory, name, {0, os.stat(os.path.dirname(directory)).st_uid}, note)
     except OSError as error:
-        note(Rejected(directory, error.strerror or "cannot be read"))
+        note(Rejected.from_error(error, directory))
         return Job(key=key, state=JobState.RUNNING)
     return job
 

@@ -150,7 +150,7 @@ class GridEngineSource(PolledSource):
             job = read_job(path, name, owners, note)
         except (OSError, ParseError) as error:
             if not isinstance(error, FileNotFoundError):
-                note(_rejected(path, error))
+                note(Rejected.from_error(error, path))
             return known
         if None in tasks:  # they change nothing in this directory when they start
             state = NEVER
@@ -235,9 +235,3 @@ def _read_shepherds(path: str, owners: frozenset[int]) -> list[int | None]:
         except FileNotFoundError:
             found.append(None)
     return found
-
-
-def _rejected(path: str, error: OSError | ParseError) -> Rejected:
-    if isinstance(error, ParseError):
-        return Rejected.from_error(error.at(path))
-    return Rejected(path, error.strerror or "cannot be read")

@@ -18,7 +18,7 @@ from jobfeatures.batch.htcondor.machine import NO_RATINGS, NOTICE_ATTRIBUTES, ST
 from jobfeatures.batch.htcondor.scratch import EXECUTE, find_owner, is_starter, list_scratch, read_ads
 from jobfeatures.clock import Clock
 from jobfeatures.command import ask_command
-from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source
+from jobfeatures.errors import News, ParseError, Rejected, SourceError, failing_source
 from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
 
 YOUNG_SECS = 30.0  # the ads of a directory younger than this are still being written
@@ -76,7 +76,7 @@ class CondorSource:
         self._node: NodeNotice | None = None
         self._known: dict[Identity, KnownJob] = {}
         self._ended: dict[JobKey, tuple[Job, float]] = {}  # with the time (epoch) of noticing
-        self._told: frozenset[Rejected] = frozenset()
+        self._news = News()
         self._look_again: Callable[[], None] = lambda: None
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
@@ -104,7 +104,7 @@ class CondorSource:
             jobs=jobs,
             taken_at_secs=taken_at_secs,
             complete=complete,
-            rejected=self._untold(problems),
+            rejected=self._news.among(problems),
             node=self._node,
             told_secs={key: at_secs for key, (_, at_secs) in self._ended.items()},
         )
@@ -140,7 +140,7 @@ class CondorSource:
                         self._look_again()
             except (OSError, ParseError) as error:
                 complete = False
-                problems.append(_problem(path, error))
+                problems.append(Rejected.from_error(error, path))
             else:
                 found[identity] = known
         here = {known.job.key for known in found.values()}
@@ -187,14 +187,3 @@ class CondorSource:
             ),
             self._ratings,
         )
-
-    def _untold(self, problems: Sequence[Rejected]) -> tuple[Rejected, ...]:
-        """Return the problems that the last look did not have."""
-        told, self._told = self._told, frozenset(problems)
-        return tuple(each for each in problems if each not in told)
-
-
-def _problem(path: str, error: OSError | ParseError) -> Rejected:
-    if isinstance(error, ParseError):
-        return Rejected.from_error(error.at(path))
-    return Rejected(path, error.strerror or "cannot be read")

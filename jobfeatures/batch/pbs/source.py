@@ -13,7 +13,7 @@ from jobfeatures.batch.pbs.commands import Commands
 from jobfeatures.batch.pbs.jobs import make_job
 from jobfeatures.batch.pbs.momfiles import read_mom_jobs
 from jobfeatures.batch.pbs.values import parse_job_id
-from jobfeatures.batch.questions import KnownJob, answer_times, compute_questions, gone_times
+from jobfeatures.batch.questions import KnownJob, compute_questions, take_times
 from jobfeatures.batch.source import PolledSource
 from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, Rejected, SourceError
@@ -79,12 +79,7 @@ class QstatSource(PolledSource):
         jobs = {each.job.key: each.job for each in self._known.values() if each.job is not None}
         # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
         jobs |= {key: Job(key=key) for key in ours if key.job_id not in plain}
-        told = answer_times(self._known.values())
-        gone = gone_times(self._known, self.name)
-        for job_id in self._known.keys() - plain:
-            job = self._known[job_id].job
-            if job is None or job.state.is_finished:
-                del self._known[job_id]
+        told, gone = take_times(self._known, self.name, plain)
         news = tuple(each for each in problems if each not in self._told)
         if asked or problems:
             self._told = tuple(problems)
@@ -106,7 +101,7 @@ class QstatSource(PolledSource):
         except FileNotFoundError:
             return frozenset()  # no execution host, or its home is elsewhere
         except OSError as error:
-            problems.append(Rejected(f"{self._home}/mom_priv/jobs", error.strerror or "cannot be read"))
+            problems.append(Rejected.from_error(error, f"{self._home}/mom_priv/jobs"))
             return frozenset()
 
     def _keep(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from jobfeatures.batch.clocks import ClockDifference
-from jobfeatures.batch.questions import KnownJob, answer_times, compute_questions, gone_times
+from jobfeatures.batch.questions import KnownJob, compute_questions, take_times
 from jobfeatures.batch.slurm.answers import Answers, poll_answers
 from jobfeatures.batch.slurm.basics import NAME, SOURCE, is_plain_id
 from jobfeatures.batch.slurm.node import SHOW_RESERVATIONS, NodeAnswer, node_questions, parse_node_answer
@@ -118,12 +118,7 @@ class SlurmSource(PolledSource):
         jobs = {each.job.key: each.job for each in self._known.values() if each.job is not None}
         # Keys that are no plain ids cannot be asked about: nothing may be concluded about them.
         jobs |= {key: Job(key=key) for key in ours if key.job_id not in plain}
-        told = answer_times(self._known.values())
-        gone = gone_times(self._known, NAME)
-        for job_id in self._known.keys() - plain:
-            job = self._known[job_id].job
-            if job is None or job.state.is_finished:
-                del self._known[job_id]
+        told, gone = take_times(self._known, NAME, plain)
         return JobTable(
             source=NAME,
             jobs=jobs,

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from jobfeatures.batch.basics import Users, find_uid
 from jobfeatures.clock import Clock
-from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, shown_name
+from jobfeatures.errors import News, ParseError, Rejected, SourceError, failing_source, shown_name
 from jobfeatures.model import Job, JobKey, JobTable
 from jobfeatures.privatefile import opened
 
@@ -99,7 +99,7 @@ class SpoolSource:
         self._users = Users(clock, lookup_uid)
         self._node_name = node_name
         self._files: dict[str, _File] = {}
-        self._told: frozenset[Rejected] = frozenset()
+        self._news = News()
         self._identity: tuple[int, int] | None = None
 
     def poll_jobs(self, seen: Collection[JobKey], claimed: Collection[JobKey] = ()) -> JobTable:
@@ -117,7 +117,7 @@ class SpoolSource:
             jobs=jobs,
             taken_at_secs=taken_at,
             complete=is_complete,
-            rejected=self._untold(notes),
+            rejected=_cut(self._news.among(notes), MAX_TOLD, self._directory),
             told_secs=self._answer_times(),
         )
 
@@ -211,9 +211,9 @@ class SpoolSource:
         except FileNotFoundError:
             raise
         except OSError as error:
-            return known.troubled(Rejected(path, error.strerror or "cannot be read"))
+            return known.troubled(Rejected.from_error(error, path))
         except ParseError as error:
-            return known.troubled(Rejected.from_error(error.at(path)), _settled_version(status, now_secs))
+            return known.troubled(Rejected.from_error(error, path), _settled_version(status, now_secs))
         jobs = document.jobs
         if document.rejected:  # a job that we knew may be among them
             keys = {job.key for job in jobs}
@@ -256,10 +256,6 @@ class SpoolSource:
             return job
         uid = self._users.uid(job.user)
         return job if uid is None else replace(job, uid=uid)
-
-    def _untold(self, notes: Sequence[Rejected]) -> tuple[Rejected, ...]:
-        told, self._told = self._told, frozenset(notes)
-        return _cut([note for note in notes if note not in told], MAX_TOLD, self._directory)
 
 
 def is_document_name(name: str) -> bool:
