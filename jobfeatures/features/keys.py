@@ -134,35 +134,7 @@ HS23_JOB = _job(
     "hs23_job", _DECIMAL, "HS23", _STATIC, _NEITHER, "", "HEPScore23 rating of the job's processors"
 )
 
-KEYS = (
-    TOTAL_CPU,
-    HS06,
-    SHUTDOWNTIME,
-    GRACE_SECS,
-    JOBSLOTS,
-    PHYS_CORES,
-    LOG_CORES,
-    SHUTDOWN_COMMAND,
-    HS23,
-    ALLOCATED_CPU,
-    HS06_JOB,
-    SHUTDOWNTIME_JOB,
-    GRACE_SECS_JOB,
-    JOBSTART_SECS,
-    JOB_ID,
-    WALL_LIMIT_SECS,
-    CPU_LIMIT_SECS,
-    MAX_RSS_BYTES,
-    MAX_SWAP_BYTES,
-    SCRATCH_LIMIT_BYTES,
-    CPUFACTOR_LRMS,
-    CPU_LIMIT_SECS_LRMS,
-    WALL_LIMIT_SECS_LRMS,
-    DISK_LIMIT_GB,
-    MEM_LIMIT_MB,
-    ALLOCATED_CPU_2014,
-    HS23_JOB,
-)
+KEYS = tuple(each for each in vars().values() if isinstance(each, Key))  # in the order above
 
 
 @cache
