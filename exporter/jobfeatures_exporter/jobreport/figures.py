@@ -85,6 +85,17 @@ class NodeUse:
         return self.allocated_gpus if self.allocated_gpus is not None else (named or None)
 
 
+class _Sum:
+    """A figure of a job: the sum over the nodes that know it, None where none does."""
+
+    def __init__(self, value_of: Callable[[NodeUse], float | None]) -> None:
+        self._value_of = value_of
+
+    def __get__(self, report: JobReport, owner: type[JobReport]) -> float | None:
+        known = [value for node in report.nodes if (value := self._value_of(node)) is not None]
+        return sum(known) if known else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReport:
     """One run of one job."""
@@ -102,6 +113,23 @@ class JobReport:
     nodes: tuple[NodeUse, ...] = ()
     notes: tuple[str, ...] = ()
 
+    allocated_cpus = _Sum(lambda node: node.allocated_cpus)
+    cpu_secs = _Sum(lambda node: node.cpu_secs)
+    allocated_memory = _Sum(lambda node: node.allocated_memory)
+    memory_peak = _Sum(lambda node: node.memory_peak)  # the nodes' peaks need not have been at one time
+    gpu_count = _Sum(lambda node: node.gpu_count)
+    gpu_secs = _Sum(lambda node: node.gpu_secs)  # that cards computed for it
+    cpu_joules = _Sum(lambda node: node.cpu_joules)  # of processors and their memory
+    gpu_joules = _Sum(lambda node: node.gpu_joules)
+    oom_kills = _Sum(lambda node: node.oom_kills)  # processes that were killed when memory ran out
+    claimed_cpus = _Sum(lambda node: node.claimed_cpus)  # that a pilot says its payloads use, on average
+    throttled_secs = _Sum(lambda node: node.throttled_secs)  # by its quota, summed over CPUs
+    threads = _Sum(lambda node: node.threads)  # on average
+    # Of what it was given, what it did not use.
+    idle_cpu_secs = _Sum(lambda node: _minus(_times(node.allocated_cpus, node.elapsed_secs), node.cpu_secs))
+    idle_gpu_secs = _Sum(lambda node: _minus(_times(node.gpu_count, node.elapsed_secs), node.gpu_secs))
+    unused_memory = _Sum(lambda node: _minus(node.allocated_memory, node.memory_peak))
+
     @property
     def elapsed_secs(self) -> float | None:
         """Return how long it ran, or has run as far as it was seen."""
@@ -117,16 +145,6 @@ class JobReport:
         return None if limit is None or math.isinf(limit) else _ratio(self.elapsed_secs, limit)
 
     @property
-    def allocated_cpus(self) -> float | None:
-        """Return its CPUs over all nodes."""
-        return self._sum(lambda node: node.allocated_cpus)
-
-    @property
-    def cpu_secs(self) -> float | None:
-        """Return the CPU time over all nodes."""
-        return self._sum(lambda node: node.cpu_secs)
-
-    @property
     def cpu_share(self) -> float | None:
         """Return the used part of its CPU time."""
         return self._share(
@@ -139,29 +157,9 @@ class JobReport:
         return _ratio(self.cpu_secs, self.elapsed_secs)
 
     @property
-    def allocated_memory(self) -> float | None:
-        """Return its memory over all nodes."""
-        return self._sum(lambda node: node.allocated_memory)
-
-    @property
-    def memory_peak(self) -> float | None:
-        """Return the sum of the highest uses of all nodes, which need not have been at one time."""
-        return self._sum(lambda node: node.memory_peak)
-
-    @property
     def memory_share(self) -> float | None:
         """Return the used part of its memory."""
         return self._share(lambda node: node.memory_peak, lambda node: node.allocated_memory)
-
-    @property
-    def gpu_count(self) -> float | None:
-        """Return its GPUs over all nodes."""
-        return self._sum(lambda node: node.gpu_count)
-
-    @property
-    def gpu_secs(self) -> float | None:
-        """Return the seconds that cards computed for it."""
-        return self._sum(lambda node: node.gpu_secs)
 
     @property
     def gpu_share(self) -> float | None:
@@ -169,55 +167,9 @@ class JobReport:
         return self._share(lambda node: node.gpu_secs, lambda node: _times(node.gpu_count, node.elapsed_secs))
 
     @property
-    def cpu_joules(self) -> float | None:
-        """Return the energy of processors and their memory."""
-        return self._sum(lambda node: node.cpu_joules)
-
-    @property
-    def gpu_joules(self) -> float | None:
-        """Return the energy of GPUs."""
-        return self._sum(lambda node: node.gpu_joules)
-
-    @property
-    def oom_kills(self) -> float | None:
-        """Return how many of its processes were killed when memory ran out."""
-        return self._sum(lambda node: node.oom_kills)
-
-    @property
-    def idle_cpu_secs(self) -> float | None:
-        """Return the CPU time that it was given and did not use."""
-        return self._sum(
-            lambda node: (
-                None
-                if node.cpu_secs is None
-                else _minus(_times(node.allocated_cpus, node.elapsed_secs), node.cpu_secs)
-            )
-        )
-
-    @property
-    def unused_memory(self) -> float | None:
-        """Return the memory that it was given and never used."""
-        return self._sum(lambda node: _minus(node.allocated_memory, node.memory_peak))
-
-    @property
-    def idle_gpu_secs(self) -> float | None:
-        """Return the time of cards that it was given and did not use."""
-        return self._sum(lambda node: _minus(_times(node.gpu_count, node.elapsed_secs), node.gpu_secs))
-
-    @property
     def suspended_secs(self) -> float:
         """Return for how long it was suspended."""
         return max((node.suspended_secs for node in self.nodes), default=0.0)
-
-    @property
-    def claimed_cpus(self) -> float | None:
-        """Return the CPUs that a pilot says its payloads use, on average."""
-        return self._sum(lambda node: node.claimed_cpus)
-
-    @property
-    def throttled_secs(self) -> float | None:
-        """Return for how long its quota kept it from its CPUs, summed over CPUs."""
-        return self._sum(lambda node: node.throttled_secs)
 
     @property
     def ran_out_of_memory(self) -> bool:
@@ -230,15 +182,6 @@ class JobReport:
             lambda node: (node.all_stalled_secs if all_tasks else node.stalled_secs).get(resource),
             lambda node: node.elapsed_secs,
         )
-
-    @property
-    def threads(self) -> float | None:
-        """Return how many threads it had, on average."""
-        return self._sum(lambda node: node.threads)
-
-    def _sum(self, value_of: Callable[[NodeUse], float | None]) -> float | None:
-        known = [value for node in self.nodes if (value := value_of(node)) is not None]
-        return sum(known) if known else None
 
     def _share(
         self, part_of: Callable[[NodeUse], float | None], whole_of: Callable[[NodeUse], float | None]
