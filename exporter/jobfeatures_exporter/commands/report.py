@@ -20,7 +20,15 @@ DEFAULT_SINCE = "7d"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
-        "job", metavar="JOB", help="id of a job, of an array, or of a task of one (12_3, 12[3], 12.3)"
+        "job",
+        metavar="JOB",
+        nargs="?",
+        help="id of a job, of an array, or of a task of one (12_3, 12[3], 12.3)",
+    )
+    parser.add_argument(
+        "--by",
+        choices=("user", "account"),
+        help="instead of a job: sums over the jobs that ended within --since",
     )
     parser.add_argument(
         "--prometheus",
@@ -61,6 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report; 1 where there is no such job or no answer."""
+    if (arguments.job is None) is (arguments.by is None):
+        raise ConfigurationError("JOB", "either a job or --by is needed")
     access = access_of(arguments, "--prometheus", arguments.prometheus)
     from jobfeatures.progress import shown_count
     from jobfeatures_exporter.jobreport.asking import Question, ask_all
@@ -75,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
             "--cluster-label", f"must be a label's name, not {shown(arguments.cluster_label)}"
         )
     question = Question(
-        job=arguments.job,
+        job=arguments.job or "",
         at_secs=_time(arguments.at),
         since_secs=parse_duration_flag("--since", arguments.since),
         batch_system=arguments.batch_system,
@@ -84,6 +94,17 @@ def run(arguments: argparse.Namespace) -> int:
         where=access.url,
     )
     server = Prometheus(access)
+    if arguments.by is not None:
+        from jobfeatures_exporter.jobreport.totals import ask_totals, format_totals, make_totals_document
+
+        with shown_count(None, f"asking {access.url}"):
+            totals = ask_totals(server.query, question, arguments.by)
+        is_json = arguments.format == "json"
+        print(
+            json.dumps(make_totals_document(totals), indent=2) + "\n" if is_json else format_totals(totals),
+            end="",
+        )
+        return 0
     try:
         with shown_count(None, f"asking {access.url}"):
             told = ask_all(server.query, question)

@@ -1,0 +1,173 @@
+"""What users or accounts requested, used and wasted with jobs that ended in a time. Pure but for `ask`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from jobfeatures.metrics import JOB_CPUS, JOB_END, JOB_INFO, JOB_START
+from jobfeatures.series import Series
+from jobfeatures_exporter.collectors import allocation, gpus, jobs
+from jobfeatures_exporter.jobreport import queries
+from jobfeatures_exporter.jobreport.asking import Ask, Question
+from jobfeatures_exporter.jobreport.figures import JobReport
+from jobfeatures_exporter.jobreport.finding import Found
+from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
+from jobfeatures_exporter.terminal.cells import align, fit
+from jobfeatures_exporter.view.job import NOT_BATCH, OTHERS
+from jobfeatures_exporter.view.units import format_share
+
+LAST = (
+    *(JOB_INFO, JOB_START, JOB_END, JOB_CPUS, allocation.ALLOCATED_GPUS, allocation.MEMORY),
+    *(jobs.CPU, jobs.LIMIT, gpus.JOB_ALLOCATED, gpus.JOB_BUSY),
+)
+HOUR_SECS = 3600.0
+GIBIBYTE = 2.0**30
+NOBODY = "?"  # whose it was is not known
+
+
+@dataclass(slots=True)
+class Total:
+    """Sums over the jobs of one user or account. Used and requested are of jobs that have both."""
+
+    name: str
+    jobs: int = 0
+    core_hours: float = 0.0  # allocated
+    used_core_hours: float = 0.0
+    gibibyte_hours: float = 0.0
+    used_gibibyte_hours: float = 0.0  # by the highest use of each job
+    gpu_hours: float = 0.0
+    used_gpu_hours: float = 0.0
+    jobs_without_cpu: int = 0
+    jobs_without_memory: int = 0
+
+    @property
+    def wasted_core_hours(self) -> float:
+        """Return what was allocated and not used."""
+        return max(0.0, self.core_hours - self.used_core_hours)
+
+    def add(self, job: JobReport) -> None:
+        """Count a job."""
+        self.jobs += 1
+        elapsed_secs, cpus = job.elapsed_secs, job.allocated_cpus
+        if elapsed_secs is None or cpus is None or job.cpu_secs is None:
+            self.jobs_without_cpu += 1
+        else:
+            self.core_hours += cpus * elapsed_secs / HOUR_SECS
+            self.used_core_hours += job.cpu_secs / HOUR_SECS
+        memory, peak = job.allocated_memory, job.memory_peak
+        if elapsed_secs is None or memory is None or peak is None:
+            self.jobs_without_memory += 1
+        else:
+            self.gibibyte_hours += memory / GIBIBYTE * elapsed_secs / HOUR_SECS
+            self.used_gibibyte_hours += peak / GIBIBYTE * elapsed_secs / HOUR_SECS
+        if elapsed_secs is not None and job.gpu_count and job.gpu_secs is not None:
+            self.gpu_hours += job.gpu_count * elapsed_secs / HOUR_SECS
+            self.used_gpu_hours += job.gpu_secs / HOUR_SECS
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """One line a user or account, those that wasted most first."""
+
+    by: str
+    totals: tuple[Total, ...]
+    notes: tuple[str, ...] = ()
+
+
+def ask_totals(ask: Ask, question: Question, by: str) -> Totals:
+    """Ask about all jobs that ended in `since_secs` before `at_secs`; raises what `ask` raises."""
+    notes: dict[str, None] = {}
+    matchers = question.matchers() or 'job_id!=""'
+
+    def query(text: str) -> Sequence[Series]:
+        answer = ask(text, question.at_secs)
+        notes.update(dict.fromkeys(f"the server says: {each}" for each in answer.warnings))
+        return answer.series
+
+    last = _by_job(query(queries.last(LAST, matchers, question.since_secs)), question.cluster_label)
+    peaks = _by_job(
+        query(queries.over_time("max_over_time", jobs.USED, matchers, question.since_secs)),
+        question.cluster_label,
+    )
+    totals: dict[str, Total] = {}
+    for key, series in last.items():
+        ends = _values(series, JOB_END.sample_name)
+        starts = _values(series, JOB_START.sample_name)
+        ended_secs, start_secs = max(ends, default=0.0), max(starts, default=None)
+        if ended_secs <= question.at_secs - question.since_secs or (start_secs or 0.0) > ended_secs:
+            continue  # it runs, or ended before
+        system, cluster, job_id = key
+        report = gather_report(
+            Found(system, cluster, (job_id,)),
+            job_id,
+            Run(start_secs, ended_secs, ended_secs),
+            Answers(last=tuple(series), highest={jobs.USED: tuple(peaks.get(key, ()))}),
+            cluster_label=question.cluster_label,
+        )
+        name = report.info.get(by) or NOBODY
+        totals.setdefault(name, Total(name)).add(report)
+    found = sorted(totals.values(), key=lambda each: (-each.wasted_core_hours, each.name))
+    for count, what in (
+        (sum(each.jobs_without_cpu for each in found), "CPU time"),
+        (sum(each.jobs_without_memory for each in found), "memory"),
+    ):
+        if count:
+            notes[f"sums are without {count} jobs whose {what} or allocation is not known"] = None
+    return Totals(by, tuple(found), tuple(notes))
+
+
+def _by_job(found: Iterable[Series], cluster_label: str) -> dict[tuple[str, str, str], list[Series]]:
+    jobs_found: dict[tuple[str, str, str], list[Series]] = {}
+    for each in found:
+        system, job_id = each.labels.get("batch_system", ""), each.labels.get("job_id", "")
+        if system not in NOT_BATCH and job_id != OTHERS:
+            jobs_found.setdefault((system, each.labels.get(cluster_label, ""), job_id), []).append(each)
+    return jobs_found
+
+
+def _values(series: Iterable[Series], name: str) -> list[float]:
+    return [each.value for each in series if each.name == name]
+
+
+def make_totals_document(totals: Totals) -> dict[str, Any]:
+    """Return the document for programs."""
+    return {
+        "version": 1,
+        "by": totals.by,
+        "notes": list(totals.notes),
+        "totals": [
+            {
+                **{each.name: getattr(total, each.name) for each in fields(total)},
+                "wasted_core_hours": total.wasted_core_hours,
+            }
+            for total in totals.totals
+        ],
+    }
+
+
+# Head, and what stands in the column.
+COLUMNS: dict[str, Callable[[Total], str]] = {
+    "jobs": lambda each: str(each.jobs),
+    "core h": lambda each: f"{each.core_hours:.2f}",
+    "used": lambda each: _share(each.used_core_hours, each.core_hours),
+    "wasted core h": lambda each: f"{each.wasted_core_hours:.2f}",
+    "GiB h": lambda each: f"{each.gibibyte_hours:.2f}",
+    "used at most": lambda each: _share(each.used_gibibyte_hours, each.gibibyte_hours),
+    "GPU h": lambda each: f"{each.gpu_hours:.2f}",
+    "GPU used": lambda each: _share(each.used_gpu_hours, each.gpu_hours),
+}
+
+
+def format_totals(totals: Totals) -> str:
+    """Return the table."""
+    rows = [[fit(each.name, 32), *(make(each) for make in COLUMNS.values())] for each in totals.totals]
+    lines = align([[totals.by, *COLUMNS], *rows], [False, *(True for _ in COLUMNS)])
+    if totals.notes:
+        lines += ["", "Notes", *(f"  - {note}" for note in totals.notes)]
+    return "\n".join(lines).replace("\u202f", " ") + "\n"
+
+
+def _share(part: float, whole: float) -> str:
+    return format_share(part / whole) if whole > 0 else "-"
