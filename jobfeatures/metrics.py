@@ -8,6 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+UNITS = (
+    *("core_seconds", "job_seconds", "seconds", "bytes", "ratio"),
+    *("joules", "watts", "celsius", "hertz"),
+)
+BY_NAME = "by its name"
 JOB = ("batch_system", "job_id")  # the labels that every series of a job begins with
 
 
@@ -15,7 +20,7 @@ JOB = ("batch_system", "job_id")  # the labels that every series of a job begins
 class Metric:
     """Declaration of a family.
 
-    `name` has its unit and no ``_total`` or ``_info``; `kind` is "gauge",
+    `name` ends with its unit and has no ``_total`` or ``_info``; `kind` is "gauge",
     "counter", "info", "histogram" or "summary" (of quantiles alone). `sums`
     tells that values of several jobs may be added up: so it is for counters,
     and for gauges of amounts that say so. With `verbatim` the name stands as
@@ -27,10 +32,15 @@ class Metric:
     kind: str
     meaning: str
     label_names: tuple[str, ...] = ()
-    unit: str = ""
+    unit: str = BY_NAME
     sums: bool = False
     verbatim: bool = False
     was: str = ""
+
+    def __post_init__(self) -> None:
+        if self.unit == BY_NAME:
+            known = (each for each in UNITS if self.name.endswith(f"_{each}") and not self.verbatim)
+            object.__setattr__(self, "unit", next(known, ""))
 
     @cached_property
     def sample_name(self) -> str:
@@ -62,15 +72,12 @@ JOB_INFO = Metric(
         *("sluid", "slot", "accounting"),
     ),
 )
-JOB_START = Metric(
-    "batch_job_start_time_seconds", "gauge", "Start of the job since the epoch.", JOB, "seconds"
-)
+JOB_START = Metric("batch_job_start_time_seconds", "gauge", "Start of the job since the epoch.", JOB)
 JOB_END = Metric(
     "batch_job_end_time_seconds",
     "gauge",
     "End of a job that is still shown, by its batch system, else when it was noticed.",
     JOB,
-    "seconds",
 )
 JOB_CPUS = Metric(
     "batch_job_allocated_cpus", "gauge", "CPUs allocated to the job on this node.", JOB, sums=True
@@ -81,7 +88,6 @@ JOB_REMAINING = Metric(
     "Time until the job ends, by basis: wall_limit, cpu_limit (at its present CPU rate), deadline, "
     "shutdown, its own expected_end or maximum_end, and the least of these (minimum); negative once passed.",
     (*JOB, "basis"),
-    "seconds",
 )
 
 _BASIS = "; basis reported: by JOBSTATUS, measured: by CPU time used, estimated: by the batch system's data."
@@ -90,21 +96,18 @@ JOB_DRAINING_WASTE = Metric(
     "gauge",
     "CPU time that would stay idle if the job drained from now on" + _BASIS,
     (*JOB, "basis"),
-    "core_seconds",
 )
 JOB_KILL_WASTE = Metric(
     "batch_job_kill_waste_core_seconds",
     "gauge",
     "CPU time that would be lost if the job was killed now" + _BASIS,
     (*JOB, "basis"),
-    "core_seconds",
 )
 JOB_CAPPED_WASTE = Metric(
     "batch_job_waste_capped_core_seconds",
     "gauge",
     "Draining or kill waste used in sums and plans if the job reports more than its CPUs can do.",
     (*JOB, "waste"),
-    "core_seconds",
 )
 JOB_SAYS_CPUS = Metric("batch_job_status_used_cpus", "gauge", "CPUs that the job says it uses.", JOB)
 JOB_SAYS_PRIORITY = Metric(
@@ -129,7 +132,6 @@ NODE_READ_AT = Metric(
     "gauge",
     "When the node was sampled, since the epoch.",
     (),
-    "seconds",
     was="batch_node_sample_time_seconds",
 )
 SOURCE_UP = Metric("batch_exporter_source_up", "gauge", "1 if the latest query was answered.", ("source",))
@@ -138,5 +140,4 @@ SOURCE_AGE = Metric(
     "gauge",
     "Age of the table in use; absent until the source has answered once.",
     ("source",),
-    "seconds",
 )

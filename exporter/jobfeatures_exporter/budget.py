@@ -37,11 +37,7 @@ DROPPED = Metric(
     "Series that the latest page left out.",
     was="batch_exporter_dropped_series",
 )
-DROPPED_TOTAL = Metric(
-    "batch_exporter_series_dropped",
-    "counter",
-    "Series left out so far, once per sample.",
-)
+DROPPED_TOTAL = Metric("batch_exporter_series_dropped", "counter", "Series left out so far, once per sample.")
 METRICS = (DROPPED, DROPPED_TOTAL)
 OWN_SERIES = len(METRICS) + sum(each.former is not None for each in METRICS)
 

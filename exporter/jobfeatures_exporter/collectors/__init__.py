@@ -146,7 +146,6 @@ DURATION = Metric(
     "gauge",
     "How long the collector took in this scrape.",
     ("collector",),
-    "seconds",
 )
 METRICS = (SUCCESS, DURATION)
 

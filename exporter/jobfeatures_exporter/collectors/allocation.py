@@ -19,33 +19,15 @@ REMAINS = Metric(
     "1 for an ended job whose control group still holds processes.",
     JOB,
 )
-RESTARTS = Metric(
-    "batch_job_restarts",
-    "gauge",
-    "Earlier runs of the job under the same id.",
-    JOB,
-)
+RESTARTS = Metric("batch_job_restarts", "gauge", "Earlier runs of the job under the same id.", JOB)
 ALLOCATED_GPUS = Metric(
-    "batch_job_allocated_gpus",
-    "gauge",
-    "Whole GPUs allocated to the job on this node.",
-    JOB,
-    sums=True,
+    "batch_job_allocated_gpus", "gauge", "Whole GPUs allocated to the job on this node.", JOB, sums=True
 )
 WALL = Metric(
-    "batch_job_wall_limit_seconds",
-    "gauge",
-    "Limit of elapsed time; +Inf if the job has none.",
-    JOB,
-    "seconds",
+    "batch_job_wall_limit_seconds", "gauge", "Limit of elapsed time; +Inf if the job has none.", JOB
 )
 MEMORY = Metric(
-    "batch_job_allocated_memory_bytes",
-    "gauge",
-    "Memory allocated to the job on this node.",
-    JOB,
-    "bytes",
-    sums=True,
+    "batch_job_allocated_memory_bytes", "gauge", "Memory allocated to the job on this node.", JOB, sums=True
 )
 
 METRICS = (JOB_INFO, STATE, RESTARTS, JOB_START, JOB_END, REMAINS, JOB_CPUS, ALLOCATED_GPUS, WALL, MEMORY)

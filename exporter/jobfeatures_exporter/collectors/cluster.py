@@ -34,14 +34,10 @@ MEMORY = Metric(
     "gauge",
     "Memory managed by the batch system, by the same kinds.",
     (*_BY_PARTITION, "kind"),
-    "bytes",
 )
 GPUS = Metric("batch_cluster_gpus", "gauge", "GPUs by the same kinds as CPUs.", (*_BY_PARTITION, "kind"))
 PARTITION = Metric(
-    "batch_cluster_partition_up",
-    "gauge",
-    "1 if the partition accepts and starts jobs.",
-    _BY_PARTITION,
+    "batch_cluster_partition_up", "gauge", "1 if the partition accepts and starts jobs.", _BY_PARTITION
 )
 
 FEATURES = Metric(

@@ -15,14 +15,12 @@ SHUTDOWN = Metric(
     "gauge",
     "Announced shutdown of the node, by who requested it: operator or a batch system.",
     ("source",),
-    "seconds",
 )
 JOB_SHUTDOWN = Metric(
     "batch_job_shutdown_time_seconds",
     "gauge",
     "Time by which the job must have ended, by who requested it, without shutdowns of its node.",
     (*JOB, "source"),
-    "seconds",
 )
 NODE_DRAINING = Metric(
     "batch_node_draining",
@@ -40,7 +38,6 @@ DRAINING_WASTE = Metric(
     "CPU time that would stay idle if the node drained from now to the end of its last job"
     + BASIS.format("batch_node_draining_waste_jobs"),
     ("basis",),
-    "core_seconds",
 )
 KILL_WASTE = Metric(
     "batch_node_kill_waste_core_seconds",
@@ -48,7 +45,6 @@ KILL_WASTE = Metric(
     "CPU time that would be lost if all jobs of the node were killed now"
     + BASIS.format("batch_node_kill_waste_jobs"),
     ("basis",),
-    "core_seconds",
 )
 
 _COVERED = "Jobs of the node by whether {} counts them."

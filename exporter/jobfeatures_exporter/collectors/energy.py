@@ -15,7 +15,6 @@ NODE = Metric(
     "Energy by RAPL domain since the exporter's start: package-N a processor, dram-N its memory, psys the "
     "whole platform.",
     ("domain",),
-    "joules",
 )
 JOB_ENERGY = Metric(
     "batch_job_energy_joules",
@@ -23,7 +22,6 @@ JOB_ENERGY = Metric(
     "Energy of the job since it was first seen here. Source cpu: its share of the packages' and memory's "
     "energy, by CPU time; gpu: of the GPUs that it used.",
     (*JOB, "source"),
-    "joules",
 )
 
 METRICS = (NODE, JOB_ENERGY)

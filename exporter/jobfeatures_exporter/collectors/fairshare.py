@@ -16,28 +16,24 @@ SHARES = Metric(
     "gauge",
     "Part of the cluster that an account, or a user of it, is entitled to; user is empty of accounts.",
     _LABELS,
-    "ratio",
 )
 USAGE = Metric(
     "batch_fairshare_usage_ratio",
     "gauge",
     "Part of the cluster's decayed usage that counts as theirs.",
     _LABELS,
-    "ratio",
 )
 USAGE_SECS = Metric(
     "batch_fairshare_usage_seconds",
     "gauge",
     "Their decayed usage in weighted resource seconds, in Slurm billing units.",
     _LABELS,
-    "seconds",
 )
 FACTOR = Metric(
     "batch_fairshare_factor_ratio",
     "gauge",
     "What the priority of their jobs gets, 0 (used most) to 1 (used least).",
     _LABELS,
-    "ratio",
 )
 _VALUES: dict[Metric, Callable[[FairShare], Number | None]] = {
     SHARES: lambda share: share.shares_ratio,

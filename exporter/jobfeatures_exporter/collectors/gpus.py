@@ -35,35 +35,30 @@ UP = Metric(
     "1 if the latest reading of the driver was complete and recent.",
     ("driver",),
 )
-AGE = Metric("batch_gpu_age_seconds", "gauge", "Age of the GPU's figures.", CARD, "seconds")
+AGE = Metric("batch_gpu_age_seconds", "gauge", "Age of the GPU's figures.", CARD)
 FAILING = Metric("batch_gpu_failing", "gauge", "0 while the GPU answers, else the driver's error code.", CARD)
 UTILIZATION = Metric(
-    "batch_gpu_utilization_ratio", "gauge", "Share of recent time in which the GPU computed.", CARD
+    "batch_gpu_utilization_ratio", "gauge", "Share of recent time in which the GPU computed.", CARD, unit=""
 )
 BUSY = Metric(
-    "batch_gpu_busy_seconds",
-    "counter",
-    "Utilisation integrated over time, since the exporter's start.",
-    CARD,
-    "seconds",
+    "batch_gpu_busy_seconds", "counter", "Utilisation integrated over time, since the exporter's start.", CARD
 )
 ENERGY = Metric(
     "batch_gpu_energy_joules",
     "counter",
     "Energy of the GPU since the exporter's start, by the driver's counter, else integrated power.",
     CARD,
-    "joules",
 )
-MEMORY = Metric("batch_gpu_memory_bytes", "gauge", "Memory of the GPU.", CARD, "bytes")
-MEMORY_USED = Metric("batch_gpu_memory_used_bytes", "gauge", "Memory of the GPU in use.", CARD, "bytes")
-TEMPERATURE = Metric(
-    "batch_gpu_temperature_celsius", "gauge", "Temperature at the GPU's first sensor.", CARD, "celsius"
+MEMORY = Metric("batch_gpu_memory_bytes", "gauge", "Memory of the GPU.", CARD)
+MEMORY_USED = Metric("batch_gpu_memory_used_bytes", "gauge", "Memory of the GPU in use.", CARD)
+TEMPERATURE = Metric("batch_gpu_temperature_celsius", "gauge", "Temperature at the GPU's first sensor.", CARD)
+POWER = Metric("batch_gpu_power_watts", "gauge", "Power that the GPU draws.", CARD)
+POWER_LIMIT = Metric("batch_gpu_power_limit_watts", "gauge", "Power that the GPU may draw.", CARD)
+FAN = Metric(
+    "batch_gpu_fan_ratio", "gauge", "Speed of the GPU's first fan, as a share of its highest.", CARD, unit=""
 )
-POWER = Metric("batch_gpu_power_watts", "gauge", "Power that the GPU draws.", CARD, "watts")
-POWER_LIMIT = Metric("batch_gpu_power_limit_watts", "gauge", "Power that the GPU may draw.", CARD, "watts")
-FAN = Metric("batch_gpu_fan_ratio", "gauge", "Speed of the GPU's first fan, as a share of its highest.", CARD)
-CE_CLOCK = Metric("batch_gpu_clock_hertz", "gauge", "Clock of the compute units.", CARD, "hertz")
-MEMORY_CLOCK = Metric("batch_gpu_memory_clock_hertz", "gauge", "Clock of the GPU's memory.", CARD, "hertz")
+CE_CLOCK = Metric("batch_gpu_clock_hertz", "gauge", "Clock of the compute units.", CARD)
+MEMORY_CLOCK = Metric("batch_gpu_memory_clock_hertz", "gauge", "Clock of the GPU's memory.", CARD)
 PERFORMANCE = Metric(
     "batch_gpu_performance_state", "gauge", "Performance state of the GPU, 0 is the highest.", CARD
 )
@@ -77,28 +72,22 @@ UNATTRIBUTED = Metric(
 
 OF_JOB = (*JOB, "uuid")
 JOB_ALLOCATED = Metric(
-    "batch_job_gpu_allocated",
-    "gauge",
-    "1 for a GPU allocated to the job.",
-    OF_JOB,
-    sums=True,
+    "batch_job_gpu_allocated", "gauge", "1 for a GPU allocated to the job.", OF_JOB, sums=True
 )
 JOB_BUSY = Metric(
     "batch_job_gpu_busy_seconds",
     "counter",
     "The job's share of the GPU's busy seconds since it was first seen there.",
     OF_JOB,
-    "seconds",
 )
 JOB_UTILIZATION = Metric(
-    "batch_job_gpu_utilization_ratio", "gauge", "The job's share of the GPU's utilisation.", OF_JOB
+    "batch_job_gpu_utilization_ratio", "gauge", "The job's share of the GPU's utilisation.", OF_JOB, unit=""
 )
 JOB_MEMORY = Metric(
     "batch_job_gpu_memory_bytes",
     "gauge",
     "Memory of the GPU that the job's processes use.",
     OF_JOB,
-    "bytes",
     sums=True,
 )
 JOB_ENERGY = Metric(
@@ -106,7 +95,6 @@ JOB_ENERGY = Metric(
     "counter",
     "The job's share of the GPU's energy since it was first seen there.",
     OF_JOB,
-    "joules",
 )
 
 _OF_CARD: dict[Metric, Callable[[GpuSample], Number | None]] = {

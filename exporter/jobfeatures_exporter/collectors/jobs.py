@@ -13,18 +13,13 @@ from jobfeatures_exporter.snapshot import JobSample
 COMPONENTS = ("anon", "file", "shmem", "kernel", "swap")
 
 CPU = Metric(
-    "batch_job_cpu_seconds",
-    "counter",
-    "CPU time of the job on this node; never decreases.",
-    (*JOB, "mode"),
-    "seconds",
+    "batch_job_cpu_seconds", "counter", "CPU time of the job on this node; never decreases.", (*JOB, "mode")
 )
 MEMORY = Metric(
     "batch_job_memory_bytes",
     "gauge",
     "Memory of the job: anon, file (page cache without shmem), shmem, kernel, swap.",
     (*JOB, "component"),
-    "bytes",
     sums=True,
 )
 USED = Metric(
@@ -32,7 +27,6 @@ USED = Metric(
     "gauge",
     "Memory of the job that cannot be reclaimed: anon, shmem and kernel, without page cache.",
     JOB,
-    "bytes",
     sums=True,
 )
 CHARGED = Metric(
@@ -40,11 +34,10 @@ CHARGED = Metric(
     "gauge",
     "Memory counted against the job's limit, page cache included.",
     JOB,
-    "bytes",
     sums=True,
 )
-LIMIT = Metric("batch_job_memory_limit_bytes", "gauge", "The kernel's memory limit of the job.", JOB, "bytes")
-PEAK = Metric("batch_job_memory_peak_bytes", "gauge", "Highest charged memory so far.", JOB, "bytes")
+LIMIT = Metric("batch_job_memory_limit_bytes", "gauge", "The kernel's memory limit of the job.", JOB)
+PEAK = Metric("batch_job_memory_peak_bytes", "gauge", "Highest charged memory so far.", JOB)
 PROCESSES = Metric("batch_job_processes", "gauge", "Processes of the job.", JOB, sums=True)
 THREADS = Metric("batch_job_threads", "gauge", "Threads of the job.", JOB, sums=True)
 CPUSET = Metric("batch_job_cpuset_cpus", "gauge", "CPUs in the job's effective cpuset.", JOB, sums=True)
@@ -66,7 +59,6 @@ THROTTLED = Metric(
     "counter",
     "Time that the job was throttled at its CPU quota, summed over CPUs; absent without a quota.",
     JOB,
-    "seconds",
 )
 PRESSURE = Metric(
     "batch_job_pressure_seconds",
@@ -74,11 +66,10 @@ PRESSURE = Metric(
     "Time that tasks of the job were stalled waiting for a resource (cpu, memory, io). some: at least one "
     "task; full: all non-idle tasks.",
     (*JOB, "resource", "share"),
-    "seconds",
 )
 _BLOCK = "block devices by the job's control group; on cgroup v1 without delayed writes."
-BLOCK_READ = Metric("batch_job_block_read_bytes", "counter", f"Read from {_BLOCK}", JOB, "bytes")
-BLOCK_WRITTEN = Metric("batch_job_block_written_bytes", "counter", f"Written to {_BLOCK}", JOB, "bytes")
+BLOCK_READ = Metric("batch_job_block_read_bytes", "counter", f"Read from {_BLOCK}", JOB)
+BLOCK_WRITTEN = Metric("batch_job_block_written_bytes", "counter", f"Written to {_BLOCK}", JOB)
 BLOCK_READS = Metric("batch_job_block_reads", "counter", f"Reads from {_BLOCK}", JOB)
 BLOCK_WRITES = Metric("batch_job_block_writes", "counter", f"Writes to {_BLOCK}", JOB)
 IO_READ = Metric(
@@ -86,28 +77,21 @@ IO_READ = Metric(
     "counter",
     "Read by the job through system calls, also from page cache, pipes and sockets (rchar).",
     JOB,
-    "bytes",
 )
 IO_WRITTEN = Metric(
     "batch_job_io_written_bytes",
     "counter",
     "Written by the job through system calls, also to page cache, pipes and sockets (wchar).",
     JOB,
-    "bytes",
 )
 STORAGE_READ = Metric(
-    "batch_job_io_storage_read_bytes",
-    "counter",
-    "Read from storage by the job (read_bytes).",
-    JOB,
-    "bytes",
+    "batch_job_io_storage_read_bytes", "counter", "Read from storage by the job (read_bytes).", JOB
 )
 STORAGE_WRITTEN = Metric(
     "batch_job_io_storage_written_bytes",
     "counter",
     "Written to storage by the job, counted when a page becomes dirty (write_bytes).",
     JOB,
-    "bytes",
 )
 STORAGE_CANCELLED = Metric(
     "batch_job_io_storage_cancelled_bytes",
@@ -115,7 +99,6 @@ STORAGE_CANCELLED = Metric(
     "Counted as written but never written, because the file was removed or truncated "
     "(cancelled_write_bytes).",
     JOB,
-    "bytes",
 )
 
 _OF_MEMORY = {USED: "used", CHARGED: "charged", LIMIT: "limit", PEAK: "peak"}

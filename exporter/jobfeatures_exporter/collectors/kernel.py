@@ -14,7 +14,6 @@ WAITING = Metric(
     "counter",
     "Time that runnable threads of the job waited for a CPU, summed over threads; needs sums in the kernel.",
     JOB,
-    "seconds",
 )
 FAULTS = Metric(
     "batch_job_major_page_faults",

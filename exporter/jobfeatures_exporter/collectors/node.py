@@ -12,20 +12,12 @@ from jobfeatures_exporter.snapshot import CpuSecs
 
 MODES = tuple(each.name for each in fields(CpuSecs))
 
-CPU = Metric("batch_node_cpu_seconds", "counter", "CPU time over all cores since boot.", ("mode",), "seconds")
-CORE = Metric(
-    "batch_node_core_cpu_seconds", "counter", "CPU time of a core since boot.", ("core", "mode"), "seconds"
-)
+CPU = Metric("batch_node_cpu_seconds", "counter", "CPU time over all cores since boot.", ("mode",))
+CORE = Metric("batch_node_core_cpu_seconds", "counter", "CPU time of a core since boot.", ("core", "mode"))
 CORES = Metric("batch_node_cores", "gauge", "Logical cores that are online.")
-MEMORY = Metric(
-    "batch_node_memory_bytes",
-    "gauge",
-    "Memory of the node by kind of /proc/meminfo.",
-    ("kind",),
-    "bytes",
-)
+MEMORY = Metric("batch_node_memory_bytes", "gauge", "Memory of the node by kind of /proc/meminfo.", ("kind",))
 LOAD = Metric("batch_node_load", "gauge", "Load average.", ("minutes",))
-BOOT = Metric("batch_node_boot_time_seconds", "gauge", "Time of boot since the epoch.", (), "seconds")
+BOOT = Metric("batch_node_boot_time_seconds", "gauge", "Time of boot since the epoch.", ())
 PROCESSES = Metric("batch_node_processes", "gauge", "Processes on the node.")
 RUNNABLE = Metric("batch_node_runnable_threads", "gauge", "Threads that run or wait for a CPU.")
 THREADS = Metric("batch_node_threads", "gauge", "Threads on the node, kernel threads included.")
@@ -35,13 +27,10 @@ PRESSURE = Metric(
     "Time since boot that tasks were stalled waiting for a resource (cpu, memory, io). some: at least one "
     "task; full: all non-idle tasks (not for CPU).",
     ("resource", "share"),
-    "seconds",
 )
-DISK_READ = Metric(
-    "batch_node_disk_read_bytes", "counter", "Read from a whole disk since boot.", ("device",), "bytes"
-)
+DISK_READ = Metric("batch_node_disk_read_bytes", "counter", "Read from a whole disk since boot.", ("device",))
 DISK_WRITTEN = Metric(
-    "batch_node_disk_written_bytes", "counter", "Written to a whole disk since boot.", ("device",), "bytes"
+    "batch_node_disk_written_bytes", "counter", "Written to a whole disk since boot.", ("device",)
 )
 DISK_READS = Metric("batch_node_disk_reads", "counter", "Reads from a whole disk since boot.", ("device",))
 DISK_WRITES = Metric("batch_node_disk_writes", "counter", "Writes to a whole disk since boot.", ("device",))
@@ -50,7 +39,6 @@ DISK_TIME = Metric(
     "counter",
     "Time with I/O in progress on a whole disk since boot.",
     ("device",),
-    "seconds",
 )
 KILLS = Metric("batch_node_oom_kills", "counter", "Processes killed by the kernel's OOM killer since boot.")
 REOPENED = Metric(
@@ -59,10 +47,7 @@ REOPENED = Metric(
     "Readings of files that are opened anew at each look because no more descriptors may be kept.",
 )
 UNREADABLE = Metric(
-    "batch_node_unreadable_readings",
-    "counter",
-    "Readings left out because they failed.",
-    ("kind",),
+    "batch_node_unreadable_readings", "counter", "Readings left out because they failed.", ("kind",)
 )
 
 # Fields of /proc/diskstats behind the name, and what one counts; sectors are 512 bytes on every disk.

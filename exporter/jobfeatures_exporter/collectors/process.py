@@ -25,16 +25,12 @@ BUILD = Metric(
     ("version", "revision", "python"),
 )
 SAMPLE = Metric(
-    "batch_exporter_sample_duration_seconds",
-    "gauge",
-    "How long the latest sampling of the node took.",
-    (),
-    "seconds",
+    "batch_exporter_sample_duration_seconds", "gauge", "How long the latest sampling of the node took.", ()
 )
-CPU = Metric("process_cpu_seconds", "counter", "CPU time of the exporter.", (), "seconds")
-RESIDENT = Metric("process_resident_memory_bytes", "gauge", "Resident memory of the exporter.", (), "bytes")
-VIRTUAL = Metric("process_virtual_memory_bytes", "gauge", "Virtual memory of the exporter.", (), "bytes")
-START = Metric("process_start_time_seconds", "gauge", "Start of the exporter since the epoch.", (), "seconds")
+CPU = Metric("process_cpu_seconds", "counter", "CPU time of the exporter.", ())
+RESIDENT = Metric("process_resident_memory_bytes", "gauge", "Resident memory of the exporter.", ())
+VIRTUAL = Metric("process_virtual_memory_bytes", "gauge", "Virtual memory of the exporter.", ())
+START = Metric("process_start_time_seconds", "gauge", "Start of the exporter since the epoch.", ())
 OPEN = Metric("process_open_fds", "gauge", "Open file descriptors of the exporter.")
 MAX = Metric("process_max_fds", "gauge", "Limit of open file descriptors.")
 
@@ -49,7 +45,6 @@ RELOADED_AT = Metric(
     "gauge",
     "Time of the last successful reload of the settings.",
     (),
-    "seconds",
 )
 
 METRICS = (RELOADED, RELOADED_AT, BUILD, SAMPLE, CPU, RESIDENT, VIRTUAL, START, OPEN, MAX)

@@ -16,14 +16,12 @@ CPU = Metric(
     "CPU time of the job's processes by command, since the command was first shown; before, it counts as "
     "other.",
     COMMAND,
-    "seconds",
 )
 RESIDENT = Metric(
     "batch_job_command_resident_bytes",
     "gauge",
     "Resident memory of the job's processes by command; shared pages count for each.",
     COMMAND,
-    "bytes",
     sums=True,
 )
 PROCESSES = Metric(

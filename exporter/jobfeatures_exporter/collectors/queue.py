@@ -21,10 +21,7 @@ JOBS = Metric(
 CPUS = Metric("batch_queue_cpus", "gauge", "CPUs that these jobs request or have.", _BY_STATE)
 NODES = Metric("batch_queue_nodes", "gauge", "Nodes that these jobs request or have.", _BY_STATE)
 GPUS = Metric(
-    "batch_queue_gpus",
-    "gauge",
-    "GPUs that these jobs request or have, if accounted for.",
-    _BY_STATE,
+    "batch_queue_gpus", "gauge", "GPUs that these jobs request or have, if accounted for.", _BY_STATE
 )
 REASONS = Metric(
     "batch_queue_pending_jobs",
@@ -43,14 +40,12 @@ OLDEST = Metric(
     "gauge",
     "Longest wait of a pending job that is eligible to start (neither held nor dependent).",
     _BY_PARTITION,
-    "seconds",
 )
 WAIT = Metric(
     "batch_queue_wait_job_seconds",
     "gauge",
     "Sum of these times over batch_queue_waiting_jobs.",
     _BY_PARTITION,
-    "job_seconds",
     was="batch_queue_wait_seconds",
 )
 WAITING = Metric(

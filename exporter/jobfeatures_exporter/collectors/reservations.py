@@ -11,10 +11,8 @@ from jobfeatures_exporter.exposition import Family, Number
 
 _LABELS = ("batch_system", "reservation")
 
-START = Metric(
-    "batch_reservation_start_timestamp_seconds", "gauge", "When the reservation starts.", _LABELS, "seconds"
-)
-END = Metric("batch_reservation_end_timestamp_seconds", "gauge", "When it ends.", _LABELS, "seconds")
+START = Metric("batch_reservation_start_timestamp_seconds", "gauge", "When the reservation starts.", _LABELS)
+END = Metric("batch_reservation_end_timestamp_seconds", "gauge", "When it ends.", _LABELS)
 NODES = Metric("batch_reservation_nodes", "gauge", "Nodes that it keeps.", _LABELS)
 CORES = Metric("batch_reservation_cores", "gauge", "Cores that it keeps, of these nodes.", _LABELS)
 MAINTENANCE = Metric("batch_reservation_maintenance", "gauge", "1 if it is for maintenance.", _LABELS)

@@ -18,7 +18,6 @@ WAIT = Metric(
     "histogram",
     "Time from submission to start of jobs that have ended.",
     (*_BY_PARTITION, "le"),
-    "seconds",
 )
 SLOWDOWN = Metric(
     "batch_schedule_slowdown",
@@ -43,21 +42,18 @@ TARDINESS = Metric(
     "counter",
     "How much later than expected these jobs ended, in sum.",
     _SYSTEM,
-    "seconds",
 )
 WEIGHTED = Metric(
     "batch_schedule_weighted_tardiness_cpu_seconds",
     "counter",
     "Sum of tardiness × CPUs of these jobs.",
     _SYSTEM,
-    "seconds",
 )
 VEET = Metric(
     "batch_schedule_veet_ratio",
     "summary",
     "Quantiles over users of the part of a user's jobs that ended after their expected end.",
     (*_SYSTEM, "quantile"),
-    "ratio",
 )
 USERS = Metric("batch_schedule_users", "gauge", "Users of the jobs in batch_schedule_jobs_total.", _SYSTEM)
 SHARE = Metric("batch_schedule_share_cpus", "gauge", "Default share of a user, in CPUs.", _SYSTEM)
@@ -66,7 +62,6 @@ BEGIN = Metric(
     "gauge",
     "Start of the period that the figures cover; it changes only when the exporter starts.",
     _SYSTEM,
-    "seconds",
 )
 UNSETTLED = Metric(
     "batch_schedule_unsettled_jobs",
@@ -91,14 +86,12 @@ USER_VEET = Metric(
     "gauge",
     "Part of the user's jobs that ended after their expected end, of users with most weighted tardiness.",
     _BY_USER,
-    "ratio",
 )
 USER_WEIGHTED = Metric(
     "batch_schedule_user_weighted_tardiness_cpu_seconds",
     "counter",
     "Weighted tardiness of the users with most of it.",
     _BY_USER,
-    "seconds",
 )
 
 METRICS = (

@@ -22,7 +22,6 @@ REQUEST_SECS = Metric(
     "counter",
     "Time that the controller took for these.",
     ("batch_system", "type"),
-    "seconds",
 )
 USER_REQUESTS = Metric(
     "batch_scheduler_user_requests",
@@ -35,7 +34,6 @@ USER_REQUEST_SECS = Metric(
     "counter",
     "Time that the controller took for these.",
     ("batch_system", "user"),
-    "seconds",
 )
 THREADS = Metric(
     "batch_scheduler_threads", "gauge", "Threads of the controller that serve.", ("batch_system",)
@@ -62,7 +60,6 @@ CYCLE_SECS = Metric(
     "gauge",
     "How long scheduling cycles take: the last, their mean, the longest (max).",
     (*_BY, "statistic"),
-    "seconds",
 )
 DEPTH = Metric(
     "batch_scheduler_cycle_depth_jobs", "gauge", "Mean number of jobs that a cycle considers.", _BY

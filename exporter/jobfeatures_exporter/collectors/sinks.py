@@ -25,7 +25,6 @@ AGE = Metric(
     "gauge",
     "Time since the sink last accepted a document.",
     ("sink",),
-    "seconds",
 )
 FAULTY = Metric(
     "batch_exporter_sonar_faulty_documents",

@@ -17,7 +17,6 @@ FAILING = Metric(
     "gauge",
     "How long the source has not answered; absent while it answers.",
     ("source",),
-    "seconds",
 )
 FAILURES = Metric("batch_exporter_source_failures", "counter", "Queries that were not answered.", ("source",))
 REJECTED = Metric(
@@ -32,7 +31,6 @@ AHEAD = Metric(
     "gauge",
     "How far the batch system's clock is ahead of the node's; remaining times take it into account.",
     ("source",),
-    "seconds",
 )
 
 METRICS = (SOURCE_AGE, SOURCE_UP, FAILING, COMPLETE, FAILURES, REJECTED, JOBS, AHEAD)

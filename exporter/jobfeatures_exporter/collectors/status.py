@@ -8,9 +8,7 @@ from jobfeatures.metrics import JOB, JOB_SAYS_CPUS, JOB_SAYS_POSTPONABLE, JOB_SA
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 
-AGE = Metric(
-    "batch_job_status_age_seconds", "gauge", "Time since the job last wrote its JOBSTATUS.", JOB, "seconds"
-)
+AGE = Metric("batch_job_status_age_seconds", "gauge", "Time since the job last wrote its JOBSTATUS.", JOB)
 VIOLATIONS = Metric(
     "batch_jobstatus_violations", "counter", "JOBSTATUS sets rejected or flagged, by reason.", ("reason",)
 )

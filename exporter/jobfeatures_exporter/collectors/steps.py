@@ -16,23 +16,20 @@ CPU = Metric(
     "counter",
     "CPU time of the step on this node; never decreases.",
     (*STEP, "mode"),
-    "seconds",
 )
 MEMORY = Metric(
     "batch_job_step_memory_bytes",
     "gauge",
     "Memory of the step: anon, file (page cache without shmem), shmem, kernel, swap.",
     (*STEP, "component"),
-    "bytes",
 )
 CHARGED = Metric(
     "batch_job_step_memory_charged_bytes",
     "gauge",
     "Memory counted against the step's limit, page cache included.",
     STEP,
-    "bytes",
 )
-PEAK = Metric("batch_job_step_memory_peak_bytes", "gauge", "Highest charged memory so far.", STEP, "bytes")
+PEAK = Metric("batch_job_step_memory_peak_bytes", "gauge", "Highest charged memory so far.", STEP)
 
 METRICS = (CPU, MEMORY, CHARGED, PEAK)
 

@@ -35,37 +35,17 @@ log = logging.getLogger(__name__)
 
 NODE: Final = ("cluster", "node")
 
-AGE = Metric(
-    "batch_sonar_node_age_seconds",
-    "gauge",
-    "Age of the latest sample of a foreign node.",
-    NODE,
-    "seconds",
-)
+AGE = Metric("batch_sonar_node_age_seconds", "gauge", "Age of the latest sample of a foreign node.", NODE)
 CORES = Metric(
     "batch_node_core_busy_seconds",
     "counter",
     "Busy CPU time of a core since boot, of nodes that do not report modes.",
     ("core",),
-    "seconds",
 )
-USED = Metric(
-    "batch_node_memory_used_bytes",
-    "gauge",
-    "Memory of the node in use.",
-    (),
-    "bytes",
-)
-ERRORS = Metric(
-    "batch_sonar_node_errors",
-    "gauge",
-    "Errors in the latest sample of a foreign node.",
-)
+USED = Metric("batch_node_memory_used_bytes", "gauge", "Memory of the node in use.", ())
+ERRORS = Metric("batch_sonar_node_errors", "gauge", "Errors in the latest sample of a foreign node.")
 DOCUMENTS = Metric(
-    "batch_sonar_documents",
-    "counter",
-    "Documents received, by type or reason of rejection.",
-    ("kind",),
+    "batch_sonar_documents", "counter", "Documents received, by type or reason of rejection.", ("kind",)
 )
 DROPPED = Metric("batch_sonar_dropped_nodes", "counter", "Foreign nodes dropped because there were too many.")
 
