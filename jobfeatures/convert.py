@@ -17,7 +17,7 @@ from jobfeatures.batch.system import DOCUMENT, LIST_OF_NODES, LogKind
 from jobfeatures.errors import JobfeaturesError, Rejected, shown_name
 from jobfeatures.formats.swf.fields import Meaning
 from jobfeatures.jobfold import fold_jobs
-from jobfeatures.joblog import JobRecord, Notes, Passage, Sorter, sort_in_memory
+from jobfeatures.joblog import JobRecord, Notes, Passage, Sorter, StepUse, sort_in_memory
 
 
 class KindError(JobfeaturesError):
@@ -99,29 +99,32 @@ def read_log(
     notes: Notes | None = None,
     keep_text: bool = False,
     meaning: Meaning | None = None,
-) -> Iterator[JobRecord | Rejected | Passage]:
+    folds_steps: bool = False,
+) -> Iterator[JobRecord | StepUse | Rejected | Passage]:
     """Return the records of a log. Raises ParseError, in strict reading for every fault.
 
     `notes` are told what was not taken, and what was repaired. `keep_text`: of
     kinds that keep it, records have their text, and what stands between comes too. `meaning` is that
-    of the fields of an SWF log.
+    of the fields of an SWF log. `folds_steps`: of steps only what `fold_jobs` takes is wanted.
     """
     given: dict[str, Any] = {"zone": zone} if KINDS[kind].is_zoned else {}
     if keep_text and KINDS[kind].keeps_text:
         given["keep_text"] = True
     if KINDS[kind].repairs:
         given["strict"] = strict
+    if folds_steps and KINDS[kind].has_steps:
+        given["folds_steps"] = True
     if kind == "swf":
         given["meaning"] = meaning
-    found: Iterator[JobRecord | Rejected | Passage] = _load(KINDS[kind].reader).read_records(
+    found: Iterator[JobRecord | StepUse | Rejected | Passage] = _load(KINDS[kind].reader).read_records(
         lines, source=source, notes=Notes() if notes is None else notes, **given
     )
     return _unless_rejected(found) if strict else found
 
 
 def _unless_rejected(
-    found: Iterator[JobRecord | Rejected | Passage],
-) -> Iterator[JobRecord | Rejected | Passage]:
+    found: Iterator[JobRecord | StepUse | Rejected | Passage],
+) -> Iterator[JobRecord | StepUse | Rejected | Passage]:
     for each in found:
         if isinstance(each, Rejected):
             raise each.as_error()
@@ -129,7 +132,7 @@ def _unless_rejected(
 
 
 def write_log(
-    records: Iterable[JobRecord | Passage],
+    records: Iterable[JobRecord | StepUse | Passage],
     kind: str,
     notes: Notes,
     *,
@@ -147,9 +150,9 @@ def write_log(
     rest = iter(records)
     first = next(rest, None)
     whole = rest if first is None else chain([first], rest)
-    is_kept = isinstance(first, Passage) or (first is not None and first.source_text is not None)
+    is_kept = isinstance(first, Passage) or (isinstance(first, JobRecord) and first.source_text is not None)
     if KINDS[kind].jobs_only and not is_kept:
-        jobs = (each for each in whole if isinstance(each, JobRecord))
+        jobs = (each for each in whole if not isinstance(each, Passage))
         whole = fold_jobs(jobs, notes.fold, all_runs=all_runs, sort=sort)
     given: dict[str, Any] = options | ({"sort": sort} if KINDS[kind].is_sorted else {})
     lines = _load(KINDS[kind].writer).write_records(whole, notes.lose, **given)

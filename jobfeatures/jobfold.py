@@ -14,7 +14,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
-from jobfeatures.joblog import JobRecord, Lost, Number, Pair, Sorter, sort_in_memory
+from jobfeatures.joblog import JobRecord, Lost, Number, Pair, Sorter, StepUse, sort_in_memory
 
 EARLIER_RUN: Final = "earlier run"
 SAME_RUN: Final = "run that is told twice"
@@ -34,7 +34,7 @@ class _Run:
         self.record = record
         self.memory_bytes = record.used_memory_bytes
 
-    def add_step(self, step: JobRecord) -> None:
+    def add_step(self, step: JobRecord | StepUse) -> None:
         """Take the most memory that a step used: only steps have it, and most run one after the other."""
         if self.record.used_memory_bytes is None and step.used_memory_bytes is not None:
             self.memory_bytes = max(self.memory_bytes or 0, step.used_memory_bytes)
@@ -57,7 +57,11 @@ class _Run:
 
 
 def fold_jobs(
-    records: Iterable[JobRecord], folded: Lost, *, all_runs: bool = False, sort: Sorter = sort_in_memory
+    records: Iterable[JobRecord | StepUse],
+    folded: Lost,
+    *,
+    all_runs: bool = False,
+    sort: Sorter = sort_in_memory,
 ) -> Iterator[JobRecord]:
     """Return one record a job, in the order in which they come first; none before all have come.
 

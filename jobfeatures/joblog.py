@@ -12,7 +12,8 @@ A format of such logs is one file that offers
 ``read_records(lines, source=…, notes=…)``
     what the lines say: records, and `Rejected` for those that could not be
     read. `notes` are told what was not taken and what was repaired. One that
-    repairs takes ``strict=True``: it repairs nothing, and raises ParseError.
+    repairs takes ``strict=True``: it repairs nothing, and raises ParseError. One whose
+    logs have steps takes ``folds_steps=True``: they come as `StepUse`.
 ``write_records(records, lost)``
     the lines that say it; only of formats that are written. `lost` is told,
     by name of the field, of every value that the format cannot hold, and by a
@@ -34,6 +35,7 @@ from typing import Any, Final, NamedTuple
 
 from jobfeatures.errors import Rejected
 from jobfeatures.model import Job, JobKey, JobState, Limit
+from jobfeatures.quickrecord import quickly_made
 
 Number = int | float
 
@@ -57,6 +59,17 @@ class SourceText(NamedTuple):
     record: JobRecord | None = None
 
 
+class StepUse(NamedTuple):
+    """What a step adds to its job, in place of its record where nobody wants to have that."""
+
+    batch_system: str
+    job_id: str
+    cluster: str | None
+    step: str
+    used_memory_bytes: int | None
+
+
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
     """One job of a log, or one step of a job. Absent knowledge is None or empty, never zero.
@@ -171,16 +184,16 @@ class Notes:
         """Count a record that became one with another."""
         self.folded[name] += 1
 
-    def accepted(self, found: Iterable[JobRecord | Rejected | Passage]) -> Iterator[JobRecord]:
+    def accepted(self, found: Iterable[JobRecord | StepUse | Rejected | Passage]) -> Iterator[JobRecord]:
         """Return the records, counted; what was rejected is noted."""
         return (each for each in self.accepted_with_passages(found) if isinstance(each, JobRecord))
 
     def accepted_with_passages(
-        self, found: Iterable[JobRecord | Rejected | Passage]
-    ) -> Iterator[JobRecord | Passage]:
+        self, found: Iterable[JobRecord | StepUse | Rejected | Passage]
+    ) -> Iterator[JobRecord | StepUse | Passage]:
         """Return the same, and what stands between the records."""
         for each in found:
-            if isinstance(each, JobRecord):
+            if isinstance(each, JobRecord | StepUse):
                 self.read += 1
                 yield each
             elif isinstance(each, Passage):

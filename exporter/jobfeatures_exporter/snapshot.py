@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from jobfeatures.model import JobKey
+from jobfeatures.quickrecord import quickly_made
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +205,7 @@ class OpenFiles(NamedTuple):
     limit: int | None  # None is unlimited
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSample:
     """What one job, or one process group without a job, uses on this node."""

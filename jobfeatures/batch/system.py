@@ -35,6 +35,7 @@ class LogKind(NamedTuple):
     endings: tuple[str, ...] = ()  # of file names that are written as this kind where --to does not say
     is_zoned: bool = False  # its times are by the clock of a place, which `zone` names
     has_header: bool = False  # of comments, which may say more of the machine
+    has_steps: bool = False  # its reader can leave them to be folded
     jobs_only: bool = False  # has one entry a job: steps and runs are folded before it is written
     keeps_text: bool = False  # is written as it was read, byte for byte
     is_sorted: bool = False  # its jobs stand in order: its writer sorts

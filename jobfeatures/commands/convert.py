@@ -115,6 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
             notes=notes,
             keep_text=keeps_text,
             meaning=parse_meaning(arguments),
+            folds_steps=KINDS[to_kind].jobs_only,
         )
         with (
             DiskSorter() as sort,

@@ -115,6 +115,7 @@ def test_every_module_that_reads_or_writes_records_is_registered():
 def test_a_reader_takes_a_zone_where_its_kind_says_so(kind):
     reader = importlib.import_module(KINDS[kind].reader)
     assert ("zone" in inspect.signature(reader.read_records).parameters) == KINDS[kind].is_zoned
+    assert ("folds_steps" in inspect.signature(reader.read_records).parameters) == KINDS[kind].has_steps
 
 
 @pytest.mark.parametrize("kind", READABLE)

@@ -77,6 +77,7 @@ SYSTEM = System(
             "what sacct -P of Slurm prints, with a header",
             reader="jobfeatures.batch.slurm.sacct.records",
             is_zoned=True,
+            has_steps=True,
             longest_line=LIST_OF_NODES,
         ),
         "slurmjson": LogKind(

@@ -14,7 +14,7 @@ from jobfeatures.batch.slurm.sacct.lines import parse_header
 from jobfeatures.batch.slurm.sacct.reader import Row, RowConverter, SacctReader
 from jobfeatures.batch.slurm.sacct.values import NO_NODES, count_gpus
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblog import Accounting, JobRecord, Notes
+from jobfeatures.joblog import Accounting, JobRecord, Notes, StepUse
 from jobfeatures.model import JobState
 from jobfeatures.nodelist import expand_nodes
 
@@ -44,7 +44,8 @@ def read_records(
     source: str,
     zone: tzinfo | None = None,
     notes: Notes | None = None,
-) -> Iterator[JobRecord | Rejected]:
+    folds_steps: bool = False,
+) -> Iterator[JobRecord | StepUse | Rejected]:
     """Return the jobs of a log, each with its steps behind it.
 
     `zone` is that of the machine that sacct ran on, None: this machine's; times
@@ -62,6 +63,9 @@ def read_records(
             yield row
             continue
         try:
+            if folds_steps and row.step is not None:
+                yield make_step_use(row)
+                continue
             record = make_record(row, earlier_runs=requeued.get(row.job_id, 0))
         except ParseError as error:
             yield Rejected.from_error(error.at(source, row.number))
@@ -76,6 +80,13 @@ def read_records(
 @lru_cache(maxsize=4096)
 def _expanded(text: str) -> tuple[str, ...]:
     return expand_nodes(text)
+
+
+def make_step_use(row: Row) -> StepUse:
+    """Return what a step adds to its job. Raises ParseError where its record would."""
+    if row.nodes is not None:
+        _expanded(row.nodes)
+    return StepUse(BATCH_SYSTEM, row.job_id, row.cluster, row.step or "", row.memory_bytes or None)
 
 
 def make_record(row: Row, *, earlier_runs: int = 0) -> JobRecord:

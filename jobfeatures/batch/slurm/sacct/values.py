@@ -154,6 +154,8 @@ def parse_resources(text: str) -> dict[str, int]:
 
 def count_gpus(found: dict[str, int]) -> int | None:
     """Return the cards in a list of resources, None where none are told."""
+    if not found:
+        return None
     total = found.get("gres/gpu")
     return total or sum(count for name, count in found.items() if name.startswith("gres/gpu:")) or None
 

@@ -21,7 +21,8 @@ from jobfeatures.batch.slurm.sacct.values import (
     parse_state,
 )
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblog import JobRecord
+from jobfeatures.jobfold import fold_jobs
+from jobfeatures.joblog import JobRecord, Notes
 from jobfeatures.model import UNLIMITED, JobState
 
 FIXTURES = Path(__file__).parents[4] / "fixtures" / "slurm"
@@ -398,3 +399,22 @@ def test_what_is_written_is_read(number, start, run):
 
 def test_the_header_names_the_columns():
     assert parse_header("JobIDRaw::State\n") == ("::", ["JobIDRaw", "State"])
+
+
+@pytest.mark.parametrize("nodes", ["c1", "c[1-", "c[2-4]"])
+def test_steps_that_are_only_folded_leave_the_same_jobs_and_the_same_rejected(nodes):
+    lines = [
+        "JobID|State|Submit|Start|End|AllocCPUS|NodeList|MaxRSS\n",
+        "7|COMPLETED|2026-01-01T00:00:00|2026-01-01T00:00:10|2026-01-01T00:00:20|4|c1|\n",
+        f"7.batch|COMPLETED|2026-01-01T00:00:10|2026-01-01T00:00:10|2026-01-01T00:00:20|4|{nodes}|5K\n",
+        "7.0|FAILED|2026-01-01T00:00:10|2026-01-01T00:00:10|2026-01-01T00:00:20|4|c1|9K\n",
+        "8.0|COMPLETED|2026-01-01T00:00:10|2026-01-01T00:00:10|2026-01-01T00:00:20|4|c1|1K\n",
+    ]
+    found = []
+    for folds_steps in (False, True):
+        notes = Notes()
+        records = notes.accepted_with_passages(read_records(lines, source="x", folds_steps=folds_steps))
+        found.append((list(fold_jobs(records, notes.fold)), notes.folded, notes.read, notes.shown))
+    assert found[0] == found[1]
+    assert found[0][0][0].used_memory_bytes == 9 * 1024
+    assert found[0][1]["step"] == (1 if nodes == "c[1-" else 2)
