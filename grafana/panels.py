@@ -33,8 +33,24 @@ def gpu_busy(matchers: str) -> str:
     The counter moves when a GPU is read: a plain rate over a few scrapes takes in one reading more or less.
     Without a reading in the window there is no value.
     """
-    older = f"delta(batch_gpu_age_seconds{{{matchers}}}[$__rate_interval]) * 1000 / $__rate_interval_ms"
-    return f"(rate(batch_gpu_busy_seconds_total{{{matchers}}}[$__rate_interval]) / (1 - {older} > 0.05))"
+    rate = f"rate(batch_gpu_busy_seconds_total{{{matchers}}}[$__rate_interval])"
+    return f"({rate} / {_between_readings(matchers)})"
+
+
+def gpu_power(jobs: str, cards: str) -> str:
+    """Return what each job draws on each GPU, likewise."""
+    rate = f"rate(batch_job_gpu_energy_joules_total{{{jobs}}}[$__rate_interval])"
+    return f"({rate} / on ({GPU_KEY}) group_left () {_between_readings(cards)})"
+
+
+def _between_readings(cards: str) -> str:
+    older = f"delta(batch_gpu_age_seconds{{{cards}}}[$__rate_interval]) * 1000 / $__rate_interval_ms"
+    return f"(1 - {older} > 0.05)"
+
+
+def of_a_known_hour(metric: str, matchers: str) -> str:
+    """Return what a counter has grown by in the last hour, of series that an hour is known of."""
+    return f"(increase({metric}{{{matchers}}}[1h]) and {metric}{{{matchers}}} offset 1h)"
 
 
 # --- queries -------------------------------------------------------------------
@@ -294,35 +310,49 @@ def heatmap(
     title: str, description: str, expression: str, unit: str, *, empty: str = "nothing in this time"
 ) -> Json:
     """Return a histogram's buckets over time."""
+    found = [query(expression, "{{le}}", heatmap=True)]
+    cell, color = ("jobs", "short", 1), {"exponent": 0.5, "scale": "exponential"}
+    return _heatmap(title, description, found, cell, color, unit, empty, filterValues={"le": 1e-9})
+
+
+def rows_of_shares(title: str, description: str, expression: str, legend: str, *, empty: str) -> Json:
+    """Return a row for each series over time, coloured by its share from 0 to 1."""
+    color = {"exponent": 0.5, "scale": "linear", "min": 0, "max": 1}
+    found = [query(expression, legend)]
+    return _heatmap(title, description, found, ("busy", "percentunit", 0), color, "none", empty)
+
+
+def _heatmap(
+    title: str,
+    description: str,
+    queries: list[Json],
+    cell: tuple[str, str, int],
+    color: Json,
+    unit: str,
+    empty: str,
+    **more: Any,
+) -> Json:
+    name, cell_unit, decimals = cell
+    custom = {"scaleDistribution": {"type": "linear"}}
     return panel(
         "heatmap",
         title,
         description,
-        [query(expression, "{{le}}", heatmap=True)],
+        queries,
         maxDataPoints=96,
-        fieldConfig={
-            "defaults": {"noValue": empty, "custom": {"scaleDistribution": {"type": "linear"}}},
-            "overrides": [],
-        },
+        fieldConfig={"defaults": {"noValue": empty, "custom": custom}, "overrides": []},
         options={
             "calculate": False,
             "cellGap": 1,
-            "cellValues": {"unit": "short", "decimals": 1},
-            "color": {
-                "mode": "scheme",
-                "scheme": "Turbo",
-                "steps": 64,
-                "exponent": 0.5,
-                "fill": "dark-orange",
-                "reverse": False,
-                "scale": "exponential",
-            },
+            "cellValues": {"unit": cell_unit, "decimals": decimals},
+            "color": color
+            | {"mode": "scheme", "scheme": "Turbo", "steps": 64, "fill": "dark-orange", "reverse": False},
             "exemplars": {"color": "rgba(255,0,255,0.7)"},
-            "filterValues": {"le": 1e-9},
             "legend": {"show": True},
-            "rowsFrame": {"layout": "auto", "value": "jobs"},
+            "rowsFrame": {"layout": "auto", "value": name},
             "tooltip": {"mode": "single", "showColorScale": False, "yHistogram": True},
             "yAxis": {"axisPlacement": "left", "reverse": False, "unit": unit},
+            **more,
         },
     )
 

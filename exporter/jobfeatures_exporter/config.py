@@ -181,6 +181,11 @@ class DaemonConfig(WebConfig):
     )
     log_format: str = option(choice(*FORMATS), "logfmt", "form of a log line", live="node controller")
 
+    def wants(self, what: str) -> bool:
+        """Return whether a profile, or the collector of cores, shows what is read on request (`reads_…`)."""
+        own = what == "reads_cores" and "cores" in self.enabled_collectors()
+        return own or any(getattr(PROFILES[each], what) for each in self.metrics_profile)
+
     def enabled_collectors(self) -> frozenset[str]:
         """Return the names of the collectors that run."""
         return frozenset(

@@ -33,7 +33,6 @@ from jobfeatures_exporter.latestlook import LatestLook
 from jobfeatures_exporter.nodesources import NodeSources, make_site
 from jobfeatures_exporter.page import PageMaker
 from jobfeatures_exporter.privacy.key import make_privacy
-from jobfeatures_exporter.profiles import PROFILES
 from jobfeatures_exporter.rates import CpuRates
 from jobfeatures_exporter.retention import EndedJob, Retention
 from jobfeatures_exporter.sampling.arrivals import JobArrivals
@@ -86,7 +85,7 @@ class Daemon:
         self._last_words = LastWords()
         self._sampler = Sampler(
             wants_all=self._wants_all,
-            shows=lambda what: any(getattr(PROFILES[each], what) for each in self._config.metrics_profile),
+            shows=lambda what: self._config.wants(what),  # noqa: PLW0108  # a reload replaces it
             last_words=self._last_words,
             gpus=self._gpus,
             procfs=config.path_procfs,

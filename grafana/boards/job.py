@@ -18,14 +18,17 @@ from grafana.panels import (
     FULLNESS,
     GREEN,
     OF_CLUSTER,
+    OF_NODE,
     ORANGE,
     RED,
     USEFULNESS,
     Json,
     colored,
+    gpu_power,
     line_over_stack,
     now,
     query,
+    rows_of_shares,
     stat,
     steps,
     timeseries,
@@ -35,6 +38,9 @@ from grafana.tables import Column, Label, table
 RATE = "$__rate_interval"
 J = f'{OF_CLUSTER},instance=~"$instance",batch_system="$batch_system",job_id="$job_id"'
 CPU_RATE = f"sum(rate(batch_job_cpu_seconds_total{{{J}}}[{RATE}]))"
+CORES = f"sum by (cluster, instance, core) (rate(batch_job_core_cpu_seconds_total{{{J}}}[{RATE}]))"
+# Rows stand in the order of their names: 2 before 10 only as 002 before 010.
+SORTED_CORES = f'label_replace(label_replace({CORES}, "core", "00$1", "core", "([0-9])"), "core", "0$1", "core", "([0-9]{{2}})")'
 CPUS = f"sum(batch_job_allocated_cpus{{{J}}})"
 OFF = "off unless switched on"
 
@@ -65,7 +71,7 @@ def board() -> Json:
             Row("Time left and waste", _time()),
             Row("GPUs and energy", _gpus()),
             Row("Input, output, waiting", _io()),
-            Row("Steps and commands", _parts(), collapsed=True),
+            Row("Cores, steps and commands", _parts(), collapsed=True),
         ],
         annotations=starts_and_ends(J, enable=True),
         since="now-3h",
@@ -239,7 +245,10 @@ def _gpus() -> list[Placed]:
         timeseries("GPU memory", "Memory of each card that its processes use.",
                    by_card(f"batch_job_gpu_memory_bytes{{{J}}}"), "bytes", empty=none),
         timeseries("Power", "What it draws: its part of the processors by CPU time, and its cards.",
-                   [query(f"sum by (source) (rate(batch_job_energy_joules_total{{{J}}}[{RATE}]))", "{{source}}")],
+                   [
+                       query(f'sum(rate(batch_job_energy_joules_total{{{J},source="cpu"}}[{RATE}]))', "cpu"),
+                       query(f"sum({gpu_power(J, OF_NODE)})", "gpu"),
+                   ],
                    "watt", stacked=True, empty="the nodes do not tell"),
     )  # fmt: skip
 
@@ -285,7 +294,11 @@ def _io() -> list[Placed]:
 
 
 def _parts() -> list[Placed]:
-    return line(
+    cores = rows_of_shares(
+        "Cores", "How busy the job keeps each of its cores; with the collector cores. On cgroup v2 of cores that no other job "
+        "may use, all work on them.", SORTED_CORES, "{{instance}} {{core}}", empty=OFF,
+    )  # fmt: skip
+    return [*line(cores), *line(
         timeseries("CPUs by step", "CPUs that each step keeps busy; with the setting jobs.steps.",
                    [query(f"sum by (step) (rate(batch_job_step_cpu_seconds_total{{{J}}}[{RATE}]))", "step {{step}}")],
                    "none", stacked=True, empty=OFF),
@@ -298,4 +311,4 @@ def _parts() -> list[Placed]:
         timeseries("Memory by command", "Resident memory by command; with the collector processes.",
                    [query(f"sum by (command) (batch_job_command_resident_bytes{{{J}}})", "{{command}}")], "bytes",
                    stacked=True, empty=OFF),
-    )  # fmt: skip
+    )]  # fmt: skip

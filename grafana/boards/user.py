@@ -25,6 +25,7 @@ from grafana.panels import (
     Json,
     bars,
     gpu_busy,
+    gpu_power,
     line_over_stack,
     links_of,
     now,
@@ -177,8 +178,11 @@ def _waste() -> list[Placed]:
                            query(f"sum(batch_job_draining_waste_core_seconds{{{OF_CLUSTER}}} {OWN}) / 3600", "drained"),
                        ], "suffix:core h", empty="not known"),
             timeseries("Power", "What the jobs draw: their part of processors, and their cards.",
-                       [query(f"sum by (source) (rate(batch_job_energy_joules_total{{{OF_CLUSTER}}}[{RATE}])"
-                              f" * on ({JOB_KEY}) group_left () {INFO})", "{{source}}")],
+                       [
+                           query(f'sum(rate(batch_job_energy_joules_total{{{OF_CLUSTER},source="cpu"}}[{RATE}])'
+                                 f" * on ({JOB_KEY}) group_left () {INFO})", "cpu"),
+                           query(f"sum({gpu_power(OF_CLUSTER, OF_CLUSTER)} * on ({JOB_KEY}) group_left () {INFO})", "gpu"),
+                       ],
                        "watt", stacked=True, empty="the nodes do not tell"),
         ),
     ]  # fmt: skip

@@ -151,6 +151,8 @@ def make_snapshot() -> Snapshot:
             energy_joules=1500.25,
             sluid="s5K1KKYAYG5D00",
             cpus=4,
+            cpu_numbers=frozenset(range(4)),
+            cgroup_version=2,
             oom_kills=1,
             memory_limit_hits=174,
             throttled_secs=2.5,
@@ -193,10 +195,16 @@ def make_snapshot() -> Snapshot:
             user_cpu_secs=0.5,
             system_cpu_secs=None,
             memory=MemoryBytes(anon=4096),
+            cpu_numbers=frozenset({1, 5}),
             processes=1,
             threads=1,
         ),
-        JobSample(key=JobKey("slurm", "99"), accounting=Accounting.CGROUP, uid=6002),
+        JobSample(
+            key=JobKey("slurm", "99"),
+            accounting=Accounting.CGROUP,
+            uid=6002,
+            cpu_numbers=frozenset({1, 2, 3}),
+        ),
         JobSample(key=GroupKey(321, 216_000_000), accounting=Accounting.PROCESSES, processes=2, threads=2),
     ]
     return Snapshot(

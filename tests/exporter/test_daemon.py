@@ -111,10 +111,9 @@ def test_a_job_has_one_more_look_when_its_end_is_told(make_daemon, spool):
     until(lambda: series_of(daemon, "batch_job_cpu_seconds_total"))
     looked_secs = daemon._looks.snapshot.taken_at_secs
     spool(document("Completed"))
-    until(lambda: KEY in daemon._ended)
+    until(lambda: KEY in daemon._ended and KEY not in daemon._looks.snapshot.jobs)  # in this order
     assert daemon._ended[KEY].ended_at_secs > looked_secs
     assert daemon._ended[KEY].sample.processes >= 1
-    assert KEY not in daemon._looks.snapshot.jobs
 
 
 def test_a_scrape_starts_no_program(make_daemon, spool, monkeypatch, tmp_path):

@@ -17,6 +17,7 @@ from jobfeatures.metrics import Metric
 from jobfeatures_exporter.collectors import (
     allocation,
     cluster,
+    cores,
     drains,
     energy,
     exits,
@@ -72,6 +73,7 @@ COLLECTORS: dict[str, Collector] = {
         enabled=False,
         is_live=False,
     ),
+    "cores": Collector("what each job uses of each core", cores.METRICS, cores.families, enabled=False),
     "kernel": Collector(
         "how processes are read, and the kernel's sums of jobs",
         kernel.METRICS,

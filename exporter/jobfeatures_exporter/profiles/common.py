@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 
 from jobfeatures.metrics import Metric
 from jobfeatures.model import Job, JobKey
+from jobfeatures_exporter.collectors.cores import core_nanosecs, find_own_cores
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Number, Values
-from jobfeatures_exporter.rates import busy_secs_of
 from jobfeatures_exporter.snapshot import (
     GpuSample,
     JobGpu,
     JobSample,
-    Kind,
     MemoryBytes,
     ProcessSample,
     StepSample,
     WorkKey,
-    kind_of,
 )
 
 Reading = tuple[Metric, Values, Number]
@@ -69,23 +66,14 @@ class View:
         return found
 
     @cached_property
-    def _core_holders(self) -> Counter[int] | None:
-        """Return how many batch jobs may use each core; None where that is not known of one."""
+    def _own_cores(self) -> dict[WorkKey, list[int]]:
         snapshot = self.context.snapshot
-        jobs = {} if snapshot is None else snapshot.jobs
-        sets = [each.cpu_numbers for key, each in jobs.items() if kind_of(key) is Kind.BATCH]
-        return None if None in sets else Counter(core for cores in sets for core in cores or ())
+        return {} if snapshot is None else find_own_cores(snapshot)
 
     def core_nanosecs(self, sample: JobSample) -> Mapping[int, int]:
-        """Return what a job used of each core: as v1 counts it, else all work of a core that it has alone."""
+        """Return what a job used of each core, as far as that is known."""
         snapshot = self.context.snapshot
-        if sample.core_nanosecs or snapshot is None or snapshot.node is None or self._core_holders is None:
-            return sample.core_nanosecs
-        if sample.key not in snapshot.jobs or sample.cgroup_version != 2:
-            return {}
-        alone = [core for core in sorted(sample.cpu_numbers or ()) if self._core_holders[core] == 1]
-        cores = snapshot.node.cores
-        return {core: round(busy_secs_of(cores[core]) * 1e9) for core in alone if core in cores}
+        return {} if snapshot is None else core_nanosecs(snapshot, self._own_cores, sample)
 
     @cached_property
     def jobs(self) -> dict[JobKey, Job]:

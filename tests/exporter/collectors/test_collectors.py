@@ -8,7 +8,7 @@ from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures_exporter import collectors
 from jobfeatures_exporter.collectors import COLLECTORS, collect
 from jobfeatures_exporter.context import Context
-from jobfeatures_exporter.snapshot import GroupKey, Kind
+from jobfeatures_exporter.snapshot import Accounting, GroupKey, JobSample, Kind
 from tests.exporter.seriestext import labelled
 
 
@@ -228,6 +228,24 @@ def test_an_absurd_limit_does_not_end_the_page(context):
 
 def test_group_keys_and_job_keys_never_meet():
     assert GroupKey(1, 2) != JobKey("1", "2")
+
+
+def test_the_time_of_a_core_is_a_jobs_where_no_other_may_use_it(context):
+    """By jobs with CPUs 0 to 3, 1 and 5, 1 to 3, on a node with CPUs 0 and 1."""
+    name, job = "batch_job_core_cpu_seconds_total", 'batch_system="slurm",job_id="12"'
+    assert series(context, name) == {f'{job},core="0"': 14.25}  # user, nice, system, softirq
+    snapshot = context.snapshot
+    free = JobSample(key=JobKey("slurm", "100"), accounting=Accounting.CGROUP)  # may use any, for all we know
+    jobs = {**snapshot.jobs, free.key: free}
+    assert series(replace(context, snapshot=replace(snapshot, jobs=jobs)), name) == {}
+
+
+def test_on_cgroup_v1_the_kernels_own_count_is_shown_of_shared_cores_too(context):
+    key, snapshot = JobKey("slurm", "12"), context.snapshot
+    counted = replace(snapshot.jobs[key], cgroup_version=1, core_nanosecs={1: 2_500_000_000, 2: 0})
+    known = replace(context, snapshot=replace(snapshot, jobs={**snapshot.jobs, key: counted}))
+    job = 'batch_system="slurm",job_id="12"'
+    assert series(known, "batch_job_core_cpu_seconds_total") == {f'{job},core="1"': 2.5, f'{job},core="2"': 0}
 
 
 def test_what_a_job_counts_has_series_and_what_is_not_known_of_another_has_none(context):

@@ -45,7 +45,7 @@ class Checker:
         """Return an expression without variables."""
         text = expression.replace("$__rate_interval_ms", f"{4000 * self.step_secs:g}")
         text = text.replace("$__rate_interval", f"{4 * self.step_secs:g}s").replace("$__range", "5m")
-        return re.sub(r"\$(\w+)", lambda match: self.chosen.get(match[1], ".*"), text)
+        return re.sub(r"\$([a-z]\w*)", lambda match: self.chosen.get(match[1], ".*"), text)
 
     def has_data(self, panel: dict) -> bool:
         """Return whether one of a panel's queries gives a number; a table's first query makes its rows."""

@@ -1,0 +1,60 @@
+"""What each job uses of each core, on request: as cgroup v1 counts it, else of cores of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from jobfeatures.metrics import JOB, Metric
+from jobfeatures_exporter.context import Context, job_labels
+from jobfeatures_exporter.exposition import Family
+from jobfeatures_exporter.rates import busy_secs_of
+from jobfeatures_exporter.snapshot import JobSample, Kind, Snapshot, WorkKey, kind_of
+
+CPU = Metric(
+    "batch_job_core_cpu_seconds",
+    "counter",
+    "CPU time of the job on a core of its cpuset; on cgroup v2 all work since boot on a core that no other "
+    "job may use.",
+    (*JOB, "core"),
+    "seconds",
+)
+METRICS = (CPU,)
+
+
+def families(context: Context) -> Iterator[Family]:
+    """Yield the family; nothing of cores that jobs share on cgroup v2."""
+    snapshot = context.snapshot
+    if snapshot is None:
+        return
+    own = find_own_cores(snapshot)
+    found = ((job_labels(each.key), core_nanosecs(snapshot, own, each)) for each in context.shown_samples)
+    yield Family(
+        CPU, [((*job, str(core)), used / 1e9) for job, cores in found for core, used in cores.items()]
+    )
+
+
+def find_own_cores(snapshot: Snapshot) -> dict[WorkKey, list[int]]:
+    """Return the cores that are in one batch job's cpuset alone; none where a job's cpuset is unknown."""
+    once: set[int] = set()
+    several: set[int] = set()
+    jobs: dict[WorkKey, frozenset[int]] = {}
+    for key, each in snapshot.jobs.items():
+        if kind_of(key) is Kind.BATCH:
+            if each.cpu_numbers is None:
+                return {}
+            jobs[key] = cores = each.cpu_numbers
+            if not cores <= several:
+                several |= once & cores
+                once |= cores
+    return {key: sorted(cores - several) for key, cores in jobs.items()}
+
+
+def core_nanosecs(
+    snapshot: Snapshot, own: Mapping[WorkKey, list[int]], sample: JobSample
+) -> Mapping[int, int]:
+    """Return what a job used of each core: as v1 counts it, else all work of a core that it has alone."""
+    if sample.core_nanosecs or snapshot.node is None or sample.cgroup_version != 2:
+        return sample.core_nanosecs
+    cores = snapshot.node.cores
+    alone = own.get(sample.key, ())
+    return {core: round(busy_secs_of(cores[core]) * 1e9) for core in alone if core in cores}
