@@ -48,11 +48,6 @@ def _between_readings(cards: str) -> str:
     return f"(1 - {older} > 0.05)"
 
 
-def of_a_known_hour(metric: str, matchers: str) -> str:
-    """Return what a counter has grown by in the last hour, of series that an hour is known of."""
-    return f"(increase({metric}{{{matchers}}}[1h]) and {metric}{{{matchers}}} offset 1h)"
-
-
 # --- queries -------------------------------------------------------------------
 
 

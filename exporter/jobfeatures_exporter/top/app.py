@@ -12,6 +12,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.coordinate import Coordinate
+from textual.events import Key
 from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static
@@ -107,7 +108,7 @@ class Top(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "keys", "Keys", key_display="?"),
         Binding("q,f10", "quit", "Quit", key_display="q"),
-        Binding("slash", "filter", "Filter", key_display="/"),
+        Binding("slash", "filter", "Filter", key_display="/", priority=True),  # before keys behind it
         Binding("enter,space", "expand", "Processes", key_display="Enter"),
         Binding("w", "sort('w')", "Waste now"),
         Binding("c", "sort('c')", "CPUs"),
@@ -244,8 +245,11 @@ class Top(App[None]):
 
     def action_filter(self) -> None:
         """Take the words of a filter."""
+        if self.focused is self._box:
+            self._box.post_message(Key("slash", "/"))
+            return
         self._box.add_class("shown")
-        self._box.focus()
+        self.set_focus(self._box)  # at once: further keys wait already where a line is slow
 
     def action_show_all(self) -> None:
         """Take the filter away."""

@@ -11,7 +11,13 @@ from typing import Any
 from jobfeatures_exporter.terminal.cells import fit, width_of
 from jobfeatures_exporter.view.job import JobView
 from jobfeatures_exporter.view.node import NodeView
-from jobfeatures_exporter.view.units import format_bytes, format_figure, format_share, format_span
+from jobfeatures_exporter.view.units import (
+    format_bytes,
+    format_core_time,
+    format_cpus,
+    format_share,
+    format_span,
+)
 
 UNKNOWN = "?"
 GAP = 2  # between columns
@@ -57,7 +63,7 @@ def _or_unknown(value: float | None, form: Callable[[float], str]) -> str:
 
 
 def _cpus(row: Row) -> str:
-    return _of(row.job.cpus_used, row.job.allocated_cpus, format_figure)
+    return _of(row.job.cpus_used, row.job.allocated_cpus, short_cpus)
 
 
 def _memory(row: Row) -> str:
@@ -66,7 +72,7 @@ def _memory(row: Row) -> str:
 
 def _gpus(row: Row) -> str:
     job = row.job
-    return _of(job.gpus_used, job.given_gpus, format_figure) if has_gpus(row) else ""
+    return _of(job.gpus_used, job.given_gpus, short_cpus) if has_gpus(row) else ""
 
 
 def _gpus_value(row: Row) -> float | None:
@@ -88,9 +94,14 @@ def short_bytes(value: float) -> str:
     return format_bytes(value).replace("iB", "").replace("\u202f", "")
 
 
-def core_hours(core_secs: float) -> str:
-    """Return core seconds as cells have them: 2.5h."""
-    return f"{format_figure(core_secs / 3600)}h"
+def core_time(core_secs: float) -> str:
+    """Return core seconds as cells have them: 45s, 3min, 2.5h."""
+    return format_core_time(core_secs).replace("core", "").replace("\u202f", "")
+
+
+def short_cpus(value: float) -> str:
+    """Return CPUs as cells have them: 3.9, <0.1."""
+    return format_cpus(value).replace(" ", "")
 
 
 def _figure(
@@ -120,9 +131,7 @@ COLUMNS = (
     _text("j", "JOB", "number of the job", lambda row: row.job.key.job_id, 14),
     _text("u", "USER", "its user", lambda row: row.job.identity.user, 10),
     Column("c", "CPUS", "CPUs used now, of those allocated", _cpus, lambda row: row.job.cpus_used),
-    _figure(
-        "i", "IDLE", "CPUs allocated and idle now", lambda row: row.job.waste_now.idle_cpus, format_figure
-    ),
+    _figure("i", "IDLE", "CPUs allocated and idle now", lambda row: row.job.waste_now.idle_cpus, short_cpus),
     Column("m", "MEMORY", "memory used, of its limit", _memory, lambda row: row.job.memory),
     _figure(
         "n",
@@ -140,8 +149,8 @@ COLUMNS = (
     ),
     Column("g", "GPUS", "GPUs kept busy, of those allocated", _gpus, _gpus_value),
     Column("t", "LEFT", "time until the first of all that ends it", _left, _left_secs, largest_first=False),
-    _figure("d", "DRAIN", "core hours idle if it drained now", lambda row: row.job.draining, core_hours),
-    _figure("k", "KILL", "core hours lost if it was killed now", lambda row: row.job.kill, core_hours),
+    _figure("d", "DRAIN", "core time idle if it drained now", lambda row: row.job.draining, core_time),
+    _figure("k", "KILL", "core time lost if it was killed now", lambda row: row.job.kill, core_time),
     _text("a", "NAME", "name of the job", lambda row: row.job.identity.name, 200),
 )
 BY_KEY = {each.key: each for each in COLUMNS}

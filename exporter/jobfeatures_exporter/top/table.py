@@ -14,15 +14,22 @@ from jobfeatures_exporter.top.columns import (
     Row,
     choose_columns,
     clean_cell,
-    core_hours,
     make_rows,
     short_bytes,
+    short_cpus,
     sort_rows,
 )
 from jobfeatures_exporter.top.processtree import LiveProcess
 from jobfeatures_exporter.view.job import JobView
 from jobfeatures_exporter.view.node import NodeView, WasteSum
-from jobfeatures_exporter.view.units import counted, format_bytes, format_figure, format_share
+from jobfeatures_exporter.view.units import (
+    counted,
+    format_bytes,
+    format_core_time,
+    format_cpus,
+    format_figure,
+    format_share,
+)
 
 SOON_SECS = 600.0
 DEEPEST = 3  # process that is indented further than its parent
@@ -83,7 +90,7 @@ def make_process_cells(chosen: Sequence[tuple[Column, int]], live: LiveProcess) 
     texts = {
         "JOB": f" {indent}└{process.pid}",
         "USER": process.state,
-        "CPUS": UNKNOWN if live.cpus_now is None else format_figure(live.cpus_now),
+        "CPUS": UNKNOWN if live.cpus_now is None else short_cpus(live.cpus_now),
         "MEMORY": short_bytes(process.resident_bytes),
         "NAME": process.command,
     }
@@ -113,7 +120,7 @@ def _fill(text: str, column: Column, width: int) -> str:
 def _summary(node: NodeView, source: str) -> str:
     parts = [counted(node.running, "job") if node.running or node.jobs_are_known else "jobs not known"]
     if node.cores is not None:
-        busy = UNKNOWN if node.busy_cpus is None else format_figure(node.busy_cpus)
+        busy = UNKNOWN if node.busy_cpus is None else format_cpus(node.busy_cpus)
         total = node.allocatable_cpus if node.allocatable_cpus is not None else node.cores
         held = f"{node.allocation or UNKNOWN} of {format_figure(total)} allocated"
         if node.unknown_allocations:
@@ -128,5 +135,5 @@ def _summary(node: NodeView, source: str) -> str:
 
 
 def _sum(waste: WasteSum) -> str:
-    hours = UNKNOWN if waste.core_secs is None else core_hours(waste.core_secs)
-    return " ".join(filter(None, (hours, waste.coverage)))
+    said = UNKNOWN if waste.core_secs is None else format_core_time(waste.core_secs)
+    return " ".join(filter(None, (said, waste.coverage)))

@@ -159,6 +159,18 @@ def test_on_a_terminal_jobs_are_sorted_and_names_do_no_harm(top):
 
 
 @pytest.mark.program
+def test_a_filter_that_is_typed_fast_is_none_of_the_other_keys(top):
+    """The letters of a name are keys that sort, too."""
+    terminal = top(columns=130)
+    terminal.until(lambda display: jobs_on(display) == ["11", "12"])
+    terminal.press("/12/um")  # u and m would sort
+    terminal.until(lambda display: any("12/um" in line for line in display[-2:]))
+    assert "CPUS▼" in "".join(terminal.screen.display)
+    terminal.press("\x03")
+    assert terminal.end() in {130, -signal.SIGINT}
+
+
+@pytest.mark.program
 def test_a_terminal_that_changes_its_size_and_a_daemon_that_goes_away(top, daemon):
     terminal = top(columns=100, lines=24)
     terminal.until(lambda display: "busy" in "".join(display))

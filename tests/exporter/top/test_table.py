@@ -73,13 +73,13 @@ def test_the_table_in_a_hundred_and_eighty_columns_and_in_80():
     lines = make_lines(NODE, order="c", columns=180, source="here")
     assert lines[0].text == (
         "3 jobs; CPUs 3.3 of 128 busy, 4 of 64 allocated (nobody knows what 2 jobs got); "
-        "memory 56 GiB of 256 GiB; drain 1h of 1 of 3 jobs, kill 24h  (here)"
+        "memory 56 GiB of 256 GiB; drain 1 core h of 1 of 3 jobs, kill 24 core h  (here)"
     )
     lines = make_lines(NODE, order="c", columns=80, source="here")
     assert texts(lines)[1:] == [
         "JOB             USER          CPUS   IDLE   MEMORY   WASTE   GPUS     LEFT",
-        "4711            alice       3.21/4   0.79  7.7G/8G    0.6%  0.5/2   2h1min",
-        "4712_99999999…  aaaaaaaaa…  0.01/?      ?        ?       ?         1min30s",
+        "4711            alice        3.2/4    0.8  7.7G/8G    0.6%  0.5/2   2h1min",
+        "4712_99999999…  aaaaaaaaa…  <0.1/?      ?        ?       ?         1min30s",
         "7               ?                ?      ?        ?       ?               ?",
     ]
     assert [line.style for line in lines[2:4]] == [
