@@ -22,6 +22,7 @@ from jobfeatures.settings import (
     URL,
     Table,
     choice,
+    node_option,
     option,
     tables,
 )
@@ -37,15 +38,14 @@ class Config(BatchSettings):
         "folder that holds the published directories; without blanks",
         is_common=True,
     )
-    features_profile: str = option(
+    features_profile: str = node_option(
         choice("2016", "2014", "both"),
         "2016",
         "keys of HSF-TN-2016-02, of the draft of 2014 (a job's files then belong to its user), or both",
         is_common=True,
-        live="node",
     )
-    features_hs23: bool = option(
-        BOOLEAN, False, "also publish hs23 and hs23_job, which neither specification has", live="node"
+    features_hs23: bool = node_option(
+        BOOLEAN, False, "also publish hs23 and hs23_job, which neither specification has"
     )
     features_listen_address: str | None = option(
         ADDRESS,
@@ -61,67 +61,55 @@ class Config(BatchSettings):
         "what jobs find in their variables: paths, HTTP addresses, or both (addresses in "
         "MACHINEFEATURES_URL and so on)",
     )
-    machine_total_cpu: int | None = option(
-        COUNT, None, "processors available to jobs on this machine, if not all", live="node"
+    machine_total_cpu: int | None = node_option(
+        COUNT, None, "processors available to jobs on this machine, if not all"
     )
-    machine_hs06: str | None = option(DECIMAL, None, "HS06 rating of the whole machine", live="node")
-    machine_hs23: str | None = option(
-        DECIMAL, None, "HEPScore23 rating of the whole machine, for features.hs23", live="node"
+    machine_hs06: str | None = node_option(DECIMAL, None, "HS06 rating of the whole machine")
+    machine_hs23: str | None = node_option(
+        DECIMAL, None, "HEPScore23 rating of the whole machine, for features.hs23"
     )
-    machine_hs06_per_core: str | None = option(
-        DECIMAL, None, "HS06 rating of each processor, without machine.hs06", live="node"
+    machine_hs06_per_core: str | None = node_option(
+        DECIMAL, None, "HS06 rating of each processor, without machine.hs06"
     )
-    machine_hs23_per_core: str | None = option(
-        DECIMAL, None, "HEPScore23 rating of each, without machine.hs23", live="node"
+    machine_hs23_per_core: str | None = node_option(
+        DECIMAL, None, "HEPScore23 rating of each, without machine.hs23"
     )
-    machine_cpu_factor: str | None = option(
-        FACTOR, None, "factor by which this machine is faster than the reference", live="node"
+    machine_cpu_factor: str | None = node_option(
+        FACTOR, None, "factor by which this machine is faster than the reference"
     )
-    machine_grace_secs: int | None = option(
-        SECONDS, None, "minimum notice of a shutdown of the machine", live="node"
+    machine_grace_secs: int | None = node_option(SECONDS, None, "minimum notice of a shutdown of the machine")
+    machine_jobslots: int | None = node_option(COUNT, None, "job slots of the machine")
+    machine_shutdown_command: str | None = node_option(
+        PATH, None, "command by which a job ends its virtual machine"
     )
-    machine_jobslots: int | None = option(COUNT, None, "job slots of the machine", live="node")
-    machine_shutdown_command: str | None = option(
-        PATH, None, "command by which a job ends its virtual machine", live="node"
+    machine_cpu_model: str | None = node_option(
+        TEXT, None, "CPU model that picks a table, if not that of /proc/cpuinfo"
     )
-    machine_cpu_model: str | None = option(
-        TEXT, None, "CPU model that picks a table, if not that of /proc/cpuinfo", live="node"
-    )
-    machine_metadata_url: str | None = option(
+    machine_metadata_url: str | None = node_option(
         URL,
         None,
         "a cloud's metadata service (link-local) with the key machinefeatures, such as http://169.254.169.254/latest/meta-data",
-        live="node",
     )
-    machine_scratch_dir: str | None = option(
-        PATH,
-        None,
-        "folder of scratch space, whose size is disk_limit_GB (2014) of jobs without a limit",
-        live="node",
+    machine_scratch_dir: str | None = node_option(
+        PATH, None, "folder of scratch space, whose size is disk_limit_GB (2014) of jobs without a limit"
     )
-    job_grace_secs: int | None = option(SECONDS, None, "minimum notice of a job's own shutdown", live="node")
-    job_scratch_bytes_per_cpu: int | None = option(
-        SIZE, None, "scratch space of a job per processor, if the batch system sets no limit", live="node"
+    job_grace_secs: int | None = node_option(SECONDS, None, "minimum notice of a job's own shutdown")
+    job_scratch_bytes_per_cpu: int | None = node_option(
+        SIZE, None, "scratch space of a job per processor, if the batch system sets no limit"
     )
     node_name: str | None = option(
-        TEXT,
-        None,
-        "this machine's name in the batch system, if not its short host name",
-        is_common=True,
+        TEXT, None, "this machine's name in the batch system, if not its short host name", is_common=True
     )
-    hook_timeout_secs: float = option(
-        POSITIVE_DURATION, 2.0, "how long publish and remove may take in a prolog or epilog", live="node"
+    hook_timeout_secs: float = node_option(
+        POSITIVE_DURATION, 2.0, "how long publish and remove may take in a prolog or epilog"
     )
-    hook_ask: str = option(
+    hook_ask: str = node_option(
         choice("auto", "never"),
         "auto",
         "auto: the prolog queries Slurm or Grid Engine for limits that it lacks",
-        live="node",
     )
     schedule_share: str | None = option(
-        TEXT,
-        None,
-        "controller role and expect: share of each user in CPUs; default: all CPUs ÷ users",
+        TEXT, None, "controller role and expect: share of each user in CPUs; default: all CPUs ÷ users"
     )
     schedule_share_of: str | None = option(
         TEXT, None, "controller role and expect: users with other shares, e.g. ann=16,bob=2.5"

@@ -17,6 +17,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jobfeatures.errors import ConfigurationError, shown
@@ -114,6 +115,9 @@ def option(
 ) -> Any:
     """Declare a dataclass field as a setting; `key` and `flag` where they do not follow from its name."""
     return field(default=default, metadata={"setting": (key, kind, meaning, flag, is_common, live)})
+
+
+node_option = partial(option, live="node")  # a daemon of the node role takes a new value over
 
 
 def settings_of(config: type[Any]) -> tuple[Setting, ...]:

@@ -16,6 +16,7 @@ from jobfeatures.settings import (
     PATH,
     POSITIVE_DURATION,
     choice,
+    node_option,
     option,
     words,
 )
@@ -41,68 +42,53 @@ class DaemonConfig(WebConfig):
         is_common=True,
     )
     web_listen_address: str = option(
-        ADDRESS,
-        "127.0.0.1:9819",
-        "address of /metrics; job and user names are visible there",
-        is_common=True,
+        ADDRESS, "127.0.0.1:9819", "address of /metrics; job and user names are visible there", is_common=True
     )
     path_procfs: str = option(PATH, "/proc", "where procfs is mounted")
     path_sysfs: str = option(PATH, "/sys", "where sysfs is mounted")
     path_cgroup: str = option(PATH, "/sys/fs/cgroup", "where control groups are mounted")
-    batch_sources: tuple[str, ...] = option(
+    batch_sources: tuple[str, ...] = node_option(
         words(AUTO, *SYSTEMS),
         (AUTO,),
         "batch systems to query; auto: those found here, and spool if its folder is set",
         is_common=True,
-        live="node",
     )
-    batch_interval_secs: float = option(
-        POSITIVE_DURATION, 60.0, "how often a batch system is polled", live="node"
-    )
+    batch_interval_secs: float = node_option(POSITIVE_DURATION, 60.0, "how often a batch system is polled")
     sample_interval_secs: float = option(
         POSITIVE_DURATION, 10.0, "how often the node is sampled between scrapes"
     )
     sample_taskstats: bool = option(
-        BOOLEAN,
-        False,
-        "count processes between two samples, by exit records; needs CAP_NET_ADMIN",
+        BOOLEAN, False, "count processes between two samples, by exit records; needs CAP_NET_ADMIN"
     )
     sampling_processes: str = option(
         choice(AUTO, BPF, PROCFS),
         AUTO,
         "how processes are measured: bpf (sums in the kernel), procfs, or auto: bpf if available",
     )
-    scrape_deadline_secs: float = option(
-        POSITIVE_DURATION, 5.0, "after which a scrape returns what is available", live="node"
+    scrape_deadline_secs: float = node_option(
+        POSITIVE_DURATION, 5.0, "after which a scrape returns what is available"
     )
     features_publish: bool = option(BOOLEAN, True, "keep the feature directories of the jobs on this node")
-    metrics_max_series: int = option(
+    metrics_max_series: int = node_option(
         COUNT,
         20_000,
         "maximum number of series, 0: unlimited; beyond, the lightest jobs are summed",
         is_common=True,
-        live="node",
     )
-    metrics_profile: tuple[str, ...] = option(
-        words(*PROFILES), (), "other exporters' names to show in addition", is_common=True, live="node"
+    metrics_profile: tuple[str, ...] = node_option(
+        words(*PROFILES), (), "other exporters' names to show in addition", is_common=True
     )
-    jobs_kinds: tuple[str, ...] = option(
+    jobs_kinds: tuple[str, ...] = node_option(
         words(*(each.value for each in Kind)),
         (Kind.BATCH.value,),
         "what gets series; kinds other than batch have their kind as batch_system",
         is_common=True,
-        live="node",
     )
-    jobs_retain_secs: float = option(
-        DURATION,
-        120.0,
-        "how long an ended job is shown, at least until scraped once",
-        live="node",
+    jobs_retain_secs: float = node_option(
+        DURATION, 120.0, "how long an ended job is shown, at least until scraped once"
     )
     jobs_hold_secs: float = option(
-        DURATION,
-        3600.0,
-        "how long an ended job with processes keeps its directories",
+        DURATION, 3600.0, "how long an ended job with processes keeps its directories"
     )
     jobs_steps: bool = option(BOOLEAN, False, "read the steps of jobs too")
     jobs_process_io: bool = option(BOOLEAN, True, "read the I/O of jobs' processes")
@@ -110,9 +96,7 @@ class DaemonConfig(WebConfig):
         COUNT, 10, "commands that collector.processes shows of a job, by CPU time and by memory"
     )
     controller_interval_secs: float = option(
-        POSITIVE_DURATION,
-        60.0,
-        "controller role: how often queue and nodes are polled",
+        POSITIVE_DURATION, 60.0, "controller role: how often queue and nodes are polled"
     )
     controller_timeout_secs: float = option(
         POSITIVE_DURATION, 60.0, "controller role: time limit of one answer"
@@ -129,9 +113,7 @@ class DaemonConfig(WebConfig):
         "(nodes in web.config_for)",
     )
     controller_secret_file: str | None = option(
-        PATH,
-        None,
-        "controller role: file with the secret of nodes' tokens",
+        PATH, None, "controller role: file with the secret of nodes' tokens"
     )
     controller_max_connections: int = option(COUNT, 12_000, "connections of nodes at once")
     controller_sd_port: int = option(
@@ -144,10 +126,7 @@ class DaemonConfig(WebConfig):
         live="controller",
     )
     controller_sd_skip: tuple[str, ...] = option(
-        words(*NODE_STATES),
-        (),
-        "states of nodes that are left out of /sd",
-        live="controller",
+        words(*NODE_STATES), (), "states of nodes that are left out of /sd", live="controller"
     )
     controller_scheduler_interval_secs: float = option(
         POSITIVE_DURATION, 60.0, "collector.scheduler: how often the controller's statistics are polled"
@@ -162,9 +141,7 @@ class DaemonConfig(WebConfig):
         POSITIVE_DURATION, 300.0, "collector.fairshare: how often shares are polled"
     )
     schedule_top_users: int = option(
-        COUNT,
-        20,
-        "controller role: users with series of their own, in each collector; 0: none",
+        COUNT, 20, "controller role: users with series of their own, in each collector; 0: none"
     )
     gpu_drivers: tuple[str, ...] = option(
         words(AUTO, NO_GPUS, *GPU_DRIVERS),
@@ -172,9 +149,7 @@ class DaemonConfig(WebConfig):
         "GPU drivers to use; auto: those whose kernel driver is loaded",
     )
     gpu_job_map_directory: str | None = option(
-        PATH,
-        None,
-        "directory of our own where the jobs of each GPU are written, as dcgm-exporter reads them",
+        PATH, None, "directory of our own where the jobs of each GPU are written, as dcgm-exporter reads them"
     )
     log_level: str = option(
         choice(*LEVELS), "info", "least severe messages to log", is_common=True, live="node controller"

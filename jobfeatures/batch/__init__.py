@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jobfeatures.batch import controller, gridengine, htcondor, lsf, oar, pbs, slurm, spool
 from jobfeatures.batch.system import System
-from jobfeatures.settings import POSITIVE_DURATION, option
+from jobfeatures.settings import POSITIVE_DURATION, node_option
 
 SYSTEMS: Mapping[str, System] = {
     each.name: each
@@ -38,12 +38,9 @@ class BatchSettings(
 ):
     """The settings of all of them, those of the last room first, and what holds for all."""
 
-    batch_timeout_secs: float = option(
-        POSITIVE_DURATION, 10.0, "how long a node waits for one answer of a batch system", live="node"
+    batch_timeout_secs: float = node_option(
+        POSITIVE_DURATION, 10.0, "how long a node waits for one answer of a batch system"
     )
-    batch_refresh_secs: float = option(
-        POSITIVE_DURATION,
-        300.0,
-        "how often known jobs, the node's state and limits of queues are refreshed",
-        live="node",
+    batch_refresh_secs: float = node_option(
+        POSITIVE_DURATION, 300.0, "how often known jobs, the node's state and limits of queues are refreshed"
     )

@@ -16,14 +16,10 @@ class IngestConfig(SonarConfig):
     """Where envelopes of other agents come from, and how much of them is kept."""
 
     sonar_listen: str | None = option(
-        ADDRESS,
-        None,
-        "where documents are accepted over HTTP; beyond loopback only with sonar.users_file",
+        ADDRESS, None, "where documents are accepted over HTTP; beyond loopback only with sonar.users_file"
     )
     sonar_users_file: str | None = option(
-        PATH,
-        None,
-        "who may send: lines USER:PASSWORD or USER[CLUSTER,...]:PASSWORD",
+        PATH, None, "who may send: lines USER:PASSWORD or USER[CLUSTER,...]:PASSWORD"
     )
     sonar_directory: str | None = option(
         PATH, None, "folder with other agents' documents, YEAR/MONTH/DAY/*.json"

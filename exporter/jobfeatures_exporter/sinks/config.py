@@ -30,9 +30,7 @@ class SinksConfig(PrivacyConfig):
     sonar_spool_max_files: int = option(COUNT, 10_000, "how many documents may wait for each sink")
     sonar_send_timeout_secs: float = option(POSITIVE_DURATION, 30.0, "how long a sink waits for its server")
     sonar_sending_window_secs: float = option(
-        DURATION,
-        60.0,
-        "documents go to http and kafka at a random time within this",
+        DURATION, 60.0, "documents go to http and kafka at a random time within this"
     )
     sonar_tree_directory: str | None = option(
         PATH, None, "folder of sink tree: YEAR/MONTH/DAY/0+TYPE-NODE.json below it"

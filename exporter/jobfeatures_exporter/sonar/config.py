@@ -44,9 +44,7 @@ class SonarConfig(SinksConfig):
         PATH, None, "file with the token in every document, readable by its owner only"
     )
     sonar_topology: tuple[str, ...] = option(
-        words(SVG, TEXT),
-        (SVG, TEXT),
-        "topology of the node by lstopo, sent with its configuration",
+        words(SVG, TEXT), (SVG, TEXT), "topology of the node by lstopo, sent with its configuration"
     )
     sonar_rollup: bool = option(BOOLEAN, False, "merge childless processes of one job, parent and command")
     sonar_exclude_system_jobs: bool = option(BOOLEAN, True, "leave out processes of users below 1000")

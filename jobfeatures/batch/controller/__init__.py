@@ -9,36 +9,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobfeatures.settings import PATH, POSITIVE_DURATION, URL, option
+from jobfeatures.settings import PATH, POSITIVE_DURATION, URL, node_option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class ControllerSettings:
     """How a node asks the controller role."""
 
-    controller_url: str | None = option(
+    controller_url: str | None = node_option(
         URL,
         None,
         "node role: address of the controller role for nodes (its controller.listen), e.g. https://ctl:9821",
         is_common=True,
-        live="node",
     )
-    controller_token_file: str = option(
+    controller_token_file: str = node_option(
         PATH,
         "/etc/jobfeatures-exporter/node.token",
         "node role: file with this node's token, as node-token prints it",
-        live="node",
     )
-    controller_ca_file: str | None = option(
-        PATH,
-        None,
-        "node role: CA (PEM) of the controller role's certificate, if not one of the system's",
-        live="node",
+    controller_ca_file: str | None = node_option(
+        PATH, None, "node role: CA (PEM) of the controller role's certificate, if not one of the system's"
     )
-    controller_fallback_secs: float = option(
+    controller_fallback_secs: float = node_option(
         POSITIVE_DURATION,
         3600.0,
         "node role: how often a node queries the batch system itself while the controller role does not "
         "answer",
-        live="node",
     )

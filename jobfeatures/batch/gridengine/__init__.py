@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import LogKind, System
-from jobfeatures.settings import PATH, TEXT, option
+from jobfeatures.settings import PATH, TEXT, node_option, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -20,18 +20,13 @@ class GridEngineSettings:
     """Where Grid Engine is, and how it is asked."""
 
     gridengine_spool_directory: str | None = option(
-        PATH,
-        None,
-        "folder with active_jobs, if not sge_execd's working directory",
+        PATH, None, "folder with active_jobs, if not sge_execd's working directory"
     )
-    gridengine_qstat: str = option(
-        TEXT, "qstat", "Grid Engine's qstat command; qhost is taken from its folder", live="node"
+    gridengine_qstat: str = node_option(
+        TEXT, "qstat", "Grid Engine's qstat command; qhost is taken from its folder"
     )
-    gridengine_accounting_file: str | None = option(
-        PATH,
-        None,
-        "controller role: Grid Engine's accounting file, if not that of $SGE_ROOT and $SGE_CELL",
-        live="node",
+    gridengine_accounting_file: str | None = node_option(
+        PATH, None, "controller role: Grid Engine's accounting file, if not that of $SGE_ROOT and $SGE_CELL"
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import DOCUMENT, LogKind, System
-from jobfeatures.settings import PATH, TEXT, option
+from jobfeatures.settings import PATH, TEXT, node_option, option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -21,30 +21,20 @@ class HTCondorSettings:
     htcondor_execute_directory: str = option(
         PATH, "/var/lib/condor/execute", "EXECUTE of HTCondor, with the job ads of the slots"
     )
-    htcondor_wall_limit_attributes: str = option(
+    htcondor_wall_limit_attributes: str = node_option(
         TEXT,
         "BatchRuntime, MaxRuntime",
         "job attributes with a wall limit in seconds, used without AllowedJobDuration and "
         "AllowedExecuteDuration; the first counts",
-        live="node",
     )
-    htcondor_hs06_attribute: str | None = option(
-        TEXT,
-        None,
-        "machine attribute with the HS06 rating per processor, without machine.hs06",
-        live="node",
+    htcondor_hs06_attribute: str | None = node_option(
+        TEXT, None, "machine attribute with the HS06 rating per processor, without machine.hs06"
     )
-    htcondor_hs23_attribute: str | None = option(
-        TEXT,
-        None,
-        "machine attribute with the HEPScore23 rating per processor, without machine.hs23",
-        live="node",
+    htcondor_hs23_attribute: str | None = node_option(
+        TEXT, None, "machine attribute with the HEPScore23 rating per processor, without machine.hs23"
     )
-    htcondor_condor_status: str = option(
-        TEXT,
-        "condor_status",
-        "HTCondor's condor_status command; the others are taken from its folder",
-        live="node",
+    htcondor_condor_status: str = node_option(
+        TEXT, "condor_status", "HTCondor's condor_status command; the others are taken from its folder"
     )
 
 

@@ -21,24 +21,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import LIST_OF_NODES, LogKind, System
-from jobfeatures.settings import TEXT, choice, option
+from jobfeatures.settings import TEXT, choice, node_option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class LsfSettings:
     """How LSF is asked."""
 
-    lsf_bjobs: str = option(
-        TEXT, "bjobs", "LSF's bjobs command; the others are taken from its folder", live="node"
+    lsf_bjobs: str = node_option(TEXT, "bjobs", "LSF's bjobs command; the others are taken from its folder")
+    lsf_user: str | None = node_option(
+        TEXT, None, "user to run LSF's commands as (with runuser) if LSF refuses root"
     )
-    lsf_user: str | None = option(
-        TEXT, None, "user to run LSF's commands as (with runuser) if LSF refuses root", live="node"
-    )
-    lsf_abs_runlimit: str = option(
+    lsf_abs_runlimit: str = node_option(
         choice("auto", "yes", "no"),
         "auto",
         "whether LSF's run limits are not normalised (ABS_RUNLIMIT); auto: by bparams -a",
-        live="node",
     )
 
 

@@ -15,27 +15,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import DOCUMENT, LogKind, System
-from jobfeatures.settings import PATH, TEXT, choice, option
+from jobfeatures.settings import PATH, TEXT, choice, node_option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class OarSettings:
     """Where OAR is, and how it is asked."""
 
-    oar_directory: str = option(
-        PATH, "/var/lib/oar", "folder of OAR's files on a node: its OAR_RUNTIME_DIRECTORY", live="node"
+    oar_directory: str = node_option(
+        PATH, "/var/lib/oar", "folder of OAR's files on a node: its OAR_RUNTIME_DIRECTORY"
     )
-    oar_oarstat: str = option(
-        TEXT,
-        "oarstat",
-        "controller role: OAR's oarstat command; oarnodes is taken from its folder",
-        live="node",
+    oar_oarstat: str = node_option(
+        TEXT, "oarstat", "controller role: OAR's oarstat command; oarnodes is taken from its folder"
     )
-    oar_ask: str = option(
+    oar_ask: str = node_option(
         choice("files", "controller"),
         "files",
         "what a node reads: its own files (without changed wall limits), or the controller role",
-        live="node",
     )
 
 

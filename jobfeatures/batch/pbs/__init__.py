@@ -20,28 +20,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import LIST_OF_NODES, LogKind, System
-from jobfeatures.settings import PATH, TEXT, option
+from jobfeatures.settings import PATH, TEXT, node_option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class PbsSettings:
     """Where PBS is, and how it is asked."""
 
-    pbs_home: str = option(PATH, "/var/spool/pbs", "folder of PBS's daemons: its PBS_HOME", live="node")
-    pbs_qstat: str = option(
-        TEXT, "qstat", "PBS's qstat command; pbsnodes is taken from its folder", live="node"
-    )
+    pbs_home: str = node_option(PATH, "/var/spool/pbs", "folder of PBS's daemons: its PBS_HOME")
+    pbs_qstat: str = node_option(TEXT, "qstat", "PBS's qstat command; pbsnodes is taken from its folder")
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class TorqueSettings:
     """Where Torque is, and how it is asked."""
 
-    torque_home: str = option(
-        PATH, "/var/spool/torque", "folder of Torque's daemons: its server home", live="node"
-    )
-    torque_qstat: str = option(
-        TEXT, "qstat", "Torque's qstat command; pbsnodes is taken from its folder", live="node"
+    torque_home: str = node_option(PATH, "/var/spool/torque", "folder of Torque's daemons: its server home")
+    torque_qstat: str = node_option(
+        TEXT, "qstat", "Torque's qstat command; pbsnodes is taken from its folder"
     )
 
 

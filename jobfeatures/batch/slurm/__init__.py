@@ -19,39 +19,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import DOCUMENT, LIST_OF_NODES, LogKind, System
-from jobfeatures.settings import COUNT, PATH, TEXT, choice, option
+from jobfeatures.settings import COUNT, PATH, TEXT, choice, node_option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class SlurmSettings:
     """How Slurm is asked."""
 
-    slurm_scontrol: str = option(TEXT, "scontrol", "Slurm's scontrol command", live="node")
-    slurm_ask: str = option(
+    slurm_scontrol: str = node_option(TEXT, "scontrol", "Slurm's scontrol command")
+    slurm_ask: str = node_option(
         choice("auto", "scontrol", "rest", "controller"),
         "auto",
         "how Slurm is queried: by commands (scontrol, auto), slurmrestd (rest), or the controller role at "
         "controller.url (controller)",
-        live="node",
     )
-    slurm_rest_url: str | None = option(
+    slurm_rest_url: str | None = node_option(
         TEXT,
         None,
         "where slurmrestd listens: unix:/run/slurmrestd.sock, http://HOST:PORT or https://HOST:PORT",
-        live="node",
     )
-    slurm_rest_token_file: str | None = option(
-        PATH,
-        None,
-        "file with the token for slurmrestd over TCP",
-        live="node",
-    )
-    slurm_ask_max_nodes: int = option(
-        COUNT,
-        32,
-        "jobs on more nodes do not query in the prolog",
-        live="node",
-    )
+    slurm_rest_token_file: str | None = node_option(PATH, None, "file with the token for slurmrestd over TCP")
+    slurm_ask_max_nodes: int = node_option(COUNT, 32, "jobs on more nodes do not query in the prolog")
 
 
 KEY_SOURCES = {

@@ -13,19 +13,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobfeatures.batch.system import System
-from jobfeatures.settings import PATH, option
+from jobfeatures.settings import PATH, node_option
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class SpoolSettings:
     """Where the folder is."""
 
-    spool_directory: str | None = option(
-        PATH,
-        None,
-        "folder of SSS job objects, one file a job, for the spool source",
-        is_common=True,
-        live="node",
+    spool_directory: str | None = node_option(
+        PATH, None, "folder of SSS job objects, one file a job, for the spool source", is_common=True
     )
 
 
