@@ -292,7 +292,9 @@ def settings_page() -> str:
     """Return the page of all settings."""
     shared = {each.key for each in settings_of(Config)}
     rows = [SETTINGS_HEAD]
-    sections: dict[str, list[str]] = {"Of both programs": [], "Of the daemon": []}
+    sections: dict[str, list[str]] = {
+        name: [] for name in ("both programs", "the daemon", "the controller role")
+    }
     collectors = [each for each in settings_of(ExporterConfig) if each.key.startswith("collector.")]
     for each in settings_of(ExporterConfig):
         if each not in collectors:
@@ -300,11 +302,13 @@ def settings_page() -> str:
             default = f"`{display(each.default)}`" if has_default else ""
             chosen = "|" in each.kind.name  # a default does not show what else there is
             kind = each.kind.name if chosen or not has_default else ""
-            who = "Of both programs" if each.key in shared else "Of the daemon"
+            who = "both programs" if each.key in shared else "the daemon"
+            meaning = each.meaning.removeprefix("controller role: ")
+            who = who if meaning == each.meaning else "the controller role"
             shown = ", ".join(filter(None, (kind, default)))
-            sections[who].append(f"- `{each.key}` ({shown}): {each.meaning}\n")
+            sections[who].append(f"- `{each.key}` ({shown}): {meaning}\n")
     for title, lines in sections.items():
-        rows += [f"\n## {title}\n\n", *lines]
+        rows += [f"\n## Of {title}\n\n", *lines]
     names = ", ".join(f"`{each.key}`" for each in collectors)
     off = ", ".join(f"`{each.key}`" for each in collectors if not each.default)
     rows.append(f"\nBooleans that switch a collector of [metrics](metrics.md), all on but {off}: {names}.\n")
@@ -330,13 +334,15 @@ def keys_page() -> str:
     parts.append(KEYS_RULES)
     parts.append(KEYS_SOURCES)
     key_sources = {name: each.key_sources for name, each in SYSTEMS.items()}
+    by_source: dict[str, list[str]] = {}
     for key in KEYS:
         telling = [name for name in SYSTEMS if key.name in key_sources[name]]
         found = (
             ["all batch systems" if len(telling) == len(SYSTEMS) else ", ".join(telling)] if telling else []
         )
         found += [] if _elsewhere(key.name) == "–" else [_elsewhere(key.name)]
-        parts.append(f"- `{key.name}`: {'; '.join(found)}\n")
+        by_source.setdefault("; ".join(found), []).append(f"`{key.name}`")
+    parts += [f"- {', '.join(names)}: {source}\n" for source, names in by_source.items()]
     parts.append(
         "\n## $JOBSTATUS\n\nWritten by the job, read by the site; of the draft of 2014 only, "
         "its section in brackets.\n\n"
@@ -416,7 +422,11 @@ def exits_page() -> str:
         parts.append(f"\n## {program}\n\n")
         lines: dict[str, list[str]] = {}
         for name in commands:
-            own = [f"{status}: {meaning}" for status, meaning in special.get(name, {}).items()]
+            own = [
+                f"{status}: {meaning}"
+                for status, meaning in special.get(name, {}).items()
+                if status or "`" in meaning or ";" in meaning  # that all went well is said above
+            ]
             if own:
                 lines.setdefault(". ".join(own), []).append(f"`{name}`")
         parts += [

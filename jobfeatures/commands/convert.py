@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Convert a log of jobs to another format. Fields lost in conversion are listed, with counts. "
         "Exit status: 0 all jobs were converted, 1 some were not, 2 a log could not be read or written."
     )
-    parser.add_argument("input", metavar="IN", help="a log, also .gz, .xz, .bz2, .zst; - is standard input")
+    parser.add_argument("input", metavar="IN", help="a log, may be compressed; -: standard input")
     parser.add_argument("output", metavar="OUT", help="likewise; - is standard output")
     add_kind(parser)
     parser.add_argument(

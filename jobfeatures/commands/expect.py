@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long ago earlier jobs that count ended (default: schedule.history)",
     )
     add("--format", choices=("text", "json"), default="text", help="(default: text)")
-    add("--log", metavar="FILE", help="read a log instead, also .gz, .xz, .bz2, .zst; - is standard input")
+    add("--log", metavar="FILE", help="read a log instead, may be compressed; -: standard input")
     add(
         "--at",
         metavar="TIME",

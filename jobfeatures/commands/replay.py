@@ -31,8 +31,8 @@ LONGEST_SLEEP_SECS = 3600.0  # a clock that is set must not be waited for
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.description = (
-        "Show the jobs of a log in a spool folder, at another speed: dashboards, drains and feature files "
-        "can be tried without a cluster. Ctrl-C ends it and removes its documents. Exit status: 0, or 2 "
+        "Show the jobs of a log in a spool folder, at another speed, to try dashboards, drains and features "
+        "without a cluster. Ctrl-C ends it and removes its documents. Exit status: 0, or 2 "
         "where the log could not be read or the folder not be written."
     )
     parser.add_argument(

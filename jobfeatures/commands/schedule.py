@@ -48,13 +48,13 @@ COUNT = number_flag(int, "a number from 1 to 1000000", 1, 1_000_000)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.description = (
-        "Say how good the schedules of logs were: waits, responses and slowdowns, and which jobs ended "
-        "later than their users' shares of the machine let expect. Several logs stand side by side. "
+        "Show how good the schedules of logs were: waits, responses, slowdowns, and jobs later than a fair "
+        "share promises. "
         "Exit status: 0 all logs were evaluated, 1 of one no job can be counted, or it has no expected "
         "ends, 2 one could not be read, or wrong usage."
     )
     add = parser.add_argument
-    add("logs", nargs="+", metavar="LOG", help="a log, also .gz, .xz, .bz2, .zst; - is standard input")
+    add("logs", nargs="+", metavar="LOG", help="a log, may be compressed; -: standard input")
     add(
         "--share",
         metavar="N",
@@ -113,13 +113,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--no-waits",
         action="store_true",
-        help="take unknown waits for 0: for logs whose submit times are start times",
+        help="take unknown waits for 0",
     )
     add(
         "--join",
         metavar="LIST",
-        help="one expected end for all jobs of a user's workflow or bag of tasks: those that are joined by "
-        f"some of {', '.join(JOINS)}",
+        help=f"one expected end for a user's jobs that belong together: by some of {', '.join(JOINS)}",
     )
     add(
         "--filter",
@@ -140,7 +139,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help=f"whose figures are shown one by one: some of {', '.join(FIELDS)}, or none (default: user)",
     )
-    add("--compare", action="store_true", help="set the other logs against the first, user by user")
+    add("--compare", action="store_true", help="compare the other logs with the first, user by user")
     add("--format", choices=("text", "json", "csv"), default="text", help="(default: text)")
     add("--heatmap", action="store_true", help="late jobs by user and time, as JSON or CSV")
     add("--cell", type=COUNT, default=60, metavar="SECS", help="how long a cell of it is (default: 60)")
@@ -163,7 +162,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--simulate",
         metavar="LIST",
-        help=f"beside each log, what other schedulers would have made of it: {ALL}, or some of "
+        help=f"add what other schedulers would have made of each log: {ALL}, or some of "
         f"{', '.join(policy.value for policy in Policy)}",
     )
     add_simulation(parser)

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Workload Format. Exit status: 0 written, 1 no job can be simulated, 2 the log could not be read or "
         "the schedule written, or wrong usage."
     )
-    parser.add_argument("log", metavar="LOG", help="a log, also .gz, .xz, .bz2, .zst; - is standard input")
+    parser.add_argument("log", metavar="LOG", help="a log, may be compressed; -: standard input")
     parser.add_argument(
         "--policy", required=True, choices=[policy.value for policy in Policy], help="the scheduler"
     )

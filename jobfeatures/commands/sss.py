@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check = actions.add_parser(
         "check",
         help="report what is wrong with documents",
-        description="Report what is wrong with documents of jobs, their defaults resolved: contents, "
-        "requests, and jobs that wait for each other. Exit status: 0 no errors, 1 errors, "
+        description="Report what is wrong with documents, defaults resolved: contents, requests, and "
+        "jobs that wait for each other. Exit status: 0 no errors, 1 errors, "
         "2 a file could not be read.",
     )
     check.add_argument("files", nargs="+", metavar="FILE", help="a document of a Job or a JobGroup")

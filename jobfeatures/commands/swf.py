@@ -24,9 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         description="Report what is wrong with logs, line by line. Exit status: 0 no errors, 1 errors, "
         "2 a log could not be read.",
     )
-    check.add_argument(
-        "files", nargs="+", metavar="FILE", help="a log, also .gz, .xz, .bz2, .zst; - is standard input"
-    )
+    check.add_argument("files", nargs="+", metavar="FILE", help="a log, may be compressed; -: standard input")
     check.add_argument(
         "--all",
         action="store_true",
