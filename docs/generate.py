@@ -309,9 +309,8 @@ def settings_page() -> str:
             sections[who].append(f"- `{each.key}` ({shown}): {meaning}\n")
     for title, lines in sections.items():
         rows += [f"\n## Of {title}\n\n", *lines]
-    names = ", ".join(f"`{each.key}`" for each in collectors)
     off = ", ".join(f"`{each.key}`" for each in collectors if not each.default)
-    rows.append(f"\nBooleans that switch a collector of [metrics](metrics.md), all on but {off}: {names}.\n")
+    rows.append(f"\n`collector.NAME` switches a section of [metrics](metrics.md); all are on but {off}.\n")
     rows.append(TABLES_HEAD)
     for group in tables_of(ExporterConfig):
         values = ", ".join(f"`{name}`" for name in group.values)
