@@ -229,6 +229,20 @@ def pairs(**values: str | Number | None) -> tuple[tuple[str, str | Number], ...]
     return tuple((name, value) for name, value in values.items() if value is not None)
 
 
+_OF_JOB: Final = (
+    *("state", "name", "user", "account", "partition", "reservation", "priority"),
+    *("submit_secs", "start_secs", "end_secs", "nodes"),
+    *("array_job_id", "array_task_id", "het_job_id", "het_offset"),
+)
+
+
+def record_of(job: Job, **others: Any) -> JobRecord:
+    """Return the record of what is known of a job, with other fields, or other values."""
+    same = {name: getattr(job, name) for name in _OF_JOB}
+    ids = {"batch_system": job.key.batch_system, "job_id": job.key.job_id}
+    return JobRecord(**{**ids, **same, "wall_limit_secs": job.limits.wall_secs, **others})
+
+
 def queue_pairs(job: Job) -> tuple[tuple[str, str | Number], ...]:
     """Return what the queue knows of a job and accounting does not, as `JobRecord.more` holds it."""
     return pairs(gres_detail="\n".join(job.gres_detail) or None, min_cpus_per_node=job.min_cpus_per_node)

@@ -10,8 +10,8 @@ from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError, SourceError
 from jobfeatures.formats.sonar.envelopes import CLUSTER, JOBS, Document, Origin
 from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document
-from jobfeatures.joblog import JobRecord, queue_pairs
-from jobfeatures.model import Cluster, Job, JobState, JobTable
+from jobfeatures.joblog import JobRecord, queue_pairs, record_of
+from jobfeatures.model import Cluster, JobState, JobTable
 from jobfeatures_exporter.cluster.accountingfeed import AccountingSource
 from jobfeatures_exporter.sonar.cluster import cluster_document
 from jobfeatures_exporter.sonar.config import SonarConfig
@@ -151,7 +151,9 @@ def queue_records(table: JobTable) -> Iterator[JobRecord]:
     """Yield the jobs of a queue as accounting would report them, for a cluster that keeps no accounting."""
     for job in table.jobs.values():
         if job.state is not JobState.UNKNOWN:
-            yield _from_job(job)
+            yield record_of(
+                job, requested_nodes=job.total_nodes, requested_cpus=job.total_cpus, more=queue_pairs(job)
+            )
 
 
 def _with_queue(record: JobRecord, table: JobTable) -> JobRecord:
@@ -159,29 +161,3 @@ def _with_queue(record: JobRecord, table: JobTable) -> JobRecord:
     job = table.jobs.get(record.key) if record.step is None else None
     more = () if job is None else queue_pairs(job)
     return replace(record, more=(*record.more, *more)) if more else record
-
-
-def _from_job(job: Job) -> JobRecord:
-    return JobRecord(
-        batch_system=job.key.batch_system,
-        job_id=job.key.job_id,
-        state=job.state,
-        name=job.name,
-        user=job.user,
-        account=job.account,
-        partition=job.partition,
-        reservation=job.reservation,
-        priority=job.priority,
-        submit_secs=job.submit_secs,
-        start_secs=job.start_secs,
-        end_secs=job.end_secs,
-        nodes=job.nodes,
-        requested_nodes=job.total_nodes,
-        requested_cpus=job.total_cpus,
-        wall_limit_secs=job.limits.wall_secs,
-        array_job_id=job.array_job_id,
-        array_task_id=job.array_task_id,
-        het_job_id=job.het_job_id,
-        het_offset=job.het_offset,
-        more=queue_pairs(job),
-    )

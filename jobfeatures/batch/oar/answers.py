@@ -17,7 +17,7 @@ from typing import Any
 from jobfeatures.batch.basics import busy_state
 from jobfeatures.batch.oar.values import NAME, make_limits, parse_id
 from jobfeatures.errors import ParseError, Rejected, parse_each
-from jobfeatures.joblog import JobRecord, Notes
+from jobfeatures.joblog import JobRecord, Notes, record_of
 from jobfeatures.jsontext import parse_object
 from jobfeatures.model import Cluster, ClusterNode, Job, JobKey, JobState
 from jobfeatures.nottaken import Asked, count_not_taken
@@ -162,28 +162,19 @@ def make_record(values: Any, notes: Notes | None = None, arrays: Collection[str]
         "scheduledStart",
     }  # said elsewhere, or no more than a plan
     count_not_taken(notes, told.asked)
-    return JobRecord(
-        batch_system=NAME,
-        job_id=job.key.job_id,
+    return record_of(
+        job,
         state=state,
         state_word=word,
-        name=job.name,
-        user=job.user,
-        account=job.account,
         queue=job.partition,
+        partition=None,
         is_interactive=None if kind is None else kind == "INTERACTIVE",
         executable=command,
-        submit_secs=job.submit_secs,
-        start_secs=job.start_secs,
         end_secs=job.end_secs if resources else None,
         exit_status=None if code is None or code & 127 else code >> 8,
         exit_signal=None if code is None else code & 127 or None,
-        nodes=job.nodes,
         total_nodes=job.total_nodes,
         total_cpus=job.total_cpus,
-        wall_limit_secs=job.limits.wall_secs,
-        array_job_id=job.array_job_id,
-        array_task_id=job.array_task_id,
     )
 
 

@@ -17,7 +17,7 @@ from jobfeatures.batch.slurm.jsonaccounting import parse_db_job, version_of
 from jobfeatures.batch.slurm.jsonjobs import parse_json_job
 from jobfeatures.batch.slurm.jsonvalues import JsonRecord, parse_document
 from jobfeatures.errors import ParseError, Rejected
-from jobfeatures.joblog import JobRecord, Notes, queue_pairs
+from jobfeatures.joblog import JobRecord, Notes, queue_pairs, record_of
 from jobfeatures.model import JobState
 from jobfeatures.nottaken import Asked, count_not_taken
 
@@ -95,29 +95,17 @@ def _of_queue(record: JsonRecord) -> JobRecord:
     elif per_node is not None and job.total_nodes:
         memory = per_node * job.total_nodes
     wanted = parse_tres_gpus(record.text("tres_req_str") or "")
-    return JobRecord(
-        batch_system=BATCH_SYSTEM,
-        job_id=job.key.job_id,
+    return record_of(
+        job,
         cluster=record.text("cluster"),
-        state=job.state,
-        name=job.name,
-        user=job.user,
         uid=job.uid,
         group=record.text("group_name"),
         gid=record.count("group_id"),
-        account=job.account,
-        partition=job.partition,
         qos=record.text("qos"),
-        reservation=job.reservation,
-        priority=job.priority,
-        submit_secs=job.submit_secs,
         eligible_secs=job.eligible_secs,
-        start_secs=job.start_secs,
-        end_secs=job.end_secs,
         restarts=job.restarts,
         exit_status=None if signal else status,
         exit_signal=signal,
-        nodes=job.nodes,
         total_nodes=None if waits else job.total_nodes,
         total_cpus=None if waits else job.total_cpus,
         total_gpus=job.total_gpus,
@@ -125,10 +113,5 @@ def _of_queue(record: JsonRecord) -> JobRecord:
         requested_cpus=job.total_cpus if waits else None,
         requested_gpus=wanted,
         requested_memory_bytes=memory,
-        wall_limit_secs=job.limits.wall_secs,
-        array_job_id=job.array_job_id,
-        array_task_id=job.array_task_id,
-        het_job_id=job.het_job_id,
-        het_offset=job.het_offset,
         more=queue_pairs(job),
     )

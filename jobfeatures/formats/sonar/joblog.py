@@ -29,7 +29,7 @@ from jobfeatures.formats.sonar.writejobs import (
     memory_per_node_kib,
     resources_text,
 )
-from jobfeatures.joblog import JobRecord, Lost, Notes, Number, pairs
+from jobfeatures.joblog import JobRecord, Lost, Notes, Number, pairs, record_of
 from jobfeatures.jobnumbers import JobNumbers, is_number
 from jobfeatures.model import JobState
 from jobfeatures.nottaken import Asked, count_not_taken
@@ -156,26 +156,16 @@ def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRec
     # A run of a job that was requeued, and has another run after it: accounting tells both.
     was_requeued = word == "REQUEUED" and raw.get("end_time") is not None
     state = JobState.PREEMPTED if was_requeued else job.state
-    record = JobRecord(
-        batch_system=BATCH_SYSTEM,
-        job_id=job.key.job_id,
+    record = record_of(
+        job,
         cluster=cluster,
         step=found.step or None,
         state=state,
         state_word=None if word == state.value else word or None,
-        name=job.name,
-        user=job.user,
-        account=job.account,
-        partition=job.partition,
-        reservation=job.reservation,
-        priority=job.priority,
-        submit_secs=job.submit_secs,
-        start_secs=job.start_secs,
         end_secs=secs_of(raw, "end_time") if was_requeued else job.end_secs,
         run_secs=sacct.get("ElapsedRaw"),
         suspended_secs=raw.get("suspend_time"),
         exit_status=raw.get("exit_code"),
-        nodes=job.nodes,
         total_nodes=nodes or None,
         total_cpus=_number(allocated, "cpu"),
         total_gpus=_number(allocated, "gres/gpu"),
@@ -183,15 +173,10 @@ def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRec
         requested_cpus=raw.get("requested_cpus") or None,
         requested_gpus=_number(found.requested, "gres/gpu"),
         requested_memory_bytes=per_node * share if isinstance(per_node, int) and share else None,
-        wall_limit_secs=limits.wall_secs,
         used_cpu_secs=None if user is None and system is None else (user or 0) + (system or 0),
         user_cpu_secs=None if system is None else user,
         system_cpu_secs=system,
         used_memory_bytes=(sacct.get("MaxRSS") or 0) * KIB or None,
-        array_job_id=job.array_job_id,
-        array_task_id=job.array_task_id,
-        het_job_id=job.het_job_id,
-        het_offset=job.het_offset,
     )
     return replace(record, more=_more(record, raw, sacct, reader.traffic_unit_bytes))
 
