@@ -21,5 +21,24 @@ def parse_object(text: str | bytes, *, source: str = "", line: int = 0) -> dict[
     return found
 
 
+def parse_own(text: str | bytes, *, source: str = "") -> dict[str, Any]:
+    """Return a document that we keep for ourselves. Raises ParseError, also for one of a later version.
+
+    Ours say no format; a version whose documents an older one must not read, or replace, says a number.
+    """
+    found = parse_object(text, source=source)
+    if (form := found.get("format")) is not None:
+        raise ParseError("written by a later version", source=source, field="format", text=str(form))
+    return found
+
+
+def is_of_later_version(text: bytes) -> bool:
+    """Return whether a document is one that `parse_own` refuses for its format."""
+    try:
+        return b'"format"' in text and not parse_own(text)
+    except ParseError as error:
+        return error.field == "format"
+
+
 def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")

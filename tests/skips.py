@@ -14,6 +14,7 @@ NEEDS = {
     r"|mounting is not allowed|devices cannot be made",
     "hardware or a kernel's feature": r"this machine has no|this machine tells|the kernel has no|no /dev/"
     r"|grants no leases|may listen on port 80",
+    "history": r"^no history",
     "a program of the system": r"is not installed|is not here|needs (mandoc|fish|zsh)|no C compiler"
     r"|no setpriv|no POSIX shell|bash scripts",
 }

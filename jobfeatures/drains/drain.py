@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from jobfeatures.errors import JobfeaturesError, ParseError
-from jobfeatures.jsontext import parse_object
+from jobfeatures.jsontext import parse_own
 from jobfeatures.model import JobKey, JobTable
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def format_drains(drains: Drains) -> str:
 
 def parse_drains(text: str, *, source: str = "") -> Drains:
     """Return the requests of a document. Raises ParseError naming the field: one bad request spoils it."""
-    document = parse_object(text, source=source)
+    document = parse_own(text, source=source)
     machine = document.get("machine")
     jobs = document.get("jobs", [])
     if not isinstance(jobs, list):
@@ -217,7 +217,7 @@ def format_announced(announced: Announced) -> str:
 
 def parse_announced(text: str, *, source: str = "") -> Announced:
     """Return what batch systems announced. Raises ParseError naming the field."""
-    document = parse_object(text, source=source)
+    document = parse_own(text, source=source)
     draining, shutdowns = document.get("draining", {}), document.get("shutdowns", {})
     if not isinstance(draining, dict) or not all(isinstance(each, bool) for each in draining.values()):
         raise ParseError("not an object of booleans", source=source, field="draining", text=str(draining))

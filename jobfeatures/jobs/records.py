@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from jobfeatures.errors import ParseError
-from jobfeatures.jsontext import parse_object
+from jobfeatures.jsontext import parse_own
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
 
 MAX_RECORD_BYTES = 64 * 1024
@@ -86,7 +86,7 @@ def parse_record(text: str, *, source: str = "") -> Record:
     "nodes": ["n1"], "limits": {"wall_secs": 3600, "memory_bytes": "unlimited"}}``.
     A standing that is absent or of another kind is provisional: it claims least.
     """
-    document = parse_object(text, source=source)
+    document = parse_own(text, source=source)
     key = JobKey(_string(document, "batch_system", source), _string(document, "job_id", source))
     try:
         state = JobState(document.get("state"))

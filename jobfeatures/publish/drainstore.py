@@ -33,8 +33,9 @@ from jobfeatures.errors import JobfeaturesError, LockTimeoutError, ParseError, U
 from jobfeatures.features import keys
 from jobfeatures.features.job import compute_share
 from jobfeatures.features.machine import PER_CORE, Machine
+from jobfeatures.jsontext import is_of_later_version
 from jobfeatures.privatefile import opened
-from jobfeatures.publish.files import DIRECTORY, must_be_ours, replace_file
+from jobfeatures.publish.files import DIRECTORY, must_be_ours, read_private, replace_file
 from jobfeatures.publish.folders import DRAINS
 from jobfeatures.publish.tree import FeatureTree
 
@@ -110,7 +111,9 @@ class DrainStore:
 
 
 def _keep(folder: int, staging: int, name: str, text: str | None) -> None:
-    """Write a document, or remove it: without one a hook has nothing to read."""
+    """Write a document, or remove it: without one a hook has nothing to read. Not over a later version's."""
+    if is_of_later_version(read_private(folder, name, MAX_DOCUMENT_BYTES) or b""):
+        raise ParseError("written by a later version", source=name, field="format")
     if text is not None:
         replace_file(folder, staging, name, text.encode(), 0o600)
         return

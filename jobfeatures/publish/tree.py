@@ -32,6 +32,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from jobfeatures.errors import UnsafePathError
+from jobfeatures.jsontext import is_of_later_version
 from jobfeatures.model import JobKey, Version
 from jobfeatures.privatefile import closing, opened
 from jobfeatures.publish.files import (
@@ -199,9 +200,11 @@ class FeatureTree(Folders):
             replace_file(folder, staging, f"{key.directory_name}.json", text.encode(), 0o600)
 
     def write_known(self, key: JobKey, text: str) -> None:
-        """Write what the daemon knows about a job that it publishes."""
+        """Write what the daemon knows about a job that it publishes; what a later version wrote stays."""
+        name = f"{key.directory_name}.json"
         with self._folder(KNOWN) as folder, self._folder(STAGING) as staging:
-            write_if_changed(folder, staging, f"{key.directory_name}.json", text.encode(), 0o600)
+            if not is_of_later_version(read_private(folder, name, MAX_NOTE_BYTES) or b""):
+                write_if_changed(folder, staging, name, text.encode(), 0o600)
 
     # --- removing ----------------------------------------------------------------
 

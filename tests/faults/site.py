@@ -17,6 +17,7 @@ import time
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from jobfeatures.formats.sss.write import format_job
 from jobfeatures.model import Job, JobKey, JobState, Limits
@@ -37,6 +38,17 @@ def write_whole(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_text(text)
     temporary.rename(path)
+
+
+class Installed(NamedTuple):
+    """A version of the programs: the Python that has it, its hooks, and where that Python looks for modules."""
+
+    python: str
+    scripts: Path
+    search: str
+
+
+THIS = Installed(sys.executable, SCRIPTS, os.pathsep.join(sys.path))
 
 
 class Site:
@@ -66,9 +78,14 @@ class Site:
             **(flags or {}),
         }
         self.command = folder / "jobfeatures"  # what a hook runs where no daemon does its work
-        self.command.write_text(f'#!/bin/sh\nexec {sys.executable} -m jobfeatures "$@"\n')
-        self.command.chmod(0o755)
+        self.use(THIS)
         self.process: subprocess.Popen[bytes] | None = None
+
+    def use(self, installed: Installed) -> None:
+        """Have what is started from now on be of this version."""
+        self.installed = installed
+        write_whole(self.command, f'#!/bin/sh\nexec {installed.python} -m jobfeatures "$@"\n')
+        self.command.chmod(0o755)
 
     # --- the daemon -------------------------------------------------------------
 
@@ -76,7 +93,7 @@ class Site:
         words = [f"--{name.replace('_', '-')}={value}" for name, value in self.flags.items()]
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "jobfeatures_exporter", "serve", *words],
+                [self.installed.python, "-m", "jobfeatures_exporter", "serve", *words], cwd=self.folder,
                 stderr=output, env={**self.environ, **environ}, start_new_session=True,
             )  # fmt: skip
 
@@ -138,7 +155,7 @@ class Site:
     def hook(self, script: str, job_id: str, **environ: str) -> subprocess.Popen[bytes]:
         """Start a hook as slurmd does: nearly nothing in its environment."""
         return subprocess.Popen(
-            [SCRIPTS / script],
+            [self.installed.scripts / script],
             env={
                 "SLURM_JOB_ID": job_id, "SLURM_JOB_UID": str(UID), "SLURM_JOB_USER": f"u{UID}",
                 "SLURMD_NODENAME": "n1", "SLURM_NODELIST": "n1", "SLURM_JOB_CPUS_PER_NODE": "1",
@@ -146,7 +163,7 @@ class Site:
                 "JOBFEATURES_SETTINGS": "/nonexistent", "JOBFEATURES_CONFIG_FILE": os.devnull,
                 "JOBFEATURES_FEATURES_ROOT": str(self.root), "JOBFEATURES_NODE_NAME": "n1",
                 "JOBFEATURES_SLURM_SCONTROL": "/nonexistent/scontrol",
-                "PYTHONPATH": os.pathsep.join(sys.path), **environ,
+                "PYTHONPATH": self.installed.search, **environ,
             },
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip

@@ -20,6 +20,7 @@ from collections import OrderedDict
 from typing import NamedTuple, Protocol
 
 from jobfeatures.errors import ParseError, UnsafePathError
+from jobfeatures.jsontext import parse_own
 from jobfeatures.privatefile import opened
 from jobfeatures.publish.files import DIRECTORY, must_be_ours
 from jobfeatures_exporter.sinks.message import Message
@@ -165,8 +166,10 @@ class DiskSpool:
                 except (OSError, ParseError) as error:
                     if getattr(error, "errno", None) in _OURS:
                         raise  # it says nothing of the file
-                    log.warning("spooled document set aside: %s", error, extra={"folder": self.directory})
-                    self._set_aside(number)
+                    is_later = isinstance(error, ParseError) and error.field == "format"
+                    what = "left to a later version" if is_later else "set aside"
+                    log.warning("spooled document %s: %s", what, error, extra={"folder": self.directory})
+                    (self._forget if is_later else self._set_aside)(number)
             return None
 
     def remove(self, number: int) -> None:
@@ -337,11 +340,8 @@ def format_spooled(message: Message) -> bytes:
 def parse_spooled(data: bytes, *, source: str = "spool") -> Message:
     """Return the message of a spool file. Raises ParseError for one that is not as it was written."""
     line, _, body = data.partition(b"\n")
-    try:
-        head = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ParseError("not a spooled document", source=source, line=1) from error
-    if not isinstance(head, dict) or {name: type(value) for name, value in head.items()} != _FIELDS:
+    head = parse_own(line, source=source)
+    if {name: type(value) for name, value in head.items()} != _FIELDS:
         raise ParseError("not the head of a spooled document", source=source, line=1)
     crc32 = head.pop("crc32")
     if zlib.crc32(body) != crc32:

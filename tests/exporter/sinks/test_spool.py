@@ -168,6 +168,23 @@ def test_a_damaged_file_is_set_aside_and_the_others_live(open_spool, make_messag
     assert os.listdir(open_spool.folder) == [victim.name.replace(".envelope", ".corrupt")]
 
 
+def test_documents_of_a_later_version_are_left_for_it_and_the_others_are_sent(
+    open_spool, make_message, caplog
+):
+    queue = open_spool()
+    texts = {}
+    for number in range(1, 13):
+        queue.put(make_message(number))
+        if number != 5:
+            path = open_spool.folder / f"{number:020}.envelope"
+            texts[path] = f'{{"format": 2, "packed": {number}}}\nbytes'
+            path.write_text(texts[path])
+    assert bodies(queue) == [make_message(5).body]
+    assert queue.corrupt == 0
+    assert {path: path.read_text() for path in texts} == texts
+    assert "left to a later version" in caplog.text
+
+
 def test_files_set_aside_do_not_grow_without_end(open_spool, make_message, monkeypatch):
     monkeypatch.setattr(spool, "KEPT_CORRUPT", 2)
     queue = open_spool()

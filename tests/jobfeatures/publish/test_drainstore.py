@@ -5,6 +5,7 @@ import json
 import os
 import stat
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,28 @@ def test_a_half_written_store_is_named_and_never_overwritten(store, operator_fil
         with pytest.raises(ParseError, match=str(operator_file)):
             attempt()
     assert operator_file.read_text() == '{"machine": {"at_se'
+
+
+@pytest.mark.parametrize("name", ["operator.json", "announced.json"])
+def test_a_document_of_a_later_version_is_named_left_alone_and_costs_the_other_nothing(
+    tree, store, operator_file, clock, caplog, make_table, name
+):
+    store.change(lambda old: old.with_machine(DRAIN))
+    store.write_announced(Announced({"slurm": True}, {"slurm": 1_900_000_000}))
+    book = DrainBook(store, clock)
+    book.refresh([])
+    later = operator_file.with_name(name)
+    text = '{"format": 2, "draining": [{"who": "slurm"}]}'
+    later.write_text(text)
+    for each in (book, DrainBook(store, clock)):  # one that runs, and one after a restart
+        each.refresh([replace(make_table(), node=NodeNotice(draining=False))])
+        each.forget_ended({}, ())
+    if name == "operator.json":
+        with pytest.raises(ParseError, match="written by a later version"):
+            store.change(lambda old: old.with_machine(None))
+    assert later.read_text() == text
+    assert book.view.drains == Drains(DRAIN), "what was asked for stays in force"
+    assert f"{name}:format: written by a later version" in caplog.text
 
 
 def test_a_store_without_end_is_refused(store, operator_file):

@@ -95,6 +95,31 @@ def test_directories_of_which_one_cannot_be_looked_at_are_no_list(tree, monkeypa
     assert tree.published() == {}
 
 
+def test_what_a_later_version_knew_of_a_job_is_left_alone_and_costs_no_directory(
+    publisher, tree, clock, make_job, make_table, tmp_path, caplog
+):
+    table = make_table(make_job(), taken_at_secs=clock.now)
+    update(publisher, [table])
+    known = tmp_path / "features/known/slurm-12.json"
+    text = '{"format": 2, "job": {"id": "12"}}'
+    known.write_text(text)
+    again = Publisher(tree, Site(Config()), clock)
+    update(again, [])
+    assert len(tree.published()) == 1
+    roster = Roster()
+    for wall_secs in (60, 120):
+        clock.now += 1
+        job = make_job(limits=Limits(wall_secs=wall_secs))
+        update(again, [make_table(job, taken_at_secs=clock.now)], roster)
+        assert (tmp_path / "features/jobfeatures/slurm-12/wall_limit_secs").read_text() == f"{wall_secs}\n"
+    assert known.read_text() == text
+    assert "written by a later version" in caplog.text
+    clock.now += 1
+    over = make_table(make_job(state=JobState.COMPLETED), taken_at_secs=clock.now)
+    update(again, [over], roster)
+    assert not known.exists(), "its job has ended"
+
+
 def test_a_restart_keeps_the_living_and_removes_the_dead(tree, clock, make_job, make_table):
     for job_id in ("1", "2"):
         tree.write_job(make_job(job_id).key, {"job_id": job_id})
