@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from jobfeatures.cli import main as jobfeatures
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.view.numbers import Numbers
 from jobfeatures_exporter.web import app as front
@@ -235,6 +236,22 @@ def test_figures_fit_their_tile_at_every_width(open_page):
                 page.set_viewport_size({"width": width, "height": 900})
                 assert page.evaluate(BROKEN_FIGURES) == [], f"{name} at {width} px"
                 assert overflow_of(page) == 0, f"{name} at {width} px"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_report_of_schedules_is_accessible_and_has_no_empty_heading(open_page, tmp_path, scheme):
+    log, report = tmp_path / "log.swf", tmp_path / "report.html"
+    jobs = (
+        f"{n} {n * 50} {n % 7 * 900} {900 + n} {n % 4 + 1} -1 -1 -1 7200 -1 1 {n % 5} 1 -1 {n % 2} -1 -1 -1"
+        for n in range(60)
+    )
+    log.write_text("; MaxProcs: 8\n; UnixStartTime: 1700000000\n" + "\n".join(jobs) + "\n")
+    assert jobfeatures(["schedule", str(log), "--share", "2", "--report", str(report)]) == 0
+    page = open_page(report.as_uri(), WIDE, scheme).page
+    assert judge(page) == []
+    heads = page.eval_on_selector_all("th", "all => all.map(each => each.textContent.trim())")
+    assert heads
+    assert "" not in heads
 
 
 def judge(page) -> list[str]:

@@ -16,7 +16,6 @@ CPU = Metric(
     "CPU time of the job on a core of its cpuset; on cgroup v2 all work since boot on a core that no other "
     "job may use.",
     (*JOB, "core"),
-    "seconds",
 )
 METRICS = (CPU,)
 

@@ -57,8 +57,9 @@ def _figures(past: Past | None, ran_secs: float) -> list[Html]:
         return []
     mean = None
     if past.cpu_secs is not None and ran_secs > 0:
-        mean = f"on average {format_cpus(past.cpu_secs / ran_secs)}"
-        mean += f" of {format_cpus(past.allocated_cpus)} CPUs" if past.allocated_cpus else " CPUs"
+        given = f" of {format_cpus(past.allocated_cpus)}" if past.allocated_cpus else ""
+        noun = "CPU" if past.allocated_cpus == 1 else "CPUs"
+        mean = f"on average {format_cpus(past.cpu_secs / ran_secs)}{given} {noun}"
     used = UNKNOWN if past.cpu_secs is None else format_core_time(past.cpu_secs)
     held = UNKNOWN if past.memory_bytes is None else format_bytes(past.memory_bytes)
     return [tile("CPU time", lines(used, mean)), tile("Memory", lines(held, "when it was last seen"))]
