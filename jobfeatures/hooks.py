@@ -160,13 +160,7 @@ def published_cores(tree: FeatureTree) -> Cores | None:
 
 
 def write(
-    tree: FeatureTree,
-    job: Job,
-    site: Site,
-    *,
-    told_at_secs: float,
-    is_whole: bool,
-    is_served: bool = False,
+    tree: FeatureTree, job: Job, site: Site, *, told_at_secs: float, is_whole: bool, is_served: bool = False
 ) -> None:
     """Write all that a job is told, and the record that tells the daemon; `told_at_secs` is epoch time.
 

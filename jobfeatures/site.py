@@ -28,14 +28,7 @@ from jobfeatures.settings import Table, settings_of
 CPUINFO = "/proc/cpuinfo"
 CPU_FOLDER = "/sys/devices/system/cpu"
 _MODEL = re.compile(r"^(?:model name|cpu model|cpu)\s*: *(.*?)\s*$", re.MULTILINE | re.IGNORECASE)
-_MACHINE_KEYS = (
-    keys.TOTAL_CPU,
-    keys.HS06,
-    keys.HS23,
-    keys.GRACE_SECS,
-    keys.JOBSLOTS,
-    keys.SHUTDOWN_COMMAND,
-)
+_MACHINE_KEYS = (keys.TOTAL_CPU, keys.HS06, keys.HS23, keys.GRACE_SECS, keys.JOBSLOTS, keys.SHUTDOWN_COMMAND)
 
 
 class Cores(NamedTuple):

@@ -65,9 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="from SWF to SWF: renumber jobs, users, groups, programs, queues, partitions",
     )
     parser.add_argument(
-        "--rebase",
-        action="store_true",
-        help="from SWF to SWF: sort by submission, times from the first on",
+        "--rebase", action="store_true", help="from SWF to SWF: sort by submission, times from the first on"
     )
     add_meaning(parser)
     parser.add_argument(
@@ -117,11 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
             meaning=parse_meaning(arguments),
             folds_steps=KINDS[to_kind].jobs_only,
         )
-        with (
-            DiskSorter() as sort,
-            replacing(arguments.output) as aside,
-            writing(aside) as out,
-        ):
+        with DiskSorter() as sort, replacing(arguments.output) as aside, writing(aside) as out:
             written = write_log(
                 notes.accepted_with_passages(found),
                 to_kind,

@@ -128,11 +128,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"only these jobs, with the expected ends of the whole log: {', '.join(FIELDS)}; "
         "FIELD!=NAME leaves out; NAME,NAME is either",
     )
-    add(
-        "--recompute",
-        action="store_true",
-        help="with --filter: expected ends without the other jobs",
-    )
+    add("--recompute", action="store_true", help="with --filter: expected ends without the other jobs")
     add(
         "--by",
         default="user",

@@ -41,10 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="when a job arrives: submitted or eligible (default: submit)",
     )
     parser.add_argument(
-        "--output",
-        default="-",
-        metavar="FILE",
-        help="also .gz, .xz, .bz2, .zst (default: standard output)",
+        "--output", default="-", metavar="FILE", help="also .gz, .xz, .bz2, .zst (default: standard output)"
     )
     add_kind(parser)
     add_strict(parser)

@@ -64,11 +64,7 @@ class Chosen:
 
 
 def choose(
-    log: ScheduleLog,
-    *,
-    by: Arrival = Arrival.SUBMIT,
-    filters: Iterable[Filter] = (),
-    no_waits: bool = False,
+    log: ScheduleLog, *, by: Arrival = Arrival.SUBMIT, filters: Iterable[Filter] = (), no_waits: bool = False
 ) -> Chosen:
     """Return the jobs that count. Raises ScheduleError where none does, or eligible times are not told.
 

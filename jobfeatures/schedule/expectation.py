@@ -189,11 +189,7 @@ def compute_expectation(
 
 
 def _place(
-    lanes: Lanes,
-    jobs: Sequence[JobFacts],
-    runtimes: Iterable[Number],
-    tasks: Iterable[int],
-    scale: int,
+    lanes: Lanes, jobs: Sequence[JobFacts], runtimes: Iterable[Number], tasks: Iterable[int], scale: int
 ) -> list[Number]:
     """Place so many tasks of each job, and return the latest end of each."""
     ends: list[Number] = []

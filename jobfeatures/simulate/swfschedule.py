@@ -44,10 +44,7 @@ def describe(source: str, workload: Workload, policy: Policy, rules: Fairshare) 
     log = shown_name(source.rpartition("/")[2])
     texts = [
         ("Computer", f"simulated: {pool.text}"),
-        (
-            "Conversion",
-            f"simulated by jobfeatures {__version__} from {log}",
-        ),
+        ("Conversion", f"simulated by jobfeatures {__version__} from {log}"),
         ("MaxProcs", str(pool.processors)),
         ("Note", f"this schedule is simulated: policy {policy.value}, on {pool.text}"),
     ]

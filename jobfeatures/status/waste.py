@@ -153,11 +153,7 @@ def compute_remaining(
 
 
 def compute_cpu_limit_secs(
-    *,
-    limit_secs: float,
-    used_secs: float,
-    rate_cpus: float | None,
-    allocated_cpus: int | None,
+    *, limit_secs: float, used_secs: float, rate_cpus: float | None, allocated_cpus: int | None
 ) -> float | None:
     """Return the seconds until a job has used up its CPU limit, negative once it is overdrawn by that much.
 

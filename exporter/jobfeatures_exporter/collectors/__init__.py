@@ -75,9 +75,7 @@ COLLECTORS: dict[str, Collector] = {
     ),
     "cores": Collector("what each job uses of each core", cores.METRICS, cores.families, enabled=False),
     "kernel": Collector(
-        "how processes are read, and the kernel's sums of jobs",
-        kernel.METRICS,
-        kernel.families,
+        "how processes are read, and the kernel's sums of jobs", kernel.METRICS, kernel.families
     ),
     "allocation": Collector("properties and allocation of each job", allocation.METRICS, allocation.families),
     "energy": Collector("energy of the node and of each job", energy.METRICS, energy.families),

@@ -123,10 +123,7 @@ _OF_PROCESS_IO = {
     STORAGE_WRITTEN: "data_written_bytes",
     STORAGE_CANCELLED: "data_cancelled_bytes",
 }
-METRICS = (
-    *(CPU, MEMORY, *_OF_MEMORY),
-    *(*_OF_SAMPLE, PRESSURE, *_OF_BLOCK_IO, *_OF_PROCESS_IO),
-)
+METRICS = (*(CPU, MEMORY, *_OF_MEMORY), *(*_OF_SAMPLE, PRESSURE, *_OF_BLOCK_IO, *_OF_PROCESS_IO))
 
 
 _PARTS = attrgetter(*COMPONENTS)

@@ -52,9 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how far back to look for the job (default: %(default)s)",
     )
     parser.add_argument(
-        "--at",
-        metavar="SECONDS",
-        help="report as of this time, for an earlier run of the id (default: now)",
+        "--at", metavar="SECONDS", help="report as of this time, for an earlier run of the id (default: now)"
     )
     parser.add_argument(
         "--sacct",

@@ -121,10 +121,7 @@ def _days_of_tree(tree: int, path: str) -> Iterator[tuple[int, str]]:
     for year in _newest(tree, _YEAR):
         with contextlib.suppress(OSError), opened(year, DIRECTORY, tree) as months:
             for month in _newest(months, _PART):
-                with (
-                    contextlib.suppress(OSError),
-                    opened(month, DIRECTORY, months) as days,
-                ):
+                with contextlib.suppress(OSError), opened(month, DIRECTORY, months) as days:
                     found += [(year, month, day) for day in _newest(days, _PART)]
     for year, month, day in sorted(found)[-DAYS:]:
         with contextlib.suppress(OSError):

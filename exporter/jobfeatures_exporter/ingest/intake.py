@@ -43,12 +43,7 @@ class SonarIntake:
         self._lock = threading.Lock()
 
     def take(
-        self,
-        content: bytes,
-        origin: str,
-        *,
-        growing: bool = False,
-        clusters: Collection[str] | None = None,
+        self, content: bytes, origin: str, *, growing: bool = False, clusters: Collection[str] | None = None
     ) -> Intake:
         """Take all good documents of `clusters`, None of any.
 

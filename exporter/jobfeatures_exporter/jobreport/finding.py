@@ -33,12 +33,7 @@ class Found:
 
 
 def choose_jobs(
-    job: str,
-    found: Iterable[Series],
-    *,
-    cluster_label: str,
-    since_text: str,
-    where: str,
+    job: str, found: Iterable[Series], *, cluster_label: str, since_text: str, where: str
 ) -> Found:
     """Return the jobs that `job` means among info series.
 

@@ -224,13 +224,7 @@ def _numbers(series: _Place) -> Numbers:
 
 
 def _node(
-    place: Place,
-    key: JobKey,
-    series: _Place,
-    answers: Answers,
-    of: _By,
-    cards: Cards,
-    elapsed: float | None,
+    place: Place, key: JobKey, series: _Place, answers: Answers, of: _By, cards: Cards, elapsed: float | None
 ) -> NodeUse:
     highest = {metric: of.all(found).get(place, []) for metric, found in answers.highest.items()}
     numbers = _numbers(series)

@@ -26,9 +26,7 @@ PROCESSES = gauge("slurm_job_process_count", "Processes but for slurmstepd and t
 THREADS = gauge("slurm_job_threads_count", "Their threads by state of the process.", (*JOB, "state"))
 
 CORE = counter(
-    "slurm_job_core_usage_total",
-    "Nanoseconds of a core; on v2 of cores of one job alone.",
-    (*JOB, "core"),
+    "slurm_job_core_usage_total", "Nanoseconds of a core; on v2 of cores of one job alone.", (*JOB, "core")
 )
 COMMAND = counter(
     "slurm_job_process_usage_total",

@@ -55,12 +55,7 @@ def make_node_sender(
     sender = make_sender(config, clock)
     if sender is not None:
         documents = make_node_documents(
-            config,
-            clock,
-            look,
-            procfs=config.path_procfs,
-            sysfs=config.path_sysfs,
-            unreadable=unreadable,
+            config, clock, look, procfs=config.path_procfs, sysfs=config.path_sysfs, unreadable=unreadable
         )
         add_node_documents(sender, config, documents)
     return sender

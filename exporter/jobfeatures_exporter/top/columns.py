@@ -105,11 +105,7 @@ def short_cpus(value: float) -> str:
 
 
 def _figure(
-    key: str,
-    head: str,
-    meaning: str,
-    value_of: Callable[[Row], float | None],
-    form: Callable[[float], str],
+    key: str, head: str, meaning: str, value_of: Callable[[Row], float | None], form: Callable[[float], str]
 ) -> Column:
     return Column(key, head, meaning, lambda row: _or_unknown(value_of(row), form), value_of)
 

@@ -24,11 +24,7 @@ def list_processes(
     """Return the processes of a job, each behind its parent."""
     own = [process for pid, process in now.processes.items() if now.keys.get(pid) == key]
     tree = make_tree(
-        own,
-        ticks_a_second=ticks_per_sec,
-        name_of=str,
-        arguments_of=lambda _process: "",
-        most=sys.maxsize,
+        own, ticks_a_second=ticks_per_sec, name_of=str, arguments_of=lambda _process: "", most=sys.maxsize
     )
     elapsed_secs = 0.0 if before is None else now.read_at_secs - before.read_at_secs
     earlier = {} if before is None else before.processes

@@ -22,10 +22,7 @@ def job_id_of(environ: Mapping[str, str]) -> str:
 
 
 def job_from_prolog(
-    environ: Mapping[str, str],
-    *,
-    node_name: str | None,
-    note: Callable[[Rejected], None] = lambda _: None,
+    environ: Mapping[str, str], *, node_name: str | None, note: Callable[[Rejected], None] = lambda _: None
 ) -> Job:
     """Return what environment and spool directory of a prolog report about its job; the state is RUNNING.
 

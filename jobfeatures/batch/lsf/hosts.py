@@ -68,12 +68,7 @@ def parse_node(record: Record, memory: Mapping[str, int]) -> ClusterNode:
     else:
         states = words if "DOWN" in words else (busy_state(used, slots), *words)
     return ClusterNode(
-        name=name,
-        states=states,
-        cpus=slots,
-        allocated_cpus=used,
-        memory_bytes=memory.get(name),
-        address=name,
+        name=name, states=states, cpus=slots, allocated_cpus=used, memory_bytes=memory.get(name), address=name
     )
 
 

@@ -75,11 +75,7 @@ def recognise(head: str) -> bool:
 
 
 def read_records(
-    lines: Iterable[str],
-    *,
-    source: str,
-    zone: tzinfo | None = None,
-    notes: Notes | None = None,
+    lines: Iterable[str], *, source: str, zone: tzinfo | None = None, notes: Notes | None = None
 ) -> Iterator[JobRecord | Rejected]:
     """Return each job when its last line has come, those without one at the end, as they were then.
 

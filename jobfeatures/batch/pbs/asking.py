@@ -51,11 +51,7 @@ def ask(
 ) -> Answer:
     """Run a command, with UTC for its zone, and return its answer. Raises SourceError where it has none."""
     output = run_command(
-        argv,
-        timeout_secs=timeout_secs,
-        max_bytes=max_bytes,
-        environment={"TZ": "UTC0"},
-        kept=VARIABLES,
+        argv, timeout_secs=timeout_secs, max_bytes=max_bytes, environment={"TZ": "UTC0"}, kept=VARIABLES
     )
     stderr = output.stderr.decode("utf-8", "replace")
     gone, complaint = parse_complaints(stderr)

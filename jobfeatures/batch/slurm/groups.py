@@ -46,7 +46,5 @@ def match(path: str) -> Membership | None:
 
 
 HIERARCHY = BatchHierarchy(
-    "slurm",
-    match,
-    (("slurm*", "uid_*", "job_*"), ("system.slice", "*slurmstepd.scope", "[js]*")),
+    "slurm", match, (("slurm*", "uid_*", "job_*"), ("system.slice", "*slurmstepd.scope", "[js]*"))
 )

@@ -104,11 +104,7 @@ class JsonAsker:
         node = self._rest.ask(f"node/{quote(self._node_name, safe='')}", self._left(deadline))
         reservations = self._rest.ask("reservations", self._left(deadline))
         return parse_json_notice(
-            node,
-            reservations,
-            node_name=self._node_name,
-            now_secs=now_secs,
-            source=self._rest.name,
+            node, reservations, node_name=self._node_name, now_secs=now_secs, source=self._rest.name
         )
 
 

@@ -51,10 +51,7 @@ def make_source(config: Config, clock: Clock, node_name: str) -> SlurmSource | C
         from jobfeatures.batch.slurm.jsonsource import JsonAsker
 
         asker = JsonAsker(
-            clock,
-            make_rest(config),
-            node_name=node_name,
-            timeout_secs=config.batch_timeout_secs,
+            clock, make_rest(config), node_name=node_name, timeout_secs=config.batch_timeout_secs
         )
     # Each daemon at its own pace: all begin at once where a new version is rolled out.
     refresh_secs = config.batch_refresh_secs * random.uniform(*SPREAD)  # noqa: S311  # not a secret

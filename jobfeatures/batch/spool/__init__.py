@@ -36,10 +36,4 @@ KEY_SOURCES = {
     "scratch_limit_bytes": "ResourceLimit MaxDisk, else Disk",
 }
 
-SYSTEM = System(
-    name="spool",
-    room=__name__,
-    has_cluster=False,
-    has_groups=False,
-    key_sources=KEY_SOURCES,
-)
+SYSTEM = System(name="spool", room=__name__, has_cluster=False, has_groups=False, key_sources=KEY_SOURCES)

@@ -20,11 +20,7 @@ class Reader:
     """One envelope that has been validated: elements at the paths of `rejected` are left out."""
 
     def __init__(
-        self,
-        rejected: Mapping[str, Rejected],
-        producer: str,
-        version: str,
-        minutes_from: str | None = None,
+        self, rejected: Mapping[str, Rejected], producer: str, version: str, minutes_from: str | None = None
     ) -> None:
         self.producer = producer
         # The text has limits in minutes and traffic in bytes; of itself only our own of its version does so.

@@ -322,9 +322,7 @@ async def listening(
     """
     limits = server.limits
     connections = Server(
-        server.handle,
-        ConnectionLimits(connections=limits.connections, idle_secs=limits.idle_secs),
-        tls,
+        server.handle, ConnectionLimits(connections=limits.connections, idle_secs=limits.idle_secs), tls
     )
     on_open(connections)
     try:

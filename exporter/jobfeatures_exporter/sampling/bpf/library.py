@@ -100,13 +100,7 @@ def _open() -> ctypes.CDLL:
 
 
 def load_object(
-    bpf: Bpf,
-    path: str,
-    *,
-    constants: bytes,
-    hooks: Sequence[str],
-    iterator: str,
-    maps: Mapping[str, int],
+    bpf: Bpf, path: str, *, constants: bytes, hooks: Sequence[str], iterator: str, maps: Mapping[str, int]
 ) -> dict[str, int]:
     """Load and attach everything; return descriptors, while one of which is open all goes on.
 

@@ -175,9 +175,7 @@ class GpuMonitor:
             while reader.fresh:
                 fresh.append(reader.fresh.popleft())
         allocations = compute_allocations(
-            jobs,
-            [sample.card for sample in latest],
-            read_gpustat(self._paths.gpustat, self._unreadable),
+            jobs, [sample.card for sample in latest], read_gpustat(self._paths.gpustat, self._unreadable)
         )
         account = self._book.update(
             fresh,

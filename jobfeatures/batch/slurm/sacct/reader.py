@@ -169,10 +169,7 @@ class RowConverter:
         self._id_name = names[self._id_place]
         self._columns: list[_Column | None] = []
         for field in _CONVERTED:
-            found = next(
-                ((name, convert) for name, convert in _COLUMNS[field] if name in places),
-                None,
-            )
+            found = next(((name, convert) for name, convert in _COLUMNS[field] if name in places), None)
             if found is None:
                 self._columns.append(None)
                 continue
