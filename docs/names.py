@@ -18,11 +18,15 @@ from jobfeatures.features.keys import KEYS
 from jobfeatures.publish.folders import JOBS, MACHINE, STATUS
 from jobfeatures.settings import settings_of
 from jobfeatures.status.jobstatus import STATUS_KEYS
-from jobfeatures_exporter import budget
+from jobfeatures_exporter import budget, profiles
 from jobfeatures_exporter import cli as exporter_cli
 from jobfeatures_exporter import exits as exporter_exits
-from jobfeatures_exporter.collectors import METRICS
+from jobfeatures_exporter.collectors import COLLECTORS, METRICS
 from jobfeatures_exporter.config import ExporterConfig
+from jobfeatures_exporter.ingest import page as foreign
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "packaging/tools"))
+from makepackages.texts import programs
 
 RELEASED = Path(__file__).parent / "released.json"
 PROGRAMS = (
@@ -33,9 +37,12 @@ PROGRAMS = (
 
 def promised() -> dict[str, list[str]]:
     """Return all names by kind; a metric under two names has both."""
-    metrics = [*METRICS, *budget.METRICS]
+    own = [metric for each in COLLECTORS.values() for metric in each.metrics]
+    metrics = [*METRICS, *own, *budget.METRICS, profiles.SUCCESS, *foreign.METRICS]
     metrics += [each.former for each in metrics if each.former is not None]
-    settings = {each.key for config in (Config, ExporterConfig) for each in settings_of(config)}
+    known = [each for config in (Config, ExporterConfig) for each in settings_of(config)]
+    settings, their_flags = {each.key for each in known}, {each.flag for each in known}
+    every = [each for program in programs() for command in program.commands for each in command.walk()]
     found = {
         "metrics": {f"{each.sample_name} {each.kind}" for each in metrics},
         "labels": {f"{each.sample_name} {label}" for each in metrics for label in each.label_names},
@@ -43,6 +50,13 @@ def promised() -> dict[str, list[str]]:
         "keys": {f"{each.area.value} {each.name}" for each in KEYS}
         | {f"status {each.name}" for each in STATUS_KEYS},
         "commands": {f"{program} {name}" for program, commands, _ in PROGRAMS for name in commands},
+        "flags": {
+            f"{command.name} {flag}"
+            for command in every
+            for option in command.options
+            for flag in option.flags
+            if flag.startswith("--") and not their_flags & set(option.flags)
+        },
         "exit statuses": {
             f"{program} {name} {status}"
             for program, _, exits in PROGRAMS
@@ -50,7 +64,7 @@ def promised() -> dict[str, list[str]]:
             for status in meanings
         },
         "folders": {MACHINE, JOBS, STATUS},
-        "variables": set(VARIABLES.values()),
+        "variables": {*VARIABLES.values(), STATUS.upper()},
     }
     return {kind: sorted(names) for kind, names in found.items()}
 

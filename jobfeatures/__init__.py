@@ -5,4 +5,4 @@ into keys and values, `publish` keeps them as files, `status` reads what jobs
 say of themselves, `client` is what a job imports.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.9.0"

@@ -32,6 +32,11 @@ def test_a_name_that_is_gone_is_found_and_one_that_is_new_is_not():
     now = promised()
     assert lost(now, now) == []
     assert all(len(names) > 1 for names in now.values())
+    assert {"batch_job_cpu_seconds_total counter", "batch_sonar_node_age_seconds gauge"} <= set(
+        now["metrics"]
+    )
+    assert "batch_job_info user" in now["labels"]
+    assert "jobfeatures drain set --force" in now["flags"]
     for kind, names in now.items():
         without = {**now, kind: names[1:]}
         assert lost(now, without) == [f"{kind}: {names[0]}"]
