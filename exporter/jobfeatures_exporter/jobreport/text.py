@@ -199,8 +199,8 @@ def _bold(text: str, is_terminal: bool) -> str:
 
 def _node_table(report: JobReport) -> list[str]:
     rows = [["Node", "CPUs used", "of", "", "Memory", "of", "", "GPUs used", "of"]]
-    rows += [_node_row(node) for node in report.nodes[:MAX_NODES]]
-    rows.append(_sum_row(report))
+    rows += [_row(fit(node.place.name, 40), node) for node in report.nodes[:MAX_NODES]]
+    rows.append(_row(counted(len(report.nodes), "node"), report))
     if not any(node.gpu_count for node in report.nodes):
         rows = [row[:7] for row in rows]
     right = [False] + [True] * (len(rows[0]) - 1)
@@ -210,33 +210,21 @@ def _node_table(report: JobReport) -> list[str]:
     return lines
 
 
-def _node_row(node: NodeUse) -> list[str]:
-    elapsed = node.elapsed_secs
+def _row(head: str, of: NodeUse | JobReport) -> list[str]:
+    cpus, gpus = (
+        None if secs is None or not of.elapsed_secs else secs / of.elapsed_secs
+        for secs in (of.cpu_secs, of.gpu_secs)
+    )
     return [
-        fit(node.place.name, 40),
-        _figure(None if node.cpu_secs is None or not elapsed else node.cpu_secs / elapsed),
-        _figure(node.allocated_cpus),
-        _share(node.cpu_share),
-        _bytes(node.memory_peak),
-        _bytes(node.allocated_memory),
-        _share(node.memory_share),
-        _figure(None if node.gpu_secs is None or not elapsed else node.gpu_secs / elapsed),
-        _figure(node.gpu_count),
-    ]
-
-
-def _sum_row(report: JobReport) -> list[str]:
-    elapsed = report.elapsed_secs
-    return [
-        counted(len(report.nodes), "node"),
-        _figure(report.cpus_used),
-        _figure(report.allocated_cpus),
-        _share(report.cpu_share),
-        _bytes(report.memory_peak),
-        _bytes(report.allocated_memory),
-        _share(report.memory_share),
-        _figure(None if report.gpu_secs is None or not elapsed else report.gpu_secs / elapsed),
-        _figure(report.gpu_count),
+        head,
+        _figure(cpus),
+        _figure(of.allocated_cpus),
+        _share(of.cpu_share),
+        _bytes(of.memory_peak),
+        _bytes(of.allocated_memory),
+        _share(of.memory_share),
+        _figure(gpus),
+        _figure(of.gpu_count),
     ]
 
 

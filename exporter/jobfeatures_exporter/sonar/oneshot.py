@@ -45,14 +45,7 @@ def node_documents(config: ExporterConfig) -> Iterator[NodeDocuments]:
         deadline_secs = clock.monotonic_secs() + GPU_WAIT_SECS
         while not all(reader.is_up for reader in gpus.readers) and clock.monotonic_secs() < deadline_secs:
             time.sleep(_LOOK_SECS)
-        yield make_node_documents(
-            config,
-            clock,
-            sampler.sample,
-            procfs=config.path_procfs,
-            sysfs=config.path_sysfs,
-            unreadable=Unreadable(),
-        )
+        yield make_node_documents(config, clock, sampler.sample, Unreadable())
     finally:
         gpus.stop()
         sampler.close()

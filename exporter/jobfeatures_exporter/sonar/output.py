@@ -54,21 +54,14 @@ def make_node_sender(
     """Return the sender of this node's documents; None without sinks. Raises ConfigurationError."""
     sender = make_sender(config, clock)
     if sender is not None:
-        documents = make_node_documents(
-            config, clock, look, procfs=config.path_procfs, sysfs=config.path_sysfs, unreadable=unreadable
-        )
-        add_node_documents(sender, config, documents)
+        documents = make_node_documents(config, clock, look, unreadable)
+        sender.add(SAMPLE, config.sonar_sample_interval_secs, documents.sample)
+        sender.add(SYSINFO, config.sonar_sysinfo_interval_secs, documents.sysinfo, at_start=True)
     return sender
 
 
 def make_node_documents(
-    config: SonarConfig,
-    clock: Clock,
-    look: Callable[[], Snapshot | None],
-    *,
-    procfs: str,
-    sysfs: str,
-    unreadable: Unreadable,
+    config: DaemonConfig, clock: Clock, look: Callable[[], Snapshot | None], unreadable: Unreadable
 ) -> NodeDocuments:
     """Return what makes this node's documents. Raises ConfigurationError."""
     return NodeDocuments(
@@ -76,14 +69,8 @@ def make_node_documents(
         options=options_of(config),
         clock=clock,
         look=look,
-        procfs=procfs,
-        sysfs=sysfs,
+        procfs=config.path_procfs,
+        sysfs=config.path_sysfs,
         unreadable=unreadable,
         topology=config.sonar_topology,
     )
-
-
-def add_node_documents(sender: Sender, config: SonarConfig, documents: NodeDocuments) -> None:
-    """Let this node's documents be sent."""
-    sender.add(SAMPLE, config.sonar_sample_interval_secs, documents.sample)
-    sender.add(SYSINFO, config.sonar_sysinfo_interval_secs, documents.sysinfo, at_start=True)
