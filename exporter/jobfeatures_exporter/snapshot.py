@@ -354,6 +354,7 @@ class Snapshot:
     # Exit records of the kernel since start, by what became of them: counted, elsewhere, unknown.
     exit_records: Mapping[str, int] = field(default_factory=dict)
     unreadable: Mapping[str, int] = field(default_factory=dict)  # readings left out since start, by kind
+    kept_files: Mapping[str, int] = field(default_factory=dict)  # open, by how often they are read
     reopened: int | None = None  # times since start that no more descriptors could be kept
 
     def key_of(self, pid: int) -> WorkKey | None:

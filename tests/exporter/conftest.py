@@ -208,6 +208,7 @@ def make_snapshot() -> Snapshot:
         JobSample(key=GroupKey(321, 216_000_000), accounting=Accounting.PROCESSES, processes=2, threads=2),
     ]
     return Snapshot(
+        kept_files={"always": 40, "rarely": 2},
         reopened=0,
         taken_at_secs=NOW - 0.25,
         duration_secs=0.002,

@@ -46,6 +46,13 @@ REOPENED = Metric(
     "counter",
     "Readings of files that are opened anew at each look because no more descriptors may be kept.",
 )
+KEPT = Metric(
+    "batch_node_kept_files",
+    "gauge",
+    "Files of jobs and processes that are kept open, read always (at each look) or rarely; where descriptors "
+    "run short those read rarely give way.",
+    ("read",),
+)
 UNREADABLE = Metric(
     "batch_node_unreadable_readings", "counter", "Readings left out because they failed.", ("kind",)
 )
@@ -61,7 +68,7 @@ _OF_DISK = {
 
 METRICS = (
     *(CPU, CORE, CORES, MEMORY, LOAD, RUNNABLE, THREADS, PRESSURE, *_OF_DISK),
-    *(BOOT, PROCESSES, KILLS, NODE_READ_AT, UNREADABLE, REOPENED),
+    *(BOOT, PROCESSES, KILLS, NODE_READ_AT, UNREADABLE, REOPENED, KEPT),
 )
 
 MEMORY_KINDS = {
@@ -87,6 +94,7 @@ def families(context: Context) -> Iterator[Family]:
     yield Family.single(NODE_READ_AT, snapshot.taken_at_secs)
     yield Family.by_word(UNREADABLE, dict(sorted(snapshot.unreadable.items())))
     yield Family.single(REOPENED, snapshot.reopened)
+    yield Family.by_word(KEPT, snapshot.kept_files)
     node = snapshot.node
     if node is None:
         return

@@ -40,7 +40,10 @@ class Unreadable:
 
 
 class DescriptorBudget:
-    """How many descriptors may be kept open, all users of this budget together.
+    """How many descriptors may be kept open, all users of this budget together, and who keeps one.
+
+    Up to the limit all do. Beyond it a file that is read at each look takes the place of one that is
+    read `rarely`, the first that was kept; among equals who comes first stays.
 
     The soft RLIMIT_NOFILE is raised as the need grows, up to the hard one, and
     `RESERVE` descriptors (half of a limit below 1,024) are left to the rest of
@@ -52,24 +55,40 @@ class DescriptorBudget:
         self._may_raise = True
         self._ceiling: int | None = None  # since the system had no more, until it has for long
         self._calm_looks = 0
+        self._rare: dict[KeptFile, None] = {}  # those that give way
         self.open = 0
         self.refused = 0
         soft, _ = limits()
         self._reserve = min(RESERVE, soft // 2)
         self._allowed = self._bounded(soft - self._reserve)
 
-    def take(self) -> bool:
-        """Claim one descriptor; False where the caller has to close it after reading."""
+    @property
+    def kept(self) -> dict[str, int]:
+        """Return how many are open, by how often they are read."""
+        return {"always": self.open - len(self._rare), "rarely": len(self._rare)}
+
+    def gives_way(self, file: KeptFile) -> None:
+        """Note that a file that is open is read rarely by now."""
+        self._rare.setdefault(file)
+
+    def take(self, rarely: KeptFile | None = None) -> bool:
+        """Claim one descriptor, for a file read `rarely`; False: the caller has to close it after reading."""
         is_full = self._ceiling is not None and self.open >= self._ceiling
         if is_full or (self.open >= self._allowed and not self._raise()):
-            self.refused += 1
-            return False
+            if rarely is not None or not self._rare:
+                self.refused += 1
+                return False
+            next(iter(self._rare)).close()
         self.open += 1
+        if rarely is not None:
+            self._rare[rarely] = None
         return True
 
-    def give(self, count: int = 1) -> None:
+    def give(self, count: int = 1, *, rarely: KeptFile | None = None) -> None:
         """Return descriptors that were closed."""
         self.open -= count
+        if rarely is not None:
+            self._rare.pop(rarely, None)
 
     def shrink(self) -> None:
         """Settle for what is open now: the system has no more. After `CALM_LOOKS` looks it grows back."""
@@ -145,9 +164,14 @@ class KeptFile:
         self._budget = budget
         self._descriptor = -1
 
-    def read(self) -> bytes:
-        """Return the content, the first 64 KiB at most. Raises OSError."""
+    def read(self, *, rarely: bool = False) -> bytes:
+        """Return the content, the first 64 KiB at most. Raises OSError.
+
+        One that is `rarely` read gives its descriptor to another where there are too few.
+        """
         if self._descriptor >= 0:
+            if rarely:
+                self._budget.gives_way(self)
             try:
                 data = os.pread(self._descriptor, self._FIRST_BYTES, 0)
                 is_whole = data.endswith(b"\n") and len(data) < self._FIRST_BYTES
@@ -162,7 +186,7 @@ class KeptFile:
         except OSError:
             os.close(descriptor)
             raise
-        if self._budget.take():
+        if self._budget.take(self if rarely else None):
             self._descriptor = descriptor
         else:
             os.close(descriptor)
@@ -173,7 +197,7 @@ class KeptFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-            self._budget.give()
+            self._budget.give(rarely=self)
 
     def _pread(self, descriptor: int) -> bytes:
         data = os.pread(descriptor, self._FIRST_BYTES, 0)

@@ -56,7 +56,7 @@ class GroupFile(KeptFile, Generic[Parsed]):
         elif every != 1 and (not every or look % every):
             return self._value
         try:
-            data = self.read()
+            data = self.read(rarely=every != 1)
             if data != self._data:
                 self._value = self._parse(data.decode("ascii", "replace"))
                 self._data = data

@@ -62,11 +62,12 @@ class ProcessIoBook:
         due, due_again = -self._look % RELOOK, -self._look % FAILED_RELOOK
         failed = frozenset(self._failed)
         for pid, process in processes.items():
-            if before.get(pid) is not process or (pid % RELOOK == due and pid not in failed):
-                self._look_at(process)
+            sleeps = before.get(pid) is process
+            if not sleeps or (pid % RELOOK == due and pid not in failed):
+                self._look_at(process, sleeps=sleeps)
         for pid in failed:
             if pid % FAILED_RELOOK == due_again and before.get(pid) is processes[pid]:
-                self._look_at(processes[pid])
+                self._look_at(processes[pid], sleeps=True)
         unknown = {keys[pid] for pid in self._failed}
         readings = self._readings.copy()
         if len(readings) != len(keys):
@@ -74,7 +75,7 @@ class ProcessIoBook:
         totals = self._accumulator.update(readings, keys)
         return {key: sums for key, sums in self._sums(members, totals) if key not in unknown}
 
-    def _look_at(self, process: ProcessSample) -> None:
+    def _look_at(self, process: ProcessSample, *, sleeps: bool) -> None:
         pid = process.pid
         entry = self._entries.get(pid)
         if entry is not None and entry.start_ticks != process.start_ticks:
@@ -83,7 +84,7 @@ class ProcessIoBook:
         if entry is None:
             entry = _Entry(f"{self._procfs}/{pid}/io", self._budget, process.start_ticks)
             self._entries[pid] = entry
-        self._read(entry, process)
+        self._read(entry, process, sleeps=sleeps)
 
     def _forget(self, pid: int) -> None:
         self._entries.pop(pid).close()
@@ -114,12 +115,12 @@ class ProcessIoBook:
         self._entries.clear()
         self._processes = {}
 
-    def _read(self, entry: _Entry, process: ProcessSample) -> None:
+    def _read(self, entry: _Entry, process: ProcessSample, *, sleeps: bool) -> None:
         pid = process.pid
         last = self._readings.get(pid)
         self._failed.discard(pid)
         try:
-            data = entry.read()
+            data = entry.read(rarely=sleeps)
             if last is None or data != entry.data:
                 io = parse_process_io(data.decode("ascii", "replace"))
             elif process.ppid == last.ppid and process.state == last.state:

@@ -195,6 +195,7 @@ class Sampler:
             open_files=self._open_files.update(of_jobs) if self._shows("reads_open_files") else {},
             exit_records={} if self._exits is None else dict(self._exits.results),
             unreadable=dict(self._unreadable.counts),
+            kept_files=self._budget.kept,
             reopened=self._budget.refused,
         )
         return snapshot if self._gpus is None else self._gpus.fill(snapshot, self._jobs())

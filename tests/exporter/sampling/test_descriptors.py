@@ -49,6 +49,48 @@ def test_a_reserve_is_left_below_the_hard_limit(limits):
     assert budget.refused == 2
 
 
+def test_at_the_limit_files_that_are_read_at_each_look_take_the_place_of_those_that_are_read_rarely(tmp_path):
+    budget = DescriptorBudget(max_open=3)
+    files = {}
+    for name in ("limit", "cpuset", "usage", "stat", "quota", "io"):
+        (tmp_path / name).write_text("1\n")
+        files[name] = KeptFile(str(tmp_path / name), budget)
+    for name in ("limit", "cpuset"):
+        files[name].read(rarely=True)
+    files["usage"].read()
+    assert budget.kept == {"always": 1, "rarely": 2}
+    files["stat"].read()  # in the place of the limit
+    assert (budget.kept, budget.refused) == ({"always": 2, "rarely": 1}, 0)
+    files["quota"].read(rarely=True)  # among equals who came first stays
+    assert (budget.kept, budget.refused) == ({"always": 2, "rarely": 1}, 1)
+    files["limit"].close()
+    assert budget.open == 3
+    files["io"].read()
+    assert budget.kept == {"always": 3, "rarely": 0}
+    files["cpuset"].read(rarely=True)
+    assert (budget.kept, budget.refused) == ({"always": 3, "rarely": 0}, 2)
+    for file in files.values():
+        assert file.read() == b"1\n"
+        file.close()
+    assert budget.kept == {"always": 0, "rarely": 0}
+
+
+def test_a_file_that_is_read_rarely_by_now_gives_way_too(tmp_path):
+    budget = DescriptorBudget(max_open=1)
+    for name in ("io", "stat"):
+        (tmp_path / name).write_text("1\n")
+    sleeper, other = (KeptFile(str(tmp_path / name), budget) for name in ("io", "stat"))
+    sleeper.read()
+    other.read()
+    assert (budget.kept, budget.refused) == ({"always": 1, "rarely": 0}, 1)
+    sleeper.read(rarely=True)
+    other.read()
+    assert (budget.kept, budget.refused) == ({"always": 1, "rarely": 0}, 1)
+    assert sleeper.read() == b"1\n"
+    assert budget.refused == 2
+    other.close()
+
+
 def test_a_small_limit_is_shared_by_halves(limits):
     limits[:] = [64, 64]
     assert taken(DescriptorBudget()) == 32

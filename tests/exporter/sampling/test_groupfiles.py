@@ -44,7 +44,9 @@ def test_a_file_that_is_not_there_is_asked_for_more_and_more_rarely(files, tmp_p
     asked = []
     monkeypatch.setattr(
         "jobfeatures_exporter.sampling.groupfiles.GroupFile.read",
-        lambda file: asked.append(file.path) or (_ for _ in ()).throw(FileNotFoundError(errno.ENOENT, "x")),
+        lambda file, **_: (
+            asked.append(file.path) or (_ for _ in ()).throw(FileNotFoundError(errno.ENOENT, "x"))
+        ),
     )
     looks = []
     file = files.file("/nowhere", number)

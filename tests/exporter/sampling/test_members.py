@@ -41,7 +41,7 @@ def moments(node, members, look, looks: int) -> list[int]:
     found = []
     for number in range(1, looks + 1):
         (node.proc / "10/cgroup").write_text(JOB)
-        members._attributed.pop(10, None)
+        members.attributed.pop(10, None)
         look()
         if 10 in members.attributed:
             found.append(number)

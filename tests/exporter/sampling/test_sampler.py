@@ -521,7 +521,7 @@ def test_counters_that_vanish_begin_anew_or_turn_to_garbage_never_fall_and_are_n
     node, make, looks, monkeypatch
 ):
     # A kept descriptor of a plain file outlives it; one of the kernel's does not.
-    monkeypatch.setattr(DescriptorBudget, "take", lambda _: False)
+    monkeypatch.setattr(DescriptorBudget, "take", lambda *_: False)
     group = node.job_v2("job_4")
     sampler = make()
     told: dict[object, float] = {}
