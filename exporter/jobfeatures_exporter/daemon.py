@@ -111,6 +111,7 @@ class Daemon:
         self._rates = CpuRates()
         self._people = NodePages(config, self._privacy, self.known, self._pages.collected, self.listing)
         self.html = self._people.html  # pages for people
+        self.own_html = self._people.own_html
         self._cpu_rates: Mapping[JobKey, float] = {}
         self._retention = Retention(config.jobs_retain_secs)
         self._ended: Mapping[JobKey, EndedJob] = {}
@@ -258,15 +259,16 @@ class Daemon:
     def context(self) -> Context:
         """Return everything that a scrape shows, after a fresh look at the node."""
         self._looks.wait_for_fresh(FRESH_SECS, self._config.scrape_deadline_secs)
-        context = self._known()
+        context = self.all_known()
         self._shown = context.ended
         return self._privacy.context(context)
 
     def known(self) -> Context:
         """Return everything that is known and may be shown, as old as the latest look is."""
-        return self._privacy.context(self._known())
+        return self._privacy.context(self.all_known())
 
-    def _known(self) -> Context:
+    def all_known(self) -> Context:
+        """Return everything that is known, with all names, as old as the latest look is."""
         return Context(
             now_secs=self._clock.now_secs(),
             snapshot=self._looks.snapshot,

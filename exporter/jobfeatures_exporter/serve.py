@@ -93,6 +93,7 @@ async def _serve(
         async with (
             listeners.serving(make_app(served, routes), config.web_listen_address) as address,
             _serving_features(config, served, listeners),
+            _serving_own(config, served),
             _serving_nodes(config, served, listeners) as node_listener,
             contextlib.nullcontext() if ingest is None else ingest.running(listeners),
         ):
@@ -222,6 +223,20 @@ async def _serving_nodes(
     ) as address:
         log.info("answering nodes", extra={"address": address})
         yield listener
+
+
+@contextlib.asynccontextmanager
+async def _serving_own(config: DaemonConfig, daemon: Daemon | Controller) -> AsyncIterator[None]:
+    """Show users their own jobs, where that is asked for."""
+    if config.web_own_socket is None or not isinstance(daemon, Daemon):
+        yield
+        return
+    from jobfeatures_exporter.web.ownsocket import OwnSocket, serving_own
+
+    own = OwnSocket(daemon.all_known, daemon.own_html, config.path_procfs)
+    async with serving_own(config.web_own_socket, own):
+        log.info("showing users their own jobs", extra={"path": config.web_own_socket})
+        yield
 
 
 @contextlib.asynccontextmanager

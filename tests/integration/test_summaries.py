@@ -101,6 +101,10 @@ def test_after_a_requeue_the_summary_is_that_of_the_last_run(slurm, comments):
     assert found.comment in ("", encode_summary(REPORT, 600))  # slurmdbd may write the end over it
     writer(comments, since_secs).round()
     [found] = ended(comments, since_secs, job)
+    rows = slurm.run(
+        "sacct", "-a", "-D", "-X", "-P", "-n", "-j", job, "-o", "State,Submit,Start,End,AdminComment"
+    )
+    assert found.comment.startswith("JS1:H4sI"), rows
     assert decode_summary(found.comment).elapsed_secs == found.elapsed_secs < 600
 
 

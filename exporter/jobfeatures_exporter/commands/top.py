@@ -9,12 +9,13 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from jobfeatures.access import access_of, add_access_flags
+from jobfeatures.access import Access, access_of, add_access_flags
 from jobfeatures.errors import ConfigurationError, SourceError
 from jobfeatures.settings import DEFAULT_FILE
 from jobfeatures.settingsflags import parse_duration_flag
 
 if TYPE_CHECKING:
+    from jobfeatures_exporter.config import DaemonConfig
     from jobfeatures_exporter.top.pages import Pages
 
 ORDERS = tuple("jucimnwgtdka")  # keys of columns
@@ -27,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--url",
         metavar="URL",
         help=(
-            "a daemon, such as http://node:9819 (default: by the settings; without an answer the node is "
-            "read directly)"
+            "a daemon, such as http://node:9819 or unix:/PATH (default: by the settings; without an answer "
+            "the node is read directly)"
         ),
     )
     add_access_flags(parser, "--url")
@@ -95,6 +96,12 @@ def _print_once(pages: Pages, order: str) -> None:
     print("\n".join(line.text for line in lines))
 
 
+def _own_socket(config: DaemonConfig) -> str:
+    """Return the socket on which a plain user sees the own jobs, nothing where there is none."""
+    path = config.web_own_socket
+    return f"unix:{path}" if path is not None and os.geteuid() != 0 and os.path.exists(path) else ""
+
+
 def _open(arguments: argparse.Namespace) -> Pages:
     from jobfeatures.logs import configure_logging
     from jobfeatures_exporter.commands.common import config_of
@@ -111,8 +118,9 @@ def _open(arguments: argparse.Namespace) -> Pages:
         raise ConfigurationError("--local", "asks no daemon, so that there can be no --url")
     config = config_of(arguments)
     if not arguments.local:
-        url = arguments.url or address_of(config.web_listen_address)
-        access = access_of(arguments, "--url", url)
+        url = arguments.url or _own_socket(config) or address_of(config.web_listen_address)
+        is_socket = url.startswith("unix:/")  # the kernel says who asks: no passwords
+        access = Access(url) if is_socket else access_of(arguments, "--url", url)
         daemon = DaemonPages(replace(access, url=metrics_address(access.url)), config)
         try:
             daemon.look()

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from jobfeatures.access import Access
 from jobfeatures.errors import SourceError, shown
+from jobfeatures.httpget import Server
 from jobfeatures.metrics import NODE_CPUS, NODE_READ_AT
 from jobfeatures.series import parse_lines
 from jobfeatures_exporter.collectors.node import BOOT
@@ -54,9 +55,17 @@ class DaemonPages:
 
     def look(self) -> Numbers:
         """Fetch a page."""
-        numbers = parse_page(self._access.get(), source=self._access.url)
+        numbers = parse_page(self._text(), source=self._access.url)
         self._boot_time_secs = numbers.one(BOOT)
         return numbers
+
+    def _text(self) -> str:
+        if not self._access.url.startswith("unix:"):
+            return self._access.get()
+        answer = Server(self._access.url).get("/metrics", timeout_secs=self._access.timeout_secs)
+        if answer.status != 200:
+            raise SourceError(f"{self._access.url}: answers {answer.status}")
+        return answer.body.decode("utf-8", "replace")
 
     def processes(self) -> Snapshot | str:
         """Read them here."""
@@ -127,6 +136,8 @@ def parse_page(text: str, *, source: str = "") -> Numbers:
 
 def metrics_address(url: str) -> str:
     """Return where the metrics are of a daemon that was named with or without their path."""
+    if url.startswith("unix:"):
+        return url
     parts = urlsplit(url)
     if parts.path.rstrip("/").endswith("/metrics") or parts.query:
         return url

@@ -37,7 +37,7 @@ class LocalProcesses:
 
     def is_of(self, url: str, boot_time_secs: float | None) -> bool:
         """Return whether a daemon is of this machine, by its address and when its node was booted."""
-        host = urlsplit(url).hostname or ""
+        host = "localhost" if url.startswith("unix:") else urlsplit(url).hostname or ""
         if host not in {"localhost", "::1", socket.gethostname()} and not host.startswith("127."):
             return False
         try:

@@ -26,6 +26,9 @@ class WebConfig(IngestConfig):
         words(FEATURES, SONAR, NODES), (), "other listeners that use TLS (not users) from web.config_file"
     )
     web_systemd_socket: bool = option(BOOLEAN, False, "listen on the sockets passed by systemd")
+    web_own_socket: str | None = option(
+        PATH, None, "UNIX socket on which every user sees the own jobs, such as /run/jobfeatures-own/socket"
+    )
     web_grafana_url: str | None = option(
         LINK, None, "link from a job's page to Grafana, with places {job}, {system} and {node}"
     )

@@ -61,6 +61,17 @@ class NodePages:
         (view,) = view_context(context, Numbers(families), only=key).jobs
         return render_job(context, families, view, self.history.job(key), self._details(key, context))
 
+    def own_html(self, context: Context, asked: Asked) -> str | None:
+        """Return a page of one user's context: with all names, and without what others' jobs left behind."""
+        from jobfeatures_exporter.collectors import collect
+        from jobfeatures_exporter.privacy.hiding import NO_PRIVACY
+        from jobfeatures_exporter.privacy.own import COLLECTORS
+
+        own = NodePages(
+            self.config, NO_PRIVACY, lambda: context, lambda known: collect(known, COLLECTORS), self._listing
+        )
+        return own.html(asked)
+
     def _gone(self, asked: Asked, context: Context) -> str | None:
         """Return the page of a job that has left the node, as long as its last hour is remembered."""
         from jobfeatures_exporter.web.pages.gone import render_gone

@@ -1,0 +1,88 @@
+"""What one user may see of a node: the own jobs, and what everybody sees in /proc. Pure.
+
+A new context is made of what is allowed, so that a part that is added to contexts is not shown by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from jobfeatures.model import Job, JobKey
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.snapshot import JobSample, Kind, Snapshot, WorkKey
+
+# Of the node, of jobs and of cards; none counts what others do.
+COLLECTORS = frozenset(
+    {"node", "jobs", "steps", "allocation", "energy", "gpus", "remaining", "waste", "status"}
+)
+Value = TypeVar("Value")
+
+
+def make_own_context(context: Context, uid: int, user: str | None) -> Context:
+    """Return the context of one user's jobs; `user` is the uid's name where it has one."""
+    snapshot = context.snapshot
+    samples: dict[WorkKey, JobSample] = {}
+    if snapshot is not None:
+        samples.update(snapshot.final.items())
+        samples.update(snapshot.jobs)
+    keys = {
+        key
+        for key in {*context.jobs, *context.ended, *samples}
+        if isinstance(key, JobKey) and _is_own(context, key, samples.get(key), uid, user)
+    }
+
+    def own(found: Mapping[JobKey, Value]) -> dict[JobKey, Value]:
+        return {key: value for key, value in found.items() if key in keys}
+
+    return Context(
+        now_secs=context.now_secs,
+        snapshot=None if snapshot is None else _own_snapshot(snapshot, keys),
+        jobs=own(context.jobs),
+        statuses=own(context.statuses),
+        machine=context.machine,
+        kinds=frozenset({Kind.BATCH}),
+        cpu_rates=own(context.cpu_rates),
+        node_busy_cpus=context.node_busy_cpus,
+        ended=own(context.ended),
+        node_name=context.node_name,
+        findings=own(context.findings),
+    )
+
+
+def _is_own(context: Context, key: JobKey, sample: JobSample | None, uid: int, user: str | None) -> bool:
+    """Return whether a job is the user's: as the batch system says, else by its control group."""
+    ended = context.ended.get(key)
+    job: Job | None = context.jobs.get(key) or (ended.job if ended is not None else None)
+    if job is not None and job.uid is not None:
+        return job.uid == uid
+    if job is not None and job.user is not None:
+        return user is not None and job.user == user
+    if sample is None and ended is not None:
+        sample = ended.sample
+    return sample is not None and sample.uid == uid
+
+
+def _own_snapshot(snapshot: Snapshot, keys: set[JobKey]) -> Snapshot:
+    pids = {pid for pid, key in snapshot.keys.items() if key in keys}
+    job_gpus = tuple(each for each in snapshot.job_gpus if each.key in keys)
+    cards = {each.uuid for each in job_gpus}
+    return Snapshot(
+        taken_at_secs=snapshot.taken_at_secs,
+        duration_secs=snapshot.duration_secs,
+        node=snapshot.node,
+        jobs={key: each for key, each in snapshot.jobs.items() if key in keys},
+        final={key: each for key, each in snapshot.final.items() if key in keys},
+        read_at_secs=snapshot.read_at_secs,
+        processes={pid: each for pid, each in snapshot.processes.items() if pid in pids},
+        lists_all=snapshot.lists_all,
+        keys={pid: snapshot.keys[pid] for pid in pids},
+        epoch=snapshot.epoch,
+        gpus=tuple(
+            replace(each, processes=tuple(one for one in each.processes if one.pid in pids))
+            for each in snapshot.gpus
+            if each.card.uuid in cards
+        ),
+        job_gpus=job_gpus,
+    )

@@ -1,0 +1,237 @@
+"""A UNIX socket that anybody may open and that shows each caller their own jobs only.
+
+Who calls is the kernel's word (SO_PEERCRED), translated into our user
+namespace: a uid that has no place there is the overflow uid, which is
+refused, and so is a caller whose namespace maps other uids than ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import pwd
+import socket
+import stat
+import struct
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
+
+from aiohttp import web
+
+from jobfeatures.errors import ConfigurationError
+from jobfeatures_exporter.collectors import collect
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.exposition import render
+from jobfeatures_exporter.privacy.own import COLLECTORS, make_own_context
+from jobfeatures_exporter.web.app import KINDS, answer_metrics, read_asset
+from jobfeatures_exporter.web.asked import Asked, parse_asked
+
+log = logging.getLogger(__name__)
+
+OVERFLOW_UID: Final = 65_534
+MAX_CONNECTIONS = 256
+MAX_CONNECTIONS_OF_ONE = 8
+RATE_OF_ONE = 5.0  # requests a second
+BURST_OF_ONE = 20.0
+IDLE_SECS = 15.0
+MAX_MADE = 2  # answers at once
+KEY = "web.own_socket"
+_CREDENTIALS: Final = struct.Struct("iII")  # pid, uid, gid: unix(7)
+
+Pages = Callable[[Context, Asked], str | None]
+
+
+class OwnSocket:
+    """Answers callers by their uid. `known` returns everything, as old as the latest look is."""
+
+    def __init__(self, known: Callable[[], Context], pages: Pages, procfs: str = "/proc") -> None:
+        self._known = known
+        self._pages = pages
+        self._procfs = procfs
+        self._open: dict[int, list[asyncio.BaseTransport]] = {}
+        self._tokens: dict[int, tuple[float, float]] = {}  # how many are left, and when that was counted
+        self._makers = asyncio.Semaphore(MAX_MADE)
+
+    def refusal(self, pid: int, uid: int) -> str:
+        """Return why a caller gets no answer, nothing for one who does."""
+        if uid == OVERFLOW_UID:
+            return "its uid has no place in our user namespace"
+        try:
+            with (
+                open(f"{self._procfs}/{pid}/uid_map", encoding="ascii") as theirs,
+                open(f"{self._procfs}/self/uid_map", encoding="ascii") as ours,
+            ):
+                return "" if theirs.read() == ours.read() else "its user namespace maps other uids"
+        except (OSError, ValueError):
+            return "its user namespace cannot be read"
+
+    def admit(self, connection: socket.socket) -> int | None:
+        """Return whose a connection is; None where it is refused."""
+        pid, uid, _ = _credentials(connection)
+        if reason := self.refusal(pid, uid):
+            log.debug("refused", extra={"uid": uid, "reason": reason})
+            return None
+        for each in list(self._open):
+            self._open[each] = [one for one in self._open[each] if not one.is_closing()]
+            if not self._open[each]:
+                del self._open[each]
+        if len(self._open.get(uid, ())) >= MAX_CONNECTIONS_OF_ONE:
+            return None
+        return uid if sum(map(len, self._open.values())) < MAX_CONNECTIONS else None
+
+    def opened(self, uid: int, transport: asyncio.BaseTransport) -> None:
+        """Count a connection."""
+        self._open.setdefault(uid, []).append(transport)
+
+    def make_app(self) -> web.Application:
+        """Return the application."""
+        app = web.Application(client_max_size=1024, middlewares=[self._guard])
+        app.add_routes(
+            [
+                web.get("/metrics", self._metrics),
+                web.get("/", self._page),
+                web.get("/job/{job}", self._page),
+                web.get("/{name:page\\.(?:css|js|svg)}", self._asset),
+            ]
+        )
+        return app
+
+    @web.middleware
+    async def _guard(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        if not self._may_ask(_caller(request), time.monotonic()):
+            raise web.HTTPTooManyRequests(headers={"Retry-After": "1"})
+        return await handler(request)
+
+    def _may_ask(self, uid: int, now_secs: float) -> bool:
+        left, counted_secs = self._tokens.get(uid, (BURST_OF_ONE, now_secs))
+        left = min(BURST_OF_ONE, left + (now_secs - counted_secs) * RATE_OF_ONE)
+        if len(self._tokens) > 10 * MAX_CONNECTIONS:  # those who have not asked for long have all of theirs
+            self._tokens = {
+                each: (had, then)
+                for each, (had, then) in self._tokens.items()
+                if had + (now_secs - then) * RATE_OF_ONE < BURST_OF_ONE
+            }
+        self._tokens[uid] = (left - 1 if left >= 1 else left), now_secs
+        return left >= 1
+
+    def own(self, uid: int) -> Context:
+        """Return what a user may see."""
+        try:
+            user = pwd.getpwuid(uid).pw_name
+        except KeyError:
+            user = None
+        return make_own_context(self._known(), uid, user)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        async with self._makers:
+            return await answer_metrics(request, _Own(self, _caller(request)))
+
+    async def _page(self, request: web.Request) -> web.Response:
+        from jobfeatures_exporter.web.pages import CONTENT_SECURITY_POLICY
+        from jobfeatures_exporter.web.pages.gone import render_unknown
+
+        uid, asked = _caller(request), parse_asked(request.query, request.match_info.get("job", ""))
+        async with self._makers:
+            text = await asyncio.to_thread(lambda: self._pages(self.own(uid), asked))
+        headers = {"Content-Security-Policy": CONTENT_SECURITY_POLICY, "Cache-Control": "no-store"}
+        return web.Response(
+            text=render_unknown(asked.job_id) if text is None else text,
+            status=404 if text is None else 200,
+            content_type="text/html",
+            headers=headers,
+        )
+
+    async def _asset(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        return web.Response(text=await asyncio.to_thread(read_asset, name), content_type=KINDS[name])
+
+
+class _Own:
+    """The metrics of one user."""
+
+    def __init__(self, own: OwnSocket, uid: int) -> None:
+        self._own = own
+        self._uid = uid
+
+    def exposition(self, *, openmetrics: bool) -> bytes:
+        return render(collect(self._own.own(self._uid), COLLECTORS), openmetrics=openmetrics)
+
+
+def _caller(request: web.Request) -> int:
+    """Return who asks; a connection that has gone meanwhile asks for nothing."""
+    transport = request.transport
+    connection = None if transport is None else transport.get_extra_info("socket")
+    if connection is None:
+        raise web.HTTPForbidden
+    return _credentials(connection)[1]
+
+
+def _credentials(connection: socket.socket) -> tuple[int, int, int]:
+    """Return pid, uid and gid of whoever connected, as of then."""
+    pid, uid, gid = _CREDENTIALS.unpack(
+        connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    )
+    return pid, uid, gid
+
+
+@contextlib.asynccontextmanager
+async def serving_own(path: str, own: OwnSocket) -> AsyncIterator[None]:
+    """Answer on a socket of this path until the context is left. Raises ConfigurationError."""
+    listening = _listen(path)
+    runner = web.AppRunner(own.make_app(), access_log=None, shutdown_timeout=1.0, keepalive_timeout=IDLE_SECS)
+    await runner.setup()
+    task = asyncio.create_task(_accept(listening, own, runner))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        listening.close()
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        await runner.cleanup()
+
+
+def _listen(path: str) -> socket.socket:
+    """Return a socket that anybody may connect to. Raises ConfigurationError."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            if stat.S_ISSOCK(os.lstat(path).st_mode):
+                os.unlink(path)  # of a daemon that was killed
+        listening.bind(path)
+        os.chmod(path, 0o666)  # noqa: S103  # the kernel says who connects
+        listening.listen(MAX_CONNECTIONS_OF_ONE)
+        listening.setblocking(False)
+    except OSError as error:
+        listening.close()
+        raise ConfigurationError(KEY, f"{path}: {error.strerror or error}") from error
+    return listening
+
+
+async def _accept(listening: socket.socket, own: OwnSocket, runner: web.AppRunner) -> None:
+    loop = asyncio.get_running_loop()
+    assert runner.server is not None  # noqa: S101  # for the type checker: it is set up
+    while True:
+        try:
+            connection, _ = await loop.sock_accept(listening)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                raise
+            await asyncio.sleep(1.0)  # descriptors may come back
+            continue
+        try:
+            uid = own.admit(connection)
+            if uid is None:
+                connection.close()
+                continue
+            transport, _ = await loop.connect_accepted_socket(runner.server, connection)
+            own.opened(uid, transport)
+        except OSError:
+            connection.close()
