@@ -28,7 +28,7 @@ if shlex.quote(tempfile.gettempdir()) != tempfile.gettempdir():
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long anything takes is a fact of the machine, not of what is tested; fixtures hold no state of an example.
-for name, examples in {"quick": 10, "ci": 20, "thorough": 100, "fuzzing": 1000}.items():
+for name, examples in {"quick": 5, "ci": 20, "thorough": 100, "fuzzing": 1000}.items():
     settings.register_profile(
         name,
         max_examples=examples,

@@ -7,6 +7,7 @@ import pytest
 
 from jobfeatures.convert import KINDS
 from jobfeatures.jobfold import fold_jobs
+from tests.together import together
 
 TABLE = runpy.run_path(str(Path(__file__).parents[2] / "docs/logtable.py"))
 WRITTEN = [name for name, kind in KINDS.items() if kind.writer]
@@ -44,7 +45,7 @@ def test_the_records_have_every_field():
     )
 
 
-@pytest.mark.parametrize("kind", WRITTEN)
-@pytest.mark.parametrize(("name", "from_kind", "text"), LOGS, ids=[name for name, _, _ in LOGS])
-def test_every_pair_of_kinds_there_and_back(name, from_kind, text, kind):
+@together((name, kind) for name, _, _ in LOGS for kind in WRITTEN)
+def test_every_pair_of_kinds_there_and_back(name, kind):
+    [(from_kind, text)] = [(from_kind, text) for each, from_kind, text in LOGS if each == name]
     assert compared(TABLE["records_of"](from_kind, text), kind) == set()

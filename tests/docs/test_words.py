@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tests.docs.pages import NAMES, ROOT, faults_by_page, text_of, tokens_of
+from tests.together import together
 
 # What stood here once, as regular expressions, and what to write.
 INSTEAD = {
@@ -64,7 +65,7 @@ def hits(text):
             yield f"{found[0]!r}: {better}"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@together((name,) for name in NAMES)
 def test_a_page_has_none_of_the_phrases(name):
     assert list(hits(" ".join(text_of(name).split()))) == []
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.grafana.test_dashboards import DECLARED, grouped, matchers, parse, selectors
+from tests.together import together
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "grafana/rules"
@@ -89,18 +90,18 @@ def test_tests_evaluate_groups_in_their_order():
         assert sorted(yaml.safe_load(path.read_text(encoding="utf-8"))["group_eval_order"]) == sorted(names)
 
 
-@pytest.mark.parametrize("rule", EVERY, ids=[*(rule.get("record") or rule["alert"] for rule in EVERY)])
-def test_a_rule_asks_for_what_the_exporter_shows(rule):
-    tree = parse(rule["expr"])
+@together((rule.get("record") or rule["alert"], rule["expr"]) for rule in EVERY)
+def test_a_rule_asks_for_what_the_exporter_shows(name, expression):
+    tree = parse(expression)
     known = set(SITE)
     for selector in selectors(tree):
         assert selector.name in DECLARED or selector.name in RECORDS, f"no such metric: {selector.name}"
         assert matchers(selector) <= labels_of(selector.name), f"{selector.name} has no such label"
         known |= labels_of(selector.name)
-    assert grouped(tree) <= known
+    assert grouped(tree) <= known, name
 
 
-@pytest.mark.parametrize("name", RECORDS)
+@together((name,) for name in RECORDS)
 def test_a_recorded_name_says_level_metric_and_operation(name):
     level, metric, operation = name.split(":")
     assert level in LEVELS
@@ -117,7 +118,7 @@ def test_each_threshold_is_used_and_each_that_is_used_is_there():
     assert all(rule["record"].startswith("site:") for rule in FILES["thresholds.yml"]["groups"][0]["rules"])
 
 
-@pytest.mark.parametrize("name", ALERTS)
+@together((name,) for name in ALERTS)
 def test_an_alert_says_what_it_is_about_and_where_to_read_on(name):
     alert = ALERTS[name]
     assert name.startswith("Batch")
@@ -141,7 +142,7 @@ def test_the_runbook_has_no_section_of_an_alert_that_is_gone():
     assert set(re.findall(r"^### (\w+)$", text, re.MULTILINE)) == ALERTS.keys()
 
 
-@pytest.mark.parametrize("name", ALERTS)
+@together((name,) for name in ALERTS)
 def test_labels_that_a_text_uses_are_those_of_the_alert(name):
     alert = ALERTS[name]
     used = set(re.findall(r"\$labels\.(\w+)", str(alert["annotations"])))

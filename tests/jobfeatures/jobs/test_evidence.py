@@ -23,6 +23,8 @@ from jobfeatures.model import UNLIMITED, JobState, Limits
 sys.path.insert(0, str(Path(__file__).parent))
 from evidencetable import ALICE, BOB, COLUMNS, ROWS, cell, job, read_page, told
 
+from tests.together import together
+
 CELLS = read_page()
 
 
@@ -30,7 +32,7 @@ def test_the_page_has_every_cell():
     assert CELLS.keys() == {(row, column) for row in ROWS for column in COLUMNS}
 
 
-@pytest.mark.parametrize(("row", "column"), CELLS)
+@together(CELLS)
 def test_the_code_does_what_the_page_says(row, column):
     assert cell(row, column) == CELLS[row, column]
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
 from jobfeatures.publish.request import MAX_REQUEST_BYTES, MAX_VARIABLES, is_finished, parse_request
+from tests.together import together
 
 LIBRARY = Path(__file__).parents[3] / "packaging/common/hook.sh"
 GOOD = b"jobfeatures 1\0publish\0slurm\0SLURM_JOB_ID=7\0SLURM_JOB_NAME=a\nend\0end\0"
@@ -23,7 +24,7 @@ def test_a_request_tells_action_system_and_variables() -> None:
     assert request.environ == {"SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "a\nend"}
 
 
-@pytest.mark.parametrize("length", range(len(GOOD)))
+@together((length,) for length in range(len(GOOD)))
 def test_a_request_that_is_being_written_is_not_finished(length: int) -> None:
     assert not is_finished(GOOD[:length])
     with pytest.raises(ParseError, match="not written to its end"):

@@ -1,6 +1,7 @@
 """What holds for every batch system: which part of a path, and which line, proves something."""
 
 import fnmatch
+import itertools
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from jobfeatures.batch.groups import Membership, unescape
 from jobfeatures_exporter.sampling.hierarchies import BATCH_HIERARCHIES, match_path, parse_process_cgroup
 from jobfeatures_exporter.sampling.hierarchies.units import match_unit
 from jobfeatures_exporter.snapshot import Kind, UnitKey
+from tests.together import together
 
 V2 = "/system.slice/slurmstepd.scope"
 HEX = "0123456789abcdef" * 4
@@ -64,8 +66,7 @@ def test_every_system_is_known_by_the_start_of_its_paths_only(path):
         assert match_path(user_made + path) is None
 
 
-@pytest.mark.parametrize("inner", JOBS)
-@pytest.mark.parametrize("outer", JOBS)
+@together(itertools.product(JOBS, JOBS))
 def test_what_a_job_makes_below_its_own_group_is_its_own(outer, inner):
     for below in (inner, f"/docker/{HEX}", "/user.slice/user-1.slice", f"/libpod-{HEX}.scope"):
         assert match_path(outer + below) == match_path(outer)

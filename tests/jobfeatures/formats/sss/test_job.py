@@ -11,6 +11,7 @@ from jobfeatures.formats.sss.job import parse_document
 from jobfeatures.formats.sss.vocabulary import CATEGORIES, TABLE, Place, Type
 from jobfeatures.model import UNLIMITED, Job, JobKey, JobState, Limits
 from tests.jobfeatures.formats.sss.documents import parse_jobs
+from tests.together import together
 
 MIB, GIB = 2**20, 2**30
 
@@ -367,7 +368,7 @@ def unknown(data: str) -> list[str]:
     return [note.field for note in parse_jobs(data.encode(), source="s")[1] if "not known" in note.reason]
 
 
-@pytest.mark.parametrize("term", CATEGORIZED, ids=lambda term: term.name)
+@together((term,) for term in CATEGORIZED)
 def test_a_property_may_stand_in_a_job_and_in_its_categories_only(term):
     assert unknown(f"<Job><Id>1</Id><{term.name}/></Job>") == []
     for letter, (_, category) in CATEGORIES.items():
