@@ -62,6 +62,24 @@ class Metric:
         return self.label_names[:2] == JOB
 
 
+def gauge(
+    name: str,
+    meaning: str,
+    labels: tuple[str, ...] = (),
+    *,
+    unit: str = BY_NAME,
+    sums: bool = False,
+    was: str = "",
+) -> Metric:
+    """Return the declaration of a gauge."""
+    return Metric(name, "gauge", meaning, labels, unit, sums, was=was)
+
+
+def counter(name: str, meaning: str, labels: tuple[str, ...] = (), *, was: str = "") -> Metric:
+    """Return the declaration of a counter."""
+    return Metric(name, "counter", meaning, labels, was=was)
+
+
 JOB_INFO = Metric(
     "batch_job",
     "info",
@@ -72,72 +90,59 @@ JOB_INFO = Metric(
         *("sluid", "slot", "accounting"),
     ),
 )
-JOB_START = Metric("batch_job_start_time_seconds", "gauge", "Start of the job since the epoch.", JOB)
-JOB_END = Metric(
+JOB_START = gauge("batch_job_start_time_seconds", "Start of the job since the epoch.", JOB)
+JOB_END = gauge(
     "batch_job_end_time_seconds",
-    "gauge",
     "End of a job that is still shown, by its batch system, else when it was noticed.",
     JOB,
 )
-JOB_CPUS = Metric(
-    "batch_job_allocated_cpus", "gauge", "CPUs allocated to the job on this node.", JOB, sums=True
-)
-JOB_REMAINING = Metric(
+JOB_CPUS = gauge("batch_job_allocated_cpus", "CPUs allocated to the job on this node.", JOB, sums=True)
+JOB_REMAINING = gauge(
     "batch_job_remaining_seconds",
-    "gauge",
     "Time until the job ends, by basis: wall_limit, cpu_limit (at its present CPU rate), deadline, "
     "shutdown, its own expected_end or maximum_end, and the least of these (minimum); negative once passed.",
     (*JOB, "basis"),
 )
 
 _BASIS = "; basis reported: by JOBSTATUS, measured: by CPU time used, estimated: by the batch system's data."
-JOB_DRAINING_WASTE = Metric(
+JOB_DRAINING_WASTE = gauge(
     "batch_job_draining_waste_core_seconds",
-    "gauge",
     "CPU time that would stay idle if the job drained from now on" + _BASIS,
     (*JOB, "basis"),
 )
-JOB_KILL_WASTE = Metric(
+JOB_KILL_WASTE = gauge(
     "batch_job_kill_waste_core_seconds",
-    "gauge",
     "CPU time that would be lost if the job was killed now" + _BASIS,
     (*JOB, "basis"),
 )
-JOB_CAPPED_WASTE = Metric(
+JOB_CAPPED_WASTE = gauge(
     "batch_job_waste_capped_core_seconds",
-    "gauge",
     "Draining or kill waste used in sums and plans if the job reports more than its CPUs can do.",
     (*JOB, "waste"),
 )
-JOB_SAYS_CPUS = Metric("batch_job_status_used_cpus", "gauge", "CPUs that the job says it uses.", JOB)
-JOB_SAYS_PRIORITY = Metric(
+JOB_SAYS_CPUS = gauge("batch_job_status_used_cpus", "CPUs that the job says it uses.", JOB)
+JOB_SAYS_PRIORITY = gauge(
     "batch_job_status_priority_factor",
-    "gauge",
     "The job's priority_factor: higher is more important among jobs of one user.",
     JOB,
 )
-JOB_SAYS_POSTPONABLE = Metric(
+JOB_SAYS_POSTPONABLE = gauge(
     "batch_job_status_can_postpone",
-    "gauge",
     "The job's can_postpone_last_job: 1 if its last payload can be postponed, 0 if not.",
     JOB,
 )
-NODE_CPUS = Metric(
+NODE_CPUS = gauge(
     "batch_node_allocatable_cpus",
-    "gauge",
     "CPUs available to jobs on this node: as configured, else by the batch system, else all online.",
 )
-NODE_READ_AT = Metric(
+NODE_READ_AT = gauge(
     "batch_node_sample_timestamp_seconds",
-    "gauge",
     "When the node was sampled, since the epoch.",
-    (),
     was="batch_node_sample_time_seconds",
 )
-SOURCE_UP = Metric("batch_exporter_source_up", "gauge", "1 if the latest query was answered.", ("source",))
-SOURCE_AGE = Metric(
+SOURCE_UP = gauge("batch_exporter_source_up", "1 if the latest query was answered.", ("source",))
+SOURCE_AGE = gauge(
     "batch_exporter_source_age_seconds",
-    "gauge",
     "Age of the table in use; absent until the source has answered once.",
     ("source",),
 )

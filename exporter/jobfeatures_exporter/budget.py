@@ -25,19 +25,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from jobfeatures.metrics import JOB, Metric
+from jobfeatures.metrics import JOB, Metric, counter, gauge
 from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.context import Context, job_labels
 from jobfeatures_exporter.exposition import Family, Number, Sample, Values
 from jobfeatures_exporter.snapshot import JobSample, WorkKey
 
-DROPPED = Metric(
+DROPPED = gauge(
     "batch_exporter_series_over_budget",
-    "gauge",
     "Series that the latest page left out.",
     was="batch_exporter_dropped_series",
 )
-DROPPED_TOTAL = Metric("batch_exporter_series_dropped", "counter", "Series left out so far, once per sample.")
+DROPPED_TOTAL = counter("batch_exporter_series_dropped", "Series left out so far, once per sample.")
 METRICS = (DROPPED, DROPPED_TOTAL)
 OWN_SERIES = len(METRICS) + sum(each.former is not None for each in METRICS)
 

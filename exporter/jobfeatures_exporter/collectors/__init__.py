@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from jobfeatures.errors import JobfeaturesError
-from jobfeatures.metrics import Metric
+from jobfeatures.metrics import Metric, gauge
 from jobfeatures_exporter.collectors import (
     allocation,
     cluster,
@@ -138,14 +138,11 @@ COLLECTORS: dict[str, Collector] = {
     "process": Collector("the exporter itself", process.METRICS, process.families, roles=ROLES),
 }
 
-SUCCESS = Metric(
-    "batch_exporter_collector_success", "gauge", "1 if the collector worked, 0 if it failed.", ("collector",)
+SUCCESS = gauge(
+    "batch_exporter_collector_success", "1 if the collector worked, 0 if it failed.", ("collector",)
 )
-DURATION = Metric(
-    "batch_exporter_collector_duration_seconds",
-    "gauge",
-    "How long the collector took in this scrape.",
-    ("collector",),
+DURATION = gauge(
+    "batch_exporter_collector_duration_seconds", "How long the collector took in this scrape.", ("collector",)
 )
 METRICS = (SUCCESS, DURATION)
 

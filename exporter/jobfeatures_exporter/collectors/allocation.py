@@ -6,28 +6,23 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
-from jobfeatures.metrics import JOB, JOB_CPUS, JOB_END, JOB_INFO, JOB_START, Metric
+from jobfeatures.metrics import JOB, JOB_CPUS, JOB_END, JOB_INFO, JOB_START, Metric, gauge
 from jobfeatures.model import UNLIMITED, Job
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family, Number, Sample, Values
 from jobfeatures_exporter.snapshot import Accounting
 
-STATE = Metric("batch_job_state", "gauge", "1 for the state that the batch system reports.", (*JOB, "state"))
-REMAINS = Metric(
-    "batch_job_ended_with_processes",
-    "gauge",
-    "1 for an ended job whose control group still holds processes.",
-    JOB,
+STATE = gauge("batch_job_state", "1 for the state that the batch system reports.", (*JOB, "state"))
+REMAINS = gauge(
+    "batch_job_ended_with_processes", "1 for an ended job whose control group still holds processes.", JOB
 )
-RESTARTS = Metric("batch_job_restarts", "gauge", "Earlier runs of the job under the same id.", JOB)
-ALLOCATED_GPUS = Metric(
-    "batch_job_allocated_gpus", "gauge", "Whole GPUs allocated to the job on this node.", JOB, sums=True
+RESTARTS = gauge("batch_job_restarts", "Earlier runs of the job under the same id.", JOB)
+ALLOCATED_GPUS = gauge(
+    "batch_job_allocated_gpus", "Whole GPUs allocated to the job on this node.", JOB, sums=True
 )
-WALL = Metric(
-    "batch_job_wall_limit_seconds", "gauge", "Limit of elapsed time; +Inf if the job has none.", JOB
-)
-MEMORY = Metric(
-    "batch_job_allocated_memory_bytes", "gauge", "Memory allocated to the job on this node.", JOB, sums=True
+WALL = gauge("batch_job_wall_limit_seconds", "Limit of elapsed time; +Inf if the job has none.", JOB)
+MEMORY = gauge(
+    "batch_job_allocated_memory_bytes", "Memory allocated to the job on this node.", JOB, sums=True
 )
 
 METRICS = (JOB_INFO, STATE, RESTARTS, JOB_START, JOB_END, REMAINS, JOB_CPUS, ALLOCATED_GPUS, WALL, MEMORY)

@@ -4,51 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures.metrics import Metric
+from jobfeatures.metrics import gauge
 from jobfeatures_exporter.cluster.sums import ClusterSums, Sums
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family, Sample
 
 _BY_PARTITION = ("batch_system", "partition")
 
-NODES = Metric(
+NODES = gauge(
     "batch_cluster_nodes",
-    "gauge",
     "Nodes by base state; a node of several partitions counts in each.",
     (*_BY_PARTITION, "state"),
 )
-FLAGGED = Metric(
+FLAGGED = gauge(
     "batch_cluster_nodes_flagged",
-    "gauge",
     "Nodes by further states, such as DRAIN; a node may have several.",
     (*_BY_PARTITION, "flag"),
 )
-CPUS = Metric(
+CPUS = gauge(
     "batch_cluster_cpus",
-    "gauge",
     "CPUs: allocated, idle (available to jobs), other (of nodes that start no jobs).",
     (*_BY_PARTITION, "kind"),
 )
-MEMORY = Metric(
+MEMORY = gauge(
     "batch_cluster_memory_bytes",
-    "gauge",
     "Memory managed by the batch system, by the same kinds.",
     (*_BY_PARTITION, "kind"),
 )
-GPUS = Metric("batch_cluster_gpus", "gauge", "GPUs by the same kinds as CPUs.", (*_BY_PARTITION, "kind"))
-PARTITION = Metric(
-    "batch_cluster_partition_up", "gauge", "1 if the partition accepts and starts jobs.", _BY_PARTITION
-)
+GPUS = gauge("batch_cluster_gpus", "GPUs by the same kinds as CPUs.", (*_BY_PARTITION, "kind"))
+PARTITION = gauge("batch_cluster_partition_up", "1 if the partition accepts and starts jobs.", _BY_PARTITION)
 
-FEATURES = Metric(
+FEATURES = gauge(
     "batch_cluster_feature_nodes",
-    "gauge",
     "Nodes with an active feature, by base state; a node counts once for each of its features.",
     ("batch_system", "feature", "state"),
 )
-REASONS = Metric(
+REASONS = gauge(
     "batch_cluster_reason_nodes",
-    "gauge",
     "Nodes for which a reason is given, such as for a drain, by the reason's class and base state.",
     ("batch_system", "reason", "state"),
 )

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from jobfeatures.metrics import JOB, Metric
+from jobfeatures.metrics import JOB, counter
 from jobfeatures_exporter.context import Context, job_labels
 from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.rates import busy_secs_of
 from jobfeatures_exporter.snapshot import JobSample, Kind, Snapshot, WorkKey, kind_of
 
-CPU = Metric(
+CPU = counter(
     "batch_job_core_cpu_seconds",
-    "counter",
     "CPU time of the job on a core of its cpuset; on cgroup v2 all work since boot on a core that no other "
     "job may use.",
     (*JOB, "core"),

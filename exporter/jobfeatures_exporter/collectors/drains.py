@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobfeatures.drains.drain import OPERATOR, machine_shutdowns
-from jobfeatures.metrics import JOB, Metric
+from jobfeatures.metrics import JOB, Metric, gauge
 from jobfeatures.status.waste import NodeJob, Waste, compute_node_draining_waste, compute_node_kill_waste
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 
-SHUTDOWN = Metric(
+SHUTDOWN = gauge(
     "batch_node_shutdown_time_seconds",
-    "gauge",
     "Announced shutdown of the node, by who requested it: operator or a batch system.",
     ("source",),
 )
-JOB_SHUTDOWN = Metric(
+JOB_SHUTDOWN = gauge(
     "batch_job_shutdown_time_seconds",
-    "gauge",
     "Time by which the job must have ended, by who requested it, without shutdowns of its node.",
     (*JOB, "source"),
 )
-NODE_DRAINING = Metric(
+NODE_DRAINING = gauge(
     "batch_node_draining",
-    "gauge",
     "1 if the node drains: a shutdown is set, or the batch system starts no more jobs.",
     ("source",),
 )
@@ -32,26 +29,22 @@ BASIS = (
     "; basis reported: by JOBSTATUS, measured: by CPU time used, estimated: by the batch system's data, "
     "mixed. At most what the jobs' CPUs can do. Jobs of unknown waste are left out, see {}."
 )
-DRAINING_WASTE = Metric(
+DRAINING_WASTE = gauge(
     "batch_node_draining_waste_core_seconds",
-    "gauge",
     "CPU time that would stay idle if the node drained from now to the end of its last job"
     + BASIS.format("batch_node_draining_waste_jobs"),
     ("basis",),
 )
-KILL_WASTE = Metric(
+KILL_WASTE = gauge(
     "batch_node_kill_waste_core_seconds",
-    "gauge",
     "CPU time that would be lost if all jobs of the node were killed now"
     + BASIS.format("batch_node_kill_waste_jobs"),
     ("basis",),
 )
 
 _COVERED = "Jobs of the node by whether {} counts them."
-DRAINING_JOBS = Metric(
-    "batch_node_draining_waste_jobs", "gauge", _COVERED.format(DRAINING_WASTE.name), ("counted",)
-)
-KILL_JOBS = Metric("batch_node_kill_waste_jobs", "gauge", _COVERED.format(KILL_WASTE.name), ("counted",))
+DRAINING_JOBS = gauge("batch_node_draining_waste_jobs", _COVERED.format(DRAINING_WASTE.name), ("counted",))
+KILL_JOBS = gauge("batch_node_kill_waste_jobs", _COVERED.format(KILL_WASTE.name), ("counted",))
 
 METRICS = (SHUTDOWN, JOB_SHUTDOWN, NODE_DRAINING, DRAINING_WASTE, DRAINING_JOBS, KILL_WASTE, KILL_JOBS)
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures.metrics import JOB, Metric
+from jobfeatures.metrics import JOB, counter
 from jobfeatures_exporter.context import Context, job_labels
 from jobfeatures_exporter.exposition import Family, Sample
 from jobfeatures_exporter.snapshot import WorkKey
 
-NODE = Metric(
+NODE = counter(
     "batch_node_energy_joules",
-    "counter",
     "Energy by RAPL domain since the exporter's start: package-N a processor, dram-N its memory, psys the "
     "whole platform.",
     ("domain",),
 )
-JOB_ENERGY = Metric(
+JOB_ENERGY = counter(
     "batch_job_energy_joules",
-    "counter",
     "Energy of the job since it was first seen here. Source cpu: its share of the packages' and memory's "
     "energy, by CPU time; gpu: of the GPUs that it used.",
     (*JOB, "source"),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures.metrics import Metric
+from jobfeatures.metrics import counter
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 
-RECORDS = Metric(
+RECORDS = counter(
     "batch_node_exit_records",
-    "counter",
     "Exits reported by the kernel: of a job's processes, of others, or of unknown ones.",
     ("result",),
 )

@@ -5,33 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from jobfeatures.administration import FairShare, FairShares
-from jobfeatures.metrics import Metric
+from jobfeatures.metrics import Metric, gauge
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family, Number
 
 _LABELS = ("batch_system", "account", "user")
 
-SHARES = Metric(
+SHARES = gauge(
     "batch_fairshare_shares_ratio",
-    "gauge",
     "Part of the cluster that an account, or a user of it, is entitled to; user is empty of accounts.",
     _LABELS,
 )
-USAGE = Metric(
-    "batch_fairshare_usage_ratio",
-    "gauge",
-    "Part of the cluster's decayed usage that counts as theirs.",
-    _LABELS,
+USAGE = gauge(
+    "batch_fairshare_usage_ratio", "Part of the cluster's decayed usage that counts as theirs.", _LABELS
 )
-USAGE_SECS = Metric(
+USAGE_SECS = gauge(
     "batch_fairshare_usage_seconds",
-    "gauge",
     "Their decayed usage in weighted resource seconds, in Slurm billing units.",
     _LABELS,
 )
-FACTOR = Metric(
+FACTOR = gauge(
     "batch_fairshare_factor_ratio",
-    "gauge",
     "What the priority of their jobs gets, 0 (used most) to 1 (used least).",
     _LABELS,
 )

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures.metrics import NODE_CPUS, Metric
+from jobfeatures.metrics import NODE_CPUS, counter, gauge
 from jobfeatures.publish.reasons import REASONS
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 
-PUBLISHED = Metric("batch_features_published_jobs", "gauge", "Jobs that have a feature directory.")
-FAILURES = Metric(
-    "batch_features_write_failures", "counter", "Directories that could not be written or removed."
-)
-HOOK_FAILURES = Metric(
+PUBLISHED = gauge("batch_features_published_jobs", "Jobs that have a feature directory.")
+FAILURES = counter("batch_features_write_failures", "Directories that could not be written or removed.")
+HOOK_FAILURES = counter(
     "batch_features_hook_failures",
-    "counter",
     f"Failures of prologs (publish) and epilogs (remove) by reason: {', '.join(REASONS)}. "
     "Only hooks of the exporter's user are counted.",
     ("hook", "reason"),
 )
-LEFTOVERS = Metric(
+LEFTOVERS = gauge(
     "batch_node_ended_jobs_with_processes",
-    "gauge",
     "Ended jobs whose control group still holds processes; they keep their directories for jobs.hold.",
 )
 
-ANSWERS = Metric(
-    "batch_features_http_answers",
-    "counter",
-    "Requests answered by the features' listener, by HTTP status.",
-    ("status",),
+ANSWERS = counter(
+    "batch_features_http_answers", "Requests answered by the features' listener, by HTTP status.", ("status",)
 )
 
 METRICS = (PUBLISHED, FAILURES, HOOK_FAILURES, LEFTOVERS, NODE_CPUS, ANSWERS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from jobfeatures.metrics import JOB, Metric
+from jobfeatures.metrics import JOB, Metric, counter, gauge
 from jobfeatures_exporter.context import Context, job_labels
 from jobfeatures_exporter.exposition import Family, Number, Values
 from jobfeatures_exporter.snapshot import GpuSample, JobGpu
@@ -29,70 +29,51 @@ INFO = Metric(
         "firmware",
     ),
 )
-UP = Metric(
-    "batch_gpu_driver_up",
-    "gauge",
-    "1 if the latest reading of the driver was complete and recent.",
-    ("driver",),
+UP = gauge(
+    "batch_gpu_driver_up", "1 if the latest reading of the driver was complete and recent.", ("driver",)
 )
-AGE = Metric("batch_gpu_age_seconds", "gauge", "Age of the GPU's figures.", CARD)
-FAILING = Metric("batch_gpu_failing", "gauge", "0 while the GPU answers, else the driver's error code.", CARD)
-UTILIZATION = Metric(
-    "batch_gpu_utilization_ratio", "gauge", "Share of recent time in which the GPU computed.", CARD, unit=""
+AGE = gauge("batch_gpu_age_seconds", "Age of the GPU's figures.", CARD)
+FAILING = gauge("batch_gpu_failing", "0 while the GPU answers, else the driver's error code.", CARD)
+UTILIZATION = gauge(
+    "batch_gpu_utilization_ratio", "Share of recent time in which the GPU computed.", CARD, unit=""
 )
-BUSY = Metric(
-    "batch_gpu_busy_seconds", "counter", "Utilisation integrated over time, since the exporter's start.", CARD
+BUSY = counter(
+    "batch_gpu_busy_seconds", "Utilisation integrated over time, since the exporter's start.", CARD
 )
-ENERGY = Metric(
+ENERGY = counter(
     "batch_gpu_energy_joules",
-    "counter",
     "Energy of the GPU since the exporter's start, by the driver's counter, else integrated power.",
     CARD,
 )
-MEMORY = Metric("batch_gpu_memory_bytes", "gauge", "Memory of the GPU.", CARD)
-MEMORY_USED = Metric("batch_gpu_memory_used_bytes", "gauge", "Memory of the GPU in use.", CARD)
-TEMPERATURE = Metric("batch_gpu_temperature_celsius", "gauge", "Temperature at the GPU's first sensor.", CARD)
-POWER = Metric("batch_gpu_power_watts", "gauge", "Power that the GPU draws.", CARD)
-POWER_LIMIT = Metric("batch_gpu_power_limit_watts", "gauge", "Power that the GPU may draw.", CARD)
-FAN = Metric(
-    "batch_gpu_fan_ratio", "gauge", "Speed of the GPU's first fan, as a share of its highest.", CARD, unit=""
-)
-CE_CLOCK = Metric("batch_gpu_clock_hertz", "gauge", "Clock of the compute units.", CARD)
-MEMORY_CLOCK = Metric("batch_gpu_memory_clock_hertz", "gauge", "Clock of the GPU's memory.", CARD)
-PERFORMANCE = Metric(
-    "batch_gpu_performance_state", "gauge", "Performance state of the GPU, 0 is the highest.", CARD
-)
-PROCESSES = Metric("batch_gpu_processes", "gauge", "Processes that use the GPU.", CARD)
-UNATTRIBUTED = Metric(
-    "batch_gpu_unattributed_processes",
-    "gauge",
-    "Processes that the driver reports but this node does not know.",
-    CARD,
+MEMORY = gauge("batch_gpu_memory_bytes", "Memory of the GPU.", CARD)
+MEMORY_USED = gauge("batch_gpu_memory_used_bytes", "Memory of the GPU in use.", CARD)
+TEMPERATURE = gauge("batch_gpu_temperature_celsius", "Temperature at the GPU's first sensor.", CARD)
+POWER = gauge("batch_gpu_power_watts", "Power that the GPU draws.", CARD)
+POWER_LIMIT = gauge("batch_gpu_power_limit_watts", "Power that the GPU may draw.", CARD)
+FAN = gauge("batch_gpu_fan_ratio", "Speed of the GPU's first fan, as a share of its highest.", CARD, unit="")
+CE_CLOCK = gauge("batch_gpu_clock_hertz", "Clock of the compute units.", CARD)
+MEMORY_CLOCK = gauge("batch_gpu_memory_clock_hertz", "Clock of the GPU's memory.", CARD)
+PERFORMANCE = gauge("batch_gpu_performance_state", "Performance state of the GPU, 0 is the highest.", CARD)
+PROCESSES = gauge("batch_gpu_processes", "Processes that use the GPU.", CARD)
+UNATTRIBUTED = gauge(
+    "batch_gpu_unattributed_processes", "Processes that the driver reports but this node does not know.", CARD
 )
 
 OF_JOB = (*JOB, "uuid")
-JOB_ALLOCATED = Metric(
-    "batch_job_gpu_allocated", "gauge", "1 for a GPU allocated to the job.", OF_JOB, sums=True
-)
-JOB_BUSY = Metric(
+JOB_ALLOCATED = gauge("batch_job_gpu_allocated", "1 for a GPU allocated to the job.", OF_JOB, sums=True)
+JOB_BUSY = counter(
     "batch_job_gpu_busy_seconds",
-    "counter",
     "The job's share of the GPU's busy seconds since it was first seen there.",
     OF_JOB,
 )
-JOB_UTILIZATION = Metric(
-    "batch_job_gpu_utilization_ratio", "gauge", "The job's share of the GPU's utilisation.", OF_JOB, unit=""
+JOB_UTILIZATION = gauge(
+    "batch_job_gpu_utilization_ratio", "The job's share of the GPU's utilisation.", OF_JOB, unit=""
 )
-JOB_MEMORY = Metric(
-    "batch_job_gpu_memory_bytes",
-    "gauge",
-    "Memory of the GPU that the job's processes use.",
-    OF_JOB,
-    sums=True,
+JOB_MEMORY = gauge(
+    "batch_job_gpu_memory_bytes", "Memory of the GPU that the job's processes use.", OF_JOB, sums=True
 )
-JOB_ENERGY = Metric(
+JOB_ENERGY = counter(
     "batch_job_gpu_energy_joules",
-    "counter",
     "The job's share of the GPU's energy since it was first seen there.",
     OF_JOB,
 )

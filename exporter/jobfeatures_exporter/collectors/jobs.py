@@ -5,97 +5,82 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
-from jobfeatures.metrics import JOB, Metric
+from jobfeatures.metrics import JOB, counter, gauge
 from jobfeatures_exporter.context import Context, job_labels
 from jobfeatures_exporter.exposition import Family, Sample, Values
 from jobfeatures_exporter.snapshot import JobSample
 
 COMPONENTS = ("anon", "file", "shmem", "kernel", "swap")
 
-CPU = Metric(
-    "batch_job_cpu_seconds", "counter", "CPU time of the job on this node; never decreases.", (*JOB, "mode")
-)
-MEMORY = Metric(
+CPU = counter("batch_job_cpu_seconds", "CPU time of the job on this node; never decreases.", (*JOB, "mode"))
+MEMORY = gauge(
     "batch_job_memory_bytes",
-    "gauge",
     "Memory of the job: anon, file (page cache without shmem), shmem, kernel, swap.",
     (*JOB, "component"),
     sums=True,
 )
-USED = Metric(
+USED = gauge(
     "batch_job_memory_used_bytes",
-    "gauge",
     "Memory of the job that cannot be reclaimed: anon, shmem and kernel, without page cache.",
     JOB,
     sums=True,
 )
-CHARGED = Metric(
+CHARGED = gauge(
     "batch_job_memory_charged_bytes",
-    "gauge",
     "Memory counted against the job's limit, page cache included.",
     JOB,
     sums=True,
 )
-LIMIT = Metric("batch_job_memory_limit_bytes", "gauge", "The kernel's memory limit of the job.", JOB)
-PEAK = Metric("batch_job_memory_peak_bytes", "gauge", "Highest charged memory so far.", JOB)
-PROCESSES = Metric("batch_job_processes", "gauge", "Processes of the job.", JOB, sums=True)
-THREADS = Metric("batch_job_threads", "gauge", "Threads of the job.", JOB, sums=True)
-CPUSET = Metric("batch_job_cpuset_cpus", "gauge", "CPUs in the job's effective cpuset.", JOB, sums=True)
-OOM_KILLS = Metric(
+LIMIT = gauge("batch_job_memory_limit_bytes", "The kernel's memory limit of the job.", JOB)
+PEAK = gauge("batch_job_memory_peak_bytes", "Highest charged memory so far.", JOB)
+PROCESSES = gauge("batch_job_processes", "Processes of the job.", JOB, sums=True)
+THREADS = gauge("batch_job_threads", "Threads of the job.", JOB, sums=True)
+CPUSET = gauge("batch_job_cpuset_cpus", "CPUs in the job's effective cpuset.", JOB, sums=True)
+OOM_KILLS = counter(
     "batch_job_oom_kills",
-    "counter",
     "Processes of the job killed by the kernel's OOM killer; on cgroup v1 a lower bound.",
     JOB,
 )
-LIMIT_HITS = Metric(
+LIMIT_HITS = counter(
     "batch_job_memory_limit_hits",
-    "counter",
     "Times that the job's memory reached a limit of its control groups; the kernel then reclaims memory or "
     "kills.",
     JOB,
 )
-THROTTLED = Metric(
+THROTTLED = counter(
     "batch_job_cpu_throttled_seconds",
-    "counter",
     "Time that the job was throttled at its CPU quota, summed over CPUs; absent without a quota.",
     JOB,
 )
-PRESSURE = Metric(
+PRESSURE = counter(
     "batch_job_pressure_seconds",
-    "counter",
     "Time that tasks of the job were stalled waiting for a resource (cpu, memory, io). some: at least one "
     "task; full: all non-idle tasks.",
     (*JOB, "resource", "share"),
 )
 _BLOCK = "block devices by the job's control group; on cgroup v1 without delayed writes."
-BLOCK_READ = Metric("batch_job_block_read_bytes", "counter", f"Read from {_BLOCK}", JOB)
-BLOCK_WRITTEN = Metric("batch_job_block_written_bytes", "counter", f"Written to {_BLOCK}", JOB)
-BLOCK_READS = Metric("batch_job_block_reads", "counter", f"Reads from {_BLOCK}", JOB)
-BLOCK_WRITES = Metric("batch_job_block_writes", "counter", f"Writes to {_BLOCK}", JOB)
-IO_READ = Metric(
+BLOCK_READ = counter("batch_job_block_read_bytes", f"Read from {_BLOCK}", JOB)
+BLOCK_WRITTEN = counter("batch_job_block_written_bytes", f"Written to {_BLOCK}", JOB)
+BLOCK_READS = counter("batch_job_block_reads", f"Reads from {_BLOCK}", JOB)
+BLOCK_WRITES = counter("batch_job_block_writes", f"Writes to {_BLOCK}", JOB)
+IO_READ = counter(
     "batch_job_io_read_bytes",
-    "counter",
     "Read by the job through system calls, also from page cache, pipes and sockets (rchar).",
     JOB,
 )
-IO_WRITTEN = Metric(
+IO_WRITTEN = counter(
     "batch_job_io_written_bytes",
-    "counter",
     "Written by the job through system calls, also to page cache, pipes and sockets (wchar).",
     JOB,
 )
-STORAGE_READ = Metric(
-    "batch_job_io_storage_read_bytes", "counter", "Read from storage by the job (read_bytes).", JOB
-)
-STORAGE_WRITTEN = Metric(
+STORAGE_READ = counter("batch_job_io_storage_read_bytes", "Read from storage by the job (read_bytes).", JOB)
+STORAGE_WRITTEN = counter(
     "batch_job_io_storage_written_bytes",
-    "counter",
     "Written to storage by the job, counted when a page becomes dirty (write_bytes).",
     JOB,
 )
-STORAGE_CANCELLED = Metric(
+STORAGE_CANCELLED = counter(
     "batch_job_io_storage_cancelled_bytes",
-    "counter",
     "Counted as written but never written, because the file was removed or truncated "
     "(cancelled_write_bytes).",
     JOB,

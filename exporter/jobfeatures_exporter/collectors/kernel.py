@@ -4,62 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jobfeatures.metrics import JOB, Metric
+from jobfeatures.metrics import JOB, counter, gauge
 from jobfeatures_exporter.context import Context, job_labels
 from jobfeatures_exporter.exposition import Family, Sample, Values
 from jobfeatures_exporter.snapshot import Scheduling
 
-WAITING = Metric(
+WAITING = counter(
     "batch_job_cpu_waiting_seconds",
-    "counter",
     "Time that runnable threads of the job waited for a CPU, summed over threads; needs sums in the kernel.",
     JOB,
 )
-FAULTS = Metric(
+FAULTS = counter(
     "batch_job_major_page_faults",
-    "counter",
     "Page faults of the job that read from storage; needs sums in the kernel.",
     JOB,
 )
-SWITCHES = Metric(
+SWITCHES = counter(
     "batch_job_context_switches",
-    "counter",
     "Context switches of the job: voluntary (it waited) or nonvoluntary (preempted); needs sums in the "
     "kernel.",
     (*JOB, "type"),
 )
-RUNNING = Metric(
+RUNNING = gauge(
     "batch_job_threads_running",
-    "gauge",
     "Threads of the job that run or wait for a CPU; needs sums in the kernel.",
     JOB,
     sums=True,
 )
-BLOCKED = Metric(
+BLOCKED = gauge(
     "batch_job_threads_blocked",
-    "gauge",
     "Threads of the job in uninterruptible sleep, usually waiting for storage; needs sums in the kernel.",
     JOB,
     sums=True,
 )
-READER = Metric(
+READER = gauge(
     "batch_exporter_process_reader",
-    "gauge",
     "Always 1; how processes are read, bpf (sums in the kernel) or procfs, and why not bpf.",
     ("reader", "reason"),
 )
-LOST = Metric(
+LOST = counter(
     "batch_exporter_kernel_sums_incomplete",
-    "counter",
     "Events missing from the kernel's sums: room (no room for another control group), storage (a thread was"
     " counted late), tail (a thread's last moment), missed (an event).",
     ("what",),
 )
-THREADS = Metric(
-    "batch_exporter_threads",
-    "gauge",
-    "Threads of the node, by kernel_sums and by loadavg of /proc.",
-    ("source",),
+THREADS = gauge(
+    "batch_exporter_threads", "Threads of the node, by kernel_sums and by loadavg of /proc.", ("source",)
 )
 
 OF_JOBS = (WAITING, FAULTS, SWITCHES, RUNNING, BLOCKED)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobfeatures.administration import Licences
-from jobfeatures.metrics import Metric
+from jobfeatures.metrics import gauge
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 
-LICENCES = Metric(
+LICENCES = gauge(
     "batch_licences",
-    "gauge",
     "Licences by kind: total, used by jobs, free, reserved.",
     ("batch_system", "licence", "kind"),
 )

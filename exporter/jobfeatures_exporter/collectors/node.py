@@ -5,57 +5,47 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from jobfeatures.metrics import NODE_READ_AT, Metric
+from jobfeatures.metrics import NODE_READ_AT, counter, gauge
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.snapshot import CpuSecs
 
 MODES = tuple(each.name for each in fields(CpuSecs))
 
-CPU = Metric("batch_node_cpu_seconds", "counter", "CPU time over all cores since boot.", ("mode",))
-CORE = Metric("batch_node_core_cpu_seconds", "counter", "CPU time of a core since boot.", ("core", "mode"))
-CORES = Metric("batch_node_cores", "gauge", "Logical cores that are online.")
-MEMORY = Metric("batch_node_memory_bytes", "gauge", "Memory of the node by kind of /proc/meminfo.", ("kind",))
-LOAD = Metric("batch_node_load", "gauge", "Load average.", ("minutes",))
-BOOT = Metric("batch_node_boot_time_seconds", "gauge", "Time of boot since the epoch.", ())
-PROCESSES = Metric("batch_node_processes", "gauge", "Processes on the node.")
-RUNNABLE = Metric("batch_node_runnable_threads", "gauge", "Threads that run or wait for a CPU.")
-THREADS = Metric("batch_node_threads", "gauge", "Threads on the node, kernel threads included.")
-PRESSURE = Metric(
+CPU = counter("batch_node_cpu_seconds", "CPU time over all cores since boot.", ("mode",))
+CORE = counter("batch_node_core_cpu_seconds", "CPU time of a core since boot.", ("core", "mode"))
+CORES = gauge("batch_node_cores", "Logical cores that are online.")
+MEMORY = gauge("batch_node_memory_bytes", "Memory of the node by kind of /proc/meminfo.", ("kind",))
+LOAD = gauge("batch_node_load", "Load average.", ("minutes",))
+BOOT = gauge("batch_node_boot_time_seconds", "Time of boot since the epoch.")
+PROCESSES = gauge("batch_node_processes", "Processes on the node.")
+RUNNABLE = gauge("batch_node_runnable_threads", "Threads that run or wait for a CPU.")
+THREADS = gauge("batch_node_threads", "Threads on the node, kernel threads included.")
+PRESSURE = counter(
     "batch_node_pressure_seconds",
-    "counter",
     "Time since boot that tasks were stalled waiting for a resource (cpu, memory, io). some: at least one "
     "task; full: all non-idle tasks (not for CPU).",
     ("resource", "share"),
 )
-DISK_READ = Metric("batch_node_disk_read_bytes", "counter", "Read from a whole disk since boot.", ("device",))
-DISK_WRITTEN = Metric(
-    "batch_node_disk_written_bytes", "counter", "Written to a whole disk since boot.", ("device",)
+DISK_READ = counter("batch_node_disk_read_bytes", "Read from a whole disk since boot.", ("device",))
+DISK_WRITTEN = counter("batch_node_disk_written_bytes", "Written to a whole disk since boot.", ("device",))
+DISK_READS = counter("batch_node_disk_reads", "Reads from a whole disk since boot.", ("device",))
+DISK_WRITES = counter("batch_node_disk_writes", "Writes to a whole disk since boot.", ("device",))
+DISK_TIME = counter(
+    "batch_node_disk_io_time_seconds", "Time with I/O in progress on a whole disk since boot.", ("device",)
 )
-DISK_READS = Metric("batch_node_disk_reads", "counter", "Reads from a whole disk since boot.", ("device",))
-DISK_WRITES = Metric("batch_node_disk_writes", "counter", "Writes to a whole disk since boot.", ("device",))
-DISK_TIME = Metric(
-    "batch_node_disk_io_time_seconds",
-    "counter",
-    "Time with I/O in progress on a whole disk since boot.",
-    ("device",),
-)
-KILLS = Metric("batch_node_oom_kills", "counter", "Processes killed by the kernel's OOM killer since boot.")
-REOPENED = Metric(
+KILLS = counter("batch_node_oom_kills", "Processes killed by the kernel's OOM killer since boot.")
+REOPENED = counter(
     "batch_node_reopened_files",
-    "counter",
     "Readings of files that are opened anew at each look because no more descriptors may be kept.",
 )
-KEPT = Metric(
+KEPT = gauge(
     "batch_node_kept_files",
-    "gauge",
     "Files of jobs and processes that are kept open, read always (at each look) or rarely; where descriptors "
     "run short those read rarely give way.",
     ("read",),
 )
-UNREADABLE = Metric(
-    "batch_node_unreadable_readings", "counter", "Readings left out because they failed.", ("kind",)
-)
+UNREADABLE = counter("batch_node_unreadable_readings", "Readings left out because they failed.", ("kind",))
 
 # Fields of /proc/diskstats behind the name, and what one counts; sectors are 512 bytes on every disk.
 _OF_DISK = {

@@ -10,7 +10,7 @@ from functools import cache
 
 from jobfeatures import __version__
 from jobfeatures.errors import ParseError
-from jobfeatures.metrics import Metric
+from jobfeatures.metrics import Metric, counter, gauge
 from jobfeatures.version import find_revision
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
@@ -24,27 +24,22 @@ BUILD = Metric(
     "Versions of the exporter (with commit, if known) and of Python.",
     ("version", "revision", "python"),
 )
-SAMPLE = Metric(
-    "batch_exporter_sample_duration_seconds", "gauge", "How long the latest sampling of the node took.", ()
-)
-CPU = Metric("process_cpu_seconds", "counter", "CPU time of the exporter.", ())
-RESIDENT = Metric("process_resident_memory_bytes", "gauge", "Resident memory of the exporter.", ())
-VIRTUAL = Metric("process_virtual_memory_bytes", "gauge", "Virtual memory of the exporter.", ())
-START = Metric("process_start_time_seconds", "gauge", "Start of the exporter since the epoch.", ())
-OPEN = Metric("process_open_fds", "gauge", "Open file descriptors of the exporter.")
-MAX = Metric("process_max_fds", "gauge", "Limit of open file descriptors.")
+SAMPLE = gauge("batch_exporter_sample_duration_seconds", "How long the latest sampling of the node took.")
+CPU = counter("process_cpu_seconds", "CPU time of the exporter.")
+RESIDENT = gauge("process_resident_memory_bytes", "Resident memory of the exporter.")
+VIRTUAL = gauge("process_virtual_memory_bytes", "Virtual memory of the exporter.")
+START = gauge("process_start_time_seconds", "Start of the exporter since the epoch.")
+OPEN = gauge("process_open_fds", "Open file descriptors of the exporter.")
+MAX = gauge("process_max_fds", "Limit of open file descriptors.")
 
-RELOADED = Metric(
+RELOADED = gauge(
     "batch_exporter_config_last_reload_successful",
-    "gauge",
     "1 if the latest reload of the settings succeeded, 0 if the previous ones stay in use or the file is "
     "invalid.",
 )
-RELOADED_AT = Metric(
+RELOADED_AT = gauge(
     "batch_exporter_config_last_reload_success_timestamp_seconds",
-    "gauge",
     "Time of the last successful reload of the settings.",
-    (),
 )
 
 METRICS = (RELOADED, RELOADED_AT, BUILD, SAMPLE, CPU, RESIDENT, VIRTUAL, START, OPEN, MAX)

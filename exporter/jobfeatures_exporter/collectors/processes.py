@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures.metrics import JOB, Metric
+from jobfeatures.metrics import JOB, counter, gauge
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 
 COMMAND = (*JOB, "command")
 
-CPU = Metric(
+CPU = counter(
     "batch_job_command_cpu_seconds",
-    "counter",
     "CPU time of the job's processes by command, since the command was first shown; before, it counts as "
     "other.",
     COMMAND,
 )
-RESIDENT = Metric(
+RESIDENT = gauge(
     "batch_job_command_resident_bytes",
-    "gauge",
     "Resident memory of the job's processes by command; shared pages count for each.",
     COMMAND,
     sums=True,
 )
-PROCESSES = Metric(
-    "batch_job_command_processes", "gauge", "Processes of the job by command.", COMMAND, sums=True
-)
+PROCESSES = gauge("batch_job_command_processes", "Processes of the job by command.", COMMAND, sums=True)
 
 METRICS = (CPU, RESIDENT, PROCESSES)
 

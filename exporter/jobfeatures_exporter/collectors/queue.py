@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from jobfeatures.metrics import Metric
+from jobfeatures.metrics import gauge
 from jobfeatures_exporter.cluster.sums import QueueSums, Sums, Waiting
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family, Sample
@@ -12,45 +12,36 @@ from jobfeatures_exporter.exposition import Family, Sample
 _BY_STATE = ("batch_system", "partition", "state")
 _BY_PARTITION = ("batch_system", "partition")
 
-JOBS = Metric(
+JOBS = gauge(
     "batch_queue_jobs",
-    "gauge",
     "Jobs that have not ended; each task of an array counts, and a job of several partitions in each.",
     _BY_STATE,
 )
-CPUS = Metric("batch_queue_cpus", "gauge", "CPUs that these jobs request or have.", _BY_STATE)
-NODES = Metric("batch_queue_nodes", "gauge", "Nodes that these jobs request or have.", _BY_STATE)
-GPUS = Metric(
-    "batch_queue_gpus", "gauge", "GPUs that these jobs request or have, if accounted for.", _BY_STATE
-)
-REASONS = Metric(
+CPUS = gauge("batch_queue_cpus", "CPUs that these jobs request or have.", _BY_STATE)
+NODES = gauge("batch_queue_nodes", "Nodes that these jobs request or have.", _BY_STATE)
+GPUS = gauge("batch_queue_gpus", "GPUs that these jobs request or have, if accounted for.", _BY_STATE)
+REASONS = gauge(
     "batch_queue_pending_jobs",
-    "gauge",
     "Pending jobs by the batch system's reason; sentences count as other.",
     (*_BY_PARTITION, "reason"),
 )
-NOT_ELIGIBLE = Metric(
+NOT_ELIGIBLE = gauge(
     "batch_queue_not_eligible_jobs",
-    "gauge",
     "Pending jobs that may not start yet: held, dependent (on other jobs), date (a begin time).",
     (*_BY_PARTITION, "cause"),
 )
-OLDEST = Metric(
+OLDEST = gauge(
     "batch_queue_oldest_wait_seconds",
-    "gauge",
     "Longest wait of a pending job that is eligible to start (neither held nor dependent).",
     _BY_PARTITION,
 )
-WAIT = Metric(
+WAIT = gauge(
     "batch_queue_wait_job_seconds",
-    "gauge",
     "Sum of these times over batch_queue_waiting_jobs.",
     _BY_PARTITION,
     was="batch_queue_wait_seconds",
 )
-WAITING = Metric(
-    "batch_queue_waiting_jobs", "gauge", "Pending jobs that are eligible to start.", _BY_PARTITION
-)
+WAITING = gauge("batch_queue_waiting_jobs", "Pending jobs that are eligible to start.", _BY_PARTITION)
 
 METRICS = (JOBS, CPUS, NODES, GPUS, REASONS, NOT_ELIGIBLE, OLDEST, WAIT, WAITING)
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from jobfeatures.administration import Reservation, Reservations
-from jobfeatures.metrics import Metric
+from jobfeatures.metrics import Metric, gauge
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family, Number
 
 _LABELS = ("batch_system", "reservation")
 
-START = Metric("batch_reservation_start_timestamp_seconds", "gauge", "When the reservation starts.", _LABELS)
-END = Metric("batch_reservation_end_timestamp_seconds", "gauge", "When it ends.", _LABELS)
-NODES = Metric("batch_reservation_nodes", "gauge", "Nodes that it keeps.", _LABELS)
-CORES = Metric("batch_reservation_cores", "gauge", "Cores that it keeps, of these nodes.", _LABELS)
-MAINTENANCE = Metric("batch_reservation_maintenance", "gauge", "1 if it is for maintenance.", _LABELS)
+START = gauge("batch_reservation_start_timestamp_seconds", "When the reservation starts.", _LABELS)
+END = gauge("batch_reservation_end_timestamp_seconds", "When it ends.", _LABELS)
+NODES = gauge("batch_reservation_nodes", "Nodes that it keeps.", _LABELS)
+CORES = gauge("batch_reservation_cores", "Cores that it keeps, of these nodes.", _LABELS)
+MAINTENANCE = gauge("batch_reservation_maintenance", "1 if it is for maintenance.", _LABELS)
 
 _VALUES: dict[Metric, Callable[[Reservation], Number | None]] = {
     START: lambda each: each.start_secs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from jobfeatures.metrics import Metric
+from jobfeatures.metrics import Metric, counter, gauge
 from jobfeatures.schedule.quality import Histogram, ScheduleQuality, UserQuality, Verdict
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family, Number, Sample, histogram_samples
@@ -25,29 +25,21 @@ SLOWDOWN = Metric(
     "Bounded slowdown of ended jobs: response time ÷ runtime (at least 10 s), at least 1.",
     (*_BY_PARTITION, "le"),
 )
-JOBS = Metric(
+JOBS = counter(
     "batch_schedule_jobs",
-    "counter",
     "Ended jobs whose expected end is final, since batch_schedule_begin_timestamp_seconds.",
     _SYSTEM,
 )
-VIOLATED = Metric(
+VIOLATED = counter(
     "batch_schedule_violated_jobs",
-    "counter",
     "Jobs in batch_schedule_jobs_total that ended after their expected end.",
     _SYSTEM,
 )
-TARDINESS = Metric(
-    "batch_schedule_tardiness_seconds",
-    "counter",
-    "How much later than expected these jobs ended, in sum.",
-    _SYSTEM,
+TARDINESS = counter(
+    "batch_schedule_tardiness_seconds", "How much later than expected these jobs ended, in sum.", _SYSTEM
 )
-WEIGHTED = Metric(
-    "batch_schedule_weighted_tardiness_cpu_seconds",
-    "counter",
-    "Sum of tardiness × CPUs of these jobs.",
-    _SYSTEM,
+WEIGHTED = counter(
+    "batch_schedule_weighted_tardiness_cpu_seconds", "Sum of tardiness × CPUs of these jobs.", _SYSTEM
 )
 VEET = Metric(
     "batch_schedule_veet_ratio",
@@ -55,41 +47,33 @@ VEET = Metric(
     "Quantiles over users of the part of a user's jobs that ended after their expected end.",
     (*_SYSTEM, "quantile"),
 )
-USERS = Metric("batch_schedule_users", "gauge", "Users of the jobs in batch_schedule_jobs_total.", _SYSTEM)
-SHARE = Metric("batch_schedule_share_cpus", "gauge", "Default share of a user, in CPUs.", _SYSTEM)
-BEGIN = Metric(
+USERS = gauge("batch_schedule_users", "Users of the jobs in batch_schedule_jobs_total.", _SYSTEM)
+SHARE = gauge("batch_schedule_share_cpus", "Default share of a user, in CPUs.", _SYSTEM)
+BEGIN = gauge(
     "batch_schedule_begin_timestamp_seconds",
-    "gauge",
     "Start of the period that the figures cover; it changes only when the exporter starts.",
     _SYSTEM,
 )
-UNSETTLED = Metric(
+UNSETTLED = gauge(
     "batch_schedule_unsettled_jobs",
-    "gauge",
     "Ended jobs whose expected end is not final, because an earlier job of the user has not ended.",
     _SYSTEM,
 )
-SKIPPED = Metric(
-    "batch_schedule_skipped_jobs",
-    "counter",
-    "Ended jobs that are not counted, by reason.",
-    (*_SYSTEM, "reason"),
+SKIPPED = counter(
+    "batch_schedule_skipped_jobs", "Ended jobs that are not counted, by reason.", (*_SYSTEM, "reason")
 )
-UNFINISHED = Metric(
+UNFINISHED = gauge(
     "batch_schedule_unfinished_jobs",
-    "gauge",
     "Jobs that wait or run, by whether they will be late.",
     (*_SYSTEM, "verdict"),
 )
-USER_VEET = Metric(
+USER_VEET = gauge(
     "batch_schedule_user_veet_ratio",
-    "gauge",
     "Part of the user's jobs that ended after their expected end, of users with most weighted tardiness.",
     _BY_USER,
 )
-USER_WEIGHTED = Metric(
+USER_WEIGHTED = counter(
     "batch_schedule_user_weighted_tardiness_cpu_seconds",
-    "counter",
     "Weighted tardiness of the users with most of it.",
     _BY_USER,
 )

@@ -5,66 +5,51 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from jobfeatures.administration import Cycles, Scheduler, UserRequests
-from jobfeatures.metrics import Metric
+from jobfeatures.metrics import Metric, counter, gauge
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family, Number
 
 _BEGINS = "starts anew with the controller's statistics"
 
-REQUESTS = Metric(
+REQUESTS = counter(
     "batch_scheduler_requests",
-    "counter",
     f"Requests (RPCs) that the controller served, by type; {_BEGINS}.",
     ("batch_system", "type"),
 )
-REQUEST_SECS = Metric(
-    "batch_scheduler_request_seconds",
-    "counter",
-    "Time that the controller took for these.",
-    ("batch_system", "type"),
+REQUEST_SECS = counter(
+    "batch_scheduler_request_seconds", "Time that the controller took for these.", ("batch_system", "type")
 )
-USER_REQUESTS = Metric(
+USER_REQUESTS = counter(
     "batch_scheduler_user_requests",
-    "counter",
     "Requests (RPCs) of the schedule.top_users that took most of the controller's time.",
     ("batch_system", "user"),
 )
-USER_REQUEST_SECS = Metric(
+USER_REQUEST_SECS = counter(
     "batch_scheduler_user_request_seconds",
-    "counter",
     "Time that the controller took for these.",
     ("batch_system", "user"),
 )
-THREADS = Metric(
-    "batch_scheduler_threads", "gauge", "Threads of the controller that serve.", ("batch_system",)
-)
-QUEUED = Metric(
+THREADS = gauge("batch_scheduler_threads", "Threads of the controller that serve.", ("batch_system",))
+QUEUED = gauge(
     "batch_scheduler_queued_messages",
-    "gauge",
     "Messages of the controller that wait to be sent: to nodes (agent), to accounting.",
     ("batch_system", "to"),
 )
-JOBS = Metric(
+JOBS = counter(
     "batch_scheduler_jobs",
-    "counter",
     f"Jobs submitted, started, completed, canceled and failed; {_BEGINS}.",
     ("batch_system", "event"),
 )
-BACKFILLED = Metric(
-    "batch_scheduler_backfilled_jobs", "counter", "Jobs started by backfilling.", ("batch_system",)
-)
+BACKFILLED = counter("batch_scheduler_backfilled_jobs", "Jobs started by backfilling.", ("batch_system",))
 _BY = ("batch_system", "scheduler")
-CYCLES = Metric("batch_scheduler_cycles", "counter", f"Scheduling cycles; {_BEGINS}.", _BY)
-CYCLE_SECS = Metric(
+CYCLES = counter("batch_scheduler_cycles", f"Scheduling cycles; {_BEGINS}.", _BY)
+CYCLE_SECS = gauge(
     "batch_scheduler_cycle_seconds",
-    "gauge",
     "How long scheduling cycles take: the last, their mean, the longest (max).",
     (*_BY, "statistic"),
 )
-DEPTH = Metric(
-    "batch_scheduler_cycle_depth_jobs", "gauge", "Mean number of jobs that a cycle considers.", _BY
-)
-QUEUE = Metric("batch_scheduler_queue_jobs", "gauge", "Pending jobs that the last cycle found.", _BY)
+DEPTH = gauge("batch_scheduler_cycle_depth_jobs", "Mean number of jobs that a cycle considers.", _BY)
+QUEUE = gauge("batch_scheduler_queue_jobs", "Pending jobs that the last cycle found.", _BY)
 
 _OF_CYCLES: dict[Metric, Callable[[Cycles], Number | None]] = {
     CYCLES: lambda each: each.count,

@@ -4,37 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from jobfeatures.metrics import Metric
+from jobfeatures.metrics import Metric, counter, gauge
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 from jobfeatures_exporter.sinks.keeper import SinkStatus
 
-SENT = Metric("batch_exporter_sink_sent", "counter", "Documents that the sink accepted.", ("sink", "type"))
-FAILED = Metric(
-    "batch_exporter_sink_failed", "counter", "Attempts to send a document that failed.", ("sink", "type")
-)
-DROPPED = Metric(
+SENT = counter("batch_exporter_sink_sent", "Documents that the sink accepted.", ("sink", "type"))
+FAILED = counter("batch_exporter_sink_failed", "Attempts to send a document that failed.", ("sink", "type"))
+DROPPED = counter(
     "batch_exporter_sink_dropped",
-    "counter",
     "Documents lost: no room (full), never accepted (refused), or spool file damaged (corrupt).",
     ("sink", "reason"),
 )
-WAITING = Metric("batch_exporter_sink_spooled", "gauge", "Documents that wait for the sink.", ("sink",))
-AGE = Metric(
-    "batch_exporter_sink_last_success_age_seconds",
-    "gauge",
-    "Time since the sink last accepted a document.",
-    ("sink",),
+WAITING = gauge("batch_exporter_sink_spooled", "Documents that wait for the sink.", ("sink",))
+AGE = gauge(
+    "batch_exporter_sink_last_success_age_seconds", "Time since the sink last accepted a document.", ("sink",)
 )
-FAULTY = Metric(
+FAULTY = counter(
     "batch_exporter_sonar_faulty_documents",
-    "counter",
     "Own documents that broke the format and were not sent.",
     ("type",),
 )
-UNREADABLE = Metric(
+UNREADABLE = counter(
     "batch_exporter_sonar_unreadable_readings",
-    "counter",
     "Readings for documents left out because they failed.",
     ("kind",),
 )

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures.metrics import SOURCE_AGE, SOURCE_UP, Metric
+from jobfeatures.metrics import SOURCE_AGE, SOURCE_UP, counter, gauge
 from jobfeatures.model import JobTable
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 
-COMPLETE = Metric(
-    "batch_exporter_source_complete", "gauge", "1 if the answer includes all jobs of this node.", ("source",)
+COMPLETE = gauge(
+    "batch_exporter_source_complete", "1 if the answer includes all jobs of this node.", ("source",)
 )
-FAILING = Metric(
+FAILING = gauge(
     "batch_exporter_source_failing_seconds",
-    "gauge",
     "How long the source has not answered; absent while it answers.",
     ("source",),
 )
-FAILURES = Metric("batch_exporter_source_failures", "counter", "Queries that were not answered.", ("source",))
-REJECTED = Metric(
-    "batch_exporter_source_rejected_records",
-    "counter",
-    "Records skipped because they were malformed.",
-    ("source",),
+FAILURES = counter("batch_exporter_source_failures", "Queries that were not answered.", ("source",))
+REJECTED = counter(
+    "batch_exporter_source_rejected_records", "Records skipped because they were malformed.", ("source",)
 )
-JOBS = Metric("batch_exporter_source_jobs", "gauge", "Jobs in the table in use.", ("source",))
-AHEAD = Metric(
+JOBS = gauge("batch_exporter_source_jobs", "Jobs in the table in use.", ("source",))
+AHEAD = gauge(
     "batch_exporter_source_clock_ahead_seconds",
-    "gauge",
     "How far the batch system's clock is ahead of the node's; remaining times take it into account.",
     ("source",),
 )

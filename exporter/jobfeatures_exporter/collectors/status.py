@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures.metrics import JOB, JOB_SAYS_CPUS, JOB_SAYS_POSTPONABLE, JOB_SAYS_PRIORITY, Metric
+from jobfeatures.metrics import (
+    JOB,
+    JOB_SAYS_CPUS,
+    JOB_SAYS_POSTPONABLE,
+    JOB_SAYS_PRIORITY,
+    counter,
+    gauge,
+)
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 
-AGE = Metric("batch_job_status_age_seconds", "gauge", "Time since the job last wrote its JOBSTATUS.", JOB)
-VIOLATIONS = Metric(
-    "batch_jobstatus_violations", "counter", "JOBSTATUS sets rejected or flagged, by reason.", ("reason",)
+AGE = gauge("batch_job_status_age_seconds", "Time since the job last wrote its JOBSTATUS.", JOB)
+VIOLATIONS = counter(
+    "batch_jobstatus_violations", "JOBSTATUS sets rejected or flagged, by reason.", ("reason",)
 )
 
 METRICS = (AGE, JOB_SAYS_CPUS, JOB_SAYS_PRIORITY, JOB_SAYS_POSTPONABLE, VIOLATIONS)

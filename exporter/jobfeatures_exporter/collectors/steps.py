@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures.metrics import JOB, Metric
+from jobfeatures.metrics import JOB, counter, gauge
 from jobfeatures_exporter.context import Context, job_labels
 from jobfeatures_exporter.exposition import Family
 
 STEP = (*JOB, "step")
 COMPONENTS = ("anon", "file", "shmem", "kernel", "swap")
 
-CPU = Metric(
-    "batch_job_step_cpu_seconds",
-    "counter",
-    "CPU time of the step on this node; never decreases.",
-    (*STEP, "mode"),
+CPU = counter(
+    "batch_job_step_cpu_seconds", "CPU time of the step on this node; never decreases.", (*STEP, "mode")
 )
-MEMORY = Metric(
+MEMORY = gauge(
     "batch_job_step_memory_bytes",
-    "gauge",
     "Memory of the step: anon, file (page cache without shmem), shmem, kernel, swap.",
     (*STEP, "component"),
 )
-CHARGED = Metric(
+CHARGED = gauge(
     "batch_job_step_memory_charged_bytes",
-    "gauge",
     "Memory counted against the step's limit, page cache included.",
     STEP,
 )
-PEAK = Metric("batch_job_step_memory_peak_bytes", "gauge", "Highest charged memory so far.", STEP)
+PEAK = gauge("batch_job_step_memory_peak_bytes", "Highest charged memory so far.", STEP)
 
 METRICS = (CPU, MEMORY, CHARGED, PEAK)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures.metrics import Metric
+from jobfeatures.metrics import Metric, gauge
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 
@@ -14,10 +14,10 @@ INFO = Metric(
     "Hardware and operating system of the node.",
     ("model", "architecture", "os_release"),
 )
-SOCKETS = Metric("batch_node_sockets", "gauge", "CPU sockets.")
-CORES = Metric("batch_node_physical_cores", "gauge", "Physical cores that are online, all sockets together.")
-THREADS = Metric("batch_node_threads_per_core", "gauge", "Hardware threads of a core.")
-NUMA = Metric("batch_node_numa_nodes", "gauge", "NUMA nodes.")
+SOCKETS = gauge("batch_node_sockets", "CPU sockets.")
+CORES = gauge("batch_node_physical_cores", "Physical cores that are online, all sockets together.")
+THREADS = gauge("batch_node_threads_per_core", "Hardware threads of a core.")
+NUMA = gauge("batch_node_numa_nodes", "NUMA nodes.")
 
 METRICS = (INFO, SOCKETS, CORES, THREADS, NUMA)
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures.metrics import JOB, JOB_CAPPED_WASTE, JOB_DRAINING_WASTE, JOB_KILL_WASTE, Metric
+from jobfeatures.metrics import JOB, JOB_CAPPED_WASTE, JOB_DRAINING_WASTE, JOB_KILL_WASTE, gauge
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 
-OVERDUE = Metric(
+OVERDUE = gauge(
     "batch_job_draining_waste_overdue",
-    "gauge",
     "1 if a payload is overdue: the job's draining waste is a lower bound.",
     (*JOB, "basis"),
 )

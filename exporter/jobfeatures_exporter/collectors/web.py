@@ -4,36 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures.metrics import Metric
+from jobfeatures.metrics import counter, gauge
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 
-REQUESTS = Metric(
-    "batch_exporter_web_requests",
-    "counter",
-    "Requests answered, by listener and HTTP status.",
-    ("listener", "code"),
+REQUESTS = counter(
+    "batch_exporter_web_requests", "Requests answered, by listener and HTTP status.", ("listener", "code")
 )
-REJECTED = Metric(
+REJECTED = counter(
     "batch_exporter_web_rejected",
-    "counter",
     "Requests refused and connections ended, by listener and reason.",
     ("listener", "reason"),
 )
-CONNECTIONS = Metric(
-    "batch_exporter_web_connections",
-    "gauge",
-    "Open connections, those in a TLS handshake included.",
-    ("listener",),
+CONNECTIONS = gauge(
+    "batch_exporter_web_connections", "Open connections, those in a TLS handshake included.", ("listener",)
 )
-FAILURES = Metric(
+FAILURES = counter(
     "batch_exporter_web_config_reload_failures",
-    "counter",
     "Times that a new web configuration file, certificate or key could not be used.",
 )
-GOOD = Metric(
+GOOD = gauge(
     "batch_exporter_web_config_last_reload_successful",
-    "gauge",
     "1 if the latest reload of the web configuration succeeded; 0: an older one is in use.",
 )
 

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final
 
 from jobfeatures.clock import Clock
-from jobfeatures.metrics import Metric
+from jobfeatures.metrics import Metric, counter, gauge
 from jobfeatures.model import Job, JobKey, JobState, JobTable, fill_unknown
 from jobfeatures_exporter.budget import SeriesBudget, weigh_jobs
 from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
@@ -35,19 +35,16 @@ log = logging.getLogger(__name__)
 
 NODE: Final = ("cluster", "node")
 
-AGE = Metric("batch_sonar_node_age_seconds", "gauge", "Age of the latest sample of a foreign node.", NODE)
-CORES = Metric(
+AGE = gauge("batch_sonar_node_age_seconds", "Age of the latest sample of a foreign node.", NODE)
+CORES = counter(
     "batch_node_core_busy_seconds",
-    "counter",
     "Busy CPU time of a core since boot, of nodes that do not report modes.",
     ("core",),
 )
-USED = Metric("batch_node_memory_used_bytes", "gauge", "Memory of the node in use.", ())
-ERRORS = Metric("batch_sonar_node_errors", "gauge", "Errors in the latest sample of a foreign node.")
-DOCUMENTS = Metric(
-    "batch_sonar_documents", "counter", "Documents received, by type or reason of rejection.", ("kind",)
-)
-DROPPED = Metric("batch_sonar_dropped_nodes", "counter", "Foreign nodes dropped because there were too many.")
+USED = gauge("batch_node_memory_used_bytes", "Memory of the node in use.")
+ERRORS = gauge("batch_sonar_node_errors", "Errors in the latest sample of a foreign node.")
+DOCUMENTS = counter("batch_sonar_documents", "Documents received, by type or reason of rejection.", ("kind",))
+DROPPED = counter("batch_sonar_dropped_nodes", "Foreign nodes dropped because there were too many.")
 
 METRICS = (
     AGE,
