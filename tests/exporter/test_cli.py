@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -68,6 +69,9 @@ def test_collectors_are_switched_by_flag_and_file(config_file):
     usual = {name for name, each in COLLECTORS.items() if each.enabled and config.role in each.roles}
     assert {"node", "waste"} < usual
     assert config.enabled_collectors() == usual - {"node", "waste"}
+    assert not config.wants("reads_cores")
+    assert replace(config, collector_cores=True).wants("reads_cores")
+    assert replace(config, metrics_profile=("slurm-job-exporter",)).wants("reads_cores")
 
 
 def test_every_setting_stands_in_the_whole_help_of_serve(capsys):

@@ -236,6 +236,7 @@ def test_figures_fit_their_tile_at_every_width(open_page):
                 page.set_viewport_size({"width": width, "height": 900})
                 assert page.evaluate(BROKEN_FIGURES) == [], f"{name} at {width} px"
                 assert overflow_of(page) == 0, f"{name} at {width} px"
+            page.close()  # else it would refresh when nobody answers any more
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

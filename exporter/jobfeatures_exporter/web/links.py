@@ -10,6 +10,7 @@ from jobfeatures.settings import Kind
 
 PLACES: Final = ("job", "system", "node")
 MAX_LETTERS: Final = 2000
+_SECRET = re.compile(r"(?i)(^|[&;])[^=&;]*(token|api[_-]?key|passw|secret)[^=&;]*=")
 _PLACE = re.compile(r"\{([^{}]*)\}")
 
 
@@ -31,8 +32,8 @@ def _template(value: Any) -> str:
         host = None
     if host is None or parts.scheme not in {"http", "https"} or re.search(r"[\s\"'<>\\]", value):
         raise ValueError("must begin with http:// or https:// and a host")
-    if "@" in parts.netloc:
-        raise ValueError("must not hold a user or password: everybody who opens the page sees it")
+    if "@" in parts.netloc or _SECRET.search(parts.query):
+        raise ValueError("must not hold a user, password or token: everybody who opens the page sees it")
     return value
 
 

@@ -7,7 +7,10 @@ from jobfeatures_exporter.web.links import LINK, fill
 
 @pytest.mark.parametrize(
     "template",
-    ["https://grafana.example.org/d/job?var-job={job}&var-system={system}", "http://[::1]:3000/{node}"],
+    [
+        "https://grafana.example.org/d/job?var-job={job}&var-system={system}&var-note=token",
+        "http://[::1]:3000/{node}",
+    ],
 )
 def test_an_address_with_places_is_taken(template):
     assert LINK.parse(template) == template
@@ -22,6 +25,8 @@ def test_an_address_with_places_is_taken(template):
         "https:///{job}",
         "https://user:secret@example.org/{job}",
         "https://example.org/{token}",
+        "https://example.org/d/job?var-job={job}&auth_token=eyJhbGciOi",
+        "https://example.org/d/job?API-key=7&var-job={job}",
         "https://example.org/{job",
         'https://example.org/" onclick="x',
         "https://example.org/\n{job}",
