@@ -20,6 +20,8 @@ from tests.running import until
 
 ROOT = Path(__file__).parents[4]
 CGROUP = "/sys/fs/cgroup"
+# Beside v1 there may be v2, without controllers: whose tasks are where, the kernel knows all the same.
+HIERARCHIES = [CGROUP, *filter(os.path.exists, [f"{CGROUP}/unified"])]
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +39,13 @@ def bpf_object(tmp_path_factory) -> str:
 
 
 @pytest.fixture
-def make_sums(bpf_object):
+def hierarchy() -> str:
+    """Return below which directory control groups are looked for."""
+    return CGROUP
+
+
+@pytest.fixture
+def make_sums(bpf_object, hierarchy):
     """Return a function that begins to sum, or skips where this kernel, or this user, cannot."""
     with contextlib.ExitStack() as stack:
 
@@ -45,7 +53,7 @@ def make_sums(bpf_object):
             if os.geteuid() != 0:
                 pytest.skip("loading programs into the kernel needs root")
             try:
-                sums = KernelSums(path=bpf_object, **more)
+                sums = KernelSums(hierarchy, path=bpf_object, **more)
             except OSError as error:
                 pytest.skip(f"the kernel has no sums for us: {error}")
             stack.callback(sums.close)
@@ -57,8 +65,8 @@ def make_sums(bpf_object):
 class Groups:
     """Control groups of the hierarchy that is summed; removed at the end, with their processes."""
 
-    def __init__(self) -> None:
-        tops = find_hierarchies(CGROUP)
+    def __init__(self, hierarchy: str) -> None:
+        tops = find_hierarchies(hierarchy)
         self.controller = "cpuacct" if "cpuacct" in tops else UNIFIED
         self.top = tops[self.controller]
         self.freezer = f"{CGROUP}/freezer" if self.controller == "cpuacct" else None
@@ -115,10 +123,10 @@ class Groups:
 
 
 @pytest.fixture
-def groups() -> Iterator[Groups]:
-    if os.geteuid() != 0 or not os.access(Groups().top, os.W_OK):
+def groups(hierarchy) -> Iterator[Groups]:
+    groups = Groups(hierarchy)
+    if os.geteuid() != 0 or not os.access(groups.top, os.W_OK):
         pytest.skip("making control groups needs root")
-    groups = Groups()
     yield groups
     groups.close()
 

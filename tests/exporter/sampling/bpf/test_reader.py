@@ -15,6 +15,7 @@ import pytest
 
 from jobfeatures_exporter.sampling.bpf.reader import check_owner
 from jobfeatures_exporter.sampling.bpf.records import Figures
+from tests.exporter.sampling.bpf.conftest import HIERARCHIES
 from tests.running import started, until
 
 pytestmark = pytest.mark.program
@@ -43,6 +44,12 @@ KINDS = {
     "waits for a child of its own": "7",
     "all kinds": "01234567",
 }
+
+
+@pytest.fixture(params=HIERARCHIES, ids=os.path.basename)
+def hierarchy(request) -> str:
+    """Return each that is here: that of v1 or v2, and v2 beside v1."""
+    return request.param
 
 
 class Storm:
@@ -74,7 +81,7 @@ class Storm:
         path = self._groups.path(self.directory)
         if (path / "cpuacct.usage").exists():
             return int((path / "cpuacct.usage").read_text())
-        return int((path / "cpu.stat").read_text().split()[1]) * 1000
+        return int((path / "cpu.stat").read_text().split()[1]) * 1000 + 999  # v2 cuts at microseconds
 
 
 @pytest.fixture
