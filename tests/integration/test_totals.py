@@ -15,8 +15,12 @@ BUSY_SECS = 150
 BUSY = f"timeout {BUSY_SECS} bash -c 'while :; do :; done'; exit 0"
 
 
-def test_core_hours_by_user_and_account_are_those_of_sacct(slurm, slurm_exporter, prometheus):
-    query = prometheus(slurm_exporter.address)
+def test_core_hours_by_user_and_account_are_those_of_sacct(slurm, start_exporter, prometheus):
+    exporter = start_exporter(
+        "--batch.sources", "slurm", "--features.root", str(slurm.features), "--node.name", slurm.node,
+        "--batch.interval", "2s", "--sample.interval", "1s", environ=slurm.environ,
+    )  # fmt: skip
+    query = prometheus(exporter.address)
     since = int(time.time())
     wanted = [
         slurm.submit(BUSY, "--mem=150", user="alice"),
@@ -24,7 +28,7 @@ def test_core_hours_by_user_and_account_are_those_of_sacct(slurm, slurm_exporter
     ]
     for job in wanted:
         slurm.wait(job, "COMPLETED", timeout_secs=400)
-    ended = 'count(batch_job_end_time_seconds{{job_id="{}"}})'
+    ended = 'count(last_over_time(batch_job_end_time_seconds{{job_id="{}"}}[10m]))'
     until(lambda: all(query(ended.format(job)) for job in wanted), 120)
     time.sleep(3)  # two scrapes more, so that the last values are there
     told = {}

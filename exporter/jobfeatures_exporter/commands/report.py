@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import socket
 import sys
 import time
 
@@ -55,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--at", metavar="SECONDS", help="report as of this time, for an earlier run of the id (default: now)"
     )
     parser.add_argument(
+        "--socket",
+        metavar="PATH",
+        help="ask this node's daemon, by its web.own_socket, about a job of your own that runs here",
+    )
+    parser.add_argument(
         "--sacct",
         metavar="COMMAND",
         default="sacct",
@@ -92,6 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
         where=access.url,
     )
     server = Prometheus(access)
+    if arguments.socket is not None and arguments.by is not None:
+        raise ConfigurationError("--socket", "shows single jobs, so that there can be no --by")
     if arguments.by is not None:
         from jobfeatures_exporter.jobreport.totals import ask_totals, format_totals, make_totals_document
 
@@ -104,8 +112,15 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return 0
     try:
-        with shown_count(None, f"asking {access.url}"):
-            told = ask_all(server.query, question)
+        if arguments.socket is not None:
+            from jobfeatures_exporter.jobreport.fromnode import ask_node
+
+            told = ask_node(
+                arguments.socket, question.job, node=socket.gethostname(), now_secs=question.at_secs
+            )
+        else:
+            with shown_count(None, f"asking {access.url}"):
+                told = ask_all(server.query, question)
     except NoSuchJobError:
         from jobfeatures_exporter.jobreport.accounting import ask_accounting
 

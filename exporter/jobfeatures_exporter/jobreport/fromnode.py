@@ -1,0 +1,64 @@
+"""The report of a job on this node, from one page of its daemon, as users get it by their socket."""
+
+from __future__ import annotations
+
+from jobfeatures.errors import SourceError
+from jobfeatures.httpget import Server
+from jobfeatures.metrics import JOB_END, JOB_INFO, JOB_START
+from jobfeatures.series import Series, parse_lines
+from jobfeatures_exporter.collectors import gpus, jobs
+from jobfeatures_exporter.jobreport import queries
+from jobfeatures_exporter.jobreport.asking import JobReports
+from jobfeatures_exporter.jobreport.finding import choose_jobs
+from jobfeatures_exporter.jobreport.gathering import Answers, Run, gather_report
+
+NOTE = "of this node alone, as of now: memory is that of now, not the highest"
+NAMES = frozenset(each.sample_name for each in (*queries.LAST, *queries.HIGHEST, *queries.OF_CARDS))
+# On one page a used memory is a value of now; the kernel's own peak is one of the job's time.
+PEAKS = (jobs.USED, jobs.CHARGED, gpus.JOB_MEMORY)
+
+
+def ask_node(path: str, job: str, *, node: str, now_secs: float) -> JobReports:
+    """Return the report of a job or an array's tasks. Raises SourceError, ParseError and NoSuchJobError."""
+    server = Server(f"unix:{path}")
+    answer = server.get("/metrics")
+    if answer.status != 200:
+        raise SourceError(f"{server.name}: answers {answer.status}")
+    return report_page(answer.body.decode("utf-8", "replace"), job, node=node, now_secs=now_secs)
+
+
+def report_page(text: str, job: str, *, node: str, now_secs: float) -> JobReports:
+    """Return the reports that one page gives. Raises ParseError and NoSuchJobError."""
+    series = [
+        Series(each.name, {"instance": node, **each.labels}, each.value) for each in parse_lines(text, NAMES)
+    ]
+    infos = [
+        each
+        for each in series
+        if each.name == JOB_INFO.sample_name
+        and job in (each.labels.get("job_id"), each.labels.get("array_job_id"))
+    ]
+    found = choose_jobs(job, infos, cluster_label="cluster", since_text="moment", where="this node")
+    reports = []
+    for job_id in found.job_ids:
+        own = tuple(each for each in series if each.labels.get("job_id") in (job_id, None))
+        times = {
+            each.name: each.value for each in own if each.name in (JOB_START.sample_name, JOB_END.sample_name)
+        }
+        end_secs = times.get(JOB_END.sample_name)
+        reports.append(
+            gather_report(
+                found,
+                job_id,
+                Run(times.get(JOB_START.sample_name), end_secs, end_secs or now_secs, (NOTE,)),
+                Answers(
+                    last=own,
+                    highest={
+                        peak: tuple(each for each in own if each.name == peak.sample_name) for peak in PEAKS
+                    },
+                    cards=tuple(each for each in own if "job_id" not in each.labels),
+                ),
+                cluster_label="cluster",
+            )
+        )
+    return JobReports(tuple(reports))
