@@ -6,22 +6,10 @@ import argparse
 import re
 
 from jobfeatures.commands.logs import add_kind, add_meaning, parse_meaning, parse_zone
-from jobfeatures.convert import (
-    KINDS,
-    kind_of_name,
-    read_log,
-    write_log,
-)
+from jobfeatures.convert import KINDS, kind_of_name, read_log, write_log
 from jobfeatures.errors import ConfigurationError
 from jobfeatures.joblog import MAX_SHOWN, LastLine, Notes
-from jobfeatures.logfiles import (
-    COMPRESSIONS,
-    as_text,
-    open_log,
-    reading,
-    replacing,
-    writing,
-)
+from jobfeatures.logfiles import COMPRESSIONS, as_text, open_log, reading, replacing, writing
 from jobfeatures.progress import shown_progress
 from jobfeatures.spill import DiskSorter
 from jobfeatures.usage import complain

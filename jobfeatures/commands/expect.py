@@ -23,12 +23,7 @@ from jobfeatures.progress import shown_progress
 from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.expectation import compute_expectation
 from jobfeatures.schedule.expecttext import format_expectation, make_document
-from jobfeatures.schedule.history import (
-    NoSuchJobError,
-    choose_jobs,
-    make_rules,
-    reported_by_log,
-)
+from jobfeatures.schedule.history import NoSuchJobError, choose_jobs, make_rules, reported_by_log
 from jobfeatures.schedule.reasons import LATEST_SECS
 from jobfeatures.schedule.shares import CPU, ShareRules, make_shares
 from jobfeatures.schedule.userjobs import EARLY, Found, UserJobs

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobfeatures.metrics import (
-    JOB,
-    JOB_SAYS_CPUS,
-    JOB_SAYS_POSTPONABLE,
-    JOB_SAYS_PRIORITY,
-    counter,
-    gauge,
-)
+from jobfeatures.metrics import JOB, JOB_SAYS_CPUS, JOB_SAYS_POSTPONABLE, JOB_SAYS_PRIORITY, counter, gauge
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family
 

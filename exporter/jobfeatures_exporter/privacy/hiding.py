@@ -17,15 +17,7 @@ from jobfeatures.drains.drain import Drain
 from jobfeatures.model import Job, JobKey
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.privacy.config import HASH, SHOWN, WITHHOLD
-from jobfeatures_exporter.snapshot import (
-    CommandSample,
-    GroupKey,
-    JobSample,
-    Kind,
-    Snapshot,
-    UnitKey,
-    WorkKey,
-)
+from jobfeatures_exporter.snapshot import CommandSample, GroupKey, JobSample, Kind, Snapshot, UnitKey, WorkKey
 
 HASH_BYTES: Final = 6  # 12 digits: of 100,000 names, two are alike by a chance of 1 in 56,000
 OTHER: Final = "other"  # commands that are not distinguished

@@ -8,12 +8,7 @@ from dataclasses import replace
 from urllib.parse import quote, urlsplit
 
 from jobfeatures.batch.clocks import ClockDifference
-from jobfeatures.batch.controller.answer import (
-    CLOCK_HEADER,
-    CLOCK_RESOLUTION_SECS,
-    parse_answer,
-    parse_clock,
-)
+from jobfeatures.batch.controller.answer import CLOCK_HEADER, CLOCK_RESOLUTION_SECS, parse_answer, parse_clock
 from jobfeatures.batch.controller.credential import MAX_FILE_BYTES, is_node_name, parse_token
 from jobfeatures.clock import Clock
 from jobfeatures.config import Config

@@ -23,12 +23,7 @@ from jobfeatures.formats.sonar.parsejobs import parse_resources, parse_slurm_job
 from jobfeatures.formats.sonar.reader import KIB, Json, Reader, secs_of
 from jobfeatures.formats.sonar.records import SlurmJobRecord
 from jobfeatures.formats.sonar.validate import validate_envelope
-from jobfeatures.formats.sonar.writejobs import (
-    job_fields,
-    jobs_document,
-    memory_per_node_kib,
-    resources_text,
-)
+from jobfeatures.formats.sonar.writejobs import job_fields, jobs_document, memory_per_node_kib, resources_text
 from jobfeatures.joblog import JobRecord, Lost, Notes, Number, pairs, record_of
 from jobfeatures.jobnumbers import JobNumbers, is_number
 from jobfeatures.model import JobState

@@ -10,15 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from jobfeatures.formats.swf.fields import (
-    COMPLETED,
-    FAILED,
-    LAST_COMPLETED,
-    PARTIAL,
-    UNKNOWN,
-    Number,
-    SwfJob,
-)
+from jobfeatures.formats.swf.fields import COMPLETED, FAILED, LAST_COMPLETED, PARTIAL, UNKNOWN, Number, SwfJob
 from jobfeatures.formats.swf.header import Preemption
 
 

@@ -16,10 +16,7 @@ from typing import Final
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.formats.swf.bursts import Joined, join_bursts
 from jobfeatures.formats.swf.fields import CANCELLED, COMPLETED, FAILED, UNKNOWN, Meaning, Number, SwfJob
-from jobfeatures.formats.swf.header import (
-    Header,
-    Preemption,
-)
+from jobfeatures.formats.swf.header import Header, Preemption
 from jobfeatures.formats.swf.lines import SwfReader
 from jobfeatures.joblog import JobRecord, Notes, Passage, SourceText
 from jobfeatures.model import JobState

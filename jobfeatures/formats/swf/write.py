@@ -15,14 +15,7 @@ from jobfeatures.formats.swf.header import Header, format_header, parse_comment
 from jobfeatures.formats.swf.lines import BOM, SwfReader, format_job
 from jobfeatures.formats.swf.newheader import LATEST_SECS, make_header, one_line, one_word, start_of
 from jobfeatures.formats.swf.numbering import NUMBER, Numbering, Numbers, kinds_of, numbering_of
-from jobfeatures.formats.swf.records import (
-    BATCH_SYSTEM,
-    INTERACTIVE,
-    KIB,
-    STATES,
-    Names,
-    make_record,
-)
+from jobfeatures.formats.swf.records import BATCH_SYSTEM, INTERACTIVE, KIB, STATES, Names, make_record
 from jobfeatures.formats.swf.survey import Survey
 from jobfeatures.joblog import (
     JobRecord,
