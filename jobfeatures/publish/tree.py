@@ -182,17 +182,13 @@ class FeatureTree(Folders):
         with self._folder(DRAINS) as folder, self._folder(STAGING) as staging:
             yield folder, staging
 
-    @contextlib.contextmanager
-    def intake(self) -> Iterator[int]:
+    def intake(self) -> contextlib.AbstractContextManager[int]:
         """Open the private folder of what hooks hand over."""
-        with self._folder(INTAKE) as folder:
-            yield folder
+        return self._folder(INTAKE)
 
-    @contextlib.contextmanager
-    def failures(self) -> Iterator[int]:
+    def failures(self) -> contextlib.AbstractContextManager[int]:
         """Open the private folder of counts of what hooks could not do."""
-        with self._folder(FAILURES) as folder:
-            yield folder
+        return self._folder(FAILURES)
 
     def write_record(self, key: JobKey, text: str) -> None:
         """Write what a prolog knows about the job."""

@@ -21,6 +21,7 @@ from jobfeatures.formats.swf.bursts import join_bursts
 from jobfeatures.formats.swf.columns import SwfColumns
 from jobfeatures.formats.swf.fields import CANCELLED, PARTIAL, Meaning, SwfJob
 from jobfeatures.formats.swf.header import Header, Preemption
+from jobfeatures.formats.swf.newheader import start_of
 from jobfeatures.formats.swf.records import Names, settle
 from jobfeatures.joblog import JobRecord, Number
 from jobfeatures.model import JobState
@@ -122,7 +123,7 @@ def from_swf(columns: SwfColumns, name: str, meaning: Meaning | None = None) -> 
         queue=_label(table["queue"], names.queues.get),
         partition=_label(table["partition"], names.partitions.get),
         totals=_totals(header),
-        zero_secs=_zero(header),
+        zero_secs=start_of(header),
         unreadable=columns.skipped,
         warnings=(*warnings, *looks, *told),
     )
@@ -213,13 +214,6 @@ def _joined(table: dict[str, Array], header: Header) -> tuple[dict[str, Array], 
         for place, (name, column) in enumerate(table.items())
     }
     return columns, np.array([each.swapped_secs for each in joined], dtype=columns["run_secs"].dtype)
-
-
-def _zero(header: Header) -> int | None:
-    try:
-        return header.start_secs()
-    except ParseError:  # `swf check` reports it
-        return None
 
 
 def _totals(header: Header) -> dict[str, int]:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
+from functools import partial
 
 from jobfeatures.clock import SystemClock
 from jobfeatures.formats.sonar.envelopes import Document, Origin
 from jobfeatures_exporter.commands.envelope import add_envelope_arguments, print_envelope
 from jobfeatures_exporter.config import ExporterConfig
-
-add_arguments = add_envelope_arguments
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Print partitions and the states of nodes."""
-    return print_envelope(arguments, _cluster)
 
 
 def _cluster(config: ExporterConfig, origin: Origin) -> Document:
@@ -23,3 +16,7 @@ def _cluster(config: ExporterConfig, origin: Origin) -> Document:
 
     source = make_cluster_sources(config, SystemClock())[0]
     return cluster_document(origin, source.poll_cluster())
+
+
+add_arguments = add_envelope_arguments
+run = partial(print_envelope, make=_cluster)  # print partitions and the states of nodes

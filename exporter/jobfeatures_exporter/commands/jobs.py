@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
+from functools import partial
 
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import SourceError
@@ -12,14 +12,6 @@ from jobfeatures_exporter.commands.envelope import add_envelope_arguments, print
 from jobfeatures_exporter.config import ExporterConfig
 
 log = logging.getLogger(__name__)
-
-
-add_arguments = add_envelope_arguments
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Print the jobs of the cluster and their steps, those of `controller.history`."""
-    return print_envelope(arguments, _jobs)
 
 
 def _jobs(config: ExporterConfig, origin: Origin) -> Document:
@@ -36,3 +28,7 @@ def _jobs(config: ExporterConfig, origin: Origin) -> Document:
     return JobsDocuments(
         origin, source, clock, history_secs=config.controller_history_secs, queue=lambda: queue
     ).make_one()
+
+
+add_arguments = add_envelope_arguments
+run = partial(print_envelope, make=_jobs)  # those of `controller.history`, with their steps

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
+from functools import partial
 
 from jobfeatures.formats.sonar.envelopes import Document, Origin
 from jobfeatures_exporter.commands.envelope import add_envelope_arguments, print_envelope
 from jobfeatures_exporter.config import ExporterConfig
-
-add_arguments = add_envelope_arguments
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Print how the node is made."""
-    return print_envelope(arguments, _sysinfo)
 
 
 def _sysinfo(config: ExporterConfig, origin: Origin) -> Document:
@@ -22,3 +15,7 @@ def _sysinfo(config: ExporterConfig, origin: Origin) -> Document:
 
     with node_documents(config) as documents:
         return documents.sysinfo()[0]
+
+
+add_arguments = add_envelope_arguments
+run = partial(print_envelope, make=_sysinfo)  # print how the node is made

@@ -86,11 +86,11 @@ class Record:
     def nodes(self, field: str) -> tuple[str, ...]:
         """Return the names of a compressed list, none where there is nothing."""
         value = self.text(field)
-        return () if value is None else _expand_kept(value)
+        return () if value is None else expand_kept(value)
 
 
 @lru_cache(maxsize=4096)
-def _expand_kept(text: str) -> tuple[str, ...]:
+def expand_kept(text: str) -> tuple[str, ...]:
     """Expand a list once: many jobs and steps of a queue are on the same nodes."""
     return expand_nodes(text)
 

@@ -19,7 +19,7 @@ from jobfeatures.formats.sonar.documents import Document as Found
 from jobfeatures.formats.sonar.documents import iterate_documents
 from jobfeatures.formats.sonar.envelopes import Document, Origin
 from jobfeatures.formats.sonar.fields import TAGS
-from jobfeatures.formats.sonar.parsejobs import parse_resources, parse_slurm_job
+from jobfeatures.formats.sonar.parsejobs import count_of, parse_resources, parse_slurm_job
 from jobfeatures.formats.sonar.reader import KIB, Json, Reader, secs_of
 from jobfeatures.formats.sonar.records import SlurmJobRecord
 from jobfeatures.formats.sonar.validate import validate_envelope
@@ -143,7 +143,7 @@ def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRec
     sacct: Json = raw.get("sacct") or {}
     job, limits = found.job, found.job.limits
     allocated = found.allocated or parse_resources(sacct.get("AllocTRES") or "")
-    nodes = len(job.nodes) or _number(allocated, "node")
+    nodes = len(job.nodes) or count_of(allocated, "node")
     per_node = limits.memory_bytes
     share = found.node_count or nodes
     user, system = sacct.get("UserCPU"), sacct.get("SystemCPU")
@@ -162,11 +162,11 @@ def make_record(raw: Json, reader: Reader, cluster: str | None = None) -> JobRec
         suspended_secs=raw.get("suspend_time"),
         exit_status=raw.get("exit_code"),
         total_nodes=nodes or None,
-        total_cpus=_number(allocated, "cpu"),
-        total_gpus=_number(allocated, "gres/gpu"),
+        total_cpus=count_of(allocated, "cpu"),
+        total_gpus=count_of(allocated, "gres/gpu"),
         requested_nodes=found.node_count,
         requested_cpus=raw.get("requested_cpus") or None,
-        requested_gpus=_number(found.requested, "gres/gpu"),
+        requested_gpus=count_of(found.requested, "gres/gpu"),
         requested_memory_bytes=per_node * share if isinstance(per_node, int) and share else None,
         used_cpu_secs=None if user is None and system is None else (user or 0) + (system or 0),
         user_cpu_secs=None if system is None else user,
@@ -196,11 +196,6 @@ def _more(
             if (size := sacct.get(field)) is not None
         },
     )
-
-
-def _number(resources: Any, name: str) -> int | None:
-    text = resources.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def write_records(records: Iterable[JobRecord], lost: Lost) -> Iterator[str]:

@@ -46,11 +46,11 @@ def parse_slurm_job(job: Json, reader: Reader) -> SlurmJobRecord:
     allocated = parse_resources(job.get("allocated_resources") or sacct.get("AllocTRES") or "")
     requested = parse_resources(job.get("requested_resources") or "")
     nodes = reader.nodes(job.get("nodes"))
-    cpus = _count(allocated, "cpu") or job.get("requested_cpus") or None
+    cpus = count_of(allocated, "cpu") or job.get("requested_cpus") or None
     memory = job.get("requested_memory_per_node") or 0
     state = parse_state(job.get("job_state") or "")
     array, het = job.get("array_job_id") or 0, job.get("het_job_id") or 0
-    gpus = _count(allocated, "gres/gpu")
+    gpus = count_of(allocated, "gres/gpu")
     wall = parse_limit(job.get("time_limit") or 0)
     priority = parse_limit(job.get("priority") or 0)
     return SlurmJobRecord(
@@ -108,6 +108,7 @@ def parse_cluster_record(attributes: Json, reader: Reader) -> ClusterRecord:
     return ClusterRecord(cluster=attributes["cluster"], state=cluster, rejected=reader.rejected)
 
 
-def _count(resources: Mapping[str, str], name: str) -> int | None:
+def count_of(resources: Mapping[str, str], name: str) -> int | None:
+    """Return how much of a resource there is, None where that is not told."""
     text = resources.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

@@ -75,5 +75,5 @@ def start_of(header: Header) -> int | None:
     """Return a log's time zero, None where it is not told or cannot be read."""
     try:
         return header.start_secs()
-    except ParseError:  # its reader has told
+    except ParseError:  # its reader has told, and `swf check` reports it
         return None

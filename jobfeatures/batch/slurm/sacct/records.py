@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import tzinfo
-from functools import lru_cache
 from itertools import islice
 from typing import Final
 
 from jobfeatures.batch.slurm.basics import NAME
-from jobfeatures.batch.slurm.fields import split_open
+from jobfeatures.batch.slurm.fields import expand_kept, split_open
 from jobfeatures.batch.slurm.sacct.lines import parse_header
 from jobfeatures.batch.slurm.sacct.reader import Row, RowConverter, SacctReader
 from jobfeatures.batch.slurm.sacct.values import NO_NODES, count_gpus
 from jobfeatures.errors import ParseError, Rejected
 from jobfeatures.joblog import Accounting, JobRecord, Notes, StepUse
 from jobfeatures.model import JobState
-from jobfeatures.nodelist import expand_nodes
 
 BATCH_SYSTEM: Final = "slurm"
 ACCOUNTING_SOURCE = "sacct"
@@ -77,15 +75,10 @@ def read_records(
         notes.not_taken.update(reader.not_taken)
 
 
-@lru_cache(maxsize=4096)
-def _expanded(text: str) -> tuple[str, ...]:
-    return expand_nodes(text)
-
-
 def make_step_use(row: Row) -> StepUse:
     """Return what a step adds to its job. Raises ParseError where its record would."""
     if row.nodes is not None:
-        _expanded(row.nodes)
+        expand_kept(row.nodes)
     return StepUse(BATCH_SYSTEM, row.job_id, row.cluster, row.step or "", row.memory_bytes or None)
 
 
@@ -110,7 +103,7 @@ def make_record(row: Row, *, earlier_runs: int = 0) -> JobRecord:
     used = row.cpu_secs
     if used is None and row.user_cpu_secs is not None and row.system_cpu_secs is not None:
         used = row.user_cpu_secs + row.system_cpu_secs
-    nodes = () if row.nodes is None else _expanded(row.nodes)
+    nodes = () if row.nodes is None else expand_kept(row.nodes)
     requested_cpus = row.requested_cpus or requested.get("cpu")
     requested_nodes = row.requested_nodes or requested.get("node")
     memory = None
