@@ -7,6 +7,7 @@ import functools
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,21 +23,30 @@ from jobfeatures.commands.logs import (
     parse_simulation,
     parse_zone,
 )
-from jobfeatures.errors import ConfigurationError, JobfeaturesError, shown
+from jobfeatures.errors import ConfigurationError, JobfeaturesError
 from jobfeatures.progress import shown_count
 from jobfeatures.schedule.eet import Mode
 from jobfeatures.schedule.gallery import FORMATS, Gallery
-from jobfeatures.schedule.shares import CPU, RESOURCES, ShareRules, parse_amounts, parse_shares_of, split_list
+from jobfeatures.schedule.shares import (
+    CPU,
+    FIELDS,
+    RESOURCES,
+    ShareRules,
+    parse_amounts,
+    parse_filters,
+    parse_shares_of,
+    parse_words,
+)
 from jobfeatures.simulate.policies import ALL, Policy, parse_policies
 from jobfeatures.usage import complain
 
 if TYPE_CHECKING:
     from jobfeatures.schedule.jobs import ScheduleLog
+    from jobfeatures.schedule.reading import Pieces
     from jobfeatures.schedule.result import Options
 
 DONE, NOT_EVALUATED = 0, 1
 JOINS: Final = ("preceding", "array", "workflow")
-FIELDS: Final = ("user", "group", "queue", "partition")
 TOP: Final = 20
 UNREADABLE_JOB: Final = "unreadable"  # why a record does not count: it could not be read
 MOST_WORKERS: Final = 1024
@@ -166,7 +176,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--one-log",
         action="store_true",
-        help="the LOGs are parts of one log, in order; JSON without quantiles and series over time",
+        help="the LOGs are parts of one log, in order; with --dask without quantiles and series over time",
     )
     add("--dask", metavar="ADDRESS", help="with --one-log: scheduler of a Dask cluster")
     add_kind(parser)
@@ -176,10 +186,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate logs."""
-    resources = _listed("--resource", arguments.resource, RESOURCES)
-    fields = () if arguments.by == "none" else _listed("--by", arguments.by, FIELDS)
+    resources = parse_words("--resource", arguments.resource, RESOURCES)
+    fields = () if arguments.by == "none" else parse_words("--by", arguments.by, FIELDS)
     rules = _rules(arguments, resources)
-    filters = _filters(arguments.filter)
+    filters = parse_filters(arguments.filter)
     if arguments.recompute and not filters:
         raise ConfigurationError("--recompute", "needs --filter")
     zone = parse_zone(arguments.zone)
@@ -193,22 +203,28 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.workers > MOST_WORKERS:
         raise ConfigurationError("--workers", f"more than {MOST_WORKERS}")
     options = _options(arguments, resources, rules, filters)
-    if arguments.one_log:
-        return _evaluate_one_log(arguments, options, zone)
+    if arguments.one_log and arguments.format != "json":
+        raise ConfigurationError("--one-log", "needs --format json")
+    if arguments.one_log and (arguments.report is not None or arguments.plots is not None):
+        raise ConfigurationError("--one-log", "draws no pictures: neither --report nor --plots")
     if arguments.dask is not None:
-        raise ConfigurationError("--dask", "needs --one-log")
+        if not arguments.one_log:
+            raise ConfigurationError("--dask", "needs --one-log")
+        return _evaluate_on_dask(arguments, options, zone)
     gallery = Gallery(
         report=arguments.report,
         directory=arguments.plots,
-        formats=_listed("--plot-format", arguments.plot_format, FORMATS),
+        formats=parse_words("--plot-format", arguments.plot_format, FORMATS),
         top=arguments.top,
     )
     status = DONE
     documents = []
     told: set[str] = set()
-    work = [(name, _logs(name, arguments, policies, simulated, zone)) for name in arguments.logs]
+    files = [arguments.logs] if arguments.one_log else [[name] for name in arguments.logs]
+    in_memory = bool(policies or arguments.heatmap or gallery.is_wanted)
+    work = [(names, _logs(names, arguments, policies, simulated, zone, in_memory)) for names in files]
     while work:
-        name, logs = work[0]
+        names, logs = work[0]
         try:
             log = next(logs, None)
             if log is None:
@@ -216,7 +232,7 @@ def run(arguments: argparse.Namespace) -> int:
                 continue
             document = _evaluate(log, options, fields, gallery, arguments.cell if arguments.heatmap else None)
             documents.append(document)
-            _warn(name, document, told)
+            _warn(document["log"] if arguments.one_log else names[0], document, told)
             if arguments.strict and document["skipped"][UNREADABLE_JOB]:
                 status = status or NOT_EVALUATED
         except JobfeaturesError as error:  # ConfigurationError was raised before any log was read
@@ -252,7 +268,7 @@ def _options(
             Filter(field, frozenset(values), is_not) for (field, is_not), values in filters.items()
         ),
         recompute=arguments.recompute,
-        join=tuple(map(Join, _listed("--join", arguments.join, JOINS))) if arguments.join else (),
+        join=tuple(map(Join, parse_words("--join", arguments.join, JOINS))) if arguments.join else (),
         intervals=arguments.intervals,
         workers=arguments.workers,
     )
@@ -271,17 +287,24 @@ def _simulation(arguments: argparse.Namespace) -> tuple[Simulation, tuple[Policy
 
 
 def _logs(
-    name: str,
+    names: list[str],
     arguments: argparse.Namespace,
     policies: tuple[Policy, ...],
     simulated: Simulation,
     zone: tzinfo | None,
-) -> Iterator[ScheduleLog]:
-    """Return a log, and what each policy would have made of it."""
-    from jobfeatures.schedule.reading import read_log
+    in_memory: bool,
+) -> Iterator[ScheduleLog | Pieces]:
+    """Return a log, in pieces where it is large, and what each policy would have made of it."""
+    from jobfeatures.schedule.reading import Pieces, as_file, is_large, read_log
 
-    with shown_count(None, f"{name}: reading"):
-        log = read_log(name, arguments.from_kind, zone, parse_meaning(arguments))
+    name, how = names[0], (arguments.from_kind, zone, parse_meaning(arguments))
+    with ExitStack() as stack:
+        files = [(each, stack.enter_context(as_file(each))) for each in names]
+        if arguments.one_log or (not in_memory and is_large(path for _, path in files)):
+            yield Pieces(files, *how)
+            return
+        with shown_count(None, f"{name}: reading"):
+            log = read_log(name, *how, path=files[0][1])
     yield log
     if not policies:
         return
@@ -297,12 +320,21 @@ def _logs(
 
 
 def _evaluate(
-    log: ScheduleLog, options: Options, fields: tuple[str, ...], gallery: Gallery, cell_secs: int | None
+    log: ScheduleLog | Pieces,
+    options: Options,
+    fields: tuple[str, ...],
+    gallery: Gallery,
+    cell_secs: int | None,
 ) -> dict[str, Any]:
     from jobfeatures.schedule.cells import make_heatmap
     from jobfeatures.schedule.document import make_document
+    from jobfeatures.schedule.large import evaluate_pieces
+    from jobfeatures.schedule.reading import Pieces
     from jobfeatures.schedule.result import evaluate
 
+    if isinstance(log, Pieces):
+        with shown_count(None, f"{log.name}: expected ends") as tick:
+            return evaluate_pieces(log, options, fields, tick)
     with shown_count(len(log) * len(options.resources), f"{log.name}: expected ends") as tick:
         schedule = evaluate(log, options, tick)
     document = make_document(schedule, fields)
@@ -325,24 +357,16 @@ def _messages(document: dict[str, Any]) -> Iterator[str]:
     yield from (f"folded: {name} ({count})" for name, count in sorted(document["folded"].items()))
 
 
-def _evaluate_one_log(arguments: argparse.Namespace, options: Options, zone: Any) -> int:
-    """Evaluate files of one log, here or on Dask, and print what was found as JSON."""
+def _evaluate_on_dask(arguments: argparse.Namespace, options: Options, zone: Any) -> int:
+    """Evaluate files of one log on a Dask cluster, and print what was found as JSON."""
     from jobfeatures.schedule.dask import connected
-    from jobfeatures.schedule.ondisk import evaluate_on_disk
     from jobfeatures.schedule.partitions import evaluate_partitions
     from jobfeatures.schedule.reading import read_log
 
-    if arguments.format != "json":
-        raise ConfigurationError("--one-log", "needs --format json")
-    if arguments.report is not None or arguments.plots is not None:
-        raise ConfigurationError("--one-log", "draws no pictures: neither --report nor --plots")
     how = {"kind": arguments.from_kind, "zone": zone, "meaning": parse_meaning(arguments)}
-    if arguments.dask is None:
-        document = evaluate_on_disk(arguments.logs, options, how)
-    else:
-        with connected(arguments.dask) as runner:
-            read = functools.partial(read_log, **how)
-            document = evaluate_partitions(arguments.logs, options, read, runner=runner)
+    with connected(arguments.dask) as runner:
+        read = functools.partial(read_log, **how)
+        document = evaluate_partitions(arguments.logs, options, read, runner=runner)
     for message in _messages(document):
         complain(f"{document['log']}: {message}")
     print(json.dumps(document))
@@ -356,7 +380,7 @@ def _print(documents: list[dict[str, Any]], arguments: argparse.Namespace) -> No
 
     comparison = compare(documents) if arguments.compare and len(documents) > 1 else None
     if arguments.format == "json":
-        if len(arguments.logs) == 1 and arguments.simulate is None:
+        if arguments.one_log or (len(arguments.logs) == 1 and arguments.simulate is None):
             print(json.dumps(documents[0]))
             return
         told: dict[str, Any] = {"logs": documents}
@@ -381,24 +405,3 @@ def _rules(arguments: argparse.Namespace, resources: tuple[str, ...]) -> ShareRu
         groups=groups,
         totals=parse_amounts("--total", arguments.total, resources) if arguments.total is not None else {},
     )
-
-
-def _filters(texts: list[str]) -> dict[tuple[str, bool], set[str]]:
-    """Return the wanted values by field and by whether they are not wanted. Raises ConfigurationError."""
-    found: dict[tuple[str, bool], set[str]] = {}
-    for text in texts:
-        for name, values in split_list(text):
-            field = name.removesuffix("!")
-            if field not in FIELDS:
-                raise ConfigurationError("--filter", f"{shown(field)} is none of {', '.join(FIELDS)}")
-            found.setdefault((field, name.endswith("!")), set()).update(values)
-    return found
-
-
-def _listed(key: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """Return some of the known words, each once, in the order given. Raises ConfigurationError."""
-    found = dict.fromkeys(word.strip() for word in text.split(","))
-    for word in found:
-        if word not in known:
-            raise ConfigurationError(key, f"{shown(word)} is none of {', '.join(known)}")
-    return tuple(found)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.schedule.jobs import Array, Labels, ScheduleLog
 from jobfeatures.schedule.reasons import NO_START, REASONS, UNREADABLE, compute_rules
-
-FIELDS: Final = ("user", "group", "queue", "partition")
 
 
 class ScheduleError(JobfeaturesError):
@@ -74,7 +72,7 @@ def choose(
     if not is_chosen.any():
         raise ScheduleError(f"{log.name}: {why_none(skipped)}")
     all_users = len(np.unique(log.user.codes[is_chosen]))
-    is_kept = is_chosen & _passes(log, filters)
+    is_kept = is_chosen & passing(log, filters)
     if not is_kept.any():
         raise ScheduleError(f"{log.name}: none of {int(is_chosen.sum())} jobs passes the filter")
     position = np.flatnonzero(is_kept)
@@ -158,7 +156,8 @@ def why_none(skipped: Mapping[str, int]) -> str:
     return f"no job can be counted: {'; '.join(told)}{hint}"
 
 
-def _passes(log: ScheduleLog, filters: Iterable[Filter]) -> Array:
+def passing(log: ScheduleLog, filters: Iterable[Filter]) -> Array:
+    """Return whether each job is asked for."""
     passes = np.ones(len(log), dtype=bool)
     for each in filters:
         labels = labels_of(log, each.field)

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from jobfeatures.schedule.choosing import total
 from jobfeatures.schedule.metrics import QUANTILES, Distribution, Steps, describe
-from jobfeatures.schedule.result import Group, Schedule, requests_of
+from jobfeatures.schedule.result import Group, Schedule
 from jobfeatures.schedule.shares import CPU, Shares, plain
 
 Values = dict[str, Any]
@@ -22,16 +21,17 @@ MEASURES = {
     "slowdown": "slowdown",
     "bounded_slowdown": "bounded_slowdown",
 }
+BAGS = ("count", "jobs", "violated")
 
 
 def make_document(schedule: Schedule, by: Sequence[str] = ()) -> Values:
     """Return everything about one log. `by`: the fields whose groups are told one by one."""
     chosen, options = schedule.chosen, schedule.options
-    violated = sum(schedule.violated)
+    violated, sums = sum(schedule.violated), schedule.sums
     first = schedule.shares[0]
     document: Values = {
         "log": schedule.log.name,
-        "jobs": len(chosen),
+        "jobs": sums.jobs,
         "skipped": chosen.skipped,
         "folded": schedule.log.folded,
         "filtered": chosen.filtered,
@@ -39,19 +39,19 @@ def make_document(schedule: Schedule, by: Sequence[str] = ()) -> Values:
         "users": len(chosen.users),
         "mode": options.mode.value,
         "arrival": options.arrival.value,
-        "waited_for_another": schedule.waited_for_another,
+        "waited_for_another": sums.waited_for_another,
         "joined": [each.value for each in options.join],
-        "bags": describe_bags(schedule),
+        "bags": None if sums.bags is None else dict(zip(BAGS, sums.bags, strict=True)),
         "min_runtime_secs": options.min_runtime_secs,
         "tau_secs": options.tau_secs,
         "resources": list(options.resources),
         "share": plain(first.resource, first.default),
         "shares": {each.resource: describe_shares(schedule, each) for each in schedule.shares},
-        "sum_eet": total(schedule.expected),
+        "sum_eet": sums.expected,
         "violated": violated,
-        "violated_percent": 100 * violated / len(chosen),
-        "total_tardiness": total(schedule.tardiness),
-        "total_weighted_tardiness": total(schedule.weighted_tardiness),
+        "violated_percent": 100 * violated / sums.jobs,
+        "total_tardiness": sums.tardiness,
+        "total_weighted_tardiness": sums.weighted_tardiness,
         "veet": dict(zip(chosen.users, schedule.veet, strict=True)),
         "weighted_tardiness": dict(zip(chosen.users, schedule.weighted_by_user, strict=True)),
         "over_users": {
@@ -100,25 +100,8 @@ def _against(base: Values, other: Values) -> Values:
     }
 
 
-def describe_bags(schedule: Schedule) -> Values | None:
-    """Return how many bags of two jobs or more there are, how many jobs they have, and how many were late."""
-    if schedule.bags is None:
-        return None
-    _, bags, sizes = np.unique(schedule.bags, return_inverse=True, return_counts=True)
-    is_late = np.zeros(len(sizes), dtype=bool)
-    is_late[bags[schedule.tardiness > 0]] = True
-    is_bag = sizes > 1
-    return {
-        "count": int(is_bag.sum()),
-        "jobs": int(sizes[is_bag].sum()),
-        "violated": int((is_bag & is_late).sum()),
-    }
-
-
 def describe_shares(schedule: Schedule, shares: Shares) -> Values:
     """Return who may expect which share of a resource, and where that is from."""
-    requests = requests_of(schedule.log, shares.resource)
-    unknown = 0 if requests is None else int((requests[schedule.chosen.position] < 0).sum())
     present = set(schedule.chosen.users)
     return {
         "default": plain(shares.resource, shares.default),
@@ -130,7 +113,7 @@ def describe_shares(schedule: Schedule, shares: Shares) -> Values:
             user: plain(shares.resource, amount) for user, amount in shares.users.items() if user in present
         },
         "groups": {group: plain(shares.resource, amount) for group, amount in shares.groups.items()},
-        "unknown_requests": unknown,
+        "unknown_requests": schedule.sums.unknown_requests[shares.resource],
     }
 
 
@@ -168,7 +151,7 @@ def warnings_of(schedule: Schedule) -> list[str]:
     if not schedule.chosen.is_in_order:
         found.append("jobs do not stand in order of arrival: they were sorted")
     for shares in schedule.shares:
-        unknown = describe_shares(schedule, shares)["unknown_requests"]
+        unknown = schedule.sums.unknown_requests[shares.resource]
         if unknown:
             found.append(f"{unknown} jobs do not say what {shares.resource} they asked for: taken as none")
         strangers = sorted(set(schedule.options.rules.users) - set(schedule.log.user.names))

@@ -13,7 +13,7 @@ import numpy as np
 
 from jobfeatures.errors import shown
 from jobfeatures.schedule.choosing import ScheduleError
-from jobfeatures.schedule.eet import Mode, ShareError, compute_ends
+from jobfeatures.schedule.eet import Lanes, Mode, ShareError
 from jobfeatures.schedule.jobs import MOST, Array
 
 Tick = Callable[[int], object]  # told how many jobs were done
@@ -25,6 +25,7 @@ class Demand(NamedTuple):
     resource: str
     requests: Array
     shares: list[int]
+    lanes: Lanes | None = None  # of the one user there is: as earlier jobs have left them
 
 
 class Part(NamedTuple):
@@ -86,7 +87,8 @@ def _cut(part: Part, first: int, last: int) -> Part:
         part.arrivals[low:high],
         part.runtimes[low:high],
         tuple(
-            Demand(each.resource, each.requests[low:high], each.shares[first:last]) for each in part.demands
+            each._replace(requests=each.requests[low:high], shares=each.shares[first:last])
+            for each in part.demands
         ),
         part.mode,
     )
@@ -128,7 +130,8 @@ def _compute(part: Part, demand: Demand) -> Array:
     for place, share in enumerate(demand.shares):
         mine = slice(bounds[place], bounds[place + 1])
         try:
-            ends += compute_ends(arrivals[mine], requests[mine], runtimes[mine], share, part.mode)
+            lanes = demand.lanes or Lanes(share, part.mode)
+            ends += lanes.place(arrivals[mine], requests[mine], runtimes[mine])
         except ShareError:
             raise ScheduleError(
                 f"user {shown(part.users[place])} has a share of 0 {demand.resource}, and jobs that ask "

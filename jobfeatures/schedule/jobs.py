@@ -43,6 +43,7 @@ class Labels(NamedTuple):
 
     codes: Array
     names: list[str]
+    numbers: list[int] | None = None  # where names stand for numbers: these, in order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -138,10 +139,16 @@ def whole_jobs(columns: SwfColumns) -> tuple[dict[str, Array], Array | int]:
 
 
 def from_records(
-    jobs: Sequence[JobRecord], name: str, *, unreadable: int = 0, folded: Mapping[str, int] | None = None
+    jobs: Sequence[JobRecord],
+    name: str,
+    *,
+    unreadable: int = 0,
+    folded: Mapping[str, int] | None = None,
+    zero: int | None = None,
 ) -> ScheduleLog:
     """Return a log of any format, one record a job. Time zero is the first submission, in whole seconds."""
-    zero = math.floor(min((job.submit_secs for job in jobs if job.submit_secs is not None), default=0))
+    if zero is None:
+        zero = math.floor(min((job.submit_secs for job in jobs if job.submit_secs is not None), default=0))
     eligible = _times([job.eligible_secs for job in jobs], zero)
     memory = np.array([_memory_kib(job) for job in jobs], dtype=np.int64)
     gpus = _counts([_first(job.total_gpus, job.requested_gpus) for job in jobs])
@@ -189,8 +196,11 @@ def _runtime(job: JobRecord) -> Number:
 
 def _id_of(job: JobRecord) -> int:
     """Return a number that is the same for the same id of the same user on the same cluster."""
-    told = "\0".join((job.batch_system, job.cluster or "", job.job_id, job.user or ""))
-    return int.from_bytes(blake2b(told.encode("utf-8", "surrogatepass"), digest_size=8).digest(), signed=True)
+    return _digest("\0".join((job.batch_system, job.cluster or "", job.job_id, job.user or ""))) - 2**63
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
 
 
 def is_preempted(header: Header) -> bool:
@@ -266,7 +276,8 @@ def _label(numbers: Array, name_of: Callable[[int], str | None]) -> Labels:
         found, places = np.unique(numbers, return_inverse=True)
         unknown = int(len(found) and found[0] == UNKNOWN)
         found, codes = found[unknown:], (places.reshape(-1) - unknown).astype(np.int32)
-    return Labels(codes, [name_of(number) or str(number) for number in found.tolist()])
+    known = found.tolist()
+    return Labels(codes, [name_of(number) or str(number) for number in known], known)
 
 
 def _label_texts(texts: Sequence[str | None]) -> Labels:
@@ -279,7 +290,7 @@ def _codes(names: Sequence[tuple[str, str | None, str | None]]) -> Array | None:
     """Return a number for each name, −1 where its last part is None; None where all are."""
     if all(name[-1] is None for name in names):
         return None
-    return _label_texts([None if name[-1] is None else repr(name) for name in names]).codes
+    return np.array([UNKNOWN if name[-1] is None else _digest(repr(name)) >> 1 for name in names], np.int64)
 
 
 def _text(number: int | None) -> str | None:

@@ -8,7 +8,7 @@ sums, and figures by user, come back. `Runner` is what Dask's client offers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import getitem
 from typing import Any, Final, Protocol
@@ -62,26 +62,16 @@ def evaluate_partitions(
     *,
     runner: Runner | None = None,
     hands: int = HANDS,
-    pieces: Callable[[Sequence[str]], Iterator[ScheduleLog]] | None = None,
 ) -> Values:
     """Return the figures of the whole log: those of `make_document`'s fields that are sums or by user.
 
-    `files` are the log's in its order; `read` returns the jobs of one, `pieces`
-    instead those of all, some at a time.
+    `files` are the log's in its order; `read` returns the jobs of one.
     Raises ScheduleError, and what `read` raises.
     """
     runner = runner or Here()
     name = f"{files[0]} and {len(files) - 1} more" if len(files) > 1 else files[0]
-    names = list(files)
-    if pieces is None:
-        parts = [runner.submit(read, each) for each in names]
-    else:
-        parts, names = [], []
-        for piece in pieces(files):
-            parts.append(runner.submit(_same, piece))
-            names.append(piece.name)
-        hands = max(hands, len(parts))
-    shifts = _shifts(names, runner.gather([runner.submit(zero_of, part) for part in parts]))
+    parts = [runner.submit(read, each) for each in files]
+    shifts = _shifts(files, runner.gather([runner.submit(zero_of, part) for part in parts]))
     dealt = [runner.submit(deal, part, shift, hands) for part, shift in zip(parts, shifts, strict=True)]
     parts = []
     held = [
@@ -94,10 +84,6 @@ def evaluate_partitions(
     return _combine(name, [each for each in found if each is not None], surveys, options, shares)
 
 
-def _same(log: ScheduleLog) -> ScheduleLog:
-    return log
-
-
 def zero_of(log: ScheduleLog) -> int | None:
     """Return the epoch seconds of a log's time zero."""
     return log.zero_secs
@@ -106,7 +92,7 @@ def zero_of(log: ScheduleLog) -> int | None:
 def _shifts(names: Sequence[str], zeros: Sequence[int | None]) -> list[int]:
     """Return by how much the times of each file are moved on to count from the earliest zero."""
     known = [zero for zero in zeros if zero is not None]
-    if not known:  # pieces of one file, without its header
+    if not known:
         return [0] * len(zeros)
     for name, zero in zip(names, zeros, strict=True):
         if zero is None:

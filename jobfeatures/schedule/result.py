@@ -19,8 +19,9 @@ from jobfeatures.schedule.choosing import (
     labels_of,
     stable_order,
     summable,
+    total,
 )
-from jobfeatures.schedule.eet import Mode
+from jobfeatures.schedule.eet import Lanes, Mode
 from jobfeatures.schedule.expected import Demand, Tick, compute_all, make_part, scaled, split
 from jobfeatures.schedule.jobs import MOST, Array, Labels, ScheduleLog
 from jobfeatures.schedule.metrics import (
@@ -76,6 +77,26 @@ class Group(NamedTuple):
         return 100 * self.violated / self.jobs
 
 
+class Bags(NamedTuple):
+    """Of bags of two jobs or more."""
+
+    bags: int
+    jobs: int
+    violated: int
+
+
+class Sums(NamedTuple):
+    """Of all jobs."""
+
+    jobs: int
+    expected: int | float
+    tardiness: int | float
+    weighted_tardiness: int | float
+    waited_for_another: int  # submitted before the job that they follow had ended
+    unknown_requests: dict[str, int]  # jobs that do not say what they asked for, by resource
+    bags: Bags | None  # where jobs are joined
+
+
 class Use(NamedTuple):
     """Of one resource: what there is, and how much of it was in use."""
 
@@ -122,13 +143,32 @@ class Schedule:
         sizes = np.diff(self.chosen.bounds).tolist()
         return [100 * violated / size for violated, size in zip(self.violated, sizes, strict=True)]
 
-    @property
-    def waited_for_another(self) -> int:
-        """Return how many jobs had been submitted before the job that they follow had ended."""
-        if self.log.could_start is None:
-            return 0
-        position = self.chosen.position
-        return int((self.log.could_start[position] > self.log.submit[position]).sum())
+    @cached_property
+    def sums(self) -> Sums:
+        """Return the sums over all jobs."""
+        position, could_start = self.chosen.position, self.log.could_start
+        waited = could_start is not None and (could_start[position] > self.log.submit[position]).sum()
+        unknown = {
+            each.resource: int((asked(self.log, each.resource)[position] < 0).sum()) for each in self.shares
+        }
+        return Sums(
+            len(self.chosen),
+            total(self.expected),
+            total(self.tardiness),
+            total(self.weighted_tardiness),
+            int(waited),
+            unknown,
+            self._bags(),
+        )
+
+    def _bags(self) -> Bags | None:
+        if self.bags is None:
+            return None
+        _, bags, sizes = np.unique(self.bags, return_inverse=True, return_counts=True)
+        is_late = np.zeros(len(sizes), dtype=bool)
+        is_late[bags[self.tardiness > 0]] = True
+        is_bag = sizes > 1
+        return Bags(int(is_bag.sum()), int(sizes[is_bag].sum()), int((is_bag & is_late).sum()))
 
     @cached_property
     def weighted_by_user(self) -> list[int | float]:
@@ -174,27 +214,28 @@ class Schedule:
     def use_over(self, edges: Array) -> dict[str, Use]:
         """Return the same over other intervals."""
         chosen, found = self.chosen, {}
-        by_resource = {each.resource: each for each in self.shares}
         for resource in (CPU, MEMORY, GPU):
             requests = requests_of(self.log, resource)
             if requests is None:
                 continue
             held = held_weights(requests[chosen.position], chosen)
             peak = compute_peak(chosen.start, chosen.end, held)
-            if resource in by_resource:
-                share = by_resource[resource]
-                whole, whole_from = share.total // STEPS[resource], share.total_from
-            elif resource in self.log.totals:
-                whole, whole_from = self.log.totals[resource], "log"
-            else:
-                whole, whole_from = round(peak), "most in use"
             steps = compute_steps(chosen.start, chosen.end, held, edges)
-            found[resource] = Use(whole, whole_from, peak, steps)
+            found[resource] = self.make_use(resource, peak, steps)
         return found
+
+    def make_use(self, resource: str, peak: int | float, steps: Steps) -> Use:
+        """Return the use of a resource, with what there is of it."""
+        for each in self.shares:
+            if each.resource == resource:
+                return Use(each.total // STEPS[resource], each.total_from, peak, steps)
+        if resource in self.log.totals:
+            return Use(self.log.totals[resource], "log", peak, steps)
+        return Use(round(peak), "most in use", peak, steps)
 
     def groups(self, field: str) -> dict[str, Group]:
         """Return the jobs by user, group, queue or partition; others than those are left out."""
-        codes, names = self._codes(field)
+        codes, names, _ = self.codes_of(field)
         count = len(names)
         jobs = np.bincount(codes[codes >= 0], minlength=count).tolist()
         violated = _sums((self.tardiness > 0).astype(np.int64), codes, count)
@@ -219,7 +260,8 @@ class Schedule:
             if jobs[place]
         }
 
-    def _codes(self, field: str) -> Labels:
+    def codes_of(self, field: str) -> Labels:
+        """Return whose each job is: the user's, group's, queue's or partition's."""
         if field == "user":
             counts = np.diff(self.chosen.bounds)
             return Labels(np.repeat(np.arange(len(counts), dtype=np.int32), counts), self.chosen.users)
@@ -227,8 +269,13 @@ class Schedule:
         return Labels(labels.codes[self.chosen.position], labels.names)
 
 
-def evaluate(log: ScheduleLog, options: Options, tick: Tick | None = None) -> Schedule:
-    """Return a log evaluated; `tick` is told how many jobs were done. Raises ScheduleError."""
+def evaluate(
+    log: ScheduleLog, options: Options, tick: Tick | None = None, lanes: dict[str, Lanes] | None = None
+) -> Schedule:
+    """Return a log evaluated; `tick` is told how many jobs were done. Raises ScheduleError.
+
+    `lanes`, of some of one user's jobs: the shares of resources as earlier jobs have left them.
+    """
     chosen = choose(log, by=options.arrival, filters=options.filters, no_waits=options.no_waits)
     laid = chosen if options.recompute else _all_of_users(log, options, chosen)
     shares = [_shares(log, resource, options, laid) for resource in options.resources]
@@ -237,7 +284,7 @@ def evaluate(log: ScheduleLog, options: Options, tick: Tick | None = None) -> Sc
         laid.bounds,
         laid.arrival,
         laid.runtime,
-        [_demand(log, each, laid) for each in shares],
+        [_demand(log, each, laid, options, lanes) for each in shares],
         mode=options.mode,
         min_runtime_secs=options.min_runtime_secs,
     )
@@ -315,15 +362,15 @@ def _sums(values: Array, codes: Array, count: int) -> list[int | float]:
     return found
 
 
-def _demand(log: ScheduleLog, shares: Shares, chosen: Chosen) -> Demand:
-    requests = asked(log, shares.resource)
+def _demand(
+    log: ScheduleLog, shares: Shares, chosen: Chosen, options: Options, lanes: dict[str, Lanes] | None
+) -> Demand:
+    requests, resource = asked(log, shares.resource), shares.resource
     scale = shares.scale
-    factor = STEPS[shares.resource] // scale
-    return Demand(
-        shares.resource,
-        scaled(requests[chosen.position], scale),
-        [shares.of(user) // factor for user in chosen.users],
-    )
+    factor = STEPS[resource] // scale
+    each = [shares.of(user) // factor for user in chosen.users]
+    left = None if lanes is None else lanes.setdefault(resource, Lanes(each[0], options.mode))
+    return Demand(resource, scaled(requests[chosen.position], scale), each, left)
 
 
 def _shares(log: ScheduleLog, resource: str, options: Options, chosen: Chosen) -> Shares:

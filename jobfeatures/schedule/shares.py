@@ -21,6 +21,7 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 GPU: Final = "gpu"
 RESOURCES: Final = (CPU, MEMORY, GPU)
+FIELDS: Final = ("user", "group", "queue", "partition")  # by which jobs are told apart
 # Steps in which a share is told: thousandths of a processor, KiB as such.
 STEPS: Final = {CPU: 1000, MEMORY: 1, GPU: 1000}
 KIB: Final = 1024
@@ -154,6 +155,27 @@ def parse_shares_of(
                 _check_known(key, resource, resources)
                 mine[resource] = parse_amount(key, amount, resource)
     return users, groups
+
+
+def parse_filters(texts: list[str]) -> dict[tuple[str, bool], set[str]]:
+    """Return the wanted values by field and by whether they are not wanted. Raises ConfigurationError."""
+    found: dict[tuple[str, bool], set[str]] = {}
+    for text in texts:
+        for name, values in split_list(text):
+            field = name.removesuffix("!")
+            if field not in FIELDS:
+                raise ConfigurationError("--filter", f"{shown(field)} is none of {', '.join(FIELDS)}")
+            found.setdefault((field, name.endswith("!")), set()).update(values)
+    return found
+
+
+def parse_words(key: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Return some of the known words, each once, in the order given. Raises ConfigurationError."""
+    found = dict.fromkeys(word.strip() for word in text.split(","))
+    for word in found:
+        if word not in known:
+            raise ConfigurationError(key, f"{shown(word)} is none of {', '.join(known)}")
+    return tuple(found)
 
 
 def parse_amount(key: str, text: str, resource: str) -> int:

@@ -119,7 +119,6 @@ CASES = {
 
 
 OTHERWISE = {
-    ("a bad header", "schedule parts"): 1,  # how much there is would have to be counted over all files
     ("all of it too much", "schedule json"): 0,  # in the mode fluid times are floating point
 }
 

@@ -306,7 +306,7 @@ def test_files_of_one_log_tell_the_same_as_the_whole(log, tmp_path, capsys):
     [
         (["--one-log"], 2, "--one-log: needs --format json"),
         (["--dask", "tcp://127.0.0.1:1"], 2, "--dask: needs --one-log"),
-        (["--one-log", "--format", "json", "--filter", "user=nobody"], 1, "no job passes the filter"),
+        (["--one-log", "--format", "json", "--filter", "user=nobody"], 1, "none of 4 jobs passes the filter"),
         (["/nowhere.swf", "--one-log", "--format", "json"], 2, "/nowhere.swf"),
         (["--one-log", "--format", "json", "--dask", "what://x"], 2, "--dask"),
     ],

@@ -1,0 +1,123 @@
+"""Numbers that do not fit into memory: sorted runs in files, merged some at a time: numpy."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from jobfeatures.schedule.jobs import Array
+from jobfeatures.schedule.metrics import QUANTILES, Distribution
+from jobfeatures.spill import naming_full_folder
+
+AT_ONCE: Final = 2**20  # numbers in memory while runs are merged
+VALUES: Final = np.dtype([("key", np.float64)])
+EVENTS: Final = np.dtype([("key", np.uint64), ("change", np.float64)])
+
+
+class Run(NamedTuple):
+    """A part of a file: rows in order of their `key`."""
+
+    path: str
+    rows: np.dtype[np.void]
+    first: int
+    size: int
+
+    def part(self, low: int, high: int) -> Run:
+        """Return the rows from one to another as a run."""
+        return self._replace(first=self.first + low, size=high - low)
+
+    def read(self, first: int, count: int) -> Array:
+        """Return some of its rows."""
+        offset = (self.first + first) * self.rows.itemsize
+        return np.fromfile(self.path, self.rows, min(count, self.size - first), offset=offset)
+
+
+class Store:
+    """A folder of runs."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._count = 0
+
+    def write(self, rows: Array) -> Run:
+        """Write rows. Raises SpillError."""
+        self._count += 1
+        path = os.path.join(self._folder, f"rows-{self._count}")
+        with naming_full_folder():
+            rows.tofile(path)
+        return Run(path, rows.dtype, 0, len(rows))
+
+    def write_groups(self, values: Array, codes: Array, count: int) -> list[Run]:
+        """Write the values of each group, 0 to `count` − 1; NaN is none."""
+        is_in = (codes >= 0) & ~np.isnan(values)
+        values, codes = values[is_in], codes[is_in]
+        order = np.lexsort((values, codes))
+        rows = np.empty(len(order), VALUES)
+        rows["key"] = values[order]
+        run = self.write(rows)
+        bounds = np.searchsorted(codes[order], np.arange(count + 1)).tolist()
+        return [run.part(low, high) for low, high in pairwise(bounds)]
+
+    def write_events(self, begins: Array, ends: Array, weights: Array | None) -> Run:
+        """Write by how much what lasts from `begins` to `ends` changes a sum, and when."""
+        lasts = ends > begins
+        each = np.ones(int(lasts.sum())) if weights is None else weights[lasts].astype(float)
+        rows = np.empty(2 * len(each), EVENTS)
+        # What ends makes room for what begins then; the bits of times from 0 on have their order.
+        rows["key"][: len(each)] = 2 * (ends[lasts].astype(float) + 0.0).view(np.uint64)
+        rows["key"][len(each) :] = 2 * (begins[lasts].astype(float) + 0.0).view(np.uint64) + 1
+        rows["change"][: len(each)], rows["change"][len(each) :] = -each, each
+        return self.write(rows[np.argsort(rows["key"], kind="stable")])
+
+
+def merge(runs: Sequence[Run], at_once: int | None = None) -> Iterator[Array]:
+    """Yield the rows of all runs in order, some at a time."""
+    window = max(1, (at_once or AT_ONCE) // max(1, len(runs)))
+    heads = [run.read(0, window) for run in runs]
+    read = [len(head) for head in heads]
+    while any(map(len, heads)):
+        unread = [head["key"][-1] for head, run, at in zip(heads, runs, read, strict=True) if at < run.size]
+        taken = []
+        for place, run in enumerate(runs):
+            head = heads[place]
+            count = int(np.searchsorted(head["key"], min(unread), side="right")) if unread else len(head)
+            taken.append(head[:count])
+            heads[place] = head[count:]
+            if not len(heads[place]) and read[place] < run.size:
+                heads[place] = run.read(read[place], window)
+                read[place] += len(heads[place])
+        block = np.concatenate(taken)
+        yield block[np.argsort(block["key"], kind="stable")]
+
+
+def describe_runs(runs: Sequence[Run]) -> Distribution:
+    """Return the distribution of all values."""
+    size = sum(run.size for run in runs)
+    if not size:
+        return Distribution(0)
+    places = [(size - 1) * at for at in QUANTILES]
+    wanted = {0, size - 1, *map(int, places), *(min(int(place) + 1, size - 1) for place in places)}
+    found: dict[int, float] = {}
+    sums, done = [], 0
+    for block in merge(runs):
+        found |= {at: block["key"][at - done].item() for at in wanted if done <= at < done + len(block)}
+        sums.append(block["key"].sum().item())
+        done += len(block)
+    between = ((found[int(at)], found[min(int(at) + 1, size - 1)], at - int(at)) for at in places)
+    quantiles = tuple(low + (high - low) * part for low, high, part in between)
+    return Distribution(size, math.fsum(sums) / size, found[0], quantiles, found[size - 1])
+
+
+def peak_of(runs: Sequence[Run]) -> float:
+    """Return the largest sum at any moment; see `compute_peak`."""
+    level, peak = 0.0, 0.0
+    for block in merge(runs):
+        levels = level + np.cumsum(block["change"])
+        peak = max(peak, levels.max().item())
+        level = levels[-1].item()
+    return peak

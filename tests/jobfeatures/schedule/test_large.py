@@ -1,0 +1,271 @@
+"""A log some users' jobs at a time tells what the whole tells in memory."""
+
+import json
+import os
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from jobfeatures.schedule import runs
+from jobfeatures.schedule.choosing import Arrival, Filter, ScheduleError
+from jobfeatures.schedule.document import make_document
+from jobfeatures.schedule.eet import Mode
+from jobfeatures.schedule.large import evaluate_large
+from jobfeatures.schedule.metrics import compute_peak, describe_groups
+from jobfeatures.schedule.reading import LinkedError, Pieces, is_large, read_log
+from jobfeatures.schedule.result import Options, evaluate
+from jobfeatures.schedule.runs import Store, describe_runs, merge, peak_of
+from jobfeatures.schedule.shares import ShareRules
+from jobfeatures.spill import SpillError
+
+FIELDS = ("user", "group", "queue", "partition")
+RULES = ShareRules(default={"cpu": 2000})
+
+
+def line(number, submit, user, wait=3, cpus=1, runtime=60, preceding=-1):
+    where = f"{number % 2} 1 {1 + number % 3} {2 - number % 2}"
+    return f"{number} {submit} {wait} {runtime} {cpus} -1 -1 {cpus} -1 -1 1 {user} {where} {preceding} -1\n"
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Return a function that writes a log; pieces of SWF are of 3 lines at least."""
+    monkeypatch.setattr("jobfeatures.formats.swf.columns.CHUNK_LINES", 3)
+
+    def written(text, name="log.swf"):
+        path = tmp_path / name
+        path.write_text(text)
+        return str(path)
+
+    return written
+
+
+def both(names, options=None, most=3, kind=None):
+    """Return what is told about a log in memory, and a few jobs at a time; an error as its text."""
+    options, found = options or Options(), []
+    for tell in (
+        lambda: make_document(evaluate(read_log(names[0], kind), options), FIELDS),
+        lambda: evaluate_large(
+            names[0],
+            Pieces([(name, name) for name in names], kind, most=most).logs(),
+            options,
+            FIELDS,
+            most=most,
+        ),
+    ):
+        try:
+            found.append(json.loads(json.dumps(tell())))
+        except ScheduleError as error:
+            found.append(str(error))
+    return found
+
+
+def assert_same(one, other, where=""):
+    """Compare documents, the order of their names included; floats that are sums may be added in another order."""
+    assert type(one) is type(other), where
+    if isinstance(one, dict):
+        assert list(one) == list(other), where
+        for name in one:
+            assert_same(one[name], other[name], f"{where}/{name}")
+    elif isinstance(one, list):
+        assert len(one) == len(other), where
+        for place, pair in enumerate(zip(one, other, strict=True)):
+            assert_same(*pair, f"{where}/{place}")
+    else:
+        assert other == (pytest.approx(one, rel=1e-9, abs=1e-9) if isinstance(one, float) else one), where
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.integers(-1, 99), st.integers(-1, 5), st.integers(-1, 40), st.integers(-1, 4), st.integers(-1, 50)
+    ),
+    max_size=16,
+)
+OPTIONS = st.builds(
+    Options,
+    rules=st.just(RULES) | st.just(ShareRules()) | st.just(ShareRules(groups={"1": {"cpu": 3000}})),
+    mode=st.sampled_from(Mode),
+    filters=st.just(()) | st.just((Filter("queue", frozenset({"1"})),)),
+    recompute=st.booleans(),
+    no_waits=st.booleans(),
+    intervals=st.just(3),
+)
+
+
+@given(ROWS, OPTIONS, st.booleans(), st.sampled_from(["", "0.5 is no job\n", "2.5 1 1 60 1\n"]))
+def test_a_log_a_few_jobs_at_a_time_tells_what_it_tells_in_memory(write, rows, options, has_size, odd):
+    text = "; MaxProcs: 9\n" * has_size + "; UnixStartTime: 1000\n; Note: user 3 is ann\n"
+    name = write(text + odd.join(line(place, *row) for place, row in enumerate(rows, 1)))
+    whole, found = both([name], options)
+    if not isinstance(whole, str):
+        whole["warnings"], told = sorted(whole["warnings"]), sorted(found["warnings"])
+        found["warnings"] = whole["warnings"] if odd else told  # repairs are counted in the first piece
+    assert_same(whole, found)
+
+
+@given(ROWS.filter(lambda rows: len(rows) > 3), st.sampled_from(Mode))
+def test_one_user_s_jobs_may_be_more_than_have_room(write, rows, mode):
+    lines = (line(place, submit, 1, *rest) for place, (submit, _, *rest) in enumerate(rows, 1))
+    name = write("; MaxProcs: 9\n" + "".join(lines))
+    assert_same(*both([name], Options(rules=RULES, mode=mode), most=2))
+
+
+UNCOUNTED = {"batch_system": "slurm", "job_id": "1", "total_gpus": 1}
+RECORDS = st.lists(
+    st.fixed_dictionaries(
+        {"batch_system": st.just("slurm"), "job_id": st.sampled_from("123456789")},
+        optional={
+            "user": st.sampled_from(["ann", "bob"]),
+            "queue": st.sampled_from(["long", "short"]),
+            "total_cpus": st.integers(0, 4),
+            "total_gpus": st.integers(0, 2),
+            "requested_memory_bytes": st.integers(0, 9999),
+            "submit_secs": st.integers(1000, 1020) | st.just(1001.5),
+            "eligible_secs": st.integers(1020, 1030),
+            "start_secs": st.integers(1010, 1040),
+            "end_secs": st.integers(1030, 1060),
+            "suspended_secs": st.integers(0, 9),
+            "array_job_id": st.sampled_from("12"),
+            "step": st.just("0"),
+        },
+    ),
+    max_size=14,
+)
+
+
+@example(
+    [
+        UNCOUNTED,
+        *(
+            {
+                "batch_system": "slurm",
+                "job_id": str(place),
+                "user": "ann",
+                "total_cpus": 1,
+                "submit_secs": 5,
+                "start_secs": 6,
+                "end_secs": 9,
+            }
+            for place in range(2, 7)
+        ),
+    ],
+    Arrival.SUBMIT,
+    ("cpu",),
+)
+@given(RECORDS, st.sampled_from(Arrival), st.sampled_from([("cpu",), ("cpu", "gpu")]))
+def test_records_tell_what_they_tell_in_memory_their_steps_and_runs_too(write, made, arrival, resources):
+    name = write("".join(json.dumps(each) + "\n" for each in made), "log.jsonl")
+    options = Options(rules=RULES, arrival=arrival, resources=resources, intervals=3)
+    assert_same(*both([name], options, kind="records"))
+
+
+@given(RECORDS)
+def test_joined_jobs_are_joined_though_they_are_of_different_pieces(write, made):
+    from jobfeatures.schedule.bags import Join
+
+    name = write("".join(json.dumps(each) + "\n" for each in made), "log.jsonl")
+    assert_same(*both([name], Options(rules=RULES, join=(Join.ARRAY,), intervals=3), kind="records"))
+
+
+def test_files_of_one_log_count_from_the_first(write):
+    files = [
+        write(f"; MaxProcs: 9\n; UnixStartTime: {begin}\n{line(1, 0, 1)}{line(2, 5, 2)}", f"{begin}.swf")
+        for begin in (1000, 2000)
+    ]
+    whole = write(
+        "; MaxProcs: 9\n; UnixStartTime: 1000\n"
+        + "".join(line(place % 2 + 1, at, place % 2 + 1) for place, at in enumerate((0, 5, 1000, 1005)))
+    )
+    one, other = both([whole])[0], both(files)[1]
+    assert_same(one | {"log": ""}, other | {"log": ""})
+    with pytest.raises(LinkedError, match="begins before"):
+        list(Pieces([(name, name) for name in files[::-1]]).logs())
+
+
+def test_where_jobs_follow_others_the_log_is_no_matter_of_pieces(write):
+    lines = [line(place, place, 1, preceding=place - 4 if place > 4 else -1) for place in range(1, 9)]
+    name = write("; MaxProcs: 9\n" + "".join(lines))
+    with pytest.raises(LinkedError):
+        list(Pieces([(name, name)], most=3).logs())
+
+
+def test_what_is_true_of_all_pieces_is_told_once(write):
+    text = "".join(
+        line(place, place, 1).replace(" -1 -1 1 1 ", " -1 9999999999 1 1 ", 1) for place in range(9)
+    )
+    name = write(text)
+    warnings = [each.warnings for each in Pieces([(name, name)], most=3).logs()]
+    assert [len(each) for each in warnings] == [1, 0, 0]
+    assert "is it in bytes" in warnings[0][0]
+
+
+def test_a_log_is_large_by_what_it_holds_uncompressed(write, monkeypatch):
+    name = write("x" * 100)
+    monkeypatch.setattr("jobfeatures.schedule.reading.LARGE_BYTES", 100)
+    assert is_large([name])
+    monkeypatch.setattr("jobfeatures.schedule.reading.LARGE_BYTES", 101)
+    assert not is_large([name])
+    assert is_large([name, name])
+
+
+def test_files_go_when_all_is_told_and_a_folder_without_room_is_named(write, tmp_path, monkeypatch):
+    name = write("; MaxProcs: 9\n" + "".join(line(place, place, place % 3) for place in range(1, 9)))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    assert both([name])[1]["jobs"] == 8
+    assert os.listdir(folder) == []
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(SpillError, match="nowhere: cannot write"):
+        evaluate_large(name, Pieces([(name, name)]).logs(), Options())
+
+
+VALUES = st.lists(st.floats(0, 9) | st.just(float("nan")) | st.integers(0, 3).map(float), max_size=30)
+
+
+@given(st.lists(VALUES, min_size=1, max_size=4), st.integers(1, 9))
+def test_merged_runs_are_the_values_sorted_and_so_distributed(tmp_path_factory, lists, at_once):
+    store = Store(str(tmp_path_factory.mktemp("runs")))
+    arrays = [np.array(each, dtype=float) for each in lists]
+    made = [store.write_groups(each, np.zeros(len(each), np.int64), 1)[0] for each in arrays]
+    values = np.concatenate(arrays)
+    found = np.concatenate([np.zeros(0), *(block["key"] for block in merge(made, at_once))])
+    assert found.tolist() == np.sort(values[~np.isnan(values)]).tolist()
+    [one], other = describe_groups(values, np.zeros(len(values), np.int64), 1), describe_runs(made)
+    assert other == (one if one.mean is None else one._replace(mean=pytest.approx(one.mean)))
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5), st.integers(0, 9)), max_size=12)
+
+
+@given(st.lists(SPANS, min_size=1, max_size=3), st.booleans())
+def test_the_most_at_any_moment_is_that_of_all_pieces_together(tmp_path_factory, pieces, has_fractions):
+    store = Store(str(tmp_path_factory.mktemp("runs")))
+    events, columns = [], []
+    for spans in pieces:
+        begins, lasts, weights = np.array(spans, dtype=np.int64).reshape(-1, 3).T
+        begins = begins / 4 if has_fractions else begins
+        columns.append((begins, begins + lasts, weights))
+        events.append(store.write_events(*columns[-1]))
+    expected = compute_peak(*(np.concatenate(each) for each in zip(*columns, strict=True)))
+    assert peak_of(events) == expected
+
+
+def test_memory_does_not_grow_with_the_log(write, monkeypatch):
+    monkeypatch.setattr(runs, "AT_ONCE", 512)
+    monkeypatch.setattr("jobfeatures.formats.swf.columns.CHUNK_LINES", 256)
+
+    def peak(jobs):
+        text = "".join(line(place, place, place % 40, runtime=place % 97) for place in range(1, jobs))
+        name = write("; MaxProcs: 9\n" + text)
+        tracemalloc.start()
+        evaluate_large(name, Pieces([(name, name)], most=256).logs(), Options(), most=256)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    peak(500)  # what is loaded once is no part of it
+    assert peak(16_000) < 4 * peak(2_000)
