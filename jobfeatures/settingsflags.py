@@ -28,7 +28,7 @@ def add_flags(parser: argparse.ArgumentParser, config: type[Any]) -> None:
         help="any setting, such as node.name=n1 (all: --help-all); may be repeated",
     )
     for each in settings:
-        shown_default = "" if each.default is None else f" (default: {display(each.default)})"
+        shown_default = "" if each.default in (None, "", ()) else f" (default: {display(each.default)})"
         text = f"{each.meaning}{shown_default}".replace("%", "%%")
         if each.kind is BOOLEAN:
             pair = group.add_mutually_exclusive_group()

@@ -1,4 +1,4 @@
-"""Looks at all that the daemon depends on, as it is now: what is found, in its own words, what may help."""
+"""Checks what the daemon depends on: what is found, in the words of each source, and a remedy."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def examine(config: DaemonConfig) -> Iterator[Finding]:
         check(config)
         yield Finding("settings", Mark.GOOD, "consistent")
     except ConfigurationError as error:
-        yield Finding("settings", Mark.WRONG, str(error), "mend the key that is named")
+        yield Finding("settings", Mark.WRONG, str(error), "correct the key that is named")
     seen: frozenset[JobKey] = frozenset()
     if config.role == CONTROLLER:
         yield from _cluster(config)
@@ -107,7 +107,7 @@ def _failed(name: str, error: Exception) -> Finding:
     words = str(error)
     view = SourceView(name, has_answered=False, is_up=False, failures=1, words=words)
     return Finding(
-        name, Mark.WRONG, words, view.advice or "give the same command by hand, as the daemon's user"
+        name, Mark.WRONG, words, view.advice or "run the same command by hand, as the daemon's user"
     )
 
 
@@ -136,16 +136,16 @@ def _answer(name: str, table: JobTable) -> Iterator[Finding]:
     running = sum(job.state.is_on_node for job in table.jobs.values())
     yield Finding(name, Mark.GOOD, f"answers: {counted(running, 'job')} on this node")
     if table.node_problem:
-        words = f"{name} answers, though not about this node: {table.node_problem}"
+        words = f"{name} answers, but not about this node: {table.node_problem}"
         advice = SourceView(name, has_answered=True, is_up=True, failures=0, words=table.node_problem).advice
-        yield Finding(name, Mark.WRONG, words, advice or "node.name is how it calls this machine")
+        yield Finding(name, Mark.WRONG, words, advice or "set node.name to this machine's name there")
     for each in table.rejected[:3]:
         yield Finding(name, Mark.NOTE, f"record skipped: {each}", "the rest of the answer stands")
     ahead = table.clock_ahead_secs
     if ahead is not None and abs(ahead) > MAX_CLOCK_AHEAD_SECS:
         which = "ahead of" if ahead > 0 else "behind"
         words = f"its clock is {format_span(abs(ahead))} {which} this node's"
-        yield Finding(f"{name} clock", Mark.WRONG, words, "see that chrony or systemd-timesyncd runs on both")
+        yield Finding(f"{name} clock", Mark.WRONG, words, "run chrony or systemd-timesyncd on both")
 
 
 def _slurm_hook(config: DaemonConfig) -> Iterator[Finding]:
@@ -169,7 +169,7 @@ def _slurm_hook(config: DaemonConfig) -> Iterator[Finding]:
         elif not any(char in script for char in "*?[") and not os.access(script, os.X_OK):
             words = f"{name}={script} cannot be run on this node"
             yield Finding(
-                "slurm hooks", Mark.WRONG, words, "install it, or mend slurm.conf: slurmd drains the node"
+                "slurm hooks", Mark.WRONG, words, "install it, or correct slurm.conf: slurmd drains the node"
             )
         else:
             yield Finding("slurm hooks", Mark.GOOD, f"{name}={script}")
@@ -238,7 +238,7 @@ def _tree(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[Finding]:
         faults = judge(Case(read_listing(tree.machine_path, Kind.MACHINE), time.time()))
         failures = tree.hook_failures() if os.path.isdir(f"{tree.root}/{FAILURES}") else {}
     except (CannotCheckError, JobfeaturesError, OSError) as error:
-        yield Finding("features", Mark.WRONG, f"{tree.root}: {error}", "see that root may read it")
+        yield Finding("features", Mark.WRONG, f"{tree.root}: {error}", "make it readable for root")
         return
     yield Finding("features", Mark.GOOD, f"{tree.root}: {counted(len(published), 'job')} published")
     for each in faults:
@@ -248,7 +248,7 @@ def _tree(config: DaemonConfig, seen: frozenset[JobKey]) -> Iterator[Finding]:
     for key in sorted(seen - set(published)):
         words = f"{key.batch_system} job {key.job_id} is here and has no directory"
         yield Finding(
-            "features", Mark.WRONG, words, "see that its prolog runs our hook, or that the daemon does"
+            "features", Mark.WRONG, words, "check that its prolog runs our hook, or that the daemon runs"
         )
     for (action, reason), count in sorted(each for each in failures.items() if each[1]):
         words = f"{action} failed {counted(count, 'time')}: {reason}"
@@ -265,20 +265,18 @@ def _certificate(config: DaemonConfig) -> Iterator[Finding]:
         yield Finding(what, Mark.WRONG, str(error), _see("It does not start"))
         return
     if tls is None or tls.certificate.path is None:
-        yield Finding(what, Mark.NOTE, "without a file of its own", "")
+        yield Finding(what, Mark.NOTE, "not in a file of its own", "")
         return
     try:
         held = _decode(tls.certificate.path)
     except (ssl.SSLError, OSError) as error:
-        yield Finding(
-            what, Mark.WRONG, f"{tls.certificate.path}: {error}", "it has to be a certificate in PEM"
-        )
+        yield Finding(what, Mark.WRONG, f"{tls.certificate.path}: {error}", "use a certificate in PEM")
         return
     left = ssl.cert_time_to_seconds(held["notAfter"]) - time.time()
     if left < SOON_SECS:
         words = f"{tls.certificate.path} {'ended' if left < 0 else 'ends'} {held['notAfter']}"
         yield Finding(
-            what, Mark.WRONG if left < 0 else Mark.NOTE, words, "put a new one there: it is taken at once"
+            what, Mark.WRONG if left < 0 else Mark.NOTE, words, "replace it: a new one is used at once"
         )
     names = {value for kind, value in held.get("subjectAltName", ()) if kind == "DNS"}
     wanted = {socket.gethostname(), socket.getfqdn(), node_name(config, {})}
@@ -286,7 +284,7 @@ def _certificate(config: DaemonConfig) -> Iterator[Finding]:
         words = (
             f"is for {', '.join(sorted(names)) or 'no name'}, and this machine is {', '.join(sorted(wanted))}"
         )
-        remedy = "it has to name what Prometheus asks for: the names that /sd lists"
+        remedy = "use one with the names that /sd lists, which Prometheus connects to"
         yield Finding(what, Mark.WRONG, words, remedy)
     elif left >= SOON_SECS:
         yield Finding(what, Mark.GOOD, f"{', '.join(sorted(names))}, until {held['notAfter']}")
@@ -304,12 +302,12 @@ def _clock() -> Finding:
             ctypes.create_string_buffer(TIMEX_BYTES)
         )  # zeros: it is asked only
     except (OSError, AttributeError):
-        return Finding("clock", Mark.NOTE, "whether it is synchronised is unknown")
+        return Finding("clock", Mark.NOTE, "unknown whether it is synchronised")
     if state == TIME_ERROR:
         return Finding(
             "clock", Mark.NOTE, "not synchronised, according to the kernel", "run chrony or systemd-timesyncd"
         )
-    return Finding("clock", Mark.GOOD, "is kept right, says the kernel")
+    return Finding("clock", Mark.GOOD, "synchronised, according to the kernel")
 
 
 def _listener(config: DaemonConfig) -> Finding:
@@ -320,7 +318,7 @@ def _listener(config: DaemonConfig) -> Finding:
         with socket.create_connection((host, int(port)), timeout=2.0):
             pass
         if config.web_config_file is not None:
-            return Finding(what, Mark.GOOD, "listens (with TLS or users, so it was asked no more)")
+            return Finding(what, Mark.GOOD, "listens (with TLS or users: not queried)")
         answer = Server(f"http://{f'[{host}]' if ':' in host else host}:{port}", max_bytes=2**16).get(
             "/-/ready", timeout_secs=5.0
         )

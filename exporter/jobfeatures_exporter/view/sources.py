@@ -81,7 +81,7 @@ class SourceView:
             return f"{self.name} has never answered, and has failed{since}"
         if not self.has_answered:
             return f"{self.name} has not answered yet"
-        return f"{self.name} answers, though not about this node" if self.words else ""
+        return f"{self.name} answers, but not about this node" if self.words else ""
 
 
 def view_sources(numbers: Numbers, words: Mapping[str, str]) -> tuple[SourceView, ...]:

@@ -487,7 +487,7 @@ def test_one_job_past_its_limit_does_not_blank_the_others():
     )
     assert tiles["If killed now"].endswith("(mixed)")
     (notice,) = page.all("div", class_="notice")
-    assert "slurm answers, though not about this node: scontrol show node: Slurm knows no node" in notice.text
+    assert "slurm answers, but not about this node: scontrol show node: Slurm knows no node" in notice.text
     assert "node.name" in notice.text
     assert rows_of(page, "sources-table")["slurm"]["State"].text.startswith("in part")
 
