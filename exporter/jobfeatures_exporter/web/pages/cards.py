@@ -14,6 +14,7 @@ from jobfeatures_exporter.view.units import (
     format_share,
     format_span,
 )
+from jobfeatures_exporter.web.pages.address import job_link
 from jobfeatures_exporter.web.pages.markup import Child, Html, join, listed, name
 from jobfeatures_exporter.web.pages.pieces import (
     MAX_ROWS,
@@ -90,7 +91,7 @@ def _row(gpu: GpuSample, numbers: Numbers, jobs: list[JobKey]) -> Row:
             Cell(join(drawn_memory, lines(memory)), kind="bars"),
             Cell(power_text, kind="number"),
             Cell(figure(gpus.TEMPERATURE, numbers.one(gpus.TEMPERATURE, uuid), _celsius), kind="number"),
-            Cell(listed([name(each.job_id, 24) for each in jobs], most=SHOWN_JOBS) or "none"),
+            Cell(listed([job_link(each) for each in jobs], most=SHOWN_JOBS) or "none"),
             Cell(_state(numbers.one(gpus.FAILING, uuid), age)),
         ]
     )

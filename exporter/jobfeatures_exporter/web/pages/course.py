@@ -119,7 +119,13 @@ def time_line(
     )
 
 
-def lines_of_job(course: Course | None, now_secs: float, given: float | None, limit: float | None) -> Html:
+def lines_of_job(
+    course: Course | None,
+    now_secs: float,
+    given: float | None,
+    limit: float | None = None,
+    cards: float | None = None,
+) -> Html:
     """Return what a job used in the last hour: a drawing for each, with the numbers in words."""
     course = course or Course()
     found: list[Child] = [
@@ -127,7 +133,7 @@ def lines_of_job(course: Course | None, now_secs: float, given: float | None, li
         for title, values, form, drawn in (
             ("CPUs", course.cpus, format_cpus, cpu_line(course, given, now_secs)),
             ("Memory", course.memory_bytes, format_bytes, memory_line(course, limit, now_secs)),
-            ("Busy GPUs", course.gpus, format_cpus, gpu_line(course, None, now_secs)),
+            ("Busy GPUs", course.gpus, format_cpus, gpu_line(course, cards, now_secs)),
         )
         if drawn
     ]

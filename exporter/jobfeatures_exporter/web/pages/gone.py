@@ -45,7 +45,7 @@ def render_gone(
         f"Job {span.key.job_id}",
         head,
         tiles(tile("Ran for", lines(format_span(ran_secs), f"ended {ago}")), *_figures(past, ran_secs)),
-        section("Last hour", "last-hour", lines_of_job(course, now_secs, given, None)),
+        section("Last hour", "last-hour", lines_of_job(course, now_secs, given)),
         section("After its end", "gone", note(about), note(*told_later(span.key.job_id))),
         links=(("", "All jobs"), *([(grafana, "Grafana")] if grafana else [])),
         base="../",

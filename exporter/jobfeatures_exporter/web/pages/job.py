@@ -96,7 +96,9 @@ def render_job(
         tiles(*job_tiles(shown, now_secs, tz)),
         section("Hints", "hints", *hints) if hints else None,
         section(
-            "Last hour", "last-hour", lines_of_job(course, now_secs, shown.allocated_cpus, shown.memory_limit)
+            "Last hour",
+            "last-hour",
+            lines_of_job(course, now_secs, shown.allocated_cpus, shown.memory_limit, shown.given_gpus),
         ),
         section("Processes", "processes", _processes(details, numbers, key)),
         _steps(sample),
