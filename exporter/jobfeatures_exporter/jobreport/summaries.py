@@ -39,7 +39,7 @@ class Comments(Protocol):
 def needs_summary(job: CommentedJob) -> bool:
     """Return whether a job's comment is ours to write, and not yet that of this run.
 
-    A run after a requeue may find the summary of the run before: it tells of another time.
+    A run after a requeue may find the summary of the run before: it is of another time.
     """
     if not job.comment:
         return True

@@ -23,9 +23,6 @@ FIELDS = (
     *("JobIDRaw", "JobID", "User", "Account", "Partition", "State", "Start", "End", "ElapsedRaw"),
     *("AdminComment", "NNodes"),  # the last is one that nobody writes
 )
-ENDED = (
-    "BOOT_FAIL,CANCELLED,COMPLETED,DEADLINE,FAILED,NODE_FAIL,OUT_OF_MEMORY,PREEMPTED,REQUEUED,REVOKED,TIMEOUT"
-)
 MAX_ANSWER_BYTES = 256 * 2**20
 
 
@@ -56,9 +53,12 @@ class JobComments:
         self._timeout_secs = timeout_secs
 
     def ended_since(self, since_secs: float) -> list[CommentedJob]:
-        """Return all users' jobs that ran and ended since then. Raises SourceError."""
+        """Return all users' jobs that ran and ended since then. Raises SourceError.
+
+        All states are asked for: a choice of them would show the run before a requeue of a job that runs.
+        """
         ago_secs = max(1, math.ceil(time.time() - since_secs))
-        found = self._ask("-a", "-s", ENDED, "-S", f"now-{ago_secs}seconds", "-E", "now")
+        found = self._ask("-a", "-S", f"now-{ago_secs}seconds", "-E", "now")
         return [each for each in found if each.end_secs is not None and each.end_secs >= since_secs]
 
     def find(self, job: str) -> list[CommentedJob]:

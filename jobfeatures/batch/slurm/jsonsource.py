@@ -6,9 +6,15 @@ from collections.abc import Callable, Collection
 from typing import TypeVar
 from urllib.parse import quote
 
+from jobfeatures.administration import FairShares, Licences, Reservations, Scheduler
 from jobfeatures.batch.slurm.answers import Answers
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.jsonaccounting import parse_json_accounting
+from jobfeatures.batch.slurm.jsonadministration import (
+    parse_json_diag,
+    parse_json_licences,
+    parse_json_reservations,
+)
 from jobfeatures.batch.slurm.jsoncluster import parse_json_cluster, parse_json_notice
 from jobfeatures.batch.slurm.jsonjobs import parse_json_job, parse_json_jobs
 from jobfeatures.batch.slurm.jsonvalues import JsonRecord, complaints, error_numbers
@@ -146,6 +152,27 @@ class JsonCluster:
         return self._parsed(
             lambda: parse_json_accounting(document, source=self._rest.name, taken_at_secs=taken_at_secs)
         )
+
+    def poll_scheduler(self) -> Scheduler:
+        """Return how busy slurmctld and its schedulers are."""
+        return self._told("diag", "statistics", parse_json_diag)
+
+    def poll_licences(self) -> Licences:
+        """Return the licences."""
+        return self._told("licenses", "licenses", parse_json_licences)
+
+    def poll_reservations(self) -> Reservations:
+        """Return the reservations that are not over."""
+        return self._told("reservations", "reservations", parse_json_reservations)
+
+    def poll_shares(self) -> FairShares:
+        """Raise SourceError: they are known by the commands only."""
+        raise SourceError(f"{self._rest.name}: shares are read by commands only (slurm.ask = scontrol)")
+
+    def _told(self, question: str, field: str, parse: Callable[..., T]) -> T:
+        taken_at_secs = self._clock.now_secs()
+        document = self._answer(question, field)
+        return self._parsed(lambda: parse(document, source=self._rest.name, taken_at_secs=taken_at_secs))
 
     def _answer(self, question: str, field: str, *, service: str = "slurm") -> JsonRecord:
         """Return a document that answers. An empty list beside errors is no answer."""

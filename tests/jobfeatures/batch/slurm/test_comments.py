@@ -53,6 +53,7 @@ def test_jobs_that_did_not_begin_or_end_are_left_out(programs):
     programs.jobs = [{**JOB, "Start": "Unknown"}, {**JOB, "End": "Unknown"}, {**JOB, "JobIDRaw": "14"}]
     assert [each.job_id for each in JobComments().ended_since(1795395000.0)] == ["14"]
     assert JobComments().ended_since(1795395786.0) == []
+    assert not any("-s" in argv for argv in programs.calls)  # it would show runs before a requeue
 
 
 def test_no_jobs_are_an_answer_and_a_cut_one_is_none(programs):

@@ -1,0 +1,137 @@
+"""What slurmrestd tells administrators: ``diag``, ``licenses`` and ``reservations``. Pure.
+
+Times of diag are microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from jobfeatures.administration import (
+    Cycles,
+    Licence,
+    Licences,
+    Requests,
+    Reservation,
+    Reservations,
+    Scheduler,
+    UserRequests,
+)
+from jobfeatures.batch.slurm.basics import NAME
+from jobfeatures.batch.slurm.jsonvalues import JsonRecord
+from jobfeatures.errors import ParseError, Rejected, parse_each
+
+_MICRO = 1e-6
+_JOBS = ("submitted", "started", "completed", "canceled", "failed")
+_QUEUED = {"agent": "agent_queue_size", "accounting": "dbd_agent_queue_size"}
+# Of count, last, mean, longest, depth, length of the queue.
+_CYCLES = {
+    "main": (
+        *("schedule_cycle_total", "schedule_cycle_last", "schedule_cycle_mean", "schedule_cycle_max"),
+        *("schedule_cycle_mean_depth", "schedule_queue_length"),
+    ),
+    "backfill": (
+        *("bf_cycle_counter", "bf_cycle_last", "bf_cycle_mean", "bf_cycle_max"),
+        *("bf_depth_mean", "bf_queue_len"),
+    ),
+}
+Made = TypeVar("Made", bound=Requests)
+
+
+def parse_json_diag(document: JsonRecord, *, source: str, taken_at_secs: float) -> Scheduler:
+    """Return an answer to ``diag``. Raises ParseError."""
+    found = JsonRecord(document.get("statistics"))
+    if (threads := found.count("server_thread_count")) is None:
+        raise ParseError("no statistics", source=source, field="statistics")
+    jobs = {each: found.count(f"jobs_{each}") for each in _JOBS}
+    queued = {to: found.count(name) for to, name in _QUEUED.items()}
+    return Scheduler(
+        source=NAME,
+        taken_at_secs=taken_at_secs,
+        begin_secs=found.nonzero("req_time_start"),
+        threads=threads,
+        queued={name: each for name, each in queued.items() if each is not None},
+        jobs={name: each for name, each in jobs.items() if each is not None},
+        backfilled_jobs=found.count("bf_backfilled_jobs"),
+        cycles={name: _cycles(found, names) for name, names in _CYCLES.items()},
+        types=_requests(found, "rpcs_by_message_type", "message_type", Requests),
+        users=_requests(found, "rpcs_by_user", "user", UserRequests),
+    )
+
+
+def _cycles(found: JsonRecord, names: tuple[str, ...]) -> Cycles:
+    count, last, mean, most, depth, queue = (found.count(name) for name in names)
+    last_secs, mean_secs, max_secs = (None if each is None else each * _MICRO for each in (last, mean, most))
+    return Cycles(
+        count=count,
+        last_secs=last_secs,
+        mean_secs=mean_secs if count else None,
+        max_secs=max_secs,
+        mean_depth_jobs=depth,
+        queue_jobs=queue,
+    )
+
+
+def _requests(
+    found: JsonRecord, field: str, name: str, make: Callable[[str, int, float], Made]
+) -> tuple[Made, ...]:
+    made: dict[str, Made] = {}
+    for record in found.records(field):
+        text, count, total = record.text(name), record.count("count"), record.count("total_time")
+        if text and count is not None and total is not None:
+            made.setdefault(text, make(text, count, total * _MICRO))
+    return tuple(made.values())
+
+
+def parse_json_licences(document: JsonRecord, *, source: str, taken_at_secs: float) -> Licences:
+    """Return an answer to ``licenses``. Raises ParseError where it has no list."""
+    rejected: list[Rejected] = []
+    found = {
+        each.name: each
+        for each in parse_each(_licence, document.listed("licenses", source), rejected, source)
+    }
+    return Licences(
+        source=NAME,
+        taken_at_secs=taken_at_secs,
+        licences=tuple(found.values()),
+        rejected=tuple(rejected),
+    )
+
+
+def _licence(record: JsonRecord) -> Licence:
+    name, total, used = record.text("LicenseName"), record.count("Total"), record.count("Used")
+    if name is None or total is None or used is None:
+        raise ParseError("not a licence", field="LicenseName")
+    return Licence(
+        name=name, total=total, used=used, free=record.count("Free"), reserved=record.count("Reserved")
+    )
+
+
+def parse_json_reservations(document: JsonRecord, *, source: str, taken_at_secs: float) -> Reservations:
+    """Return an answer to ``reservations``. Raises ParseError where it has no list."""
+    rejected: list[Rejected] = []
+    found = {
+        each.name: each
+        for each in parse_each(_reservation, document.listed("reservations", source), rejected, source)
+    }
+    return Reservations(
+        source=NAME,
+        taken_at_secs=taken_at_secs,
+        reservations=tuple(each for each in found.values() if each.end_secs > taken_at_secs),
+        rejected=tuple(rejected),
+    )
+
+
+def _reservation(record: JsonRecord) -> Reservation:
+    name, start, end = record.text("name"), record.count("start_time"), record.count("end_time")
+    if name is None or start is None or end is None:
+        raise ParseError("not a reservation", field="name")
+    return Reservation(
+        name=name,
+        start_secs=start,
+        end_secs=end,
+        nodes=record.count("node_count") or 0,
+        cores=record.count("core_count"),
+        is_maintenance="MAINT" in record.words("flags"),
+    )
