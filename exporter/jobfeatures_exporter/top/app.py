@@ -245,6 +245,9 @@ class Top(App[None]):
 
     def action_filter(self) -> None:
         """Take the words of a filter."""
+        if isinstance(self.screen, Keys):
+            self.screen.dismiss()
+            return
         if self.focused is self._box:
             self._box.post_message(Key("slash", "/"))
             return

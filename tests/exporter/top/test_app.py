@@ -281,6 +281,11 @@ async def test_keys_sort_scroll_filter_and_expand_and_names_are_shown_harmlessly
         assert all(f" {each.key}  {each.head} " in said for each in COLUMNS)
         await pilot.press("x")
         await wait(pilot, lambda: not isinstance(app.screen, Keys))
+        await pilot.press("question_mark")
+        await wait(pilot, lambda: isinstance(app.screen, Keys))
+        await pilot.press("slash")  # any key closes it: nothing is filtered behind it
+        await wait(pilot, lambda: not isinstance(app.screen, Keys))
+        assert not app._box.has_class("shown")
         await pilot.resize_terminal(46, 12)
         await wait(pilot, lambda: len(shown(app)[0]) < 8)
         assert app._table.max_scroll_x == 0
