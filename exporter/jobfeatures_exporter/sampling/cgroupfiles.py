@@ -28,7 +28,7 @@ from jobfeatures_exporter.snapshot import MemoryBytes
 NO_LIMIT = 2**62  # v1 writes its "no limit" as the largest multiple of the page size: 9223372036854771712
 # What `kernel` of memory.stat is made of, for kernels before 5.18, which do not sum it up.
 _KERNEL_PARTS = ("kernel_stack", "pagetables", "sec_pagetables", "percpu", "vmalloc", "slab")
-_KERNEL_NEEDED = ("kernel_stack", "slab")
+_KERNEL_NEEDED = {"kernel_stack", "slab"}
 _FLAT = re.compile(r"([A-Za-z0-9_.]{1,64}) ([0-9]{1,20})\Z")
 _ALL_FLAT = re.compile(r"(?:[A-Za-z0-9_.]{1,64} [0-9]{1,20}\n)+")
 
@@ -45,6 +45,23 @@ def parse_flat_keyed(text: str, *, source: str) -> dict[str, int]:
         elif line:
             raise ParseError("not a name and a number", source=source, line=line_number, text=line)
     return numbers
+
+
+def _pick(text: str, names: tuple[str, ...], source: str) -> Mapping[str, int]:
+    """Return some numbers of such a file; of a long one that is much less work."""
+    if not text.endswith("\n") or not text.isascii():
+        return parse_flat_keyed(text, source=source)
+    found = {}
+    lines = f"\n{text}"
+    for name in names:
+        begin = lines.find(f"\n{name} ") + len(name) + 2
+        if begin <= len(name) + 1:
+            continue
+        number = lines[begin : lines.index("\n", begin)]
+        if not number.isdigit() or len(number) > 20:
+            raise ParseError("not a name and a number", source=source, field=name, text=number)
+        found[name] = int(number)
+    return found
 
 
 def parse_number(text: str, *, source: str) -> int:
@@ -105,7 +122,7 @@ def compute_split(total_secs: float, split: CpuTimes, last: CpuTimes) -> CpuTime
 
 def parse_memory_stat_v1(text: str) -> MemoryBytes:
     """Return anon, file, shmem and swap of v1's memory.stat, from the ``total_`` lines. Raises ParseError."""
-    numbers = parse_flat_keyed(text, source="memory.stat")
+    numbers = _pick(text, ("total_cache", "total_rss", "total_shmem", "total_swap"), "memory.stat")
     _need(numbers, ("total_cache", "total_rss"), "memory.stat")
     shmem = numbers.get("total_shmem")
     return MemoryBytes(
@@ -118,11 +135,12 @@ def parse_memory_stat_v1(text: str) -> MemoryBytes:
 
 def parse_memory_stat_v2(text: str) -> MemoryBytes:
     """Return anon, file, shmem and kernel of v2's memory.stat. Raises ParseError."""
-    numbers = parse_flat_keyed(text, source="memory.stat")
+    numbers = _pick(text, ("anon", "file", "shmem", "kernel"), "memory.stat")
     _need(numbers, ("anon", "file", "shmem"), "memory.stat")
     kernel = numbers.get("kernel")
-    if kernel is None and all(part in numbers for part in _KERNEL_NEEDED):
-        kernel = sum(numbers.get(part, 0) for part in _KERNEL_PARTS)
+    if kernel is None:
+        parts = _pick(text, _KERNEL_PARTS, "memory.stat")
+        kernel = sum(parts.values()) if parts.keys() >= _KERNEL_NEEDED else None
     return MemoryBytes(
         anon=numbers["anon"],
         file=max(0, numbers["file"] - numbers["shmem"]),

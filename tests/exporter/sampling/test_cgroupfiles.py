@@ -141,3 +141,16 @@ def test_lines_that_are_read_at_once_say_what_they_say_one_by_one(text):
 def test_lines_of_another_kind_are_refused_wherever_they_stand(text):
     with pytest.raises(ParseError):
         parse_flat_keyed(text, source="x")
+
+
+@pytest.mark.parametrize("number", ["", "x", "-1", "1_0", "1 2", "9" * 21])
+def test_a_number_of_memory_stat_that_is_none_is_an_error_wherever_it_stands(number):
+    with pytest.raises(ParseError):
+        parse_memory_stat_v1(f"total_cache 10\ntotal_rss {number}\ntotal_swap 1\n")
+    with pytest.raises(ParseError):
+        parse_memory_stat_v2(f"anon 1\nfile 2\nshmem {number}\n")
+
+
+def test_a_name_of_memory_stat_is_a_whole_word_at_the_start_of_a_line():
+    text = "total_cache 10\nmy_total_rss 1\ntotal_rss_huge 2\ntotal_rss 20\n"
+    assert parse_memory_stat_v1(text).anon == 20

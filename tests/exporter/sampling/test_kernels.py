@@ -1,7 +1,5 @@
 """The same job on four kernels (tests/fixtures/kernels): what each tells is read, what it lacks is unknown, never 0."""
 
-from dataclasses import replace
-
 import pytest
 
 from jobfeatures.model import JobKey
@@ -23,9 +21,9 @@ STALLED_SECS = {
     ("memory", "some"): 0.4, ("memory", "full"): 0.3, ("io", "some"): 0.9, ("io", "full"): 0.7,
 }  # fmt: skip
 MEMORY = {
-    "3.10": replace(ALL_MEMORY, file=None, shmem=None),  # cache holds both
+    "3.10": ALL_MEMORY._replace(file=None, shmem=None),  # cache holds both
     "4.18": ALL_MEMORY,
-    "5.14": replace(ALL_MEMORY, peak=None),
+    "5.14": ALL_MEMORY._replace(peak=None),
     "6.8": ALL_MEMORY,
 }
 BLOCK_IO = BlockIo(read_bytes=1024, written_bytes=2048, reads=1, writes=2)
