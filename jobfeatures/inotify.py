@@ -44,16 +44,19 @@ class Inotify:
         """Open the instance; no error is raised where there is none to be had: `problem` tells."""
         self._closing = threading.Lock()
         self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._inotify: int = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        self.problem = os.strerror(ctypes.get_errno()) if self._inotify < 0 else ""
         self._poll = select.poll()
         self._poll.register(self._wake_reader, select.POLLIN)
-        if self._inotify >= 0:
-            self._poll.register(self._inotify, select.POLLIN)
+        self._inotify = -1
+        self.problem = ""
+        self.open()
 
-    @property
-    def works(self) -> bool:
-        """Return whether there is an instance."""
+    def open(self) -> bool:
+        """Return whether there is an instance; each call tries again, for others may have freed theirs."""
+        if self._inotify < 0:
+            self._inotify = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+            self.problem = os.strerror(ctypes.get_errno()) if self._inotify < 0 else ""
+            if self._inotify >= 0:
+                self._poll.register(self._inotify, select.POLLIN)
         return self._inotify >= 0
 
     def close(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import random
 import select
 import socket
@@ -43,6 +45,21 @@ def started(command: Sequence[object], **settings: Any) -> Iterator[subprocess.P
             yield process
         finally:
             process.kill()
+
+
+class Exhausted:
+    """The C library over a kernel that refuses these of its functions, each with its errno."""
+
+    def __init__(self, **refused: int) -> None:
+        self._refused = refused
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._refused:
+            return lambda *_: (ctypes.set_errno(self._refused[name]), -1)[1]
+        return getattr(ctypes.CDLL(None, use_errno=True), name)
+
+
+NO_INOTIFY = Exhausted(inotify_init1=errno.EMFILE)
 
 
 class HandClock:

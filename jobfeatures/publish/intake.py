@@ -59,6 +59,7 @@ class Intake:
         self._stopping = threading.Event()
         self._complaint = ""
         self._is_blocked = False  # by another writer: something is to be tried again soon
+        self._is_watched = False  # the folder
 
     def run(self) -> None:
         """Take requests until `stop`; then hooks do their work by themselves again."""
@@ -73,7 +74,7 @@ class Intake:
                 self._is_blocked = False
                 self._attempt(functools.partial(self.take, again=is_due))
                 left_secs = BEAT_SECS - (self._clock.monotonic_secs() - beaten)
-                if not self._inotify.works:
+                if not self._is_watched:
                     left_secs = UNWATCHED_SECS
                 self._inotify.wait(BLOCKED_SECS if self._is_blocked else max(0.0, left_secs))
                 for _ in self._inotify.notices():
@@ -90,8 +91,10 @@ class Intake:
     def beat(self) -> None:
         """Say that hooks may count on us. Raises JobfeaturesError or OSError."""
         with self._tree.intake() as folder:
-            if self._inotify.works:
+            self._is_watched = False
+            if self._inotify.open():
                 self._inotify.add(self._tree.intake_path, CLOSE_WRITE | MOVED_TO | ONLY_DIRECTORIES)
+                self._is_watched = True
             with contextlib.suppress(FileExistsError):
                 os.mkfifo(WAIT, 0o600, dir_fd=folder)
             until = int(self._clock.now_secs() + ALIVE_SECS)

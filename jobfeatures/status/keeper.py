@@ -60,7 +60,7 @@ class DirectoryWatch:
         With `anew`, one that was replaced under the same name is found. One that is
         absent or not what it should be is passed over.
         """
-        if not self._inotify.works:
+        if not self._inotify.open():
             return
         known = {} if anew else {path: watch for watch, path in self._paths.items()}
         paths: dict[int, str] = {}

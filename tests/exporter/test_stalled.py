@@ -4,13 +4,14 @@ import threading
 
 import pytest
 
+from jobfeatures import inotify
 from jobfeatures.batch.spool.source import SpoolSource
 from jobfeatures.clock import SystemClock
 from jobfeatures.errors import SourceError
 from jobfeatures.settings import load_config
 from jobfeatures_exporter.config import ExporterConfig
 from jobfeatures_exporter.daemon import LOOK_SECS, Daemon
-from tests.running import until
+from tests.running import NO_INOTIFY, until
 
 
 class ShiftedClock(SystemClock):
@@ -43,6 +44,20 @@ def test_a_daemon_at_work_is_not_stalled(site):
     until(lambda: daemon.is_ready)
     assert daemon.stalled() == []
     assert daemon.summary() == "0 jobs here; sources: hooks answers, spool answers"
+
+
+@pytest.fixture
+def no_inotify(monkeypatch):
+    monkeypatch.setattr(inotify, "_libc", NO_INOTIFY)
+
+
+def test_a_kernel_without_a_watch_to_spare_is_no_death(no_inotify, site):
+    daemon, _, _ = site
+    daemon.start()
+    until(lambda: daemon.is_ready)
+    for thread in daemon._threads:
+        thread.join(0.05)
+    assert daemon.stalled() == []
 
 
 def test_a_look_that_does_not_end_is_death_after_some_patience(site):

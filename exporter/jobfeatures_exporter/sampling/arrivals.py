@@ -89,16 +89,18 @@ class JobArrivals:
         return len(self._places)
 
     def run(self) -> None:
-        """Watch until `stop`."""
-        if self._inotify.works:
-            self.rescan()
-            scanned_secs = self._clock.monotonic_secs()
-            while not self._stopping.is_set():
-                self._inotify.wait(self._plan.wait_secs(self._clock.monotonic_secs()) or RESCAN_SECS)
-                self.follow()
-                if self._clock.monotonic_secs() - scanned_secs >= RESCAN_SECS:
+        """Watch until `stop`; where the kernel gives nothing to watch with, try again now and then."""
+        scanned_secs = float("-inf")
+        while not self._stopping.is_set():
+            now_secs = self._clock.monotonic_secs()
+            if now_secs - scanned_secs >= RESCAN_SECS:
+                scanned_secs = now_secs
+                if self._inotify.open():
                     self.rescan()
-                    scanned_secs = self._clock.monotonic_secs()
+                else:
+                    self._warn_once(self._inotify.problem)
+            self._inotify.wait(self._plan.wait_secs(now_secs) or RESCAN_SECS)
+            self.follow()
         self._inotify.close()
 
     def stop(self) -> None:

@@ -5,11 +5,14 @@ from contextlib import suppress
 
 import pytest
 
+from jobfeatures import inotify
+from jobfeatures.clock import SystemClock
 from jobfeatures.model import JobKey
 from jobfeatures_exporter.lookplan import BURST_LOOKS
 from jobfeatures_exporter.sampling import arrivals
 from jobfeatures_exporter.sampling.arrivals import JOB_SHAPES, JobArrivals, compute_shapes_below
 from jobfeatures_exporter.sampling.sampler import Sampler
+from tests.running import NO_INOTIFY, until
 
 V2 = "system.slice/slurmstepd.scope"
 
@@ -172,16 +175,29 @@ def test_the_thread_wakes_the_sampling_and_ends(node, clock, open_descriptors):
     assert open_descriptors() == before
 
 
-def test_without_inotify_the_thread_ends_and_says_so(node, clock, monkeypatch, caplog):
-    class Refusing:
-        works, problem = False, "Too many open files"
-
-        def close(self):
-            pass
-
-    monkeypatch.setattr(arrivals, "Inotify", Refusing)
-    JobArrivals(str(node.cgroup), clock, lambda: None, interval_secs=10.0).run()
-    assert "Too many open files" in caplog.text
+def test_without_inotify_the_thread_goes_on_says_so_once_and_watches_as_soon_as_it_can(
+    node, monkeypatch, caplog
+):
+    node.job_v2("job_1")
+    real = inotify._libc
+    monkeypatch.setattr(inotify, "_libc", NO_INOTIFY)
+    monkeypatch.setattr(arrivals, "RESCAN_SECS", 0.01)
+    looked = threading.Event()
+    watcher = JobArrivals(str(node.cgroup), SystemClock(), looked.set, interval_secs=0.1)
+    thread = threading.Thread(target=watcher.run)
+    thread.start()
+    try:
+        assert not looked.wait(0.2)
+        assert thread.is_alive()
+        assert caplog.text.count("short jobs may be missed: Too many open files") == 1
+        assert watcher.watches == 0
+        monkeypatch.setattr(inotify, "_libc", real)
+        until(lambda: watcher.watches)
+        node.job_v2("job_2")
+        assert looked.wait(60)
+    finally:
+        watcher.stop()
+        thread.join(60)
 
 
 # --- on the real kernel ------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Changes are looked at when the kernel reports them, and otherwise at intervals."""
 
-import ctypes
 import os
 import threading
 import time
@@ -13,7 +12,7 @@ from jobfeatures.model import JobKey
 from jobfeatures.status import keeper as module
 from jobfeatures.status.board import StatusBoard, StatusTarget
 from jobfeatures.status.keeper import StatusKeeper
-from tests.running import until
+from tests.running import NO_INOTIFY, until
 
 HOUR = 3600.0
 ONE, TWO = JobKey("slurm", "1"), JobKey("slurm", "2")
@@ -71,15 +70,13 @@ def test_a_change_is_seen_long_before_the_next_interval(run, board, tmp_path):
 
 
 def test_a_change_is_seen_at_intervals_where_the_kernel_tells_nothing(run, board, tmp_path, monkeypatch):
-    class Kernel:
-        def inotify_init1(self, _flags):
-            ctypes.set_errno(24)
-            return -1
-
-    monkeypatch.setattr(inotify, "_libc", Kernel())
-    run(interval_secs=0.05)
+    monkeypatch.setattr(inotify, "_libc", NO_INOTIFY)
+    keeper = run(interval_secs=0.05)
     (tmp_path / "1/used_CPU").write_text("4\n")
     until(lambda: used(board, ONE) == 4)
+    assert not keeper._watch.watched
+    monkeypatch.undo()  # others have freed theirs: from the next look on the kernel tells
+    until(lambda: keeper._watch.watched)
 
 
 def test_a_new_job_and_a_directory_made_late_are_watched_after_a_word(run, board, jobs, tmp_path):

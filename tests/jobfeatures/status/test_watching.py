@@ -1,6 +1,5 @@
 """One descriptor tells which of many directories have changed, once each."""
 
-import ctypes
 import errno
 import os
 import shutil
@@ -9,6 +8,7 @@ import pytest
 
 from jobfeatures import inotify
 from jobfeatures.status.keeper import DirectoryWatch
+from tests.running import NO_INOTIFY, Exhausted
 
 
 @pytest.fixture
@@ -111,21 +111,9 @@ def test_a_limit_leaves_the_rest_unwatched(folders, caplog):
     watch.close()
 
 
-class Exhausted:
-    """A kernel without a watch to spare."""
-
-    def __init__(self, **refused):
-        self._refused = refused
-
-    def __getattr__(self, name):
-        if name in self._refused:
-            return lambda *_: (ctypes.set_errno(self._refused[name]), -1)[1]
-        return getattr(ctypes.CDLL(None, use_errno=True), name)
-
-
 @pytest.mark.parametrize(
     "kernel",
-    [Exhausted(inotify_init1=errno.EMFILE), Exhausted(inotify_add_watch=errno.ENOSPC)],
+    [NO_INOTIFY, Exhausted(inotify_add_watch=errno.ENOSPC)],
     ids=["no instance", "no watch"],
 )
 def test_without_inotify_nothing_is_watched_and_waiting_still_ends(monkeypatch, folders, caplog, kernel):
