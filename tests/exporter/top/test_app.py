@@ -47,11 +47,15 @@ class Daemon:
 
     def __init__(self):
         self.looks, self.status = 0, 200
+        self.goes_on = threading.Event()  # after the first look
+        self.goes_on.set()
         daemon = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
                 daemon.looks += 1
+                if daemon.looks > 1:
+                    daemon.goes_on.wait(PATIENCE_SECS)
                 body = (PAGE % {"taken": 1000 + 10 * daemon.looks, "busy": 30 * daemon.looks}).encode()
                 self.send_response(daemon.status)
                 self.send_header("Content-Length", str(len(body)))
@@ -398,10 +402,12 @@ def test_without_textual_the_table_is_printed_once_and_it_is_said_what_to_instal
 @pytest.mark.program
 def test_ctrl_c_by_a_signal_is_130_too(daemon):
     command = [sys.executable, "-m", "jobfeatures_exporter", "top", "--url", daemon.url]
+    daemon.goes_on.clear()  # it cannot be through before the signal
     with started(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         until(lambda: daemon.looks)
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=PATIENCE_SECS)
+    daemon.goes_on.set()
     # Python may end itself by the signal, after the line; a shell says 130 in either case.
     assert process.returncode in {130, -signal.SIGINT}
     assert error == b"jobfeatures-exporter: interrupted\n"
