@@ -78,6 +78,7 @@ ARGUMENTS: Mapping[str, object] = {
     "now_secs": 1_795_266_100.0,
     "told_at_secs": 1_795_266_100.0,
     "field": "field",
+    "flag": "--flag",
     "key": "key",
     "zone": None,
     "tz": None,
@@ -100,6 +101,7 @@ ARGUMENTS: Mapping[str, object] = {
     "number": 1,
     "index": "1",
     "task": "1",
+    "known": ("word", "other"),
 }
 AROUND = Circumstances(now_secs=1_795_266_100.0, node_name="lab1", rules=Rules(node_name="lab1"))
 
@@ -226,6 +228,15 @@ ADAPTERS: dict[str, Callable[[Callable[..., object], bytes], object]] = {
         _slurm(data), source="fuzz", taken_at_secs=0.0
     ),
     "jobfeatures.batch.slurm.jsonaccounting:parse_db_job": lambda f, data: f(_slurm(data)),
+    "jobfeatures.batch.slurm.jsonadministration:parse_json_diag": lambda f, data: f(
+        _slurm(data), source="fuzz", taken_at_secs=0.0
+    ),
+    "jobfeatures.batch.slurm.jsonadministration:parse_json_licences": lambda f, data: f(
+        _slurm(data), source="fuzz", taken_at_secs=0.0
+    ),
+    "jobfeatures.batch.slurm.jsonadministration:parse_json_reservations": lambda f, data: f(
+        _slurm(data), source="fuzz", taken_at_secs=0.0
+    ),
     "jobfeatures.batch.slurm.jsoncluster:parse_json_cluster": lambda f, data: f(
         _slurm(data), _slurm(data), source="fuzz", taken_at_secs=0.0
     ),
@@ -300,7 +311,7 @@ def make_parser(name: str) -> Parser:
     if adapter is not None:
         return Parser(name, lambda data: _whole(adapter(function, data)), function)
     parameters = inspect.signature(function).parameters
-    subject = next(each for each in parameters.values() if each.name not in ("key", "kind"))
+    subject = next(each for each in parameters.values() if each.name not in ("flag", "key", "kind"))
     kind = str(subject.annotation)
     if kind in LINES or subject.name == "texts":
         given: Callable[[bytes], object] = lines_of
