@@ -46,7 +46,9 @@ def older_deb(staged, tmp_path_factory):
     for name in ("config.toml", "controller.toml"):
         file = older / ETC / name
         file.write_text(file.read_text() + "# of an older version\n")
-    (older / PREFIX[1:] / "lib/python3.11/site-packages/jobfeatures_exporter/gone.py").write_text("")
+    (
+        older / PREFIX[1:] / "lib/python3.11/site-packages/jobfeatures_exporter/of_an_older_version.py"
+    ).write_text("")
     return wrap(older, folder / "older.deb")
 
 
@@ -76,7 +78,7 @@ def test_a_deb_is_installed_upgraded_removed_and_purged(packages, older_deb, deb
     assert config.read_text() == kept
     assert "# of an older version" not in (debian.root / ETC / "controller.toml").read_text()
     assert "# of an older version" not in (debian.root / ETC / "config.toml.dpkg-dist").read_text()
-    assert not list(debian.root.rglob("gone.*"))
+    assert not list(debian.root.rglob("of_an_older_version.*"))
     assert "Traceback" not in said
     assert "rror" not in said
     assert debian.run("dpkg", "-V", NAME).split() == ["??5??????", "c", f"/{ETC}/config.toml"]
@@ -169,7 +171,7 @@ def test_an_rpm_is_installed_upgraded_and_removed(packages, debian, tmp_path):
     rpm("-U", packages.rpm)
     assert config.read_text().endswith("# ours\n")
     assert re.fullmatch(rf"S\.5\S+ +c /{ETC}/config.toml\n", rpm("-V", NAME, check=False))
-    assert not list(debian.root.rglob("gone.py"))
+    assert not list(debian.root.rglob("of_an_older_version.py"))
     assert debian.run("jobfeatures-exporter", "--version").startswith(NAME)
     assert "role = node\n" in debian.run("jobfeatures-exporter", "check-config")
 
@@ -193,7 +195,7 @@ def older_rpm(packages, tmp_path: Path) -> Path:
     tree = tmp_path / "tree"
     subprocess.run(["dpkg-deb", "-x", packages.deb, tree], check=True)
     shutil.rmtree(tree / "usr/share/lintian")
-    (tree / PREFIX[1:] / "gone.py").write_text("")
+    (tree / PREFIX[1:] / "of_an_older_version.py").write_text("")
     spec = tmp_path / "package.spec"
     spec.write_text((ROOT / "packaging/rpm/package.spec").read_text().replace("w19.zstdio", "w1.gzdio"))
     release = Release(

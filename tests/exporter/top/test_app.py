@@ -265,8 +265,7 @@ async def test_keys_sort_scroll_filter_and_expand_and_names_are_shown_harmlessly
         await pilot.press("r")
         await wait(pilot, lambda: shown(app)[0][0] == "60")
         await pilot.press("j", "end")
-        await wait(pilot, lambda: app._table.cursor_row == 59)
-        assert app._table.scroll_offset.y > 0
+        await wait(pilot, lambda: app._table.cursor_row == 59 and app._table.scroll_offset.y > 0)
         await pilot.press("home", "down", "down", "enter")
         await wait(pilot, lambda: [row[0] for row in shown(app)][2:5] == ["3", "└70", "└71"])
         assert shown(app)[4][-1] == "wor\ufffd[31mker"
@@ -291,8 +290,7 @@ async def test_keys_sort_scroll_filter_and_expand_and_names_are_shown_harmlessly
         await wait(pilot, lambda: not isinstance(app.screen, Keys))
         assert not app._box.has_class("shown")
         await pilot.resize_terminal(46, 12)
-        await wait(pilot, lambda: len(shown(app)[0]) < 8)
-        assert app._table.max_scroll_x == 0
+        await wait(pilot, lambda: len(shown(app)[0]) < 8 and app._table.max_scroll_x == 0)
         await pilot.click("#jobs", offset=(1, 0))  # the head of JOB
         await wait(pilot, lambda: shown(app)[0][0] == "1")
         await pilot.press("q")
