@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-import stat
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.packaging.hooks import MakeCommand, wait_until_none_is_left
+
 SCRIPTS = Path(__file__).parents[2] / "packaging" / "gridengine"
 HOOKS = ["prolog.sh", "epilog.sh"]
-MakeCommand = Callable[[str], Path]
 
 pytestmark = [
     pytest.mark.program,
@@ -35,16 +32,6 @@ sys.exit(done.returncode)
 
 
 @pytest.fixture
-def mark(tmp_path: Path) -> Iterator[str]:
-    """A word in the environment of everything a hook starts; what is left of it is ended afterwards."""
-    word = f"JOBFEATURES_TEST_MARK={tmp_path}"
-    yield word
-    for pid in processes_with(word):
-        with contextlib.suppress(ProcessLookupError):  # it ends by itself just now
-            os.kill(pid, 9)
-
-
-@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return the spool folder of job 7, which is no array."""
     path = tmp_path / "spool/active_jobs/7.1"
@@ -52,17 +39,6 @@ def folder(tmp_path: Path) -> Path:
     (path / "config").write_text("job_id=7\nja_task_id=0\nnjob_args=1\njob_arg1=x\nja_task_id=3\n")
     (path / "environment").write_text("JOB_ID=7\nUSER=alice\n")
     return path
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> MakeCommand:
-    def make(body: str) -> Path:
-        path = tmp_path / "jobfeatures"
-        path.write_text(f"#!/bin/bash -p\n{body}\n")
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
-        return path
-
-    return make
 
 
 @pytest.fixture
@@ -109,29 +85,6 @@ def run_hook(
         timeout=60,
         check=False,
     )
-
-
-def processes_with(mark: str) -> list[int]:
-    """Return the living processes that have the word in their environment."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            environ = Path(f"/proc/{name}/environ").read_bytes()
-            state = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        if mark.encode() in environ.split(b"\0") and state != "Z":
-            found.append(int(name))
-    return found
-
-
-def wait_until_none_is_left(mark: str) -> list[int]:
-    """Return what still lives after 5 seconds: the kernel and syslog may take a moment."""
-    for _ in range(500):
-        if not (left := processes_with(mark)):
-            return []
-        time.sleep(0.01)
-    return left
 
 
 @pytest.mark.parametrize(

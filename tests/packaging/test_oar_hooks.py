@@ -7,32 +7,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.packaging.hooks import MakeCommand
+
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "packaging" / "oar"
 HOOKS = ["prologue.sh", "epilogue.sh"]
-MakeCommand = Callable[[str], Path]
 
 pytestmark = [
     pytest.mark.program,
     pytest.mark.skipif(shutil.which("bash") is None, reason="the hooks are bash scripts"),
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root, as oardodo gives"),
 ]
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> MakeCommand:
-    def make(body: str) -> Path:
-        path = tmp_path / "jobfeatures"
-        path.write_text(f"#!/bin/sh\n{body}\n")
-        path.chmod(0o755)
-        return path
-
-    return make
 
 
 @pytest.fixture

@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import stat
 import subprocess
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.packaging.hooks import MakeCommand, wait_until_none_is_left
+
 SCRIPTS = Path(__file__).parents[2] / "packaging" / "slurm"
 LABS = Path(__file__).parents[1] / "labs"
 HOOKS = ["prolog.sh", "epilog.sh"]
-MakeCommand = Callable[[str], Path]
 
 pytestmark = [
     pytest.mark.program,
     pytest.mark.skipif(shutil.which("bash") is None, reason="the hooks are bash scripts"),
 ]
-
-
-@pytest.fixture
-def mark(tmp_path: Path) -> Iterator[str]:
-    """A word in the environment of everything a hook starts; what is left of it is ended afterwards."""
-    word = f"HOOK_TEST_MARK={tmp_path}"
-    yield word
-    for pid in processes_with(word):
-        with contextlib.suppress(ProcessLookupError):  # it ends by itself just now
-            os.kill(pid, 9)
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> MakeCommand:
-    def make(body: str) -> Path:
-        path = tmp_path / "jobfeatures"
-        path.write_text(f"#!/bin/bash -p\n{body}\n")
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
-        return path
-
-    return make
 
 
 def run_hook(
@@ -66,29 +42,6 @@ def run_hook(
         timeout=30,
         check=False,
     )
-
-
-def processes_with(mark: str) -> list[int]:
-    """Return the living processes that have the word in their environment."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            environ = Path(f"/proc/{name}/environ").read_bytes()
-            state = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        if mark.encode() in environ.split(b"\0") and state != "Z":
-            found.append(int(name))
-    return found
-
-
-def wait_until_none_is_left(mark: str) -> list[int]:
-    """Return what still lives after 5 seconds: the kernel and syslog may take a moment."""
-    for _ in range(500):
-        if not (left := processes_with(mark)):
-            return []
-        time.sleep(0.01)
-    return left
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.packaging.hooks import MakeCommand
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "packaging" / "torque"
@@ -23,23 +24,11 @@ ARGUMENTS = (
     "phys",
 )
 HOOKS = ["prologue.sh", "epilogue.sh"]
-MakeCommand = Callable[[str], Path]
 
 pytestmark = [
     pytest.mark.program,
     pytest.mark.skipif(shutil.which("bash") is None, reason="the hooks are bash scripts"),
 ]
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> MakeCommand:
-    def make(body: str) -> Path:
-        path = tmp_path / "jobfeatures"
-        path.write_text(f"#!/bin/sh\n{body}\n")
-        path.chmod(0o755)
-        return path
-
-    return make
 
 
 def run_hook(
