@@ -140,7 +140,8 @@ def test_help_tells_every_default(program, name):
     silent = [
         action.option_strings
         for action in options_of(PROGRAMS[program].build_parser(name))
-        if action.default not in (None, False, [], argparse.SUPPRESS) and "default" not in (action.help or "")
+        if action.default not in (None, False, "", [], argparse.SUPPRESS)
+        and "default" not in (action.help or "")
     ]
     assert silent == []
 
