@@ -99,6 +99,14 @@ RESERVATION = (
 )
 
 VALUES: dict[str, tuple[bytes, ...]] = {
+    "jobfeatures.batch.slurm.jsonadministration:parse_json_diag": (
+        (b'{"statistics": {"server_thread_count": 3, "dbd_agent_queue_size": {"set": true, "number": 5}, "jobs_submitted": 7,'
+        b' "schedule_cycle_total": 10, "schedule_cycle_last": 500, "rpcs_by_message_type": [{"message_type": "REQUEST_PING",'
+        b' "count": 2, "total_time": 1000}], "rpcs_by_user": [{"user": "alice", "count": 4, "total_time": 5}]}}'),
+    ),
+    "jobfeatures.batch.slurm.jsonadministration:parse_json_licences": (
+        b'{"licenses": [{"LicenseName": "x", "Total": 5, "Used": 1, "Free": 4}, {"Total": 1}]}',
+    ),
     "jobfeatures.batch.controller.answer:parse_answer": (format_answer(TABLE).encode(),),
     "jobfeatures.batch.controller.answer:parse_clock": (b"1795266100.250",),
     "jobfeatures_exporter.sampling.openfiles:parse_open_limit": (
