@@ -63,7 +63,7 @@ class Lab:
             (self.directory / name).mkdir(parents=True)
         maintenance = {"node": "c3", "start": int(self.began) + 2400, "end": int(self.began) + 2 * HOUR}
         save(self.directory / "plan.json", self.jobs, maintenance=maintenance)
-        for command in ("squeue", "scontrol", "sacct", "sinfo"):
+        for command in ("squeue", "scontrol", "sacct", "sinfo", "sdiag"):
             file = self.directory / "bin" / command
             plan = f"LAB_PLAN={self.directory}/plan.json"
             file.write_text(f'#!/bin/sh\n{plan} exec {sys.executable} -S {HERE}/slurm.py {command} "$@"\n')

@@ -1,6 +1,6 @@
-"""A stand-in for squeue, scontrol and sacct: answers from a plan, in the forms that Slurm 22.05 gives.
+"""A stand-in for squeue, scontrol, sacct and sdiag: answers from a plan, in the forms that Slurm 22.05 gives.
 
-    LAB_PLAN=FILE LAB_UID=UID python slurm.py squeue|scontrol|sacct [ARGUMENTS]
+    LAB_PLAN=FILE LAB_UID=UID python slurm.py squeue|scontrol|sacct|sdiag [ARGUMENTS]
 
 It knows the questions that the exporter asks and no others.
 """
@@ -118,6 +118,8 @@ def scontrol(jobs: list[Job], more: dict, now: float) -> None:
                     print(show_partition(name))
             case ["show", "reservation"]:
                 print(show_reservation(more["maintenance"]))
+            case ["show", "licenses"]:
+                print("LicenseName=matlab@flexhost Total=20 Used=3 Free=17 Reserved=0 Remote=yes")
 
 
 def fields_of(job: Job, now: float) -> dict[str, object]:
@@ -164,6 +166,10 @@ def sacct(jobs: list[Job], _more: dict, now: float) -> None:
             print(separator.join(str(values.get(name, "")) for name in names))
 
 
+def sdiag(_jobs: list[Job], _more: dict, _now: float) -> None:
+    print((Path(__file__).parents[2] / "fixtures/slurm/sdiag.txt").read_text(), end="")
+
+
 if __name__ == "__main__":
-    command = {"squeue": squeue, "scontrol": scontrol, "sacct": sacct}[sys.argv[1]]
+    command = {"squeue": squeue, "scontrol": scontrol, "sacct": sacct, "sdiag": sdiag}[sys.argv[1]]
     command(*load(Path(os.environ["LAB_PLAN"])), time.time())
