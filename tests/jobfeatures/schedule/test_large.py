@@ -255,17 +255,17 @@ def test_the_most_at_any_moment_is_that_of_all_pieces_together(tmp_path_factory,
 
 
 def test_memory_does_not_grow_with_the_log(write, monkeypatch):
-    monkeypatch.setattr(runs, "AT_ONCE", 512)
-    monkeypatch.setattr("jobfeatures.formats.swf.columns.CHUNK_LINES", 256)
+    monkeypatch.setattr(runs, "AT_ONCE", 4096)
+    monkeypatch.setattr("jobfeatures.formats.swf.columns.CHUNK_LINES", 512)
 
     def peak(jobs):
         text = "".join(line(place, place, place % 40, runtime=place % 97) for place in range(1, jobs))
         name = write("; MaxProcs: 9\n" + text)
         tracemalloc.start()
-        evaluate_large(name, Pieces([(name, name)], most=256).logs(), Options(), most=256)
+        evaluate_large(name, Pieces([(name, name)], most=512).logs(), Options(), most=512)
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return most
 
-    peak(500)  # what is loaded once is no part of it
-    assert peak(16_000) < 4 * peak(2_000)
+    peak(100)  # what is loaded once is no part of it
+    assert peak(8_000) < 3 * peak(1_500)
