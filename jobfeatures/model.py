@@ -293,18 +293,22 @@ class JobTable:
         return self.told_secs.get(key, self.taken_at_secs)
 
 
+_UNKNOWN: Final[tuple[object, ...]] = (None, (), frozenset(), JobState.UNKNOWN)
+_OF_JOB: Final = tuple(each.name for each in fields(Job) if each.name != "limits")
+_OF_LIMITS: Final = tuple(each.name for each in fields(Limits))
+
+
 def fill_unknown(job: Job, other: Job) -> Job:
     """Return `job` with its unknown fields taken from `other`."""
     changes: dict[str, object] = {}
-    for each in fields(Job):
-        mine, theirs = getattr(job, each.name), getattr(other, each.name)
-        if each.name == "limits":
-            mine, theirs = job.limits, other.limits
-            filled = {
-                f.name: getattr(theirs, f.name) for f in fields(Limits) if getattr(mine, f.name) is None
-            }
-            if filled:
-                changes["limits"] = replace(mine, **filled)
-        elif mine in (None, (), frozenset(), JobState.UNKNOWN) and theirs != mine:
-            changes[each.name] = theirs
+    for name in _OF_JOB:
+        mine = getattr(job, name)
+        if mine in _UNKNOWN and (theirs := getattr(other, name)) != mine:
+            changes[name] = theirs
+    if job.limits != other.limits:
+        limits = {
+            name: getattr(other.limits, name) for name in _OF_LIMITS if getattr(job.limits, name) is None
+        }
+        if limits:
+            changes["limits"] = replace(job.limits, **limits)
     return replace(job, **changes) if changes else job  # type: ignore[arg-type]  # names come from fields()
