@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jobfeatures import cli
+from jobfeatures import __version__, cli
 from jobfeatures.convert import KindError, recognise_kind
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -39,12 +39,14 @@ DIGESTED = {  # of a schedule's document, as it was when the figures were first 
     *("response", "share", "shares", "skipped", "slowdown", "tau_secs", "utilisation", "veet"),
     *("violated_percent", "wait", "warnings", "weighted_tardiness"),
 }
+VERSION = re.compile(rf'(?P<before>"exporter_version", "value": "|by jobfeatures ){re.escape(__version__)}\b')
 ZONE = ("--zone", "UTC")
 
 
 def digest(value: object) -> str:
-    """Return a short digest of a text, or of a value as JSON with floats to nine digits."""
+    """Return a short digest of a text, our version apart, or of a value as JSON with floats to nine digits."""
     text = value if isinstance(value, str) else json.dumps(_plain(value), sort_keys=True)
+    text = VERSION.sub(r"\g<before>0.1.0", text)  # the one in which the figures were first taken
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
