@@ -46,6 +46,7 @@ ABSENT = {
     "Waiting": "not in this kernel",
     "CPUs by step": "jobs.steps is off by default",
     "Memory by step": "jobs.steps is off by default",
+    "Cores": "collector.cores is off by default",
     "CPUs by command": "collector.processes is off by default",
     "Memory by command": "collector.processes is off by default",
 }

@@ -140,8 +140,10 @@ def test_a_bad_configuration_is_told_and_the_old_one_stays(facts):
     assert found["hs06_after_bad"] == "250"
     assert found["status_after_bad"]["ActiveState"] == "active"
     lines = [line for line in found["log"].splitlines() if "level=error" in line]
-    assert len(lines) == 1
-    assert "/etc/jobfeatures-exporter/config.toml:4: web.listen_addres: there is no such setting" in lines[0]
+    wrong = "/etc/jobfeatures-exporter/config.toml:4: web.listen_addres: there is no such setting"
+    assert [line for line in lines if wrong not in line] == []
+    # The process that serves hooks reads the file too, if it happens to start just then.
+    assert sum("logger=jobfeatures_exporter.service.reloader" in line for line in lines) == 1, lines
     assert found["mended"][0] == 1
 
 

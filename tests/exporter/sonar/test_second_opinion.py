@@ -70,7 +70,8 @@ def test_what_this_machine_is_and_does(profile):
                 ("priority", "wall_limit_secs", "used_memory_bytes"), optional(st.integers(0, 2**40))
             ),
             **dict.fromkeys(("submit_secs", "start_secs", "end_secs"), optional(st.integers(0, 2**33))),
-            "state": st.sampled_from(sorted(JobState, key=lambda each: each.value)),
+            # Of a job in an unknown state no element is made: the writers count it.
+            "state": st.sampled_from(sorted(set(JobState) - {JobState.UNKNOWN}, key=lambda each: each.value)),
             "step": optional(st.sampled_from(["0", "batch", "extern"])),
             "nodes": st.sampled_from([(), ("n1",), ("n1", "n2", "x")]),
             "job_id": st.integers(1, 2**32).map(str),
