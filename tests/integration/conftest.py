@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.debian import build_packages, clean_debian
+from tests.running import free_port
 
 ROOT = Path(__file__).parents[2]
-PROMETHEUS_PORT = 17909
 SYSTEM_PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 BIN = Path(sys.executable).parent
 
@@ -328,7 +328,8 @@ def prometheus(tmp_path, until):
             for each in answer["data"]["result"]
         }
 
-    query.address = f"http://127.0.0.1:{PROMETHEUS_PORT}"
+    port = free_port()  # other streams of .ci/run have a Prometheus of their own
+    query.address = f"http://127.0.0.1:{port}"
 
     def start(*targets: str, discovery: str | None = None, client: dict[str, object] | None = None):
         config = {
@@ -352,7 +353,7 @@ def prometheus(tmp_path, until):
         file.write_text(json.dumps(config))  # JSON is YAML
         command = [
             program, f"--config.file={file}", f"--storage.tsdb.path={tmp_path}/data",
-            f"--web.listen-address=127.0.0.1:{PROMETHEUS_PORT}",
+            f"--web.listen-address=127.0.0.1:{port}",
         ]  # fmt: skip
         with (tmp_path / "prometheus.log").open("wb") as log:
             started.append(subprocess.Popen(command, stdout=log, stderr=log))
