@@ -9,7 +9,9 @@ another parser calls is INNER, and is reached through that one.
 from __future__ import annotations
 
 import ast
+import base64
 import contextlib
+import gzip
 import importlib
 import inspect
 import json
@@ -228,6 +230,9 @@ ADAPTERS: dict[str, Callable[[Callable[..., object], bytes], object]] = {
         _slurm(data), source="fuzz", taken_at_secs=0.0
     ),
     "jobfeatures.batch.slurm.jsonaccounting:parse_db_job": lambda f, data: f(_slurm(data)),
+    "jobfeatures_exporter.jobreport.jobstats:decode_summary": lambda f, data: f(
+        "JS1:" + base64.b64encode(gzip.compress(data)).decode()  # what is packed is changed
+    ),
     "jobfeatures.batch.slurm.jsonadministration:parse_json_diag": lambda f, data: f(
         _slurm(data), source="fuzz", taken_at_secs=0.0
     ),

@@ -99,6 +99,12 @@ RESERVATION = (
 )
 
 VALUES: dict[str, tuple[bytes, ...]] = {
+    "jobfeatures_exporter.jobreport.jobstats:decode_summary": (
+        (
+            b'{"nodes": {"n1": {"total_memory": 4096, "used_memory": 1024, "total_time": 5.5, "cpus": 2, "gpu_total_memory":'
+            b' {"0": 80}, "gpu_used_memory": {"0": 7}, "gpu_utilization": {"0": 50.5}}}, "total_time": 100, "gpus": 1}'
+        ),
+    ),
     "jobfeatures.batch.slurm.jsonadministration:parse_json_diag": (
         (b'{"statistics": {"server_thread_count": 3, "dbd_agent_queue_size": {"set": true, "number": 5}, "jobs_submitted": 7,'
         b' "schedule_cycle_total": 10, "schedule_cycle_last": 500, "rpcs_by_message_type": [{"message_type": "REQUEST_PING",'
