@@ -38,7 +38,8 @@ HANGING_SECS = (
 )
 SERIES = re.compile(r"^(\w+)(\{.*\})? (\S+)$", re.MULTILINE)
 # Jobs of this machine that are none of ours; and waste, whose basis changes with what is known of a job.
-OTHERS = re.compile(r'job_id="(?!(?:1|2|p)")|basis="')
+# How many descriptors are kept (read=) changes with what is read at a look: none is no false zero.
+OTHERS = re.compile(r'job_id="(?!(?:1|2|p)")|basis="|^{read="')
 CHARGED = "batch_job_memory_charged_bytes"
 JOBS = {"slurm-1", "slurm-2", "spool-p"}
 
