@@ -6,8 +6,9 @@ not name is not there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from jobfeatures.errors import Rejected
 
@@ -106,7 +107,7 @@ class Reservation:
     name: str
     start_secs: int
     end_secs: int
-    nodes: int
+    nodes: int | None
     cores: int | None = None
     is_maintenance: bool = False
 
@@ -116,3 +117,15 @@ class Reservations(Told):
     """All reservations that are not over."""
 
     reservations: tuple[Reservation, ...] = ()
+
+
+Named = TypeVar("Named", Licence, Reservation)
+
+
+def each_once(found: Iterable[Named], rejected: list[Rejected], source: str) -> tuple[Named, ...]:
+    """Return the first of each name, for each has its series; any other is added to `rejected`."""
+    kept: dict[str, Named] = {}
+    for each in found:
+        if kept.setdefault(each.name, each) is not each:
+            rejected.append(Rejected(source, f"{type(each).__name__.lower()} is there twice", text=each.name))
+    return tuple(kept.values())

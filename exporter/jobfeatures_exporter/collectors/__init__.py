@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from jobfeatures.errors import JobfeaturesError
@@ -62,6 +63,8 @@ class Collector(NamedTuple):
     is_live: bool = True  # switched on and off while the daemon runs
 
 
+_for_controllers = partial(Collector, roles=(CONTROLLER,), is_live=False)
+
 COLLECTORS: dict[str, Collector] = {
     "node": Collector("CPU, memory and load of the node", node.METRICS, node.families),
     "jobs": Collector("what each job uses", jobs.METRICS, jobs.families),
@@ -95,41 +98,23 @@ COLLECTORS: dict[str, Collector] = {
         cluster.families,
         roles=(CONTROLLER,),
     ),
-    "schedule": Collector(
-        "quality of the schedule, in the controller role",
-        schedule.METRICS,
-        schedule.families,
-        roles=(CONTROLLER,),
-        is_live=False,
+    "schedule": _for_controllers(
+        "quality of the schedule, in the controller role", schedule.METRICS, schedule.families
     ),
-    "scheduler": Collector(
+    "scheduler": _for_controllers(
         "how busy the batch system's controller is (Slurm's sdiag), in the controller role",
         scheduler.METRICS,
         scheduler.families,
-        roles=(CONTROLLER,),
-        is_live=False,
     ),
-    "licences": Collector(
-        "licences, in the controller role",
-        licences.METRICS,
-        licences.families,
-        roles=(CONTROLLER,),
-        is_live=False,
+    "licences": _for_controllers("licences, in the controller role", licences.METRICS, licences.families),
+    "reservations": _for_controllers(
+        "reservations, in the controller role", reservations.METRICS, reservations.families
     ),
-    "reservations": Collector(
-        "reservations, in the controller role",
-        reservations.METRICS,
-        reservations.families,
-        roles=(CONTROLLER,),
-        is_live=False,
-    ),
-    "fairshare": Collector(
+    "fairshare": _for_controllers(
         "shares of accounts and users, in the controller role",
         fairshare.METRICS,
         fairshare.families,
         enabled=False,
-        roles=(CONTROLLER,),
-        is_live=False,
     ),
     "sources": Collector("batch sources", sources.METRICS, sources.families, roles=ROLES),
     "sysinfo": Collector("hardware of the node", sysinfo.METRICS, sysinfo.families),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from jobfeatures.administration import (
     Cycles,
@@ -20,6 +20,7 @@ from jobfeatures.administration import (
     Reservations,
     Scheduler,
     UserRequests,
+    each_once,
 )
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.node import RESERVATION_SOURCE, find_reservation
@@ -103,10 +104,9 @@ def parse_licences(lines: Iterable[str], *, taken_at_secs: float) -> Licences:
     """
     rejected: list[Rejected] = []
     records = [line for line in lines if line.startswith("LicenseName=")]  # else there are none
-    found = tuple(parse_each(_licence, records, rejected, f"scontrol {SHOW_LICENCES}"))
-    return Licences(
-        source=NAME, taken_at_secs=taken_at_secs, licences=_once(found, rejected), rejected=tuple(rejected)
-    )
+    source = f"scontrol {SHOW_LICENCES}"
+    found = each_once(parse_each(_licence, records, rejected, source), rejected, source)
+    return Licences(source=NAME, taken_at_secs=taken_at_secs, licences=found, rejected=tuple(rejected))
 
 
 def _licence(line: str) -> Licence:
@@ -114,15 +114,6 @@ def _licence(line: str) -> Licence:
         raise ParseError("not a licence", text=line)
     free, reserved = (None if each is None else int(each) for each in found.group(4, 5))
     return Licence(name=found[1], total=int(found[2]), used=int(found[3]), free=free, reserved=reserved)
-
-
-def _once(found: Sequence[Licence], rejected: list[Rejected]) -> tuple[Licence, ...]:
-    """Return the licences whose name stands there once, as series need it."""
-    kept = {each.name: each for each in reversed(found)}
-    for name in kept:
-        if sum(each.name == name for each in found) > 1:
-            rejected.append(Rejected(f"scontrol {SHOW_LICENCES}", "licence is there twice", text=name[:80]))
-    return tuple(reversed(kept.values()))
 
 
 def parse_shares(text: str, *, taken_at_secs: float) -> FairShares:
@@ -169,11 +160,13 @@ def parse_all_reservations(lines: Iterable[str], *, taken_at_secs: float) -> Res
     """Return the reservations that ``scontrol -o show reservation`` prints; imitating names are rejected."""
     rejected: list[Rejected] = []
     records = [line for line in lines if line.startswith("ReservationName=")]
-    found = {each.name: each for each in parse_each(_reservation, records, rejected, RESERVATION_SOURCE)}
+    found = each_once(
+        parse_each(_reservation, records, rejected, RESERVATION_SOURCE), rejected, RESERVATION_SOURCE
+    )
     return Reservations(
         source=NAME,
         taken_at_secs=taken_at_secs,
-        reservations=tuple(each for each in found.values() if each.end_secs > taken_at_secs),
+        reservations=tuple(each for each in found if each.end_secs > taken_at_secs),
         rejected=tuple(rejected),
     )
 

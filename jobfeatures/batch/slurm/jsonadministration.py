@@ -17,6 +17,7 @@ from jobfeatures.administration import (
     Reservations,
     Scheduler,
     UserRequests,
+    each_once,
 )
 from jobfeatures.batch.slurm.basics import NAME
 from jobfeatures.batch.slurm.jsonvalues import JsonRecord
@@ -87,14 +88,12 @@ def _requests(
 def parse_json_licences(document: JsonRecord, *, source: str, taken_at_secs: float) -> Licences:
     """Return an answer to ``licenses``. Raises ParseError where it has no list."""
     rejected: list[Rejected] = []
-    found = {
-        each.name: each
-        for each in parse_each(_licence, document.listed("licenses", source), rejected, source)
-    }
+    records = document.listed("licenses", source)
+    found = each_once(parse_each(_licence, records, rejected, source), rejected, source)
     return Licences(
         source=NAME,
         taken_at_secs=taken_at_secs,
-        licences=tuple(found.values()),
+        licences=found,
         rejected=tuple(rejected),
     )
 
@@ -102,7 +101,7 @@ def parse_json_licences(document: JsonRecord, *, source: str, taken_at_secs: flo
 def _licence(record: JsonRecord) -> Licence:
     name, total, used = record.text("LicenseName"), record.count("Total"), record.count("Used")
     if name is None or total is None or used is None:
-        raise ParseError("not a licence", field="LicenseName")
+        raise ParseError("not a licence: LicenseName, Total and Used are wanted", text=name or "")
     return Licence(
         name=name, total=total, used=used, free=record.count("Free"), reserved=record.count("Reserved")
     )
@@ -111,14 +110,12 @@ def _licence(record: JsonRecord) -> Licence:
 def parse_json_reservations(document: JsonRecord, *, source: str, taken_at_secs: float) -> Reservations:
     """Return an answer to ``reservations``. Raises ParseError where it has no list."""
     rejected: list[Rejected] = []
-    found = {
-        each.name: each
-        for each in parse_each(_reservation, document.listed("reservations", source), rejected, source)
-    }
+    records = document.listed("reservations", source)
+    found = each_once(parse_each(_reservation, records, rejected, source), rejected, source)
     return Reservations(
         source=NAME,
         taken_at_secs=taken_at_secs,
-        reservations=tuple(each for each in found.values() if each.end_secs > taken_at_secs),
+        reservations=tuple(each for each in found if each.end_secs > taken_at_secs),
         rejected=tuple(rejected),
     )
 
@@ -126,12 +123,12 @@ def parse_json_reservations(document: JsonRecord, *, source: str, taken_at_secs:
 def _reservation(record: JsonRecord) -> Reservation:
     name, start, end = record.text("name"), record.count("start_time"), record.count("end_time")
     if name is None or start is None or end is None:
-        raise ParseError("not a reservation", field="name")
+        raise ParseError("not a reservation: name, start_time and end_time are wanted", text=name or "")
     return Reservation(
         name=name,
         start_secs=start,
         end_secs=end,
-        nodes=record.count("node_count") or 0,
+        nodes=record.count("node_count"),
         cores=record.count("core_count"),
         is_maintenance="MAINT" in record.words("flags"),
     )

@@ -97,3 +97,18 @@ def test_captured_statistics_of_newer_versions_are_read(name, types, users):
 def test_captured_licences_of_a_newer_version_are_read():
     [found] = parse_json_licences(public("license_out.json"), **ABOUT).licences
     assert (found.total, found.used, found.free, found.reserved) == (420, 213, 205, 357)
+
+
+def test_a_name_that_is_there_twice_counts_once_and_is_told():
+    licence = {"LicenseName": "x", "Total": 5, "Used": 1}
+    found = parse_json_licences(JsonRecord({"licenses": [licence, {**licence, "Used": 4}]}), **ABOUT)
+    assert [each.used for each in found.licences] == [1]
+    assert [(each.reason, each.text) for each in found.rejected] == [("licence is there twice", "x")]
+    reservation = {"name": "r", "start_time": 1, "end_time": 2_000_000_000}
+    document = JsonRecord({"reservations": [reservation, reservation, {"name": "without times"}]})
+    kept = parse_json_reservations(document, **ABOUT)
+    assert [(each.name, each.nodes) for each in kept.reservations] == [("r", None)]  # unknown, not 0
+    assert sorted((each.reason, each.text) for each in kept.rejected) == [
+        ("not a reservation: name, start_time and end_time are wanted", "without times"),
+        ("reservation is there twice", "r"),
+    ]
