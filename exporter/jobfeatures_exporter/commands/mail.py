@@ -13,7 +13,7 @@ import time
 
 from jobfeatures.access import access_of, add_access_flags
 from jobfeatures.command import run_command
-from jobfeatures.errors import JobfeaturesError
+from jobfeatures.errors import JobfeaturesError, shown
 from jobfeatures.settingsflags import parse_duration_flag
 
 # "Slurm Job_id=12 Name=fit.sh Ended, Run time 00:01:40, COMPLETED, ExitCode 0"; of an array "Slurm Array
@@ -116,7 +116,7 @@ def _send(arguments: argparse.Namespace, body: bytes, text: str) -> None:
     from email.utils import formatdate
 
     if not _ADDRESS.match(arguments.address):
-        raise ValueError("an address that is none")
+        raise ValueError(f"not an address: {shown(arguments.address)}")
     message = EmailMessage(default.clone(max_line_length=998))  # a subject stays one line
     message["To"] = arguments.address
     if arguments.sender:

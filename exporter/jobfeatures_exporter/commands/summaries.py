@@ -10,7 +10,7 @@ import threading
 import time
 
 from jobfeatures.access import access_of, add_access_flags
-from jobfeatures.errors import ConfigurationError, JobfeaturesError, shown
+from jobfeatures.errors import ConfigurationError, JobfeaturesError, SourceError, shown
 from jobfeatures.logs import configure_logging
 from jobfeatures.settingsflags import parse_duration_flag
 
@@ -97,6 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if interval_secs is None:
         print(f"{writer.round()} summaries written")
+        if writer.failure:
+            raise SourceError(writer.failure)
         return 0
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
@@ -104,9 +106,11 @@ def run(arguments: argparse.Namespace) -> int:
     while not ended.is_set():
         try:
             written = writer.round()
-            said = ""
             if written:
                 log.info("summaries written", extra={"count": written})
+            if writer.failure:
+                raise SourceError(writer.failure)
+            said = ""
         except CommentsSpoiltError:
             raise
         except JobfeaturesError as error:

@@ -68,25 +68,29 @@ class SummaryWriter:
     pause: Callable[[float], object] = time.sleep
     now: Callable[[], float] = time.time
     written: int = field(default=0)
+    failure: str = field(default="")  # of the latest round: how many could not be written, and why the first
 
     def round(self) -> int:
         """Write what is missing, the oldest first, and return how many.
 
-        One that cannot be written does not keep the others from it. Raises SourceError, CommentsSpoiltError.
+        One that cannot be written does not keep the others from it: `failure` tells.
+        Raises SourceError, CommentsSpoiltError.
         """
         now_secs = self.now()
         ended = self.comments.ended_since(now_secs - self.window_secs)
         latest_secs = now_secs - self.delay_secs
         due = [each for each in ended if (each.end_secs or now_secs) <= latest_secs and needs_summary(each)]
         due.sort(key=lambda each: (each.end_secs, each.job_id))
-        written = failed = 0
+        written, failures = 0, list[str]()
+        self.failure = ""
         for job in due:
             text = encode_summary(self.ask(job), job.elapsed_secs)
             try:
                 self.comments.write(job.job_id, text)
-            except SourceError:
-                failed += 1
-                if failed > MAX_FAILURES:
+            except SourceError as error:
+                failures.append(f"job {job.job_id}: {error}")
+                self.failure = f"summaries not written: {len(failures)}, the first of {failures[0]}"
+                if len(failures) > MAX_FAILURES:
                     raise
                 continue
             if not self.written:

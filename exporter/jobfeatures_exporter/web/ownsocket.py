@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 import pwd
@@ -38,6 +37,7 @@ MAX_CONNECTIONS_OF_ONE = 8
 RATE_OF_ONE = 5.0  # requests a second
 BURST_OF_ONE = 20.0
 IDLE_SECS = 15.0
+AGAIN_SECS = 1.0  # after a connection that could not be accepted
 MAX_MADE = 2  # answers at once
 KEY = "web.own_socket"
 _CREDENTIALS: Final = struct.Struct("iII")  # pid, uid, gid: unix(7)
@@ -222,9 +222,8 @@ async def _accept(listening: socket.socket, own: OwnSocket, runner: web.AppRunne
         try:
             connection, _ = await loop.sock_accept(listening)
         except OSError as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                raise
-            await asyncio.sleep(1.0)  # descriptors may come back
+            log.warning("users' connections are not accepted for now: %s", error.strerror or error)
+            await asyncio.sleep(AGAIN_SECS)  # whatever it is, the next may be accepted
             continue
         try:
             uid = own.admit(connection)

@@ -6,6 +6,7 @@ administrators: those that do not begin with a mark are never touched.
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Mapping
@@ -17,6 +18,8 @@ from jobfeatures.batch.slurm.fields import Record, split_open
 from jobfeatures.batch.slurm.refused import make_separator
 from jobfeatures.command import ask_command
 from jobfeatures.errors import ParseError, Rejected, SourceError, failing_source, parse_each
+
+log = logging.getLogger(__name__)
 
 SOURCE = "sacct"
 FIELDS = (
@@ -78,6 +81,8 @@ class JobComments:
         with failing_source(SOURCE, ParseError):
             records = split_open(text, separator, FIELDS, source=SOURCE) if text else ()
             found = list(parse_each(_parse_job, records, rejected, SOURCE))
+        if rejected:
+            log.warning("%d jobs of %s are left out, the first: %s", len(rejected), SOURCE, rejected[0])
         return [each for each in found if each is not None]
 
     def write(self, job_id: str, comment: str) -> None:

@@ -23,6 +23,8 @@ for job in json.load(open({jobs!r})):
 SACCTMGR = """#!{python}
 import json, sys
 job_id, comment = sys.argv[5][6:], sys.argv[7][13:]
+if job_id == "66":
+    sys.exit("no such job")
 jobs = json.load(open({jobs!r}))
 for job in jobs:
     if str(job[0]) == job_id:
@@ -85,6 +87,13 @@ def test_what_the_server_knows_of_a_job_is_written(server, write):
 def test_unknown_jobs_are_marked_and_others_left(server, write):
     found = write(server.url, job(99), job(98, "billed"), job(97, end=NOW - 60))
     assert found == {"99": NONE, "98": "billed", "97": ""}
+
+
+def test_one_that_cannot_be_written_is_named_and_the_others_are_written(server, write, capsys):
+    assert write(server.url, job(66), job(99), status=1) == {"66": "", "99": NONE}
+    out, err = capsys.readouterr()
+    assert out == "1 summaries written\n"
+    assert "summaries not written: 1, the first of job 66" in err
 
 
 def test_without_a_server_nothing_is_written(write):

@@ -98,11 +98,14 @@ def test_the_oldest_come_first_and_no_faster_than_allowed():
 
 def test_one_that_cannot_be_written_keeps_no_other_from_it_and_is_tried_again():
     accounting = Accounting(JOB, replace(JOB, job_id="13"), refuses={"12"})
-    assert writer(accounting).round() == 1
+    writing = writer(accounting)
+    assert writing.round() == 1
     assert accounting.writes == ["13"]
+    assert writing.failure == "summaries not written: 1, the first of job 12: sacctmgr: no"
     accounting.refuses = ()
-    assert writer(accounting).round() == 1
+    assert writing.round() == 1
     assert accounting.writes == ["13", "12"]
+    assert writing.failure == ""
 
 
 def test_where_nothing_can_be_written_a_round_ends_early():

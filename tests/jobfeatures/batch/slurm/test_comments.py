@@ -56,6 +56,14 @@ def test_jobs_that_did_not_begin_or_end_are_left_out(programs):
     assert not any("-s" in argv for argv in programs.calls)  # it would show runs before a requeue
 
 
+def test_a_job_that_is_not_understood_is_left_out_and_told(programs, caplog):
+    programs.jobs = [{**JOB, "JobIDRaw": "13; rm"}, {**JOB, "JobIDRaw": "14"}]
+    assert [each.job_id for each in JobComments().find("12_3")] == ["14"]
+    [line] = caplog.messages
+    assert line.startswith("1 jobs of sacct are left out, the first: ")
+    assert "not a job id: '13; rm'" in line
+
+
 def test_no_jobs_are_an_answer_and_a_cut_one_is_none(programs):
     programs.jobs = []
     assert JobComments().find("12") == []
