@@ -371,7 +371,7 @@ def batch_page() -> str:
     provided = [key for key in KEYS if any(key.name in each for each in sources.values())]
     for name in SYSTEMS:
         page = "../spool.md" if name == "spool" else f"../batch/{name}.md"
-        parts.append(f"\n### {name}\n\n[Its page]({page}).\n\n")
+        parts.append(f"\n### [{name}]({page})\n\n")
         parts += [
             f"- `{key.name}`: {sources[name][key.name]}\n" for key in provided if key.name in sources[name]
         ]
@@ -405,7 +405,7 @@ EXITS_HEAD = f"""# Exit statuses
 {NOTE}
 
 Messages go to standard error, one line each. Unless a line below says otherwise (2 is a wrong flag
-or setting in any case):
+or setting in any case, of commands that read logs also a log that could not be read):
 
 {_USUAL}
 """
@@ -425,6 +425,7 @@ def exits_page() -> str:
                 f"{status}: {meaning}"
                 for status, meaning in special.get(name, {}).items()
                 if status or "`" in meaning or ";" in meaning  # that all went well is said above
+                if meaning != jobfeatures_exits.LOG  # so is this
             ]
             if own:
                 lines.setdefault(". ".join(own), []).append(f"`{name}`")

@@ -50,16 +50,14 @@ class Config(BatchSettings):
     features_listen_address: str | None = option(
         ADDRESS,
         None,
-        "where features and job status are served over HTTP, e.g. 127.0.0.1:9820; off if not set",
+        "listener for features and job status over HTTP, e.g. 127.0.0.1:9820",
     )
-    features_url: str | None = option(
-        URL, None, "address of that listener for jobs, if not the one listened on"
-    )
+    features_url: str | None = option(URL, None, "its address for jobs, if another")
     features_form: str = option(
         choice("local", "http", "both"),
         "local",
         "what jobs find in their variables: paths, HTTP addresses, or both (addresses in "
-        "MACHINEFEATURES_URL and so on)",
+        "MACHINEFEATURES_URL …)",
     )
     machine_total_cpu: int | None = node_option(
         COUNT, None, "processors available to jobs on this machine, if not all"
@@ -88,31 +86,32 @@ class Config(BatchSettings):
     machine_metadata_url: str | None = node_option(
         URL,
         None,
-        "a cloud's metadata service (link-local) with the key machinefeatures, such as http://169.254.169.254/latest/meta-data",
+        "a cloud's metadata service (link-local) with the key machinefeatures, e.g. "
+        "http://169.254.169.254/latest/meta-data",
     )
     machine_scratch_dir: str | None = node_option(
-        PATH, None, "folder of scratch space, whose size is disk_limit_GB (2014) of jobs without a limit"
+        PATH, None, "scratch folder, whose size is disk_limit_GB (2014) of jobs without a limit"
     )
     job_grace_secs: int | None = node_option(SECONDS, None, "minimum notice of a job's own shutdown")
     job_scratch_bytes_per_cpu: int | None = node_option(
-        SIZE, None, "scratch space of a job per processor, if the batch system sets no limit"
+        SIZE, None, "scratch space of a job per processor, without a limit of the batch system"
     )
     node_name: str | None = option(
         TEXT, None, "this machine's name in the batch system, if not its short host name", is_common=True
     )
     hook_timeout_secs: float = node_option(
-        POSITIVE_DURATION, 2.0, "how long publish and remove may take in a prolog or epilog"
+        POSITIVE_DURATION, 2.0, "time limit of publish and remove in prolog and epilog"
     )
     hook_ask: str = node_option(
         choice("auto", "never"),
         "auto",
-        "auto: the prolog queries Slurm or Grid Engine for limits that it lacks",
+        "auto: the prolog queries Slurm or Grid Engine for unknown limits",
     )
     schedule_share: str | None = option(
         TEXT, None, "controller role and expect: share of each user in CPUs; default: all CPUs ÷ users"
     )
     schedule_share_of: str | None = option(
-        TEXT, None, "controller role and expect: users with other shares, e.g. ann=16,bob=2.5"
+        TEXT, None, "controller role and expect: exceptions, e.g. ann=16,bob=2.5"
     )
     schedule_mode: str = option(
         choice("literal", "exact", "fluid"),
@@ -122,7 +121,7 @@ class Config(BatchSettings):
     schedule_history_secs: float = option(
         POSITIVE_DURATION,
         604_800.0,
-        "controller role and expect: figures start at a multiple of this, one to two times as long ago",
+        "controller role and expect: the period covered starts at a multiple of this, one to two of them ago",
     )
     cpu_model: tuple[Table, ...] = tables(
         "cpu_model",

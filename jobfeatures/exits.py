@@ -21,19 +21,19 @@ _HOOK = {
     FAILED: "with `--strict`: something failed",
     WRONG: "a wrong flag",
 }
-_NOT_ASKED = "no features could be read: no directory is named or exists, no answer, or an expired token"
-_LOG = "a log could not be read, or a wrong flag or setting"
+_NOT_ASKED = "no features could be read: no directory, no answer, or an expired token"
+LOG = "a log could not be read, or a wrong flag or setting"
 
 EXITS: Mapping[str, Mapping[int, str]] = {
     "publish": _HOOK,
     "remove": _HOOK,
-    "env": {FAILED: "addresses were requested, and there are none, or they belong to another user"},
+    "env": {FAILED: "no addresses, or another user's"},
     "show": {FAILED: "there is no such job here, or no features"},
     "get": {FAILED: "the key has no value", NOT_ASKED: _NOT_ASKED},
     "remaining": {FAILED: "no limit is known", NOT_ASKED: _NOT_ASKED},
     "drain": {
-        FAILED: "refused, nothing to cancel or to plan, the files could not be written, or no answer",
-        TOO_LITTLE_KNOWN: "`plan`: too little is known of every node to name a best time",
+        FAILED: "refused, nothing to cancel or to plan, files could not be written, or no answer",
+        TOO_LITTLE_KNOWN: "`plan`: too little is known to name a best time",
     },
     "victims": {
         FAILED: "no node's jobs have that many CPUs, or no answer",
@@ -45,27 +45,27 @@ EXITS: Mapping[str, Mapping[int, str]] = {
         FAILED: "errors",
         WRONG: "something could not be read, or a wrong flag or setting",
     },
-    "swf": {DONE: "no errors", FAILED: "errors", WRONG: _LOG},
+    "swf": {DONE: "no errors", FAILED: "errors", WRONG: LOG},
     "sss": {
         DONE: "no errors; `match`: each job finds its nodes",
         FAILED: "errors; `match`: a job does not",
         WRONG: "a file could not be read, or a wrong flag or setting",
     },
-    "convert": {DONE: "all jobs were converted", FAILED: "some were not", WRONG: _LOG},
+    "convert": {DONE: "all jobs were converted", FAILED: "some were not", WRONG: LOG},
     "schedule": {
         DONE: "all logs were evaluated",
         FAILED: "one has no job that can be counted, or no expected ends",
-        WRONG: _LOG,
+        WRONG: LOG,
     },
     "expect": {
         DONE: "answered",
         FAILED: "no answer for this job",
-        WRONG: _LOG,
-        TOO_LITTLE_KNOWN: "answered, but earlier jobs may be missing, so nothing is certain",
+        WRONG: LOG,
+        TOO_LITTLE_KNOWN: "nothing is certain, since earlier jobs may be missing",
     },
-    "simulate": {DONE: "written", FAILED: "no job can be simulated", WRONG: _LOG},
+    "simulate": {DONE: "written", FAILED: "no job can be simulated", WRONG: LOG},
     "replay": {
-        DONE: "all was played, or it was ended by Ctrl-C or SIGTERM; its documents are removed",
+        DONE: "all was played, or Ctrl-C or SIGTERM; its documents are removed",
         WRONG: "the log or the folder could not be used, or a wrong flag or setting",
     },
 }

@@ -90,7 +90,7 @@ JOB_INFO = Metric(
         *("sluid", "slot", "accounting"),
     ),
 )
-JOB_START = gauge("batch_job_start_time_seconds", "Start of the job since the epoch.", JOB)
+JOB_START = gauge("batch_job_start_time_seconds", "Start of the job.", JOB)
 JOB_END = gauge(
     "batch_job_end_time_seconds",
     "End of a job that is still shown, by its batch system, else when it was noticed.",
@@ -104,7 +104,7 @@ JOB_REMAINING = gauge(
     (*JOB, "basis"),
 )
 
-_BASIS = "; basis reported: by JOBSTATUS, measured: by CPU time used, estimated: by the batch system's data."
+_BASIS = "; basis reported: by JOBSTATUS; measured: by CPU time; estimated: by the batch system's data."
 JOB_DRAINING_WASTE = gauge(
     "batch_job_draining_waste_core_seconds",
     "CPU time that would stay idle if the job drained from now on" + _BASIS,
@@ -137,7 +137,7 @@ NODE_CPUS = gauge(
 )
 NODE_READ_AT = gauge(
     "batch_node_sample_timestamp_seconds",
-    "When the node was sampled, since the epoch.",
+    "Time of the latest sample.",
     was="batch_node_sample_time_seconds",
 )
 SOURCE_UP = gauge("batch_exporter_source_up", "1 if the latest query was answered.", ("source",))

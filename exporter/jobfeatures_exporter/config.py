@@ -38,7 +38,7 @@ class DaemonConfig(WebConfig):
     role: str = option(
         choice(*ROLES),
         NODE,
-        "node: measures this machine; controller: once per cluster, polls the batch system",
+        "node: measures this machine; controller: once per cluster, polls queue and nodes",
         is_common=True,
     )
     web_listen_address: str = option(
@@ -58,12 +58,12 @@ class DaemonConfig(WebConfig):
         POSITIVE_DURATION, 10.0, "how often the node is sampled between scrapes"
     )
     sample_taskstats: bool = option(
-        BOOLEAN, False, "count processes between two samples, by exit records; needs CAP_NET_ADMIN"
+        BOOLEAN, False, "count processes that end between samples, by exit records; needs CAP_NET_ADMIN"
     )
     sampling_processes: str = option(
         choice(AUTO, BPF, PROCFS),
         AUTO,
-        "how processes are measured: bpf (sums in the kernel), procfs, or auto: bpf if available",
+        "how processes are measured: bpf (sums in the kernel) or procfs; auto: bpf if available",
     )
     scrape_deadline_secs: float = node_option(
         POSITIVE_DURATION, 5.0, "after which a scrape returns what is available"
@@ -72,7 +72,7 @@ class DaemonConfig(WebConfig):
     metrics_max_series: int = node_option(
         COUNT,
         20_000,
-        "maximum number of series, 0: unlimited; beyond, the lightest jobs are summed",
+        "most series, 0: unlimited; beyond, the lightest jobs are summed",
         is_common=True,
     )
     metrics_profile: tuple[str, ...] = node_option(
@@ -81,11 +81,11 @@ class DaemonConfig(WebConfig):
     jobs_kinds: tuple[str, ...] = node_option(
         words(*(each.value for each in Kind)),
         (Kind.BATCH.value,),
-        "what gets series; kinds other than batch have their kind as batch_system",
+        "what gets series; other kinds than batch are their batch_system",
         is_common=True,
     )
     jobs_retain_secs: float = node_option(
-        DURATION, 120.0, "how long an ended job is shown, at least until scraped once"
+        DURATION, 120.0, "how long an ended job is shown, at least until the next scrape"
     )
     jobs_hold_secs: float = option(
         DURATION, 3600.0, "how long an ended job with processes keeps its directories"
@@ -104,7 +104,7 @@ class DaemonConfig(WebConfig):
     controller_history_secs: float = option(
         POSITIVE_DURATION,
         3600.0,
-        "jobs, and controller role at the start: how far back accounting is queried",
+        "how far back accounting is queried at the start, and by jobs",
     )
     controller_listen: str | None = option(
         ADDRESS,
@@ -122,7 +122,7 @@ class DaemonConfig(WebConfig):
     controller_sd_host: str = option(
         choice("name", "address"),
         "name",
-        "how /sd names a node: by its name or address in the batch system",
+        "how /sd names a node: by name or address in the batch system",
         live="controller",
     )
     controller_sd_skip: tuple[str, ...] = option(
@@ -141,7 +141,7 @@ class DaemonConfig(WebConfig):
         POSITIVE_DURATION, 300.0, "collector.fairshare: how often shares are polled"
     )
     schedule_top_users: int = option(
-        COUNT, 20, "controller role: users with series of their own, in each collector; 0: none"
+        COUNT, 20, "controller role: users with series of their own, in each collector"
     )
     gpu_drivers: tuple[str, ...] = option(
         words(AUTO, NO_GPUS, *GPU_DRIVERS),
@@ -149,7 +149,7 @@ class DaemonConfig(WebConfig):
         "GPU drivers to use; auto: those whose kernel driver is loaded",
     )
     gpu_job_map_directory: str | None = option(
-        PATH, None, "directory of our own where the jobs of each GPU are written, as dcgm-exporter reads them"
+        PATH, None, "directory for the jobs of each GPU, as dcgm-exporter reads them"
     )
     log_level: str = option(
         choice(*LEVELS), "info", "least severe messages to log", is_common=True, live="node controller"

@@ -12,7 +12,7 @@ _DAEMON = {
     WRONG: "a wrong flag, setting, certificate or port: one line names it; nothing was started",
     INTERRUPTED: "ended by SIGINT before anything had started",
 }
-_DOCUMENT = {FAILED: "failed: the printed document holds the error"}
+_DOCUMENT = {FAILED: "failed: the document has the error"}
 
 EXITS: Mapping[str, Mapping[int, str]] = {
     "serve": _DAEMON,

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "locations",
         nargs="*",
         metavar="DIR-or-URL",
-        help="directories to judge (default: those of $MACHINEFEATURES, $JOBFEATURES, $JOBSTATUS)",
+        help="directories to check (default: $MACHINEFEATURES, $JOBFEATURES, $JOBSTATUS)",
     )
     parser.add_argument(
         "--kind",
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--profile",
         choices=[profile.value for profile in Profile],
-        help="the specification to check against (default: by the names)",
+        help="specification (default: by the names)",
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")
     parser.add_argument(

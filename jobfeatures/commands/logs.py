@@ -48,7 +48,7 @@ def add_meaning(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--requested-time",
         choices=("wall", "cpu"),
-        help="whether requested times in an SWF log are wall or CPU time (default: by its header, else wall)",
+        help="what requested times in an SWF log are (default: by its header, else wall)",
     )
 
 
@@ -103,7 +103,7 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
         "--fairshare-refresh",
         default=str(REFRESH_SECS),
         metavar="SECS",
-        help=f"how often the order of users may change though no job comes or ends (default: {REFRESH_SECS})",
+        help=f"how often the order of users may change between events (default: {REFRESH_SECS})",
     )
     parser.add_argument(
         "--fairshare-halving",
@@ -116,7 +116,7 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="USER=N",
-        help="share of a user, or of each user of a group (group:NAME=N); others have 1; may be repeated",
+        help="share of a user, or of a group's users (group:NAME=N); others have 1; may be repeated",
     )
 
 

@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--share",
         metavar="N",
-        help="share of each user, N or cpu=N,memory=SIZE,gpu=N (default: the machine's total / users)",
+        help="share of each user, N or cpu=N,memory=SIZE,gpu=N (default: total / users)",
     )
     add(
         "--share-of",
@@ -111,14 +111,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=SECS,
         default=0.0,
         metavar="SECS",
-        help="shorter runs count as this for expected ends (default: 0)",
+        help="least runtime for expected ends (default: 0)",
     )
     add(
         "--tau",
         type=SECS,
         default=10.0,
         metavar="SECS",
-        help="runs below it do not raise bounded slowdown (default: 10)",
+        help="least runtime for bounded slowdown (default: 10)",
     )
     add(
         "--no-waits",
@@ -157,8 +157,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="intervals of use and queue over time (default: 100)",
     )
-    add("--report", metavar="FILE", help="write pictures and tables as one HTML file, too")
-    add("--plots", metavar="DIR", help="write the pictures into this directory, too")
+    add("--report", metavar="FILE", help="also write pictures and tables as one HTML file")
+    add("--plots", metavar="DIR", help="also write the pictures into this directory")
     add(
         "--plot-format",
         default=",".join(FORMATS),
@@ -176,7 +176,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--one-log",
         action="store_true",
-        help="the LOGs are parts of one log, in order; with --dask without quantiles and series over time",
+        help="the LOGs are parts of one, in order; with --dask without quantiles and figures over time",
     )
     add("--dask", metavar="ADDRESS", help="with --one-log: scheduler of a Dask cluster")
     add_kind(parser)

@@ -78,7 +78,7 @@ COLLECTORS: dict[str, Collector] = {
     ),
     "cores": Collector("what each job uses of each core", cores.METRICS, cores.families, enabled=False),
     "kernel": Collector(
-        "how processes are read, and the kernel's sums of jobs", kernel.METRICS, kernel.families
+        "how processes are read; series of jobs need sums in the kernel", kernel.METRICS, kernel.families
     ),
     "allocation": Collector("properties and allocation of each job", allocation.METRICS, allocation.families),
     "energy": Collector("energy of the node and of each job", energy.METRICS, energy.families),
@@ -102,7 +102,7 @@ COLLECTORS: dict[str, Collector] = {
         "quality of the schedule, in the controller role", schedule.METRICS, schedule.families
     ),
     "scheduler": _for_controllers(
-        "how busy the batch system's controller is (Slurm's sdiag), in the controller role",
+        "how busy slurmctld is, by sdiag's counters (anew each midnight UTC), in the controller role",
         scheduler.METRICS,
         scheduler.families,
     ),

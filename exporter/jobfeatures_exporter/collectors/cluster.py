@@ -41,7 +41,7 @@ FEATURES = gauge(
 )
 REASONS = gauge(
     "batch_cluster_reason_nodes",
-    "Nodes for which a reason is given, such as for a drain, by the reason's class and base state.",
+    "Nodes with a reason, such as of a drain, by its class and base state.",
     ("batch_system", "reason", "state"),
 )
 

@@ -12,12 +12,12 @@ from jobfeatures_exporter.exposition import Family
 
 SHUTDOWN = gauge(
     "batch_node_shutdown_time_seconds",
-    "Announced shutdown of the node, by who requested it: operator or a batch system.",
+    "Shutdown of the node, by who announced it: operator or a batch system.",
     ("source",),
 )
 JOB_SHUTDOWN = gauge(
     "batch_job_shutdown_time_seconds",
-    "Time by which the job must have ended, by who requested it, without shutdowns of its node.",
+    "Shutdown of the job, without those of its node.",
     (*JOB, "source"),
 )
 NODE_DRAINING = gauge(
@@ -25,10 +25,7 @@ NODE_DRAINING = gauge(
     "1 if the node drains: a shutdown is set, or the batch system starts no more jobs.",
     ("source",),
 )
-BASIS = (
-    "; basis reported: by JOBSTATUS, measured: by CPU time used, estimated: by the batch system's data, "
-    "mixed. At most what the jobs' CPUs can do. Jobs of unknown waste are left out, see {}."
-)
+BASIS = "; basis as for jobs, or mixed. Jobs of unknown waste are left out, see {}."
 DRAINING_WASTE = gauge(
     "batch_node_draining_waste_core_seconds",
     "CPU time that would stay idle if the node drained from now to the end of its last job"

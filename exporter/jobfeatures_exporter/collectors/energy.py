@@ -17,8 +17,8 @@ NODE = counter(
 )
 JOB_ENERGY = counter(
     "batch_job_energy_joules",
-    "Energy of the job since it was first seen here. Source cpu: its share of the packages' and memory's "
-    "energy, by CPU time; gpu: of the GPUs that it used.",
+    "Energy of the job since it was first seen here. cpu: its share of the packages' and memory's energy, "
+    "by CPU time; gpu: of its GPUs.",
     (*JOB, "source"),
 )
 

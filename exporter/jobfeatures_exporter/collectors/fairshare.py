@@ -26,7 +26,7 @@ USAGE_SECS = gauge(
 )
 FACTOR = gauge(
     "batch_fairshare_factor_ratio",
-    "What the priority of their jobs gets, 0 (used most) to 1 (used least).",
+    "What their jobs' priority gets, 0 (used most) to 1 (used least).",
     _LABELS,
 )
 _VALUES: dict[Metric, Callable[[FairShare], Number | None]] = {

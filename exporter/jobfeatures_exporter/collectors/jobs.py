@@ -12,7 +12,7 @@ from jobfeatures_exporter.snapshot import JobSample
 
 COMPONENTS = ("anon", "file", "shmem", "kernel", "swap")
 
-CPU = counter("batch_job_cpu_seconds", "CPU time of the job on this node; never decreases.", (*JOB, "mode"))
+CPU = counter("batch_job_cpu_seconds", "CPU time of the job on this node.", (*JOB, "mode"))
 MEMORY = gauge(
     "batch_job_memory_bytes",
     "Memory of the job: anon, file (page cache without shmem), shmem, kernel, swap.",
@@ -43,26 +43,29 @@ OOM_KILLS = counter(
 )
 LIMIT_HITS = counter(
     "batch_job_memory_limit_hits",
-    "Times that the job's memory reached a limit of its control groups; the kernel then reclaims memory or "
-    "kills.",
+    "Times that the job's memory reached a limit of its control groups.",
     JOB,
 )
 THROTTLED = counter(
     "batch_job_cpu_throttled_seconds",
-    "Time that the job was throttled at its CPU quota, summed over CPUs; absent without a quota.",
+    "Time that the job was throttled at its CPU quota, summed over CPUs.",
     JOB,
 )
 PRESSURE = counter(
     "batch_job_pressure_seconds",
-    "Time that tasks of the job were stalled waiting for a resource (cpu, memory, io). some: at least one "
-    "task; full: all non-idle tasks.",
+    "Time that tasks of the job were stalled for cpu, memory or io. some: at least one task; full: all "
+    "non-idle tasks.",
     (*JOB, "resource", "share"),
 )
-_BLOCK = "block devices by the job's control group; on cgroup v1 without delayed writes."
-BLOCK_READ = counter("batch_job_block_read_bytes", f"Read from {_BLOCK}", JOB)
-BLOCK_WRITTEN = counter("batch_job_block_written_bytes", f"Written to {_BLOCK}", JOB)
-BLOCK_READS = counter("batch_job_block_reads", f"Reads from {_BLOCK}", JOB)
-BLOCK_WRITES = counter("batch_job_block_writes", f"Writes to {_BLOCK}", JOB)
+_BLOCK = "block devices by the job's control group"
+BLOCK_READ = counter("batch_job_block_read_bytes", f"Read from {_BLOCK}.", JOB)
+BLOCK_WRITTEN = counter(
+    "batch_job_block_written_bytes", f"Written to {_BLOCK}; on cgroup v1 without delayed writes.", JOB
+)
+BLOCK_READS = counter("batch_job_block_reads", f"Reads from {_BLOCK}.", JOB)
+BLOCK_WRITES = counter(
+    "batch_job_block_writes", f"Writes to {_BLOCK}; on cgroup v1 without delayed writes.", JOB
+)
 IO_READ = counter(
     "batch_job_io_read_bytes",
     "Read by the job through system calls, also from page cache, pipes and sockets (rchar).",

@@ -11,29 +11,28 @@ from jobfeatures_exporter.snapshot import Scheduling
 
 WAITING = counter(
     "batch_job_cpu_waiting_seconds",
-    "Time that runnable threads of the job waited for a CPU, summed over threads; needs sums in the kernel.",
+    "Time that runnable threads of the job waited for a CPU, summed over threads.",
     JOB,
 )
 FAULTS = counter(
     "batch_job_major_page_faults",
-    "Page faults of the job that read from storage; needs sums in the kernel.",
+    "Page faults of the job that read from storage.",
     JOB,
 )
 SWITCHES = counter(
     "batch_job_context_switches",
-    "Context switches of the job: voluntary (it waited) or nonvoluntary (preempted); needs sums in the "
-    "kernel.",
+    "Context switches of the job: voluntary (it waited) or nonvoluntary (preempted).",
     (*JOB, "type"),
 )
 RUNNING = gauge(
     "batch_job_threads_running",
-    "Threads of the job that run or wait for a CPU; needs sums in the kernel.",
+    "Threads of the job that run or wait for a CPU.",
     JOB,
     sums=True,
 )
 BLOCKED = gauge(
     "batch_job_threads_blocked",
-    "Threads of the job in uninterruptible sleep, usually waiting for storage; needs sums in the kernel.",
+    "Threads of the job in uninterruptible sleep, usually waiting for storage.",
     JOB,
     sums=True,
 )

@@ -17,14 +17,14 @@ CORE = counter("batch_node_core_cpu_seconds", "CPU time of a core since boot.", 
 CORES = gauge("batch_node_cores", "Logical cores that are online.")
 MEMORY = gauge("batch_node_memory_bytes", "Memory of the node by kind of /proc/meminfo.", ("kind",))
 LOAD = gauge("batch_node_load", "Load average.", ("minutes",))
-BOOT = gauge("batch_node_boot_time_seconds", "Time of boot since the epoch.")
+BOOT = gauge("batch_node_boot_time_seconds", "Time of boot.")
 PROCESSES = gauge("batch_node_processes", "Processes on the node.")
 RUNNABLE = gauge("batch_node_runnable_threads", "Threads that run or wait for a CPU.")
 THREADS = gauge("batch_node_threads", "Threads on the node, kernel threads included.")
 PRESSURE = counter(
     "batch_node_pressure_seconds",
-    "Time since boot that tasks were stalled waiting for a resource (cpu, memory, io). some: at least one "
-    "task; full: all non-idle tasks (not for CPU).",
+    "Time since boot that tasks were stalled for cpu, memory or io. some: at least one task; full: all "
+    "non-idle tasks (not for CPU).",
     ("resource", "share"),
 )
 DISK_READ = counter("batch_node_disk_read_bytes", "Read from a whole disk since boot.", ("device",))
@@ -37,12 +37,12 @@ DISK_TIME = counter(
 KILLS = counter("batch_node_oom_kills", "Processes killed by the kernel's OOM killer since boot.")
 REOPENED = counter(
     "batch_node_reopened_files",
-    "Readings of files that are opened anew at each look because no more descriptors may be kept.",
+    "Files opened anew to be read, because file descriptors ran short.",
 )
 KEPT = gauge(
     "batch_node_kept_files",
-    "Files of jobs and processes that are kept open, read always (at each look) or rarely; where descriptors "
-    "run short those read rarely give way.",
+    "Files kept open, read at each sample (always) or rarely; these are closed first when descriptors run "
+    "short.",
     ("read",),
 )
 UNREADABLE = counter("batch_node_unreadable_readings", "Readings left out because they failed.", ("kind",))

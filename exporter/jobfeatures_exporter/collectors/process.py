@@ -34,12 +34,11 @@ MAX = gauge("process_max_fds", "Limit of open file descriptors.")
 
 RELOADED = gauge(
     "batch_exporter_config_last_reload_successful",
-    "1 if the latest reload of the settings succeeded, 0 if the previous ones stay in use or the file is "
-    "invalid.",
+    "1 if the latest reload of the settings succeeded; 0: older ones are in use, or the file is invalid.",
 )
 RELOADED_AT = gauge(
     "batch_exporter_config_last_reload_success_timestamp_seconds",
-    "Time of the last successful reload of the settings.",
+    "When settings were last reloaded successfully.",
 )
 
 METRICS = (RELOADED, RELOADED_AT, BUILD, SAMPLE, CPU, RESIDENT, VIRTUAL, START, OPEN, MAX)

@@ -14,7 +14,7 @@ _BY_PARTITION = ("batch_system", "partition")
 
 JOBS = gauge(
     "batch_queue_jobs",
-    "Jobs that have not ended; each task of an array counts, and a job of several partitions in each.",
+    "Jobs that have not ended; each task of an array counts, and a job of two partitions in both.",
     _BY_STATE,
 )
 CPUS = gauge("batch_queue_cpus", "CPUs that these jobs request or have.", _BY_STATE)
@@ -32,16 +32,20 @@ NOT_ELIGIBLE = gauge(
 )
 OLDEST = gauge(
     "batch_queue_oldest_wait_seconds",
-    "Longest wait of a pending job that is eligible to start (neither held nor dependent).",
+    "Longest wait of batch_queue_waiting_jobs.",
     _BY_PARTITION,
 )
 WAIT = gauge(
     "batch_queue_wait_job_seconds",
-    "Sum of these times over batch_queue_waiting_jobs.",
+    "Sum of the waits of batch_queue_waiting_jobs.",
     _BY_PARTITION,
     was="batch_queue_wait_seconds",
 )
-WAITING = gauge("batch_queue_waiting_jobs", "Pending jobs that are eligible to start.", _BY_PARTITION)
+WAITING = gauge(
+    "batch_queue_waiting_jobs",
+    "Pending jobs that are eligible to start (neither held nor dependent).",
+    _BY_PARTITION,
+)
 
 METRICS = (JOBS, CPUS, NODES, GPUS, REASONS, NOT_ELIGIBLE, OLDEST, WAIT, WAITING)
 

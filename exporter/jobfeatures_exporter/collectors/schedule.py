@@ -51,12 +51,12 @@ USERS = gauge("batch_schedule_users", "Users of the jobs in batch_schedule_jobs_
 SHARE = gauge("batch_schedule_share_cpus", "Default share of a user, in CPUs.", _SYSTEM)
 BEGIN = gauge(
     "batch_schedule_begin_timestamp_seconds",
-    "Start of the period that the figures cover; it changes only when the exporter starts.",
+    "Start of the period covered; changes only when the exporter starts.",
     _SYSTEM,
 )
 UNSETTLED = gauge(
     "batch_schedule_unsettled_jobs",
-    "Ended jobs whose expected end is not final, because an earlier job of the user has not ended.",
+    "Ended jobs whose expected end is not final, since an earlier job of the user has not ended.",
     _SYSTEM,
 )
 SKIPPED = counter(
@@ -69,7 +69,7 @@ UNFINISHED = gauge(
 )
 USER_VEET = gauge(
     "batch_schedule_user_veet_ratio",
-    "Part of the user's jobs that ended after their expected end, of users with most weighted tardiness.",
+    "Part of a user's jobs that ended after their expected end, of the users with most weighted tardiness.",
     _BY_USER,
 )
 USER_WEIGHTED = counter(

@@ -9,11 +9,9 @@ from jobfeatures.metrics import Metric, counter, gauge
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.exposition import Family, Number
 
-_BEGINS = "starts anew with the controller's statistics"
-
 REQUESTS = counter(
     "batch_scheduler_requests",
-    f"Requests (RPCs) that the controller served, by type; {_BEGINS}.",
+    "Requests (RPCs) that the controller served, by type.",
     ("batch_system", "type"),
 )
 REQUEST_SECS = counter(
@@ -21,7 +19,7 @@ REQUEST_SECS = counter(
 )
 USER_REQUESTS = counter(
     "batch_scheduler_user_requests",
-    "Requests (RPCs) of the schedule.top_users that took most of the controller's time.",
+    "Requests of the users that took most of its time (schedule.top_users).",
     ("batch_system", "user"),
 )
 USER_REQUEST_SECS = counter(
@@ -37,12 +35,12 @@ QUEUED = gauge(
 )
 JOBS = counter(
     "batch_scheduler_jobs",
-    f"Jobs submitted, started, completed, canceled and failed; {_BEGINS}.",
+    "Jobs submitted, started, completed, canceled and failed.",
     ("batch_system", "event"),
 )
 BACKFILLED = counter("batch_scheduler_backfilled_jobs", "Jobs started by backfilling.", ("batch_system",))
 _BY = ("batch_system", "scheduler")
-CYCLES = counter("batch_scheduler_cycles", f"Scheduling cycles; {_BEGINS}.", _BY)
+CYCLES = counter("batch_scheduler_cycles", "Scheduling cycles.", _BY)
 CYCLE_SECS = gauge(
     "batch_scheduler_cycle_seconds",
     "How long scheduling cycles take: the last, their mean, the longest (max).",

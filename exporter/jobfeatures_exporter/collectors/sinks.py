@@ -13,7 +13,7 @@ SENT = counter("batch_exporter_sink_sent", "Documents that the sink accepted.", 
 FAILED = counter("batch_exporter_sink_failed", "Attempts to send a document that failed.", ("sink", "type"))
 DROPPED = counter(
     "batch_exporter_sink_dropped",
-    "Documents lost: no room (full), never accepted (refused), or spool file damaged (corrupt).",
+    "Documents lost: no room (full), never accepted (refused), file damaged (corrupt).",
     ("sink", "reason"),
 )
 WAITING = gauge("batch_exporter_sink_spooled", "Documents that wait for the sink.", ("sink",))

@@ -24,7 +24,7 @@ REJECTED = counter(
 JOBS = gauge("batch_exporter_source_jobs", "Jobs in the table in use.", ("source",))
 AHEAD = gauge(
     "batch_exporter_source_clock_ahead_seconds",
-    "How far the batch system's clock is ahead of the node's; remaining times take it into account.",
+    "How far the batch system's clock is ahead of the node's; remaining times are corrected by it.",
     ("source",),
 )
 

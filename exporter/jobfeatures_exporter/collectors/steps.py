@@ -11,9 +11,7 @@ from jobfeatures_exporter.exposition import Family
 STEP = (*JOB, "step")
 COMPONENTS = ("anon", "file", "shmem", "kernel", "swap")
 
-CPU = counter(
-    "batch_job_step_cpu_seconds", "CPU time of the step on this node; never decreases.", (*STEP, "mode")
-)
+CPU = counter("batch_job_step_cpu_seconds", "CPU time of the step on this node.", (*STEP, "mode"))
 MEMORY = gauge(
     "batch_job_step_memory_bytes",
     "Memory of the step: anon, file (page cache without shmem), shmem, kernel, swap.",

@@ -21,7 +21,7 @@ CONNECTIONS = gauge(
 )
 FAILURES = counter(
     "batch_exporter_web_config_reload_failures",
-    "Times that a new web configuration file, certificate or key could not be used.",
+    "Times that a new web configuration, certificate or key was invalid.",
 )
 GOOD = gauge(
     "batch_exporter_web_config_last_reload_successful",

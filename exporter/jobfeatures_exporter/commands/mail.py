@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mailer",
         metavar="COMMAND",
         default="/usr/bin/mail",
-        help="the site's own MailProg, for other mails and on failures (default: %(default)s)",
+        help="the site's MailProg, for other mails and on failures (default: %(default)s)",
     )
     parser.add_argument(
         "--sendmail",
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--timeout",
         metavar="DURATION",
         default="20s",
-        help="time limit of the server's answers, of each (default: %(default)s)",
+        help="time limit of each answer of the server (default: %(default)s)",
     )
 
 

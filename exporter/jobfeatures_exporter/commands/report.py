@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=("user", "account"),
-        help="instead of a job: sums over the jobs that ended within --since",
+        help="sums over the jobs that ended within --since",
     )
     parser.add_argument(
         "--prometheus",
@@ -38,37 +38,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the server that scrapes the nodes (default: %(default)s)",
     )
     add_access_flags(parser, "--prometheus")
-    parser.add_argument("--batch-system", metavar="NAME", help="whose job it is, where several have the id")
-    parser.add_argument("--cluster", metavar="NAME", help="the job's cluster, where several have the id")
+    parser.add_argument("--batch-system", metavar="NAME", help="where several batch systems have the id")
+    parser.add_argument("--cluster", metavar="NAME", help="where several clusters have the id")
     parser.add_argument(
         "--cluster-label",
         metavar="LABEL",
         default="cluster",
-        help="the label that names the cluster (default: %(default)s)",
+        help="label of the cluster (default: %(default)s)",
     )
     parser.add_argument(
         "--since",
         metavar="DURATION",
         default=DEFAULT_SINCE,
-        help="how far back to look for the job (default: %(default)s)",
+        help="how far back to search (default: %(default)s)",
     )
     parser.add_argument(
-        "--at", metavar="SECONDS", help="report as of this time, for an earlier run of the id (default: now)"
+        "--at", metavar="SECONDS", help="as of this time, for an earlier run of the id (default: now)"
     )
     parser.add_argument(
         "--socket",
         metavar="PATH",
-        help="ask this node's daemon, by its web.own_socket, about a job of your own that runs here",
+        help="this node's web.own_socket, for a job of your own that runs here",
     )
     parser.add_argument(
         "--sacct",
         metavar="COMMAND",
         default="sacct",
-        help="asked for a summary where the server does not know the job (default: %(default)s)",
+        help="reads summaries of jobs unknown to the server (default: %(default)s)",
     )
-    parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="what to print (default: %(default)s)"
-    )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="(default: %(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -30,19 +30,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--delay",
         metavar="DURATION",
         default="3m",
-        help="wait so long after a job's end for its last values (default: %(default)s)",
+        help="wait so long after a job's end (default: %(default)s)",
     )
     parser.add_argument(
         "--window",
         metavar="DURATION",
         default="1d",
-        help="look for jobs that ended within this time (default: %(default)s)",
+        help="jobs that ended within this time (default: %(default)s)",
     )
     parser.add_argument(
         "--per-second",
         metavar="COUNT",
         default="5",
-        help="write at most so many summaries a second (default: %(default)s)",
+        help="at most so many summaries a second (default: %(default)s)",
     )
     parser.add_argument("--cluster", metavar="NAME", help="the cluster's name in Prometheus")
     parser.add_argument(

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval",
         metavar="DURATION",
-        help="go on until a signal, write so often and remove the file at the end (default: write once)",
+        help="write so often until a signal, then remove the file (default: write once)",
     )
     add_settings(parser)
 

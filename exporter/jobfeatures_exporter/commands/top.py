@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--url",
         metavar="URL",
         help=(
-            "a daemon, such as http://node:9819 or unix:/PATH (default: by the settings; without an answer "
-            "the node is read directly)"
+            "a daemon, such as http://node:9819 or unix:/PATH (default: by the settings, else the node is "
+            "read directly)"
         ),
     )
     add_access_flags(parser, "--url")
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--once", action="store_true", help="print the table once; so it is without a terminal"
     )
     parser.add_argument(
-        "--interval", metavar="DURATION", default="2s", help="how often to look (default: %(default)s)"
+        "--interval", metavar="DURATION", default="2s", help="time between samples (default: %(default)s)"
     )
     parser.add_argument(
         "--sort",

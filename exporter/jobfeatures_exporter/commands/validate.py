@@ -21,9 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "files", nargs="+", metavar="FILE", help="files with one or more envelopes; - is standard input"
     )
     parser.add_argument("--profile", choices=PROFILES, help="whose fields may be there (default: any)")
-    parser.add_argument(
-        "--strict", action="store_true", help="what a producer has to keep, not what readers take"
-    )
+    parser.add_argument("--strict", action="store_true", help="also what readers tolerate")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ class IngestConfig(SonarConfig):
     """Where envelopes of other agents come from, and how much of them is kept."""
 
     sonar_listen: str | None = option(
-        ADDRESS, None, "where documents are accepted over HTTP; beyond loopback only with sonar.users_file"
+        ADDRESS, None, "listener that accepts documents; beyond loopback only with sonar.users_file"
     )
     sonar_users_file: str | None = option(
         PATH, None, "who may send: lines USER:PASSWORD or USER[CLUSTER,...]:PASSWORD"
@@ -25,7 +25,9 @@ class IngestConfig(SonarConfig):
         PATH, None, "folder with other agents' documents, YEAR/MONTH/DAY/*.json"
     )
     sonar_minutes_from: str | None = option(TEXT, None, "producer that sends time limits in minutes")
-    sonar_max_nodes: int = option(COUNT, 1000, "foreign nodes kept; the one silent for longest is dropped")
+    sonar_max_nodes: int = option(
+        COUNT, 1000, "foreign nodes kept; beyond, the one silent for longest is dropped"
+    )
     sonar_silence_secs: float = option(
         POSITIVE_DURATION, 1800.0, "time without a sample after which a foreign node is dropped"
     )

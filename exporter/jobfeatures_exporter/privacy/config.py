@@ -21,5 +21,5 @@ class PrivacyConfig(Config):
         is_common=True,
     )
     privacy_key_file: str | None = option(
-        PATH, None, "secret for privacy hash, 16 bytes or more, the same on all nodes", key="privacy_key_file"
+        PATH, None, "secret of hash, 16 bytes or more, the same on all nodes", key="privacy_key_file"
     )

@@ -18,38 +18,30 @@ class SinksConfig(PrivacyConfig):
     sonar_cluster: str | None = option(
         LINE, None, "name of the cluster in every document, e.g. fox.example.org", is_common=True
     )
-    sonar_sinks: tuple[str, ...] = option(
-        words(*SINKS), (), "where the daemon sends documents; none is sent if empty", is_common=True
-    )
+    sonar_sinks: tuple[str, ...] = option(words(*SINKS), (), "where documents are sent", is_common=True)
     sonar_spool_directory: str | None = option(
-        PATH, None, "folder where documents wait, root's only; in memory if not set"
+        PATH, None, "root's folder where documents wait; default: in memory"
     )
     sonar_spool_max_bytes: int = option(
         SIZE, 64 * 2**20, "bytes that may wait for each sink; beyond, the oldest are dropped"
     )
     sonar_spool_max_files: int = option(COUNT, 10_000, "how many documents may wait for each sink")
-    sonar_send_timeout_secs: float = option(POSITIVE_DURATION, 30.0, "how long a sink waits for its server")
+    sonar_send_timeout_secs: float = option(POSITIVE_DURATION, 30.0, "time limit of a sink's server")
     sonar_sending_window_secs: float = option(
         DURATION, 60.0, "documents go to http and kafka at a random time within this"
     )
     sonar_tree_directory: str | None = option(
-        PATH, None, "folder of sink tree: YEAR/MONTH/DAY/0+TYPE-NODE.json below it"
+        PATH, None, "folder of sink tree: YEAR/MONTH/DAY/0+TYPE-NODE.json"
     )
     sonar_tree_fsync: bool = option(BOOLEAN, False, "sink tree waits until each document is on the disk")
     sonar_http_url: str | None = option(URL, None, "address of sink http: documents are posted to URL/TYPE")
-    sonar_http_user: str | None = option(
-        LINE, None, "user for basic authentication there, if not the cluster's name"
-    )
-    sonar_http_password_file: str | None = option(
-        PATH, None, "file with the password for it, read at each request"
-    )
-    sonar_http_ca_file: str | None = option(
-        PATH, None, "certificates (PEM) to trust there instead of the system's"
-    )
+    sonar_http_user: str | None = option(LINE, None, "user there, if not the cluster's name")
+    sonar_http_password_file: str | None = option(PATH, None, "file with the password, read at each request")
+    sonar_http_ca_file: str | None = option(PATH, None, "CA (PEM) to trust there instead of the system's")
     sonar_kafka_brokers: str | None = option(
         LINE, None, "brokers of sink kafka: HOST:PORT, several with commas"
     )
-    sonar_kafka_ca_file: str | None = option(PATH, None, "certificates (PEM) to trust there; switches TLS on")
+    sonar_kafka_ca_file: str | None = option(PATH, None, "CA (PEM) to trust there; switches TLS on")
     sonar_kafka_user: str | None = option(LINE, None, "user there (SASL PLAIN), if not the cluster's name")
     sonar_kafka_password_file: str | None = option(PATH, None, "file with its password; switches SASL on")
     sonar_topic_prefix: str | None = option(

@@ -18,10 +18,10 @@ class SonarConfig(SinksConfig):
         choice(CURRENT, SEED), CURRENT, "form of the documents: Sonar 0.18's or 0.13's"
     )
     sonar_sample_interval_secs: float = option(
-        POSITIVE_DURATION, 300.0, "how often samples are sent, at multiples of this on the clock (UTC)"
+        POSITIVE_DURATION, 300.0, "how often samples are sent, at multiples on the clock (UTC)"
     )
     sonar_sysinfo_interval_secs: float = option(
-        POSITIVE_DURATION, 86400.0, "how often the node's configuration is sent, likewise, and at the start"
+        POSITIVE_DURATION, 86400.0, "how often the node's hardware is sent, likewise, and at the start"
     )
     sonar_jobs_interval_secs: float = option(
         POSITIVE_DURATION, 300.0, "how often the controller role sends jobs, likewise"
@@ -36,7 +36,7 @@ class SonarConfig(SinksConfig):
         PATH, None, "file with the token in every document, readable by its owner only"
     )
     sonar_topology: tuple[str, ...] = option(
-        words(SVG, TEXT), (SVG, TEXT), "topology of the node by lstopo, sent with its configuration"
+        words(SVG, TEXT), (SVG, TEXT), "topology by lstopo, sent with the node's hardware"
     )
     sonar_rollup: bool = option(BOOLEAN, False, "merge childless processes of one job, parent and command")
     sonar_exclude_system_jobs: bool = option(BOOLEAN, True, "leave out processes of users below 1000")

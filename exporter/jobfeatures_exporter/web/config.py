@@ -18,22 +18,22 @@ class WebConfig(IngestConfig):
     web_config_file: str | None = option(
         PATH,
         None,
-        "TLS, client certificates and users of the metrics listener: a file as of Prometheus' exporters",
+        "TLS, client certificates and users of the metrics listener, as of Prometheus' exporters",
         flag="--web.config.file",
         is_common=True,
     )
     web_config_for: tuple[str, ...] = option(
         words(FEATURES, SONAR, NODES), (), "other listeners that use TLS (not users) from web.config_file"
     )
-    web_systemd_socket: bool = option(BOOLEAN, False, "listen on the sockets passed by systemd")
+    web_systemd_socket: bool = option(BOOLEAN, False, "listen on systemd's sockets")
     web_own_socket: str | None = option(
-        PATH, None, "UNIX socket on which every user sees the own jobs, such as /run/jobfeatures-own/socket"
+        PATH, None, "UNIX socket that shows users their own jobs, e.g. /run/jobfeatures-own/socket"
     )
     web_grafana_url: str | None = option(
-        LINK, None, "link from a job's page to Grafana, with places {job}, {system} and {node}"
+        LINK, None, "link from a job's page to Grafana, with {job}, {system} and {node}"
     )
     web_node_url: str | None = option(
-        LINK, None, "controller role: page of a node, with place {node}, that jobs found lead to"
+        LINK, None, "controller role: page of a node, with {node}, for links from found jobs"
     )
     web_job_arguments: bool = option(
         BOOLEAN, False, "show arguments of processes on a job's page; they may hold passwords"

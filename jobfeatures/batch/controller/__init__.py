@@ -19,7 +19,7 @@ class ControllerSettings:
     controller_url: str | None = node_option(
         URL,
         None,
-        "node role: address of the controller role for nodes (its controller.listen), e.g. https://ctl:9821",
+        "node role: address of the controller role (its controller.listen), e.g. https://ctl:9821",
         is_common=True,
     )
     controller_token_file: str = node_option(
@@ -28,11 +28,10 @@ class ControllerSettings:
         "node role: file with this node's token, as node-token prints it",
     )
     controller_ca_file: str | None = node_option(
-        PATH, None, "node role: CA (PEM) of the controller role's certificate, if not one of the system's"
+        PATH, None, "node role: CA (PEM) of its certificate, if not one of the system's"
     )
     controller_fallback_secs: float = node_option(
         POSITIVE_DURATION,
         3600.0,
-        "node role: how often a node queries the batch system itself while the controller role does not "
-        "answer",
+        "node role: how often the node queries the batch system itself while the controller role is silent",
     )

@@ -20,11 +20,9 @@ class GridEngineSettings:
     """Where Grid Engine is, and how it is asked."""
 
     gridengine_spool_directory: str | None = option(
-        PATH, None, "folder with active_jobs, if not sge_execd's working directory"
+        PATH, None, "folder with active_jobs, if not sge_execd's own"
     )
-    gridengine_qstat: str = node_option(
-        TEXT, "qstat", "Grid Engine's qstat command; qhost is taken from its folder"
-    )
+    gridengine_qstat: str = node_option(TEXT, "qstat", "qstat command; qhost lies beside it")
     gridengine_accounting_file: str | None = node_option(
         PATH, None, "controller role: Grid Engine's accounting file, if not that of $SGE_ROOT and $SGE_CELL"
     )

@@ -18,13 +18,11 @@ from jobfeatures.settings import PATH, TEXT, node_option, option
 class HTCondorSettings:
     """Where HTCondor is, and how it is asked."""
 
-    htcondor_execute_directory: str = option(
-        PATH, "/var/lib/condor/execute", "EXECUTE of HTCondor, with the job ads of the slots"
-    )
+    htcondor_execute_directory: str = option(PATH, "/var/lib/condor/execute", "EXECUTE of HTCondor")
     htcondor_wall_limit_attributes: str = node_option(
         TEXT,
         "BatchRuntime, MaxRuntime",
-        "job attributes with a wall limit in seconds, used without AllowedJobDuration and "
+        "job attributes with a wall limit in seconds, without AllowedJobDuration and "
         "AllowedExecuteDuration; the first counts",
     )
     htcondor_hs06_attribute: str | None = node_option(
@@ -34,7 +32,7 @@ class HTCondorSettings:
         TEXT, None, "machine attribute with the HEPScore23 rating per processor, without machine.hs23"
     )
     htcondor_condor_status: str = node_option(
-        TEXT, "condor_status", "HTCondor's condor_status command; the others are taken from its folder"
+        TEXT, "condor_status", "condor_status command; the others lie beside it"
     )
 
 

@@ -28,14 +28,14 @@ from jobfeatures.settings import TEXT, choice, node_option
 class LsfSettings:
     """How LSF is asked."""
 
-    lsf_bjobs: str = node_option(TEXT, "bjobs", "LSF's bjobs command; the others are taken from its folder")
+    lsf_bjobs: str = node_option(TEXT, "bjobs", "bjobs command; the others lie beside it")
     lsf_user: str | None = node_option(
-        TEXT, None, "user to run LSF's commands as (with runuser) if LSF refuses root"
+        TEXT, None, "user who runs LSF's commands (by runuser) if LSF refuses root"
     )
     lsf_abs_runlimit: str = node_option(
         choice("auto", "yes", "no"),
         "auto",
-        "whether LSF's run limits are not normalised (ABS_RUNLIMIT); auto: by bparams -a",
+        "ABS_RUNLIMIT: whether run limits are not normalised; auto: by bparams -a",
     )
 
 

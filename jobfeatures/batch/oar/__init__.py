@@ -22,16 +22,14 @@ from jobfeatures.settings import PATH, TEXT, choice, node_option
 class OarSettings:
     """Where OAR is, and how it is asked."""
 
-    oar_directory: str = node_option(
-        PATH, "/var/lib/oar", "folder of OAR's files on a node: its OAR_RUNTIME_DIRECTORY"
-    )
+    oar_directory: str = node_option(PATH, "/var/lib/oar", "OAR_RUNTIME_DIRECTORY")
     oar_oarstat: str = node_option(
-        TEXT, "oarstat", "controller role: OAR's oarstat command; oarnodes is taken from its folder"
+        TEXT, "oarstat", "controller role: oarstat command; oarnodes lies beside it"
     )
     oar_ask: str = node_option(
         choice("files", "controller"),
         "files",
-        "what a node reads: its own files (without changed wall limits), or the controller role",
+        "what a node reads: its own files (which lack changed wall limits), or the controller role",
     )
 
 

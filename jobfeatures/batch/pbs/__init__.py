@@ -27,18 +27,16 @@ from jobfeatures.settings import PATH, TEXT, node_option
 class PbsSettings:
     """Where PBS is, and how it is asked."""
 
-    pbs_home: str = node_option(PATH, "/var/spool/pbs", "folder of PBS's daemons: its PBS_HOME")
-    pbs_qstat: str = node_option(TEXT, "qstat", "PBS's qstat command; pbsnodes is taken from its folder")
+    pbs_home: str = node_option(PATH, "/var/spool/pbs", "PBS_HOME")
+    pbs_qstat: str = node_option(TEXT, "qstat", "qstat command; pbsnodes lies beside it")
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class TorqueSettings:
     """Where Torque is, and how it is asked."""
 
-    torque_home: str = node_option(PATH, "/var/spool/torque", "folder of Torque's daemons: its server home")
-    torque_qstat: str = node_option(
-        TEXT, "qstat", "Torque's qstat command; pbsnodes is taken from its folder"
-    )
+    torque_home: str = node_option(PATH, "/var/spool/torque", "Torque's server home")
+    torque_qstat: str = node_option(TEXT, "qstat", "qstat command; pbsnodes lies beside it")
 
 
 VARIABLES = ("PBS_CONF_FILE",)

@@ -26,20 +26,20 @@ from jobfeatures.settings import COUNT, PATH, TEXT, choice, node_option
 class SlurmSettings:
     """How Slurm is asked."""
 
-    slurm_scontrol: str = node_option(TEXT, "scontrol", "Slurm's scontrol command")
+    slurm_scontrol: str = node_option(TEXT, "scontrol", "scontrol command")
     slurm_ask: str = node_option(
         choice("auto", "scontrol", "rest", "controller"),
         "auto",
-        "how Slurm is queried: by commands (scontrol, auto), slurmrestd (rest), or the controller role at "
-        "controller.url (controller)",
+        "who is queried: Slurm's commands (auto, scontrol), slurmrestd (rest), or the controller role "
+        "(controller)",
     )
     slurm_rest_url: str | None = node_option(
         TEXT,
         None,
-        "where slurmrestd listens: unix:/run/slurmrestd.sock, http://HOST:PORT or https://HOST:PORT",
+        "slurmrestd: unix:/run/slurmrestd.sock, http://HOST:PORT or https://HOST:PORT",
     )
     slurm_rest_token_file: str | None = node_option(PATH, None, "file with the token for slurmrestd over TCP")
-    slurm_ask_max_nodes: int = node_option(COUNT, 32, "jobs on more nodes do not query in the prolog")
+    slurm_ask_max_nodes: int = node_option(COUNT, 32, "prologs of jobs on more nodes do not query")
 
 
 KEY_SOURCES = {
