@@ -124,14 +124,41 @@ class Context:
     @property
     def allocatable_cpus(self) -> int | None:
         """Return the CPUs that jobs may get here, as the site states, else as batch systems give them out."""
-        told = [
-            source.table.node.cpus
-            for source in self.sources
-            if isinstance(source.table, JobTable) and source.table.node is not None and source.table.node.cpus
-        ]
-        if not told or keys.TOTAL_CPU.name in self.machine.origins:
-            return self.machine.total_cpus
-        return max(told)
+        told = self._given_cpus
+        return self.machine.total_cpus if told is None or self._states_cpus else told
+
+    @property
+    def _given_cpus(self) -> int | None:
+        """Return the CPUs that batch systems say they give out here."""
+        tables = (source.table for source in self.sources if isinstance(source.table, JobTable))
+        return max((table.node.cpus for table in tables if table.node and table.node.cpus), default=None)
+
+    @property
+    def _states_cpus(self) -> bool:
+        return keys.TOTAL_CPU.name in self.machine.origins
+
+    @property
+    def whole_node_jobs(self) -> dict[JobKey, bool]:
+        """Return of each job here whether it has the node to itself, as far as that is known.
+
+        It has with all CPUs that are given out here, and nobody beside it: no other job, no processes of
+        one that has ended. Where nobody says how many are given out, no more can be than the machine has.
+        """
+        jobs = self.jobs_here
+        if len(jobs.keys() | self.leftovers_here.keys()) > 1:
+            return dict.fromkeys(jobs, False)
+        told = self._given_cpus
+        total = told or self.machine.total_cpus
+        found: dict[JobKey, bool] = {}
+        for key, job in jobs.items():
+            if total is None or job.allocated_cpus is None:
+                continue
+            if job.allocated_cpus < total:
+                if told is not None or self._states_cpus:
+                    found[key] = False
+            elif self.jobs_are_known:  # else one that nobody has told of yet could be here
+                found[key] = True
+        return found
 
     @property
     def jobs_are_known(self) -> bool:

@@ -71,6 +71,7 @@ def board() -> Json:
             Row("Time left and waste", _time()),
             Row("GPUs and energy", _gpus()),
             Row("Input, output, waiting", _io()),
+            Row("Network and file systems, with the node to itself", _whole_nodes(), collapsed=True),
             Row("Cores, steps and commands", _parts(), collapsed=True),
         ],
         annotations=starts_and_ends(J, enable=True),
@@ -289,6 +290,44 @@ def _io() -> list[Placed]:
             "does not help.",
             [query(f"sum by (instance) (rate(batch_job_memory_limit_hits_total{{{J}}}[{RATE}]))", "{{instance}}")],
             "none", empty="the kernel does not count it",
+        ),
+    )  # fmt: skip
+
+
+def _whole_nodes() -> list[Placed]:
+    job = f"batch_job_whole_node{{{J}}}"
+    whole = f"group by (cluster, instance) ({job} == 1 and {job} offset {RATE} == 1 and min_over_time({job}[{RATE}]) == 1)"
+
+    def both(inward: str, outward: str, name: str, into: str, out: str, matchers: str = "") -> list[Json]:
+        def rate(metric: str) -> str:
+            by_node = f"sum by (cluster, instance) (rate({metric}{{{OF_NODE}{matchers}}}[{RATE}]))"
+            return f"sum({by_node} * on (cluster, instance) {whole})"
+
+        return [query(rate(inward), f"{name} {into}"), query(f"-{rate(outward)}", f"{name} {out}")]
+
+    none = "no node to itself, or no other exporter"
+    files = ("read", "written")
+    return line(
+        timeseries(
+            "Network of its nodes", "Of nodes that it has to itself: what node_exporter counts there; sent is below zero. "
+            "IP over InfiniBand is in both.",
+            [
+                *both("node_infiniband_port_data_received_bytes_total", "node_infiniband_port_data_transmitted_bytes_total",
+                      "InfiniBand", "received", "sent"),
+                *both("node_network_receive_bytes_total", "node_network_transmit_bytes_total", "devices", "received", "sent",
+                      r',device!~"lo|(bond|br|cni|docker|dummy|team|tun|veth|virbr).*|.*(\\.|:).*"'),
+            ],
+            "Bps", low=None, empty=none,
+        ),
+        timeseries(
+            "File systems of its nodes", "Of nodes that it has to itself: what node_exporter, lustre_exporter and "
+            "gpfs_exporter count there; written is below zero.",
+            [
+                *both("node_mountstats_nfs_total_read_bytes_total", "node_mountstats_nfs_total_write_bytes_total", "NFS", *files),
+                *both("lustre_read_bytes_total", "lustre_write_bytes_total", "Lustre", *files, ',component="client"'),
+                *both("gpfs_perf_read_bytes_total", "gpfs_perf_write_bytes_total", "GPFS", *files),
+            ],
+            "Bps", low=None, empty=none,
         ),
     )  # fmt: skip
 

@@ -17,6 +17,19 @@ BOARDS = {
 }
 NAMES = {board["uid"]: board for board in BOARDS.values()}
 OF_TARGET = {"cluster", "job", "instance", "node"}  # labels that Prometheus or the site puts on
+# Of node_exporter, lustre_exporter and gpfs_exporter, joined to jobs that have a node to themselves.
+OF_OTHERS = {
+    "node_infiniband_port_data_received_bytes_total": {"device", "port"},
+    "node_infiniband_port_data_transmitted_bytes_total": {"device", "port"},
+    "node_network_receive_bytes_total": {"device"},
+    "node_network_transmit_bytes_total": {"device"},
+    "node_mountstats_nfs_total_read_bytes_total": {"export", "mountaddr", "protocol"},
+    "node_mountstats_nfs_total_write_bytes_total": {"export", "mountaddr", "protocol"},
+    "lustre_read_bytes_total": {"component", "target"},
+    "lustre_write_bytes_total": {"component", "target"},
+    "gpfs_perf_read_bytes_total": {"fs"},
+    "gpfs_perf_write_bytes_total": {"fs"},
+}
 OF_PROMETHEUS = {"up", "scrape_duration_seconds", "scrape_samples_scraped"}
 TITLE_PIXELS, COLUMN_PIXELS = 8.5, 1400 / 24  # of a letter, and of a column of the grid on a laptop
 UNIT_TYPES = {"timeseries", "stat", "bargauge", "candlestick", "table"}
@@ -45,6 +58,7 @@ def declared() -> dict[str, set[str]]:
     every += [metric for each in collectors.COLLECTORS.values() for metric in each.metrics]
     for metric in every:
         found.update(dict.fromkeys(sample_names(metric), set(metric.label_names) | OF_TARGET))
+    found |= {name: labels | OF_TARGET for name, labels in OF_OTHERS.items()}
     return found | dict.fromkeys(OF_PROMETHEUS, OF_TARGET)
 
 

@@ -108,9 +108,9 @@ def test_promtool_finds_no_fault_in_the_example(tmp_path):
 
 
 def test_the_example_scrapes_nodes_that_the_controller_names_by_tls_and_a_password(lab):
-    lab.wait_for('count(up{job="batch_nodes"} == 1) == 4')
+    lab.wait_for('count(up{job="batch_nodes"} == 1) == 5')
     assert {each["metric"]["instance"] for each in lab.query('up{job="batch_nodes"} == 1')} == {
-        "c1", "c2", "c3", "g1",
+        "c1", "c2", "c3", "g1", "w1",
     }  # fmt: skip
     assert [each["metric"]["node"] for each in lab.query('batch_node_cores{node="g1"}')] == ["g1"]
     assert lab.query('up{job="batch_controller"} == 1')

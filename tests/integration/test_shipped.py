@@ -186,7 +186,7 @@ def alert(lab, name, job_id):
 
 @pytest.mark.timeout(900)
 def test_prometheus_finds_the_nodes_by_their_names_and_believes_their_certificates(lab):
-    lab.wait_for('count(up{job="batch_nodes"} == 1) == 4')
+    lab.wait_for('count(up{job="batch_nodes"} == 1) == 5')
     names = {machine.name for machine in MACHINES}
     assert {each["metric"]["instance"] for each in lab.query("up == 1")} >= names
     assert {f"{name}:{PORT}" for name in names} <= lab.names.asked, "asked by NodeName, at the unit's port"

@@ -24,8 +24,16 @@ WALL = gauge("batch_job_wall_limit_seconds", "Limit of elapsed time; +Inf if the
 MEMORY = gauge(
     "batch_job_allocated_memory_bytes", "Memory allocated to the job on this node.", JOB, sums=True
 )
+WHOLE_NODE = gauge(
+    "batch_job_whole_node",
+    "1 if the job has the node to itself: all CPUs that are given out here, and nobody beside it; else 0.",
+    JOB,
+)
 
-METRICS = (JOB_INFO, STATE, RESTARTS, JOB_START, JOB_END, REMAINS, JOB_CPUS, ALLOCATED_GPUS, WALL, MEMORY)
+METRICS = (
+    *(JOB_INFO, STATE, RESTARTS, JOB_START, JOB_END, REMAINS, JOB_CPUS, ALLOCATED_GPUS, WALL, MEMORY),
+    WHOLE_NODE,
+)
 
 _VALUES: dict[Metric, Callable[[Job], Number | None]] = {
     RESTARTS: lambda job: job.restarts,
@@ -50,6 +58,7 @@ def families(context: Context) -> Iterator[Family]:
     yield Family(JOB_END, list(context.end_times_secs.items()))
     yield Family(REMAINS, [(key, 1) for key in context.leftovers_here])
     yield from values
+    yield Family(WHOLE_NODE, [(key, int(alone)) for key, alone in context.whole_node_jobs.items()])
 
 
 def _row(key: Values, found: tuple[Job, tuple[Any, ...]]) -> Iterator[Sequence[Sample]]:

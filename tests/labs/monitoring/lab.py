@@ -26,6 +26,7 @@ from jobfeatures.client import StatusWriter
 from jobfeatures.model import JobKey
 from jobfeatures.publish.tree import FeatureTree
 from tests.labs.monitoring.machine import SimulatedMachine
+from tests.labs.monitoring.others import OtherExporters
 from tests.labs.monitoring.panels import Prometheus
 from tests.labs.monitoring.plan import HOUR, MACHINES, Job, Machine, make_jobs, save
 from tests.labs.monitoring.slurm import uid_of
@@ -51,6 +52,7 @@ class Lab:
         self.exporters: dict[str, str] = {}  # addresses by node's name, and the controller's
         self.processes: dict[str, subprocess.Popen] = {}
         self.prometheus = ""
+        self._others = OtherExporters()
         self._machines: dict[str, SimulatedMachine] = {}
         self._player = threading.Thread(target=self._play, daemon=True)
         self._stopping = threading.Event()
@@ -81,6 +83,7 @@ class Lab:
             "--schedule.share", "4",
             *self._sonar(CONTROLLER),
         )  # fmt: skip
+        self._others.start()
         self._start_prometheus()
         self._announce()
         self.wait_for(f"count(up == 1) >= {len(self.exporters)}")
@@ -88,6 +91,7 @@ class Lab:
     def stop(self) -> None:
         """Stop everything; files stay."""
         self._stopping.set()
+        self._others.stop()
         for process in reversed(self.processes.values()):
             process.terminate()
         for process in self.processes.values():
@@ -191,7 +195,11 @@ class Lab:
             }
             for name, address in self.exporters.items()
         ]
-        jobs = {"batch_nodes": targets[:-1], "batch_controller": targets[-1:]}
+        jobs = {
+            "batch_nodes": targets[:-1],
+            "batch_controller": targets[-1:],
+            "others": self._others.targets(CLUSTER),
+        }
         interval = f"{self.interval_secs:g}s"
         return {
             "global": {"scrape_interval": interval, "evaluation_interval": interval},

@@ -83,6 +83,7 @@ MACHINES = (
     Machine("c2", 16, 64 * GIB),
     Machine("c3", 16, 64 * GIB, drains=True),
     Machine("g1", 32, 256 * GIB, gpus=4, partitions=("gpu",)),
+    Machine("w1", 8, 32 * GIB, partitions=("whole",)),
 )
 
 
@@ -179,6 +180,7 @@ def _resident_jobs(now: int) -> list[Job]:
         job(1005, "quinn", "assembly", ["c1"], HOUR, 6 * HOUR, cpus=2, memory_bytes=24 * GIB, uses_memory=0.94),
         job(1006, "sam", "serial on many", ["c2"], 2 * HOUR, 8 * HOUR, cpus=4, uses_cpus=0.25, uses_memory=0.1),
         job(1007, "quinn", "near its limit", ["c3"], 4 * HOUR - 1500, 4 * HOUR, cpus=2),
+        job(1008, "rosa", "weather", ["w1"], 2 * HOUR, 9 * HOUR, partition="whole", cpus=8, uses_cpus=0.9),
         # Some that end soon after the lab has started, so that there is news of jobs at once.
         *(
             job(1010 + number, user, "brief", ["g1"], 600, 3600, partition="gpu", cpus=1, memory_bytes=GIB,

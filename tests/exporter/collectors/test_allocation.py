@@ -1,0 +1,98 @@
+"""Whether a job has its node to itself: what is counted by node is only then the job's."""
+
+from dataclasses import replace
+
+import pytest
+
+from jobfeatures.batch.source import KeeperStatus
+from jobfeatures.features.machine import Machine
+from jobfeatures.model import Job, JobKey, JobState, JobTable, NodeNotice
+from jobfeatures_exporter.collectors import COLLECTORS
+from jobfeatures_exporter.context import Context
+from jobfeatures_exporter.snapshot import Accounting, JobSample
+from tests.exporter.seriestext import labelled
+
+ONE, TWO = JobKey("slurm", "1"), JobKey("slurm", "2")
+TABLE = JobTable(source="slurm", jobs={}, taken_at_secs=0, complete=True)
+
+
+def job(key=ONE, cpus=16, state=JobState.RUNNING):
+    return Job(key=key, state=state, allocated_cpus=cpus)
+
+
+def node_with(*jobs, told=16, machine_cpus=None, stated=False, **more):
+    origins = {"total_cpu": "machine.total_cpu"} if stated else {}
+    return Context(
+        now_secs=0,
+        jobs={each.key: each for each in jobs},
+        sources=(KeeperStatus("slurm", replace(TABLE, node=NodeNotice(cpus=told))),),
+        machine=Machine(total_cpus=machine_cpus, origins=origins),
+        **more,
+    )
+
+
+def whole(of):
+    [family] = [
+        each
+        for each in COLLECTORS["allocation"].families(of)
+        if each.metric.sample_name == "batch_job_whole_node"
+    ]
+    return {text.split('"')[3]: value for text, value in labelled(family)}
+
+
+@pytest.mark.parametrize(
+    ("cpus", "told", "machine_cpus", "stated", "value"),
+    [
+        (16, 16, None, False, 1),
+        (16, 16, 32, False, 1),  # threads that Slurm gives out with their cores
+        (16, 16, 32, True, 1),  # the batch system knows better what it gives out
+        (15, 16, 16, False, 0),
+        (16, None, 16, False, 1),  # nobody can be given more than there is
+        (8, None, 16, False, None),  # perhaps its slots are cores, and these are all
+        (8, None, 8, True, 1),
+        (7, None, 8, True, 0),
+        (None, 16, 16, False, None),
+        (16, None, None, False, None),
+    ],
+)
+def test_a_job_has_the_node_to_itself_with_all_cpus_that_are_given_out(
+    cpus, told, machine_cpus, stated, value
+):
+    found = whole(node_with(job(cpus=cpus), told=told, machine_cpus=machine_cpus, stated=stated))
+    assert found == ({} if value is None else {"1": value})
+
+
+@pytest.mark.parametrize("state", [JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING])
+def test_of_two_jobs_on_a_node_neither_has_it_whoever_has_how_many_cpus(state):
+    assert whole(node_with(job(), job(TWO, 16, state))) == {"1": 0, "2": 0}
+    assert whole(node_with(job(), job(TWO, None, state))) == {"1": 0, "2": 0}
+
+
+def test_a_job_that_waits_or_has_ended_takes_nothing_of_the_node(node_that_shows):
+    waiting = job(TWO, 16, JobState.PENDING)
+    assert whole(node_with(job(), waiting)) == {"1": 1}
+    assert whole(node_with(job(), job(TWO, 16, JobState.COMPLETED))) == {"1": 1}
+    left = node_that_shows(TWO, job(), leftovers={TWO: 5.0})
+    assert whole(left) == {"1": 0}, "processes that are left may go on transferring"
+
+
+def test_a_job_that_only_the_kernel_shows_is_one_too(node_that_shows):
+    assert whole(node_that_shows(TWO, job())) == {"1": 0, "2": 0}
+
+
+def test_nobody_is_said_to_be_alone_before_all_batch_systems_have_answered():
+    silent = node_with(job())
+    silent = replace(silent, sources=(*silent.sources, KeeperStatus("htcondor")))
+    assert whole(silent) == {}
+    assert whole(replace(silent, jobs={ONE: job(cpus=2)})) == {"1": 0}
+
+
+@pytest.fixture
+def node_that_shows(context):
+    def made(seen, *jobs, **more):
+        found = replace(
+            context.snapshot, jobs={seen: JobSample(key=seen, accounting=Accounting.CGROUP)}, job_gpus=()
+        )
+        return node_with(*jobs, snapshot=found, **more)
+
+    return made
