@@ -81,6 +81,7 @@ class Daemon:
             interval_secs=config.sample_interval_secs,
             paths=Paths(procfs=config.path_procfs, sysfs=config.path_sysfs),
             job_map=config.gpu_job_map_directory,
+            detail="gpudetail" in config.enabled_collectors(),
         )
         self._last_words = LastWords()
         self._sampler = Sampler(

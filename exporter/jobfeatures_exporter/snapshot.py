@@ -271,6 +271,9 @@ class GpuProcess:
     memory_util_percent: float | None = None
 
 
+GpuCount = tuple[str, ...]  # what a card counts on request, and further words for it: ("ecc", "corrected")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSample:
     """The state of one card at its own time: drivers answer when they like."""
@@ -292,6 +295,9 @@ class GpuSample:
     energy_joules: float | None = None  # a counter since our start: by the driver's, else power integrated
     busy_secs: float | None = None  # a counter: utilisation integrated since our start
     processes: tuple[GpuProcess, ...] = ()
+    counts: Mapping[GpuCount, float] = field(default_factory=dict)  # what is not known is missing, as below
+    clock_reasons: Mapping[str, bool] = field(default_factory=dict)  # whether each holds clocks back now
+    flags: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +311,7 @@ class JobGpu:
     energy_joules: float | None = None
     memory_bytes: int | None = None
     ce_util_percent: float | None = None
+    counts: Mapping[GpuCount, float] = field(default_factory=dict)  # of times when the job held it alone
 
 
 class ProcessReader(NamedTuple):

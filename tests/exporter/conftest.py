@@ -103,6 +103,21 @@ def make_processes() -> list[ProcessSample]:
     ]
 
 
+# What a card counts on request.
+GPU_COUNTS = {
+    ("profiled",): 600.5,
+    ("busy", "sm"): 300.25,
+    ("busy", "tensor"): 120.5,
+    ("link", "pcie", "receive"): 2.0**31,
+    ("ecc", "corrected"): 3,
+    ("lifetime_ecc", "corrected"): 17,
+    ("remapped", "uncorrected"): 1,
+    ("xid", "79"): 2,
+    ("clock_reason", "power_cap"): 40.5,
+    ("clock_reason", "hardware_thermal"): 0.0,
+}
+
+
 def make_gpus() -> tuple[GpuSample, ...]:
     """Return a card of which everything is known, and an instance of which little is."""
     card = GpuCard(
@@ -133,6 +148,8 @@ def make_gpus() -> tuple[GpuSample, ...]:
             energy_joules=5000.5,
             busy_secs=12.5,
             processes=(GpuProcess(pid=100), GpuProcess(pid=77)),
+            counts=GPU_COUNTS,
+            flags={"remap_pending": True, "remap_failed": False, "xids_watched": True},
         ),
         GpuSample(card=GpuCard(uuid="MIG-2222", parent_uuid="GPU-1111"), taken_at_secs=NOW - 20, failing=15),
     )
@@ -253,6 +270,7 @@ def make_snapshot() -> Snapshot:
                 energy_joules=2500.25,
                 memory_bytes=2**32,
                 ce_util_percent=25,
+                counts=GPU_COUNTS,
             ),
             JobGpu(key=JobKey("spool", 'pilot "7"\\\n'), uuid="MIG-2222", allocated=True),
         ),

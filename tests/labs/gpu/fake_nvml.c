@@ -14,6 +14,11 @@
  *   mig gpu=0 uuid=MIG-1 gi=1 ci=0 total=5000 used=100                                a MIG instance (set mig=1 on the gpu)
  *   fail func=nvmlDeviceGetTemperature code=3 [gpu=0]                                 error injection (3 = not supported, 15 = GPU lost)
  *   slow func=nvmlDeviceGetCount_v2 ms=500                                            delay injection
+ *   xid gpu=0 code=79 [gi=1]        an XID event; sets that were registered before the line came are told of it, once each
+ * Of a gpu line too, and gpm= of a mig line, whose gi takes it:
+ *   gpm=2:50,20:1.5,60:e999         profile: metric:value, or metric:eCODE where that metric fails; others are not supported
+ *   ecc=VC,VU,AC,AU                 errors, volatile and aggregate, corrected and uncorrected; of fewer numbers the last stands for the rest
+ *   rows=CORRECTED,UNCORRECTED,PENDING,FAILURE    throttle=MASK reasons=MASK (that are supported)
  * Every value left out of a gpu line answers NVML_ERROR_NOT_SUPPORTED (3) for the call that wants it.
  * A missing or unreadable file behaves as "driver not loaded" (9).  Functions not defined here do not exist,
  * as with an old driver: pynvml raises NVMLError_FunctionNotFound.
@@ -119,11 +124,17 @@ GETU(nvmlDeviceGetPersistenceMode, "persistence", unsigned, 1)
 GETU(nvmlDeviceGetArchitecture, "arch", unsigned, 1)
 GETU(nvmlDeviceGetCurrentClocksThrottleReasons, "throttle", u64, 1)
 GETU(nvmlDeviceGetCurrentClocksEventReasons, "throttle", u64, 1)
+GETU(nvmlDeviceGetSupportedClocksThrottleReasons, "reasons", u64, 1)
+GETU(nvmlDeviceGetSupportedClocksEventReasons, "reasons", u64, 1)
 static int clock_(void *h, int t, unsigned *o, const char *fn) { static const char *k[] = { "gfx", "sm", "mem", "video", "maxgfx", "maxsm", "maxmem", "maxvideo" }; long long v; const char *d; int rc; pthread_mutex_lock(&mu);
   rc = inited ? load() : UNINIT; if (!rc) rc = inject(fn, h); if (!rc) { if (!(d = dev(h)) || t < 0 || t > 7) rc = INVALID; else if (num(d, k[t], &v) || (t == 0 && num(d, "sm", &v))) *o = v; else rc = NOTSUP; } pthread_mutex_unlock(&mu); return rc; }
 int nvmlDeviceGetClockInfo(void *h, int t, unsigned *o) { return clock_(h, t, o, __func__); }
 int nvmlDeviceGetMaxClockInfo(void *h, int t, unsigned *o) { return clock_(h, t + 4, o, __func__); }
-int nvmlDeviceGetTotalEccErrors(void *h, int type, int counter, u64 *o) { long long v; (void)type; (void)counter; DEV(h); if (num(d, "ecc", &v)) *o = v; else rc = NOTSUP; LEAVE; }
+/* Numbers with commas between; returns how many of `most` there were, the last one standing for the rest. */
+static int list(const char *l, const char *key, u64 *o, int most) { char b[256], *c = b; int n = 0; if (!l || !get(l, key, b, sizeof b)) return 0;
+  while (n < most && *c) { o[n++] = strtoull(c, &c, 0); if (*c == ',') c++; } for (int i = n; n && i < most; i++) o[i] = o[n - 1]; return n; }
+int nvmlDeviceGetTotalEccErrors(void *h, int type, int counter, u64 *o) { u64 v[4]; DEV(h); if (type < 0 || type > 1 || counter < 0 || counter > 1) rc = INVALID; else if (list(d, "ecc", v, 4)) *o = v[2 * counter + type]; else rc = NOTSUP; LEAVE; }
+int nvmlDeviceGetRemappedRows(void *h, unsigned *c, unsigned *u, unsigned *pending, unsigned *failure) { u64 v[4]; DEV(h); if (list(d, "rows", v, 4)) { *c = v[0]; *u = v[1]; *pending = v[2]; *failure = v[3]; } else rc = NOTSUP; LEAVE; }
 int nvmlDeviceGetEccMode(void *h, unsigned *c, unsigned *p) { long long v; DEV(h); if (num(d, "ecc", &v)) *c = *p = 1; else rc = NOTSUP; LEAVE; }
 int nvmlDeviceGetMigMode(void *h, unsigned *c, unsigned *p) { long long v; DEV(h); if (num(d, "mig", &v) && v >= 0) *c = *p = v; else rc = NOTSUP; LEAVE; }
 int nvmlDeviceGetMaxMigDeviceCount(void *h, unsigned *o) { long long v; DEV(h); *o = num(d, "mig", &v) && v == 1 ? 7 : 0; LEAVE; }
@@ -164,3 +175,38 @@ int nvmlDeviceGetSamples(void *h, int type, u64 since, int *value_type, unsigned
   if (type != 1 || !get(d, "samples", b, sizeof b)) { rc = NOTSUP; goto out; }
   for (c = strtok(b, ","); c; c = strtok(NULL, ",")) { u64 ts = strtoull(c, &c, 10); if (ts <= since) continue; if (o && want < *n) { memset(&o[want], 0, sizeof o[0]); o[want].ts = ts; o[want].v.u = *c == ':' ? strtoul(c + 1, NULL, 10) : 0; } want++; }
   *value_type = 1; *n = want; rc = want ? OK : NOTFOUND; LEAVE; }
+/* GPM. A sample keeps what its device said when it was taken; a metric is the mean of two samples, the first taken before the second. */
+struct gpm { long dev; long long gi; u64 taken; char text[256]; };
+struct gpm_metric { unsigned id; int ret; double value; char *info[3]; };
+struct gpm_get { unsigned version, n; struct gpm *a, *b; struct gpm_metric m[]; };
+static u64 gpm_taken;
+int nvmlGpmQueryDeviceSupport(void *h, void *out) { struct { unsigned version, yes; } *o = out; char b[256]; DEV(h); if (o->version != 1) rc = INVALID; else o->yes = get(d, "gpm", b, sizeof b); LEAVE; }
+int nvmlGpmSampleAlloc(struct gpm **o) { ENTER(NULL); if (!(*o = calloc(1, sizeof **o))) rc = 20; LEAVE; }
+int nvmlGpmSampleFree(struct gpm *s) { ENTER(NULL); free(s); LEAVE; }
+static int gpm_take(const char *l, long dev, long long gi, struct gpm *s) { if (!get(l, "gpm", s->text, sizeof s->text)) return NOTSUP; s->dev = dev; s->gi = gi; s->taken = ++gpm_taken; return OK; }
+int nvmlGpmSampleGet(void *h, struct gpm *s) { DEV(h); rc = gpm_take(d, (long)h, -1, s); LEAVE; }
+int nvmlGpmMigSampleGet(void *h, unsigned gi, struct gpm *s) { const char *l; long long g, i; DEV(h); rc = NOTFOUND;
+  for (int k = 0; (l = nth("mig", k)); k++) if (num(l, "gpu", &g) && g == gpu_of(h) && num(l, "gi", &i) && i == gi) { rc = gpm_take(l, (long)h, gi, s); break; }
+  LEAVE; }
+static int gpm_value(const char *text, unsigned id, double *v) { const char *c = text;
+  while (*c) { char *e; unsigned k = strtoul(c, &e, 10); if (*e != ':') return NOTSUP; if (k == id) { if (e[1] == 'e') return atoi(e + 2); *v = strtod(e + 1, NULL); return OK; } c = strchr(e, ','); if (!c) break; c++; }
+  return NOTSUP; }
+int nvmlGpmMetricsGet(struct gpm_get *o) { double x, y; ENTER(NULL);
+  if (o->version != 1 || !o->a || !o->b || !o->a->taken || o->a->taken >= o->b->taken || o->a->dev != o->b->dev || o->a->gi != o->b->gi) { rc = INVALID; goto out; }
+  for (unsigned i = 0; i < o->n; i++) { struct gpm_metric *m = &o->m[i]; m->ret = gpm_value(o->a->text, m->id, &x); if (!m->ret) m->ret = gpm_value(o->b->text, m->id, &y); if (!m->ret) m->value = (x + y) / 2; }
+  LEAVE; }
+/* Events. A set is told of the lines that came after its card was registered, each once. */
+struct set { u64 types[16]; int seen[16]; };
+struct event { void *device; u64 type, data; unsigned gi, ci; };
+static const char *xid_of(int gpu, int n) { long long g; const char *l; for (int i = 0; (l = nth("xid", i)); i++) if (num(l, "gpu", &g) && g == gpu && n-- == 0) return l; return NULL; }
+int nvmlEventSetCreate(struct set **o) { ENTER(NULL); if (!(*o = calloc(1, sizeof **o))) rc = 20; LEAVE; }
+int nvmlEventSetFree(struct set *s) { ENTER(NULL); free(s); LEAVE; }
+int nvmlDeviceGetSupportedEventTypes(void *h, u64 *o) { DEV(h); *o = 8; LEAVE; }
+int nvmlDeviceRegisterEvents(void *h, u64 types, struct set *s) { int g; DEV(h); g = gpu_of(h); if ((long)h >= 0x1000 || g >= 16) { rc = INVALID; goto out; } if (types & ~8ULL) { rc = NOTSUP; goto out; }
+  s->types[g] = types; for (s->seen[g] = 0; xid_of(g, s->seen[g]); s->seen[g]++); LEAVE; }
+static int next_event(struct set *s, struct event *e) { long long v; const char *l; ENTER(NULL); rc = TIMEOUT; memset(e, 0, sizeof *e);
+  for (int g = 0; g < 16; g++) if (s->types[g] && (l = xid_of(g, s->seen[g]))) { s->seen[g]++; e->device = (void *)(long)(g + 1); e->type = 8; e->data = num(l, "code", &v) ? (u64)v : 0; e->gi = num(l, "gi", &v) ? U(v) : ~0U; e->ci = ~0U; rc = OK; break; }
+  LEAVE; }
+int nvmlEventSetWait_v2(struct set *s, struct event *e, unsigned ms) { int rc; { pthread_mutex_lock(&mu); rc = inited ? load() : UNINIT; if (!rc) rc = inject(__func__, NULL); pthread_mutex_unlock(&mu); }
+  for (unsigned waited = 0; !rc; waited += 10) { rc = next_event(s, e); if (rc != TIMEOUT || waited >= ms) break; rc = OK; usleep(10000); }
+  return rc; }

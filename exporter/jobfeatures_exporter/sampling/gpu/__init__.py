@@ -1,7 +1,7 @@
 """GPUs: one file a driver, one line in `DRIVERS` each.
 
 A file offers `is_here(paths) -> bool`, which `gpu.drivers = auto` goes by and
-which looks at files only, and `make_driver(paths, clock, unreadable) -> Driver`,
+which looks at files only, and `make_driver(paths, clock, unreadable, detail=…) -> Driver`,
 which may load libraries, and runs in the driver's own thread.
 """
 

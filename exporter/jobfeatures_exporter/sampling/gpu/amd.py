@@ -35,8 +35,8 @@ def is_here(paths: Paths) -> bool:
     return os.path.exists(f"{paths.devfs}/kfd") or os.path.exists(f"{paths.sysfs}/module/amdgpu")
 
 
-def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable) -> AmdDriver:
-    """Return the driver; it works without ROCm SMI too."""
+def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> AmdDriver:
+    """Return the driver; it works without ROCm SMI too, and has no more detail."""
     return AmdDriver(paths, clock, unreadable, open_rocm())
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from jobfeatures.model import JobKey
-from jobfeatures_exporter.snapshot import GpuProcess, GpuSample, JobGpu, WorkKey
+from jobfeatures_exporter.sampling.gpu.counts import XID
+from jobfeatures_exporter.snapshot import GpuCount, GpuProcess, GpuSample, JobGpu, WorkKey
 
 KEPT_SECS = 600.0  # of a job that was not seen: it may only have been missed, and counters never decrease
 
@@ -42,11 +43,28 @@ def compute_shares(
     return dict.fromkeys(allocated, 1.0) if len(allocated) == 1 else {}
 
 
+def find_holder(
+    processes: Collection[GpuProcess], key_of: KeyOf, allocated: Collection[JobKey]
+) -> WorkKey | None:
+    """Return who alone was given the card or has processes there; None where that is not one for certain."""
+    holders = {*allocated, *(key_of(process.pid) for process in processes)}
+    return holders.pop() if len(holders) == 1 else None
+
+
 @dataclass(slots=True)
 class _Meter:
     busy_secs: float | None = None
     joules: float | None = None
     seen_secs: float = 0.0
+    counts: dict[GpuCount, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Held:
+    """What a card had counted when it was last read, and who held it alone then."""
+
+    holder: WorkKey | None = None
+    counts: dict[GpuCount, float] = field(default_factory=dict)
 
 
 class GpuBook:
@@ -55,6 +73,7 @@ class GpuBook:
     def __init__(self) -> None:
         self._meters: dict[tuple[WorkKey, str], _Meter] = {}
         self._before: dict[str, _Meter] = {}  # the latest counters of each card that were told
+        self._held: dict[str, _Held] = {}  # by card
         self._keys: dict[int, WorkKey] = {}  # of processes on cards
 
     def update(
@@ -79,8 +98,13 @@ class GpuBook:
         for key, uuids in allocations.items():
             for uuid in uuids:
                 owners.setdefault(uuid, []).append(key)
+        divided = {each.card.parent_uuid for each in [*readings, *latest]}
         for reading in readings:
-            self._count(reading, whose, owners.get(reading.card.uuid, ()), monotonic_secs)
+            given = owners.get(reading.card.uuid, ())
+            self._count(reading, whose, given, monotonic_secs)
+            if reading.counts or reading.card.uuid in self._held:
+                whole = reading.card.uuid not in divided
+                self._count_alone(reading, find_holder(reading.processes, whose, given) if whole else None)
         known = {*alive, *allocations}
         for (owner, _), meter in self._meters.items():
             if owner in known:
@@ -122,6 +146,20 @@ class GpuBook:
             if reading.processes or busy:  # else it was given the card and never used it: nothing to tell
                 meter.busy_secs = _sum(meter.busy_secs, busy, share)
 
+    def _count_alone(self, reading: GpuSample, holder: WorkKey | None) -> None:
+        """Count for who alone held the card at this reading and the one before; else for nobody."""
+        uuid = reading.card.uuid
+        before = self._held.get(uuid, _Held())
+        if holder is None or holder != before.holder:
+            self._held[uuid] = _Held(holder, dict(reading.counts))
+            return
+        counts = self._meters[holder, uuid].counts
+        for count, now in reading.counts.items():
+            # Of XID events nothing is known before the first.
+            was = before.counts.get(count, 0 if count[0] == XID else now)
+            counts[count] = counts.get(count, 0) + (now - was if now >= was else now)
+        before.counts.update(reading.counts)
+
     def _account(
         self,
         latest: Collection[GpuSample],
@@ -161,6 +199,7 @@ class GpuBook:
                 energy_joules=self._meters.get((key, uuid), nothing).joules,
                 memory_bytes=memory.get((key, uuid)),
                 ce_util_percent=percents.get((key, uuid)),
+                counts=dict(self._meters.get((key, uuid), nothing).counts),
             )
             for key, uuid in places
             if key in alive

@@ -52,5 +52,7 @@ class DriverModule(Protocol):
     def is_here(self, paths: Paths) -> bool:
         """Return whether the kernel's driver is loaded, by the existence of files."""
 
-    def make_driver(self, paths: Paths, clock: Clock, unreadable: Unreadable) -> Driver:
-        """Return the driver. Raises DriverError."""
+    def make_driver(
+        self, paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False
+    ) -> Driver:
+        """Return the driver; with `detail` it reads all that its cards can tell. Raises DriverError."""

@@ -24,8 +24,8 @@ def is_here(paths: Paths) -> bool:
     return any(os.path.exists(f"{paths.sysfs}/module/{name}") for name in MODULES)
 
 
-def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable) -> IntelDriver:
-    """Return the driver."""
+def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> IntelDriver:
+    """Return the driver, which has no more detail."""
     return IntelDriver(paths, clock, unreadable)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jobfeatures_exporter.snapshot import GpuSample
+from jobfeatures_exporter.sampling.gpu.counts import CLOCK_REASON
+from jobfeatures_exporter.snapshot import GpuCount, GpuSample
 
 
 class CardMeter:
     """Makes counters of what a driver reports about one card; they start with our first reading.
 
-    Busy seconds are utilisation times the time since the reading before. Joules
+    Busy seconds are utilisation times the time since the reading before, and so
+    are those in which something held clocks back. Joules
     are the growth of the driver's counter where it has one at the first
     reading, else power times time. A gap of more than `max_gap_secs` counts
     nothing of what is integrated: what happened in it is not known.
@@ -23,6 +25,7 @@ class CardMeter:
         self._has_counter: bool | None = None
         self._busy_secs: float | None = None
         self._joules: float | None = None
+        self._reason_secs: dict[GpuCount, float] = {}
 
     def update(self, sample: GpuSample, monotonic_secs: float) -> GpuSample:
         """Return a reading with its counters; one that cannot be told now is None and goes on later."""
@@ -40,12 +43,18 @@ class CardMeter:
                 power = grown / counted
         elif power is not None:
             self._joules = (self._joules or 0.0) + power * counted
+        reasons: dict[GpuCount, float] = {
+            (CLOCK_REASON, reason): self._reason_secs.get((CLOCK_REASON, reason), 0.0) + counted * holds
+            for reason, holds in sample.clock_reasons.items()
+        }
+        self._reason_secs.update(reasons)
         has_energy = sample.energy_joules is not None if self._has_counter else power is not None
         return replace(
             sample,
             power_watts=power,
             busy_secs=None if sample.ce_util_percent is None else self._busy_secs,
             energy_joules=self._joules if has_energy else None,
+            counts={**sample.counts, **reasons} if reasons else sample.counts,
         )
 
     def _growth(self, counter: float | None) -> float | None:

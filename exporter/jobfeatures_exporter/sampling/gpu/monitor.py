@@ -136,11 +136,13 @@ class GpuMonitor:
         interval_secs: float,
         paths: Paths | None = None,
         job_map: str | None = None,
+        detail: bool = False,
     ) -> None:
         self._paths = paths or Paths()
         self._job_map = None if job_map is None else JobMap(job_map)
         self._clock = clock
         self._interval_secs = interval_secs
+        self._detail = detail
         self._book = GpuBook()
         self._unreadable = Unreadable()
         self.readers = [self._reader(name) for name in chosen_drivers(names, self._paths)]
@@ -205,7 +207,7 @@ class GpuMonitor:
 
     def _reader(self, name: str) -> DriverReader:
         def make(unreadable: Unreadable) -> Driver:
-            return DRIVERS[name].make_driver(self._paths, self._clock, unreadable)
+            return DRIVERS[name].make_driver(self._paths, self._clock, unreadable, detail=self._detail)
 
         return DriverReader(name, make, self._clock, self._interval_secs)
 

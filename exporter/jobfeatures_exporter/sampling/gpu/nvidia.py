@@ -17,6 +17,8 @@ from jobfeatures.clock import Clock
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import Unreadable, read_file
 from jobfeatures_exporter.sampling.gpu.device import DriverError, Paths, compute_percent
+from jobfeatures_exporter.sampling.gpu.nvidiadetail import CardDetail
+from jobfeatures_exporter.sampling.gpu.nvml import FUNCTION_NOT_FOUND, NOT_FOUND, Asked
 from jobfeatures_exporter.sampling.gpu.procdriver import CardFile, parse_card_file
 from jobfeatures_exporter.snapshot import GpuCard, GpuProcess, GpuSample
 
@@ -36,10 +38,6 @@ ARCHITECTURES = {
 COMPUTE_MODES = {0: "Default", 1: "ExclusiveThread", 2: "Prohibited", 3: "ExclusiveProcess"}
 MAX_PERFORMANCE_STATE = 15  # 32 stands for unknown
 
-NOT_SUPPORTED, NOT_FOUND, FUNCTION_NOT_FOUND = 3, 6, 13
-FAILURES = frozenset({15, 16})  # the card is lost, or wants a reset
-NO_NEWS = frozenset({NOT_SUPPORTED, NOT_FOUND, FUNCTION_NOT_FOUND})
-
 _PROCESS_LISTS = (
     ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
     ("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2"),
@@ -54,55 +52,15 @@ def is_here(paths: Paths) -> bool:
     )
 
 
-def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable) -> NvidiaDriver:
+def make_driver(paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool = False) -> NvidiaDriver:
     """Return the driver, its library loaded. Raises DriverError."""
-    return NvidiaDriver(paths, clock, unreadable)
-
-
-class _Asked:
-    """Asks NVML about one device and remembers whether the device is failing."""
-
-    def __init__(self, nvml: Any, handle: Any, unreadable: Unreadable) -> None:
-        self._nvml = nvml
-        self._handle = handle
-        self._unreadable = unreadable
-        self.failing = 0
-        self.error = 0  # of the latest call
-
-    def __call__(self, function: str, *arguments: Any) -> Any | None:
-        """Return what a function answers, None where it does not exist or fails."""
-        self.error = 0
-        call = getattr(self._nvml, function, None)
-        if call is None:
-            self.error = FUNCTION_NOT_FOUND
-            return None
-        try:
-            return call(self._handle, *arguments)
-        except self._nvml.NVMLError as error:
-            self.error = error.value
-        except ValueError:  # a name that is not UTF-8
-            self.error = NOT_SUPPORTED
-        if self.error in FAILURES:
-            self.failing = self.error
-        elif self.error not in NO_NEWS:
-            self._unreadable.count(f"gpu_{function}_{self.error}")
-        return None
-
-    def number(self, function: str, *arguments: Any, scale: float = 1.0) -> float | None:
-        """Return a number, scaled."""
-        value = self(function, *arguments)
-        return None if value is None else value * scale
-
-    def text(self, function: str) -> str:
-        """Return a text, empty where it is not known."""
-        value = self(function)
-        return value if isinstance(value, str) else ""
+    return NvidiaDriver(paths, clock, unreadable, detail=detail)
 
 
 class NvidiaDriver:
     """All cards of one NVML, and their MIG instances."""
 
-    def __init__(self, paths: Paths, clock: Clock, unreadable: Unreadable) -> None:
+    def __init__(self, paths: Paths, clock: Clock, unreadable: Unreadable, *, detail: bool) -> None:
         self._paths = paths
         self._clock = clock
         self._unreadable = unreadable
@@ -119,9 +77,13 @@ class NvidiaDriver:
         self._cards: dict[str, GpuCard] = {}
         self._seen_usecs: dict[tuple[str, str], int] = {}  # by card and function
         self._lists = [0] * len(_PROCESS_LISTS)  # which name of each list exists
+        self._wants_detail = detail
+        self._details: dict[str, CardDetail] = {}  # by card
 
     def close(self) -> None:
         """Let go of the library."""
+        for detail in self._details.values():
+            detail.close()
         try:
             self._nvml.nvmlShutdown()
         except self._nvml.NVMLError:  # it was not there any more
@@ -156,7 +118,7 @@ class NvidiaDriver:
             yield GpuSample(card=card, taken_at_secs=self._clock.now_secs(), failing=code or 1)
 
     def _read_card(self, index: int, handle: Any) -> Iterator[GpuSample]:
-        ask = _Asked(self._nvml, handle, self._unreadable)
+        ask = Asked(self._nvml, handle, self._unreadable)
         uuid = ask.text("nvmlDeviceGetUUID")
         if not uuid:
             yield from self._silent(index, ask.error)
@@ -170,11 +132,19 @@ class NvidiaDriver:
         instances = list(self._instances(ask))
         taken_at_secs = self._clock.now_secs()
         sample = self._sample(card, ask, with_processes=not instances)
+        detail = self._detail_of(uuid)
+        if detail is not None:
+            sample = detail.add_to_card(sample, ask)
         yield replace(sample, taken_at_secs=taken_at_secs, failing=ask.failing)
-        for instance in instances:
-            yield from self._read_instance(card, instance)
+        parts = [part for instance in instances for part in self._read_instance(card, instance)]
+        yield from parts if detail is None else detail.add_to_parts(parts, ask)
 
-    def _describe(self, index: int, uuid: str, ask: _Asked) -> GpuCard:
+    def _detail_of(self, uuid: str) -> CardDetail | None:
+        if self._wants_detail and uuid not in self._details:
+            self._details[uuid] = CardDetail(self._nvml, self._clock)
+        return self._details.get(uuid)
+
+    def _describe(self, index: int, uuid: str, ask: Asked) -> GpuCard:
         nvml = self._nvml
         memory = self._memory(ask)
         limits = ask("nvmlDeviceGetPowerManagementLimitConstraints")  # [minimum, maximum], mW
@@ -204,7 +174,7 @@ class NvidiaDriver:
             max_memory_clock_mhz=ask("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_MEM),
         )
 
-    def _sample(self, card: GpuCard, ask: _Asked, *, with_processes: bool) -> GpuSample:
+    def _sample(self, card: GpuCard, ask: Asked, *, with_processes: bool) -> GpuSample:
         nvml = self._nvml
         memory = self._memory(ask)
         rates = ask("nvmlDeviceGetUtilizationRates")
@@ -234,7 +204,7 @@ class NvidiaDriver:
 
     def _read_instance(self, parent: GpuCard, handle: Any) -> Iterator[GpuSample]:
         """Yield one MIG instance. It has memory and processes of its own; power is the card's alone."""
-        ask = _Asked(self._nvml, handle, self._unreadable)
+        ask = Asked(self._nvml, handle, self._unreadable)
         uuid = ask.text("nvmlDeviceGetUUID")
         if not uuid:
             return
@@ -267,7 +237,7 @@ class NvidiaDriver:
             failing=ask.failing,
         )
 
-    def _instances(self, ask: _Asked) -> Iterator[Any]:
+    def _instances(self, ask: Asked) -> Iterator[Any]:
         mode = ask("nvmlDeviceGetMigMode")  # [current, pending]
         if not mode or not mode[0]:
             return
@@ -276,13 +246,13 @@ class NvidiaDriver:
             if instance is not None:
                 yield instance
 
-    def _memory(self, ask: _Asked) -> Any | None:
+    def _memory(self, ask: Asked) -> Any | None:
         """Return total and used; the newer form does not take what the driver reserves for used."""
         newer = getattr(self._nvml, "nvmlMemory_v2", None)
         found = ask("nvmlDeviceGetMemoryInfo", newer) if newer is not None else None
         return found if found is not None else ask("nvmlDeviceGetMemoryInfo")
 
-    def _mean_utilisation(self, uuid: str, ask: _Asked) -> float | None:
+    def _mean_utilisation(self, uuid: str, ask: Asked) -> float | None:
         """Return the mean in percent since the last reading; the latest figure covers a second at most."""
         place = (uuid, "samples")
         since = self._seen_usecs.get(place, 0)
@@ -301,7 +271,7 @@ class NvidiaDriver:
         percents = [value for _, value in values if value <= 100]
         return sum(percents) / len(percents) if since and percents else None
 
-    def _processes(self, card: GpuCard, ask: _Asked, *, has_utilisation: bool) -> tuple[GpuProcess, ...]:
+    def _processes(self, card: GpuCard, ask: Asked, *, has_utilisation: bool) -> tuple[GpuProcess, ...]:
         memory: dict[int, int | None] = {}
         for which in range(len(_PROCESS_LISTS)):
             for process in self._running(which, ask):
@@ -319,7 +289,7 @@ class NvidiaDriver:
             for pid, used in memory.items()
         )
 
-    def _running(self, which: int, ask: _Asked) -> Sequence[Any]:
+    def _running(self, which: int, ask: Asked) -> Sequence[Any]:
         names = _PROCESS_LISTS[which]
         for number in range(self._lists[which], len(names)):
             found = ask(names[number])
@@ -328,7 +298,7 @@ class NvidiaDriver:
                 return found or ()
         return ()
 
-    def _process_utilisation(self, uuid: str, ask: _Asked) -> dict[int, float] | None:
+    def _process_utilisation(self, uuid: str, ask: Asked) -> dict[int, float] | None:
         """Return percent by process since the last reading; who is not named has done nothing."""
         place = (uuid, "processes")
         since = self._seen_usecs.get(place, 0)

@@ -147,8 +147,8 @@ def make_nvidia(nvml: State, clock, unreadable: Unreadable, tree: Tree):
     """Return a function that makes the driver; what it has open is closed at the end."""
     made = []
 
-    def make() -> nvidia.NvidiaDriver:
-        made.append(nvidia.make_driver(tree.paths, clock, unreadable))
+    def make(*, detail: bool = False) -> nvidia.NvidiaDriver:
+        made.append(nvidia.make_driver(tree.paths, clock, unreadable, detail=detail))
         return made[-1]
 
     yield make

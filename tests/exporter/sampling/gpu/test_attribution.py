@@ -15,9 +15,10 @@ def process(pid, percent=None, memory=None):
     return GpuProcess(pid=pid, ce_util_percent=percent, memory_bytes=memory)
 
 
-def reading(*processes, uuid="GPU-1", busy=None, joules=None, percent=None):
+def reading(*processes, uuid="GPU-1", busy=None, joules=None, percent=None, parent=None, counts=None):
     return GpuSample(
-        card=GpuCard(uuid=uuid),
+        card=GpuCard(uuid=uuid, parent_uuid=parent),
+        counts=counts or {},
         taken_at_secs=0.0,
         processes=processes,
         busy_secs=busy,
@@ -185,3 +186,80 @@ def test_the_jobs_together_never_exceed_the_card_and_no_counter_falls(steps):
         assert sum(each.ce_util_percent or 0 for each in found.values()) <= 50 + 1e-6
         assert all(counters[place] >= value for place, value in before.items())
         before = counters
+
+
+SM, ECC, XID = ("busy", "sm"), ("ecc", "corrected"), ("xid", "79")
+
+
+def test_what_a_card_counts_is_of_the_job_that_held_it_alone_before_and_after(look):
+    look(reading(process(1), counts={SM: 100, ECC: 5}))
+    found = look(reading(process(1), counts={SM: 104, ECC: 5}))
+    assert found[A, "GPU-1"].counts == {SM: 4, ECC: 0}
+    look(reading(counts={SM: 106, ECC: 6}))  # nobody's
+    found = look(reading(process(1), counts={SM: 109, ECC: 9}))
+    assert found[A, "GPU-1"].counts == {SM: 4, ECC: 0}  # when it came back is not known
+    assert look(reading(process(2), counts={SM: 110, ECC: 9}))[A, "GPU-1"].counts == {SM: 5, ECC: 0}
+
+
+def test_a_job_that_was_given_the_card_holds_it_though_it_is_idle(look):
+    for counted in (7, 9):
+        found = look(reading(counts={ECC: counted}), allocations={A: {"GPU-1"}})
+    assert found[A, "GPU-1"].counts == {ECC: 2}
+
+
+@pytest.mark.parametrize(
+    ("processes", "allocations"),
+    [
+        ([process(1, 100), process(3, 0)], {}),
+        ([process(1, 100), process(99, 0)], {}),
+        ([process(1, 100)], {B: {"GPU-1"}}),
+        ([], {A: {"GPU-1"}, B: {"GPU-1"}}),
+        ([process(99)], {}),
+    ],
+)
+def test_of_a_card_that_several_hold_or_somebody_unknown_nothing_is_split(look, processes, allocations):
+    for counted in (0, 10, 20):
+        found = look(reading(*processes, counts={SM: counted}), allocations=allocations)
+    assert [each.counts for each in found.values() if each.counts] == []
+
+
+def test_of_a_card_that_is_divided_nothing_is_the_jobs_that_was_given_it(look):
+    for counted in (0, 10):
+        found = look(
+            reading(counts={SM: counted}),
+            reading(uuid="MIG-1", parent="GPU-1", counts={SM: counted / 2}),
+            allocations={A: {"GPU-1", "MIG-1"}},
+        )
+    assert (found[A, "GPU-1"].counts, found[A, "MIG-1"].counts) == ({}, {SM: 5})
+
+
+def test_an_event_that_is_the_first_of_its_code_counts(look):
+    look(reading(process(1), counts={ECC: 0}))
+    assert look(reading(process(1), counts={ECC: 0, XID: 2}))[A, "GPU-1"].counts == {ECC: 0, XID: 2}
+
+
+def test_counts_that_begin_anew_go_on_and_one_that_appears_begins_at_nothing(look):
+    look(reading(process(1), counts={ECC: 50}))
+    found = look(reading(process(1), counts={ECC: 3, SM: 40}))
+    assert found[A, "GPU-1"].counts == {ECC: 3, SM: 0}
+
+
+def test_what_was_not_told_while_another_held_the_card_is_nobodys(look):
+    look(reading(process(1), counts={SM: 0, ECC: 0}))
+    look(reading(process(3), counts={ECC: 0}))
+    found = look(reading(process(3), counts={SM: 90, ECC: 1}))
+    assert found[B, "GPU-1"].counts == {SM: 0, ECC: 1}
+
+
+def test_a_holder_between_two_readings_that_told_nothing_counts_too(look):
+    look(reading(process(1), counts={SM: 0}))
+    look(reading(process(3)))
+    found = look(reading(process(1), counts={SM: 90}))
+    assert found[A, "GPU-1"].counts == {}
+
+
+def test_an_account_stays_as_it_was_when_more_is_counted(look):
+    look(reading(process(1), counts={SM: 0}))
+    early = look(reading(process(1), counts={SM: 1}))[A, "GPU-1"]
+    look(reading(process(1), counts={SM: 5}))
+    assert early.counts == {SM: 1}

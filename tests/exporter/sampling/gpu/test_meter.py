@@ -56,6 +56,18 @@ def test_a_card_that_tells_neither_has_no_joules():
         assert meter.update(reading(ce_util_percent=1), secs).energy_joules is None
 
 
+def test_time_in_which_clocks_are_held_is_counted_by_reason():
+    meter = CardMeter(30)
+    power, heat = ("clock_reason", "power_cap"), ("clock_reason", "hardware_thermal")
+    reasons = {"power_cap": True, "hardware_thermal": False}
+    meter.update(reading(clock_reasons=reasons, counts={("ecc", "corrected"): 7}), 100)
+    found = meter.update(reading(clock_reasons=reasons, counts={("ecc", "corrected"): 7}), 110)
+    assert found.counts == {("ecc", "corrected"): 7, power: 10, heat: 0}
+    assert meter.update(reading(), 120).counts == {}
+    assert meter.update(reading(clock_reasons=reasons), 500).counts == {power: 10, heat: 0}  # a long gap
+    assert meter.update(reading(clock_reasons=reasons), 505).counts == {power: 15, heat: 0}
+
+
 percents = st.none() | st.floats(0, 100)
 amounts = st.none() | st.floats(0, 1e9)
 

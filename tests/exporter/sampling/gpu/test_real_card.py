@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobfeatures.clock import SystemClock
+from jobfeatures_exporter.collectors import gpudetail
 from jobfeatures_exporter.collectors import gpus as collector
 from jobfeatures_exporter.context import Context
 from jobfeatures_exporter.sampling.gpu.device import Paths
@@ -28,7 +29,7 @@ def snapshots():
     ):
         pytest.skip("this process has the stand-in for NVML loaded: run the tests marked gpu by themselves")
     clock = SystemClock()
-    monitor = GpuMonitor(["auto"], clock, interval_secs=0.5, paths=Paths())
+    monitor = GpuMonitor(["auto"], clock, interval_secs=0.5, paths=Paths(), detail=True)
     if not monitor.readers:
         pytest.skip("no driver of a GPU is loaded")
     sampler = Sampler(clock=clock, jobs=dict, gpus=monitor)
@@ -130,3 +131,55 @@ def test_a_page_has_the_cards(snapshots):
     samples = {family.metric.name: family.samples for family in collector.families(context)}
     assert len(samples["batch_gpu"]) == len(snapshots[-1].gpus)
     assert all(age < 60 for _, age in samples["batch_gpu_age_seconds"])
+
+
+def counted(snapshots, cards, what):
+    """Return what each card counted from the first look to the last, by its further labels; skip without any."""
+    before = {gpu.card.uuid: gpu.counts for gpu in snapshots[0].gpus}
+    found = [
+        {
+            count[1:]: (value - before.get(gpu.card.uuid, {}).get(count, 0), value)
+            for count, value in gpu.counts.items()
+            if count[0] == what
+        }
+        for gpu in cards
+    ]
+    if not any(found):
+        pytest.skip(f"no card here supports it: {what}")
+    return [each for each in found if each]
+
+
+def test_a_profile_is_within_what_is_possible(snapshots, cards):
+    profiled = [each[()][1] for each in counted(snapshots, cards, "profiled")]
+    assert all(0 < secs < 10 * PATIENCE_SECS for secs in profiled)
+    for secs, units in zip(profiled, counted(snapshots, cards, "busy"), strict=True):
+        assert {("sm",), ("warps",), ("tensor",), ("memory",)} == set(units)
+        assert all(0 <= busy <= secs * 1.01 for _, busy in units.values())
+    for links in counted(snapshots, cards, "link"):
+        assert all(bytes_ >= 0 for bytes_, _ in links.values())
+
+
+@pytest.mark.parametrize("what", ["ecc", "lifetime_ecc", "remapped"])
+def test_errors_are_counted_by_kind(snapshots, cards, what):
+    for kinds in counted(snapshots, cards, what):
+        assert set(kinds) == {("corrected",), ("uncorrected",)}
+        assert all(grown >= 0 and value < 10**6 for grown, value in kinds.values())
+
+
+def test_what_holds_clocks_back_does_so_for_no_longer_than_was_looked(snapshots, cards):
+    for reasons in counted(snapshots, cards, "clock_reason"):
+        assert all(0 <= secs < 10 * PATIENCE_SECS for _, secs in reasons.values())
+
+
+def test_events_are_watched_for(cards):
+    watched = [gpu.flags["xids_watched"] for gpu in cards if "xids_watched" in gpu.flags]
+    if not watched:
+        pytest.skip("no card here sends events")
+    assert all(watched)
+
+
+def test_a_page_has_the_details(snapshots):
+    if not any(gpu.counts for gpu in snapshots[-1].gpus):
+        pytest.skip("no card here tells more on request")
+    context = Context(now_secs=snapshots[-1].taken_at_secs, snapshot=snapshots[-1], kinds=frozenset(Kind))
+    assert any(family.samples for family in gpudetail.families(context))

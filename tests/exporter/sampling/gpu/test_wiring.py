@@ -41,7 +41,7 @@ def make_daemon(tmp_path):
     """Return a function that starts a daemon that asks nobody but drivers of cards."""
     made = []
 
-    def make(drivers):
+    def make(drivers, **more):
         flags = {
             "features.root": str(tmp_path / "features"),
             "features.publish": "false",
@@ -49,6 +49,7 @@ def make_daemon(tmp_path):
             "spool.directory": str(tmp_path),
             "sample.interval": "20ms",
             "gpu.drivers": drivers,
+            **more,
         }
         made.append(Daemon(load_config(ExporterConfig, flags=flags, environ={})))
         made[-1].start()
@@ -77,6 +78,24 @@ def test_a_scrape_has_the_cards(nvml, make_daemon):
     assert 'batch_gpu_unattributed_processes{uuid="GPU-1111"} 1' in text
     assert 'batch_gpu_driver_up{driver="nvidia"} 1' in text
     assert "batch_gpu_power_watts" in text
+
+
+DETAIL = "batch_gpu_remap_pending"
+
+
+def test_details_of_a_card_are_told_where_they_are_asked_for(nvml, make_daemon):
+    nvml.say(nvml.DRIVER, f"{nvml.A100} gpm=2:50 rows=0,0,1,0 ecc=0 reasons=4 throttle=4")
+    text = page(make_daemon("nvidia", **{"collector.gpudetail": "true"}), "batch_gpu_profiled_seconds_total{")
+    assert f'{DETAIL}{{uuid="GPU-1111"}} 1' in text
+    assert 'batch_gpu_unit_busy_seconds_total{uuid="GPU-1111",unit="sm"}' in text
+    assert 'batch_gpu_ecc_errors_total{uuid="GPU-1111",kind="uncorrected"} 0' in text
+    assert 'batch_gpu_clock_held_seconds_total{uuid="GPU-1111",reason="power_cap"}' in text
+    assert 'batch_gpu_xids_watched{uuid="GPU-1111"} 1' in text
+
+
+def test_details_of_a_card_are_not_told_otherwise(nvml, make_daemon):
+    nvml.say(nvml.DRIVER, f"{nvml.A100} gpm=2:50 rows=0,0,1,0")
+    assert DETAIL not in page(make_daemon("nvidia"), "batch_gpu_temperature_celsius{")
 
 
 def test_a_driver_that_is_asked_for_and_not_there_is_told_to_be_down(nvml, make_daemon):

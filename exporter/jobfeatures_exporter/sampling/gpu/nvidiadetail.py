@@ -1,0 +1,254 @@
+"""What is read of NVIDIA's cards on request only: profile, memory errors, XID events, held clocks.
+
+A profile (GPM, Hopper and later) is what a card counted between two samples; the
+earlier one is kept. A GPU instance (MIG) has a profile of its own, which is told
+where it has no more than one compute instance: else it is of all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from jobfeatures.clock import Clock
+from jobfeatures_exporter.sampling.gpu.counts import (
+    BUSY,
+    ECC,
+    LIFETIME_ECC,
+    LINK,
+    PROFILED,
+    REMAP_FAILED,
+    REMAP_PENDING,
+    REMAPPED,
+    XID,
+    XIDS_WATCHED,
+)
+from jobfeatures_exporter.sampling.gpu.nvml import FUNCTION_NOT_FOUND, NOT_SUPPORTED, TIMEOUT, Asked
+from jobfeatures_exporter.snapshot import GpuCount, GpuSample
+
+PERCENT, MIB = 0.01, 2**20
+# Each figure of a profile by its number, `NVML_GPM_METRIC_…`, with its unit.
+FIGURES: Mapping[int, tuple[GpuCount, float]] = {
+    2: ((BUSY, "sm"), PERCENT),
+    3: ((BUSY, "warps"), PERCENT),
+    5: ((BUSY, "tensor"), PERCENT),
+    10: ((BUSY, "memory"), PERCENT),
+    20: ((LINK, "pcie", "transmit"), MIB),
+    21: ((LINK, "pcie", "receive"), MIB),
+    60: ((LINK, "nvlink", "receive"), MIB),
+    61: ((LINK, "nvlink", "transmit"), MIB),
+}
+# `nvmlClocksEventReason…`; that a card is idle (1) holds nothing back.
+CLOCK_REASONS = {
+    0x002: "application_clocks",
+    0x004: "power_cap",
+    0x008: "hardware_slowdown",
+    0x010: "sync_boost",
+    0x020: "software_thermal",
+    0x040: "hardware_thermal",
+    0x080: "power_brake",
+    0x100: "display_clocks",
+    0x200: "board_limit",
+    0x400: "reliability",
+}
+KINDS = ("corrected", "uncorrected")  # in the order of their numbers
+NEVER = frozenset({NOT_SUPPORTED, FUNCTION_NOT_FOUND})
+MAX_EVENTS = 1000  # of one card in one reading
+NO_INSTANCE = 0xFFFFFFFF
+
+
+class _Sample(NamedTuple):
+    """A sample of GPM, and when it was taken (monotonic)."""
+
+    buffer: Any
+    taken_secs: float
+
+
+class Profile:
+    """The profile of one card or GPU instance: counters since our first sample."""
+
+    def __init__(self, nvml: Any, clock: Clock, instance: int | None = None) -> None:
+        self._nvml = nvml
+        self._clock = clock
+        self._get = ("nvmlGpmSampleGet",) if instance is None else ("nvmlGpmMigSampleGet", instance)
+        self._buffers: list[Any] = []  # the library's, two at most
+        self._before: _Sample | None = None
+        self._counts: dict[GpuCount, float] = {}
+
+    def read(self, ask: Asked) -> dict[GpuCount, float]:
+        """Return what has been counted of all figures that this reading has; `ask` is of the card."""
+        buffer = self._spare(ask)
+        if buffer is None or ask(*self._get, buffer) is None:
+            return {}
+        taken = _Sample(buffer, self._clock.monotonic_secs())
+        before, self._before = self._before, taken
+        if before is None:
+            return {}
+        grown = self._compare(ask, before, taken)
+        told = {count: self._counts.get(count, 0.0) + more for count, more in grown.items()}
+        self._counts.update(told)
+        return told
+
+    def close(self, ask: Asked) -> None:
+        """Free the samples."""
+        while self._buffers:
+            ask.call("nvmlGpmSampleFree", self._buffers.pop())
+        self._before = None
+
+    def _spare(self, ask: Asked) -> Any | None:
+        """Return a sample that may be written over."""
+        kept = None if self._before is None else self._before.buffer
+        for buffer in self._buffers:
+            if buffer is not kept:
+                return buffer
+        buffer = ask.call("nvmlGpmSampleAlloc")
+        if buffer is not None:
+            self._buffers.append(buffer)
+        return buffer
+
+    def _compare(self, ask: Asked, before: _Sample, now: _Sample) -> dict[GpuCount, float]:
+        elapsed = now.taken_secs - before.taken_secs
+        asked = self._nvml.c_nvmlGpmMetricsGet_t(
+            version=self._nvml.NVML_GPM_METRICS_GET_VERSION,
+            numMetrics=len(FIGURES),
+            sample1=before.buffer,
+            sample2=now.buffer,
+        )
+        for place, number in enumerate(FIGURES):
+            asked.metrics[place].metricId = number
+        if ask.call("nvmlGpmMetricsGet", asked) is None:
+            return {}
+        grown: dict[GpuCount, float] = {}
+        for place, (count, unit) in enumerate(FIGURES.values()):
+            metric = asked.metrics[place]
+            ask.note("nvmlGpmMetricsGet", metric.nvmlReturn)
+            if not metric.nvmlReturn and math.isfinite(metric.value) and metric.value >= 0:
+                grown[count] = metric.value * unit * elapsed
+        return {PROFILED: elapsed, **grown} if grown else {}
+
+
+class XidEvents:
+    """The XID events of one card since it was first read. Asking never waits."""
+
+    def __init__(self, nvml: Any) -> None:
+        self._nvml = nvml
+        self._set: Any | None = None
+        self._is_supported = True
+        self.is_watched: bool | None = None  # None: not supported
+        self.counts: Counter[tuple[int, int]] = Counter()  # by GPU instance, or NO_INSTANCE, and code
+
+    def read(self, ask: Asked) -> None:
+        """Count the events since the last reading."""
+        if not self._is_supported or (self._set is None and not self._register(ask)):
+            return
+        for _ in range(MAX_EVENTS):
+            event = ask.call("nvmlEventSetWait_v2", self._set, 0, no_news=TIMEOUT)
+            if event is None:
+                if ask.error != TIMEOUT:
+                    self.is_watched = False
+                    self.close(ask)  # after an error it is undefined what a set holds
+                return
+            if event.eventType & self._nvml.nvmlEventTypeXidCriticalError:
+                self.counts[event.gpuInstanceId, event.eventData] += 1
+
+    def close(self, ask: Asked) -> None:
+        """Free the set."""
+        if self._set is not None:
+            ask.call("nvmlEventSetFree", self._set)
+            self._set = None
+
+    def _register(self, ask: Asked) -> bool:
+        self._set = ask.call("nvmlEventSetCreate")
+        if self._set is not None:
+            ask("nvmlDeviceRegisterEvents", self._nvml.nvmlEventTypeXidCriticalError, self._set)
+        error = ask.error
+        self._is_supported = error not in NEVER
+        self.is_watched = not error if self._is_supported else None
+        if error:
+            self.close(ask)
+        return not error
+
+
+class CardDetail:
+    """All of it, of one card and the instances on it."""
+
+    def __init__(self, nvml: Any, clock: Clock) -> None:
+        self._nvml = nvml
+        self._clock = clock
+        self._profiles: dict[int | None, Profile] = {}  # by GPU instance, None: the card
+        self._xids = XidEvents(nvml)
+        self._reasons: int | None = None  # that the card can tell
+        self._has_profile: bool | None = None
+        self._ask: Asked | None = None
+
+    def add_to_card(self, sample: GpuSample, ask: Asked) -> GpuSample:
+        """Return what was read of a card with its details."""
+        self._ask = ask
+        self._xids.read(ask)
+        flags = {} if self._xids.is_watched is None else {XIDS_WATCHED: self._xids.is_watched}
+        counts = {**self._profile(ask, None), **self._xid_counts(None), **self._ecc(ask)}
+        rows = ask("nvmlDeviceGetRemappedRows")  # corrected, uncorrected, is pending, has failed
+        if rows is not None:
+            counts.update({(REMAPPED, kind): count for kind, count in zip(KINDS, rows[:2], strict=True)})
+            flags |= {REMAP_PENDING: bool(rows[2]), REMAP_FAILED: bool(rows[3])}
+        return replace(sample, counts=counts, flags=flags, clock_reasons=self._clock_reasons(ask))
+
+    def add_to_parts(self, parts: Sequence[GpuSample], ask: Asked) -> Iterator[GpuSample]:
+        """Yield what was read of a card's instances with what is the instance's own."""
+        compute_instances = Counter(part.card.instance_id for part in parts)
+        for part in parts:
+            instance = part.card.instance_id
+            if instance is None or compute_instances[instance] > 1:
+                yield part
+            else:
+                counts = {**self._profile(ask, instance), **self._xid_counts(instance)}
+                yield replace(part, counts=counts)
+
+    def close(self) -> None:
+        """Free what the library holds for us."""
+        if self._ask is not None:
+            self._xids.close(self._ask)
+            for profile in self._profiles.values():
+                profile.close(self._ask)
+
+    def _profile(self, ask: Asked, instance: int | None) -> dict[GpuCount, float]:
+        if self._has_profile is None:
+            support = ask("nvmlGpmQueryDeviceSupport")
+            if support is not None or ask.error in NEVER:
+                self._has_profile = support is not None and bool(support.isSupportedDevice)
+        if not self._has_profile:
+            return {}
+        if instance not in self._profiles:
+            self._profiles[instance] = Profile(self._nvml, self._clock, instance)
+        return self._profiles[instance].read(ask)
+
+    def _xid_counts(self, instance: int | None) -> dict[GpuCount, float]:
+        found: Counter[GpuCount] = Counter()
+        for (where, code), count in self._xids.counts.items():
+            if instance is None or where == instance:
+                found[XID, str(code)] += count
+        return dict(found)
+
+    def _ecc(self, ask: Asked) -> dict[GpuCount, float]:
+        found: dict[GpuCount, float] = {}
+        counters = ((ECC, self._nvml.NVML_VOLATILE_ECC), (LIFETIME_ECC, self._nvml.NVML_AGGREGATE_ECC))
+        for what, counter in counters:
+            for number, kind in enumerate(KINDS):
+                count = ask("nvmlDeviceGetTotalEccErrors", number, counter)
+                if count is not None:
+                    found[what, kind] = count
+        return found
+
+    def _clock_reasons(self, ask: Asked) -> dict[str, bool]:
+        if self._reasons is None:
+            self._reasons = ask.first(
+                "nvmlDeviceGetSupportedClocksEventReasons", "nvmlDeviceGetSupportedClocksThrottleReasons"
+            )
+        now = ask.first("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+        if now is None:
+            return {}
+        known = now | (self._reasons or 0)
+        return {name: bool(now & bit) for bit, name in CLOCK_REASONS.items() if known & bit}
