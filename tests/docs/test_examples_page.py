@@ -98,11 +98,6 @@ def test_when_to_shut_the_node_down():
     assert killed == {after: words[len(each.killed)] for after, each in choices.items()}
 
 
-def test_the_node_of_the_page_on_drains_is_this_one():
-    page = " ".join(text_of("docs/drains.md").split())
-    assert f"= {plan_drain(NODE).choices[-1].core_secs:.0f} core seconds, mixed" in page
-
-
 def test_when_jobs_may_be_expected_to_end():
     rows = rows_of("| job | user |")
     for user in (1, 2):
