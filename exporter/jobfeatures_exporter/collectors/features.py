@@ -19,7 +19,7 @@ HOOK_FAILURES = counter(
 )
 LEFTOVERS = gauge(
     "batch_node_ended_jobs_with_processes",
-    "Ended jobs whose control group still holds processes; they keep their directories for jobs.hold.",
+    "Ended jobs whose control group still holds processes.",
 )
 
 ANSWERS = counter(

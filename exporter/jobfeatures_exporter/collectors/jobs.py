@@ -21,7 +21,7 @@ MEMORY = gauge(
 )
 USED = gauge(
     "batch_job_memory_used_bytes",
-    "Memory of the job that cannot be reclaimed: anon, shmem and kernel, without page cache.",
+    "Memory of the job that cannot be reclaimed: anon, shmem and kernel.",
     JOB,
     sums=True,
 )

@@ -39,9 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help=f"TOML file with settings (default: {DEFAULT_FILE} if it exists)",
     )
-    parser.add_argument(
-        "--once", action="store_true", help="print the table once; so it is without a terminal"
-    )
+    parser.add_argument("--once", action="store_true", help="print the table once, as without a terminal")
     parser.add_argument(
         "--interval", metavar="DURATION", default="2s", help="time between samples (default: %(default)s)"
     )
