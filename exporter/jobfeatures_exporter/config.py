@@ -13,8 +13,10 @@ from jobfeatures.settings import (
     BOOLEAN,
     COUNT,
     DURATION,
+    FACTOR,
     PATH,
     POSITIVE_DURATION,
+    TEXT,
     choice,
     node_option,
     option,
@@ -24,6 +26,7 @@ from jobfeatures_exporter.collectors import COLLECTORS, NODE, ROLES
 from jobfeatures_exporter.profiles import PROFILES
 from jobfeatures_exporter.sampling.gpu import DRIVERS as GPU_DRIVERS
 from jobfeatures_exporter.sampling.gpu import NO_GPUS
+from jobfeatures_exporter.sampling.power import SOURCES as POWER_SOURCES
 from jobfeatures_exporter.snapshot import Kind
 from jobfeatures_exporter.web.config import WebConfig
 
@@ -150,6 +153,20 @@ class DaemonConfig(WebConfig):
     )
     gpu_job_map_directory: str | None = option(
         PATH, None, "directory for the jobs of each GPU, as dcgm-exporter reads them"
+    )
+    power_sources: tuple[str, ...] = option(
+        words(*POWER_SOURCES), (), "sensors of what the whole machine draws: hwmon, dcmi; none: not measured"
+    )
+    power_interval_secs: float = option(POSITIVE_DURATION, 30.0, "how often they are read")
+    power_hwmon: str = option(
+        TEXT, "power_meter", "hwmon's sensors of the board, summed: CHIP, or CHIP:LABEL of several on a chip"
+    )
+    power_dcmi: str = option(
+        TEXT, "ipmitool dcmi power reading", "command of dcmi; or ipmi-dcmi --get-system-power-statistics"
+    )
+    power_includes_gpus: bool = option(BOOLEAN, True, "whether the sensors measure GPUs too")
+    power_pdu_factor: str | None = option(
+        FACTOR, None, "what the supply draws from the mains for each watt measured, e.g. 1.08"
     )
     log_level: str = option(
         choice(*LEVELS), "info", "least severe messages to log", is_common=True, live="node controller"

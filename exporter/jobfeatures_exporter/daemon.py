@@ -41,6 +41,7 @@ from jobfeatures_exporter.sampling.descriptors import Unreadable
 from jobfeatures_exporter.sampling.gpu.device import Paths
 from jobfeatures_exporter.sampling.gpu.monitor import GpuMonitor
 from jobfeatures_exporter.sampling.lastwords import LastWords
+from jobfeatures_exporter.sampling.power.monitor import PowerMonitor
 from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.sysinfo import read_sysinfo
 from jobfeatures_exporter.service.reload import Change
@@ -83,6 +84,8 @@ class Daemon:
             job_map=config.gpu_job_map_directory,
             detail="gpudetail" in config.enabled_collectors(),
         )
+        enabled = config.enabled_collectors()
+        self._power = PowerMonitor(config, self._clock)
         self._last_words = LastWords()
         self._sampler = Sampler(
             wants_all=self._wants_all,
@@ -100,15 +103,13 @@ class Daemon:
             gridengine_spool=config.gridengine_spool_directory,
             steps=config.jobs_steps,
             process_io=config.jobs_process_io,
-            top_commands=config.processes_top if "processes" in config.enabled_collectors() else 0,
+            top_commands=config.processes_top if "processes" in enabled else 0,
         )
         self.reader = PROCFS_ALONE
         self.feature_answers: Mapping[int, int] = {}  # over HTTP, by status
         self.web: Callable[[], WebStatus | None] = lambda: None  # of our listeners
         self.reload = LastReload(successful=True, success_secs=self._clock.now_secs())
-        self._pages = PageMaker(
-            config.enabled_collectors(), config.metrics_profile, config.metrics_max_series
-        )
+        self._pages = PageMaker(enabled, config.metrics_profile, config.metrics_max_series)
         self._rates = CpuRates()
         self._people = NodePages(config, self._privacy, self.known, self._pages.collected, self.listing)
         self.html = self._people.html  # pages for people
@@ -175,6 +176,7 @@ class Daemon:
             else:
                 self._knowledge.remember(self._publisher.remembered())
         self._gpus.start()
+        self._power.start()
         self._looked_at = self._clock.monotonic_secs()
         self._sources.start()
         for thread in self._threads:
@@ -188,7 +190,7 @@ class Daemon:
         self._looks.wanted.set()
         self._publish_wanted.set()
         self.hooks.stop()
-        for each in (self._arrivals, self._last_words, self._statuses, self._gpus):
+        for each in (self._arrivals, self._last_words, self._statuses, self._gpus, self._power):
             each.stop()
         if self._sender is not None:
             self._sender.stop()
@@ -344,7 +346,7 @@ class Daemon:
 
     def _sample(self) -> None:
         self._knowledge.begin_look()
-        snapshot = self._sampler.sample()
+        snapshot = self._power.fill(self._sampler.sample())
         snapshot, self._ended = self._retain(snapshot)
         if self._sysinfo is None:
             self._sysinfo = read_sysinfo(

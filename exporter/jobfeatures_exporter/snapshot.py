@@ -39,6 +39,15 @@ class DiskSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BoardSample:
+    """What the whole machine draws, by sensor; a sensor that does not answer has no watts."""
+
+    watts: Mapping[str, float]
+    joules: Mapping[str, float]  # since our start
+    up: Mapping[str, bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSample:
     """The node as a whole."""
 
@@ -54,6 +63,7 @@ class NodeSample:
     disks: Mapping[str, DiskSample] = field(default_factory=dict)  # by name
     pressure_secs: Mapping[tuple[str, str], float] = field(default_factory=dict)  # see JobSample
     energy_joules: Mapping[str, float] = field(default_factory=dict)  # since our start, by RAPL domain
+    board: BoardSample | None = None
     oom_kills: int | None = None  # since boot
 
 
@@ -234,6 +244,7 @@ class JobSample:
     core_nanosecs: Mapping[int, int] = field(default_factory=dict)  # by CPU, where v1 counts them; on request
     steps: tuple[StepSample, ...] = ()
     energy_joules: float | None = None  # of the CPU packages, by its share of CPU time
+    board_joules: Mapping[str, float] = field(default_factory=dict)  # of the whole machine's, by sensor
     cgroup: str | None = None  # the path of its control group, of the first where there are several
     cgroup_version: int | None = None  # 1 or 2
 

@@ -251,6 +251,9 @@ def _gpus() -> list[Placed]:
                        query(f"sum({gpu_power(J, OF_NODE)})", "gpu"),
                    ],
                    "watt", stacked=True, empty="the nodes do not tell"),
+        timeseries("Power of machines", "Its part of what the whole machines draw, by the sensor that tells.",
+                   [query(f"sum by (sensor) (rate(batch_job_board_energy_joules_total{{{J}}}[{RATE}]))", "{{sensor}}")],
+                   "watt", empty="the nodes do not tell"),
     )  # fmt: skip
 
 

@@ -312,13 +312,15 @@ def _whole() -> list[Placed]:
         *line(
             timeseries(
                 "Power by part",
-                "What processors and their memory draw by the kernel's counters, and cards by their driver's.",
+                "What processors and their memory draw by the kernel's counters, cards by their driver's, and the "
+                "whole machine by its sensors.",
                 [
                     query(
                         f"rate(batch_node_energy_joules_total{{{OF_NODE}}}[{RATE}])",
                         "{{instance}} {{domain}}",
                     ),
                     query(f"sum by (instance) (batch_gpu_power_watts{{{OF_NODE}}})", "{{instance}} GPUs"),
+                    query(f"batch_node_power_watts{{{OF_NODE}}}", "{{instance}} machine by {{sensor}}"),
                 ],
                 "watt",
                 empty="the node does not tell",

@@ -44,6 +44,7 @@ from jobfeatures_exporter.sinks.keeper import SinkStatus
 from jobfeatures_exporter.snapshot import (
     Accounting,
     BlockIo,
+    BoardSample,
     CommandSample,
     CpuSecs,
     DiskSample,
@@ -166,6 +167,7 @@ def make_snapshot() -> Snapshot:
             user_cpu_secs=1234.5,
             system_cpu_secs=6.25,
             energy_joules=1500.25,
+            board_joules={"dcmi": 4100.5, "pdu": 4428.54},
             sluid="s5K1KKYAYG5D00",
             cpus=4,
             cpu_numbers=frozenset(range(4)),
@@ -248,6 +250,11 @@ def make_snapshot() -> Snapshot:
             },
             pressure_secs={("memory", "some"): 1.5, ("memory", "full"): 0.0},
             energy_joules={"package-0": 4000.5, "dram-0": 250.0, "psys": 6000.0},
+            board=BoardSample(
+                watts={"dcmi": 220.0, "pdu": 237.6},
+                joules={"dcmi": 9000.5, "pdu": 9720.54},
+                up={"dcmi": True, "hwmon": False},
+            ),
         ),
         jobs={sample.key: sample for sample in samples},
         processes={sample.pid: sample for sample in make_processes()},

@@ -106,14 +106,16 @@ def test_a_recorded_name_says_level_metric_and_operation(name):
     level, metric, operation = name.split(":")
     assert level in LEVELS
     assert re.fullmatch(r"[a-z_]+[a-z]", metric)
-    assert (level == "site") == (operation == "threshold")
+    assert (level == "site") == (operation in {"threshold", "factor"})
     assert level == "site" or metric.startswith("batch_")
     assert "labels" not in RECORDS[name]
 
 
 def test_each_threshold_is_used_and_each_that_is_used_is_there():
-    used = set(re.findall(r"site:\w+:threshold", str([rule for rule in EVERY if "record" not in rule])))
-    used |= set(re.findall(r"site:\w+:threshold", str(FILES["recording.yml"])))
+    used = set(
+        re.findall(r"site:\w+:(?:threshold|factor)", str([rule for rule in EVERY if "record" not in rule]))
+    )
+    used |= set(re.findall(r"site:\w+:(?:threshold|factor)", str(FILES["recording.yml"])))
     assert used == {name for name in RECORDS if name.startswith("site:")}
     assert all(rule["record"].startswith("site:") for rule in FILES["thresholds.yml"]["groups"][0]["rules"])
 

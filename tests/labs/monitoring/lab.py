@@ -149,6 +149,7 @@ class Lab:
             "--batch.refresh", "10s", "--jobs.steps", "--collector.processes", "--collector.cores",
             "--machine.total-cpu", str(machine.cpus), *GRACE,
             "--metrics.profile", "treydock", "--gpu.drivers", "nvidia" if machine.gpus else "none",
+            "--power.sources", "hwmon", "--power.interval", "2s",
             *self._sonar(name),
         )  # fmt: skip
 

@@ -81,6 +81,7 @@ class SimulatedMachine:
         self._write(f"{zone}/max_energy_range_uj", f"{2**62}\n")
         self._write(f"{zone}:0/name", "dram\n")
         self._write(f"{zone}:0/max_energy_range_uj", f"{2**62}\n")
+        self._write("sys/class/hwmon/hwmon0/name", "power_meter\n")
         (self.top / "sys/block/nvme0n1/slaves").mkdir(parents=True)
 
     def step(self, now: float, jobs: list[Job]) -> None:
@@ -141,7 +142,9 @@ class SimulatedMachine:
         ):
             self.stalled[resource] += part * secs
             self._write(f"proc/pressure/{resource}", pressure(self.stalled[resource]))
-        self.joules += (WATTS_IDLE + WATTS_CORE * busy) * secs
+        watts = WATTS_IDLE + WATTS_CORE * busy
+        self.joules += watts * secs
+        self._write("sys/class/hwmon/hwmon0/power1_average", f"{int((120 + 1.2 * watts) * 1e6)}\n")
         self._write("sys/class/powercap/intel-rapl:0/energy_uj", f"{int(self.joules * 1e6)}\n")
         self._write("sys/class/powercap/intel-rapl:0:0/energy_uj", f"{int(self.joules * 1.5e5)}\n")
         if self.machine.gpus:

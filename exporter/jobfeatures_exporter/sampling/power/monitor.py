@@ -1,0 +1,167 @@
+"""The sensors of power at work, each in a thread of its own: no look and no scrape waits for one."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from jobfeatures.clock import Clock
+from jobfeatures.errors import JobfeaturesError
+from jobfeatures.model import JobKey
+from jobfeatures_exporter.rates import cpu_secs_of
+from jobfeatures_exporter.sampling.power import SOURCES
+from jobfeatures_exporter.sampling.power.board import BoardEnergy, card_joules
+from jobfeatures_exporter.sampling.power.reading import PowerConfig
+from jobfeatures_exporter.snapshot import BoardSample, JobSample, Snapshot
+
+log = logging.getLogger(__name__)
+
+STALE_INTERVALS = 3  # after which a reading says nothing of now; no longer gap between two looks is counted
+PDU = "pdu"  # the best of the others, times what lies between it and the mains
+
+
+class PowerReader:
+    """Reads one sensor again and again. `latest` is replaced as a whole."""
+
+    def __init__(
+        self, name: str, make: Callable[[], Callable[[], float]], clock: Clock, interval_secs: float
+    ):
+        self.name = name
+        self._make = make
+        self._read: Callable[[], float] | None = None
+        self._clock = clock
+        self._interval_secs = interval_secs
+        self._latest: tuple[float, float] | None = None  # watts, and when (monotonic)
+        self._complaint = ""
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"power-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Start reading."""
+        self._thread.start()
+
+    def stop(self, timeout_secs: float) -> None:
+        """Stop reading; a sensor that hangs is left behind."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_secs)
+
+    @property
+    def watts(self) -> float | None:
+        """Return what was drawn at the latest reading, None where that is too long ago or failed."""
+        latest = self._latest
+        if latest is None or self._clock.monotonic_secs() - latest[1] > STALE_INTERVALS * self._interval_secs:
+            return None
+        return latest[0]
+
+    def read_once(self) -> None:
+        """Read now, in this thread."""
+        try:
+            if self._read is None:
+                self._read = self._make()
+            watts = self._read()
+        except (JobfeaturesError, OSError) as error:
+            self._failed(str(error))
+        except Exception as error:  # supervised: a sensor's fault costs its own series only
+            log.exception("sensor of power failed unexpectedly", extra={"source": self.name})
+            self._failed(f"{type(error).__name__}: {error}")
+        else:
+            if self._complaint:
+                log.info("sensor of power answers again", extra={"source": self.name})
+            self._complaint = ""
+            self._latest = watts, self._clock.monotonic_secs()
+
+    def _failed(self, reason: str) -> None:
+        if reason != self._complaint:  # once per kind of failure
+            log.warning("no power: %s", reason, extra={"source": self.name})
+        self._complaint = reason
+        self._latest = None
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self.read_once()
+            self._stopping.wait(self._interval_secs)
+
+
+class PowerMonitor:
+    """All sensors that the site asks for, and what the jobs have of what they measure.
+
+    Between two looks the machine is taken to draw what the latest reading says.
+    """
+
+    def __init__(self, config: PowerConfig, clock: Clock) -> None:
+        self._clock = clock
+        self._includes_gpus = config.power_includes_gpus
+        self._factor = None if config.power_pdu_factor is None else float(config.power_pdu_factor)
+        self._max_gap_secs = STALE_INTERVALS * max(config.sample_interval_secs, config.power_interval_secs)
+        self.readers = [
+            PowerReader(name, lambda make=make: make(config), clock, config.power_interval_secs)  # type: ignore[misc]
+            for name, make in SOURCES.items()
+            if name in config.power_sources
+        ]
+        self._looked_at: float | None = None
+        self._joules: dict[str, float] = {}
+        self._energies: dict[str, BoardEnergy] = {}
+        self._last: Mapping[JobKey, Mapping[str, float]] = {}
+
+    def start(self) -> None:
+        """Start the sensors' threads."""
+        for reader in self.readers:
+            reader.start()
+
+    def stop(self, timeout_secs: float = 2.0) -> None:
+        """Stop them; one that hangs is left behind."""
+        for reader in self.readers:
+            reader.stop(timeout_secs)
+
+    def fill(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot with what the machine drew until now, and its jobs. One thread calls this."""
+        if not self.readers or snapshot.node is None:
+            return snapshot
+        watts = self._watts()
+        now_secs = self._clock.monotonic_secs()
+        elapsed = 0.0 if self._looked_at is None else now_secs - self._looked_at
+        counted = elapsed if 0.0 < elapsed <= self._max_gap_secs else 0.0
+        self._looked_at = now_secs
+        cards, used_cards = card_joules(snapshot) if self._includes_gpus else ({}, {})
+        samples = {key: each for key, each in snapshot.jobs.items() if isinstance(key, JobKey)}
+        used_secs = {key: cpu_secs_of(each) for key, each in samples.items()}
+        by_job: dict[JobKey, dict[str, float]] = {}
+        for source, drawn in watts.items():
+            self._joules[source] = self._joules.get(source, 0.0) + drawn * counted
+        for source, joules in self._joules.items():
+            shares = self._energies.setdefault(source, BoardEnergy()).update(
+                joules=joules,
+                cpu=snapshot.node.cpu,
+                used_secs=used_secs,
+                cards=cards,
+                used_cards=used_cards,
+            )
+            for key, share in shares.items():
+                by_job.setdefault(key, {})[source] = share
+        final = {
+            key: replace(each, board_joules=self._last.get(key, {})) for key, each in snapshot.final.items()
+        }
+        self._last = by_job
+        jobs: dict[object, JobSample] = {
+            key: replace(samples[key], board_joules=mine) for key, mine in by_job.items()
+        }
+        board = BoardSample(
+            watts=watts,
+            joules=dict(self._joules),
+            up={reader.name: reader.watts is not None for reader in self.readers},
+        )
+        return replace(
+            snapshot,
+            node=replace(snapshot.node, board=board),
+            jobs={key: jobs.get(key, each) for key, each in snapshot.jobs.items()},
+            final=final,
+        )
+
+    def _watts(self) -> dict[str, float]:
+        found = {reader.name: watts for reader in self.readers if (watts := reader.watts) is not None}
+        if self._factor is not None and found:
+            found[PDU] = next(iter(found.values())) * self._factor
+        return found

@@ -1,0 +1,123 @@
+"""The board's sensor below a constructed /sys: no machine of ours has one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobfeatures.errors import ParseError
+from jobfeatures_exporter.sampling.power import hwmon
+from jobfeatures_exporter.sampling.power.hwmon import Sensor, choose_sensors, find_sensors
+from jobfeatures_exporter.sampling.power.reading import PowerError
+
+
+@pytest.fixture
+def chip(tmp_path):
+    """Return a function that writes a chip's files; it returns its folder."""
+
+    def write(number, name, **files):
+        folder = tmp_path / f"sys/class/hwmon/hwmon{number}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "name").write_text(f"{name}\n")
+        for file, text in files.items():
+            (folder / file).write_text(f"{text}\n")
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Return a function that makes a reader of some sensors."""
+
+    class Config:
+        path_sysfs = str(tmp_path / "sys")
+
+    def make(wanted="power_meter"):
+        config = Config()
+        config.power_hwmon = wanted
+        return hwmon.make(config)
+
+    return make
+
+
+def test_the_board_s_meter_is_read_and_other_chips_are_not(chip, make):
+    chip(0, "nvme", temp1_input=40000)
+    chip(1, "amdgpu", power1_average=99_000_000)
+    chip(2, "power_meter", power1_average=345_500_000, power1_average_interval=1000)
+    assert make()() == 345.5
+
+
+def test_the_mean_is_taken_rather_than_the_moment(chip, tmp_path):
+    folder = chip(0, "ibmaem", power1_input=5, power1_average=7, power2_input=9)
+    assert [each.path for each in find_sensors(str(tmp_path / "sys"))] == [
+        f"{folder}/power1_average",
+        f"{folder}/power2_input",
+    ]
+
+
+def test_several_meters_are_named_by_what_they_measure_and_summed(chip, make):
+    for number in range(2):
+        chip(
+            number, "power_meter", power1_average=300_000_000, power1_oem_info=f"Module Power Socket {number}"
+        )
+        chip(
+            10 + number,
+            "power_meter",
+            power1_average=100_000_000,
+            power1_oem_info=f"CPU Power Socket {number}",
+        )
+    both = "power_meter:Module Power Socket 0, power_meter:Module Power Socket 1"
+    assert make(both)() == 600
+    assert make(f"{both},power_meter:Module Power Socket 0")() == 600
+    with pytest.raises(PowerError, match=r"power_meter is 4 sensors, not one; here: .*CPU Power Socket 1"):
+        make()()
+
+
+def test_a_sensor_that_is_not_there_is_told_and_found_when_it_comes(chip, make):
+    read = make()
+    with pytest.raises(PowerError, match="power_meter is 0 sensors, not one; here: none"):
+        read()
+    chip(3, "power_meter", power1_average=1_000_000)
+    assert read() == 1
+
+
+def test_a_sensor_that_moved_at_a_reload_of_its_driver_is_found_again(chip, make):
+    folder = chip(3, "power_meter", power1_average=1_000_000)
+    read = make()
+    read()
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+    with pytest.raises(FileNotFoundError):
+        read()
+    chip(4, "power_meter", power1_average=2_000_000)
+    assert read() == 2
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "garbage", "", "9" * 60, "300000000000"])
+def test_a_running_machine_that_draws_nothing_or_anything_is_not_believed(chip, make, text):
+    chip(0, "power_meter", power1_average=text)
+    with pytest.raises(ParseError):
+        make()()
+
+
+def test_what_a_folder_holds_besides_is_no_sensor(chip, tmp_path):
+    folder = chip(0, "x", power1_cap=5, power_average=5, power1_average_min=1)
+    (folder / "power2_average").symlink_to("/etc/passwd")
+    (tmp_path / "sys/class/hwmon/hwmon9").mkdir()
+    found = find_sensors(str(tmp_path / "sys"))
+    assert [each.path for each in found] == [f"{folder}/power2_average"]
+    with pytest.raises(OSError, match="symbolic links"):
+        hwmon.read_watts(found)
+
+
+names = st.text(alphabet="ab:, ", max_size=6)
+
+
+@given(names, st.lists(st.builds(Sensor, names, names, names), max_size=6))
+def test_each_chosen_name_is_one_sensor_or_none_is_read(wanted, sensors):
+    try:
+        chosen = choose_sensors(wanted, sensors)
+    except PowerError:
+        return
+    assert len(chosen) == len(set(chosen)) <= len([word for word in wanted.split(",") if word.strip()])
