@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jobfeatures.clock import Clock, SystemClock
@@ -46,7 +45,7 @@ from jobfeatures_exporter.sampling.sampler import Sampler
 from jobfeatures_exporter.sampling.sysinfo import read_sysinfo
 from jobfeatures_exporter.service.reload import Change
 from jobfeatures_exporter.service.supervision import describe_sources
-from jobfeatures_exporter.snapshot import Accounting, Kind, Snapshot, SysinfoSample
+from jobfeatures_exporter.snapshot import Kind, Snapshot, SysinfoSample
 from jobfeatures_exporter.web.nodepages import NodePages
 from jobfeatures_exporter.web.status import WebStatus
 
@@ -347,7 +346,9 @@ class Daemon:
     def _sample(self) -> None:
         self._knowledge.begin_look()
         snapshot = self._power.fill(self._sampler.sample())
-        snapshot, self._ended = self._retain(snapshot)
+        snapshot, self._ended = self._retention.take(
+            snapshot, self._knowledge, now_secs=self._clock.monotonic_secs(), shown=self._shown
+        )
         if self._sysinfo is None:
             self._sysinfo = read_sysinfo(
                 procfs=self._config.path_procfs,
@@ -362,24 +363,6 @@ class Daemon:
         known = self._knowledge.jobs
         unknown = {each for each in snapshot.jobs if isinstance(each, JobKey) and each not in known}
         self._sources.refresh({each.batch_system for each in unknown})
-
-    def _retain(self, snapshot: Snapshot) -> tuple[Snapshot, Mapping[JobKey, EndedJob]]:
-        """Return the snapshot without jobs that were looked at for the last time, and all ended jobs."""
-        now_secs = self._clock.monotonic_secs()
-        jobs = self._knowledge.jobs
-        ended = self._retention.update(snapshot, jobs, now_secs=now_secs, shown=self._shown)
-        gone = {
-            key
-            for key in self._knowledge.ending
-            if key in snapshot.jobs
-            and snapshot.jobs[key].accounting is Accounting.PROCESSES
-            and not self._knowledge.is_on_node(key)
-        }
-        if gone:
-            living = {key: sample for key, sample in snapshot.jobs.items() if key not in gone}
-            snapshot = replace(snapshot, jobs=living)
-            ended = self._retention.update(snapshot, jobs, now_secs=now_secs, shown=self._shown)
-        return snapshot, ended
 
     def _publish_loop(self) -> None:
         with watch_directory(self._tree.drains_path, self._publish_wanted.set):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from jobfeatures.model import JobKey
 from jobfeatures.quickrecord import quickly_made
+from jobfeatures_exporter.measured import BoardSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +37,6 @@ class DiskSample:
     minor: int
     stats: tuple[int, ...]
     whole: bool | None = None  # a disk; not one that is made of others or memory; None: a part, or unknown
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoardSample:
-    """What the whole machine draws, by sensor; a sensor that does not answer has no watts."""
-
-    watts: Mapping[str, float]
-    joules: Mapping[str, float]  # since our start
-    up: Mapping[str, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

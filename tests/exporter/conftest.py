@@ -39,12 +39,12 @@ from jobfeatures.status.jobstatus import JobStatus
 from jobfeatures_exporter import hookrequests
 from jobfeatures_exporter.cluster.sums import compute_cluster_sums, compute_queue_sums
 from jobfeatures_exporter.context import Context, LastReload
+from jobfeatures_exporter.measured import BoardSample
 from jobfeatures_exporter.retention import EndedJob
 from jobfeatures_exporter.sinks.keeper import SinkStatus
 from jobfeatures_exporter.snapshot import (
     Accounting,
     BlockIo,
-    BoardSample,
     CommandSample,
     CpuSecs,
     DiskSample,

@@ -10,11 +10,12 @@ from dataclasses import replace
 from jobfeatures.clock import Clock
 from jobfeatures.errors import JobfeaturesError
 from jobfeatures.model import JobKey
+from jobfeatures_exporter.measured import BoardSample
 from jobfeatures_exporter.rates import cpu_secs_of
 from jobfeatures_exporter.sampling.power import SOURCES
 from jobfeatures_exporter.sampling.power.board import BoardEnergy, card_joules
 from jobfeatures_exporter.sampling.power.reading import PowerConfig
-from jobfeatures_exporter.snapshot import BoardSample, JobSample, Snapshot
+from jobfeatures_exporter.snapshot import JobSample, Snapshot
 
 log = logging.getLogger(__name__)
 
