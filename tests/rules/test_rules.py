@@ -20,7 +20,7 @@ RECORDS = {rule["record"]: rule for rule in EVERY if "record" in rule}
 ALERTS = {rule["alert"]: rule for rule in EVERY if "alert" in rule}
 TESTS = sorted(Path(__file__).parent.glob("*.yml"))
 SITE = {"cluster", "job", "instance", "node"}  # labels that Prometheus or the site puts on
-LEVELS = {"site", "cluster", "partition", "user", "job", "job_node", "node"}
+LEVELS = {"site", "cluster", "partition", "account", "user", "job", "job_node", "node"}
 OF_INFO = {"batch_system", "job_id", "user", "account", "partition", "name"}
 
 

@@ -42,7 +42,7 @@ OF_CARDS = {
 OF_JOBS = {
     count: counter(
         f"batch_job_gpu_{name}",
-        f"batch_gpu_{name}_total while the job alone held the GPU.",
+        f"batch_gpu_{name}_total while only the job held it.",
         (*OF_JOB, *labels),
     )
     for count, (name, _, labels) in _COUNTS.items()
