@@ -5,10 +5,10 @@ cost more than the read itself. A descriptor belongs to one process, not to a
 number: once that process is gone, reading it answers ESRCH, and the number is
 looked up again. One whose line has not changed is not parsed again.
 
-Most processes sleep, and the kernel makes the three numbers of
-/proc/PID/schedstat for a fifth of what the 52 of stat cost it. A process of
-one thread that has not been on a CPU since has not changed what it says of
-itself, so of those asleep schedstat is read first. What others do to a sleeper
+Most processes sleep, and the kernel tells how much CPU time a process has had
+for a fifth of what the 52 numbers of stat cost it, without a file. One that
+has had none since has not changed what it says of itself, so where its line
+was the same at the last look this is asked first. What others do to a sleeper
 shows late: its parent is looked up again when the last one has gone, and its
 memory and process group at every 32nd look at the latest.
 """
@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Collection, Iterable, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import itemgetter
 
 from jobfeatures.errors import ParseError
@@ -32,12 +33,9 @@ from jobfeatures_exporter.sampling.descriptors import (
 from jobfeatures_exporter.snapshot import ProcessSample
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-SCHEDULE_BYTES = 64
 READ_BYTES = 1024  # the 22 fields that count take 540 at most; what follows may be cut off
 RELEASED_AT_ONCE = 64
-ASLEEP = frozenset("SITtZD")  # states that only being on a CPU ends
 READ_ANYWAY = 32  # looks
-NOT_TOLD = b"0 0 0\n"  # what a kernel that does not count writes, see Documentation/scheduler/sched-stats.rst
 
 # Fields behind the name, from 0: ppid pgrp session, utime stime cutime cstime, num_threads,
 # starttime vsize rss.
@@ -74,23 +72,37 @@ def _garbage(data: bytes) -> ParseError:
     return ParseError("not a process", source="stat", line=1, text=data.decode("utf-8", "replace"))
 
 
+def clock_of(pid: int) -> int:
+    """Return the CPU clock of a process with all its threads, in nanoseconds; clock_getcpuclockid(3)."""
+    return ~pid << 3 | 2
+
+
+def find_clocks(procfs: str) -> Callable[[int], int] | None:
+    """Return what reads such clocks, None where `procfs` has other numbers than the kernel has for us."""
+    try:
+        time.clock_gettime_ns(clock_of(os.getpid()))
+        status = read_file(f"{procfs}/self/status")
+    except OSError:
+        return None
+    return time.clock_gettime_ns if b"\nNSpid:\t%d\n" % os.getpid() in status else None
+
+
 class _Entry:
     """One process: its descriptor (-1: not kept), its line, and what the line says.
 
-    `schedule` is the descriptor of its schedstat while it is asleep (-1: not
-    kept), `scheduled` what that said before `data` was read.
+    `used` is the CPU time that it had used before `data` was read: -1 where that is not known,
+    None where the line was another at the look before, so that there is no use in asking.
     """
 
-    __slots__ = ("data", "descriptor", "pid", "sample", "schedule", "scheduled", "tells_schedule")
+    __slots__ = ("clock", "data", "descriptor", "pid", "sample", "used")
 
     def __init__(self, pid: int, descriptor: int, data: bytes, sample: ProcessSample) -> None:
         self.pid = pid
+        self.clock = clock_of(pid)
         self.descriptor = descriptor
         self.data = data
         self.sample = sample
-        self.schedule = -1
-        self.scheduled = b""
-        self.tells_schedule = True
+        self.used: int | None = None
 
 
 class ProcessScanner:
@@ -109,8 +121,10 @@ class ProcessScanner:
         max_open: int | None = None,
         budget: DescriptorBudget | None = None,
         unreadable: Unreadable | None = None,
+        read_clock: Callable[[int], int] | None = None,
     ) -> None:
         self._procfs = procfs
+        self._read_clock = find_clocks(procfs) if read_clock is None else read_clock
         self._budget = DescriptorBudget(max_open) if budget is None else budget
         self._unreadable = Unreadable() if unreadable is None else unreadable
         self._known: dict[str, _Entry] = {}
@@ -129,42 +143,20 @@ class ProcessScanner:
         gone would be wrong; so would it be of one that is not listed and still
         answers. Raises OSError where `procfs` itself cannot be listed.
         """
-        samples: dict[int, ProcessSample] = {}
         known = self._known
-        pread = os.pread
         names = os.listdir(self._procfs)
         self._budget.begin_look()
         self._look += 1
-        turn = self._look % READ_ANYWAY
+        gone = known.keys() - names
+        due = self._due()
         for name in names:
-            entry = known.get(name)
-            if entry is None:
-                if name.isdigit() and name.isascii() and len(name) <= 10:
-                    entry = self._look_up(name, None)
-                if entry is None:
-                    continue
-                known[name] = entry
-            else:
-                try:
-                    if entry.schedule >= 0:
-                        scheduled = pread(entry.schedule, SCHEDULE_BYTES, 0)
-                        if scheduled == entry.scheduled and entry.pid % READ_ANYWAY != turn:
-                            samples[entry.pid] = entry.sample
-                            continue
-                        entry.scheduled = scheduled
-                    data = pread(entry.descriptor, READ_BYTES, 0)
-                except OSError as error:
-                    if (entry := self._look_again(name, entry, error)) is None:
-                        continue
-                else:
-                    if data != entry.data:
-                        if not self._changed(name, entry, data):
-                            continue
-                    elif entry.schedule < 0 and entry.tells_schedule:
-                        self._poll_schedstat(name, entry)
-            samples[entry.pid] = entry.sample
-        if len(samples) != len(known):
-            gone = known.keys() - set(names)
+            if name not in known and name.isdigit() and name.isascii() and len(name) <= 10:
+                self._look_up(name, None)
+        for name, entry in due:
+            if name not in gone:
+                self._read(name, entry)
+        samples = {each.pid: each.sample for name in names if (each := known.get(name)) is not None}
+        if gone:
             unlisted = {name for name in gone if self._is_alive(name)}
             if unlisted:
                 self._unreadable.count("process_list_incomplete")
@@ -174,6 +166,36 @@ class ProcessScanner:
             for name in orphans:
                 self._read_orphan(name, samples)
         return samples
+
+    def _due(self) -> list[tuple[str, _Entry]]:
+        """Return those that are to be read: others have had no CPU since their line was."""
+        read, turn = self._read_clock, self._look % READ_ANYWAY
+        if read is None:
+            return list(self._known.items())
+        due = []
+        for each in self._known.items():
+            entry = each[1]
+            if entry.used is not None:
+                try:
+                    used = read(entry.clock)
+                except OSError:  # it has gone
+                    used = -1
+                if used == entry.used != -1 and entry.pid % READ_ANYWAY != turn:
+                    continue
+                entry.used = used
+            due.append(each)
+        return due
+
+    def _read(self, name: str, entry: _Entry) -> None:
+        try:
+            data = os.pread(entry.descriptor, READ_BYTES, 0)
+        except OSError as error:
+            self._look_again(name, entry, error)
+            return
+        if data != entry.data:
+            self._changed(name, entry, data)
+        elif entry.used is None:
+            entry.used = -1
 
     def glance(self, pids: Iterable[int]) -> dict[int, ProcessSample]:
         """Return these processes, those that are there, and forget nothing of the others."""
@@ -210,11 +232,12 @@ class ProcessScanner:
         self._release(self._known.pop(name))
 
     def _forget_all(self, names: Collection[str]) -> list[str]:
-        """Forget those that have gone; return those whose parent was one of them, and who sleep."""
+        """Forget those that have gone; return those whose parent was one of them, and who were not read."""
         pids = {self._known[name].pid for name in names}
         for name in names:
             self._forget(name)
-        return [name for name, each in self._known.items() if each.schedule >= 0 and each.sample.ppid in pids]
+        known = self._known.items()
+        return [name for name, each in known if each.used is not None and each.sample.ppid in pids]
 
     def _read_orphan(self, name: str, samples: dict[int, ProcessSample]) -> None:
         entry = self._known[name]
@@ -225,88 +248,53 @@ class ProcessScanner:
         if data != entry.data and self._changed(name, entry, data):
             samples[entry.pid] = entry.sample
 
-    def _poll_schedstat(self, name: str, entry: _Entry) -> None:
-        """Poll schedstat instead of stat from now on, for a sleeping process whose line has not changed.
-
-        It is read first: what happens between the two readings then shows at the next look.
-        """
-        sample = entry.sample
-        if (
-            sample.threads != 1
-            or sample.state not in ASLEEP
-            or entry.descriptor < 0
-            or not self._budget.take()
-        ):
-            return
-        try:
-            descriptor = os.open(f"{self._procfs}/{name}/schedstat", OPEN_FLAGS)
-        except OSError as error:  # a kernel without it; or gone, which the next look meets
-            entry.tells_schedule = error.errno in NO_MORE_FILES
-            self._budget.give()
-            return
-        entry.schedule = descriptor
-        try:
-            entry.scheduled = os.pread(descriptor, SCHEDULE_BYTES, 0)
-            same = os.pread(entry.descriptor, READ_BYTES, 0) == entry.data
-        except OSError:
-            same = False
-        entry.tells_schedule = entry.scheduled != NOT_TOLD
-        if not same or not entry.tells_schedule:
-            self._wake_up(entry)
-
-    def _wake_up(self, entry: _Entry) -> None:
-        if entry.schedule >= 0:
-            os.close(entry.schedule)
-            entry.schedule = -1
-            self._budget.give()
-
     def _release(self, entry: _Entry) -> None:
-        self._wake_up(entry)
         if entry.descriptor >= 0:
             os.close(entry.descriptor)
             entry.descriptor = -1
             self._budget.give()
 
-    def _look_up(self, name: str, last: _Entry | None) -> _Entry | None:
-        """Return what stands behind a number now, None where nothing does or nobody can tell."""
+    def _look_up(self, name: str, last: _Entry | None) -> None:
+        """Know what stands behind a number now; the last where nobody can tell."""
         try:
             descriptor = self._open(name)
         except OSError as error:
-            return self._left_out(name, error, last)
+            self._leave_out(name, error, last)
+            return
         keep = False
         try:
             data = os.pread(descriptor, READ_BYTES, 0)
-            sample = last.sample if last is not None and data == last.data else self._parse(name, data)
+            same = last is not None and data == last.data
+            sample = last.sample if last is not None and same else self._parse(name, data)
             keep = self._budget.take()
-            return _Entry(sample.pid, descriptor if keep else -1, data, sample)
+            found = self._known[name] = _Entry(sample.pid, descriptor if keep else -1, data, sample)
+            if last is not None and same:
+                found.used = -1 if last.used is None else last.used
         except (OSError, ParseError) as error:
-            return self._left_out(name, error, last)
+            self._leave_out(name, error, last)
         finally:
             if not keep:
                 os.close(descriptor)
 
-    def _look_again(self, name: str, entry: _Entry, error: OSError) -> _Entry | None:
-        """Return the entry for a number whose descriptor is not kept, or failed."""
+    def _look_again(self, name: str, entry: _Entry, error: OSError) -> None:
+        """Look up a number whose descriptor is not kept, or failed."""
         if entry.descriptor >= 0 and error.errno not in VANISHED:
             self._unreadable.add("process_stat", error)
-            return entry
+            return
         last = entry if entry.descriptor < 0 else None
         self._forget(name)
-        found = self._look_up(name, last)
-        if found is not None:
-            self._known[name] = found
-        return found
+        self._look_up(name, last)
 
-    def _left_out(self, name: str, error: OSError | ParseError, last: _Entry | None) -> _Entry | None:
+    def _leave_out(self, name: str, error: OSError | ParseError, last: _Entry | None) -> None:
         self._unreadable.add("process_stat", error)
-        gone = isinstance(error, OSError) and error.errno in VANISHED
-        return None if gone or last is None else last
+        if last is not None and not (isinstance(error, OSError) and error.errno in VANISHED):
+            self._known[name] = last
 
     def _changed(self, name: str, entry: _Entry, data: bytes) -> bool:
         try:
             entry.sample = self._parse(name, data)
             entry.data = data
-            self._wake_up(entry)
+            entry.used = None
         except (OSError, ParseError) as error:
             self._unreadable.add("process_stat", error)
             if isinstance(error, OSError) and error.errno in VANISHED:

@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 
 from jobfeatures.errors import ParseError
 from jobfeatures_exporter.sampling.descriptors import CALM_LOOKS, DescriptorBudget
-from jobfeatures_exporter.sampling.processes import READ_ANYWAY, ProcessScanner, parse_process_stat
+from jobfeatures_exporter.sampling.processes import (
+    READ_ANYWAY,
+    ProcessScanner,
+    find_clocks,
+    parse_process_stat,
+)
 from jobfeatures_exporter.view.processes import make_tree
 
 
@@ -261,12 +266,34 @@ def test_when_the_system_has_no_more_files_some_are_given_back(node, monkeypatch
     scanner.close()
 
 
-def asleep(node, scanner, pid=10, *, schedule="5 0 1\n", **stat):
-    """Make a process and look until the scanner goes by its schedstat; return the sample."""
-    path = node.process(pid, **stat)
-    (path / "schedstat").write_text(schedule)
-    scanner.scan()
-    return scanner.scan()[pid]
+class Clocks(dict[int, int]):
+    """The CPU time of processes by pid, read as clocks are."""
+
+    def read(self, clock):
+        pid = ~(clock >> 3)
+        if pid not in self:
+            raise OSError(errno.EINVAL, "no such process")
+        return self[pid]
+
+
+@pytest.fixture
+def clocks():
+    return Clocks({10: 5})
+
+
+@pytest.fixture
+def by_clock(node, clocks):
+    scanner = ProcessScanner(str(node.proc), read_clock=clocks.read)
+    yield scanner
+    scanner.close()
+
+
+def asleep(node, scanner, pid=10, **stat):
+    """Make a process and look until the scanner goes by its clock; return the sample."""
+    node.process(pid, **stat)
+    for _ in range(3):  # its line; that it is the same; and what its clock says
+        sample = scanner.scan()[pid]
+    return sample
 
 
 def looks_until_changed(node, scanner, before, pid=10):
@@ -276,106 +303,126 @@ def looks_until_changed(node, scanner, before, pid=10):
     return None
 
 
-def test_a_sleeper_that_was_on_no_cpu_is_not_read_again(node, scanner):
-    before = asleep(node, scanner)
+@pytest.mark.parametrize("stat", [{}, {"state": "R"}, {"threads": 2}])
+def test_a_process_that_was_on_no_cpu_is_not_read_again(node, by_clock, stat):
+    before = asleep(node, by_clock, **stat)
+    node.process(10, user=99, **stat)
+    assert by_clock.scan()[10] is before
+
+
+def test_a_process_that_was_on_a_cpu_is_read_at_once(node, by_clock, clocks):
+    before = asleep(node, by_clock)
     node.process(10, user=99)
-    assert scanner.scan()[10] is before
-
-
-def test_a_sleeper_that_was_on_a_cpu_is_read_at_once(node, scanner):
-    before = asleep(node, scanner)
-    path = node.process(10, user=99)
-    (path / "schedstat").write_text("6 0 2\n")
-    assert scanner.scan()[10].user_ticks == 99
+    clocks[10] = 6
+    assert by_clock.scan()[10].user_ticks == 99
     assert before.user_ticks != 99
 
 
-@pytest.mark.parametrize("readings", range(3))
-def test_a_sleeper_that_works_while_it_is_looked_at_is_seen_at_the_next_look(
-    node, scanner, monkeypatch, readings
+@pytest.mark.parametrize("look", range(4))
+@pytest.mark.parametrize("moment", ["before the clock", "before the line", "after both"])
+def test_a_process_that_works_while_it_is_looked_at_is_seen_at_the_next_look(
+    node, clocks, monkeypatch, look, moment
 ):
-    """Before both readings of the look that begins to go by schedstat, between them, after them."""
-    (node.process(10) / "schedstat").write_text("5 0 1\n")
-    scanner.scan()
-    real_open, real_pread, left = os.open, os.pread, []
+    """At each of the looks after which the scanner goes by its clock."""
+    real_pread, due = os.pread, []
 
-    def work_when_due():
-        if left and left[0] == 0:
-            left.clear()
-            (node.process(10, user=99) / "schedstat").write_text("6 0 2\n")
+    def work(when):
+        if when in due:
+            due.clear()
+            node.process(10, user=99)
+            clocks[10] += 1
 
-    def open_(path, *arguments, **keywords):
-        if str(path).endswith("10/schedstat"):
-            left[:] = [readings]
-        descriptor = real_open(path, *arguments, **keywords)
-        work_when_due()
-        return descriptor
+    def read(clock):
+        work("before the clock")
+        return clocks.read(clock)
 
     def pread(*arguments):
+        work("before the line")
         data = real_pread(*arguments)
-        left[:] = [each - 1 for each in left]
-        work_when_due()
+        work("after both")
         return data
 
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "open", open_)
-        patch.setattr(os, "pread", pread)
-        assert scanner.scan()[10].user_ticks != 99
+    node.process(10)
+    scanner = ProcessScanner(str(node.proc), read_clock=read)
+    monkeypatch.setattr(os, "pread", pread)
+    for _ in range(look):
+        scanner.scan()
+    due.append(moment)
+    scanner.scan()
+    if due:  # nobody reads its clock, or nobody its line, at that look
+        work(moment)
     assert scanner.scan()[10].user_ticks == 99
+    scanner.close()
 
 
-def test_what_others_do_to_a_sleeper_shows_within_so_many_looks(node, scanner):
-    before = asleep(node, scanner)
+def test_what_others_do_to_a_sleeper_shows_within_so_many_looks(node, by_clock):
+    before = asleep(node, by_clock)
     node.process(10, resident=77)
-    assert looks_until_changed(node, scanner, before) <= READ_ANYWAY
+    assert looks_until_changed(node, by_clock, before) <= READ_ANYWAY
 
 
-def test_a_sleeper_whose_parent_has_gone_has_the_new_one_at_once(node, scanner):
+def test_a_sleeper_whose_parent_has_gone_has_the_new_one_at_once(node, by_clock):
     node.process(9)
-    asleep(node, scanner, ppid=9)
+    asleep(node, by_clock, ppid=9)
     node.end(9)
     node.process(10, ppid=1)
-    assert scanner.scan()[10].ppid == 1
+    assert by_clock.scan()[10].ppid == 1
 
 
-@pytest.mark.parametrize("stat", [{"state": "R"}, {"threads": 2}])
-def test_what_may_run_elsewhere_is_read_at_every_look(node, scanner, stat):
-    asleep(node, scanner, **stat)
-    node.process(10, user=99, **stat)
-    assert scanner.scan()[10].user_ticks == 99
-
-
-def test_a_kernel_that_does_not_count_is_not_believed(node, scanner):
-    asleep(node, scanner, schedule="0 0 0\n")
+def test_a_process_whose_clock_cannot_be_read_is_read_at_every_look(node, by_clock, clocks):
+    clocks.clear()
+    asleep(node, by_clock)
     node.process(10, user=99)
-    assert scanner.scan()[10].user_ticks == 99
+    assert by_clock.scan()[10].user_ticks == 99
 
 
-def test_a_sleeper_that_ends_is_gone_and_its_descriptors_are_closed(node):
+@pytest.mark.parametrize(
+    "status", [None, "Pid:\t{pid}\n", "Pid:\t7\nNSpid:\t7\n", "Pid:\t{pid}\nNSpid:\t{pid}\t1\n"]
+)
+def test_clocks_are_not_read_by_numbers_of_another_pid_namespace(node, scanner, status):
+    (node.proc / "self").mkdir()
+    if status is not None:
+        (node.proc / "self/status").write_text(f"Name:\tx\n{status.format(pid=os.getpid())}NSpgid:\t1\n")
+    assert find_clocks(str(node.proc)) is None
+    pid = os.getpid()  # whose clock goes on; a line of another
+    asleep(node, scanner, pid)
+    node.process(pid, user=99)
+    assert scanner.scan()[pid].user_ticks == 99
+
+
+def test_a_sleeper_that_ends_is_gone_and_its_descriptor_is_closed(node, clocks):
     budget = DescriptorBudget()
-    scanner = ProcessScanner(str(node.proc), budget=budget)
+    scanner = ProcessScanner(str(node.proc), budget=budget, read_clock=clocks.read)
     asleep(node, scanner)
-    assert budget.open == 2
+    assert budget.open == 1
     node.end(10)
+    clocks.clear()
     assert scanner.scan() == {}
     assert budget.open == 0
 
 
-def test_without_descriptors_to_spare_a_sleeper_is_read_by_its_line(node):
-    budget = DescriptorBudget(1)
-    scanner = ProcessScanner(str(node.proc), budget=budget)
-    asleep(node, scanner)
+def test_a_sleeper_needs_no_descriptor(node, clocks):
+    budget = DescriptorBudget(0)
+    scanner = ProcessScanner(str(node.proc), budget=budget, read_clock=clocks.read)
+    before = asleep(node, scanner)
     node.process(10, user=99)
+    assert scanner.scan()[10] is before
+    clocks[10] = 6
     assert scanner.scan()[10].user_ticks == 99
-    scanner.close()
-    assert budget.open == 0
 
 
 @pytest.mark.program
 def test_a_child_that_slept_for_many_looks_is_seen_to_work():
-    """The real kernel: its schedstat has to report every time on a CPU."""
-    code = "import sys\nfor line in sys.stdin:\n  sum(range(10**6)); print(flush=True)"
+    """The real kernel: its clock has to tell every time on a CPU, also of a thread that is not the first."""
+    code = (
+        "import sys, threading\n"
+        "def work():\n"
+        "  for line in sys.stdin:\n"
+        "    sum(range(10**6)); print(flush=True)\n"
+        "threading.Thread(target=work).start()"
+    )
     scanner = ProcessScanner("/proc")
+    assert scanner._read_clock is not None
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
